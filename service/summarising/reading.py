@@ -1,0 +1,65 @@
+"""What a summariser reads in one call, and what it answers.
+
+`Reading` goes in, `Reply` comes out, for every kind of summariser: an OpenAI-compatible server, a native Ollama, or
+the built-in extractive one. Whether a reply may be published is decided by `gate`, never by the summariser.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """One step of the conversation as text: `label` says whose (`user`, `assistant`, `tool call`, `tool result`)."""
+
+    label: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The previous narrative and the newly covered steps, in order.
+
+    `part` of `parts` is 1 of 1, unless one turn was too long for the summariser's window and is read in pieces.
+    `summary_tokens` is the bound on the narrative that is asked for.
+    """
+
+    previous: str
+    excerpts: tuple[Excerpt, ...]
+    summary_tokens: int
+    part: int = 1
+    parts: int = 1
+
+
+class Finish(StrEnum):
+    """Why the summariser stopped writing."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    OTHER = "other"  # a content filter, a tool call, an unknown word
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The narrative that a summariser wrote. Token counts are the provider's own; None when it gave none."""
+
+    text: str
+    finish: Finish
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+class Summariser(Protocol):
+    """The one seam to whatever writes summaries."""
+
+    name: str
+    """Shown to operators and stored with each checkpoint, e.g. `openai:qwen3-8b`."""
+
+    async def summarise(self, reading: Reading) -> Reply:
+        """Write the new narrative.
+
+        Raises:
+            SummariserError: no usable answer came in time, with the reason in words.
+        """
+        ...
