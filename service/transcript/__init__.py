@@ -1,0 +1,28 @@
+"""The conversation as Open WebUI stores it (folded view) and as the model sees it (native view).
+
+Pure: text and JSON in, typed values out. `parse` reads a stored message, `steps` cuts it into what may never be
+split, `unfold` makes the native list, `refold` maps a native list back to message ids.
+"""
+
+from service.transcript.digests import ROOT, digest
+from service.transcript.items import Call, Message, Native, Step, Stored
+from service.transcript.messages import parse
+from service.transcript.native import refold, text_of, unfold
+from service.transcript.steps import native_tokens, step_tokens, steps
+
+__all__ = [
+    "ROOT",
+    "Call",
+    "Message",
+    "Native",
+    "Step",
+    "Stored",
+    "digest",
+    "native_tokens",
+    "parse",
+    "refold",
+    "step_tokens",
+    "steps",
+    "text_of",
+    "unfold",
+]

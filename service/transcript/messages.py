@@ -1,0 +1,82 @@
+"""Parses a stored message (one entry of `outlet`'s list, or one database row) into a `Message`.
+
+Whatever Open WebUI has stored is accepted: missing fields, failed and empty answers, text in parts, inline images.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from service.transcript import details, output
+from service.transcript.items import Attachment, Item, Message, Stored, Text
+
+# Invisible Markdown link definitions with which OpenRouter pipes tie a text to artifacts they keep elsewhere:
+# a 20-character ULID, a phase, or `openrouter:v1:<kind>:<body>`.
+_MARKER = re.compile(
+    r"^[ \t]*\[(?:[0-9A-HJKMNP-TV-Z]{20}|P:[^\]\n]*|openrouter:v\d+:[^\]\n]*)\]: #[^\n]*\n?", re.MULTILINE
+)
+
+
+def parse(stored: Stored) -> Message:
+    """The typed message. Never fails on what Open WebUI can store; unknown parts become `Unknown` or nothing."""
+    items = _items(stored)
+    markers = 0
+    for index, item in enumerate(items):
+        if isinstance(item, Text) and "]: #" in item.text:
+            text, found = _MARKER.subn("", item.text)
+            items[index], markers = Text(text), markers + found
+    usage = stored.get("usage")
+    return Message(
+        id=str(stored.get("id") or ""),
+        role=str(stored.get("role") or ""),
+        items=tuple(item for item in items if item != Text("")),
+        markers=markers,
+        failed=bool(stored.get("error")),
+        timestamp=_whole(stored.get("timestamp")),
+        prompt_tokens=_first(usage, "prompt_tokens", "prompt_eval_count"),
+        completion_tokens=_first(usage, "completion_tokens", "eval_count"),
+    )
+
+
+def _items(stored: Stored) -> list[Item]:
+    raw = stored.get("output")
+    if stored.get("role") == "assistant" and isinstance(raw, list) and (items := output.items_of(raw)):
+        return items
+    content = stored.get("content")
+    if isinstance(content, list):
+        items = _parts(content)
+    elif isinstance(content, str):
+        items = details.items_of(content) if stored.get("role") == "assistant" else [Text(content)]
+    else:
+        items = []
+    files = stored.get("files")
+    return (
+        items + [_attachment(f) for f in files if isinstance(f, dict)] if isinstance(files, list) else items
+    )
+
+
+def _parts(content: list[Any]) -> list[Item]:
+    items: list[Item] = []
+    for part in content:
+        if isinstance(part, dict) and part.get("type") == "text":
+            items.append(Text(str(part.get("text") or "")))
+        elif isinstance(part, dict) and part.get("type") in ("image_url", "input_image"):
+            items.append(Attachment("image", image=True))
+    return items
+
+
+def _attachment(file: dict[str, Any]) -> Attachment:
+    image = file.get("type") == "image" or str(file.get("content_type") or "").startswith("image/")
+    return Attachment(str(file.get("name") or file.get("id") or "file"), image)
+
+
+def _first(usage: object, *names: str) -> int | None:
+    if not isinstance(usage, Mapping):
+        return None
+    return next((value for name in names if (value := _whole(usage.get(name))) is not None), None)
+
+
+def _whole(value: object) -> int | None:
+    return (
+        int(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None
+    )

@@ -1,0 +1,93 @@
+"""Cuts a message into steps, and counts what a message and its steps cost.
+
+A step is an assistant text with its tool calls and all of their results, or one plain text; nothing ever splits it
+into a call without its result. Calls that never finished and results without a call are left out, as Open WebUI does.
+"""
+
+from dataclasses import dataclass, field
+
+from service import tokens
+from service.transcript.items import (
+    Attachment,
+    Call,
+    CodeRun,
+    Item,
+    Message,
+    Native,
+    Step,
+    Stored,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from service.transcript.native import text_of, unfold
+
+
+@dataclass
+class _Open:
+    """The step under construction."""
+
+    texts: list[str] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list)
+    results: dict[str, ToolResult] = field(default_factory=dict)
+    attachments: list[Attachment] = field(default_factory=list)
+
+    def add(self, item: Item) -> None:
+        match item:
+            case Text() if item.text.strip():
+                self.texts.append(item.text.strip())
+            case CodeRun():
+                self.texts.append(f"[ran code]\n{item.code}\n[it printed]\n{item.output}")
+            case ToolCall():
+                self.calls.append(item)
+            case ToolResult():
+                self.results[item.call_id] = item
+            case Attachment():
+                self.attachments.append(item)
+            case _:
+                pass
+
+    def close(self, message: Message) -> Step | None:
+        calls = tuple(Call(c, self.results[c.id]) for c in self.calls if c.finished and c.id in self.results)
+        if not (self.texts or calls or self.attachments):
+            return None
+        return Step(message.id, message.role, "\n".join(self.texts), calls, tuple(self.attachments))
+
+
+def steps(message: Message) -> list[Step]:
+    """The steps of one message, in order. An empty or failed answer has none."""
+    done: list[Step] = []
+    current = _Open()
+    for item in message.items:
+        # A result opens no step; whatever comes after one does, but for results of the same calls.
+        if current.results and isinstance(item, Text | CodeRun | ToolCall):
+            asked = {call.id for call in current.calls}
+            if not (isinstance(item, ToolCall) and item.id in asked) and asked <= current.results.keys():
+                done += [step] if (step := current.close(message)) else []
+                current = _Open()
+        current.add(item)
+    return done + ([step] if (step := current.close(message)) else [])
+
+
+def native_tokens(stored: Stored) -> int:
+    """What the model is sent for this stored message: texts, calls with their arguments, results, images at a flat
+    price. Reasoning is not sent and not counted."""
+    return sum(_native_tokens(message) for message in unfold([stored]))
+
+
+def _native_tokens(message: Native) -> int:
+    content = message.get("content")
+    images = (
+        sum(p.get("type") == "image_url" for p in content if isinstance(p, dict))
+        if isinstance(content, list)
+        else 0
+    )
+    functions = [call["function"] for call in message.get("tool_calls") or ()]
+    called = "".join(f"{function['name']} {function['arguments']}\n" for function in functions)
+    return tokens.MESSAGE_TOKENS + tokens.count(text_of(message) + called) + images * tokens.IMAGE_TOKENS
+
+
+def step_tokens(step: Step) -> int:
+    """What a summariser reads for this step (see `summarising.prompt`)."""
+    called = "".join(f"{c.call.name} {c.call.arguments}\n{c.result.text}\n" for c in step.calls)
+    return 2 * tokens.MESSAGE_TOKENS * (1 + len(step.calls)) + tokens.count(f"{step.text}\n{called}")
