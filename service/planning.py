@@ -47,9 +47,7 @@ class Policy:
     max_chunks: int
 
     @classmethod
-    def sized(
-        cls, window: int = DEFAULT_WINDOW, summariser_window: int = 32_768, max_chunks: int = 8
-    ) -> "Policy":
+    def sized(cls, window: int = DEFAULT_WINDOW, summariser_window: int = 32_768, max_chunks: int = 8) -> "Policy":
         """Budgets in proportion to the window; at 131072 tokens they are the defaults of the design.
 
         What a call reads again (the previous narrative and the wording) must stay a small part of what it reads new.
@@ -58,9 +56,7 @@ class Policy:
         """
         narrative = min(2000, window * 8 // 100, (window // 2 - 4 * PROMPT_TOKENS) // 5)
         narrative = max(narrative, _LEAST_SUMMARY)
-        answer = (
-            narrative * 3 // 2 + 256
-        )  # head-room that the clients ask for, so that a good answer is not cut off
+        answer = narrative * 3 // 2 + 256  # head-room that the clients ask for, so that a good answer is not cut off
         room = summariser_window - narrative - answer - PROMPT_TOKENS
         return cls(
             window_tokens=window,
@@ -92,13 +88,23 @@ class PathMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class Covered:
-    """A checkpoint as planning sees it. `messages` counts the path messages that it covers, `tokens` is its size."""
+class Checkpoint:
+    """A stored summary as planning and serving see it.
+
+    Attributes:
+        id: rises with every checkpoint that is published.
+        until: id of the last covered message, the boundary.
+        digest: the digest at the boundary.
+        messages: how many path messages it covers.
+        covered_tokens: what those cost the model.
+        tokens: what the summary message costs.
+    """
 
     id: int
     until: str
     digest: str
     messages: int
+    covered_tokens: int
     tokens: int
 
 
@@ -157,7 +163,7 @@ class Plan:
         complete: False when `max_chunks` left something for the next round.
     """
 
-    reuse: Covered | None
+    reuse: Checkpoint | None
     draft: Draft | None
     chunks: tuple[Chunk, ...]
     tail_start: int
@@ -167,7 +173,7 @@ class Plan:
 
 def plan(
     path: Sequence[PathMessage],
-    checkpoints: Sequence[Covered],
+    checkpoints: Sequence[Checkpoint],
     policy: Policy,
     *,
     overhead: int = 0,
@@ -193,14 +199,10 @@ def plan(
     if size < policy.prepare_at:
         return Plan(reuse, None, (), tail, reason=f"{size} tokens are below prepare_at ({policy.prepare_at})")
     if coverable < policy.step_tokens:
-        return Plan(
-            reuse, None, (), tail, reason=f"only {coverable} tokens to cover, a step is {policy.step_tokens}"
-        )
+        return Plan(reuse, None, (), tail, reason=f"only {coverable} tokens to cover, a step is {policy.step_tokens}")
     draft = draft if draft and _continues(draft, path, reuse, start, tail, policy) else None
     chunks = list(_chunks(path, turns, Position(start) if draft is None else draft.position, tail, policy))
-    return Plan(
-        reuse, draft, tuple(chunks[: policy.max_chunks]), tail, complete=len(chunks) <= policy.max_chunks
-    )
+    return Plan(reuse, draft, tuple(chunks[: policy.max_chunks]), tail, complete=len(chunks) <= policy.max_chunks)
 
 
 def turn_starts(path: Sequence[PathMessage]) -> list[int]:
@@ -223,7 +225,7 @@ def measured_overhead(prompt_tokens: int, estimated: int, window: int) -> int:
     return max(-estimated // 2, min(prompt_tokens - estimated, window // 2))
 
 
-def _deepest(path: Sequence[PathMessage], checkpoints: Sequence[Covered]) -> Covered | None:
+def _deepest(path: Sequence[PathMessage], checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
     on_path = [
         checkpoint
         for checkpoint in checkpoints
@@ -236,7 +238,8 @@ def _deepest(path: Sequence[PathMessage], checkpoints: Sequence[Covered]) -> Cov
 
 def _tail_start(turns: Sequence[int], sums: Sequence[int], policy: Policy) -> int:
     """Start of the turn from which on everything is kept: as many messages as wanted, fewer under pressure, and
-    always the whole newest turn."""
+    always the whole newest turn.
+    """
     length = len(sums) - 1
     keep = policy.keep_messages
     while keep >= 2:
@@ -248,7 +251,7 @@ def _tail_start(turns: Sequence[int], sums: Sequence[int], policy: Policy) -> in
 
 
 def _continues(
-    draft: Draft, path: Sequence[PathMessage], reuse: Covered | None, start: int, tail: int, policy: Policy
+    draft: Draft, path: Sequence[PathMessage], reuse: Checkpoint | None, start: int, tail: int, policy: Policy
 ) -> bool:
     at = draft.position
     return (

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from service import tokens
+from service.planning import Checkpoint
 from service.summarising import ledger
 
 _HEAD = """\
@@ -19,21 +20,6 @@ _END = "[End of summary - recent messages follow]"
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A checkpoint on the path of the newest known message.
-
-    `messages` and `covered_tokens` are the covered part of the path, `tokens` is the size of the summary message.
-    """
-
-    id: int
-    until: str
-    digest: str
-    messages: int
-    covered_tokens: int
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True)
 class Asked:
     """What a request's path says: its length, and (id, digest) of its newest messages, leaf first."""
 
@@ -41,7 +27,7 @@ class Asked:
     pairs: Sequence[tuple[str, str]]
 
 
-def choose(asked: Asked, before: int, candidates: Sequence[Candidate], apply_at: int) -> Candidate | None:
+def choose(asked: Asked, before: int, candidates: Sequence[Checkpoint], apply_at: int) -> Checkpoint | None:
     """The shallowest checkpoint with which the request fits under `apply_at`, so that the injected prefix changes
     rarely; when none fits, the deepest.
 
@@ -58,12 +44,12 @@ def choose(asked: Asked, before: int, candidates: Sequence[Candidate], apply_at:
     return max(matching, key=lambda c: (c.messages, c.id), default=None)
 
 
-def after(before: int, candidate: Candidate) -> int:
+def after(before: int, candidate: Checkpoint) -> int:
     """Estimated tokens of the request once the candidate's summary stands for what it covers."""
     return before - candidate.covered_tokens + candidate.tokens
 
 
-def matches(asked: Asked, candidate: Candidate) -> bool:
+def matches(asked: Asked, candidate: Checkpoint) -> bool:
     """False when the path shows another message, or another digest, where the candidate's coverage ends.
 
     Above the pairs that were sent, storage has already compared: the digest of the newest known message speaks for

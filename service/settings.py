@@ -21,7 +21,7 @@ PREFIX = "PRECIS_"
 class _FromFiles(PydanticBaseSettingsSource):
     """`PRECIS_X_FILE=/run/secrets/x` gives the setting X the content of that file, without the last line end."""
 
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002
         path = os.environ.get(f"{PREFIX}{field_name.upper()}_FILE")
         if path is None:
             return None, field_name, False
@@ -48,7 +48,8 @@ class Settings(BaseSettings):
         Path("precis-data"), description="Folder of the embedded servers. Not used when both URLs are set."
     )
     database_url: SecretStr | None = Field(
-        None, description="PostgreSQL, as `postgresql://user:password@host/database`. Unset: the embedded one."
+        None,
+        description="PostgreSQL, as `postgresql://user:password@host/database`. Unset: the embedded one.",
     )
     redis_url: SecretStr | None = Field(
         None, description="Redis or Valkey, as `redis://:password@host:6379/0`. Unset: the embedded one."
@@ -59,14 +60,19 @@ class Settings(BaseSettings):
         description="Who writes summaries: the built-in extractive one, an OpenAI-compatible server, or Ollama.",
     )
     summariser_url: str = Field(
-        "", description="Base URL, such as `http://localhost:8000/v1` (openai) or `http://localhost:11434` (ollama)."
+        "",
+        description="Base URL, such as `http://localhost:8000/v1` (openai) or `http://localhost:11434` (ollama).",
     )
     summariser_model: str = Field("", description="Model name at the summariser.")
     summariser_key: SecretStr = Field(SecretStr(""), description="Bearer key of the summariser, if it wants one.")
     summariser_window: int = Field(
-        32_768, ge=2048, description="Window of the summariser in tokens. What one call reads is sized from it."
+        32_768,
+        ge=2048,
+        description="Window of the summariser in tokens. What one call reads is sized from it.",
     )
-    summariser_timeout: float = Field(300.0, gt=0, description="Seconds that one summariser call may take.")
+    summariser_timeout: float = Field(
+        300.0, gt=0, description="Seconds that one summariser call may take, its retries included."
+    )
     fallback_after: int = Field(
         3, ge=0, description="Failed attempts after which the extractive summariser stands in; 0 means never."
     )
@@ -88,10 +94,15 @@ class Settings(BaseSettings):
 
     @classmethod
     def settings_customise_sources(
-        cls, settings_cls: type[BaseSettings], **sources: PydanticBaseSettingsSource
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - not read, so that nothing is set in secret
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - `_FILE` replaces it
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Only explicit arguments, files and the environment; no dotenv, no hidden overrides."""
-        return sources["init_settings"], _FromFiles(settings_cls), sources["env_settings"]
+        """Explicit arguments, files that variables name, and the environment; nothing else."""
+        return init_settings, _FromFiles(settings_cls), env_settings
 
     @model_validator(mode="after")
     def _summariser_is_complete(self) -> "Settings":

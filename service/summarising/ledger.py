@@ -133,18 +133,14 @@ def _describe_json(value: Any, text: str) -> tuple[str, bool]:  # noqa: ANN401 -
 
 def _rows(value: Any) -> list[dict[str, Any]] | None:  # noqa: ANN401 - a tool's answer
     """Rows of a table: a list of objects, columns and arrays, an object of equally long arrays, or one of these
-    under the key that holds the most."""
+    under the key that holds the most.
+    """
     if isinstance(value, list):
         return value if value and all(isinstance(row, dict) for row in value) else None
     if not isinstance(value, dict):
         return None
     names, data = value.get("columns") or value.get("header"), value.get("rows") or value.get("data")
-    if (
-        isinstance(names, list)
-        and isinstance(data, list)
-        and data
-        and all(isinstance(row, list) for row in data)
-    ):
+    if isinstance(names, list) and isinstance(data, list) and data and all(isinstance(row, list) for row in data):
         titles = [str(name.get("name") if isinstance(name, dict) else name) for name in names]
         return [dict(zip(titles, row, strict=False)) for row in data]
     arrays = {key: one for key, one in value.items() if isinstance(one, list)}
@@ -192,9 +188,7 @@ def _describe_rows(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _sample(row: dict[str, Any]) -> str:
-    short = {
-        key: _line(one, _VALUE) if isinstance(one, str) else one for key, one in list(row.items())[:_COLUMNS]
-    }
+    short = {key: _line(one, _VALUE) if isinstance(one, str) else one for key, one in list(row.items())[:_COLUMNS]}
     return _line(json.dumps(short, ensure_ascii=False, default=str), _SAMPLE)
 
 

@@ -60,12 +60,8 @@ def build(reading: Reading) -> Prompt:
     fence = _fence(reading.previous + messages)
     part = f" (part {reading.part} of {reading.parts} of one long turn)" if reading.parts > 1 else ""
     return Prompt(
-        system=_SYSTEM.format(
-            sections=", ".join(SECTIONS), words=reading.summary_tokens * 6 // 10, fence=fence
-        ),
-        user=_TASK.format(
-            fence=fence, previous=reading.previous or "(nothing yet)", part=part, messages=messages
-        ),
+        system=_SYSTEM.format(sections=", ".join(SECTIONS), words=reading.summary_tokens * 6 // 10, fence=fence),
+        user=_TASK.format(fence=fence, previous=reading.previous or "(nothing yet)", part=part, messages=messages),
     )
 
 
@@ -75,7 +71,7 @@ def _block(excerpt: Excerpt) -> str:
 
 def _fence(text: str) -> str:
     """A line that does not occur in `text`: its own hash, hashed again until it fits."""
-    digest = hashlib.sha256(text.encode()).hexdigest()
+    digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()
     while (fence := f"=== {digest[:16]} ===") in text:
         digest = hashlib.sha256(digest.encode()).hexdigest()
     return fence

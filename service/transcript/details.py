@@ -64,9 +64,7 @@ def _plain(text: str) -> list[Item]:
     for match in _BARE.finditer(text):
         if "&quot;" not in match[0]:
             continue
-        escaped = next(
-            (part for part in (match[0], match[0].split("\n", 1)[0]) if _is_json(unescape(part))), None
-        )
+        escaped = next((part for part in (match[0], match[0].split("\n", 1)[0]) if _is_json(unescape(part))), None)
         if escaped is None:
             continue
         items += _visible(text[position : match.start()])

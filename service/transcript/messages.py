@@ -50,9 +50,7 @@ def _items(stored: Stored) -> list[Item]:
     else:
         items = []
     files = stored.get("files")
-    return (
-        items + [_attachment(f) for f in files if isinstance(f, dict)] if isinstance(files, list) else items
-    )
+    return items + [_attachment(f) for f in files if isinstance(f, dict)] if isinstance(files, list) else items
 
 
 def _parts(content: list[Any]) -> list[Item]:
@@ -77,6 +75,4 @@ def _first(usage: object, *names: str) -> int | None:
 
 
 def _whole(value: object) -> int | None:
-    return (
-        int(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None
-    )
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None

@@ -35,9 +35,7 @@ def refold(native: Sequence[Native], path: Sequence[Stored]) -> list[str | None]
     Entries that are not on the path (a system message, the instruction of a guided regeneration, an injected summary)
     give None. The beginning of `native` may be missing.
     """
-    origin = [
-        (str(stored.get("id")), one) for stored in path for one in _unfold_one(stored, attached_files=False)
-    ]
+    origin = [(str(stored.get("id")), one) for stored in path for one in _unfold_one(stored, attached_files=False)]
     ours, theirs = [_signature(one) for _, one in origin], [_signature(one) for one in native]
     ids: list[str | None] = [None] * len(native)
     for block in SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks():
@@ -50,9 +48,7 @@ def text_of(message: Native) -> str:
     """The text of a native message, its text parts joined; images are left out."""
     content = message.get("content")
     if isinstance(content, list):
-        return "".join(
-            str(p.get("text") or "") for p in content if isinstance(p, dict) and p.get("type") == "text"
-        )
+        return "".join(str(p.get("text") or "") for p in content if isinstance(p, dict) and p.get("type") == "text")
     return content if isinstance(content, str) else ""
 
 
@@ -83,11 +79,7 @@ def _user(stored: Stored, attached_files: bool) -> Native:
             *map(_image, (f["url"] for f in images if f.get("url"))),
         ]
     if attached_files and (note := _files_note(files)):
-        content = (
-            [{"type": "text", "text": note}, *content]
-            if isinstance(content, list)
-            else note + (content or "")
-        )
+        content = [{"type": "text", "text": note}, *content] if isinstance(content, list) else note + (content or "")
     return {"role": str(stored.get("role") or ""), "content": content}
 
 
@@ -149,13 +141,9 @@ class _Replay:
         if not self.results:
             return
         self.send_assistant()
-        self.messages += [
-            {"role": "tool", "tool_call_id": r.call_id, "content": r.text} for r in self.results
-        ]
+        self.messages += [{"role": "tool", "tool_call_id": r.call_id, "content": r.text} for r in self.results]
         if images := [_image(url) for result in self.results for url in result.images]:
-            self.messages.append(
-                {"role": "user", "content": [{"type": "text", "text": _IMAGES_NOTE}, *images]}
-            )
+            self.messages.append({"role": "user", "content": [{"type": "text", "text": _IMAGES_NOTE}, *images]})
         self.results = []
 
 

@@ -71,16 +71,15 @@ def steps(message: Message) -> list[Step]:
 
 def native_tokens(stored: Stored) -> int:
     """What the model is sent for this stored message: texts, calls with their arguments, results, images at a flat
-    price. Reasoning is not sent and not counted."""
+    price. Reasoning is not sent and not counted.
+    """
     return sum(_native_tokens(message) for message in unfold([stored]))
 
 
 def _native_tokens(message: Native) -> int:
     content = message.get("content")
     images = (
-        sum(p.get("type") == "image_url" for p in content if isinstance(p, dict))
-        if isinstance(content, list)
-        else 0
+        sum(p.get("type") == "image_url" for p in content if isinstance(p, dict)) if isinstance(content, list) else 0
     )
     functions = [call["function"] for call in message.get("tool_calls") or ()]
     called = "".join(f"{function['name']} {function['arguments']}\n" for function in functions)

@@ -1,0 +1,1 @@
+"""Alembic migrations; `service.storage.database` runs them."""

@@ -1,0 +1,50 @@
+"""The FastAPI application. Everything that is open is opened in the lifespan and closed in the opposite order."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+
+from fastapi import FastAPI
+
+from service import __version__
+from service.api import chats, filter, health, problems
+from service.api.deps import KeyRing
+from service.api.problems import ProblemBody
+from service.runtime import Runtime, running, servers
+from service.settings import Settings
+
+Beside = Callable[[Runtime], AbstractAsyncContextManager[object]]
+"""Something that runs as long as the service does: the embedded worker, a command line that prints the address."""
+
+_DESCRIPTION = """\
+Keeps long Open WebUI conversations inside the model's window. The filter asks for `context` before a request and hands
+the `transcript` over after each reply; operators look at chats and summaries, reset, recompute and delete them.
+
+Errors are `application/problem+json` (RFC 9457). Send an API key as `Authorization: Bearer <key>`.
+"""
+
+
+def create_app(settings: Settings, *beside: Beside) -> FastAPI:
+    """The service as an ASGI application; `beside` run in the same process, the first one outermost."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            urls = await stack.enter_async_context(servers(settings))
+            app.state.runtime = await stack.enter_async_context(running(settings, urls))
+            app.state.keys = KeyRing()
+            for start in beside:
+                await stack.enter_async_context(start(app.state.runtime))
+            yield
+
+    wrong = {"model": ProblemBody, "content": {"application/problem+json": {}}}
+    app = FastAPI(
+        title="Precis",
+        version=__version__,
+        description=_DESCRIPTION,
+        lifespan=lifespan,
+        responses={"4XX": wrong | {"description": "The request cannot be answered; the problem says why."}},
+    )
+    problems.install(app)
+    for module in (filter, chats, health):
+        app.include_router(module.router)
+    return app

@@ -1,0 +1,114 @@
+"""What operators ask: look at chats and summaries, reset, recompute, delete."""
+
+import base64
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Path, Query
+from pydantic import BaseModel, Field
+
+from service import operations
+from service.api.deps import OperatorDep, RuntimeDep
+from service.api.wire import Id
+from service.errors import BadRequest
+from service.operations import Detail, Shown
+from service.storage.chats import Made, Overview
+
+router = APIRouter(prefix="/v1/chats", tags=["operators"])
+
+ChatId = Annotated[Id, Path(description="Open WebUI's chat id.")]
+
+
+class ChatPage(BaseModel):
+    """A page of chats; `next` is the cursor of the page after it."""
+
+    chats: list[Overview]
+    next: str | None = None
+
+
+class ResetRequest(BaseModel):
+    """What to keep."""
+
+    keep: int | None = Field(None, description="A checkpoint to keep, with those it grew from; null drops all.")
+
+
+class ResetAnswer(BaseModel):
+    """What was dropped."""
+
+    dropped: int
+
+
+class RecomputeAnswer(BaseModel):
+    """Work is due."""
+
+    due: bool = True
+
+
+@router.get("")
+async def list_chats(
+    operator: OperatorDep,
+    runtime: RuntimeDep,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    cursor: Annotated[str | None, Query(max_length=200, description="`next` of the page before.")] = None,
+) -> ChatPage:
+    """Chats, the newest first."""
+    after = _decode(cursor) if cursor else None
+    found = await operations.list_chats(runtime.database.engine, operator.tenant, limit + 1, after)
+    page = list(found[:limit])
+    return ChatPage(chats=page, next=_encode(page[-1]) if len(found) > limit else None)
+
+
+@router.get("/{chat_id}")
+async def show_chat(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> Detail:
+    """One chat with its branches, checkpoints and latest rounds of work."""
+    return await operations.show_chat(runtime.database.engine, operator.tenant, chat_id)
+
+
+@router.delete("/{chat_id}", status_code=204)
+async def delete_chat(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> None:
+    """Deletes a chat and all that is its own."""
+    await operations.delete(runtime.database.engine, operator, chat_id)
+
+
+@router.get("/{chat_id}/checkpoints")
+async def list_checkpoints(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> list[Made]:
+    """A chat's checkpoints, oldest first."""
+    return (await operations.show_chat(runtime.database.engine, operator.tenant, chat_id)).checkpoints
+
+
+@router.get("/{chat_id}/checkpoints/{checkpoint_id}")
+async def show_summary(
+    chat_id: ChatId, checkpoint_id: Annotated[int, Path(ge=1, le=2**62)], operator: OperatorDep, runtime: RuntimeDep
+) -> Shown:
+    """A summary and the messages that it covers."""
+    return await operations.show_summary(runtime.database.engine, operator.tenant, chat_id, checkpoint_id)
+
+
+@router.post("/{chat_id}/reset")
+async def reset(
+    chat_id: ChatId,
+    operator: OperatorDep,
+    runtime: RuntimeDep,
+    body: Annotated[ResetRequest, Body(default_factory=ResetRequest)],
+) -> ResetAnswer:
+    """Drops a chat's checkpoints, or only those beyond one that is kept. New ones are made when the chat goes on."""
+    return ResetAnswer(dropped=await operations.reset(runtime.database.engine, operator, chat_id, body.keep))
+
+
+@router.post("/{chat_id}/recompute", status_code=202)
+async def recompute(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> RecomputeAnswer:
+    """Drops a chat's checkpoints and computes new ones right away; until then its requests are sent in full."""
+    await runtime.doorbell.ring(*await operations.recompute(runtime.database.engine, operator, chat_id))
+    return RecomputeAnswer()
+
+
+def _encode(last: Overview) -> str:
+    return base64.urlsafe_b64encode(f"{last.updated_at.isoformat()} {last.id}".encode()).decode()
+
+
+def _decode(cursor: str) -> tuple[datetime, int]:
+    try:
+        moment, _, identity = base64.urlsafe_b64decode(cursor.encode()).decode().rpartition(" ")
+        return datetime.fromisoformat(moment), int(identity)
+    except ValueError:
+        raise BadRequest("the cursor is not one that this service gave; start without a cursor") from None

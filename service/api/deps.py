@@ -1,0 +1,100 @@
+"""What routes are given: the runtime, the caller behind the API key, the validated body."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Annotated, TypeVar, cast
+
+from fastapi import Depends, Request
+from pydantic import BaseModel, ValidationError
+
+from service.api import problems
+from service.errors import TooLarge, Unauthorised, WrongScope
+from service.operations import Operator
+from service.runtime import Runtime
+from service.storage import keys
+
+_KNOWN_FOR = 10.0  # seconds that a key is remembered; a revoked key works that much longer at most
+_MOST_KNOWN = 1000
+_LARGE = 2**18  # bytes; parsing more than that takes milliseconds, so it goes to a thread
+
+
+def _runtime(request: Request) -> Runtime:
+    return cast(Runtime, request.app.state.runtime)
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+RuntimeDep = Annotated[Runtime, Depends(_runtime)]
+
+
+class KeyRing:
+    """The keys seen lately, so that a request does not cost a second read. Nothing is kept of unknown ones."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, tuple[keys.Key, float]] = {}
+
+    async def find(self, runtime: Runtime, key: str) -> keys.Key | None:
+        """The key's row, at most `_KNOWN_FOR` seconds old."""
+        name, now = keys.hash_of(key), time.monotonic()
+        known = self._known.get(name)
+        if known and known[1] > now:
+            return known[0]
+        async with runtime.database.engine.connect() as connection:
+            found = await keys.find(connection, key)
+        self._known.pop(name, None)
+        if found:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[name] = found, now + _KNOWN_FOR
+        return found
+
+
+def _caller(scope: keys.Scope) -> Callable[[Request, Runtime], Awaitable[keys.Key]]:
+    async def caller(request: Request, runtime: RuntimeDep) -> keys.Key:
+        kind, _, key = request.headers.get("authorization", "").partition(" ")
+        if kind.lower() != "bearer" or not key:
+            raise Unauthorised("send an API key as `Authorization: Bearer <key>`")
+        found = await cast(KeyRing, request.app.state.keys).find(runtime, key.strip())
+        if found is None:
+            raise Unauthorised("this API key is unknown or revoked; make one with `precis keys create`")
+        if found.scope != scope:
+            raise WrongScope(f"this needs a key with scope {scope!r}, and {found.prefix}… has {found.scope!r}")
+        return found
+
+    return caller
+
+
+FilterKey = Annotated[keys.Key, Depends(_caller("filter"))]
+OperatorKey = Annotated[keys.Key, Depends(_caller("operator"))]
+
+
+def _operator(key: OperatorKey) -> Operator:
+    return Operator(key.tenant, key.actor)
+
+
+OperatorDep = Annotated[Operator, Depends(_operator)]
+
+
+async def read_body(request: Request, model: type[Model], limit: int) -> Model:
+    """The validated body; large ones are parsed in a thread.
+
+    Raises:
+        TooLarge: more than `limit` bytes, however they come.
+        BadRequest: not JSON.
+        Unprocessable: JSON of another shape.
+    """
+    too_large = TooLarge(f"the body is larger than {limit} bytes; PRECIS_MAX_BODY_BYTES sets the limit", limit=limit)
+    if int(request.headers.get("content-length") or 0) > limit:
+        raise too_large
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > limit:
+            raise too_large
+    try:
+        if len(body) < _LARGE:
+            return model.model_validate_json(bytes(body))
+        return await asyncio.to_thread(model.model_validate_json, bytes(body))
+    except ValidationError as error:
+        raise problems.from_pydantic(error) from None

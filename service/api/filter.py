@@ -1,0 +1,98 @@
+"""What the filter asks: the context of a request, and to take a transcript."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request
+from fastapi.responses import Response
+from pydantic import BaseModel
+
+from service import context, serving
+from service.api.deps import FilterKey, RuntimeDep, read_body
+from service.api.wire import ContextAnswer, ContextRequest, Id, Tokens, TranscriptAnswer, TranscriptRequest
+from service.errors import TooLarge, Unprocessable
+from service.handover import Handed, HandOver, hand_over
+
+router = APIRouter(prefix="/v1/chats/{chat_id}", tags=["filter"])
+
+ChatId = Annotated[Id, Path(description="Open WebUI's chat id.")]
+
+
+def _documented(model: type[BaseModel]) -> dict[str, Any]:
+    """The request body for the OpenAPI page: the routes read it themselves, to bound and thread the parsing."""
+    schema = model.model_json_schema()
+    inner = schema.pop("$defs", {})
+
+    def inline(node: Any) -> Any:  # noqa: ANN401 - JSON schema
+        if isinstance(node, dict):
+            name = str(node.get("$ref", "")).rpartition("/")[2]
+            return inline(inner[name]) if name else {key: inline(value) for key, value in node.items()}
+        return [inline(one) for one in node] if isinstance(node, list) else node
+
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": inline(schema)}}}}
+
+
+@router.post("/context", response_model=ContextAnswer, openapi_extra=_documented(ContextRequest))
+async def post_context(request: Request, chat_id: ChatId, key: FilterKey, runtime: RuntimeDep) -> Response:
+    """The stored summary for a request, and the boundary from which the messages are sent verbatim.
+
+    One indexed read; no LLM is asked. `ready` carries a summary, `not_needed` says that the request is small enough,
+    `pending` that a summary is not there yet, `unknown` that no message of the path is stored.
+    """
+    body = await read_body(request, ContextRequest, runtime.settings.max_body_bytes)
+    if len(body.path) > runtime.settings.max_path:
+        raise TooLarge(f"the path has {len(body.path)} messages, at most {runtime.settings.max_path} are taken")
+    if body.depth < len(body.path):
+        raise Unprocessable(f"depth is {body.depth}, but the path shows {len(body.path)} messages", pointer="/depth")
+    if len({identity for identity, _ in body.path}) < len(body.path):
+        raise Unprocessable("the path has the same message twice: a path has no cycle", pointer="/path")
+    asked = context.Asked(key.tenant, chat_id, body.window_tokens, serving.Asked(body.depth, body.path), body.sizes)
+    answer = await context.answer(runtime.database.reads, asked, runtime.settings)
+    return Response(_context(answer).model_dump_json(exclude_none=True), media_type="application/json")
+
+
+@router.put("/transcript", status_code=202, openapi_extra=_documented(TranscriptRequest))
+async def put_transcript(request: Request, chat_id: ChatId, key: FilterKey, runtime: RuntimeDep) -> TranscriptAnswer:
+    """Takes the new messages of a path; work becomes due in the same transaction. Idempotent.
+
+    `409` when `after` is not stored: send the whole path.
+    """
+    body = await read_body(request, TranscriptRequest, runtime.settings.max_body_bytes)
+    if len(body.messages) > runtime.settings.max_path:
+        raise TooLarge(f"{len(body.messages)} messages, at most {runtime.settings.max_path} are taken at once")
+    settings = runtime.settings
+    handed = HandOver(
+        tenant=key.tenant,
+        chat=chat_id,
+        user=body.user_id,
+        model=body.model,
+        policy=settings.policy(body.window_tokens or settings.window),
+        after=body.after,
+        messages=[
+            Handed(
+                one.id,
+                one.fingerprint,
+                one.digest,
+                one.model_dump(exclude={"fingerprint", "digest"}, exclude_none=True),
+            )
+            for one in body.messages
+        ],
+        served=body.served,
+    )
+    accepted = await hand_over(runtime.database.engine, handed, settings.debounce)
+    if accepted.due:
+        await runtime.doorbell.ring(accepted.chat, accepted.seq, settings.debounce)
+    return TranscriptAnswer(due=accepted.due)
+
+
+def _context(answer: context.Answer) -> ContextAnswer:
+    made = answer.checkpoint
+    return ContextAnswer(
+        status=answer.status,
+        known=answer.known,
+        checkpoint_id=made.id if made else None,
+        covered_until=made.until if made else None,
+        covered_digest=made.digest if made else None,
+        covered_messages=made.messages if made else None,
+        summary=answer.summary or None,
+        tokens=Tokens(before=answer.before, after=answer.after) if answer.known else None,
+    )

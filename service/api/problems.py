@@ -1,0 +1,78 @@
+"""Errors → application/problem+json (RFC 9457).
+
+`type` is a stable URN that clients may switch on; `detail` says what, where and how to mend it.
+"""
+
+from http import HTTPStatus
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ValidationError
+from starlette.exceptions import HTTPException
+
+from service.errors import BadRequest, Problem, Unprocessable
+
+log = structlog.get_logger(__name__)
+
+
+class ProblemBody(BaseModel):
+    """A problem as clients see it."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+def install(app: FastAPI) -> None:
+    """Makes every error of `app` a problem."""
+
+    @app.exception_handler(Problem)
+    async def precis_problem(_: Request, problem: Problem) -> JSONResponse:
+        return answer(problem)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        return answer(from_validation(error.errors()))
+
+    @app.exception_handler(HTTPException)
+    async def http_error(_: Request, error: HTTPException) -> JSONResponse:
+        title = HTTPStatus(error.status_code).phrase
+        return _json(error.status_code, title.lower().replace(" ", "-"), title, str(error.detail), {})
+
+    @app.exception_handler(Exception)
+    async def unexpected(request: Request, error: Exception) -> JSONResponse:
+        log.error("request.failed", path=request.url.path, error=repr(error), exc_info=error)
+        return answer(Problem("the service failed on this request; its log says why"))
+
+
+def answer(problem: Problem) -> JSONResponse:
+    """The response to a problem."""
+    title = (type(problem).__doc__ or "").splitlines()[0]
+    return _json(problem.status, problem.type, title, problem.detail, problem.extensions)
+
+
+def from_validation(errors: Any) -> Problem:  # noqa: ANN401 - pydantic's own error list
+    """A 400 for what is not JSON, a 422 for JSON of another shape, with a pointer to each place."""
+    found = [
+        {"pointer": "/" + "/".join(str(part) for part in one["loc"] if part != "body"), "message": one["msg"]}
+        for one in errors[:10]
+    ]
+    detail = "; ".join(f"{one['pointer']}: {one['message']}" for one in found)[:1000]
+    if any(str(one["type"]).startswith("json_") for one in errors):
+        return BadRequest(f"the body is not valid JSON: {detail}")
+    return Unprocessable(f"the request does not have the expected shape: {detail}", errors=found)
+
+
+def from_pydantic(error: ValidationError) -> Problem:
+    """The same for a model validated by hand."""
+    return from_validation(error.errors(include_input=False, include_url=False, include_context=False))
+
+
+def _json(status: int, kind: str, title: str, detail: str, extensions: dict[str, object]) -> JSONResponse:
+    body = {"type": f"urn:precis:problem:{kind}", "title": title, "status": status, "detail": detail, **extensions}
+    headers = {"WWW-Authenticate": "Bearer"} if status == HTTPStatus.UNAUTHORIZED else None
+    return JSONResponse(body, status, headers, media_type="application/problem+json")

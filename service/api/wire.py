@@ -1,0 +1,90 @@
+"""The bodies of requests and answers between the filter and the service."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+# Open WebUI's ids are UUIDs, or `temporary:<socket id>`; a control character is never part of one.
+Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Hash = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[\x21-\x7e]+$")]
+Window = Annotated[int, Field(ge=2048, le=100_000_000)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ContextRequest(_Strict):
+    """The path of a request, leaf first."""
+
+    model: Id = Field(description="The model that is going to answer.")
+    window_tokens: Window | None = Field(None, description="Its window, when it is known.")
+    depth: int = Field(ge=1, le=1_000_000, description="Number of messages on the whole path.")
+    path: list[tuple[Id, Hash]] = Field(
+        min_length=1,
+        description="`[message id, digest]`, leaf first. 64 are enough: a digest speaks for everything above it;"
+        " send more only after `unknown`.",
+    )
+    sizes: list[Annotated[int, Field(ge=0, le=2**40)]] = Field(
+        default_factory=list,
+        description="Characters of each message of `path`; counts messages that were not handed over yet.",
+    )
+
+
+class Tokens(BaseModel):
+    """Estimated size of the request without and with the summary."""
+
+    before: int
+    after: int
+
+
+class ContextAnswer(BaseModel):
+    """What the request should carry."""
+
+    status: Literal["ready", "not_needed", "pending", "unknown"]
+    known: str | None = Field(None, description="The newest message of the path that is stored.")
+    checkpoint_id: int | None = None
+    covered_until: str | None = Field(None, description="Id of the last message that the summary covers.")
+    covered_digest: str | None = Field(None, description="The digest there; use the summary only if yours is equal.")
+    covered_messages: int | None = None
+    summary: str | None = Field(None, description="The summary message. Its bytes change only with the checkpoint.")
+    tokens: Tokens | None = None
+
+
+class HandedMessage(BaseModel):
+    """A stored message as Open WebUI has it; fields that are not named here are dropped."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    id: Id
+    fingerprint: Hash
+    digest: Hash
+    role: Literal["user", "assistant", "system", "tool", "developer"]
+    content: str | list[dict[str, Any]] | None = None
+    output: list[Any] | None = None
+    files: list[dict[str, Any]] | None = None
+    usage: dict[str, Any] | None = None
+    error: Any = None
+    timestamp: int | None = Field(None, ge=0, le=253_402_300_799)
+
+
+class TranscriptRequest(_Strict):
+    """The messages that follow `after`, root to leaf."""
+
+    model: Id
+    user_id: Id
+    window_tokens: Window | None = None
+    after: tuple[Id, Hash] | None = Field(
+        None, description="`[message id, digest]` of the last message that the service has; null sends the whole path."
+    )
+    messages: list[HandedMessage] = Field(min_length=1)
+    served: int | None = Field(
+        None,
+        description="Checkpoint that was in the request of the newest answer, 0 for none; compares `usage` with it.",
+    )
+
+
+class TranscriptAnswer(BaseModel):
+    """Stored."""
+
+    due: bool = Field(description="Whether a summary is going to be computed in the background.")

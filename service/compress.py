@@ -1,0 +1,260 @@
+"""The one use case of workers: take a chat's lease, plan, and for each chunk summarise, judge and publish.
+
+Every chunk is published on its own, so a crash loses at most one call. Nothing is held in a transaction while a
+summariser thinks; what it took is fenced by the lease, the epoch and the digest when it is published.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+import structlog
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from service import planning, serving, tokens
+from service.errors import PrecisError, SummariserError
+from service.planning import Chunk, Draft, PathMessage, Plan, Policy
+from service.settings import Settings
+from service.storage import checkpoints, codec, history, transcripts, work
+from service.storage.checkpoints import Fresh, Memory
+from service.storage.transcripts import Row
+from service.summarising import gate, ledger, prompt
+from service.summarising.excerpts import excerpts
+from service.summarising.reading import Reading, Reply, Summariser
+from service.transcript import Step, parse, steps
+
+_LONGEST_DELAY = 300  # seconds
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What a worker works with. `stand_in` writes degraded summaries while `summariser` keeps failing."""
+
+    engine: AsyncEngine
+    settings: Settings
+    summariser: Summariser
+    stand_in: Summariser
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """One round of work on one chat."""
+
+    bench: Bench
+    lease: work.Lease
+    run: int
+    policy: Policy
+    rows: Sequence[Row]
+
+    @property
+    def degraded(self) -> bool:
+        after = self.bench.settings.fallback_after
+        return bool(after) and self.lease.attempts > after and self.bench.summariser is not self.bench.stand_in
+
+    @property
+    def summariser(self) -> Summariser:
+        return self.bench.stand_in if self.degraded else self.bench.summariser
+
+
+@dataclass(frozen=True, slots=True)
+class _Material:
+    """What one chunk is made of, read and parsed."""
+
+    reading: Reading
+    completed: tuple[Step, ...]
+    markers: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Draught:
+    """What became of a reply: the new memory, its summary message, and the gate's verdict."""
+
+    memory: Memory
+    summary: str
+    size: int
+    verdict: gate.Verdict
+
+
+class Refused(PrecisError):
+    """The chat was edited, reset or leased again while its summary was written."""
+
+
+class Rejected(SummariserError):
+    """The publish gate rejected what the summariser wrote."""
+
+
+async def compress(bench: Bench, chat: int) -> float | None:
+    """Does the work that is due for a chat, if there is any and nobody else has it.
+
+    Returns:
+        Seconds after which the chat is due again, or None.
+    """
+    settings = bench.settings
+    async with bench.engine.begin() as connection:
+        lease = await work.claim(connection, chat, settings.lease)
+        if lease is None:
+            return None
+        run = await history.begin(connection, chat, lease.seq)
+    async with _kept(bench, lease):
+        try:
+            return await _work(bench, lease, run)
+        except asyncio.CancelledError:
+            await asyncio.shield(_give_back(bench, lease, run, "released", "the worker was stopped", counts=False))
+            raise
+        except Rejected as error:
+            return await _give_back(bench, lease, run, "rejected", str(error))
+        except Refused as error:
+            return await _give_back(bench, lease, run, "refused", str(error))
+        except PrecisError as error:
+            return await _give_back(bench, lease, run, "failed", str(error))
+        except Exception as error:
+            log.exception("compress.failed", chat=chat)
+            return await _give_back(bench, lease, run, "failed", repr(error))
+
+
+async def _work(bench: Bench, lease: work.Lease, run: int) -> float | None:
+    policy = bench.settings.policy(lease.window)
+    async with bench.engine.connect() as connection:
+        rows = await transcripts.path(connection, lease.chat, lease.leaf) if lease.leaf else []
+        made = await checkpoints.lineage(connection, lease.chat, rows[-1].checkpoint_id if rows else None)
+        kept = await checkpoints.draft(connection, lease.chat)
+    path = [PathMessage(row.message_id, row.role, row.digest, row.tokens, tuple(row.step_tokens)) for row in rows]
+    place = _place(kept, rows)
+    plan = await asyncio.to_thread(
+        planning.plan, path, made, policy, overhead=lease.overhead, draft=place[0] if place else None
+    )
+    this = _Round(bench, lease, run, policy, rows)
+    markers = await _carry_out(this, plan, place[1] if place and plan.draft else None)
+    outcome, reason = ("done", "") if plan.chunks else ("nothing to do", plan.reason)
+    async with bench.engine.begin() as connection:
+        await history.end(connection, run, outcome, reason, markers)
+        again = await work.finish(connection, lease, again=not plan.complete, debounce=bench.settings.debounce)
+    return bench.settings.debounce if again else None
+
+
+def _place(kept: tuple[str, Draft, Memory] | None, rows: Sequence[Row]) -> tuple[Draft, Memory] | None:
+    """The draft with its message's index on this path; None when the message is not on it."""
+    index = {row.message_id: place for place, row in enumerate(rows)}
+    if kept is None or kept[0] not in index:
+        return None
+    _, draft, memory = kept
+    return replace(draft, position=replace(draft.position, message=index[kept[0]])), memory
+
+
+async def _carry_out(this: _Round, plan: Plan, read_before: Memory | None) -> int:
+    """Makes the plan's calls in order; returns how many hidden marker lines were left out."""
+    parent = plan.reuse.id if plan.reuse else 0
+    memory = read_before or Memory()
+    if parent and read_before is None:
+        async with this.bench.engine.connect() as connection:
+            memory = await checkpoints.memory(connection, this.lease.chat, parent)
+    markers = 0
+    for chunk in plan.chunks:
+        material = await _gather(this, chunk, memory)
+        markers += material.markers
+        reply = await this.summariser.summarise(material.reading)
+        draught = await asyncio.to_thread(_compose, this, chunk, material, memory, reply)
+        parent = await _publish(this, chunk, material, parent, reply, draught)
+        memory = draught.memory
+    return markers
+
+
+async def _gather(this: _Round, chunk: Chunk, memory: Memory) -> _Material:
+    ids = list(dict.fromkeys(this.rows[read.position.message].message_id for read in chunk.reads))
+    async with this.bench.engine.connect() as connection:
+        packed = await transcripts.bodies(connection, this.lease.chat, ids)
+    if missing := [identity for identity in ids if identity not in packed]:
+        raise PrecisError(f"the text of {len(missing)} messages is not kept any more, the first is {missing[0]}")
+    return await asyncio.to_thread(_read, this, chunk, memory, packed)
+
+
+def _read(this: _Round, chunk: Chunk, memory: Memory, packed: dict[str, bytes]) -> _Material:
+    messages = {identity: parse(codec.unpack(body)) for identity, body in packed.items()}
+    cut = {identity: steps(message) for identity, message in messages.items()}
+    reads = [
+        (cut[this.rows[read.position.message].message_id][read.position.step], read.position.piece, read.pieces)
+        for read in chunk.reads
+    ]
+    reading = Reading(memory.narrative, tuple(excerpts(reads)), this.policy.summary_tokens, chunk.part, chunk.parts)
+    wording = prompt.build(reading)
+    return _Material(
+        reading,
+        tuple(step for step, piece, pieces in reads if piece == pieces - 1),
+        sum(message.markers for message in messages.values()),
+        tokens.count(wording.system) + tokens.count(wording.user),
+    )
+
+
+def _compose(this: _Round, chunk: Chunk, material: _Material, old: Memory, reply: Reply) -> _Draught:
+    last = this.rows[chunk.covers - 1 if chunk.covers else chunk.reads[-1].position.message]
+    entries = ledger.extend(old.ledger, material.completed, this.policy.ledger_tokens)
+    summary = serving.render(reply.text, entries, last.depth, last.sent_at)
+    size = serving.size(summary)
+    verdict = gate.judge(reply, limit=this.policy.summary_tokens, size=size, replaced=last.path_tokens)
+    return _Draught(Memory(reply.text.strip(), entries), summary, size, verdict)
+
+
+async def _publish(
+    this: _Round, chunk: Chunk, material: _Material, parent: int, reply: Reply, draught: _Draught
+) -> int:
+    """Publishes a chunk as a checkpoint, or keeps it as a draft inside a long turn; returns the next one's parent."""
+    read = reply.prompt_tokens if reply.prompt_tokens is not None else material.tokens
+    written = reply.completion_tokens if reply.completion_tokens is not None else tokens.count(reply.text)
+    published: int | bool | None = None
+    async with this.bench.engine.begin() as connection:
+        if draught.verdict.accepted and chunk.covers is not None:
+            fresh = _fresh(this, this.rows[chunk.covers - 1], parent, draught)
+            published = parent = await checkpoints.publish(connection, this.lease, fresh) or 0
+        elif draught.verdict.accepted and chunk.then is not None:
+            message = this.rows[chunk.then.position.message]
+            draft = Draft(parent or None, message.digest, chunk.then.position, chunk.then.pieces)
+            published = await checkpoints.save_draft(connection, this.lease, message.message_id, draft, draught.memory)
+        await history.count(connection, this.run, read=read, written=written, published=bool(published))
+    if not draught.verdict.accepted:
+        raise Rejected(f"{this.summariser.name}: {draught.verdict.reason}")
+    if not published:
+        raise Refused("the chat was edited, reset or leased again while its summary was written")
+    return parent
+
+
+def _fresh(this: _Round, until: Row, parent: int, draught: _Draught) -> Fresh:
+    built_in = "degraded" if this.degraded else "extractive"
+    kind = built_in if this.summariser is this.bench.stand_in else "llm"
+    return Fresh(
+        parent, until, kind, draught.memory, draught.summary, draught.size, this.summariser.name, prompt.VERSION
+    )
+
+
+async def _give_back(
+    bench: Bench, lease: work.Lease, run: int, outcome: str, reason: str, *, counts: bool = True
+) -> float:
+    """Releases the lease after a failure; returns the seconds until the next attempt."""
+    delay = float(min(_LONGEST_DELAY, 2**lease.attempts)) if counts else 0.0
+    log.warning("compress.given_back", chat=lease.chat, outcome=outcome, reason=reason, attempt=lease.attempts)
+    async with bench.engine.begin() as connection:
+        await history.end(connection, run, outcome, reason)
+        await work.give_back(connection, lease, reason if counts else None, delay)
+    return delay
+
+
+@asynccontextmanager
+async def _kept(bench: Bench, lease: work.Lease) -> AsyncIterator[None]:
+    """Renews the lease until the work ends: a call to a small local model may take minutes."""
+
+    async def renew() -> None:
+        while True:
+            await asyncio.sleep(bench.settings.lease / 3)
+            async with bench.engine.begin() as connection:
+                if not await work.renew(connection, lease, bench.settings.lease):
+                    return
+
+    renewing = asyncio.create_task(renew())
+    try:
+        yield
+    finally:
+        renewing.cancel()
+        await asyncio.gather(renewing, return_exceptions=True)

@@ -1,0 +1,78 @@
+"""Rings workers: the only module, beside `workers`, that knows arq.
+
+A ring is a hint. When it is lost (Redis flushed, away, or full) the sweep finds the work in the database; when it comes
+twice, the lease lets one worker in. So no error of Redis ever fails a request.
+"""
+
+import asyncio
+import json
+from datetime import timedelta
+
+import structlog
+from arq import ArqRedis, create_pool
+from arq.connections import RedisSettings
+from redis.asyncio.retry import Retry
+from redis.backoff import ExponentialBackoff
+from redis.exceptions import RedisError
+
+JOB = "compress"
+_PATIENCE = 2.0  # seconds that a request may wait for Redis
+_KEPT = timedelta(hours=1)  # a ring older than that is worthless: the sweep has been by
+
+log = structlog.get_logger(__name__)
+
+
+def redis_settings(url: str) -> RedisSettings:
+    """Arq's settings, with retries, so that a worker outlives a restart of Redis (arq 0.28 ends on one by default)."""
+    settings = RedisSettings.from_dsn(url)
+    settings.retry = Retry(ExponentialBackoff(cap=1, base=0.05), 20)
+    settings.retry_on_error = [RedisError, OSError]
+    settings.retry_on_timeout = True
+    return settings
+
+
+def dumps(payload: dict[str, object]) -> bytes:
+    """Jobs are JSON: arq's default is pickle, with which write access to Redis would be code execution."""
+    return json.dumps(payload, default=str).encode()
+
+
+def loads(data: bytes) -> dict[str, object]:
+    """The opposite of `dumps`."""
+    payload: dict[str, object] = json.loads(data)
+    return payload
+
+
+class Doorbell:
+    """Wakes a worker for a chat."""
+
+    def __init__(self, redis: ArqRedis) -> None:
+        self._redis = redis
+
+    @classmethod
+    async def connect(cls, url: str) -> "Doorbell":
+        """Connects to Redis, or Valkey."""
+        return cls(await create_pool(redis_settings(url), job_serializer=dumps, job_deserializer=loads))
+
+    async def ring(self, chat: int, seq: int | str, delay: float = 0) -> bool:
+        """Wakes a worker in `delay` seconds; False, and a log line, when Redis does not take it.
+
+        The job's id carries the sequence number, because arq drops a job whose id is known to it in any way.
+        """
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                await self._redis.enqueue_job(
+                    JOB, chat, _job_id=f"{JOB}:{chat}:{seq}", _defer_by=timedelta(seconds=delay), _expires=_KEPT
+                )
+        except (RedisError, OSError, TimeoutError) as error:
+            log.warning("doorbell.silent", chat=chat, error=repr(error))
+            return False
+        return True
+
+    async def ping(self) -> None:
+        """One round trip; raises whatever the driver raises when Redis does not answer."""
+        async with asyncio.timeout(_PATIENCE):
+            await self._redis.ping()
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._redis.aclose()

@@ -1,0 +1,125 @@
+"""PostgreSQL's files on disk: recognised, or made completely, or not made at all.
+
+A new cluster grows in `postgres.new-*` beside its place and gets its name when it is complete, with
+the role and the database in it. So a folder named `postgres` is never half-made, and one named
+`postgres.new-*` never served anybody and may always be removed.
+"""
+
+import asyncio
+import contextlib
+import secrets
+import shutil
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+from service.embedded.account import Account, give
+from service.embedded.folder import is_running, make_private, sync
+from service.embedded.process import Program, run
+from service.embedded.secret import password
+from service.errors import EmbeddedServerError
+
+MAJOR = "18"  # of the wheel that pyproject.toml pins
+ROLE = DATABASE = "precis"
+UNFINISHED = "postgres.new-"
+
+# The bootstrap superuser gets no password: with scram, nobody can log in as it.
+INITDB = (
+    "--username=postgres",
+    "--auth-local=reject",
+    "--auth-host=scram-sha-256",
+    "--encoding=UTF8",
+    "--locale=C",
+    "--data-checksums",
+    "--no-instructions",
+    "--no-sync",  # once, at the end
+)
+# -F: no fsync. A failed statement ends it, and is not repeated in the error: it holds the password.
+SINGLE_USER = ("--single", "-F", "-c", "exit_on_error=on", "-c", "log_min_error_statement=panic")
+
+
+def check(data: Path) -> bool:
+    """Return whether a cluster is here that our PostgreSQL can use; False means that one may be made.
+
+    Raises:
+        EmbeddedServerError: it is another major version's, or the folder is something else.
+    """
+    version = data / "PG_VERSION"
+    if version.is_file():
+        found = version.read_text().strip()
+        if found != MAJOR:
+            raise EmbeddedServerError(
+                f"{data} was made by PostgreSQL {found}; this Precis runs PostgreSQL {MAJOR} and has left it "
+                f"untouched. Start the Precis that made it and dump the database with pg_dump {found}, then "
+                f"restore into a new data folder; or convert the folder with pg_upgrade."
+            )
+        return True
+    if data.is_dir() and any(data.iterdir()):
+        raise EmbeddedServerError(f"{data} is not empty and holds no PostgreSQL data. Move it away.")
+    return False
+
+
+async def ensure(data: Path, postgres: Program, *, fast: bool) -> str:
+    """Make the cluster unless it is there; return the password of its role."""
+    if await asyncio.to_thread(check, data):
+        return await asyncio.to_thread(_known_password, data)
+    await asyncio.to_thread(_remove_unfinished, data.parent)
+    secret = await asyncio.to_thread(password, password_file(data))
+    unfinished = data.with_name(f"{UNFINISHED}{secrets.token_hex(4)}")
+    try:
+        await asyncio.to_thread(_make_for, unfinished, postgres.account)
+        await _fill(unfinished, postgres, secret, fast=fast)
+        await asyncio.to_thread(unfinished.rename, data)
+        await asyncio.to_thread(sync, data.parent)
+    finally:
+        await asyncio.to_thread(shutil.rmtree, unfinished, ignore_errors=True)
+    return secret
+
+
+def remove_stale_pid(data: Path) -> None:
+    """Remove the pid file of a killed PostgreSQL if its number now belongs to another program.
+
+    PostgreSQL would take that program for itself and refuse to start. The caller knows that no
+    server works in this folder. A number that is free PostgreSQL sorts out itself, more carefully.
+    """
+    file = data / "postmaster.pid"
+    with contextlib.suppress(FileNotFoundError, ValueError, IndexError):
+        if is_running(int(file.read_text().splitlines()[0])):
+            file.unlink()
+
+
+def password_file(data: Path) -> Path:
+    """Return where the role's password is: outside the cluster, which may belong to another user."""
+    return data.with_name("postgres.password")
+
+
+async def _fill(unfinished: Path, postgres: Program, secret: str, *, fast: bool) -> None:
+    initdb = replace(
+        postgres,
+        name="initdb",
+        binary=postgres.binary.with_name("initdb"),
+        stops=((signal.SIGTERM, 5.0),),
+    )
+    folder = unfinished.parent
+    sql = f"CREATE ROLE {ROLE} LOGIN CREATEDB PASSWORD '{secret}';\nCREATE DATABASE {DATABASE} OWNER {ROLE};\n"
+    await run(initdb, ("-D", unfinished, *INITDB), folder)
+    await run(postgres, (*SINGLE_USER, "-D", unfinished, "postgres"), folder, given=sql.encode())
+    if not fast:
+        await run(initdb, ("-D", unfinished, "--sync-only"), folder)
+
+
+def _known_password(data: Path) -> str:
+    file = password_file(data)
+    if not file.is_file():
+        raise EmbeddedServerError(f"{file}, the password of the database in {data}, is missing. Put it back.")
+    return password(file)
+
+
+def _make_for(folder: Path, account: Account | None) -> None:
+    make_private(folder)
+    give(folder, account)
+
+
+def _remove_unfinished(folder: Path) -> None:
+    for leftover in folder.glob(f"{UNFINISHED}*"):
+        shutil.rmtree(leftover)

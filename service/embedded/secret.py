@@ -1,0 +1,21 @@
+"""A random password that lives in a file of its own, readable by us alone."""
+
+import os
+import secrets
+from pathlib import Path
+
+
+def password(path: Path) -> str:
+    """Return the password in this file, which is made when it is missing.
+
+    URL-safe characters only: it goes into URLs, SQL literals and configuration files as it is.
+    """
+    if not path.exists():
+        unfinished = path.with_name(f"{path.name}.new")
+        unfinished.unlink(missing_ok=True)
+        with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(secrets.token_urlsafe(32))
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.rename(path)
+    return path.read_text()

@@ -1,0 +1,110 @@
+"""The entry to this package: a data folder in, the URLs of two running servers out."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+
+from service.embedded import cluster, postgres, valkey
+from service.embedded.account import account_for, check_reachable
+from service.embedded.folder import claimed, room
+from service.embedded.process import Server
+from service.errors import EmbeddedServerError
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Servers:
+    """The two servers, with passwords in their URLs, which a repr therefore leaves out.
+
+    `died` gets a result, the error to raise, when a server ends by itself; it is never cancelled or
+    failed by us. What to do then is the caller's decision.
+    """
+
+    database_url: str = field(repr=False)
+    redis_url: str = field(repr=False)
+    died: asyncio.Future[EmbeddedServerError] = field(repr=False, compare=False)
+
+
+@contextlib.asynccontextmanager
+async def embedded_servers(
+    data_dir: Path,
+    *,
+    postgres_port: int | None = None,
+    valkey_port: int | None = None,
+    fast: bool = False,
+) -> AsyncIterator[Servers]:
+    """Run both servers while the context is open, and stop both when it closes.
+
+    Enter it in a thread that lives as long as the service (the main one): see `process.py`.
+
+    Args:
+        data_dir: Ours alone. Made when missing; its parents are never changed.
+        postgres_port: On 127.0.0.1; None takes a free one. Likewise `valkey_port`.
+        valkey_port: See `postgres_port`.
+        fast: For tests and demos only: nothing waits for the disk, and a power cut or a crash of the
+            machine may destroy the whole data folder.
+
+    Raises:
+        EmbeddedServerError: with what to do about it. Nothing is left running, nothing is lost.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            servers = await _start(stack, data_dir, postgres_port, valkey_port, fast=fast)
+        except OSError as error:
+            raise EmbeddedServerError(
+                f"The data folder {data_dir} cannot be used: {error}.{_room(data_dir)}"
+            ) from error
+        yield servers
+
+
+async def _start(
+    stack: contextlib.AsyncExitStack,
+    data_dir: Path,
+    postgres_port: int | None,
+    valkey_port: int | None,
+    *,
+    fast: bool,
+) -> Servers:
+    folder = await asyncio.to_thread(_checked, data_dir)
+    await stack.enter_async_context(claimed(folder))
+    database = await stack.enter_async_context(postgres.running(folder, postgres_port, fast=fast))
+    queue = await stack.enter_async_context(valkey.running(folder, valkey_port, fast=fast))
+    died: asyncio.Future[EmbeddedServerError] = asyncio.get_running_loop().create_future()
+    for server in (database.server, queue.server):
+        await stack.enter_async_context(_watched(server, died))
+    return Servers(database.url, queue.url, died)
+
+
+def _checked(data_dir: Path) -> Path:
+    """Return where the folder really is, after every check that needs no change to it."""
+    folder = data_dir.resolve()
+    data = folder / "postgres"
+    check_reachable(folder, account_for(data))
+    cluster.check(data)
+    return folder
+
+
+@contextlib.asynccontextmanager
+async def _watched(server: Server, died: asyncio.Future[EmbeddedServerError]) -> AsyncIterator[None]:
+    async def watch() -> None:
+        error = await server.died()
+        log.error("embedded_server_died", error=str(error))
+        if not died.done():
+            died.set_result(error)
+
+    task = asyncio.create_task(watch())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+def _room(data_dir: Path) -> str:
+    return room(data_dir) if data_dir.is_dir() else ""

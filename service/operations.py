@@ -1,0 +1,153 @@
+"""What operators do with chats, the same for REST and the command line. Every change leaves an audit row."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from service.errors import NotFound
+from service.storage import audit, chats, transcripts, work
+from service.storage.chats import Branch, Made, Overview, Run
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """Who acts, for the audit log, and in which tenant."""
+
+    tenant: int
+    actor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """One chat with its branches, checkpoints and latest rounds of work."""
+
+    chat: Overview
+    branches: list[Branch]
+    checkpoints: list[Made]
+    runs: list[Run]
+
+
+@dataclass(frozen=True, slots=True)
+class CoveredMessage:
+    """One message that a summary covers."""
+
+    id: str
+    role: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A summary and what it covers. `current` is False when the covered path was edited since."""
+
+    checkpoint: Made
+    summary: str
+    current: bool
+    covers: list[CoveredMessage]
+
+
+async def list_chats(
+    engine: AsyncEngine, tenant: int, limit: int, after: tuple[datetime, int] | None = None
+) -> Sequence[Overview]:
+    """A page of a tenant's chats, the newest first."""
+    async with engine.connect() as connection:
+        return await chats.overviews(connection, tenant, after=after, limit=limit)
+
+
+async def show_chat(engine: AsyncEngine, tenant: int, chat: str) -> Detail:
+    """One chat.
+
+    Raises:
+        NotFound: this tenant has no such chat.
+    """
+    async with engine.connect() as connection:
+        overview = await _overview(connection, tenant, chat)
+        return Detail(
+            overview,
+            await chats.branches(connection, overview.id),
+            await chats.made(connection, overview.id),
+            await chats.latest_runs(connection, overview.id),
+        )
+
+
+async def show_summary(engine: AsyncEngine, tenant: int, chat: str, checkpoint: int) -> Shown:
+    """One summary.
+
+    Raises:
+        NotFound: this tenant has no such chat, or the chat no such checkpoint.
+    """
+    async with engine.connect() as connection:
+        overview = await _overview(connection, tenant, chat)
+        found = await chats.summary(connection, overview.id, checkpoint)
+        if found is None:
+            raise NotFound(f"chat {chat!r} has no checkpoint {checkpoint}")
+        made, text = found
+        path = await transcripts.path(connection, overview.id, made.covered_until)
+    current = bool(path) and path[-1].digest == made.covered_digest
+    covers = [CoveredMessage(row.message_id, row.role, row.tokens) for row in path] if current else []
+    return Shown(made, text, current, covers)
+
+
+async def reset(engine: AsyncEngine, by: Operator, chat: str, keep: int | None = None) -> int:
+    """Drops the checkpoints of a chat; with `keep`, only those that do not lead up to that one.
+
+    Work that is under way is refused when it comes to publish. New summaries are made when the chat goes on.
+
+    Returns:
+        How many were dropped.
+    """
+    async with engine.begin() as connection:
+        dropped = await _drop(connection, by, chat, keep)
+        await audit.record(connection, by.tenant, by.actor, "chat.reset", chat, dropped=dropped, kept=keep)
+    return dropped
+
+
+async def recompute(engine: AsyncEngine, by: Operator, chat: str) -> tuple[int, int]:
+    """Drops the checkpoints of a chat and makes new ones right away, from the stored messages.
+
+    Returns:
+        The chat and the sequence number of the work, to ring for.
+    """
+    async with engine.begin() as connection:
+        dropped = await _drop(connection, by, chat, None)
+        identity = await _lock(connection, by.tenant, chat)
+        seq = await work.mark_due(connection, identity, debounce=0)
+        await audit.record(connection, by.tenant, by.actor, "chat.recompute", chat, dropped=dropped)
+    return identity, seq
+
+
+async def delete(engine: AsyncEngine, by: Operator, chat: str) -> None:
+    """Deletes a chat and all that is its own: messages, checkpoints, drafts, runs. The audit row stays."""
+    async with engine.begin() as connection:
+        await chats.forget(connection, await _lock(connection, by.tenant, chat))
+        await audit.record(connection, by.tenant, by.actor, "chat.delete", chat)
+
+
+async def _drop(connection: AsyncConnection, by: Operator, chat: str, keep: int | None) -> int:
+    identity = await _lock(connection, by.tenant, chat)
+    line: list[int] = []
+    if keep is not None:
+        made = {one.id: one.parent_id for one in await chats.made(connection, identity)}
+        if keep not in made:
+            raise NotFound(f"chat {chat!r} has no checkpoint {keep}")
+        step: int | None = keep
+        while step in made:
+            line.append(step)
+            step = made[step]
+    return await chats.drop_checkpoints(connection, identity, line)
+
+
+async def _overview(connection: AsyncConnection, tenant: int, chat: str) -> Overview:
+    found = await chats.overviews(connection, tenant, chat=chat)
+    if not found:
+        raise NotFound(f"there is no chat {chat!r}")
+    return found[0]
+
+
+async def _lock(connection: AsyncConnection, tenant: int, chat: str) -> int:
+    identity = await chats.lock(connection, tenant, chat)
+    if identity is None:
+        raise NotFound(f"there is no chat {chat!r}")
+    return identity

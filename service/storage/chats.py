@@ -1,0 +1,218 @@
+"""Chats: made by a hand-over, looked at and changed by operators. Every statement names the tenant."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import cast
+
+from sqlalchemy import ARRAY, BigInteger, ColumnElement, bindparam, delete, func, select, text, tuple_, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.storage.tables import chats, checkpoints, drafts, messages, runs
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """One chat in a list. `path_tokens` and `messages` are those of the branch handed over last."""
+
+    id: int
+    chat_id: str
+    user_id: str
+    model: str
+    window_tokens: int
+    overhead_tokens: int
+    leaf_id: str | None
+    messages: int
+    path_tokens: int
+    checkpoints: int
+    due_at: datetime | None
+    working: bool
+    attempts: int
+    last_error: str | None
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One leaf of the chat tree and the deepest checkpoint on its path."""
+
+    leaf_id: str
+    messages: int
+    path_tokens: int
+    checkpoint_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """One checkpoint without its texts."""
+
+    id: int
+    parent_id: int | None
+    covered_until: str
+    covered_digest: str
+    covered_messages: int
+    covered_tokens: int
+    tokens: int
+    kind: str
+    summariser: str
+    prompt_version: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One round of work on a chat."""
+
+    id: int
+    seq: int
+    outcome: str
+    reason: str
+    calls: int
+    tokens_read: int
+    tokens_written: int
+    published: int
+    markers: int
+    started_at: datetime
+    ended_at: datetime | None
+
+
+_MADE = [
+    checkpoints.c.id,
+    func.nullif(checkpoints.c.parent_id, 0),
+    *(checkpoints.c[name] for name in list(Made.__dataclass_fields__)[2:]),
+]
+_RUN = [runs.c[name] for name in Run.__dataclass_fields__]
+
+
+async def open_chat(connection: AsyncConnection, tenant: int, chat: str, user: str, model: str, window: int) -> int:
+    """The chat's id, made when it is new, brought up to date, and locked until the transaction ends."""
+    values = {"user_id": user, "model": model, "window_tokens": window, "updated_at": func.now()}
+    statement = insert(chats).values(tenant_id=tenant, external_id=chat, **values)
+    statement = statement.on_conflict_do_update(index_elements=["tenant_id", "external_id"], set_=values)
+    return cast(int, (await connection.execute(statement.returning(chats.c.id))).scalar_one())
+
+
+async def handed_over(connection: AsyncConnection, chat: int, leaf: str, overhead: int | None) -> int:
+    """Notes the newest path; `overhead` None keeps the one that was measured before.
+
+    Returns:
+        The overhead in force.
+    """
+    known = chats.c.overhead_tokens if overhead is None else overhead
+    query = update(chats).where(chats.c.id == chat).values(leaf_id=leaf, overhead_tokens=known)
+    return cast(int, (await connection.execute(query.returning(chats.c.overhead_tokens))).scalar_one())
+
+
+async def lock(connection: AsyncConnection, tenant: int, chat: str) -> int | None:
+    """The id of an existing chat, locked until the transaction ends; None when this tenant has no such chat."""
+    query = select(chats.c.id).where(*_is(tenant, chat)).with_for_update()
+    return (await connection.execute(query)).scalar_one_or_none()
+
+
+async def overviews(
+    connection: AsyncConnection,
+    tenant: int,
+    *,
+    chat: str | None = None,
+    after: tuple[datetime, int] | None = None,
+    limit: int = 1,
+) -> list[Overview]:
+    """Chats of a tenant, the newest first: one by name, or a page of those after (updated_at, id)."""
+    made = select(func.count()).where(checkpoints.c.chat_id == chats.c.id).scalar_subquery()
+    columns: list[ColumnElement[object]] = [
+        chats.c.id,
+        chats.c.external_id,
+        chats.c.user_id,
+        chats.c.model,
+        chats.c.window_tokens,
+        chats.c.overhead_tokens,
+        chats.c.leaf_id,
+        func.coalesce(messages.c.depth, 0),
+        func.coalesce(messages.c.path_tokens, 0),
+        made,
+        chats.c.due_at,
+        func.coalesce(chats.c.lease_until > func.now(), False),
+        chats.c.attempts,
+        chats.c.last_error,
+        chats.c.created_at,
+        chats.c.updated_at,
+    ]
+    query = (
+        select(*columns)
+        .outerjoin(messages, (messages.c.chat_id == chats.c.id) & (messages.c.message_id == chats.c.leaf_id))
+        .where(chats.c.tenant_id == tenant)
+        .order_by(chats.c.updated_at.desc(), chats.c.id.desc())
+        .limit(limit)
+    )
+    if chat is not None:
+        query = query.where(chats.c.external_id == chat)
+    if after is not None:
+        query = query.where(tuple_(chats.c.updated_at, chats.c.id) < tuple_(*after))
+    return [Overview(*row) for row in await connection.execute(query)]
+
+
+async def branches(connection: AsyncConnection, chat: int) -> list[Branch]:
+    """The leaves that are stored, the longest path first."""
+    child = messages.alias()
+    query = (
+        select(messages.c.message_id, messages.c.depth, messages.c.path_tokens, messages.c.checkpoint_id)
+        .where(
+            messages.c.chat_id == chat,
+            ~select(child).where(child.c.chat_id == chat, child.c.parent_id == messages.c.message_id).exists(),
+        )
+        .order_by(messages.c.depth.desc())
+    )
+    return [Branch(*row) for row in await connection.execute(query)]
+
+
+async def made(connection: AsyncConnection, chat: int) -> list[Made]:
+    """The chat's checkpoints, oldest first."""
+    query = select(*_MADE).where(checkpoints.c.chat_id == chat).order_by(checkpoints.c.id)
+    return [Made(*row) for row in await connection.execute(query)]
+
+
+async def summary(connection: AsyncConnection, chat: int, checkpoint: int) -> tuple[Made, str] | None:
+    """One checkpoint and its summary message."""
+    query = select(*_MADE, checkpoints.c.summary).where(checkpoints.c.chat_id == chat, checkpoints.c.id == checkpoint)
+    row = (await connection.execute(query)).one_or_none()
+    return (Made(*row[:-1]), row[-1]) if row else None
+
+
+async def latest_runs(connection: AsyncConnection, chat: int, limit: int = 20) -> list[Run]:
+    """The newest rounds of work, newest first."""
+    query = select(*_RUN).where(runs.c.chat_id == chat).order_by(runs.c.id.desc()).limit(limit)
+    return [Run(*row) for row in await connection.execute(query)]
+
+
+async def drop_checkpoints(connection: AsyncConnection, chat: int, keep: Sequence[int]) -> int:
+    """Deletes the chat's checkpoints but `keep` (one and its ancestors), and fences work that is under way.
+
+    Returns:
+        How many were deleted.
+    """
+    # Each message falls back to the deepest kept ancestor of its checkpoint; a child's id is above its parent's.
+    await connection.execute(
+        text(
+            "update messages m set checkpoint_id = (select max(a) from unnest(c.ancestors) a where a = any(:keep))"
+            " from checkpoints c where m.chat_id = :chat and c.chat_id = :chat and c.id = m.checkpoint_id"
+            " and not c.id = any(:keep)"
+        ).bindparams(bindparam("keep", type_=ARRAY(BigInteger))),
+        {"chat": chat, "keep": list(keep)},
+    )
+    dropped = await connection.execute(
+        delete(checkpoints).where(checkpoints.c.chat_id == chat, checkpoints.c.id.not_in(keep))
+    )
+    await connection.execute(delete(drafts).where(drafts.c.chat_id == chat))
+    await connection.execute(update(chats).where(chats.c.id == chat).values(epoch=chats.c.epoch + 1))
+    return dropped.rowcount
+
+
+async def forget(connection: AsyncConnection, chat: int) -> None:
+    """Deletes a chat and, by cascade, all that is its own."""
+    await connection.execute(delete(chats).where(chats.c.id == chat))
+
+
+def _is(tenant: int, chat: str) -> tuple[ColumnElement[bool], ...]:
+    return chats.c.tenant_id == tenant, chats.c.external_id == chat

@@ -1,0 +1,150 @@
+"""Checkpoints: append-only versions, published by compare and swap. And drafts: how far a long turn has been read."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, cast
+
+from sqlalchemy import delete, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.planning import Checkpoint, Draft, Position
+from service.storage import transcripts, work
+from service.storage.tables import checkpoints, drafts
+from service.summarising.ledger import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a next summary grows from: the narrative and the ledger so far."""
+
+    narrative: str = ""
+    ledger: tuple[Entry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """A checkpoint about to be published."""
+
+    parent: int
+    until: transcripts.Row
+    kind: str
+    memory: Memory
+    summary: str
+    tokens: int
+    summariser: str
+    prompt_version: str
+
+
+async def lineage(connection: AsyncConnection, chat: int, checkpoint: int | None) -> list[Checkpoint]:
+    """The checkpoint and its ancestors, as planning sees them, oldest first."""
+    ids = await _ancestors(connection, chat, checkpoint) or []
+    columns = ("id", "covered_until", "covered_digest", "covered_messages", "covered_tokens", "tokens")
+    rows = await connection.execute(
+        select(*(checkpoints.c[name] for name in columns))
+        .where(checkpoints.c.chat_id == chat, checkpoints.c.id.in_(ids))
+        .order_by(checkpoints.c.covered_messages)
+    )
+    return [Checkpoint(*row) for row in rows]
+
+
+async def memory(connection: AsyncConnection, chat: int, checkpoint: int) -> Memory:
+    """The narrative and ledger of a stored checkpoint."""
+    query = select(checkpoints.c.narrative, checkpoints.c.ledger).where(
+        checkpoints.c.chat_id == chat, checkpoints.c.id == checkpoint
+    )
+    return _memory(*(await connection.execute(query)).one())
+
+
+async def draft(connection: AsyncConnection, chat: int) -> tuple[str, Draft, Memory] | None:
+    """The chat's draft: the message it stands in, its place (the message's index is for the caller to fill in), and
+    what has been read so far.
+    """
+    row = (await connection.execute(select(drafts).where(drafts.c.chat_id == chat))).one_or_none()
+    if row is None:
+        return None
+    place = Draft(row.base_id or None, row.digest, Position(0, row.step, row.piece), row.pieces)
+    return row.message_id, place, _memory(row.narrative, row.ledger)
+
+
+async def save_draft(
+    connection: AsyncConnection, lease: work.Lease, message_id: str, place: Draft, so_far: Memory
+) -> bool:
+    """Keeps what has been read of a long turn; False when the lease is lost."""
+    if not await work.holds(connection, lease):
+        return False
+    values = {
+        "base_id": place.base or 0,
+        "message_id": message_id,
+        "digest": place.digest,
+        "step": place.position.step,
+        "piece": place.position.piece,
+        "pieces": place.pieces,
+        "narrative": so_far.narrative,
+        "ledger": _entries(so_far.ledger),
+    }
+    statement = insert(drafts).values(chat_id=lease.chat, **values)
+    await connection.execute(statement.on_conflict_do_update(index_elements=["chat_id"], set_=values))
+    return True
+
+
+async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) -> int | None:
+    """Publishes a checkpoint, unless what it was planned on has changed.
+
+    In one transaction: the lease must be ours, no reset in between, the covered message still has the digest that was
+    planned on, and the parent still exists.
+
+    Returns:
+        The id of the checkpoint, or None when it was refused.
+    """
+    if not await work.holds(connection, lease):
+        return None
+    rows = await transcripts.find(connection, lease.chat, [fresh.until.message_id])
+    row = rows.get(fresh.until.message_id)
+    ancestors = await _ancestors(connection, lease.chat, fresh.parent)
+    if row is None or row.digest != fresh.until.digest or ancestors is None:
+        return None
+    query = (
+        insert(checkpoints)
+        .values(
+            chat_id=lease.chat,
+            parent_id=fresh.parent,
+            ancestors=ancestors,
+            covered_until=row.message_id,
+            covered_digest=row.digest,
+            covered_messages=row.depth,
+            covered_tokens=row.path_tokens,
+            kind=fresh.kind,
+            narrative=fresh.memory.narrative,
+            ledger=_entries(fresh.memory.ledger),
+            summary=fresh.summary,
+            tokens=fresh.tokens,
+            summariser=fresh.summariser,
+            prompt_version=fresh.prompt_version,
+        )
+        .on_conflict_do_nothing()
+        .returning(checkpoints.c.id)
+    )
+    identity = (await connection.execute(query)).scalar_one_or_none()
+    if identity is None:  # the same boundary was published from the same parent already
+        return None
+    await transcripts.point_to(connection, lease.chat, row.message_id, identity, ancestors)
+    await connection.execute(delete(drafts).where(drafts.c.chat_id == lease.chat))
+    return cast(int, identity)
+
+
+async def _ancestors(connection: AsyncConnection, chat: int, checkpoint: int | None) -> list[int] | None:
+    """What the next checkpoint grows from, `checkpoint` included; None when it does not exist any more."""
+    if not checkpoint:
+        return []
+    query = select(checkpoints.c.ancestors).where(checkpoints.c.chat_id == chat, checkpoints.c.id == checkpoint)
+    ids = (await connection.execute(query)).scalar_one_or_none()
+    return None if ids is None else [*ids, checkpoint]
+
+
+def _entries(ledger: Sequence[Entry]) -> list[dict[str, Any]]:
+    return [asdict(entry) for entry in ledger]
+
+
+def _memory(narrative: str, ledger: list[dict[str, Any]]) -> Memory:
+    return Memory(narrative, tuple(Entry(**entry) for entry in ledger))

@@ -1,0 +1,93 @@
+"""Connections: the SQLAlchemy engine for everything, and a small asyncpg pool for the one read on the request path."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncpg
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, make_url, text
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from service.errors import SchemaError
+
+MIGRATIONS = Path(__file__).parents[2] / "migrations"
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """Both ways to the same PostgreSQL."""
+
+    engine: AsyncEngine
+    reads: "asyncpg.Pool[asyncpg.Record]"
+
+
+@asynccontextmanager
+async def connect(url: str, *, name: str = "precis") -> AsyncIterator[Database]:
+    """Opens both pools; `name` is shown in `pg_stat_activity`."""
+    engine = create_async_engine(
+        make_url(url).set(drivername="postgresql+asyncpg"),
+        connect_args={"server_settings": {"application_name": name, "timezone": "UTC"}},
+        pool_pre_ping=True,
+    )
+    plain = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+    # The read pool holds no session state, so its connections need no reset between users: that second round trip
+    # costs more than the read itself.
+    async with asyncpg.create_pool(
+        plain,
+        min_size=1,
+        max_size=4,
+        reset=_nothing_to_reset,
+        server_settings={"application_name": f"{name}-reads"},
+    ) as reads:
+        try:
+            yield Database(engine, reads)
+        finally:
+            await engine.dispose()
+
+
+async def migrate(url: str, revision: str = "head") -> None:
+    """Brings the schema to `revision`. Safe to call from several processes at once: a lock lets one go first."""
+    await asyncio.to_thread(command.upgrade, alembic_config(url), revision)
+
+
+async def check_schema(engine: AsyncEngine) -> None:
+    """Refuses a database that is not at the newest migration.
+
+    Raises:
+        SchemaError: with both revisions and the command that mends it.
+    """
+    head = ScriptDirectory(str(MIGRATIONS)).get_current_head()
+    async with engine.connect() as connection:
+        current = await connection.run_sync(_current_revision)
+    if current != head:
+        raise SchemaError(
+            f"the database is at migration {current or 'none'}, this version needs {head}: run `precis migrate`"
+        )
+
+
+async def ping(engine: AsyncEngine) -> None:
+    """One round trip; raises whatever the driver raises when the database does not answer."""
+    async with engine.connect() as connection:
+        await connection.execute(text("select 1"))
+
+
+def alembic_config(url: str) -> Config:
+    """Alembic's configuration without an ini file."""
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.attributes["url"] = url
+    return config
+
+
+def _current_revision(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+async def _nothing_to_reset(connection: object) -> None:
+    """See `connect`."""

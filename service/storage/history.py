@@ -1,0 +1,37 @@
+"""Runs: one row for each round of work, so that operators see what was read, written, rejected, and why."""
+
+from typing import cast
+
+from sqlalchemy import func, insert, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.storage.tables import runs
+
+
+async def begin(connection: AsyncConnection, chat: int, seq: int) -> int:
+    """Notes that a round has begun."""
+    query = insert(runs).values(chat_id=chat, seq=seq).returning(runs.c.id)
+    return cast(int, (await connection.execute(query)).scalar_one())
+
+
+async def count(connection: AsyncConnection, run: int, *, read: int, written: int, published: bool) -> None:
+    """Adds one summariser call to a round."""
+    await connection.execute(
+        update(runs)
+        .where(runs.c.id == run)
+        .values(
+            calls=runs.c.calls + 1,
+            tokens_read=runs.c.tokens_read + read,
+            tokens_written=runs.c.tokens_written + written,
+            published=runs.c.published + int(published),
+        )
+    )
+
+
+async def end(connection: AsyncConnection, run: int, outcome: str, reason: str = "", markers: int = 0) -> None:
+    """Notes how a round ended: `done`, `nothing to do`, `rejected`, `failed`, `refused` or `released`."""
+    await connection.execute(
+        update(runs)
+        .where(runs.c.id == run)
+        .values(outcome=outcome, reason=reason, markers=markers, ended_at=func.now())
+    )

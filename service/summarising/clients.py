@@ -1,0 +1,249 @@
+"""The two summarisers that ask a model over HTTP: `Reading` → one POST, retried → `Reply`.
+
+`OpenAISummariser` speaks `/chat/completions` (OpenAI, llama.cpp, vLLM, ...), `OllamaSummariser` Ollama's own
+`/api/chat`. They differ in how a request is written and an answer is read; `_post_json` does the rest. Every
+failure is a `SummariserError` that names the model, the address, what happened and how to mend it.
+Nothing here judges a text: an empty or cut-off answer is a `Reply` like any other, and `gate` rejects it.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final
+
+import httpx
+import stamina
+
+from service.errors import ConfigurationError, SummariserError
+from service.summarising.prompt import build
+from service.summarising.reading import Finish, Reading, Reply
+
+MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024  # summaries have kilobytes; an endless answer must not fill memory
+
+_RETRIED_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
+# Not a read timeout: the model would be as slow again. The job's own back-off comes back later.
+_RETRIED_ERRORS: Final = (httpx.NetworkError, httpx.ConnectTimeout, httpx.RemoteProtocolError)
+_FINISH: Final[Mapping[str, Finish]] = {"stop": Finish.STOP, "length": Finish.LENGTH}
+_BASE_URL: Final = re.compile(r"https?://[^/?#@\s]+(/[^?#\s]*)?")  # no user, password, query: URLs are logged
+_WINDOW_EXCEEDED: Final = re.compile("context.?(size|length|window)", re.IGNORECASE)
+_SLOW: Final = "Raise the summariser's time limit, or take a faster model."
+_HINTS: Final[Mapping[int, str]] = {
+    **dict.fromkeys((301, 302, 307, 308), "The base URL redirects: set the address behind it."),
+    **dict.fromkeys((401, 403), "Check the API key, and that it may use this model."),
+    404: "Check the name of the model and the base URL.",
+}
+_Json = Any  # what a server answered, of any shape: a lookup that fails in it ends in a `SummariserError`
+_Request = dict[str, object]
+_Read = Callable[[_Json], Reply]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long one call may take. `total` spans all attempts and waits: keep it below the job's lease."""
+
+    read: timedelta = timedelta(seconds=120)  # not streamed: nothing arrives before the last token is written
+    total: timedelta = timedelta(seconds=240)
+    attempts: int = 3
+    wait_initial: timedelta = timedelta(seconds=1)  # doubled each time, with jitter of the same size
+    wait_max: timedelta = timedelta(seconds=20)  # when Retry-After asks for more, the call fails at once
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a model answers. `api_key` is sent as a bearer token and shown nowhere."""
+
+    http: httpx.AsyncClient
+    base_url: str
+    model: str
+    api_key: str | None = field(default=None, repr=False)
+    patience: Patience = field(default_factory=Patience)
+
+    def __post_init__(self) -> None:
+        if not _BASE_URL.fullmatch(self.base_url):
+            raise ConfigurationError("The summariser's base URL must be http://host:port/path and no more.")
+        if self.api_key and not (self.api_key.isascii() and self.api_key.isprintable()):
+            raise ConfigurationError("The summariser's API key has line ends or non-ASCII characters.")
+
+    def failure(self, what: str, hint: str = "", *, retry: bool | float = False) -> "_AttemptError":
+        """The error in words for people, without the key, which some servers repeat to the caller."""
+        what = self._redacted(what)
+        error = _AttemptError(f"Model {self.model!r} at {self.base_url}: {what}. {hint}".strip())
+        error.retry = retry
+        return error
+
+    def excerpt(self, content: bytearray) -> str:
+        """The start of an answer, on one line; redacted before it is cut, so that no half of a key stays."""
+        return " ".join(self._redacted(content.decode(errors="replace")).split())[:300] or "(empty)"
+
+    def _redacted(self, text: str) -> str:
+        return text.replace(self.api_key, "[API key]") if self.api_key else text
+
+
+class OpenAISummariser:
+    """Asks an OpenAI-compatible server; its base URL usually ends in `/v1`.
+
+    `temperature=None` leaves the choice to the server: some models accept no other than their own.
+    """
+
+    def __init__(self, endpoint: Endpoint, *, temperature: float | None = 0.3) -> None:
+        self.name = f"openai:{endpoint.model}"
+        self._endpoint = endpoint
+        self._temperature = temperature
+
+    async def summarise(self, reading: Reading) -> Reply:
+        """See `Summariser`. The message's reasoning, under whichever name, is never part of the reply."""
+        fields = {"max_tokens": output_tokens(reading), "temperature": self._temperature}
+        request = _request(self._endpoint, reading) | fields
+        return await _post_json(self._endpoint, "/chat/completions", request, _openai_reply)
+
+
+class OllamaSummariser:
+    """Asks a native Ollama; its base URL usually has no path.
+
+    `window` is the summariser's context window in tokens and always sent: Ollama's own default is small, and
+    what is longer is silently cut. `truncate` and `shift` make newer versions (0.12) refuse instead of cut;
+    older ones ignore them. `think` is sent only when set: models that cannot think may answer 400 to it.
+    """
+
+    def __init__(
+        self, endpoint: Endpoint, *, window: int, temperature: float | None = 0.3, think: bool | None = None
+    ) -> None:
+        self.name = f"ollama:{endpoint.model}"
+        self._endpoint = endpoint
+        self._options = {"num_ctx": window, "temperature": temperature}
+        self._fields = {"think": think, "truncate": False, "shift": False}
+
+    async def summarise(self, reading: Reading) -> Reply:
+        """See `Summariser`. The message's `thinking` is never part of the reply."""
+        options = self._options | {"num_predict": output_tokens(reading)}
+        request = _request(self._endpoint, reading) | self._fields | {"options": options}
+        return await _post_json(self._endpoint, "/api/chat", request, _ollama_reply)
+
+
+def output_tokens(reading: Reading) -> int:
+    """How many tokens the model may write: more than it is asked for, because models overshoot.
+
+    An answer that meets the limit is cut off and therefore rejected: a tight limit would waste whole runs.
+    """
+    return reading.summary_tokens * 3 // 2 + 256
+
+
+def _request(endpoint: Endpoint, reading: Reading) -> _Request:
+    prompt = build(reading)
+    messages = [{"role": "system", "content": prompt.system}, {"role": "user", "content": prompt.user}]
+    return {"model": endpoint.model, "messages": messages, "stream": False}
+
+
+def _openai_reply(answer: _Json) -> Reply:
+    choice, usage = answer["choices"][0], answer.get("usage") or {}
+    return Reply(
+        text=_text(choice["message"].get("content")),
+        finish=_FINISH.get(str(choice.get("finish_reason")), Finish.OTHER),
+        prompt_tokens=_count(usage.get("prompt_tokens")),
+        completion_tokens=_count(usage.get("completion_tokens")),
+    )
+
+
+def _ollama_reply(answer: _Json) -> Reply:
+    return Reply(
+        text=_text(answer["message"].get("content")),
+        finish=_FINISH.get(str(answer.get("done_reason")), Finish.OTHER),
+        prompt_tokens=_count(answer.get("prompt_eval_count")),
+        completion_tokens=_count(answer.get("eval_count")),
+    )
+
+
+def _text(content: _Json) -> str:
+    """The text of a message whose content is a string, a list of parts, or missing."""
+    if isinstance(content, list):
+        content = "".join(part["text"] for part in content if part["type"] == "text")
+    # A cut-off answer may end in half of a surrogate pair. PostgreSQL stores neither that nor NUL.
+    return (content or "").encode(errors="replace").decode().replace("\0", "")
+
+
+def _count(value: object) -> int | None:
+    return value if type(value) is int else None
+
+
+class _AttemptError(SummariserError):
+    retry: bool | float = False  # as stamina takes it: no, yes, or yes after so many seconds
+
+
+async def _post_json(endpoint: Endpoint, path: str, request: _Request, read: _Read) -> Reply:
+    failures: list[_AttemptError] = []
+
+    def back_off(error: Exception) -> bool | float:
+        if not isinstance(error, _AttemptError):
+            return False
+        failures.append(error)
+        return error.retry
+
+    patience = endpoint.patience
+    # A caller object, because the arguments of a function that stamina decorates are logged with each retry.
+    retrying = stamina.AsyncRetryingCaller(
+        attempts=patience.attempts,
+        timeout=None,  # stamina's would not end a running attempt
+        wait_initial=patience.wait_initial,
+        wait_max=patience.wait_max,
+        wait_jitter=patience.wait_initial,
+    )
+    try:
+        async with asyncio.timeout(patience.total.total_seconds()):
+            return await retrying(back_off, _attempt, endpoint, path, request, read)
+    except TimeoutError:
+        before = f" (before that: {failures[-1]})" if failures else ""
+        raise endpoint.failure(f"no whole answer in {patience.total}{before}", _SLOW) from None
+    except _AttemptError as error:
+        raise SummariserError(f"{error} (attempts: {len(failures)})") from error
+
+
+async def _attempt(endpoint: Endpoint, path: str, request: _Request, read: _Read) -> Reply:
+    response, content = await _exchange(endpoint, path, request)
+    if response.status_code != httpx.codes.OK:
+        raise _refusal(endpoint, response, content)
+    try:
+        return read(json.loads(content))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        what = f"not a chat answer ({type(error).__name__}: {error}): {endpoint.excerpt(content)}"
+        raise endpoint.failure(what, "Check the base URL.") from error
+
+
+async def _exchange(endpoint: Endpoint, path: str, request: _Request) -> tuple[httpx.Response, bytearray]:
+    # Chats may have halves of surrogate pairs, which JSON can say and UTF-8 cannot: they become "?".
+    fields = {name: value for name, value in request.items() if value is not None}
+    body = json.dumps(fields, ensure_ascii=False).encode(errors="replace")
+    headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
+    if endpoint.api_key:
+        headers["Authorization"] = f"Bearer {endpoint.api_key}"
+    timeout = httpx.Timeout(endpoint.patience.read.total_seconds(), connect=5, pool=None)
+    url, content = endpoint.base_url.rstrip("/") + path, bytearray()
+    try:
+        async with endpoint.http.stream(
+            "POST", url, content=body, headers=headers, timeout=timeout, follow_redirects=False
+        ) as response:
+            async for chunk in response.aiter_bytes():
+                content += chunk
+                if len(content) > MAX_ANSWER_BYTES:
+                    raise endpoint.failure(f"HTTP {response.status_code} and over {MAX_ANSWER_BYTES} bytes")
+        return response, content
+    except httpx.ReadTimeout as error:
+        raise endpoint.failure(f"nothing received for {endpoint.patience.read}", _SLOW) from error
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        what = f"{type(error).__name__}: {error}".rstrip(": .")
+        raise endpoint.failure(what, "Is the server up?", retry=isinstance(error, _RETRIED_ERRORS)) from error
+
+
+def _refusal(endpoint: Endpoint, response: httpx.Response, content: bytearray) -> _AttemptError:
+    status = response.status_code
+    hint = _HINTS.get(status, "")
+    if not hint and _WINDOW_EXCEEDED.search(content.decode(errors="replace")):
+        hint = "The configured window is larger than the server's: lower it, or raise the server's."
+    retry: bool | float = status in _RETRIED_STATUSES
+    wait = response.headers.get("Retry-After", "")
+    if retry and wait.isdecimal():  # as a date, it is not understood: the usual back-off does
+        hint = f"The server asks to wait {wait} s. {hint}".strip()
+        retry = float(wait) if float(wait) <= endpoint.patience.wait_max.total_seconds() else False
+    return endpoint.failure(f"HTTP {status}: {endpoint.excerpt(content)}", hint, retry=retry)

@@ -1,0 +1,385 @@
+"""The two clients against a scripted model, over real HTTP on loopback.
+
+Nothing waits: the patience of these tests has no back-off, and where a wait must not happen it is hours long.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from structlog.testing import capture_logs
+
+from service.errors import ConfigurationError, SummariserError
+from service.summarising.clients import (
+    MAX_ANSWER_BYTES,
+    Endpoint,
+    OllamaSummariser,
+    OpenAISummariser,
+    Patience,
+    output_tokens,
+)
+from service.summarising.reading import Excerpt, Finish, Reading, Summariser
+from tests.fakes.scripted_llm import (
+    Behaviour,
+    CutOff,
+    Disconnect,
+    Empty,
+    Endless,
+    Fail,
+    Garbage,
+    Hang,
+    OtherShape,
+    RateLimit,
+    ReasoningOnly,
+    Say,
+    ScriptedLLM,
+    Slow,
+    scripted_llm,
+)
+
+KEY = "sk-very-secret-key-0123456789"
+READING = Reading(
+    previous="Earlier: the invoice has number 12,847.",
+    excerpts=(Excerpt("user", "Please ship it to Rotterdam."), Excerpt("assistant", "Shipped.")),
+    summary_tokens=400,
+)
+NO_WAIT = timedelta(0)
+LONG = timedelta(hours=1)
+GUARD = timedelta(seconds=30)  # never reached; a broken client fails instead of hanging
+PATIENCE = Patience(read=LONG, total=GUARD, attempts=3, wait_initial=NO_WAIT, wait_max=NO_WAIT)
+IMPATIENT = timedelta(milliseconds=50)
+
+Make = Callable[..., Summariser]
+
+
+@pytest.fixture
+async def llm() -> AsyncIterator[ScriptedLLM]:
+    async with scripted_llm() as server:
+        yield server
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(trust_env=False, verify=False) as client:
+        yield client
+
+
+def openai(http: httpx.AsyncClient, llm: ScriptedLLM, patience: Patience = PATIENCE) -> OpenAISummariser:
+    return OpenAISummariser(Endpoint(http, llm.openai_url, "small", KEY, patience))
+
+
+def ollama(http: httpx.AsyncClient, llm: ScriptedLLM, patience: Patience = PATIENCE) -> OllamaSummariser:
+    return OllamaSummariser(Endpoint(http, llm.ollama_url, "small", KEY, patience), window=8192)
+
+
+@pytest.fixture(params=[openai, ollama])
+def make(request: pytest.FixtureRequest, http: httpx.AsyncClient, llm: ScriptedLLM) -> Make:
+    return lambda patience=PATIENCE: request.param(http, llm, patience)
+
+
+async def failure(summariser: Summariser) -> str:
+    """The message of the failure; it never has the key, nor does anything that it was raised from."""
+    with pytest.raises(SummariserError) as caught:
+        await summariser.summarise(READING)
+    error: BaseException | None = caught.value
+    while error is not None:
+        assert KEY not in f"{error} {error!r}"
+        error = error.__cause__ or error.__context__
+    return str(caught.value)
+
+
+async def test_a_good_answer_becomes_a_reply_with_the_providers_counts(make: Make, llm: ScriptedLLM) -> None:
+    llm.script(Say("The order went to Rotterdam."))
+    reply = await make().summarise(READING)
+    assert reply.text == "The order went to Rotterdam."
+    assert reply.finish is Finish.STOP
+    assert reply.completion_tokens == len(reply.text) // 4
+    assert reply.prompt_tokens == len(llm.requests[0].text) // 4 > 0
+
+
+async def test_the_whole_reading_is_sent(make: Make, llm: ScriptedLLM) -> None:
+    await make().summarise(READING)
+    (request,) = llm.requests
+    assert [message["role"] for message in request.messages] == ["system", "user"]
+    for text in (READING.previous, *(excerpt.text for excerpt in READING.excerpts)):
+        assert text in request.text
+    assert request.body["model"] == "small"
+    assert request.body["stream"] is False
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+
+
+async def test_what_openai_is_asked(http: httpx.AsyncClient, llm: ScriptedLLM) -> None:
+    summariser = openai(http, llm)
+    await summariser.summarise(READING)
+    (request,) = llm.requests
+    assert summariser.name == "openai:small"
+    assert request.path == "/v1/chat/completions"
+    assert request.body["max_tokens"] == output_tokens(READING) > READING.summary_tokens
+    assert request.body["temperature"] == 0.3
+
+
+async def test_what_ollama_is_asked(http: httpx.AsyncClient, llm: ScriptedLLM) -> None:
+    summariser = ollama(http, llm)
+    await summariser.summarise(READING)
+    (request,) = llm.requests
+    assert summariser.name == "ollama:small"
+    assert request.path == "/api/chat"
+    expected = {"num_ctx": 8192, "num_predict": output_tokens(READING), "temperature": 0.3}
+    assert request.body["options"] == expected
+    assert request.body["truncate"] is False
+    assert "think" not in request.body
+
+
+@pytest.mark.parametrize("think", [True, False])
+async def test_think_is_sent_to_ollama_when_configured(http: httpx.AsyncClient, llm: ScriptedLLM, think: bool) -> None:
+    endpoint = Endpoint(http, llm.ollama_url, "small", patience=PATIENCE)
+    await OllamaSummariser(endpoint, window=8192, think=think).summarise(READING)
+    assert llm.requests[0].body["think"] is think
+
+
+async def test_without_a_key_or_a_temperature_neither_is_sent(http: httpx.AsyncClient, llm: ScriptedLLM) -> None:
+    endpoint = Endpoint(http, llm.openai_url + "/", "small")
+    await OpenAISummariser(endpoint, temperature=None).summarise(READING)
+    assert "authorization" not in llm.requests[0].headers
+    assert "temperature" not in llm.requests[0].body
+
+
+async def test_calls_share_a_connection(make: Make, llm: ScriptedLLM) -> None:
+    summariser = make()
+    await summariser.summarise(READING)
+    await summariser.summarise(READING)
+    assert (len(llm.requests), llm.connections) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "text", "finish"),
+    [
+        (Empty(), "", Finish.STOP),
+        (ReasoningOnly("First I consider the invoice."), "", Finish.STOP),
+        (CutOff("The order went to"), "The order went to", Finish.LENGTH),
+        (Slow("In small pieces."), "In small pieces.", Finish.STOP),
+        (Say("NUL \0 and half a pair \ud83d"), "NUL  and half a pair ?", Finish.STOP),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+async def test_odd_answers_are_replies_for_the_gate_to_judge(
+    make: Make, llm: ScriptedLLM, behaviour: Behaviour, text: str, finish: Finish
+) -> None:
+    llm.script(behaviour)
+    reply = await make().summarise(READING)
+    assert (reply.text, reply.finish, len(llm.requests)) == (text, finish, 1)
+
+
+async def test_content_in_parts_is_joined(http: httpx.AsyncClient, llm: ScriptedLLM) -> None:
+    thought: dict[str, Any] = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
+    parts = [thought, {"type": "text", "text": "in "}, {"type": "text", "text": "parts"}]
+    llm.script(Say("joined", parts=True), OtherShape({"choices": [{"message": {"content": parts}}]}))
+    assert (await openai(http, llm).summarise(READING)).text == "joined"
+    reply = await openai(http, llm).summarise(READING)
+    assert (reply.text, reply.finish) == ("in parts", Finish.OTHER)
+    assert (reply.prompt_tokens, reply.completion_tokens) == (None, None)
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+async def test_a_passing_error_is_retried(make: Make, llm: ScriptedLLM, status: int) -> None:
+    llm.script(Fail(status), Say("at last"))
+    assert (await make().summarise(READING)).text == "at last"
+    assert len(llm.requests) == 2
+
+
+async def test_a_lost_connection_is_retried(make: Make, llm: ScriptedLLM) -> None:
+    llm.script(Disconnect(), Disconnect(), Say("at last"))
+    assert (await make().summarise(READING)).text == "at last"
+    assert len(llm.requests) == 3
+
+
+async def test_attempts_are_bounded_and_the_last_failure_is_told(make: Make, llm: ScriptedLLM) -> None:
+    llm.default = Fail(503, "the model is still loading")
+    message = await failure(make())
+    assert len(llm.requests) == PATIENCE.attempts
+    assert "HTTP 503: the model is still loading" in message
+    assert "attempts: 3" in message
+    assert "'small'" in message
+    assert llm.url in message
+
+
+async def test_a_short_retry_after_replaces_the_back_off(make: Make, llm: ScriptedLLM) -> None:
+    llm.script(RateLimit(retry_after=0), Say("at last"))
+    patience = replace(PATIENCE, wait_initial=LONG, wait_max=LONG)
+    assert (await make(patience).summarise(READING)).text == "at last"
+
+
+async def test_the_wait_that_retry_after_asks_for_is_kept(make: Make, llm: ScriptedLLM) -> None:
+    llm.default = RateLimit(retry_after=10)
+    message = await failure(make(replace(PATIENCE, wait_max=LONG, total=IMPATIENT)))
+    assert len(llm.requests) == 1  # without a Retry-After all three would be made at once
+    assert "no whole answer in 0:00:00.05" in message
+    assert "HTTP 429" in message
+
+
+async def test_a_retry_after_beyond_the_cap_ends_the_call(make: Make, llm: ScriptedLLM) -> None:
+    llm.default = RateLimit(retry_after=7200)
+    message = await failure(make(replace(PATIENCE, wait_max=LONG)))
+    assert len(llm.requests) == 1
+    assert "asks to wait 7200 s" in message
+    assert "no whole answer" not in message  # it did not wait
+
+
+@pytest.mark.parametrize("header", ["Wed, 21 Oct 2026 07:28:00 GMT", "soon", "-1", ""])
+async def test_a_retry_after_that_is_no_number_is_ignored(make: Make, llm: ScriptedLLM, header: str) -> None:
+    llm.script(Fail(503, headers={"Retry-After": header}), Say("at last"))
+    assert (await make().summarise(READING)).text == "at last"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "hint"),
+    [
+        (400, {"error": {"message": "odd"}}, "HTTP 400"),
+        (401, {"error": {"message": "bad key"}}, "Check the API key"),
+        (403, "", "HTTP 403: (empty)"),
+        (404, {"error": "model 'small' not found"}, "Check the name of the model and the base URL"),
+        (308, "", "The base URL redirects"),
+        (
+            400,
+            {"error": {"type": "exceed_context_size_error", "n_prompt_tokens": 2639, "n_ctx": 1024}},
+            "The configured window is larger than the server's",
+        ),
+        (
+            400,
+            {"error": {"message": "This model's maximum context length is 8192 tokens."}},
+            "The configured window is larger than the server's",
+        ),
+    ],
+)
+async def test_a_lasting_error_is_not_retried_and_says_how_to_mend_it(
+    make: Make, llm: ScriptedLLM, status: int, body: object, hint: str
+) -> None:
+    llm.script(Fail(status, body, {"Location": "/elsewhere"}))
+    assert hint in await failure(make())
+    assert len(llm.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"hello": "world"},
+        {"error": {"message": "no provider"}},  # OpenRouter says so with 200
+        [],
+        "null",
+        {"choices": [], "message": None},
+        {"choices": [{"message": "text"}], "message": "text"},
+        {"choices": [{"message": {"content": 7}}], "message": {"content": 7}},
+        {"choices": [{"message": {"content": [7]}}], "message": {"content": [7]}},
+    ],
+)
+async def test_an_answer_of_another_shape_is_quoted(make: Make, llm: ScriptedLLM, body: object) -> None:
+    llm.script(OtherShape(body))
+    assert "not a chat answer" in await failure(make())
+    assert len(llm.requests) == 1
+
+
+@pytest.mark.parametrize("body", ["<html>It works!</html>", "", "[" * 100_000, '{"message":'])
+async def test_an_answer_that_is_not_json_is_quoted(make: Make, llm: ScriptedLLM, body: str) -> None:
+    llm.script(Garbage(body))
+    message = await failure(make())
+    assert "not a chat answer" in message
+    assert (body[:300] or "(empty)") in message
+    assert len(message) < 700
+
+
+async def test_a_server_that_hangs_is_given_up_without_a_second_try(make: Make, llm: ScriptedLLM) -> None:
+    llm.default = Hang()
+    assert "nothing received for 0:00:00.05" in await failure(make(replace(PATIENCE, read=IMPATIENT)))
+    assert len(llm.requests) == 1
+
+
+async def test_the_total_time_bounds_an_answer_that_trickles(make: Make, llm: ScriptedLLM) -> None:
+    llm.default = Slow("too slow", pause=0.02)
+    assert "no whole answer in" in await failure(make(replace(PATIENCE, total=IMPATIENT)))
+    assert len(llm.requests) == 1
+
+
+async def test_a_cancelled_call_ends_as_cancelled(make: Make, llm: ScriptedLLM) -> None:
+    llm.default = Hang()
+    call = asyncio.create_task(make().summarise(READING))
+    await llm.received(1)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert len(llm.requests) == 1
+
+
+@pytest.mark.parametrize("behaviour", [Endless(), Garbage(" " * MAX_ANSWER_BYTES + "{}")], ids=["endless", "long"])
+async def test_an_endless_answer_is_cut(make: Make, llm: ScriptedLLM, behaviour: Behaviour) -> None:
+    llm.default = behaviour
+    assert f"over {MAX_ANSWER_BYTES} bytes" in await failure(make())
+    assert len(llm.requests) == 1
+
+
+@pytest.mark.parametrize("kind", [openai, ollama])
+async def test_a_server_that_is_not_there(http: httpx.AsyncClient, kind: Make) -> None:
+    async with scripted_llm() as gone:
+        pass
+    message = await failure(kind(http, gone))
+    assert "ConnectError" in message
+    assert "Is the server up?" in message
+    assert "attempts: 3" in message
+
+
+async def test_the_key_is_in_no_error_and_no_log(
+    make: Make, llm: ScriptedLLM, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    echo = "x" * (300 - len(KEY) // 2) + KEY  # some servers repeat the key; here the quotation ends within it
+    llm.script(Fail(500, f"Incorrect key: {KEY}"), Fail(500, echo), Garbage(echo))
+    with capture_logs() as entries:
+        message = await failure(make())
+    assert KEY[:8] not in message
+    assert "stamina.retry_scheduled" in str(entries)
+    for logged in (str(entries), caplog.text):
+        assert KEY not in logged
+        assert "Rotterdam" not in logged  # nor the chat
+
+
+async def test_the_key_is_not_in_a_repr(http: httpx.AsyncClient) -> None:
+    assert KEY not in repr(Endpoint(http, "http://localhost/v1", "small", KEY))
+
+
+@pytest.mark.parametrize(
+    "url", ["", "localhost:8080/v1", "ftp://host/v1", "http://user:word@host/v1", "http://host/v1?key=x"]
+)
+async def test_a_bad_address_is_refused(http: httpx.AsyncClient, url: str) -> None:
+    with pytest.raises(ConfigurationError, match="base URL"):
+        Endpoint(http, url, "small")
+
+
+@pytest.mark.parametrize("url", ["http://host:port/v1", "http://[::1/v1"])
+async def test_an_address_that_only_httpx_can_judge(http: httpx.AsyncClient, url: str) -> None:
+    assert "InvalidURL" in await failure(OpenAISummariser(Endpoint(http, url, "small", KEY, PATIENCE)))
+
+
+@pytest.mark.parametrize("key", [f"{KEY}\n", "schlüssel"])
+async def test_a_key_that_cannot_be_a_header_is_refused(http: httpx.AsyncClient, key: str) -> None:
+    with pytest.raises(ConfigurationError, match="API key") as caught:
+        Endpoint(http, "http://host/v1", "small", key)
+    assert key.strip() not in str(caught.value)
+
+
+async def test_the_scripted_model_lists_its_models(http: httpx.AsyncClient, llm: ScriptedLLM) -> None:
+    llm.models = ("a", "b")
+    assert [model["id"] for model in (await http.get(f"{llm.openai_url}/models")).json()["data"]] == [
+        "a",
+        "b",
+    ]
+    assert [model["name"] for model in (await http.get(f"{llm.url}/api/tags")).json()["models"]] == ["a", "b"]
+    assert (await http.get(f"{llm.url}/nothing")).status_code == 404
+
+
+async def test_the_scripted_model_can_answer_by_function(make: Make, llm: ScriptedLLM) -> None:
+    llm.default = lambda messages: f"{len(messages)} messages"
+    assert (await make().summarise(READING)).text == "2 messages"

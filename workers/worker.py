@@ -1,0 +1,70 @@
+"""The arq worker: one job, one sweep. The embedded service runs it in its own process."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import structlog
+from arq import cron, func
+from arq.worker import Worker
+
+from service.compress import Bench, compress
+from service.doorbell import JOB, Doorbell, dumps, loads, redis_settings
+from service.storage import work
+
+_LONGEST_JOB = 3600  # seconds; the lease in the database decides, this only bounds arq's own bookkeeping
+_GRACE = 10  # seconds that work may take to finish at shutdown before it is given back
+
+log = structlog.get_logger(__name__)
+
+
+async def compress_chat(ctx: dict[str, Any], chat: int) -> None:
+    """The job: work on one chat, and ring again when it stays due."""
+    delay = await compress(ctx["bench"], chat)
+    if delay is not None:
+        # Not the id of this ring: arq still holds that one.
+        await ctx["doorbell"].ring(chat, f"{ctx['job_id'].rpartition(':')[2]}+", delay)
+
+
+async def sweep(ctx: dict[str, Any]) -> None:
+    """Rings for due work that nobody was woken for: a lost ring, a dead worker, a back-off that is over."""
+    async with ctx["bench"].engine.connect() as connection:
+        found = await work.overdue(connection)
+    for chat, seq in found:
+        await ctx["doorbell"].ring(chat, f"{seq}:{ctx['job_id']}")
+    if found:
+        log.info("sweep.rang", chats=len(found))
+
+
+@asynccontextmanager
+async def running(bench: Bench, doorbell: Doorbell, redis_url: str) -> AsyncIterator[Worker]:
+    """A worker in this process. On the way out it takes no new work, finishes what it has, or gives it back."""
+    worker = Worker(
+        functions=[func(compress_chat, name=JOB, timeout=_LONGEST_JOB, max_tries=1, keep_result=0)],
+        cron_jobs=[
+            cron(sweep, second=set(range(0, 60, bench.settings.sweep_every)), run_at_startup=True, keep_result=0)
+        ],
+        redis_settings=redis_settings(redis_url),
+        ctx={"bench": bench, "doorbell": doorbell},
+        max_jobs=bench.settings.worker_jobs,
+        keep_result=0,  # a kept result would block the job's id
+        poll_delay=0.1,
+        health_check_interval=10,
+        handle_signals=False,
+        retry_jobs=False,  # the database says what is due again
+        job_serializer=dumps,
+        job_deserializer=loads,
+        log_results=False,
+    )
+    main = asyncio.create_task(worker.async_run())
+    try:
+        yield worker
+    finally:
+        worker.allow_pick_jobs = False
+        if worker.tasks:
+            await asyncio.wait(worker.tasks.values(), timeout=_GRACE)
+        with suppress(asyncio.CancelledError):
+            await worker.close()
+        main.cancel()
+        await asyncio.gather(main, return_exceptions=True)
