@@ -237,8 +237,9 @@ def _deepest(path: Sequence[PathMessage], checkpoints: Sequence[Checkpoint]) -> 
 
 
 def _tail_start(turns: Sequence[int], sums: Sequence[int], policy: Policy) -> int:
-    """Start of the turn from which on everything is kept: as many messages as wanted, fewer under pressure, and
-    always the whole newest turn.
+    """Start of the turn from which on everything is kept.
+
+    As many messages as wanted, fewer under pressure, and always the whole newest turn.
     """
     length = len(sums) - 1
     keep = policy.keep_messages

@@ -28,8 +28,9 @@ class Asked:
 
 
 def choose(asked: Asked, before: int, candidates: Sequence[Checkpoint], apply_at: int) -> Checkpoint | None:
-    """The shallowest checkpoint with which the request fits under `apply_at`, so that the injected prefix changes
-    rarely; when none fits, the deepest.
+    """The shallowest checkpoint with which the request fits under `apply_at`; when none fits, the deepest.
+
+    The shallowest, so that the injected prefix changes rarely.
 
     Args:
         asked: the path of the request; a candidate that contradicts it is never chosen.

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import cast
+from typing import Any, cast
 
 from sqlalchemy import ARRAY, BigInteger, ColumnElement, bindparam, delete, func, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
@@ -121,7 +121,7 @@ async def overviews(
 ) -> list[Overview]:
     """Chats of a tenant, the newest first: one by name, or a page of those after (updated_at, id)."""
     made = select(func.count()).where(checkpoints.c.chat_id == chats.c.id).scalar_subquery()
-    columns: list[ColumnElement[object]] = [
+    columns: list[ColumnElement[Any]] = [
         chats.c.id,
         chats.c.external_id,
         chats.c.user_id,

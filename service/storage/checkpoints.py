@@ -57,8 +57,9 @@ async def memory(connection: AsyncConnection, chat: int, checkpoint: int) -> Mem
 
 
 async def draft(connection: AsyncConnection, chat: int) -> tuple[str, Draft, Memory] | None:
-    """The chat's draft: the message it stands in, its place (the message's index is for the caller to fill in), and
-    what has been read so far.
+    """The chat's draft: the message it stands in, its place, and what has been read so far.
+
+    The place's message index is for the caller to fill in.
     """
     row = (await connection.execute(select(drafts).where(drafts.c.chat_id == chat))).one_or_none()
     if row is None:

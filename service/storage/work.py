@@ -39,8 +39,9 @@ _FREE = or_(chats.c.lease_until.is_(None), chats.c.lease_until < func.now())
 
 
 async def mark_due(connection: AsyncConnection, chat: int, debounce: float) -> int:
-    """Marks work due, in the transaction that stores what it is about. Work that is due already stays as it is, so
-    that a failing chat is not tried again at every turn.
+    """Marks work due, in the transaction that stores what it is about.
+
+    Work that is due already stays as it is, so that a failing chat is not tried again at every turn.
 
     Returns:
         The sequence number of this hand-over.

@@ -31,7 +31,8 @@ _CONSTRAINT = re.compile(
 )
 _DECISION = re.compile(
     r"\b(decided?|decision|we(?:'ll| will) (?:use|go|keep|take|do|move)|let's (?:use|go|keep|take|do)|agreed|chose|"
-    r"chosen|settled on|go with|instead of|switch(?:ed|ing)? to|approved?|final|entschieden|beschlossen|décidé|decidido)\b",
+    r"chosen|settled on|go with|instead of|switch(?:ed|ing)? to|approved?|final|"
+    r"entschieden|beschlossen|décidé|decidido)\b",
     re.IGNORECASE,
 )
 _VALUE = re.compile(r"https?://\S+|\b[\w.-]+@[\w-]+\.\w+|\b[A-Z]{2,}-\d+\b|\d[\d.,:/-]*\d|\b\d+\s?%|\b\d\b")

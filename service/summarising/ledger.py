@@ -132,8 +132,10 @@ def _describe_json(value: Any, text: str) -> tuple[str, bool]:  # noqa: ANN401 -
 
 
 def _rows(value: Any) -> list[dict[str, Any]] | None:  # noqa: ANN401 - a tool's answer
-    """Rows of a table: a list of objects, columns and arrays, an object of equally long arrays, or one of these
-    under the key that holds the most.
+    """Rows of a table, or None.
+
+    A list of objects, columns and arrays, an object of equally long arrays, or one of these under the key that holds
+    the most.
     """
     if isinstance(value, list):
         return value if value and all(isinstance(row, dict) for row in value) else None

@@ -70,8 +70,9 @@ def steps(message: Message) -> list[Step]:
 
 
 def native_tokens(stored: Stored) -> int:
-    """What the model is sent for this stored message: texts, calls with their arguments, results, images at a flat
-    price. Reasoning is not sent and not counted.
+    """What the model is sent for this stored message.
+
+    Texts, calls with their arguments, results, images at a flat price. Reasoning is not sent and not counted.
     """
     return sum(_native_tokens(message) for message in unfold([stored]))
 
