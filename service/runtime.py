@@ -3,30 +3,37 @@
 The only difference between the embedded and the fleet way to run is here: who starts the servers.
 """
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import httpx
+import psutil
 
 from service.compress import Bench
 from service.doorbell import Doorbell
 from service.embedded import embedded_servers
-from service.errors import ConfigurationError
+from service.errors import ConfigurationError, EmbeddedServerError
 from service.settings import Settings
 from service.storage import keys
 from service.storage.database import Database, check_schema, connect, migrate
 from service.summarising.summarisers import ExtractiveSummariser, configured
 
 FIRST_TENANT = "default"
+_ANNOUNCEMENT = "running.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Urls:
-    """Where the two servers are."""
+    """Where the two servers are. `died` is set for embedded ones: it resolves when one ends by itself."""
 
-    database: str
-    redis: str
+    database: str = field(repr=False)
+    redis: str = field(repr=False)
+    died: "asyncio.Future[EmbeddedServerError] | None" = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +65,36 @@ async def servers(settings: Settings) -> AsyncIterator[Urls]:
         raise ConfigurationError(
             "set both PRECIS_DATABASE_URL and PRECIS_REDIS_URL, or neither for the embedded servers"
         )
-    async with embedded_servers(settings.data_dir) as started:
+    async with embedded_servers(settings.data_dir, fast=settings.fast_and_unsafe) as started:
         await migrate(started.database_url)
-        yield Urls(started.database_url, started.redis_url)
+        urls = Urls(started.database_url, started.redis_url, started.died)
+        with _announced(settings.data_dir / _ANNOUNCEMENT, urls):
+            yield urls
+
+
+@asynccontextmanager
+async def reachable(settings: Settings) -> AsyncIterator[Urls]:
+    """The same for a command: the servers of a Precis that runs on `data_dir`, or else embedded ones for its time."""
+    announcement = settings.data_dir / _ANNOUNCEMENT
+    if settings.database_url is None and announcement.is_file():
+        told = json.loads(announcement.read_text())
+        if psutil.pid_exists(told["pid"]):
+            yield Urls(told["database"], told["redis"])
+            return
+    async with servers(settings) as urls:
+        yield urls
+
+
+@contextmanager
+def _announced(path: Path, urls: Urls) -> Iterator[None]:
+    """Tells commands on the same data folder where the servers are, in a file for our own eyes."""
+    path.unlink(missing_ok=True)  # left behind by a kill -9
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        json.dump({"pid": os.getpid(), "database": urls.database, "redis": urls.redis}, file)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
 
 
 @asynccontextmanager

@@ -87,6 +87,9 @@ class Settings(BaseSettings):
     lease: float = Field(60.0, ge=1, description="Seconds after which the work of a silent worker is given to another.")
     worker_jobs: int = Field(4, ge=1, description="Chats that one worker works on at the same time.")
 
+    fast_and_unsafe: bool = Field(
+        False, description="Embedded PostgreSQL without waiting for the disk: for demos and tests only."
+    )
     max_body_bytes: int = Field(16 * 2**20, ge=2**16, description="Largest request body.")
     max_path: int = Field(10_000, ge=64, description="Most messages of one path in one request.")
     log_format: Literal["console", "json"] = Field("console", description="Log lines for people or for machines.")
@@ -136,3 +139,30 @@ def load(**explicit: Any) -> Settings:  # noqa: ANN401 - any setting
             for one in error.errors()
         ]
         raise ConfigurationError("; ".join(lines)) from error
+
+
+def redacted(settings: Settings) -> dict[str, str]:
+    """Every setting as text, secrets and passwords hidden."""
+    shown = {}
+    for name, value in settings:
+        secret = value.get_secret_value() if isinstance(value, SecretStr) else None
+        shown[name] = "" if value is None or secret == "" else str(value)
+    return shown
+
+
+def as_markdown() -> str:
+    """The reference page of all settings."""
+    lines = [
+        "# Settings",
+        "",
+        "From the environment only. A secret may come from a file: `PRECIS_X_FILE` names it.",
+        "This page is made by `precis config --markdown`.",
+        "",
+        "| variable | default | meaning |",
+        "|---|---|---|",
+    ]
+    for name, field in Settings.model_fields.items():
+        default = field.default.get_secret_value() if isinstance(field.default, SecretStr) else field.default
+        shown = "" if default in (None, "") else f"`{default}`"
+        lines.append(f"| `{PREFIX}{name.upper()}` | {shown} | {field.description} |")
+    return "\n".join(lines) + "\n"

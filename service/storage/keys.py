@@ -88,3 +88,8 @@ async def revoke(connection: AsyncConnection, identity: int) -> bool:
         update(api_keys).where(api_keys.c.id == identity, api_keys.c.revoked_at.is_(None)).values(revoked_at=func.now())
     )
     return (await connection.execute(query)).rowcount == 1
+
+
+async def tenant(connection: AsyncConnection, name: str) -> int | None:
+    """The tenant's id; None when there is no such tenant."""
+    return (await connection.execute(select(tenants.c.id).where(tenants.c.name == name))).scalar_one_or_none()

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import asyncpg
-import psutil  # type: ignore[import-untyped]
+import psutil
 import pytest
 from redis.asyncio import Redis
 
@@ -547,7 +547,9 @@ async def test_valkeys_own_words_are_in_the_error(shared: Path) -> None:
 
 async def test_a_lost_password_file_is_named(shared: Path) -> None:
     with missing(shared / "postgres.password"):
-        assert "postgres.password" in await refusal(shared)
+        message = await refusal(shared)
+        assert not (shared / "postgres.password").exists()
+    assert f"{shared / 'postgres.password'}, the password of the database" in message
 
 
 async def test_a_wrong_password_file_is_named(shared: Path) -> None:
@@ -580,8 +582,10 @@ async def test_a_first_start_without_room_leaves_nothing(new: Path, launch: Laun
 
 
 async def test_a_later_start_without_room_loses_nothing(shared: Path, launch: Launcher) -> None:
-    service = await launch(shared, "0")  # not even a lock file can be written
-    assert "File too large" in (await service.says())["error"]
+    service = await launch(shared, "4000")  # the pid file can be written, pg_control (8 KB) cannot
+    message = (await service.says())["error"]
+    assert "PostgreSQL did not start" in message
+    assert "File too large" in message
     await service.close()
     await starts(shared)
 

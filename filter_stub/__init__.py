@@ -1,0 +1,1 @@
+"""The Open WebUI filter: one file to paste, and nothing that it could import."""

@@ -1,0 +1,126 @@
+"""`precis chats`: look at chats and their summaries, reset, recompute, delete."""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, TypeVar
+
+import typer
+from rich.markdown import Markdown
+from rich.table import Table
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from service import operations
+from service.cli import shell
+from service.errors import NotFound
+from service.operations import Operator
+from service.runtime import FIRST_TENANT
+from service.storage import keys
+
+app = typer.Typer(no_args_is_help=True, help="Chats and their summaries.")
+
+ChatId = Annotated[str, typer.Argument(help="Open WebUI's chat id.")]
+Tenant = Annotated[str, typer.Option(help="Which Open WebUI.")]
+Result = TypeVar("Result")
+
+
+def _with(tenant: str, use: Callable[[AsyncEngine, Operator], Awaitable[Result]]) -> Result:
+    async def work() -> Result:
+        async with shell.database(shell.settings()) as database:
+            async with database.engine.connect() as connection:
+                identity = await keys.tenant(connection, tenant)
+            if identity is None:
+                raise NotFound(f"there is no tenant {tenant!r}; see `precis keys list`")
+            return await use(database.engine, Operator(identity, "cli"))
+
+    return shell.run(work())
+
+
+@app.command("list")
+def list_chats(tenant: Tenant = FIRST_TENANT, limit: Annotated[int, typer.Option(min=1, max=1000)] = 50) -> None:
+    """Lists chats, the newest first."""
+    table = Table("chat", "model", "messages", "tokens", "checkpoints", "work", "updated")
+    for chat in _with(tenant, lambda engine, by: operations.list_chats(engine, by.tenant, limit)):
+        work = "working" if chat.working else "due" if chat.due_at else chat.last_error or ""
+        updated = f"{chat.updated_at:%Y-%m-%d %H:%M}"
+        counts = (str(chat.messages), f"{chat.path_tokens:,}", str(chat.checkpoints))
+        table.add_row(chat.chat_id, chat.model, *counts, work, updated)
+    shell.console.print(table)
+
+
+@app.command()
+def show(
+    chat: ChatId,
+    checkpoint: Annotated[int | None, typer.Option(help="Show the summary of this checkpoint.")] = None,
+    tenant: Tenant = FIRST_TENANT,
+) -> None:
+    """Shows a chat with its branches, checkpoints and latest work, or one summary and what it covers."""
+    if checkpoint is None:
+        _print_chat(_with(tenant, lambda engine, by: operations.show_chat(engine, by.tenant, chat)))
+    else:
+        _print_summary(_with(tenant, lambda engine, by: operations.show_summary(engine, by.tenant, chat, checkpoint)))
+
+
+@app.command()
+def reset(
+    chat: ChatId,
+    keep: Annotated[int | None, typer.Option(help="A checkpoint to keep, with those it grew from.")] = None,
+    tenant: Tenant = FIRST_TENANT,
+) -> None:
+    """Drops a chat's checkpoints; new ones are made when the chat goes on."""
+    dropped = _with(tenant, lambda engine, by: operations.reset(engine, by, chat, keep))
+    shell.console.print(f"{dropped} checkpoints dropped.")
+
+
+@app.command()
+def recompute(chat: ChatId, tenant: Tenant = FIRST_TENANT) -> None:
+    """Drops a chat's checkpoints and makes work due at once; a running worker takes it at its next sweep."""
+    _with(tenant, lambda engine, by: operations.recompute(engine, by, chat))
+    shell.console.print("Work is due.")
+
+
+@app.command()
+def delete(
+    chat: ChatId,
+    tenant: Tenant = FIRST_TENANT,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Deletes a chat and all that is its own."""
+    if not yes:
+        typer.confirm(f"Delete all that Precis has of chat {chat}?", abort=True)
+    _with(tenant, lambda engine, by: operations.delete(engine, by, chat))
+    shell.console.print("Deleted.")
+
+
+def _print_chat(detail: operations.Detail) -> None:
+    chat = detail.chat
+    shell.console.print(
+        f"[bold]{chat.chat_id}[/]  {chat.model}, window {chat.window_tokens:,}, overhead {chat.overhead_tokens:,}"
+    )
+    if chat.last_error:
+        shell.console.print(f"[red]last error[/] (attempt {chat.attempts}): {chat.last_error}", highlight=False)
+    table = Table("leaf", "messages", "tokens", "checkpoint", title="branches")
+    for leaf in detail.branches:
+        table.add_row(leaf.leaf_id, str(leaf.messages), f"{leaf.path_tokens:,}", str(leaf.checkpoint_id or ""))
+    shell.console.print(table)
+    table = Table("id", "grew from", "covers", "tokens", "summary", "kind", "by", "made", title="checkpoints")
+    for one in detail.checkpoints:
+        covers = (f"{one.covered_messages} messages", f"{one.covered_tokens:,}", f"{one.tokens:,}")
+        made = f"{one.created_at:%Y-%m-%d %H:%M:%S}"
+        table.add_row(str(one.id), str(one.parent_id or ""), *covers, one.kind, one.summariser, made)
+    shell.console.print(table)
+    table = Table("run", "outcome", "calls", "read", "written", "published", "started", "reason", title="latest work")
+    for run in detail.runs:
+        counts = (str(run.calls), f"{run.tokens_read:,}", f"{run.tokens_written:,}", str(run.published))
+        table.add_row(str(run.id), run.outcome, *counts, f"{run.started_at:%Y-%m-%d %H:%M:%S}", run.reason)
+    shell.console.print(table)
+
+
+def _print_summary(shown: operations.Shown) -> None:
+    made = shown.checkpoint
+    shell.console.print(Markdown(shown.summary))
+    state = "" if shown.current else "  [red]The covered path was edited since.[/]"
+    shell.console.print(
+        f"[dim]checkpoint {made.id} covers {made.covered_messages} messages, {made.covered_tokens:,} tokens,"
+        f" up to {made.covered_until}[/]{state}"
+    )
+    for message in shown.covers:
+        shell.console.print(f"[dim]{message.id}  {message.role:9} {message.tokens:,}[/]", highlight=False)

@@ -1,0 +1,58 @@
+"""`precis keys`: API keys of tenants."""
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from service.cli import shell
+from service.errors import NotFound
+from service.runtime import FIRST_TENANT
+from service.storage import keys
+from service.storage.keys import Scope
+
+app = typer.Typer(no_args_is_help=True, help="API keys: shown once, stored as hashes.")
+
+
+@app.command()
+def create(
+    scope: Annotated[Scope, typer.Option(help="What it may do.")],
+    name: Annotated[str, typer.Option(help="To recognise it by.")] = "",
+    tenant: Annotated[str, typer.Option(help="Which Open WebUI; made when it is new.")] = FIRST_TENANT,
+) -> None:
+    """Makes a key and prints it."""
+
+    async def work() -> str:
+        async with shell.database(shell.settings()) as database, database.engine.begin() as connection:
+            return await keys.create(connection, tenant, scope, name)
+
+    typer.echo(shell.run(work()))
+
+
+@app.command("list")
+def list_keys() -> None:
+    """Lists all keys, without the keys themselves."""
+
+    async def work() -> list[keys.Key]:
+        async with shell.database(shell.settings()) as database, database.engine.connect() as connection:
+            return await keys.everyone(connection)
+
+    table = Table("id", "key", "scope", "tenant", "name", "created", "revoked")
+    for key in shell.run(work()):
+        revoked = f"{key.revoked_at:%Y-%m-%d %H:%M}" if key.revoked_at else ""
+        created = f"{key.created_at:%Y-%m-%d %H:%M}"
+        table.add_row(str(key.id), f"{key.prefix}…", key.scope, key.tenant_name, key.name, created, revoked)
+    shell.console.print(table)
+
+
+@app.command()
+def revoke(identity: Annotated[int, typer.Argument(metavar="ID", help="From `precis keys list`.")]) -> None:
+    """Revokes a key; running services stop taking it within ten seconds."""
+
+    async def work() -> None:
+        async with shell.database(shell.settings()) as database, database.engine.begin() as connection:
+            if not await keys.revoke(connection, identity):
+                raise NotFound(f"there is no key {identity} that could be revoked; see `precis keys list`")
+
+    shell.run(work())
+    shell.console.print(f"Key {identity} is revoked.")

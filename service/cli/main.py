@@ -1,0 +1,142 @@
+"""`precis serve`, `demo`, `migrate`, `config`, and the groups `keys` and `chats`."""
+
+import asyncio
+import signal
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import uvicorn
+
+from service import __version__
+from service.api.app import create_app
+from service.cli import chats, keys, shell
+from service.errors import ConfigurationError
+from service.runtime import Runtime, reachable
+from service.settings import PREFIX, Settings, as_markdown, redacted
+from service.storage.database import migrate as migrate_database
+from workers.worker import running as worker_running
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Keeps long Open WebUI conversations inside the model's window. Settings come from the environment:"
+    " see `precis config`.",
+)
+app.add_typer(keys.app, name="keys")
+app.add_typer(chats.app, name="chats")
+
+
+@app.command()
+def serve(
+    host: Annotated[str | None, typer.Option(help="Overrides PRECIS_HOST.")] = None,
+    port: Annotated[int | None, typer.Option(help="Overrides PRECIS_PORT; 0 takes a free one.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Overrides PRECIS_DATA_DIR.")] = None,
+) -> None:
+    """Runs the service and a worker, with embedded servers unless both URLs are set."""
+    given = {"host": host, "port": port, "data_dir": data_dir}
+    current = shell.settings(**{name: value for name, value in given.items() if value is not None})
+    shell.set_up_logs(current)
+    shell.run(_serve(current))
+
+
+@app.command()
+def demo(
+    json_path: Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")] = None,
+) -> None:
+    """Plays a long recorded conversation against an embedded service of its own, and shows what happens."""
+    from service.demo.play import demonstrate
+
+    shell.run(demonstrate(json_path))
+
+
+@app.command()
+def migrate() -> None:
+    """Brings the database to the schema of this version."""
+
+    async def work() -> None:
+        current = shell.settings()
+        if current.database_url:
+            await migrate_database(current.database_url.get_secret_value())
+        else:
+            async with reachable(current):  # embedded servers are migrated when they start
+                pass
+
+    shell.run(work())
+    shell.console.print(f"The database is at the schema of precis {__version__}.")
+
+
+@app.command()
+def config(
+    markdown: Annotated[bool, typer.Option(help="Print the reference table of all settings instead.")] = False,
+) -> None:
+    """Prints the settings in force, secrets hidden."""
+    if markdown:
+        typer.echo(as_markdown(), nl=False)
+        return
+    for name, value in redacted(shell.settings()).items():
+        typer.echo(f"{PREFIX}{name.upper()}={value}")
+
+
+@app.command()
+def version() -> None:
+    """Prints the version."""
+    typer.echo(__version__)
+
+
+async def _serve(current: Settings) -> None:
+    listener = _listen(current)
+    app = create_app(current, _worker)
+    server = _Server(uvicorn.Config(app, lifespan="off", log_config=None, timeout_graceful_shutdown=10))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, server.stop)
+    # Entered here and not by uvicorn, so that a failing start is one error and not a log.
+    async with app.router.lifespan_context(app):
+        runtime: Runtime = app.state.runtime
+        _greet(runtime, listener)
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        died = runtime.urls.died or asyncio.get_running_loop().create_future()
+        await asyncio.wait({serving, died}, return_when=asyncio.FIRST_COMPLETED)
+        server.stop()
+        await serving
+        if died.done():
+            raise died.result()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers: they would end the process before the embedded servers are stopped."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    def stop(self) -> None:
+        self.should_exit = True
+
+
+def _listen(current: Settings) -> socket.socket:
+    try:
+        return socket.create_server((current.host, current.port))
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot listen on {current.host}:{current.port}: {error.strerror}. Set {PREFIX}PORT, or 0 for a free one"
+        ) from error
+
+
+def _greet(runtime: Runtime, listener: socket.socket) -> None:
+    host, port = listener.getsockname()[:2]
+    say = shell.console.print
+    say(f"Precis {__version__} on [bold]http://{host}:{port}[/], summaries by {runtime.bench.summariser.name}")
+    if runtime.first_keys:
+        say("First start. These keys are shown once and stored as hashes:")
+        for scope, key in runtime.first_keys.items():
+            say(f"  {scope:8} [bold]{key}[/]", highlight=False)
+
+
+@asynccontextmanager
+async def _worker(runtime: Runtime) -> AsyncIterator[None]:
+    async with worker_running(runtime.bench, runtime.doorbell, runtime.urls.redis):
+        yield
