@@ -54,19 +54,22 @@ class Policy:
         So a checkpoint covers at least four times that, and at small windows the narrative shrinks until such a step,
         the tail and the summary fit under `apply_at` together.
         """
-        narrative = min(2000, window * 8 // 100, (window // 2 - 4 * PROMPT_TOKENS) // 5)
+        apply_at, keep = window * 100_000 // DEFAULT_WINDOW, window // 4
+        ledger = max(min(2000, window * 5 // 100), _LEAST_SUMMARY)
+        # Four times (narrative + wording), and the narrative itself, beside the tail and the ledger.
+        narrative = min(2000, window * 8 // 100, (apply_at - keep - ledger - 4 * PROMPT_TOKENS) // 5)
         narrative = max(narrative, _LEAST_SUMMARY)
         answer = narrative * 3 // 2 + 256  # head-room that the clients ask for, so that a good answer is not cut off
         room = summariser_window - narrative - answer - PROMPT_TOKENS
         return cls(
             window_tokens=window,
-            apply_at=window * 100_000 // DEFAULT_WINDOW,
+            apply_at=apply_at,
             prepare_at=window // 2,
-            keep_tokens=window // 4,
+            keep_tokens=keep,
             keep_messages=10,
             step_tokens=max(window // 5, 4 * (narrative + PROMPT_TOKENS)),
             summary_tokens=narrative,
-            ledger_tokens=max(min(2000, window * 5 // 100), _LEAST_SUMMARY),
+            ledger_tokens=ledger,
             chunk_tokens=max(room * 9 // 10, 512),  # a tenth for tokenizers that count more than ours
             max_chunks=max_chunks,
         )

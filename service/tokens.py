@@ -33,6 +33,7 @@ _SPLIT = "|".join(
         r"\s+",
     )
 )
+_SLICE = 200_000  # characters; the splitter overflows its stack on some 600,000 blanks in a row
 _DATA_URI = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,[A-Za-z0-9+/=_-]{64,}")
 
 
@@ -51,17 +52,29 @@ def _encoding() -> tiktoken.Encoding:
     )
 
 
+def _encode(text: str) -> list[int]:
+    encode = _encoding().encode_ordinary
+    if len(text) <= _SLICE:
+        return encode(text)
+    return [token for start in range(0, len(text), _SLICE) for token in encode(text[start : start + _SLICE])]
+
+
+def without_data(text: str) -> str:
+    """`text` with a mark in the place of inline base64 data, which is no text to read."""
+    return _DATA_URI.sub("[inline data]", text) if ";base64," in text else text
+
+
 def count(text: str) -> int:
     """Tokens of `text`; `<|endoftext|>` and its like are ordinary text, inline base64 data counts as one image."""
     plain, images = _DATA_URI.subn("", text) if ";base64," in text else (text, 0)
-    return len(_encoding().encode_ordinary(plain)) + images * IMAGE_TOKENS
+    return len(_encode(plain)) + images * IMAGE_TOKENS
 
 
 def cut(text: str, limit: int) -> str:
     """The longest beginning of `text` of at most `limit` tokens; an ellipsis tells that something was cut."""
-    if len(text) <= limit:  # a token is at least one character
+    if len(text) * 4 <= limit:  # a token is at least one byte, and a character at most four
         return text
-    tokens = _encoding().encode_ordinary(text)
+    tokens = _encode(text)
     if len(tokens) <= limit:
         return text
     return _encoding().decode(tokens[: max(limit - 1, 0)], errors="ignore") + "…"
@@ -72,7 +85,7 @@ def pieces(text: str, parts: int) -> list[str]:
 
     A cut moves back to a line end when one is within the last tenth of the piece.
     """
-    tokens = _encoding().encode_ordinary(text)
+    tokens = _encode(text)
     lengths = _encoding().decode_with_offsets(tokens)[1]
     out, start = [], 0
     for part in range(1, parts):

@@ -3,16 +3,16 @@
 import asyncio
 import signal
 import socket
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
-import uvicorn
 
 from service import __version__
 from service.api.app import create_app
+from service.api.server import listening
 from service.cli import chats, keys, shell
 from service.errors import ConfigurationError
 from service.runtime import Runtime, reachable
@@ -88,33 +88,17 @@ def version() -> None:
 
 
 async def _serve(current: Settings) -> None:
-    listener = _listen(current)
-    app = create_app(current, _worker)
-    server = _Server(uvicorn.Config(app, lifespan="off", log_config=None, timeout_graceful_shutdown=10))
+    loop = asyncio.get_running_loop()
+    stopped = loop.create_future()
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, server.stop)
-    # Entered here and not by uvicorn, so that a failing start is one error and not a log.
-    async with app.router.lifespan_context(app):
-        runtime: Runtime = app.state.runtime
+        loop.add_signal_handler(number, lambda: stopped.done() or stopped.set_result(None))
+    listener = _listen(current)
+    async with listening(create_app(current, _worker), listener) as runtime:
         _greet(runtime, listener)
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
-        died = runtime.urls.died or asyncio.get_running_loop().create_future()
-        await asyncio.wait({serving, died}, return_when=asyncio.FIRST_COMPLETED)
-        server.stop()
-        await serving
+        died = runtime.urls.died or loop.create_future()
+        await asyncio.wait({stopped, died}, return_when=asyncio.FIRST_COMPLETED)
         if died.done():
             raise died.result()
-
-
-class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers: they would end the process before the embedded servers are stopped."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-    def stop(self) -> None:
-        self.should_exit = True
 
 
 def _listen(current: Settings) -> socket.socket:

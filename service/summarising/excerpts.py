@@ -25,8 +25,8 @@ def excerpts(reads: Iterable[tuple[Step, int, int]]) -> Iterator[Excerpt]:
 def _whole(step: Step) -> Iterator[Excerpt]:
     attached = "".join(f"\n[attached {'image' if a.image else 'file'}: {a.name}]" for a in step.attachments)
     if step.text or attached:
-        yield Excerpt(step.role, (step.text + attached).strip())
+        yield Excerpt(step.role, (tokens.without_data(step.text) + attached).strip())
     for call in step.calls:
         yield Excerpt("tool call", f"{call.call.name} {call.call.arguments}")
         images = f"\n[{len(call.result.images)} images]" if call.result.images else ""
-        yield Excerpt("tool result", call.result.text + images)
+        yield Excerpt("tool result", tokens.without_data(call.result.text) + images)

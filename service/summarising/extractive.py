@@ -20,8 +20,8 @@ _REPLACED = {QUESTIONS, STATE}  # they describe the end of what was read
 _SENTENCE = 240  # characters
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _SPLIT = re.compile(r"(?<=[.!?。！？])\s+|\n+")
-_BULLET = re.compile(r"^[\s>*•\-–—\d.)#]*(?<![\w.])")
-_EMPHASIS = re.compile(r"\*\*|__|`")
+_BULLET = re.compile(r"^\s*(?:(?:[>*•\-–—#]+|\d{1,3}[.)])\s+)*")
+_EMPHASIS = re.compile(r"(?<!\w)(?:\*\*|__|`)|(?:\*\*|__|`)(?!\w)")  # not the `**` of 2**10
 
 _CONSTRAINT = re.compile(
     r"\b(must(?: not)?|never|always|do not|don't|cannot|only|prefer\w*|at most|at least|no more than|no later than|"
@@ -57,7 +57,7 @@ def _collect(excerpts: Sequence[Excerpt], first: bool) -> dict[str, list[str]]:
     for excerpt in excerpts:
         if excerpt.label.startswith("tool"):
             continue  # a result's place is the ledger
-        by_user = excerpt.label == "user"
+        by_user = _by(excerpt, "user")
         found[FILES] += _files(excerpt.text)
         for number, sentence in enumerate(_sentences(excerpt.text)):
             if by_user and first and number < 2:
@@ -74,15 +74,20 @@ def _collect(excerpts: Sequence[Excerpt], first: bool) -> dict[str, list[str]]:
     return found
 
 
+def _by(excerpt: Excerpt, role: str) -> bool:
+    """Whether a whole step, or a piece of one, is of `role`."""
+    return excerpt.label == role or excerpt.label.startswith(f"{role}, piece ")
+
+
 def _open_questions(excerpts: Sequence[Excerpt]) -> list[str]:
-    last = next((e.text for e in reversed(excerpts) if e.label == "assistant"), "")
+    last = next((e.text for e in reversed(excerpts) if _by(e, "assistant")), "")
     return [sentence for sentence in _sentences(last) if sentence.endswith("?")][:3]
 
 
 def _state(excerpts: Sequence[Excerpt]) -> list[str]:
     state = []
     for label, lead in (("user", "Last asked: "), ("assistant", "Last answered: ")):
-        text = next((e.text for e in reversed(excerpts) if e.label == label), "")
+        text = next((e.text for e in reversed(excerpts) if _by(e, label)), "")
         if sentences := list(_sentences(text))[:2]:
             state.append(lead + " ".join(sentences))
     return state
@@ -98,7 +103,15 @@ def _sentences(text: str) -> Iterator[str]:
             continue  # a table row or a label
         sentence = " ".join(_EMPHASIS.sub("", _BULLET.sub("", raw, count=1)).split())
         if len(sentence) >= 12:
-            yield sentence if len(sentence) <= _SENTENCE else sentence[: _SENTENCE - 1] + "…"
+            yield _short(sentence)
+
+
+def _short(sentence: str) -> str:
+    """Cut between words, so that no number loses its end."""
+    if len(sentence) <= _SENTENCE:
+        return sentence
+    begin, blank, _ = sentence[:_SENTENCE].rpartition(" ")
+    return f"{begin} …" if blank else "…"
 
 
 def _parse(narrative: str) -> dict[str, list[str]]:

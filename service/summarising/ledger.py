@@ -9,6 +9,7 @@ import csv
 import json
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from io import StringIO
 from typing import Any
@@ -22,6 +23,8 @@ _SAMPLE = 240
 _VALUE = 60
 _COMMENT = 200
 _COLUMNS = 12
+_SEVERAL = "several tools"
+_MOMENT = re.compile(r"\W*\d{1,4}[-/:.]\d{1,2}[-/:.T ]")
 _ERROR = re.compile(r"\b(error|exception|traceback|failed|failure|denied|timed? ?out)\b", re.IGNORECASE)
 
 
@@ -54,7 +57,7 @@ def extend(entries: Sequence[Entry], steps: Iterable[Step], limit: int) -> tuple
         steps: the newly covered steps, in order.
         limit: bound on the rendered ledger, in tokens.
     """
-    number = entries[-1].last if entries else 0
+    number = max((entry.last for entry in entries), default=0)
     added: list[Entry] = []
     for step in steps:
         if added and not added[-1].comment and step.role == "assistant" and step.text:
@@ -77,8 +80,9 @@ def describe(result: str) -> tuple[str, bool]:
         return "empty result", False
     parsed = _json(text)
     if parsed is not None:
-        return _describe_json(parsed, text)
-    if (table := _markdown(text) or _csv(text)) is not None:
+        with suppress(RecursionError):  # nested some hundred deep: described as text
+            return _describe_json(parsed, text)
+    if table := _markdown(text) or _csv(text):
         return _describe_rows(table), False
     lines = text.splitlines()
     if len(lines) == 1 or len(text) <= _SAMPLE:
@@ -93,14 +97,17 @@ def _entry(number: int, call: Call) -> Entry:
     if call.result.images:
         outcome += f" | {len(call.result.images)} images"
     arguments = _line(_arguments(call.call.arguments), _ARGUMENTS)
-    return Entry(number, number, call.call.name or "tool", arguments, outcome, failed)
+    return Entry(number, number, _line(call.call.name, _VALUE) or "tool", arguments, outcome, failed)
 
 
 def _arguments(raw: str) -> str:
     value = _json(raw)
-    if not isinstance(value, dict):
-        return raw if value is None else json.dumps(value, ensure_ascii=False)
-    return ", ".join(f"{key}={json.dumps(one, ensure_ascii=False)}" for key, one in value.items())
+    with suppress(RecursionError):
+        if isinstance(value, dict):
+            return ", ".join(f"{key}={json.dumps(one, ensure_ascii=False)}" for key, one in value.items())
+        if value is not None:
+            return json.dumps(value, ensure_ascii=False)
+    return raw
 
 
 def _json(text: str) -> Any:  # noqa: ANN401 - a tool's answer
@@ -128,7 +135,7 @@ def _describe_json(value: Any, text: str) -> tuple[str, bool]:  # noqa: ANN401 -
         )
     if len(text) <= _SAMPLE:
         return _line(json.dumps(value, ensure_ascii=False), _SAMPLE), False
-    return f"object with {', '.join(list(value)[:_COLUMNS])} | {_sample(value)}", False
+    return f"object with {_names(value)} | {_sample(value)}", False
 
 
 def _rows(value: Any) -> list[dict[str, Any]] | None:  # noqa: ANN401 - a tool's answer
@@ -171,22 +178,27 @@ def _csv(text: str) -> list[dict[str, str]] | None:
     except csv.Error:
         return None
     same = sum(len(row) == len(head) for row in body)
-    if same < len(body) * 9 // 10 or any(len(name) > _VALUE for name in head):
+    # A head does not begin with a date or a time: that is a log, with a comma in its times.
+    if not body or same < len(body) * 9 // 10 or any(len(name) > _VALUE for name in head) or _MOMENT.match(head[0]):
         return None
     return [dict(zip(head, row, strict=False)) for row in body]
 
 
 def _describe_rows(rows: Sequence[dict[str, Any]]) -> str:
-    columns = list(dict.fromkeys(key for row in rows[:20] for key in row))
-    shown = ", ".join(map(str, columns[:_COLUMNS])) + (", …" if len(columns) > _COLUMNS else "")
+    columns = dict.fromkeys(key for row in rows[:20] for key in row)
     parts = [
         f"{len(rows)} rows" if len(rows) != 1 else "1 row",
-        f"columns: {shown}",
+        f"columns: {_names(columns)}",
         f"first: {_sample(rows[0])}",
     ]
     if len(rows) > 1:
         parts.append(f"last: {_sample(rows[-1])}")
     return " | ".join(parts)
+
+
+def _names(keys: Iterable[str]) -> str:
+    names = [_line(key, _VALUE) for key in keys]
+    return ", ".join(names[:_COLUMNS]) + (", …" if len(names) > _COLUMNS else "")
 
 
 def _sample(row: dict[str, Any]) -> str:
@@ -200,17 +212,36 @@ def _line(text: str, limit: int) -> str:
 
 
 def _bounded(entries: list[Entry], limit: int) -> tuple[Entry, ...]:
-    """Merges failed calls in a row, then the oldest single entries into a line per tool, until `limit` holds."""
-    entries = _merge_failures(entries)
-    costs = [tokens.count(entry.render()) + 1 for entry in entries]
+    """Merges failed calls in a row, then the oldest single entries into a line per tool, until `limit` holds.
+
+    With so many tools that a line each is too much, the oldest lines merge across tools.
+    """
+    entries = [_fitted(entry, limit // 2) for entry in _merge_failures(entries)]
+    costs = [_cost(entry) for entry in entries]
     total, taken = sum(costs), 0
     # A merged line may cost as much as an entry, so merge a little more than what is over.
     room = limit - 40 * len({entry.tool for entry in entries}) if total > limit else limit
     while total > max(room, limit // 4) and taken < len(entries):
         total -= costs[taken]
         taken += 1
-    merged = _merge_by_tool(entries[:taken])
-    return (*merged, *entries[taken:])
+    entries = [*_merge_by_tool(entries[:taken]), *entries[taken:]]
+    costs = [_cost(entry) for entry in entries]
+    while len(entries) > 1 and sum(costs) > limit:
+        entries[:2] = [_joined(entries[0], entries[1])]
+        costs[:2] = [_cost(entries[0])]
+    return tuple(entries)
+
+
+def _cost(entry: Entry) -> int:
+    return tokens.count(entry.render()) + 1
+
+
+def _fitted(entry: Entry, room: int) -> Entry:
+    """An entry that alone costs more than `room` is shortened."""
+    if _cost(entry) <= room:
+        return entry
+    arguments, outcome = tokens.cut(entry.arguments, room // 4), tokens.cut(entry.outcome, room // 3)
+    return replace(entry, tool=tokens.cut(entry.tool, room // 6), arguments=arguments, outcome=outcome, comment="")
 
 
 def _merge_failures(entries: Sequence[Entry]) -> list[Entry]:
@@ -235,18 +266,19 @@ def _merge_by_tool(entries: Sequence[Entry]) -> list[Entry]:
     merged: dict[str, Entry] = {}
     for entry in entries:
         old = merged.get(entry.tool)
-        if old is None:
-            merged[entry.tool] = entry
-            continue
-        failures = _failures(old) + _failures(entry)
-        count = old.count + entry.count
-        outcome = f"{count - failures} results" + (f", {failures} errors" if failures else "")
-        merged[entry.tool] = Entry(
-            min(old.first, entry.first), max(old.last, entry.last), entry.tool, "", outcome, count=count
-        )
+        merged[entry.tool] = _joined(old, entry) if old else entry
     return sorted(merged.values(), key=lambda entry: entry.first)
 
 
+def _joined(old: Entry, new: Entry) -> Entry:
+    failures, count = _failures(old) + _failures(new), old.count + new.count
+    outcome = f"{count - failures} results" + (f", {failures} errors" if failures else "")
+    tool = old.tool if old.tool == new.tool else _SEVERAL
+    return Entry(min(old.first, new.first), max(old.last, new.last), tool, "", outcome, count=count)
+
+
 def _failures(entry: Entry) -> int:
-    found = re.search(r", (\d+) errors$", entry.outcome)
-    return int(found[1]) if found else entry.count if entry.failed else 0
+    if entry.failed:
+        return entry.count
+    found = re.search(r", (\d+) errors$", entry.outcome) if entry.count > 1 else None
+    return int(found[1]) if found else 0

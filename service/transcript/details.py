@@ -15,9 +15,10 @@ from html import unescape
 from service.transcript.items import CodeRun, Item, Reasoning, Text, ToolCall, ToolResult
 
 _DETAILS = re.compile(
-    r'<details\b(?P<attributes>[^>]*\btype="(?:tool_calls|reasoning|code_interpreter)"[^>]*)>(?P<body>.*?)</details>',
+    r'<details\b(?P<attributes>[^<>]*\btype="(?:tool_calls|reasoning|code_interpreter)"[^<>]*)>(?P<body>.*?)</details>',
     re.DOTALL,
 )
+_END = "</details>"
 _ATTRIBUTE = re.compile(r'([\w-]+)="([^"]*)"')
 _SUMMARY = re.compile(r"\s*<summary>.*?</summary>\s*", re.DOTALL)
 _FENCE = re.compile(r"```[^\n]*\n(.*?)\n?```", re.DOTALL)
@@ -30,7 +31,8 @@ def items_of(content: str) -> list[Item]:
     """Typed items of an answer's text; text without any fold is one `Text`."""
     items: list[Item] = []
     position = 0
-    for match in _DETAILS.finditer(content):
+    # Looking no further than the last end keeps a text of many beginnings linear.
+    for match in _DETAILS.finditer(content, 0, content.rfind(_END) + len(_END)):
         items += _plain(content[position : match.start()])
         attributes = dict(_ATTRIBUTE.findall(match["attributes"]))
         items += _folded(attributes, match["body"], position=match.start())
@@ -84,7 +86,7 @@ def _value(escaped: str) -> str:
     for _ in range(2):
         try:
             value = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             if "&quot;" not in text and "&amp;" not in text:
                 break
             text = unescape(text)
@@ -99,7 +101,7 @@ def _printed(value: str) -> str:
     """What a code run printed: its stdout, else its result, else the text as it stands."""
     try:
         output = json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return value
     return str(output.get("stdout") or output.get("result") or "") if isinstance(output, dict) else value
 
@@ -107,5 +109,5 @@ def _printed(value: str) -> str:
 def _is_json(text: str) -> bool:
     try:
         return isinstance(json.loads(text), dict | list | str)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False

@@ -5,6 +5,7 @@ Whatever Open WebUI has stored is accepted: missing fields, failed and empty ans
 
 import re
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 from service.transcript import details, output
@@ -15,6 +16,8 @@ from service.transcript.items import Attachment, Item, Message, Stored, Text
 _MARKER = re.compile(
     r"^[ \t]*\[(?:[0-9A-HJKMNP-TV-Z]{20}|P:[^\]\n]*|openrouter:v\d+:[^\]\n]*)\]: #[^\n]*\n?", re.MULTILINE
 )
+
+_LAST_SECOND = 10**11  # in the year 5138; read as milliseconds, in 1973
 
 
 def parse(stored: Stored) -> Message:
@@ -32,7 +35,7 @@ def parse(stored: Stored) -> Message:
         items=tuple(item for item in items if item != Text("")),
         markers=markers,
         failed=bool(stored.get("error")),
-        timestamp=_whole(stored.get("timestamp")),
+        timestamp=_seconds(stored.get("timestamp")),
         prompt_tokens=_first(usage, "prompt_tokens", "prompt_eval_count"),
         completion_tokens=_first(usage, "completion_tokens", "eval_count"),
     )
@@ -74,5 +77,14 @@ def _first(usage: object, *names: str) -> int | None:
     return next((value for name in names if (value := _whole(usage.get(name))) is not None), None)
 
 
+def _seconds(value: object) -> int | None:
+    """Unix time in seconds; imported chats have it in milliseconds."""
+    moment = _whole(value)
+    while moment is not None and moment > _LAST_SECOND:
+        moment //= 1000
+    return moment
+
+
 def _whole(value: object) -> int | None:
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None
+    """A number that is neither negative nor infinite, as a whole one."""
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < inf else None

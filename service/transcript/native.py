@@ -53,32 +53,31 @@ def text_of(message: Native) -> str:
 
 
 def _unfold_one(stored: Stored, attached_files: bool) -> list[Native]:
-    speech = _speech(stored)
     if stored.get("role") != "assistant":
         return [_user(stored, attached_files)]
     content, raw = stored.get("content"), stored.get("output")
-    if not content and not raw:
-        return []
-    if speech and not raw and stored.get("model") == stored["meta"]["voice"].get("model"):
-        return [_spoken(str(content or ""))] if content else []
+    voice = _object(_object(stored.get("meta")).get("voice"))
+    if voice and not raw and stored.get("model") == voice.get("model"):
+        return [_spoken(content)] if content and isinstance(content, str) else []
     if isinstance(raw, list) and (native := _reconcile(_replay(items_of(raw)))):
-        return native + speech
-    return ([{"role": "assistant", "content": content}] if content else []) + speech
+        return native + _speech(voice)
+    return [{"role": "assistant", "content": content}, *_speech(voice)] if content else []
 
 
 def _user(stored: Stored, attached_files: bool) -> Native:
     content: Any = stored.get("content")
-    skills = (stored.get("meta") or {}).get("skills_create")
-    if isinstance(skills, dict) and skills.get("original_text") == content:
+    skills = _object(_object(stored.get("meta")).get("skills_create"))
+    if skills and skills.get("original_text") == content:
         content = skills.get("expanded_text", content)
-    files = [file for file in stored.get("files") or [] if isinstance(file, dict)]
+    attached = stored.get("files")
+    files = [file for file in attached if isinstance(file, dict)] if isinstance(attached, list) else []
     images = [file for file in files if file.get("type") == "image" or _is_picture(file.get("content_type"))]
     if images and isinstance(content, str):
         content = [
             {"type": "text", "text": content},
             *map(_image, (f["url"] for f in images if f.get("url"))),
         ]
-    if attached_files and (note := _files_note(files)):
+    if attached_files and stored.get("role") == "user" and (note := _files_note(files)):
         content = [{"type": "text", "text": note}, *content] if isinstance(content, list) else note + (content or "")
     return {"role": str(stored.get("role") or ""), "content": content}
 
@@ -109,12 +108,14 @@ def _image(url: str) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-def _speech(stored: Stored) -> list[Native]:
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _speech(voice: dict[str, Any]) -> list[Native]:
     """What the voice assistant said beside an answer (`meta.voice.speech`)."""
-    voice = (stored.get("meta") or {}).get("voice")
-    if stored.get("role") != "assistant" or not isinstance(voice, dict):
-        return []
-    said = [s.get("transcript") for s in voice.get("speech") or [] if isinstance(s, dict)]
+    speech = voice.get("speech")
+    said = [_object(one).get("transcript") for one in speech] if isinstance(speech, list) else []
     return [_spoken(text) for text in said if isinstance(text, str) and text]
 
 

@@ -41,7 +41,8 @@ def _call(raw: dict[str, Any]) -> ToolCall:
     arguments = function.get("arguments", "{}")
     if not isinstance(arguments, str):
         arguments = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
-    return ToolCall(_text(raw.get("call_id")), _text(function.get("name")), arguments, raw.get("status") in _FINISHED)
+    finished = _text(raw.get("status")) in _FINISHED
+    return ToolCall(_text(raw.get("call_id")), _text(function.get("name")), arguments, finished)
 
 
 def _printed(output: Any) -> str:  # noqa: ANN401 - stored JSON

@@ -32,6 +32,11 @@ class _Open:
     results: dict[str, ToolResult] = field(default_factory=dict)
     attachments: list[Attachment] = field(default_factory=list)
 
+    @property
+    def answered(self) -> bool:
+        """Results have come, and none is missing."""
+        return bool(self.results) and {call.id for call in self.calls} <= self.results.keys()
+
     def add(self, item: Item) -> None:
         match item:
             case Text() if item.text.strip():
@@ -59,12 +64,10 @@ def steps(message: Message) -> list[Step]:
     done: list[Step] = []
     current = _Open()
     for item in message.items:
-        # A result opens no step; whatever comes after one does, but for results of the same calls.
-        if current.results and isinstance(item, Text | CodeRun | ToolCall):
-            asked = {call.id for call in current.calls}
-            if not (isinstance(item, ToolCall) and item.id in asked) and asked <= current.results.keys():
-                done += [step] if (step := current.close(message)) else []
-                current = _Open()
+        # A result opens no step; whatever comes after all results does, a call with the id of an earlier one too.
+        if current.answered and isinstance(item, Text | CodeRun | ToolCall):
+            done += [step] if (step := current.close(message)) else []
+            current = _Open()
         current.add(item)
     return done + ([step] if (step := current.close(message)) else [])
 
@@ -90,4 +93,5 @@ def _native_tokens(message: Native) -> int:
 def step_tokens(step: Step) -> int:
     """What a summariser reads for this step (see `summarising.prompt`)."""
     called = "".join(f"{c.call.name} {c.call.arguments}\n{c.result.text}\n" for c in step.calls)
-    return 2 * tokens.MESSAGE_TOKENS * (1 + len(step.calls)) + tokens.count(f"{step.text}\n{called}")
+    read = tokens.without_data(f"{step.text}\n{called}")
+    return 2 * tokens.MESSAGE_TOKENS * (1 + len(step.calls)) + tokens.count(read)

@@ -1,0 +1,104 @@
+"""A stand-in for the part of Open WebUI that a filter touches: its chats, its way to load a filter, its hooks.
+
+It keeps rows as Open WebUI's table has them, builds the native list as Open WebUI 0.12.4 does (`transcript.unfold`,
+which is proved against recordings), and calls the real filter file. Used by the demonstration and by the tests.
+"""
+
+import copy
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from service.transcript import Native, Stored, unfold
+
+FILTER = Path(__file__).parents[2] / "filter_stub" / "precis_filter.py"
+
+Rows = dict[str, Stored]
+
+
+@dataclass
+class Host:
+    """Chats by id, each a tree of rows by message id."""
+
+    chats: dict[str, Rows] = field(default_factory=dict)
+    statuses: list[str] = field(default_factory=list)
+
+    async def emit(self, event: dict[str, Any]) -> None:
+        """Open WebUI's event emitter; keeps the status lines."""
+        self.statuses.append(event["data"]["description"])
+
+    async def get_messages_map_by_chat_id(self, chat_id: str) -> Rows | None:
+        """`Chats.get_messages_map_by_chat_id`: all rows of a chat, every branch."""
+        rows = self.chats.get(chat_id)
+        return copy.deepcopy(rows)
+
+    @contextmanager
+    def importable(self) -> Iterator[None]:
+        """Makes `from open_webui.models.chats import Chats` give this host."""
+        modules = {name: ModuleType(name) for name in ("open_webui", "open_webui.models", "open_webui.models.chats")}
+        modules["open_webui.models.chats"].__dict__["Chats"] = self
+        before = {name: sys.modules.get(name) for name in modules}
+        sys.modules.update(modules)
+        try:
+            yield
+        finally:
+            for name, module in before.items():
+                if module is None:
+                    del sys.modules[name]
+                else:
+                    sys.modules[name] = module
+
+
+def load_filter(url: str, key: str, **valves: object) -> Any:  # noqa: ANN401 - the filter is not imported, as in Open WebUI
+    """The filter as Open WebUI makes it: the file's text, executed in a module of its own; valves set afterwards."""
+    module = ModuleType("function_precis")
+    exec(compile(FILTER.read_text(), str(FILTER), "exec"), module.__dict__)
+    loaded = module.__dict__["Filter"]()
+    loaded.valves = loaded.Valves(service_url=url, api_key=key, **valves)
+    return loaded
+
+
+def path(rows: Mapping[str, Stored], leaf: str) -> list[Stored]:
+    """The rows from the root to `leaf`."""
+    found: list[Stored] = []
+    here: str | None = leaf
+    while here:
+        found.append(rows[here])
+        here = rows[here].get("parentId")
+    return found[::-1]
+
+
+def inlet_body(
+    rows: Mapping[str, Stored], user_message: str, *, chat: str, model: str, system: str = ""
+) -> dict[str, Any]:
+    """What `inlet` gets for the turn that this user message opens."""
+    first: list[Native] = [{"role": "system", "content": system}] if system else []
+    metadata = {
+        "chat_id": chat,
+        "user_message_id": user_message,
+        "user_message": rows[user_message],
+        "regeneration_message_id": None,
+        "assistant_message_id": None,
+        "include_file_context": True,
+    }
+    return {
+        "stream": True,
+        "model": model,
+        "metadata": metadata,
+        "messages": [*first, *unfold(path(rows, user_message))],
+    }
+
+
+def outlet_body(rows: Mapping[str, Stored], answer: str, *, chat: str, model: str) -> dict[str, Any]:
+    """What `outlet` gets after this answer: the whole branch, folded, with ids."""
+    keys = ("output", "usage", "sources")
+    messages = [
+        {"id": row["id"], "role": row["role"], "content": row.get("content"), "timestamp": row.get("timestamp")}
+        | {key: copy.deepcopy(row[key]) for key in keys if row.get(key)}
+        for row in path(rows, answer)
+    ]
+    return {"model": model, "messages": messages, "chat_id": chat, "id": answer, "filter_ids": []}

@@ -1,0 +1,177 @@
+"""Real PostgreSQL, real Valkey, a real service on loopback.
+
+Servers: those of `TEST_DATABASE_URL` and `TEST_REDIS_URL`, else containers where Docker answers, else the embedded
+ones. Each test gets a database of its own, made from a migrated template.
+"""
+
+import asyncio
+import os
+import shutil
+import socket
+import tempfile
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncpg
+import httpx
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+from service.api.app import create_app
+from service.api.server import listening
+from service.compress import compress
+from service.embedded import embedded_servers
+from service.runtime import FIRST_TENANT, Runtime, Urls, running
+from service.settings import Settings, load
+from service.storage import keys, work
+from service.storage.database import migrate
+from sqlalchemy import make_url
+from workers.worker import running as worker_running
+
+TEMPLATE = "precis_template"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_settings_from_outside() -> None:
+    for name in [name for name in os.environ if name.startswith("PRECIS_")]:
+        del os.environ[name]
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def servers() -> AsyncIterator[Urls]:
+    """The servers of this test run, with a migrated template database."""
+    async with AsyncExitStack() as stack:
+        urls = await stack.enter_async_context(_servers())
+        template = str(make_url(urls.database).set(database=TEMPLATE).render_as_string(hide_password=False))
+        await _sql(urls.database, f"drop database if exists {TEMPLATE}", f"create database {TEMPLATE}")
+        await migrate(template)
+        yield urls
+
+
+@asynccontextmanager
+async def _servers() -> AsyncIterator[Urls]:
+    if "TEST_DATABASE_URL" in os.environ:
+        yield Urls(os.environ["TEST_DATABASE_URL"], os.environ["TEST_REDIS_URL"])
+        return
+    if await asyncio.to_thread(_docker_answers):
+        from testcontainers.community.postgres import PostgresContainer
+        from testcontainers.community.redis import RedisContainer
+
+        with (
+            PostgresContainer("postgres:18-alpine", driver=None) as database,
+            RedisContainer("valkey/valkey:9") as queue,
+        ):
+            redis = f"redis://{queue.get_container_host_ip()}:{queue.get_exposed_port(6379)}/0"
+            yield Urls(database.get_connection_url(), redis)
+        return
+    # Not under pytest's own folders: as root, the servers run as another user who cannot get there.
+    folder = Path(tempfile.mkdtemp(prefix="precis-tests-"))
+    folder.chmod(0o711)
+    try:
+        async with embedded_servers(folder / "data", fast=True) as started:
+            yield Urls(started.database_url, started.redis_url)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _docker_answers() -> bool:
+    """Whether a Docker engine listens where its clients look for it."""
+    address = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
+    if not address.startswith("unix://"):
+        return True
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(address.removeprefix("unix://")) == 0
+
+
+async def _sql(url: str, *statements: str) -> None:
+    connection = await asyncpg.connect(make_url(url).set(drivername="postgresql").render_as_string(hide_password=False))
+    try:
+        for statement in statements:
+            await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+@pytest_asyncio.fixture(loop_scope="function")
+async def urls(servers: Urls) -> AsyncIterator[Urls]:
+    """A migrated database of the test's own, and an empty Valkey."""
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    await _sql(servers.database, f"create database {name} template {TEMPLATE}")
+    async with Redis.from_url(servers.redis) as redis:
+        await redis.flushall()
+    database = make_url(servers.database).set(database=name).render_as_string(hide_password=False)
+    yield Urls(str(database), servers.redis)
+    await _sql(servers.database, f"drop database {name} with (force)")
+
+
+@pytest.fixture
+def settings(urls: Urls) -> Settings:
+    """Settings for a small window, so that short conversations need a summary; nothing is debounced."""
+    return load(database_url=urls.database, redis_url=urls.redis, window=8192, debounce=0)
+
+
+@pytest_asyncio.fixture(loop_scope="function")
+async def runtime(settings: Settings, urls: Urls) -> AsyncIterator[Runtime]:
+    """The open resources of a service, without HTTP."""
+    async with running(settings, urls) as opened:
+        yield opened
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service that listens on loopback, and clients with its keys."""
+
+    url: str
+    runtime: Runtime
+    filter_key: str
+    operator_key: str
+    as_filter: httpx.AsyncClient
+    as_operator: httpx.AsyncClient
+
+
+@asynccontextmanager
+async def serving(settings: Settings) -> AsyncIterator[Service]:
+    """A service with these settings, without a worker: tests decide when work is done (`drain`)."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    async with AsyncExitStack() as stack:
+        runtime = await stack.enter_async_context(listening(create_app(settings), listener))
+        async with runtime.database.engine.begin() as connection:
+            made = [await keys.create(connection, FIRST_TENANT, scope, "test") for scope in ("filter", "operator")]
+        url = "http://127.0.0.1:%d" % listener.getsockname()[1]
+        clients = [
+            await stack.enter_async_context(
+                httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=30)
+            )
+            for key in made
+        ]
+        yield Service(url, runtime, made[0], made[1], *clients)
+
+
+@pytest_asyncio.fixture(loop_scope="function")
+async def service(settings: Settings) -> AsyncIterator[Service]:
+    """A running service."""
+    async with serving(settings) as started:
+        yield started
+
+
+@pytest_asyncio.fixture(loop_scope="function")
+async def service_with_worker(service: Service) -> AsyncIterator[Service]:
+    """A running service with an arq worker in the same process, as `precis serve` has it."""
+    runtime = service.runtime
+    async with worker_running(runtime.bench, runtime.doorbell, runtime.urls.redis):
+        yield service
+
+
+async def drain(runtime: Runtime, rounds: int = 50) -> None:
+    """Does all work that is due now, without a worker."""
+    for _ in range(rounds):
+        async with runtime.database.engine.connect() as connection:
+            due = await work.overdue(connection)
+        if not due:
+            return
+        for chat, _ in due:
+            await compress(runtime.bench, chat)
+    raise AssertionError(f"work is still due after {rounds} rounds")
