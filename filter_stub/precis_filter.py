@@ -83,8 +83,8 @@ class Filter:
         try:
             async with asyncio.timeout(self.valves.timeout):
                 status = await self._compress(body, __metadata__ or body.get("metadata") or {}, __model__ or {})
-            if status and self.valves.show_status and __event_emitter__:
-                await __event_emitter__({"type": "status", "data": {"description": status, "done": True}})
+                if status and self.valves.show_status and __event_emitter__:
+                    await __event_emitter__({"type": "status", "data": {"description": status, "done": True}})
         except Exception as error:
             log.warning("precis: the request goes on unchanged or without a status: %r", error)
         return body
@@ -111,12 +111,12 @@ class Filter:
     async def _compress(self, body: dict[str, Any], metadata: dict[str, Any], model: dict[str, Any]) -> str:
         """Changes `body["messages"]` when a summary is ready; returns the status line, or nothing."""
         messages, chat_id = body.get("messages") or [], metadata.get("chat_id") or ""
-        stash: dict[str, Any] = {"served": 0}
-        metadata[STASH] = stash
-        if not saved(chat_id) or not metadata.get("user_message_id") or not self._worth_it(messages):
-            return ""
+        stash: dict[str, Any] = metadata.setdefault(STASH, {"served": None})
+        stash["window"] = window_of(body, model)  # outlet does not see the request's own parameters
         if any(mark in text_of(m) for m in messages if m.get("role") == "system" for mark in (OWN_COMPACTION, SUMMARY)):
-            stash["served"] = None
+            return ""
+        stash["served"] = 0
+        if not saved(chat_id) or not metadata.get("user_message_id") or not self._worth_it(messages):
             return ""
         from open_webui.models.chats import Chats  # here, so that the file loads anywhere
 
@@ -125,7 +125,7 @@ class Filter:
         if not path:
             return ""
         stash["files"] = {node.id: rows[node.id]["files"] for node in path if rows[node.id].get("files")}
-        answer = await self._context(chat_id, body.get("model"), window_of(body, model), path)
+        answer = await self._context(chat_id, body.get("model"), stash["window"], path)
         stash["known"] = answer.get("known")
         if answer.get("status") != "ready":
             return ""
@@ -133,9 +133,9 @@ class Filter:
         if spliced is None:
             log.warning("precis: summary %s does not fit this request of chat %s", answer["checkpoint_id"], chat_id)
             return ""
-        body["messages"] = spliced
-        stash["served"] = answer["checkpoint_id"]
         before, after = (round(answer["tokens"][key] / 1000) for key in ("before", "after"))
+        stash["served"] = int(answer["checkpoint_id"])
+        body["messages"] = spliced  # last, so that an odd answer has raised before anything is changed
         return f"Context compressed: {before}k → {after}k tokens"
 
     async def _context(self, chat_id: str, model: object, window: int | None, path: Sequence[Node]) -> dict[str, Any]:
@@ -164,15 +164,16 @@ class Filter:
             stash = metadata.get(STASH) or {}
             messages: list[Message] = body["messages"]
             path = await asyncio.to_thread(chain, messages)
-            known = next((i for i, node in enumerate(path) if node.id == stash.get("known")), None)
-            if known is None:  # inlet did not ask; most likely the service has everything before this turn
+            if "known" in stash:
+                known = next((i for i, node in enumerate(path) if node.id == stash["known"]), -1)
+            else:  # inlet did not ask; most likely the service has everything before this turn
                 known = max((i for i, node in enumerate(path[:-1]) if node.role == "assistant"), default=-1)
             known = min(known, len(path) - 2)  # the newest answer is always sent
             for start in (known + 1, 0) if known >= 0 else (0,):
                 transcript = {
                     "model": str(body.get("model")),
                     "user_id": str(user_id),
-                    "window_tokens": window_of(body, model),
+                    "window_tokens": stash.get("window") or window_of(body, model),
                     "after": (path[start - 1].id, path[start - 1].digest) if start else None,
                     "messages": [
                         handed(message, node, stash.get("files", {}).get(node.id))
@@ -189,13 +190,15 @@ class Filter:
 
     async def _send(self, method: str, chat_id: str, what: str, payload: object, seconds: float) -> httpx.Response:
         self._http = self._http or httpx.AsyncClient()
-        return await self._http.request(
-            method,
-            f"{self.valves.service_url.rstrip('/')}/v1/chats/{quote(chat_id, safe='')}/{what}",
-            content=json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace"),
-            headers={"Authorization": f"Bearer {self.valves.api_key}", "Content-Type": "application/json"},
-            timeout=seconds,
-        )
+        key = self.valves.api_key.strip()  # an error about a stray line end would show the key in the log
+        async with asyncio.timeout(seconds):
+            return await self._http.request(
+                method,
+                f"{self.valves.service_url.rstrip('/')}/v1/chats/{quote(chat_id, safe='')}/{what}",
+                content=json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace"),
+                headers={"Authorization": f"Bearer {key}", "Content-Type": "application/json"},
+                timeout=None,
+            )
 
     def _worth_it(self, messages: Sequence[Message]) -> bool:
         return sum(map(size_of, messages)) >= self.valves.skip_below_chars
@@ -259,7 +262,9 @@ def handed(message: Message, node: Node, files: object) -> Message:
     sent = {key: message[key] for key in wanted if message.get(key) is not None}
     if isinstance(files, list):
         sent["files"] = [
-            {key: file[key] for key in ("type", "name", "content_type") if file.get(key)} for file in files
+            {key: file[key] for key in ("type", "name", "content_type") if file.get(key)}
+            for file in files
+            if isinstance(file, dict)
         ]
     return {**sent, "id": node.id, "fingerprint": node.fingerprint, "digest": node.digest}
 
@@ -275,21 +280,22 @@ def splice(
     place = next((i for i, node in enumerate(path) if node.id == answer["covered_until"]), None)
     if place is None or path[place].digest != answer["covered_digest"]:
         return None
-    tail = path[place + 1 :]
-    if not tail or tail[0].role != "user":
+    tail, summary = path[place + 1 :], answer["summary"]
+    if not tail or tail[0].role != "user" or not isinstance(summary, str) or not summary.startswith(SUMMARY):
         return None
     shown = [i for i, m in enumerate(messages) if m.get("role") == "user" and not text_of(m).startswith(TOOL_IMAGES)]
     if guided:
         shown = shown[:-1]  # the instruction of a guided regeneration is stored nowhere
-    kept = [node for node in tail if node.role == "user"]
-    if len(shown) < len(kept):
+    stored = [node for node in path if node.role == "user"]
+    kept = sum(node.role == "user" for node in tail)
+    if len(shown) < kept:
         return None
-    shown = shown[len(shown) - len(kept) :]
-    # The newest message may have been edited by an earlier filter; the others must be the stored ones.
-    if any(node.text not in text_of(messages[i]) for i, node in zip(shown[:-1], kept[:-1], strict=True)):
+    # An earlier filter may have edited the newest one; the other kept ones, and one above them, must be the stored ones.
+    pairs = list(zip(reversed(stored), reversed(shown), strict=False))[: kept + 1]
+    if any(node.text not in text_of(messages[i]) for node, i in pairs[1:] or pairs):
         return None
     base = [messages[0]] if messages[0].get("role") == "system" else []
-    return [*base, {"role": "system", "content": answer["summary"]}, *messages[shown[0] :]]
+    return [*base, {"role": "system", "content": summary}, *messages[shown[-kept] :]]
 
 
 def window_of(body: Mapping[str, Any], model: Mapping[str, Any]) -> int | None:

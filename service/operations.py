@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import NotFound
 from service.storage import audit, chats, transcripts, work
-from service.storage.chats import Branch, Made, Overview, Run
+from service.storage.chats import Branch, Made, Overview, Run, Spent
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,7 @@ class Detail:
     branches: list[Branch]
     checkpoints: list[Made]
     runs: list[Run]
+    spent: Spent
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ async def show_chat(engine: AsyncEngine, tenant: int, chat: str) -> Detail:
             await chats.branches(connection, overview.id),
             await chats.made(connection, overview.id),
             await chats.latest_runs(connection, overview.id),
+            await chats.spent(connection, overview.id),
         )
 
 

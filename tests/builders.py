@@ -66,7 +66,7 @@ class Capture:
     def path(self, chat_id: str, leaf: str | None) -> list[Json]:
         """The saved messages from the root to `leaf`; empty when the chat's rows were not recorded."""
         rows, path = self.rows.get(chat_id, {}), list[Json]()
-        while leaf in rows:
+        while leaf is not None and leaf in rows:
             path.append(rows[leaf])
             leaf = rows[leaf].get("parentId")
         return path[::-1]
@@ -96,7 +96,13 @@ def user(text: object, identity: str = "u", **more: object) -> Json:
 
 def answer(*output: Json, identity: str = "a", text: object = "", **more: object) -> Json:
     """An answer of `output` items, or of `text` alone."""
-    return {"id": identity, "role": "assistant", "content": text, **({"output": list(output)} if output else {}), **more}
+    return {
+        "id": identity,
+        "role": "assistant",
+        "content": text,
+        **({"output": list(output)} if output else {}),
+        **more,
+    }
 
 
 def said(text: str) -> Json:

@@ -21,7 +21,7 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 from service.api.app import create_app
-from service.api.server import listening
+from service.api.server import bind, listening
 from service.compress import compress
 from service.embedded import embedded_servers
 from service.runtime import FIRST_TENANT, Runtime, Urls, running
@@ -135,7 +135,7 @@ class Service:
 @asynccontextmanager
 async def serving(settings: Settings) -> AsyncIterator[Service]:
     """A service with these settings, without a worker: tests decide when work is done (`drain`)."""
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = bind("127.0.0.1", 0)
     async with AsyncExitStack() as stack:
         runtime = await stack.enter_async_context(listening(create_app(settings), listener))
         async with runtime.database.engine.begin() as connection:

@@ -29,16 +29,12 @@ def upgrade() -> None:
         sa.Column("tenant_id", sa.BigInteger(), nullable=False),
         sa.Column("scope", sa.Text(), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
-        sa.Column(
-            "prefix", sa.Text(), nullable=False, comment="The first characters, to recognise a key by."
-        ),
+        sa.Column("prefix", sa.Text(), nullable=False, comment="The first characters, to recognise a key by."),
         sa.Column("hash", sa.LargeBinary(), nullable=False, comment="SHA-256 of the whole key."),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.Column("revoked_at", sa.DateTime(timezone=True), nullable=True),
         sa.CheckConstraint("scope in ('filter', 'operator')", name=op.f("ck_api_keys_scope")),
-        sa.ForeignKeyConstraint(
-            ["tenant_id"], ["tenants.id"], name=op.f("fk_api_keys_tenant_id"), ondelete="CASCADE"
-        ),
+        sa.ForeignKeyConstraint(["tenant_id"], ["tenants.id"], name=op.f("fk_api_keys_tenant_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_api_keys")),
         sa.UniqueConstraint("hash", name=op.f("uq_api_keys_hash")),
     )
@@ -56,9 +52,7 @@ def upgrade() -> None:
             nullable=False,
         ),
         sa.Column("at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["tenant_id"], ["tenants.id"], name=op.f("fk_audit_tenant_id"), ondelete="CASCADE"
-        ),
+        sa.ForeignKeyConstraint(["tenant_id"], ["tenants.id"], name=op.f("fk_audit_tenant_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_audit")),
     )
     op.create_index("ix_audit_tenant", "audit", ["tenant_id", sa.literal_column("id desc")], unique=False)
@@ -93,15 +87,11 @@ def upgrade() -> None:
         sa.Column("last_error", sa.Text(), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.Column("updated_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["tenant_id"], ["tenants.id"], name=op.f("fk_chats_tenant_id"), ondelete="CASCADE"
-        ),
+        sa.ForeignKeyConstraint(["tenant_id"], ["tenants.id"], name=op.f("fk_chats_tenant_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_chats")),
         sa.UniqueConstraint("tenant_id", "external_id", name=op.f("uq_chats_tenant_id_external_id")),
     )
-    op.create_index(
-        "ix_chats_due", "chats", ["due_at"], unique=False, postgresql_where=sa.text("due_at is not null")
-    )
+    op.create_index("ix_chats_due", "chats", ["due_at"], unique=False, postgresql_where=sa.text("due_at is not null"))
     op.create_index(
         "ix_chats_recent",
         "chats",
@@ -119,10 +109,10 @@ def upgrade() -> None:
             comment="The checkpoint that it grew from; 0 for none.",
         ),
         sa.Column(
-            "lineage",
+            "ancestors",
             sa.ARRAY(sa.BigInteger()),
             nullable=False,
-            comment="Its ancestors, oldest first, and itself.",
+            comment="What it grew from, oldest first.",
         ),
         sa.Column("covered_until", sa.Text(), nullable=False),
         sa.Column("covered_digest", sa.Text(), nullable=False),
@@ -142,9 +132,7 @@ def upgrade() -> None:
         sa.Column("prompt_version", sa.Text(), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.CheckConstraint("kind in ('llm', 'extractive', 'degraded')", name=op.f("ck_checkpoints_kind")),
-        sa.ForeignKeyConstraint(
-            ["chat_id"], ["chats.id"], name=op.f("fk_checkpoints_chat_id"), ondelete="CASCADE"
-        ),
+        sa.ForeignKeyConstraint(["chat_id"], ["chats.id"], name=op.f("fk_checkpoints_chat_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_checkpoints")),
         sa.UniqueConstraint(
             "chat_id",
@@ -171,9 +159,7 @@ def upgrade() -> None:
         sa.Column("narrative", sa.Text(), nullable=False),
         sa.Column("ledger", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
         sa.Column("updated_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["chat_id"], ["chats.id"], name=op.f("fk_drafts_chat_id"), ondelete="CASCADE"
-        ),
+        sa.ForeignKeyConstraint(["chat_id"], ["chats.id"], name=op.f("fk_drafts_chat_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("chat_id", name=op.f("pk_drafts")),
         comment="How far a turn too long for one call has been read.",
     )
@@ -193,12 +179,8 @@ def upgrade() -> None:
             comment="Of role, text and output; guards the fingerprint.",
         ),
         sa.Column("tokens", sa.Integer(), nullable=False, comment="What the model is sent for it."),
-        sa.Column(
-            "path_tokens", sa.BigInteger(), nullable=False, comment="Running total from the root to here."
-        ),
-        sa.Column(
-            "step_tokens", sa.ARRAY(sa.Integer()), nullable=False, comment="What a summariser reads, by step."
-        ),
+        sa.Column("path_tokens", sa.BigInteger(), nullable=False, comment="Running total from the root to here."),
+        sa.Column("step_tokens", sa.ARRAY(sa.Integer()), nullable=False, comment="What a summariser reads, by step."),
         sa.Column("sent_at", sa.BigInteger(), nullable=True, comment="Open WebUI's timestamp, Unix seconds."),
         sa.Column(
             "checkpoint_id",
@@ -208,9 +190,7 @@ def upgrade() -> None:
         ),
         sa.Column("body", sa.LargeBinary(), nullable=True, comment="See storage.codec."),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["chat_id"], ["chats.id"], name=op.f("fk_messages_chat_id"), ondelete="CASCADE"
-        ),
+        sa.ForeignKeyConstraint(["chat_id"], ["chats.id"], name=op.f("fk_messages_chat_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("chat_id", "message_id", name=op.f("pk_messages")),
     )
     op.create_index("ix_messages_parent", "messages", ["chat_id", "parent_id"], unique=False)

@@ -12,9 +12,9 @@ import typer
 
 from service import __version__
 from service.api.app import create_app
-from service.api.server import listening
+from service.api.server import bind, listening
 from service.cli import chats, keys, shell
-from service.errors import ConfigurationError
+from service.cli.demo import demonstrate
 from service.runtime import Runtime, reachable
 from service.settings import PREFIX, Settings, as_markdown, redacted
 from service.storage.database import migrate as migrate_database
@@ -48,9 +48,7 @@ def demo(
     json_path: Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")] = None,
 ) -> None:
     """Plays a long recorded conversation against an embedded service of its own, and shows what happens."""
-    from service.demo.play import demonstrate
-
-    shell.run(demonstrate(json_path))
+    shell.run(demonstrate(_worker, shell.console, json_path))
 
 
 @app.command()
@@ -91,23 +89,14 @@ async def _serve(current: Settings) -> None:
     loop = asyncio.get_running_loop()
     stopped = loop.create_future()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, lambda: stopped.done() or stopped.set_result(None))
-    listener = _listen(current)
+        loop.add_signal_handler(number, stopped.cancel)
+    listener = bind(current.host, current.port)
     async with listening(create_app(current, _worker), listener) as runtime:
         _greet(runtime, listener)
         died = runtime.urls.died or loop.create_future()
         await asyncio.wait({stopped, died}, return_when=asyncio.FIRST_COMPLETED)
         if died.done():
             raise died.result()
-
-
-def _listen(current: Settings) -> socket.socket:
-    try:
-        return socket.create_server((current.host, current.port))
-    except OSError as error:
-        raise ConfigurationError(
-            f"cannot listen on {current.host}:{current.port}: {error.strerror}. Set {PREFIX}PORT, or 0 for a free one"
-        ) from error
 
 
 def _greet(runtime: Runtime, listener: socket.socket) -> None:

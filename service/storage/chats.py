@@ -62,6 +62,15 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
+class Spent:
+    """What all rounds of work on a chat took together."""
+
+    calls: int
+    tokens_read: int
+    tokens_written: int
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """One round of work on a chat."""
 
@@ -184,6 +193,13 @@ async def latest_runs(connection: AsyncConnection, chat: int, limit: int = 20) -
     """The newest rounds of work, newest first."""
     query = select(*_RUN).where(runs.c.chat_id == chat).order_by(runs.c.id.desc()).limit(limit)
     return [Run(*row) for row in await connection.execute(query)]
+
+
+async def spent(connection: AsyncConnection, chat: int) -> Spent:
+    """Sums over all rounds of work."""
+    sums = (func.coalesce(func.sum(runs.c[name]), 0) for name in Spent.__dataclass_fields__)
+    row = (await connection.execute(select(*sums).where(runs.c.chat_id == chat))).one()
+    return Spent(*map(int, row))
 
 
 async def drop_checkpoints(connection: AsyncConnection, chat: int, keep: Sequence[int]) -> int:

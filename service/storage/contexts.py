@@ -13,8 +13,7 @@ from service.planning import Checkpoint
 
 _CANDIDATES = 8  # the deepest ones; a step is a fifth of the window, so more cannot fit under the threshold usefully
 
-# The path's pairs come leaf first and the nested loop keeps their order, so LIMIT 1 stops at the first stored one.
-# Were the order ever lost, the answer would come from a shallower message: less useful, never wrong.
+# The path's pairs come leaf first. ORDER BY, because no join keeps their order by itself (a hash join did not).
 _READ = f"""
 with chat as (
     select id, window_tokens, overhead_tokens, due_at is not null as due
@@ -22,10 +21,9 @@ with chat as (
 ), known as (
     select pair.place, stored.message_id, stored.path_tokens, stored.checkpoint_id
     from unnest($3::text[], $4::text[]) with ordinality as pair (id, digest, place)
-    cross join lateral (
-        select m.message_id, m.path_tokens, m.checkpoint_id from messages m
-        where m.chat_id = (select id from chat) and m.message_id = pair.id and m.digest = pair.digest
-    ) as stored
+    join messages stored on stored.chat_id = (select id from chat)
+        and stored.message_id = pair.id and stored.digest = pair.digest
+    order by pair.place
     limit 1
 )
 select chat.window_tokens, chat.overhead_tokens, chat.due,

@@ -8,7 +8,7 @@ from service.transcript.digests import ROOT, digest
 from service.transcript.items import Call, Message, Native, Step, Stored
 from service.transcript.messages import parse
 from service.transcript.native import refold, text_of, unfold
-from service.transcript.steps import native_tokens, step_tokens, steps
+from service.transcript.steps import native_tokens, sent_tokens, step_tokens, steps
 
 __all__ = [
     "ROOT",
@@ -21,6 +21,7 @@ __all__ = [
     "native_tokens",
     "parse",
     "refold",
+    "sent_tokens",
     "step_tokens",
     "steps",
     "text_of",

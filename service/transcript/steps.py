@@ -4,6 +4,7 @@ A step is an assistant text with its tool calls and all of their results, or one
 into a call without its result. Calls that never finished and results without a call are left out, as Open WebUI does.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from service import tokens
@@ -77,7 +78,12 @@ def native_tokens(stored: Stored) -> int:
 
     Texts, calls with their arguments, results, images at a flat price. Reasoning is not sent and not counted.
     """
-    return sum(_native_tokens(message) for message in unfold([stored]))
+    return sent_tokens(unfold([stored]))
+
+
+def sent_tokens(messages: Iterable[Native]) -> int:
+    """What the model is sent for a native list."""
+    return sum(_native_tokens(message) for message in messages)
 
 
 def _native_tokens(message: Native) -> int:

@@ -1,0 +1,6 @@
+"""Settings of the property tests: no deadline on slow machines, the same examples in every run, nothing on disk."""
+
+from hypothesis import settings
+
+settings.register_profile("pure", deadline=None, derandomize=True, database=None, max_examples=60)
+settings.load_profile("pure")

@@ -1,0 +1,331 @@
+"""Stored messages of every format are parsed, and cut into steps that keep calls with their results."""
+
+import json
+from html import escape
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service import tokens
+from service.transcript import Message, Step, Stored, native_tokens, parse, step_tokens, steps
+from service.transcript.items import Attachment, CodeRun, Reasoning, Text, ToolCall, ToolResult
+from tests.builders import answer, called, capture, ran, returned, said, scenarios, thought, user
+
+ROWS = {"rows": [{"diagnosis": "Malignant neoplasm", "count": 5}, {"diagnosis": 'says "a<b"', "count": 2}]}
+ARGUMENTS = {"sql": "SELECT diagnosis, count(*) FROM t WHERE a < 3 AND b = 'x'"}
+
+
+def call_of(message: Message) -> tuple[ToolCall, ToolResult]:
+    [call] = [item for item in message.items if isinstance(item, ToolCall)]
+    [result] = [item for item in message.items if isinstance(item, ToolResult)]
+    return call, result
+
+
+def fold(result: str | None, body: str = "", arguments: str | None = None) -> str:
+    """A tool call as `<details>`; `result` and `arguments` are escaped already."""
+    arguments = escape(json.dumps(json.dumps(ARGUMENTS))) if arguments is None else arguments
+    shown = "" if result is None else f' result="{result}"'
+    return (
+        f'<details type="tool_calls" done="true" id="call_1" name="trino_query" arguments="{arguments}"{shown}'
+        f' files="" embeds="">\n<summary>Tool Executed</summary>\n{body}</details>'
+    )
+
+
+# ---- the four stored formats
+
+
+FOLDED = {
+    "result in an attribute": fold(escape(json.dumps(json.dumps(ROWS)))),
+    "result in an attribute, as an object": fold(escape(json.dumps(ROWS)), arguments=escape(json.dumps(ARGUMENTS))),
+    "result in an attribute, escaped twice": fold(escape(escape(json.dumps(json.dumps(ROWS))))),
+    "result in the body": fold(None, escape(json.dumps(json.dumps(ROWS))) + "\n"),
+    "result in the body, as an object": fold(None, escape(json.dumps(ROWS, indent=1)) + "\n"),
+}
+
+
+@pytest.mark.parametrize("folded", FOLDED.values(), ids=FOLDED.keys())
+def test_a_folded_call_is_read_with_its_result(folded: str) -> None:
+    message = parse(answer(text=f"I look it up.\n\n{folded}\n\nFive cases."))
+    call, result = call_of(message)
+    assert (call.id, call.name, call.finished) == ("call_1", "trino_query", True)
+    assert json.loads(call.arguments) == ARGUMENTS
+    assert json.loads(result.text) == ROWS
+    assert result.call_id == "call_1"
+    assert [step.text for step in steps(message)] == ["I look it up.", "Five cases."]
+
+
+def test_a_bare_escaped_json_value_is_a_result() -> None:
+    message = parse(answer(text=f"Here:\n\n{escape(json.dumps(ROWS))}\n\nFive cases."))
+    _, result = call_of(message)
+    assert json.loads(result.text) == ROWS
+    assert [step.text for step in steps(message)] == ["Here:", "Five cases."]
+
+
+def test_a_bare_escaped_json_string_is_a_result() -> None:
+    bare = escape(json.dumps(json.dumps(ROWS)))
+    assert bare.startswith("&quot;")
+    _, result = call_of(parse(answer(text=bare)))
+    assert json.loads(json.loads(result.text)) == ROWS
+
+
+@pytest.mark.parametrize(
+    "text", ["Use &quot;quotes&quot; here", '{"a": 1}', "{&quot;a&quot;: broken", "[x](y) and &quot;z&quot;", "[1, 2]"]
+)
+def test_text_that_only_resembles_a_result_stays_text(text: str) -> None:
+    assert parse(answer(text=text)).items == (Text(text),)
+
+
+def test_output_items_are_read_in_order() -> None:
+    stored = answer(
+        thought("I think"),
+        said("First"),
+        called("a", "query", '{"q": 1}'),
+        returned("a", "one", "/api/v1/files/1"),
+        ran("print(2)", {"stdout": "2"}),
+        {"type": "web_search_call"},
+        said("Last"),
+        text="First\nLast",
+    )
+    message = parse(stored)
+    assert [type(item).__name__ for item in message.items] == (
+        ["Reasoning", "Text", "ToolCall", "ToolResult", "CodeRun", "Unknown", "Text"]
+    )
+    first, second = steps(message)
+    assert first.text == "First"
+    assert [(c.call.name, c.result.text, c.result.images) for c in first.calls] == [
+        ("query", "one", ("/api/v1/files/1",))
+    ]
+    assert second.text.endswith("Last")
+    assert "print(2)" in second.text
+
+
+def test_content_is_not_read_twice_when_there_is_output() -> None:
+    [step] = steps(parse(answer(said("Once"), text="Once")))
+    assert step.text == "Once"
+
+
+def test_folds_without_ids_stay_apart() -> None:
+    one, two = fold(escape('"1"')).replace(' id="call_1"', ""), fold(escape('"2"')).replace(' id="call_1"', "")
+    first, second = steps(parse(answer(text=f"{one}\n{two}")))
+    assert [first.calls[0].result.text, second.calls[0].result.text] == ["1", "2"]
+
+
+def test_a_fold_that_is_not_done_has_no_step() -> None:
+    running = fold(None).replace('done="true"', 'done="false"')
+    assert [step.text for step in steps(parse(answer(text=f"Wait.\n{running}")))] == ["Wait."]
+
+
+def test_folded_reasoning_and_code_are_told_apart() -> None:
+    text = (
+        '<details type="reasoning" done="true" duration="3">\n<summary>Thought for 3 seconds</summary>\n'
+        "&gt; I should\n&gt; compute.\n</details>\n"
+        '<details type="code_interpreter" done="true" output="'
+        + escape(json.dumps({"stdout": "42\n", "stderr": "", "result": ""}))
+        + '">\n<summary>Analyzed</summary>\n```python\nprint(6 * 7)\n```\n</details>\nIt is 42.'
+    )
+    message = parse(answer(text=text))
+    assert message.items == (Reasoning("I should\ncompute."), CodeRun("print(6 * 7)", "42\n"), Text("It is 42."))
+
+
+def test_unclosed_and_deeply_nested_folds_are_harmless() -> None:
+    assert steps(parse(answer(text='<details type="reasoning"> never closed ' * 3000)))
+    assert steps(parse(answer(text="<details " * 20_000)))
+    deep = parse(answer(text=fold("[" * 5000)))
+    assert call_of(deep)[1].text == "[" * 5000
+
+
+# ---- markers of the OpenRouter pipe
+
+
+MARKER = "[01ABCDEFGHJKMNPQRSTV]: #"
+OTHER = "[openrouter:v1:reasoning:01ABC]: #"
+PHASE = "[P:final_answer]: #"
+
+
+@pytest.mark.parametrize("as_output", [True, False])
+def test_hidden_markers_are_counted_and_left_out(as_output: bool) -> None:
+    text = f"{MARKER}\nVisible.\n{OTHER}\n{PHASE}\nStill visible."
+    message = parse(answer(said(text)) if as_output else answer(text=text))
+    assert message.markers == 3
+    assert message.items == (Text("Visible.\nStill visible."),)
+
+
+def test_a_message_of_markers_alone_has_no_step() -> None:
+    message = parse(answer(text=f"{MARKER}\n{OTHER}"))
+    assert (message.markers, steps(message)) == (2, [])
+
+
+@pytest.mark.parametrize("text", ["[note]: # a comment", "see [1]: #4", "[01ABC]: #", "[P:x] : #"])
+def test_what_is_no_marker_stays(text: str) -> None:
+    message = parse(answer(text=text))
+    assert (message.markers, message.items) == (0, (Text(text),))
+
+
+# ---- odd messages
+
+
+def test_a_failed_answer_has_no_steps() -> None:
+    message = parse(answer(error={"content": "boom"}))
+    assert message.failed
+    assert steps(message) == []
+    assert native_tokens(answer(error={"content": "boom"})) == 0
+
+
+@pytest.mark.parametrize("content", [None, "", [], 7, {}])
+def test_an_empty_answer_has_no_steps(content: object) -> None:
+    assert steps(parse(answer(text=content))) == []
+
+
+def test_text_in_parts_and_images_of_a_user_are_read() -> None:
+    parts = [
+        {"type": "text", "text": "Look"},
+        {"type": "image_url", "image_url": {"url": "data:"}},
+        "junk",
+        {"type": "x"},
+    ]
+    [step] = steps(parse(user(parts)))
+    assert (step.text, step.attachments) == ("Look", (Attachment("image", image=True),))
+
+
+def test_attached_files_are_named() -> None:
+    files = [{"type": "file", "name": "a.pdf"}, {"type": "file", "content_type": "image/png", "id": "9"}, "junk"]
+    [step] = steps(parse(user("", files=files)))
+    assert step.attachments == (Attachment("a.pdf", image=False), Attachment("9", image=True))
+
+
+@pytest.mark.parametrize(
+    ("stored", "seconds"),
+    [
+        (1795304423, 1795304423),
+        (1795304423.9, 1795304423),
+        (1795304423123, 1795304423),
+        (1795304423123456789, 1795304423),
+        (-1, None),
+        (True, None),
+        ("x", None),
+        (float("inf"), None),
+        (float("nan"), None),
+    ],
+)
+def test_a_timestamp_is_in_seconds(stored: Any, seconds: int | None) -> None:
+    assert parse(user("x", timestamp=stored)).timestamp == seconds
+
+
+@pytest.mark.parametrize(
+    ("usage", "counts"),
+    [
+        ({"prompt_tokens": 9, "completion_tokens": 2}, (9, 2)),
+        ({"prompt_eval_count": 9, "eval_count": 2}, (9, 2)),
+        ({"prompt_tokens": None}, (None, None)),
+        ("junk", (None, None)),
+        (None, (None, None)),
+    ],
+)
+def test_usage_of_a_provider_is_read(usage: Any, counts: tuple[int | None, int | None]) -> None:
+    message = parse(answer(said("x"), usage=usage))
+    assert (message.prompt_tokens, message.completion_tokens) == counts
+
+
+# ---- steps
+
+
+def test_a_text_and_its_parallel_calls_are_one_step() -> None:
+    message = parse(
+        answer(said("Both:"), called("a"), called("b"), returned("b", "2"), returned("a", "1"), said("So."))
+    )
+    first, second = steps(message)
+    assert (first.text, [c.result.text for c in first.calls]) == ("Both:", ["1", "2"])
+    assert (second.text, second.calls) == ("So.", ())
+
+
+def test_each_round_of_a_tool_loop_is_a_step() -> None:
+    loop = [item for n in range(5) for item in (said(f"Round {n}"), called(f"c{n}"), returned(f"c{n}", str(n)))]
+    assert [(s.text, s.calls[0].result.text) for s in steps(parse(answer(*loop)))] == [
+        (f"Round {n}", str(n)) for n in range(5)
+    ]
+
+
+def test_a_repeated_call_id_loses_no_result() -> None:
+    message = parse(answer(called("c"), returned("c", "first"), called("c"), returned("c", "second")))
+    assert [step.calls[0].result.text for step in steps(message)] == ["first", "second"]
+
+
+@pytest.mark.parametrize("scenario", scenarios())
+def test_no_result_of_a_capture_is_lost(scenario: str) -> None:
+    for chat in capture(scenario).rows.values():
+        for stored in chat.values():
+            message = parse(stored)
+            finished = {item.id for item in message.items if isinstance(item, ToolCall) and item.finished}
+            results = [i.text for i in message.items if isinstance(i, ToolResult) and i.call_id in finished]
+            assert sorted(c.result.text for step in steps(message) for c in step.calls) == sorted(results)
+
+
+def test_calls_without_results_and_results_without_calls_are_left_out() -> None:
+    message = parse(answer(returned("ghost", "?"), said("Text"), called("never"), called("run", status="in_progress")))
+    assert [(step.text, step.calls) for step in steps(message)] == [("Text", ())]
+
+
+ITEMS = st.lists(
+    st.one_of(
+        st.builds(said, st.sampled_from(["t1", "t2", "t3", " "])),
+        st.builds(called, st.sampled_from("abc"), status=st.sampled_from(["completed", "completed", "in_progress"])),
+        st.builds(returned, st.sampled_from("abcd"), st.sampled_from(["r1", "r2"])),
+        st.builds(ran, st.just("code"), st.just("out")),
+        st.builds(thought, st.just("SECRET")),
+    ),
+    max_size=14,
+)
+
+
+@given(ITEMS)
+@settings(max_examples=300)
+def test_a_step_has_only_calls_with_their_results(output: list[dict[str, Any]]) -> None:
+    message = parse(answer(*output, text="x") if output else answer(text="x"))
+    cut = steps(message)
+    for step in cut:
+        assert step.text or step.calls or step.attachments
+        assert "SECRET" not in repr(step)
+        assert all(call.call.finished and call.call.id == call.result.call_id for call in step.calls)
+    texts = [item.text for item in message.items if isinstance(item, Text) and item.text.strip()]
+    read = "\n".join(step.text for step in cut).splitlines()
+    assert [line for line in read if line.startswith("t")] == [text for text in texts if text.startswith("t")]
+
+
+# ---- what they cost
+
+
+def test_tool_arguments_count() -> None:
+    def cost(arguments: str) -> int:
+        return native_tokens(answer(called("a", arguments=arguments), returned("a", "1")))
+
+    words = "word " * 500
+    assert cost(words) - cost("") == pytest.approx(tokens.count(words), abs=3)
+    [small], [large] = (steps(parse(answer(called("a", arguments=a), returned("a", "1")))) for a in ("", words))
+    assert step_tokens(large) - step_tokens(small) == pytest.approx(tokens.count(words), abs=3)
+
+
+def test_reasoning_does_not_count() -> None:
+    plain, thoughtful = answer(said("Yes")), answer(thought("hm " * 1000), said("Yes"))
+    assert native_tokens(plain) == native_tokens(thoughtful)
+    assert steps(parse(plain)) == steps(parse(thoughtful))
+
+
+def test_content_beside_output_does_not_count() -> None:
+    assert native_tokens(answer(said("Yes"), text="Yes " * 500)) == native_tokens(answer(said("Yes")))
+
+
+def test_an_image_counts_as_one_image_not_as_text() -> None:
+    url = "data:image/png;base64," + "iVBORw0KGgo" * 20_000
+    shown = user("Look", files=[{"type": "image", "url": url}])
+    assert native_tokens(shown) == native_tokens(user("Look")) + tokens.IMAGE_TOKENS
+    pasted = user(f"Look {url}")
+    assert native_tokens(pasted) <= native_tokens(user("Look ")) + tokens.IMAGE_TOKENS + 2
+    [step] = steps(parse(answer(called("a"), returned("a", f'{{"png": "{url}"}}'))))
+    assert step_tokens(step) < 100
+
+
+def test_a_system_message_is_read_as_it_stands() -> None:
+    stored: Stored = {"id": "s", "role": "system", "content": "Be kind."}
+    assert steps(parse(stored)) == [Step("s", "system", "Be kind.")]

@@ -1,0 +1,368 @@
+"""The native view: what a real Open WebUI sent, rebuilt from what it had saved, and mapped back to ids."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service.transcript import Native, Stored, native_tokens, parse, refold, step_tokens, steps, unfold
+from tests.builders import Capture, Hook, answer, called, capture, ran, returned, said, scenarios, thought, user
+
+Difference = Callable[[Capture, Hook, list[Native], list[Native]], None]
+
+# ---- what Open WebUI does that cannot be seen in the saved messages, each with what exactly differs
+
+
+def own_compaction_cut_the_head(_: Capture, hook: Hook, ours: list[Native], theirs: list[Native]) -> None:
+    assert len(theirs) < len(ours)
+    assert theirs == ours[-len(theirs) :]
+    assert "[CONVERSATION SUMMARY]" in hook.messages[0]["content"]
+
+
+def guided_regeneration_appends_two(recorded: Capture, hook: Hook, ours: list[Native], theirs: list[Native]) -> None:
+    *same, old, instruction = theirs
+    replaced = recorded.rows[hook.chat_id][hook.metadata["regeneration_message_id"]]
+    assert same == ours
+    assert [old] == unfold([replaced])
+    assert instruction["role"] == "user"
+    assert instruction["content"] not in [row["content"] for row in recorded.rows[hook.chat_id].values()]
+
+
+def continued_answer_is_appended(recorded: Capture, hook: Hook, ours: list[Native], theirs: list[Native]) -> None:
+    continued = recorded.rows[hook.chat_id][hook.metadata["assistant_message_id"]]
+    assert hook.metadata["assistant_message_id"] == hook.metadata["message_id"]
+    appended, finished = theirs[len(ours) :], unfold([continued])
+    assert theirs[: len(ours)] == ours
+    assert appended
+    assert appended[:-1] == finished[: len(appended) - 1]
+    assert finished[len(appended) - 1]["content"].startswith(appended[-1]["content"])
+
+
+def tool_images_are_inlined(_: Capture, __: Hook, ours: list[Native], theirs: list[Native]) -> None:
+    stored, sent = _urls(ours), _urls(theirs)
+    assert len(stored) == len(sent) > 0
+    assert all(url.startswith("/api/v1/files/") for url in stored)
+    assert all(url.startswith("data:image/") for url in sent)
+    assert _without_urls(ours) == _without_urls(theirs)
+
+
+def row_was_edited_later(recorded: Capture, hook: Hook, ours: list[Native], theirs: list[Native]) -> None:
+    then = recorded.outlet_of(hook)
+    assert then is not None
+    assert theirs != ours
+    assert theirs == unfold(then.messages[:-1])
+
+
+def rows_were_not_recorded(recorded: Capture, hook: Hook, ours: list[Native], theirs: list[Native]) -> None:
+    assert hook.chat_id not in recorded.rows
+    assert ours == []
+    row_was_edited_later(recorded, hook, ours, theirs)
+
+
+DIFFERENCES: dict[tuple[str, str], Difference] = {
+    ("d_regenerate", "032_inlet"): guided_regeneration_appends_two,
+    ("e2_edit_in_place", "000_inlet"): row_was_edited_later,
+    ("e2_edit_in_place", "008_inlet"): row_was_edited_later,
+    **{("e4_fork_and_clone", f"{number}_inlet"): rows_were_not_recorded for number in ("000", "008", "016")},
+    **{("r_native_compaction", f"{n}_inlet"): own_compaction_cut_the_head for n in ("008", "016", "024", "032")},
+    **{("real_page", f"{n}_inlet"): rows_were_not_recorded for n in ("000", "008", "016", "024", "032")},
+    **{("v_lifecycle_events", f"{n}_inlet"): rows_were_not_recorded for n in ("004", "015", "026")},
+    ("w_stash_and_inlet_only", "000_inlet"): rows_were_not_recorded,
+    **{
+        ("x1_tool_images", f"{n}_inlet"): tool_images_are_inlined
+        for n in ("012", "024", "036", "048", "060", "072", "088")
+    },
+    ("x5_messages_in_a_row", "016_inlet"): continued_answer_is_appended,
+    ("x5_messages_in_a_row", "040_inlet"): continued_answer_is_appended,
+}
+
+INLETS = [(name, hook.name) for name in scenarios() for hook in capture(name).of("inlet") if hook.saved]
+
+
+def test_captures_are_there() -> None:
+    assert len(INLETS) > 80
+    assert set(INLETS) >= DIFFERENCES.keys()
+
+
+@pytest.mark.parametrize(("scenario", "name"), INLETS)
+def test_saved_messages_unfold_to_what_the_inlet_saw(scenario: str, name: str) -> None:
+    recorded = capture(scenario)
+    hook = recorded.hook(name)
+    path = recorded.path(hook.chat_id, hook.metadata["user_message_id"])
+    ours = unfold(path, attached_files=hook.attached_files)
+    if difference := DIFFERENCES.get((scenario, name)):
+        difference(recorded, hook, ours, hook.conversation)
+    else:
+        assert path
+        assert ours == hook.conversation
+
+
+@pytest.mark.parametrize(("scenario", "name"), INLETS)
+def test_outlet_messages_unfold_to_the_inlet_of_the_same_turn_but_for_files(scenario: str, name: str) -> None:
+    recorded = capture(scenario)
+    hook = recorded.hook(name)
+    outlet = recorded.outlet_of(hook)
+    if outlet is None:
+        assert scenario in {"l_raise_inlet", "x3_stop_in_tool"}  # failed or stopped: no outlet
+        return
+    ours, theirs = _texts(unfold(outlet.messages[:-1])), _texts(hook.conversation)
+    if (scenario, name) in DIFFERENCES and DIFFERENCES[scenario, name] not in (
+        row_was_edited_later,
+        rows_were_not_recorded,
+        tool_images_are_inlined,
+    ):
+        DIFFERENCES[scenario, name](recorded, hook, ours, theirs)
+    else:
+        assert ours == theirs
+
+
+def test_unfold_leaves_its_input_alone() -> None:
+    path = [user("Hi", files=[{"type": "image", "url": "data:x"}]), answer(called("c"), returned("c", "1"), said("x"))]
+    before = deepcopy(path)
+    unfold(path)
+    assert path == before
+
+
+# ---- single rules
+
+
+def test_a_failed_answer_is_dropped_from_the_native_view() -> None:
+    path = [user("One", "1"), answer(identity="2", error={"content": "boom"}), user("Two", "3")]
+    assert [message["content"] for message in unfold(path)] == ["One", "Two"]
+
+
+def test_an_answer_of_one_empty_message_is_dropped() -> None:
+    assert unfold([answer(said(""))]) == []
+
+
+def test_text_comes_from_output_when_there_is_one() -> None:
+    assert unfold([answer(said("original"), text="edited")]) == [{"role": "assistant", "content": "original"}]
+
+
+def test_text_and_parallel_calls_share_one_assistant_message() -> None:
+    native = unfold(
+        [answer(thought("hm"), said("Look:"), called("a"), called("b"), returned("a", "1"), returned("b", "2"))]
+    )
+    assert [message["role"] for message in native] == ["assistant", "tool", "tool"]
+    assert native[0]["content"] == "Look:"
+    assert [call["id"] for call in native[0]["tool_calls"]] == ["a", "b"]
+
+
+@pytest.mark.parametrize("status", ["in_progress", "pending", "queued", "incomplete", None, [], {}])
+def test_an_unfinished_call_and_its_result_are_dropped(status: Any) -> None:
+    stopped = answer(said("I try."), {**called("a"), "status": status}, returned("a", "late"))
+    assert unfold([stopped]) == [{"role": "assistant", "content": "I try."}]
+
+
+def test_an_orphan_result_and_an_orphan_call_are_dropped() -> None:
+    assert unfold([answer(returned("ghost", "?"), said("Text"), called("never"))]) == [
+        {"role": "assistant", "content": "Text"}
+    ]
+
+
+def test_the_call_that_the_model_made_is_replayed_not_the_one_that_was_run() -> None:
+    searched = {**called("a", "resolved"), "provider_function": {"name": "asked", "arguments": {"q": 1}}}
+    [message, _] = unfold([answer(searched, returned("a", "1"))])
+    assert message["tool_calls"][0]["function"] == {"name": "asked", "arguments": '{"q":1}'}
+
+
+def test_code_and_what_it_printed_are_text() -> None:
+    [message] = unfold([answer(ran("print(1)", {"stdout": "1", "stderr": "no", "result": "None"}))])
+    assert message["content"] == (
+        "<code_interpreter>\nprint(1)\n</code_interpreter>\n<code_interpreter_output>\n1\n</code_interpreter_output>"
+    )
+
+
+def test_spoken_answers_are_told_apart() -> None:
+    note = "[Historical voice assistant transcript; not current task status]\n"
+    voice = {"voice": {"model": "talker", "speech": [{"transcript": "Hello"}, {"transcript": ""}, "junk"]}}
+    spoken = answer(text="Said aloud", model="talker", meta=voice)
+    beside = answer(said("Written"), model="writer", meta=voice)
+    mute = answer(text="Said aloud", model="talker", meta={"voice": {"model": "talker"}})
+    assert [message["content"] for message in unfold([spoken, beside, mute])] == [
+        note + "Said aloud",
+        "Written",
+        note + "Hello",
+        note + "Said aloud",
+    ]
+
+
+def test_an_expanded_skill_is_replayed_unless_the_user_edited_the_message() -> None:
+    meta = {"skills_create": {"original_text": "/do", "expanded_text": "Do all of this"}}
+    assert unfold([user("/do", meta=meta), user("/don't", meta=meta)]) == [
+        {"role": "user", "content": "Do all of this"},
+        {"role": "user", "content": "/don't"},
+    ]
+
+
+def test_attached_files_are_named_in_front_of_the_text_when_asked() -> None:
+    files = [{"type": "file", "id": "f1", "url": "f1", "name": "a.pdf"}, {"type": "image", "url": "data:image/png;x"}]
+    [with_files], [without] = (
+        unfold([user("Read", files=files)]),
+        unfold([user("Read", files=files)], attached_files=False),
+    )
+    assert with_files["content"][0]["text"].startswith("<attached_files>\n<file ")
+    assert without["content"][0]["text"] == "Read"
+
+
+# ---- garbage
+
+SCALARS = st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=6)
+JSON = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner), max_leaves=6
+)
+IDS = st.sampled_from(["a", "b", "c", "", None, 7])
+PARTS = st.lists(
+    st.fixed_dictionaries({"type": st.sampled_from(["output_text", "input_text", "input_image", "x"]), "text": SCALARS})
+    | JSON,
+    max_size=2,
+)
+ITEMS = st.fixed_dictionaries(
+    {
+        "type": st.sampled_from(["message", "reasoning", "web_search_call", "open_webui:code_interpreter"])
+        | st.sampled_from(["function_call", "function_call_output"])
+    },
+    optional={
+        "call_id": IDS,
+        "status": st.sampled_from(["completed", "completed", "failed", "rejected", "in_progress", None]) | JSON,
+        "name": SCALARS,
+        "arguments": st.text(max_size=5) | JSON,
+        "provider_function": JSON,
+        "content": PARTS | JSON,
+        "output": PARTS | JSON,
+        "summary": JSON,
+        "code": SCALARS,
+    },
+)
+OUTPUTS = st.lists(ITEMS | JSON, max_size=8)
+CALLING = st.lists(
+    st.builds(called, st.sampled_from("abc"), status=st.sampled_from(["completed", "completed", "in_progress"]))
+    | st.builds(returned, st.sampled_from("abcd"), st.text(max_size=3))
+    | st.builds(said, st.text(max_size=3)),
+    max_size=10,
+)
+
+
+def assert_pairs_are_sound(native: list[Native]) -> None:
+    asked: set[str] = set()
+    open_calls: set[str] = set()
+    for message in native:
+        if message["role"] == "tool":
+            assert message["tool_call_id"] in asked, "a result whose call is not directly above"
+            open_calls.discard(message["tool_call_id"])
+        else:
+            assert not open_calls, "a call without a result"
+            asked = {call["id"] for call in message.get("tool_calls", ())}
+            assert "tool_calls" not in message or asked
+            open_calls = set(asked)
+    assert not open_calls
+
+
+@given(OUTPUTS | CALLING, st.text(max_size=4))
+@settings(max_examples=200)
+def test_garbage_output_unfolds_to_sound_pairs(output: list[Any], text: str) -> None:
+    assert_pairs_are_sound(unfold([{"id": "x", "role": "assistant", "content": text, "output": output}]))
+
+
+@given(
+    st.fixed_dictionaries(
+        {"role": st.sampled_from(["user", "assistant", "system"])},
+        optional=dict.fromkeys(("id", "content", "files", "meta", "model", "usage", "timestamp", "error"), JSON)
+        | {"output": OUTPUTS | JSON},
+    )
+)
+@settings(max_examples=150)
+def test_a_garbage_message_is_read_without_an_error(stored: Stored) -> None:
+    assert_pairs_are_sound(unfold([stored]))
+    assert native_tokens(stored) >= 0
+    assert all(step_tokens(step) > 0 for step in steps(parse(stored)))
+
+
+# ---- refold
+
+
+@pytest.mark.parametrize(("scenario", "name"), INLETS)
+def test_every_native_entry_of_a_capture_finds_its_id(scenario: str, name: str) -> None:
+    recorded = capture(scenario)
+    hook = recorded.hook(name)
+    outlet = recorded.outlet_of(hook)
+    path = outlet.messages if outlet else recorded.path(hook.chat_id, hook.metadata["user_message_id"])
+    ids = refold(hook.messages, path)
+    # What is not on the path: the two entries of a guided regeneration, an answer that was longer at its outlet.
+    appended: dict[Difference | None, int] = {guided_regeneration_appends_two: 2, continued_answer_is_appended: 1}
+    length = len(ids) - appended.get(DIFFERENCES.get((scenario, name)), 0)
+    assert [identity is None for identity in ids[:length]] == [m["role"] == "system" for m in hook.messages[:length]]
+    assert length == len(ids) or ids[-1] is None
+    order = [stored["id"] for stored in path]
+    places = [order.index(identity) for identity in ids if identity]
+    assert places == sorted(places)
+
+
+def _conversation() -> list[Stored]:
+    return [
+        user("One", "1"),
+        answer(said("Look"), called("c"), returned("c", "42"), said("It is 42"), identity="2"),
+        user("One", "3"),
+        answer(text="Again", identity="4"),
+    ]
+
+
+def test_an_answer_with_calls_refolds_to_one_id() -> None:
+    path = _conversation()
+    assert refold(unfold(path), path) == ["1", "2", "2", "2", "3", "4"]
+
+
+def test_refold_when_the_head_was_cut() -> None:
+    path = _conversation()
+    assert refold(unfold(path)[3:], path) == ["2", "3", "4"]
+
+
+def test_refold_passes_over_foreign_entries() -> None:
+    path = _conversation()
+    system, summary = (
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "[Previous conversation summary"},
+    )
+    native = [system, summary, *unfold(path)[4:], {"role": "user", "content": "Shorter, please"}]
+    assert refold(native, path) == [None, None, "3", "4", None]
+
+
+def test_refold_ignores_images_and_attached_files() -> None:
+    path = [user("Read", "1", files=[{"type": "file", "id": "f", "url": "f"}])]
+    assert refold(unfold(path), path) == ["1"]
+    shown = [
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "Read"}, {"type": "image_url", "image_url": {"url": "data:"}}],
+        }
+    ]
+    assert refold(shown, path) == ["1"]
+
+
+# ---- helpers
+
+
+def _urls(native: list[Native]) -> list[str]:
+    contents = [message["content"] for message in native if isinstance(message["content"], list)]
+    return [part["image_url"]["url"] for content in contents for part in content if part["type"] == "image_url"]
+
+
+def _without_urls(native: list[Native]) -> list[Native]:
+    copies = deepcopy(native)
+    for message in copies:
+        for part in message["content"] if isinstance(message["content"], list) else ():
+            part.pop("image_url", None)
+    return copies
+
+
+def _texts(native: list[Native]) -> list[Native]:
+    """Without images and without the names of attached files, which outlet does not show."""
+    plain = deepcopy(native)
+    for message in plain:
+        content = message["content"]
+        text = "".join(part.get("text", "") for part in content) if isinstance(content, list) else content
+        message["content"] = text.rpartition("</attached_files>\n\n")[2]
+    return plain

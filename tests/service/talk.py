@@ -1,0 +1,200 @@
+"""One chat as Open WebUI has it, and as the filter talks about it to the service.
+
+A `Talk` keeps the tree of stored messages, computes fingerprints and digests, hands paths over and asks for contexts.
+`tables`, `check_tree` look into the database.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+from service.runtime import Runtime
+from service.storage.tables import metadata
+from service.transcript import digest
+from sqlalchemy import select, text
+
+Json = dict[str, Any]
+Tables = dict[str, list[tuple[Any, ...]]]
+
+
+def prose(tokens: int, seed: str) -> str:
+    """About so many tokens of sentences with values, all different for different seeds."""
+    number = int(hashlib.sha256(seed.encode()).hexdigest()[:6], 16)
+    lines = [
+        f"Reading {seed}-{i}: pump P-{(number + i) % 997} showed {(number * (i + 3)) % 9973} bar, below {i + 90}."
+        for i in range(max(tokens // 20, 1))
+    ]
+    return "\n".join(lines)
+
+
+@dataclass
+class Talk:
+    """A chat. Messages are stored messages with `parentId`, by id."""
+
+    client: httpx.AsyncClient
+    chat: str = "chat-1"
+    rows: dict[str, Json] = field(default_factory=dict)
+    model: str = "model-1"
+    user: str = "user-1"
+    window: int | None = None
+
+    def add(self, identity: str, parent: str | None, role: str = "user", content: str = "", **more: object) -> str:
+        """One message; returns its id."""
+        self.rows[identity] = {
+            "id": identity,
+            "parentId": parent,
+            "role": role,
+            "content": content or prose(30, identity),
+            **more,
+        }
+        return identity
+
+    def turns(self, count: int, tokens: int = 600, leaf: str | None = None, prefix: str = "") -> str:
+        """So many turns of a question and an answer below `leaf`, of about `tokens` each; returns the new leaf."""
+        for _ in range(count):
+            number = len(self.rows)
+            leaf = self.add(f"{prefix}u{number}", leaf, content=prose(30, f"{prefix}u{number}"))
+            leaf = self.add(f"{prefix}a{number}", leaf, "assistant", prose(tokens - 30, f"{prefix}a{number}"))
+        assert leaf
+        return leaf
+
+    def edit(self, identity: str, content: str) -> None:
+        """Edits a message in place: the same id."""
+        self.rows[identity]["content"] = content
+
+    def delete(self, identity: str) -> None:
+        """Deletes a message as Open WebUI does: its children get its parent."""
+        gone = self.rows.pop(identity)
+        for row in self.rows.values():
+            if row["parentId"] == identity:
+                row["parentId"] = gone["parentId"]
+
+    def path(self, leaf: str) -> list[Json]:
+        """The messages from the root to `leaf`."""
+        found: list[Json] = []
+        here: str | None = leaf
+        while here:
+            found.append(self.rows[here])
+            here = self.rows[here]["parentId"]
+        return found[::-1]
+
+    def chain(self, leaf: str) -> list[tuple[str, str, str]]:
+        """(id, fingerprint, digest) from the root to `leaf`."""
+        above, out = "", []
+        for row in self.path(leaf):
+            seen = json.dumps([row["role"], row.get("output") or row["content"]], sort_keys=True)
+            fingerprint = hashlib.sha256(seen.encode()).hexdigest()[:32]
+            above = digest(above, row["id"], fingerprint)
+            out.append((row["id"], fingerprint, above))
+        return out
+
+    def pair(self, identity: str) -> tuple[str, str]:
+        """(id, digest) of a message."""
+        return identity, self.chain(identity)[-1][2]
+
+    def transcript(self, leaf: str, after: str | None = None, **more: object) -> Json:
+        """The body of a hand-over of what follows `after`."""
+        chain, path = self.chain(leaf), self.path(leaf)
+        start = next(i for i, row in enumerate(path) if row["id"] == after) + 1 if after else 0
+        messages = [
+            {name: value for name, value in row.items() if name != "parentId"}
+            | {"fingerprint": fingerprint, "digest": computed}
+            for row, (_, fingerprint, computed) in zip(path[start:], chain[start:], strict=True)
+        ]
+        body: Json = {
+            "model": self.model,
+            "user_id": self.user,
+            "window_tokens": self.window,
+            "after": self.pair(after) if after else None,
+            "messages": messages,
+        }
+        return body | more
+
+    async def put(self, body: object, chat: str | None = None) -> httpx.Response:
+        """Hands a body over as it is."""
+        return await self.client.put(f"/v1/chats/{chat or self.chat}/transcript", json=body)
+
+    async def hand_over(self, leaf: str, after: str | None = None, **more: object) -> bool:
+        """Hands a path over; returns whether work is due."""
+        response = await self.put(self.transcript(leaf, after, **more))
+        assert response.status_code == 202, response.text
+        due: bool = response.json()["due"]
+        return due
+
+    def question(self, leaf: str, pairs: int = 64, **more: object) -> Json:
+        """The body of a question for the context of a path."""
+        chain = self.chain(leaf)
+        sizes = [len(str(row["content"])) for row in self.path(leaf)]
+        body: Json = {
+            "model": self.model,
+            "window_tokens": self.window,
+            "depth": len(chain),
+            "path": [(identity, computed) for identity, _, computed in chain][::-1][:pairs],
+            "sizes": sizes[::-1][:pairs],
+        }
+        return body | more
+
+    async def ask(self, leaf: str, pairs: int = 64, **more: object) -> Json:
+        """What a request on this path should carry."""
+        body = self.question(leaf, pairs, **more)
+        response = await self.client.post(f"/v1/chats/{self.chat}/context", json=body)
+        assert response.status_code == 200, response.text
+        answer: Json = response.json()
+        return answer
+
+
+async def tables(runtime: Runtime) -> Tables:
+    """All rows of all tables."""
+    async with runtime.database.engine.connect() as connection:
+        return {
+            table.name: [tuple(row) for row in await connection.execute(select(table).order_by(*table.primary_key))]
+            for table in metadata.sorted_tables
+        }
+
+
+async def rows(runtime: Runtime, query: str, **values: object) -> Sequence[Any]:
+    """The rows of a query."""
+    async with runtime.database.engine.connect() as connection:
+        return (await connection.execute(text(query), values)).all()
+
+
+async def row(runtime: Runtime, query: str, **values: object) -> Any:
+    """The one row of a query."""
+    (found,) = await rows(runtime, query, **values)
+    return found
+
+
+async def run_sql(runtime: Runtime, statement: str, **values: object) -> None:
+    """Changes the database behind the service's back."""
+    async with runtime.database.engine.begin() as connection:
+        await connection.execute(text(statement), values)
+
+
+async def check_tree(runtime: Runtime) -> None:
+    """Every stored row follows from its parent's row, and points to a checkpoint on its own path, the deepest one."""
+    stored = await rows(runtime, "select * from messages")
+    made = {one.id: one for one in await rows(runtime, "select * from checkpoints")}
+    by_id = {(one.chat_id, one.message_id): one for one in stored}
+    for one in stored:
+        above = by_id[one.chat_id, one.parent_id] if one.parent_id is not None else None
+        assert one.digest == digest(above.digest if above else "", one.message_id, one.fingerprint)
+        assert one.depth == (above.depth if above else 0) + 1
+        assert one.path_tokens == (above.path_tokens if above else 0) + one.tokens
+        path, here = {}, one
+        while here:
+            path[here.message_id] = here.digest
+            here = by_id[one.chat_id, here.parent_id] if here.parent_id is not None else None
+        on_path = [
+            checkpoint
+            for checkpoint in made.values()
+            if checkpoint.chat_id == one.chat_id and path.get(checkpoint.covered_until) == checkpoint.covered_digest
+        ]
+        deepest = max((checkpoint.covered_messages for checkpoint in on_path), default=0)
+        assert (made[one.checkpoint_id].covered_messages if one.checkpoint_id else 0) == deepest, one.message_id
+        if one.checkpoint_id:
+            chosen = made[one.checkpoint_id]
+            assert chosen in on_path
+            assert all(made[ancestor] in on_path for ancestor in chosen.ancestors)

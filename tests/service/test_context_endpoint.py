@@ -1,0 +1,187 @@
+"""`POST /v1/chats/{chat_id}/context`: what a request should carry, by one read."""
+
+import pytest
+from service.storage.database import Database
+from service.transcript import native_tokens
+from sqlalchemy import text
+
+from tests.conftest import Service, drain
+from tests.service.talk import Talk, row, run_sql
+
+
+@pytest.fixture
+def talk(service: Service) -> Talk:
+    return Talk(service.as_filter)
+
+
+async def test_a_chat_that_was_never_handed_over_is_unknown(talk: Talk) -> None:
+    answer = await talk.ask(talk.turns(2))
+
+    assert answer == {"status": "unknown"}
+
+
+async def test_a_small_chat_needs_nothing(talk: Talk) -> None:
+    leaf = talk.turns(2)
+    assert await talk.hand_over(leaf) is False
+
+    answer = await talk.ask(leaf)
+
+    size = sum(native_tokens(message) for message in talk.path(leaf))
+    assert answer == {"status": "not_needed", "known": leaf, "tokens": {"before": size, "after": size}}
+
+
+async def test_a_large_chat_is_pending_until_its_summary_is_there_and_ready_then(talk: Talk, service: Service) -> None:
+    leaf = talk.turns(14)
+    assert await talk.hand_over(leaf) is True
+    assert (await talk.ask(leaf))["status"] == "pending"
+
+    await drain(service.runtime)
+    answer = await talk.ask(leaf)
+
+    path = [identity for identity, _ in map(talk.pair, (one["id"] for one in talk.path(leaf)))]
+    covered = path.index(answer["covered_until"]) + 1
+    assert answer["status"] == "ready"
+    assert answer["covered_messages"] == covered
+    assert (answer["covered_until"], answer["covered_digest"]) == talk.pair(path[covered - 1])
+    assert answer["summary"].startswith(f"[Previous conversation summary: {covered} messages]")
+    assert answer["tokens"]["after"] < answer["tokens"]["before"]
+    assert answer["tokens"]["after"] <= 6250  # apply_at of the window
+    assert talk.rows[path[covered]]["role"] == "user"  # the tail begins with a turn
+
+
+async def test_the_size_of_messages_that_were_not_handed_over_yet_is_estimated(talk: Talk) -> None:
+    known = talk.turns(2)
+    await talk.hand_over(known)
+    before = (await talk.ask(known))["tokens"]["before"]
+    question = talk.add("new", known, content="x" * 4000)
+
+    answer = await talk.ask(question)
+
+    assert answer["known"] == known
+    assert answer["tokens"]["before"] == before + 1000
+
+
+async def test_unseen_messages_push_a_chat_over_the_threshold(talk: Talk, service: Service) -> None:
+    known = talk.turns(9)  # below apply_at, above prepare_at
+    assert await talk.hand_over(known)
+    await drain(service.runtime)
+    assert (await talk.ask(known))["status"] == "not_needed"
+
+    answer = await talk.ask(talk.add("new", known, content="x" * 8000))
+
+    assert answer["status"] == "ready"
+    assert answer["known"] == known
+
+
+async def test_the_window_of_the_request_decides(talk: Talk, service: Service) -> None:
+    leaf = talk.turns(14)
+    await talk.hand_over(leaf)
+    await drain(service.runtime)
+
+    assert (await talk.ask(leaf, window_tokens=131_072))["status"] == "not_needed"
+    assert (await talk.ask(leaf, window_tokens=8192))["status"] == "ready"
+    assert (await talk.ask(leaf, window_tokens=None))["status"] == "ready"  # the window that was handed over
+
+
+async def test_the_window_that_was_handed_over_last_is_remembered(talk: Talk, service: Service) -> None:
+    talk.window = 131_072
+    leaf = talk.turns(14)
+    assert await talk.hand_over(leaf) is False
+    assert (await talk.ask(leaf, window_tokens=None))["status"] == "not_needed"
+
+    assert await talk.hand_over(leaf, window_tokens=12_000) is True
+    assert (await row(service.runtime, "select window_tokens from chats")).window_tokens == 12_000
+
+
+async def test_few_pairs_are_enough_because_a_digest_speaks_for_what_is_above(talk: Talk, service: Service) -> None:
+    leaf = talk.turns(14)
+    await talk.hand_over(leaf)
+    await drain(service.runtime)
+
+    assert await talk.ask(leaf, pairs=1) == await talk.ask(leaf, pairs=64)
+
+
+async def test_a_digest_that_contradicts_what_is_stored_is_unknown(talk: Talk, service: Service) -> None:
+    leaf = talk.turns(14)
+    await talk.hand_over(leaf)
+    await drain(service.runtime)
+    path = [(identity, "0" * 32) for identity, _ in talk.question(leaf)["path"]]
+
+    assert await talk.ask(leaf, path=path) == {"status": "unknown"}
+
+
+async def test_a_checkpoint_whose_boundary_the_path_contradicts_is_not_served(talk: Talk, service: Service) -> None:
+    leaf = talk.turns(14)
+    await talk.hand_over(leaf)
+    await drain(service.runtime)
+    until = (await talk.ask(leaf))["covered_until"]
+    # A path that claims another message where the checkpoint ends, although its leaf's digest matches.
+    path = [(i if i != until else "another", d) for i, d in talk.question(leaf)["path"]]
+
+    answer = await talk.ask(leaf, path=path)
+
+    assert answer["status"] == "pending"
+    assert "summary" not in answer
+
+
+async def test_the_newest_stored_message_of_a_long_path_is_found(service: Service) -> None:
+    """The statement relies on the order of a nested loop: it must hold with statistics of a large table, too."""
+    talk = Talk(service.as_filter)
+    leaf = ""
+    for number in range(600):
+        leaf = talk.add(f"m{number}", leaf or None, "assistant" if number % 2 else "user", f"{number}")
+    await talk.hand_over(leaf)
+    for copy in range(2, 5):
+        await Talk(service.as_filter, chat=f"chat-{copy}", rows=talk.rows).hand_over(leaf)
+    await analyse(service.runtime.database)
+
+    for pairs in (2, 64, 600):
+        assert (await talk.ask(leaf, pairs))["known"] == leaf
+        unseen = talk.add("unseen", leaf)
+        assert (await talk.ask(unseen, pairs))["known"] == leaf
+
+
+async def analyse(database: Database) -> None:
+    async with database.engine.connect() as connection:
+        await (await connection.execution_options(isolation_level="AUTOCOMMIT")).execute(text("vacuum analyze"))
+
+
+async def test_the_shallowest_checkpoint_that_fits_serves_so_that_the_prefix_changes_rarely(
+    talk: Talk, service: Service
+) -> None:
+    leaf = talk.turns(9)
+    await talk.hand_over(leaf)
+    await drain(service.runtime)
+    first = (await talk.ask(talk.add("probe", leaf, content="x" * 9000)))["checkpoint_id"]
+    del talk.rows["probe"]
+    served = []
+    for _ in range(12):
+        leaf = talk.turns(1, leaf=leaf)
+        await talk.hand_over(leaf)
+        await drain(service.runtime)
+        answer = await talk.ask(leaf)
+        if answer["status"] == "ready":
+            served.append(answer["checkpoint_id"])
+
+    assert served[0] == first
+    assert served == sorted(served)
+    assert 1 < len(set(served)) < len(served) / 2
+
+
+async def test_a_summary_is_the_same_bytes_at_every_request(talk: Talk, service: Service) -> None:
+    leaf = talk.turns(14)
+    await talk.hand_over(leaf)
+    await drain(service.runtime)
+
+    answers = [(await talk.ask(leaf))["summary"] for _ in range(3)]
+
+    assert len(set(answers)) == 1
+
+
+async def test_the_overhead_counts_against_the_threshold(talk: Talk, service: Service) -> None:
+    leaf = talk.turns(9)
+    await talk.hand_over(leaf)
+    assert (await talk.ask(leaf))["status"] == "not_needed"
+    await run_sql(service.runtime, "update chats set overhead_tokens = 3000")
+
+    assert (await talk.ask(leaf))["status"] == "pending"

@@ -1,0 +1,365 @@
+"""`PUT /v1/chats/{chat_id}/transcript`: branches, edits and deletions of a chat tree end in consistent rows."""
+
+import asyncio
+import random
+from collections.abc import Callable
+
+import pytest
+from service.transcript import native_tokens
+
+from tests.conftest import Service, drain
+from tests.service.talk import Talk, check_tree, prose, row, rows, tables
+
+
+@pytest.fixture
+def talk(service: Service) -> Talk:
+    return Talk(service.as_filter)
+
+
+async def stored_ids(service: Service) -> set[str]:
+    return {one.message_id for one in await rows(service.runtime, "select message_id from messages")}
+
+
+async def test_every_message_is_stored_with_its_running_totals(talk: Talk, service: Service) -> None:
+    leaf = talk.turns(3)
+
+    await talk.hand_over(leaf)
+
+    stored = await rows(service.runtime, "select * from messages order by depth")
+    counts = [native_tokens(message) for message in talk.path(leaf)]
+    assert [one.message_id for one in stored] == [message["id"] for message in talk.path(leaf)]
+    assert [one.tokens for one in stored] == counts
+    assert [one.path_tokens for one in stored] == [sum(counts[: place + 1]) for place in range(len(counts))]
+    assert [one.depth for one in stored] == [1, 2, 3, 4, 5, 6]
+    await check_tree(service.runtime)
+
+
+async def test_the_same_hand_over_twice_changes_nothing_but_the_due_work(talk: Talk, service: Service) -> None:
+    leaf = talk.turns(2)
+    await talk.hand_over(leaf)
+    before = await tables(service.runtime)
+
+    assert await talk.hand_over(leaf) is False
+    after = await tables(service.runtime)
+
+    assert after["messages"] == before["messages"]
+    assert after["checkpoints"] == before["checkpoints"]
+    assert len(after["chats"]) == 1
+
+
+async def test_a_path_grows_from_after_and_only_new_messages_are_sent(talk: Talk, service: Service) -> None:
+    known = talk.turns(3)
+    await talk.hand_over(known)
+    leaf = talk.turns(1, leaf=known)
+
+    body = talk.transcript(leaf, after=known)
+    assert len(body["messages"]) == 2
+    await talk.hand_over(leaf, after=known)
+
+    assert await stored_ids(service) == set(talk.rows)
+    await check_tree(service.runtime)
+
+
+async def test_an_unknown_after_is_a_conflict_and_nothing_is_stored(talk: Talk, service: Service) -> None:
+    known = talk.turns(3)
+    leaf = talk.turns(1, leaf=known)
+    before = await tables(service.runtime)
+
+    response = await talk.put(talk.transcript(leaf, after=known))
+
+    assert response.status_code == 409
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.json()["type"] == "urn:precis:problem:conflict"
+    assert await tables(service.runtime) == before
+
+
+async def test_an_after_with_another_digest_is_a_conflict(talk: Talk, service: Service) -> None:
+    known = talk.turns(3)
+    await talk.hand_over(known)
+    before = await tables(service.runtime)
+    talk.edit(talk.path(known)[1]["id"], "edited in place, and no hook fired")
+    leaf = talk.turns(1, leaf=known)
+
+    assert (await talk.put(talk.transcript(leaf, after=known))).status_code == 409
+    assert await tables(service.runtime) == before
+
+    await talk.hand_over(leaf)  # the whole path, as the filter does then
+    await check_tree(service.runtime)
+    assert (await talk.ask(leaf))["known"] == leaf
+
+
+async def test_an_edit_in_place_rewrites_the_posted_path_and_other_branches_below_go_stale(
+    talk: Talk, service: Service
+) -> None:
+    trunk = talk.turns(2)
+    left = talk.turns(2, leaf=trunk, prefix="left-")
+    right = talk.turns(2, leaf=trunk, prefix="right-")
+    other = talk.turns(1, leaf=talk.path(trunk)[1]["id"], prefix="above-")  # leaves the trunk above the edit
+    for leaf in (left, right, other):
+        await talk.hand_over(leaf)
+    assert await stored_ids(service) == set(talk.rows)
+
+    talk.edit(trunk, "The answer was edited in place.")
+    await talk.hand_over(left)
+
+    stale = {message["id"] for message in talk.path(right)} - {message["id"] for message in talk.path(trunk)}
+    assert await stored_ids(service) == set(talk.rows) - stale
+    await check_tree(service.runtime)
+    assert (await talk.ask(right))["known"] == trunk  # the edited message is known, what is below it is not
+    assert (await talk.ask(other))["known"] == other
+
+    await talk.hand_over(right)
+    assert await stored_ids(service) == set(talk.rows)
+    await check_tree(service.runtime)
+
+
+async def test_a_reverted_edit_brings_the_checkpoint_back(talk: Talk, service: Service) -> None:
+    leaf = talk.turns(14)
+    await talk.hand_over(leaf)
+    await drain(service.runtime)
+    first = await talk.ask(leaf)
+    edited = talk.path(leaf)[3]["id"]
+    original = talk.rows[edited]["content"]
+
+    talk.edit(edited, prose(500, "edited"))
+    await talk.hand_over(leaf)
+    assert (await talk.ask(leaf))["status"] == "pending"
+    await drain(service.runtime)
+    second = await talk.ask(leaf)
+    assert second["status"] == "ready"
+    assert second["checkpoint_id"] != first["checkpoint_id"]
+
+    talk.edit(edited, original)
+    await talk.hand_over(leaf)
+
+    assert await talk.ask(leaf) == first
+    await check_tree(service.runtime)
+
+
+async def test_an_edit_above_the_boundary_leaves_the_checkpoint_in_force(talk: Talk, service: Service) -> None:
+    leaf = talk.turns(14)
+    await talk.hand_over(leaf)
+    await drain(service.runtime)
+    first = await talk.ask(leaf)
+
+    talk.edit(leaf, "Edited: the newest answer.")
+    await talk.hand_over(leaf)
+
+    assert (await talk.ask(leaf))["checkpoint_id"] == first["checkpoint_id"]
+    await check_tree(service.runtime)
+
+
+async def test_a_deleted_message_hangs_its_children_higher(talk: Talk, service: Service) -> None:
+    leaf = talk.turns(4)
+    await talk.hand_over(leaf)
+    gone = talk.path(leaf)[2]["id"]
+    talk.delete(gone)
+
+    await talk.hand_over(leaf)
+
+    assert (await talk.ask(leaf))["known"] == leaf
+    await check_tree(service.runtime)
+    path = await rows(service.runtime, "select message_id from messages where depth > 0 order by depth")
+    assert [one.message_id for one in path if one.message_id != gone] == [one["id"] for one in talk.path(leaf)]
+
+
+async def test_regenerated_answers_are_siblings_with_paths_of_their_own(talk: Talk, service: Service) -> None:
+    leaf = talk.turns(3)
+    question = talk.rows[leaf]["parentId"]
+    await talk.hand_over(leaf)
+    again = talk.add("again", question, "assistant", prose(900, "another answer"))
+
+    await talk.hand_over(again, after=question)
+
+    assert (await talk.ask(leaf))["known"] == leaf
+    assert (await talk.ask(again))["known"] == again
+    stored = {one.message_id: one for one in await rows(service.runtime, "select * from messages")}
+    assert stored[leaf].parent_id == stored[again].parent_id == question
+    await check_tree(service.runtime)
+
+
+async def test_a_fork_has_the_same_message_ids_in_a_chat_of_its_own(talk: Talk, service: Service) -> None:
+    leaf = talk.turns(14)
+    await talk.hand_over(leaf)
+    await drain(service.runtime)
+    fork = Talk(service.as_filter, "fork", dict(talk.rows))
+    assert (await fork.ask(leaf))["status"] == "unknown"
+
+    await fork.hand_over(leaf)
+
+    assert (await fork.ask(leaf))["status"] == "pending"  # no summary is taken from another chat
+    assert (await talk.ask(leaf))["status"] == "ready"
+    await check_tree(service.runtime)
+
+
+async def test_hand_overs_of_one_chat_at_the_same_time_end_in_one_tree(talk: Talk, service: Service) -> None:
+    trunk = talk.turns(3)
+    leaves = [talk.turns(3, leaf=trunk, prefix=f"branch{number}-") for number in range(8)]
+
+    due = await asyncio.gather(*(talk.hand_over(leaf) for leaf in leaves for _ in range(2)))
+
+    assert len(due) == 16
+    assert await stored_ids(service) == set(talk.rows)
+    assert len(await rows(service.runtime, "select 1 from chats")) == 1
+    await check_tree(service.runtime)
+
+
+async def test_contradicting_hand_overs_at_the_same_time_end_in_one_of_the_trees(talk: Talk, service: Service) -> None:
+    leaf = talk.turns(5)
+    versions = []
+    for number in range(6):
+        talk.edit(talk.path(leaf)[2]["id"], f"version {number}")
+        versions.append((talk.transcript(leaf), talk.pair(leaf)))
+
+    answers = await asyncio.gather(*(talk.put(body) for body, _ in versions))
+
+    assert {answer.status_code for answer in answers} == {202}
+    await check_tree(service.runtime)
+    stored = await row(service.runtime, "select digest from messages where message_id = :leaf", leaf=leaf)
+    assert stored.digest in [digest for _, (_, digest) in versions]
+
+
+def change_at_random(talk: Talk, chance: random.Random) -> str:
+    """One thing that a user may do to the tree; returns a leaf."""
+    ids = list(talk.rows)
+    place = chance.choice(ids)
+    parents = {one["parentId"] for one in talk.rows.values()}
+    moves: list[Callable[[], object]] = [
+        lambda: talk.turns(1, tokens=chance.choice([60, 500]), leaf=place, prefix=f"{len(ids)}-"),
+        lambda: talk.edit(place, prose(60, f"edit {chance.random()}")),
+        lambda: talk.add(f"s{chance.random()}", talk.rows[place]["parentId"], talk.rows[place]["role"]),
+        lambda: talk.delete(place) if len(ids) > 6 and talk.rows[place]["parentId"] else None,
+    ]
+    chance.choice(moves)()
+    leaves = [identity for identity in talk.rows if identity not in parents]
+    return chance.choice([identity for identity in leaves if identity in talk.rows] or list(talk.rows))
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_random_trees_stay_consistent_whatever_is_handed_over(talk: Talk, service: Service, seed: int) -> None:
+    chance = random.Random(seed)
+    talk.window = 4096
+    await talk.hand_over(talk.turns(12, tokens=350))
+    served = 0
+    for number in range(14):
+        leaf = change_at_random(talk, chance)
+        path = talk.path(leaf)
+        after = chance.choice(path)["id"] if chance.random() < 0.4 else leaf
+        response = await talk.put(talk.transcript(leaf, after=after if after != leaf else None))
+        assert response.status_code in (202, 409), response.text
+        if response.status_code == 409:
+            await talk.hand_over(leaf)
+        if number % 2 == 0:
+            await drain(service.runtime)
+        await check_tree(service.runtime)
+        answer = await talk.ask(leaf)
+        assert answer["known"] == leaf
+        if answer["status"] == "ready":
+            served += 1
+            assert answer["covered_until"] in [message["id"] for message in path]
+            assert (answer["covered_until"], answer["covered_digest"]) == talk.pair(answer["covered_until"])
+    assert served
+
+
+# What the provider counted
+
+
+async def overhead(service: Service) -> int:
+    counted: int = (await row(service.runtime, "select overhead_tokens from chats")).overhead_tokens
+    return counted
+
+
+def answered(talk: Talk, question: str, prompt_tokens: object, **more: object) -> str:
+    return talk.add("answered", question, "assistant", "Done.", usage={"prompt_tokens": prompt_tokens}, **more)
+
+
+async def test_what_the_provider_counts_beyond_our_estimate_is_the_overhead(talk: Talk, service: Service) -> None:
+    question = talk.add("question", talk.turns(4))
+    estimated = sum(native_tokens(message) for message in talk.path(question))
+
+    await talk.hand_over(answered(talk, question, estimated + 700), served=0)
+
+    assert await overhead(service) == 700
+    size = sum(native_tokens(message) for message in talk.path("answered"))
+    assert (await talk.ask("answered"))["tokens"]["before"] == size + 700
+
+
+async def test_the_overhead_may_be_negative(talk: Talk, service: Service) -> None:
+    question = talk.add("question", talk.turns(4))
+    estimated = sum(native_tokens(message) for message in talk.path(question))
+
+    await talk.hand_over(answered(talk, question, estimated - 300), served=0)
+
+    assert await overhead(service) == -300
+
+
+@pytest.mark.parametrize(("prompt_tokens", "bound"), [(10**30, 4096), (1e300, 4096), (1, None)])
+async def test_one_odd_usage_is_clamped(
+    talk: Talk, service: Service, prompt_tokens: float, bound: int | None
+) -> None:
+    question = talk.add("question", talk.turns(4))
+    estimated = sum(native_tokens(message) for message in talk.path(question))
+
+    await talk.hand_over(answered(talk, question, prompt_tokens), served=0)
+
+    assert await overhead(service) == (bound if bound is not None else -estimated // 2)
+
+
+@pytest.mark.parametrize("usage", [{}, {"prompt_tokens": 0}, {"prompt_tokens": "many"}, {"prompt_tokens": None}])
+async def test_a_usage_that_says_nothing_keeps_the_overhead(talk: Talk, service: Service, usage: object) -> None:
+    question = talk.add("question", talk.turns(4))
+    estimated = sum(native_tokens(message) for message in talk.path(question))
+    await talk.hand_over(answered(talk, question, estimated + 700), served=0)
+    leaf = talk.add("next", talk.turns(1, leaf="answered"), "assistant", usage=usage)
+
+    await talk.hand_over(leaf, served=0)
+
+    assert await overhead(service) == 700
+
+
+async def test_without_knowing_what_was_served_usage_says_nothing(talk: Talk, service: Service) -> None:
+    question = talk.add("question", talk.turns(4))
+
+    await talk.hand_over(answered(talk, question, 5000))
+    await talk.hand_over(answered(talk, question, 5000), served=77)  # no such checkpoint
+
+    assert await overhead(service) == 0
+
+
+async def test_usage_is_compared_with_the_summary_that_was_served(talk: Talk, service: Service) -> None:
+    leaf = talk.turns(14)
+    await talk.hand_over(leaf)
+    await drain(service.runtime)
+    question = talk.add("question", leaf)
+    ready = await talk.ask(question)
+    made = await row(service.runtime, "select * from checkpoints where id = :id", id=ready["checkpoint_id"])
+    estimated = sum(native_tokens(message) for message in talk.path(question))
+    sent = estimated - made.covered_tokens + made.tokens
+
+    await talk.hand_over(answered(talk, question, sent + 123), after=leaf, served=made.id)
+
+    assert await overhead(service) == 123
+
+
+async def test_a_tool_loops_usage_is_that_of_its_last_call(talk: Talk, service: Service) -> None:
+    """The last call had read the calls and results before it, not its own answer."""
+    question = talk.add("question", talk.turns(2))
+    output = [
+        {"type": "function_call", "call_id": "c1", "name": "query", "arguments": "{}", "status": "completed"},
+        {
+            "type": "function_call_output",
+            "call_id": "c1",
+            "output": [{"type": "input_text", "text": prose(900, "rows")}],
+            "status": "completed",
+        },
+        {"type": "message", "content": [{"type": "output_text", "text": prose(300, "the answer")}]},
+    ]
+    leaf = talk.add("answered", question, "assistant", "", output=output, usage={"prompt_tokens": 1})
+    await talk.hand_over(leaf)
+    stored = {one.message_id: one for one in await rows(service.runtime, "select * from messages")}
+    asked = stored[question].path_tokens + stored[leaf].step_tokens[0]
+    talk.rows[leaf]["usage"] = {"prompt_tokens": asked + 50}
+
+    await talk.hand_over(leaf, served=0)
+
+    assert await overhead(service) == 50
