@@ -188,8 +188,7 @@ def plan(
         path: the whole branch, root first.
         checkpoints: any checkpoints of the chat; those that are not on the path are ignored.
         policy: the budgets.
-        overhead: tokens of each request that are not in the path (system prompt, tool specifications); may be
-            negative when the provider counts fewer tokens than we do.
+        overhead: tokens of each request that are not in the path (system prompt, tool specifications).
         draft: what has been read of a long turn already; ignored when it does not fit the path any more.
     """
     sums = [0, *accumulate(message.tokens for message in path)]
@@ -218,14 +217,18 @@ def turn_starts(path: Sequence[PathMessage]) -> list[int]:
 
 
 def measured_overhead(prompt_tokens: int, estimated: int, window: int) -> int:
-    """What a provider counted beyond our estimate of the same request; bounded, so that one odd `usage` harms little.
+    """What a provider counted beyond our estimate of the same request: system prompts, tool specifications, tokenizer.
+
+    Never negative: a count below ours comes from a tokenizer that counts less, or from a `usage` without cached tokens,
+    and neither is a constant that could be taken off a request of another size. Bounded, so that one odd `usage`
+    harms little.
 
     Args:
         prompt_tokens: the provider's count for the last call of the turn.
         estimated: our count of the messages in that call.
         window: the model's window.
     """
-    return max(-estimated // 2, min(prompt_tokens - estimated, window // 2))
+    return max(0, min(prompt_tokens - estimated, window // 2))
 
 
 def _deepest(path: Sequence[PathMessage], checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
