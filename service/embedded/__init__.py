@@ -7,6 +7,7 @@ used: their managers leave servers behind and change the permissions of parent f
     servers.py     the public entry: folder → both servers → URLs
     folder.py      who may use the data folder, and whether somebody does
     account.py     whom the servers run as when Precis runs as root
+    programs.py    their programs, copied when that account cannot reach the installation
     cluster.py     PostgreSQL's files: made once, completely or not at all
     postgres.py    the running PostgreSQL
     valkey.py      the running Valkey

@@ -45,20 +45,23 @@ def account_for(data: Path) -> Account | None:
 
 
 def check_reachable(target: Path, account: Account | None) -> None:
-    """Refuse a path that the account cannot get to, naming the folder that is in the way.
+    """Refuse a path that the account cannot get to, naming the folder that is in the way."""
+    if account is not None and (folder := obstacle(target, account)):
+        raise EmbeddedServerError(
+            f"As root, the embedded servers run as the user {account.name}, who cannot enter {folder} "
+            f"(mode {stat.S_IMODE(folder.stat().st_mode):04o}) and so cannot reach {target}. "
+            f"Start Precis as an ordinary user, or set PRECIS_DATA_DIR to a place that {account.name} can reach, "
+            "such as /var/lib/precis."
+        )
+
+
+def obstacle(target: Path, account: Account) -> Path | None:
+    """Return the uppermost folder on the way that the account cannot enter.
 
     A folder that does not exist yet is no obstacle.
     """
-    if account is None:
-        return
-    for folder in (*reversed(target.parents), target):
-        if folder.is_dir() and not _may_enter(folder.stat(), account):
-            raise EmbeddedServerError(
-                f"As root, the embedded servers run as the user {account.name}, who cannot enter {folder} "
-                f"(mode {stat.S_IMODE(folder.stat().st_mode):04o}) and so cannot reach {target}. "
-                f"Start Precis as an ordinary user, or use a place that {account.name} can reach "
-                "(/var/lib/precis for data, /opt/precis for the installation)."
-            )
+    way = (*reversed(target.parents), target)
+    return next((folder for folder in way if folder.is_dir() and not _may_enter(folder.stat(), account)), None)
 
 
 def give(path: Path, account: Account | None) -> None:

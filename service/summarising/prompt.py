@@ -43,7 +43,7 @@ _TASK = """\
 {messages}
 {fence} end
 
-Write the new record now."""
+Write the new record now: section heads and bullet points only, beginning with "## {first}"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,9 @@ def build(reading: Reading) -> Prompt:
     part = f" (part {reading.part} of {reading.parts} of one long turn)" if reading.parts > 1 else ""
     return Prompt(
         system=_SYSTEM.format(sections=", ".join(SECTIONS), words=reading.summary_tokens * 6 // 10, fence=fence),
-        user=_TASK.format(fence=fence, previous=reading.previous or "(nothing yet)", part=part, messages=messages),
+        user=_TASK.format(
+            fence=fence, previous=reading.previous or "(nothing yet)", part=part, messages=messages, first=SECTIONS[0]
+        ),
     )
 
 
