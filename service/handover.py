@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -161,8 +162,9 @@ def _weigh(messages: Sequence[Handed], parent: Row | None, made: dict[str, int])
     """The rows of new messages, with running totals, and their packed bodies."""
     out = []
     for message in messages:
-        parsed = parse(message.stored)
-        tokens = native_tokens(message.stored)
+        stored = _without_nul(message.stored)
+        parsed = parse(stored)
+        tokens = native_tokens(stored)
         parent = Row(
             message_id=message.id,
             parent_id=parent.message_id if parent else None,
@@ -177,8 +179,21 @@ def _weigh(messages: Sequence[Handed], parent: Row | None, made: dict[str, int])
             sent_at=parsed.timestamp,
             checkpoint_id=made.get(message.digest, parent.checkpoint_id if parent else None),
         )
-        out.append((parent, codec.pack(message.stored)))
+        out.append((parent, codec.pack(stored)))
     return out
+
+
+def _without_nul(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """PostgreSQL has no NUL, neither in texts nor in JSON, and a summary or a ledger would carry it there."""
+    match value:
+        case str():
+            return value.replace("\0", "")
+        case list():
+            return [_without_nul(one) for one in value]
+        case dict():
+            return {_without_nul(key): _without_nul(one) for key, one in value.items()}
+        case _:
+            return value
 
 
 def _content_hash(stored: Stored) -> bytes:

@@ -115,7 +115,7 @@ async def recompute(engine: AsyncEngine, by: Operator, chat: str) -> tuple[int, 
     async with engine.begin() as connection:
         dropped = await _drop(connection, by, chat, None)
         identity = await _lock(connection, by.tenant, chat)
-        seq = await work.mark_due(connection, identity, debounce=0)
+        seq = await work.mark_due_at_once(connection, identity)
         await audit.record(connection, by.tenant, by.actor, "chat.recompute", chat, dropped=dropped)
     return identity, seq
 

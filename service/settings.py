@@ -4,7 +4,6 @@
 """
 
 import os
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -114,11 +113,6 @@ class Settings(BaseSettings):
                 f"{PREFIX}SUMMARISER={self.summariser} needs {PREFIX}SUMMARISER_URL and {PREFIX}SUMMARISER_MODEL"
             )
         return self
-
-    @cached_property
-    def summariser_title(self) -> str:
-        """How the summariser is named to people and in checkpoints."""
-        return "extractive" if self.summariser == "extractive" else f"{self.summariser}:{self.summariser_model}"
 
     def policy(self, window: int) -> Policy:
         """The budgets for a model with this window."""

@@ -8,6 +8,7 @@ from typing import Any
 import structlog
 from arq import cron, func
 from arq.worker import Worker
+from redis.exceptions import RedisError
 
 from service.compress import Bench, compress
 from service.doorbell import JOB, Doorbell, dumps, loads, redis_settings
@@ -37,6 +38,16 @@ async def sweep(ctx: dict[str, Any]) -> None:
         log.info("sweep.rang", chats=len(found))
 
 
+async def _run_for_ever(worker: Worker) -> None:
+    """Starts the worker's loop again when Redis was away for longer than the driver tries."""
+    while True:
+        try:
+            await worker.async_run()
+        except (RedisError, OSError) as error:
+            log.warning("worker.redis_away", error=repr(error))
+            await asyncio.sleep(1)
+
+
 @asynccontextmanager
 async def running(bench: Bench, doorbell: Doorbell, redis_url: str) -> AsyncIterator[Worker]:
     """A worker in this process. On the way out it takes no new work, finishes what it has, or gives it back."""
@@ -57,7 +68,7 @@ async def running(bench: Bench, doorbell: Doorbell, redis_url: str) -> AsyncIter
         job_deserializer=loads,
         log_results=False,
     )
-    main = asyncio.create_task(worker.async_run())
+    main = asyncio.create_task(_run_for_ever(worker))
     try:
         yield worker
     finally:

@@ -42,6 +42,7 @@ def create_app(settings: Settings, *beside: Beside) -> FastAPI:
         version=__version__,
         description=_DESCRIPTION,
         lifespan=lifespan,
+        redirect_slashes=False,
         responses={"4XX": wrong | {"description": "The request cannot be answered; the problem says why."}},
     )
     problems.install(app)

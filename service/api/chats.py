@@ -1,15 +1,15 @@
 """What operators ask: look at chats and summaries, reset, recompute, delete."""
 
 import base64
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Path, Query
+from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field
 
 from service import operations
-from service.api.deps import OperatorDep, RuntimeDep
-from service.api.wire import Id
+from service.api.deps import OperatorDep, RuntimeDep, documented, read_body
+from service.api.wire import Id, Strict
 from service.errors import BadRequest
 from service.operations import Detail, Shown
 from service.storage.chats import Made, Overview
@@ -26,7 +26,7 @@ class ChatPage(BaseModel):
     next: str | None = None
 
 
-class ResetRequest(BaseModel):
+class ResetRequest(Strict):
     """What to keep."""
 
     keep: int | None = Field(None, description="A checkpoint to keep, with those it grew from; null drops all.")
@@ -84,14 +84,15 @@ async def show_summary(
     return await operations.show_summary(runtime.database.engine, operator.tenant, chat_id, checkpoint_id)
 
 
-@router.post("/{chat_id}/reset")
+@router.post("/{chat_id}/reset", openapi_extra=documented(ResetRequest, required=False))
 async def reset(
     chat_id: ChatId,
     operator: OperatorDep,
     runtime: RuntimeDep,
-    body: Annotated[ResetRequest, Body(default_factory=ResetRequest)],
+    request: Request,
 ) -> ResetAnswer:
     """Drops a chat's checkpoints, or only those beyond one that is kept. New ones are made when the chat goes on."""
+    body = await read_body(request, ResetRequest, runtime.settings.max_body_bytes, empty=ResetRequest())
     return ResetAnswer(dropped=await operations.reset(runtime.database.engine, operator, chat_id, body.keep))
 
 
@@ -109,6 +110,9 @@ def _encode(last: Overview) -> str:
 def _decode(cursor: str) -> tuple[datetime, int]:
     try:
         moment, _, identity = base64.urlsafe_b64decode(cursor.encode()).decode().rpartition(" ")
-        return datetime.fromisoformat(moment), int(identity)
-    except ValueError:
+        after = datetime.fromisoformat(moment).astimezone(UTC), int(identity)
+        if not 0 < after[1] < 2**63:
+            raise ValueError(identity)
+        return after
+    except (ValueError, OverflowError):
         raise BadRequest("the cursor is not one that this service gave; start without a cursor") from None

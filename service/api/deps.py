@@ -3,13 +3,14 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Annotated, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
 
 from fastapi import Depends, Request
 from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect
 
 from service.api import problems
-from service.errors import TooLarge, Unauthorised, WrongScope
+from service.errors import BadRequest, TooLarge, Unauthorised, WrongScope
 from service.operations import Operator
 from service.runtime import Runtime
 from service.storage import keys
@@ -76,8 +77,22 @@ def _operator(key: OperatorKey) -> Operator:
 OperatorDep = Annotated[Operator, Depends(_operator)]
 
 
-async def read_body(request: Request, model: type[Model], limit: int) -> Model:
-    """The validated body; large ones are parsed in a thread.
+def documented(model: type[BaseModel], *, required: bool = True) -> dict[str, Any]:
+    """The request body for the OpenAPI page: the routes read it themselves, to bound and thread the parsing."""
+    schema = model.model_json_schema()
+    inner = schema.pop("$defs", {})
+
+    def inline(node: Any) -> Any:  # noqa: ANN401 - JSON schema
+        if isinstance(node, dict):
+            name = str(node.get("$ref", "")).rpartition("/")[2]
+            return inline(inner[name]) if name else {key: inline(value) for key, value in node.items()}
+        return [inline(one) for one in node] if isinstance(node, list) else node
+
+    return {"requestBody": {"required": required, "content": {"application/json": {"schema": inline(schema)}}}}
+
+
+async def read_body(request: Request, model: type[Model], limit: int, *, empty: Model | None = None) -> Model:
+    """The validated body; large ones are parsed in a thread. `empty` is what no body at all stands for.
 
     Raises:
         TooLarge: more than `limit` bytes, however they come.
@@ -88,10 +103,15 @@ async def read_body(request: Request, model: type[Model], limit: int) -> Model:
     if int(request.headers.get("content-length") or 0) > limit:
         raise too_large
     body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > limit:
-            raise too_large
+    try:
+        async for part in request.stream():
+            body += part
+            if len(body) > limit:
+                raise too_large
+    except ClientDisconnect:
+        raise BadRequest("the connection ended within the body") from None
+    if not body and empty is not None:
+        return empty
     try:
         if len(body) < _LARGE:
             return model.model_validate_json(bytes(body))

@@ -1,13 +1,12 @@
 """What the filter asks: the context of a request, and to take a transcript."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
-from pydantic import BaseModel
 
 from service import context, serving
-from service.api.deps import FilterKey, RuntimeDep, read_body
+from service.api.deps import FilterKey, RuntimeDep, documented, read_body
 from service.api.wire import ContextAnswer, ContextRequest, Id, Tokens, TranscriptAnswer, TranscriptRequest
 from service.errors import TooLarge, Unprocessable
 from service.handover import Handed, HandOver, hand_over
@@ -17,21 +16,7 @@ router = APIRouter(prefix="/v1/chats/{chat_id}", tags=["filter"])
 ChatId = Annotated[Id, Path(description="Open WebUI's chat id.")]
 
 
-def _documented(model: type[BaseModel]) -> dict[str, Any]:
-    """The request body for the OpenAPI page: the routes read it themselves, to bound and thread the parsing."""
-    schema = model.model_json_schema()
-    inner = schema.pop("$defs", {})
-
-    def inline(node: Any) -> Any:  # noqa: ANN401 - JSON schema
-        if isinstance(node, dict):
-            name = str(node.get("$ref", "")).rpartition("/")[2]
-            return inline(inner[name]) if name else {key: inline(value) for key, value in node.items()}
-        return [inline(one) for one in node] if isinstance(node, list) else node
-
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": inline(schema)}}}}
-
-
-@router.post("/context", response_model=ContextAnswer, openapi_extra=_documented(ContextRequest))
+@router.post("/context", response_model=ContextAnswer, openapi_extra=documented(ContextRequest))
 async def post_context(request: Request, chat_id: ChatId, key: FilterKey, runtime: RuntimeDep) -> Response:
     """The stored summary for a request, and the boundary from which the messages are sent verbatim.
 
@@ -50,7 +35,7 @@ async def post_context(request: Request, chat_id: ChatId, key: FilterKey, runtim
     return Response(_context(answer).model_dump_json(exclude_none=True), media_type="application/json")
 
 
-@router.put("/transcript", status_code=202, openapi_extra=_documented(TranscriptRequest))
+@router.put("/transcript", status_code=202, openapi_extra=documented(TranscriptRequest))
 async def put_transcript(request: Request, chat_id: ChatId, key: FilterKey, runtime: RuntimeDep) -> TranscriptAnswer:
     """Takes the new messages of a path; work becomes due in the same transaction. Idempotent.
 

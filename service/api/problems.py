@@ -3,6 +3,7 @@
 `type` is a stable URN that clients may switch on; `detail` says what, where and how to mend it.
 """
 
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -41,7 +42,9 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def http_error(_: Request, error: HTTPException) -> JSONResponse:
         title = HTTPStatus(error.status_code).phrase
-        return _json(error.status_code, title.lower().replace(" ", "-"), title, str(error.detail), {})
+        response = _json(error.status_code, title.lower().replace(" ", "-"), title, str(error.detail), {})
+        response.headers.update(error.headers or {})  # a 405 names the methods that are allowed
+        return response
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> JSONResponse:
@@ -57,10 +60,7 @@ def answer(problem: Problem) -> JSONResponse:
 
 def from_validation(errors: Any) -> Problem:  # noqa: ANN401 - pydantic's own error list
     """A 400 for what is not JSON, a 422 for JSON of another shape, with a pointer to each place."""
-    found = [
-        {"pointer": "/" + "/".join(str(part) for part in one["loc"] if part != "body"), "message": one["msg"]}
-        for one in errors[:10]
-    ]
+    found = [{"pointer": _pointer(one["loc"]), "message": one["msg"]} for one in errors[:10]]
     detail = "; ".join(f"{one['pointer']}: {one['message']}" for one in found)[:1000]
     if any(str(one["type"]).startswith("json_") for one in errors):
         return BadRequest(f"the body is not valid JSON: {detail}")
@@ -70,6 +70,11 @@ def from_validation(errors: Any) -> Problem:  # noqa: ANN401 - pydantic's own er
 def from_pydantic(error: ValidationError) -> Problem:
     """The same for a model validated by hand."""
     return from_validation(error.errors(include_input=False, include_url=False, include_context=False))
+
+
+def _pointer(place: Sequence[object]) -> str:
+    """Bounded, because the name of an unknown field is part of it."""
+    return ("/" + "/".join(str(part) for part in place if part != "body"))[:200]
 
 
 def _json(status: int, kind: str, title: str, detail: str, extensions: dict[str, object]) -> JSONResponse:

@@ -10,11 +10,13 @@ Hash = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"
 Window = Annotated[int, Field(ge=2048, le=100_000_000)]
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
+    """A body in which an unknown field is an error."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class ContextRequest(_Strict):
+class ContextRequest(Strict):
     """The path of a request, leaf first."""
 
     model: Id = Field(description="The model that is going to answer.")
@@ -68,7 +70,7 @@ class HandedMessage(BaseModel):
     timestamp: int | None = Field(None, ge=0, le=253_402_300_799)
 
 
-class TranscriptRequest(_Strict):
+class TranscriptRequest(Strict):
     """The messages that follow `after`, root to leaf."""
 
     model: Id
@@ -80,6 +82,8 @@ class TranscriptRequest(_Strict):
     messages: list[HandedMessage] = Field(min_length=1)
     served: int | None = Field(
         None,
+        ge=0,
+        le=2**62,
         description="Checkpoint that was in the request of the newest answer, 0 for none; compares `usage` with it.",
     )
 

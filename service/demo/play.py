@@ -30,7 +30,7 @@ from service.transcript import Native, Stored, native_tokens, parse, sent_tokens
 TOOL_SPECIFICATIONS = 6_000
 """Tokens of the tool specifications that Open WebUI adds to each request behind the filter, as recorded."""
 
-_PATIENCE = 60.0  # seconds for the background work of one turn
+_PATIENCE = 900.0  # seconds for the background work of one turn: a small local model takes minutes
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ async def connect(url: str, *, name: str = "precis") -> AsyncIterator[Database]:
         make_url(url).set(drivername="postgresql+asyncpg"),
         connect_args={"server_settings": {"application_name": name, "timezone": "UTC"}},
         pool_pre_ping=True,
+        hide_parameters=True,  # they hold what people wrote, and errors are logged
     )
     plain = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
     # The read pool holds no session state, so its connections need no reset between users: that second round trip

@@ -30,6 +30,9 @@ class Lease:
     leaf: str | None
 
 
+_MOST_ATTEMPTS = 1000  # counted; a chat may fail for ever, a column does not count for ever
+
+
 def in_seconds(seconds: float) -> ColumnElement[datetime]:
     """The database's time in so many seconds."""
     return func.now() + func.make_interval(0, 0, 0, 0, 0, 0, seconds, type_=Interval)
@@ -55,13 +58,28 @@ async def mark_due(connection: AsyncConnection, chat: int, debounce: float) -> i
     return cast(int, (await connection.execute(query)).scalar_one())
 
 
+async def mark_due_at_once(connection: AsyncConnection, chat: int) -> int:
+    """Marks work due now, as an operator wants it: whatever failed before does not put it off.
+
+    Returns:
+        The sequence number to ring with.
+    """
+    query = update(chats).where(chats.c.id == chat)
+    query = query.values(handed_seq=chats.c.handed_seq + 1, due_at=func.now(), attempts=0)
+    return cast(int, (await connection.execute(query.returning(chats.c.handed_seq))).scalar_one())
+
+
 async def claim(connection: AsyncConnection, chat: int, seconds: float) -> Lease | None:
     """Takes the lease of a chat with due work; None when there is none, or somebody else has it."""
     token = uuid4()
     query = (
         update(chats)
         .where(chats.c.id == chat, chats.c.due_at <= func.now(), _FREE)
-        .values(lease_token=token, lease_until=in_seconds(seconds), attempts=chats.c.attempts + 1)
+        .values(
+            lease_token=token,
+            lease_until=in_seconds(seconds),
+            attempts=func.least(chats.c.attempts, _MOST_ATTEMPTS) + 1,
+        )
         .returning(
             chats.c.handed_seq,
             chats.c.epoch,
@@ -113,7 +131,7 @@ async def finish(connection: AsyncConnection, lease: Lease, *, again: bool, debo
 
 async def give_back(connection: AsyncConnection, lease: Lease, error: str | None, delay: float) -> None:
     """Releases the lease; the work is due again in `delay` seconds. Without an error the attempt does not count."""
-    attempts = chats.c.attempts if error else chats.c.attempts - 1
+    attempts = chats.c.attempts if error else func.greatest(chats.c.attempts - 1, 0)
     query = (
         update(chats)
         .where(*_mine(lease))

@@ -12,7 +12,7 @@ from service.summarising.reading import Finish, Reply
 
 _REASONING = re.compile(r"</?(?:think|thinking|reasoning|thought)\b|<\|(?:channel|start)\|>|◁think▷", re.IGNORECASE)
 _PROTOCOL = re.compile(
-    r"<\|?/?(?:tool_calls?|function_calls?|tool_response|invoke|tool▁)\b|<function=|\[TOOL_CALLS\]|"
+    r"<[|｜]?/?(?:tool_calls?(?:_\w+)?|function_calls?|tool_response|invoke|tool▁)\b|<function=|\[TOOL_CALLS\]|"
     r'^\s*\{\s*"(?:tool_calls|function_call|name"\s*:\s*"[^"]*",\s*"(?:arguments|parameters))\b',
     re.IGNORECASE | re.MULTILINE,
 )
