@@ -20,6 +20,8 @@ import httpx
 import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
+from sqlalchemy import make_url
+
 from service.api.app import create_app
 from service.api.server import bind, listening
 from service.compress import compress
@@ -28,7 +30,6 @@ from service.runtime import FIRST_TENANT, Runtime, Urls, running
 from service.settings import Settings, load
 from service.storage import keys, work
 from service.storage.database import migrate
-from sqlalchemy import make_url
 from workers.worker import running as worker_running
 
 TEMPLATE = "precis_template"
@@ -68,13 +69,18 @@ async def _servers() -> AsyncIterator[Urls]:
             yield Urls(database.get_connection_url(), redis)
         return
     # Not under pytest's own folders: as root, the servers run as another user who cannot get there.
-    folder = Path(tempfile.mkdtemp(prefix="precis-tests-"))
-    folder.chmod(0o711)
+    folder = _folder()
     try:
         async with embedded_servers(folder / "data", fast=True) as started:
             yield Urls(started.database_url, started.redis_url)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="precis-tests-"))
+    folder.chmod(0o711)
+    return folder
 
 
 def _docker_answers() -> bool:
@@ -140,7 +146,7 @@ async def serving(settings: Settings) -> AsyncIterator[Service]:
         runtime = await stack.enter_async_context(listening(create_app(settings), listener))
         async with runtime.database.engine.begin() as connection:
             made = [await keys.create(connection, FIRST_TENANT, scope, "test") for scope in ("filter", "operator")]
-        url = "http://127.0.0.1:%d" % listener.getsockname()[1]
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         clients = [
             await stack.enter_async_context(
                 httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=30)

@@ -67,7 +67,7 @@ class HandedMessage(BaseModel):
     files: list[dict[str, Any]] | None = None
     usage: dict[str, Any] | None = None
     error: Any = None
-    timestamp: int | None = Field(None, ge=0, le=253_402_300_799)
+    timestamp: float | None = Field(None, ge=0, le=1e15, description="Unix seconds; imported chats have milliseconds.")
 
 
 class TranscriptRequest(Strict):
