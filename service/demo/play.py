@@ -199,8 +199,11 @@ async def stage(worker: Beside) -> AsyncIterator[Stage]:
             keys = runtime.first_keys
             headers = {"Authorization": f"Bearer {keys['operator']}"}
             async with httpx.AsyncClient(base_url=url, headers=headers) as operator:
+                loaded = load_filter(url, keys["filter"])
                 with host.importable():
-                    yield Stage(told, runtime, operator, host, load_filter(url, keys["filter"]))
+                    yield Stage(told, runtime, operator, host, loaded)
+                if loaded._http:  # Open WebUI never closes a filter
+                    await loaded._http.aclose()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
