@@ -25,10 +25,20 @@ from pydantic import BaseModel, Field
 log = logging.getLogger("precis")
 
 PAIRS = 64  # newest (id, digest) pairs in the first question; a rolling digest speaks for everything above them
+SLICE = 2_000_000  # characters in one upload; a first one of a long chat takes several
 UNSAVED = ("temporary:", "local:", "channel:")
 OWN_COMPACTION = "[CONVERSATION SUMMARY]"  # Open WebUI's, in the system message
 SUMMARY = "[Previous conversation summary: "  # ours
 TOOL_IMAGES = "Here are the images from the tool results above."  # a user message that no user wrote
+# What is handed over of a message. A value of another kind must not keep the whole chat from being taken.
+HANDED: dict[str, type | tuple[type, ...]] = {
+    "role": str,
+    "content": (str, list),
+    "output": list,
+    "usage": dict,
+    "error": (dict, str, bool),
+    "timestamp": (int, float),
+}
 STASH = "precis"  # our key in the metadata, which Open WebUI carries to outlet
 
 Message = dict[str, Any]
@@ -169,28 +179,33 @@ class Filter:
             else:  # inlet did not ask; most likely the service has everything before this turn
                 known = max((i for i, node in enumerate(path[:-1]) if node.role == "assistant"), default=-1)
             known = min(known, len(path) - 2)  # the newest answer is always sent
+            transcript = {
+                "model": str(body.get("model")),
+                "user_id": str(user_id),
+                "window_tokens": stash.get("window") or window_of(body, model),
+            }
+            handing = [
+                handed(m, node, stash.get("files", {}).get(node.id)) for m, node in zip(messages, path, strict=True)
+            ]
             for start in (known + 1, 0) if known >= 0 else (0,):
-                transcript = {
-                    "model": str(body.get("model")),
-                    "user_id": str(user_id),
-                    "window_tokens": stash.get("window") or window_of(body, model),
-                    "after": (path[start - 1].id, path[start - 1].digest) if start else None,
-                    "messages": [
-                        handed(message, node, stash.get("files", {}).get(node.id))
-                        for message, node in zip(messages[start:], path[start:], strict=True)
-                    ],
-                    "served": stash.get("served"),
-                }
-                response = await self._send("PUT", body["chat_id"], "transcript", transcript, 30.0)
-                if response.status_code != 409:
+                for begin, end in slices(path, start):
+                    above = path[begin - 1]
+                    transcript["after"] = (above.id, above.digest) if begin else None
+                    transcript["messages"] = handing[begin:end]
+                    transcript["served"] = stash.get("served") if end == len(path) else None
+                    response = await self._send("PUT", body["chat_id"], "transcript", transcript, 30.0)
+                    if response.status_code == 409:
+                        break
                     response.raise_for_status()
+                else:
                     return
         except Exception as error:
             log.warning("precis: chat %s was not handed over, the next turn will: %r", body.get("chat_id"), error)
 
     async def _send(self, method: str, chat_id: str, what: str, payload: object, seconds: float) -> httpx.Response:
         self._http = self._http or httpx.AsyncClient()
-        key = self.valves.api_key.strip()  # an error about a stray line end would show the key in the log
+        # An error about a stray line end or a typographic quote would show the key in the log.
+        key = "".join(character for character in self.valves.api_key if "!" <= character <= "~")
         async with asyncio.timeout(seconds):
             return await self._http.request(
                 method,
@@ -258,8 +273,7 @@ def chain(messages: Sequence[Message]) -> list[Node]:
 
 def handed(message: Message, node: Node, files: object) -> Message:
     """A message as it is handed over."""
-    wanted = ("role", "content", "output", "usage", "error", "timestamp")
-    sent = {key: message[key] for key in wanted if message.get(key) is not None}
+    sent = {key: message[key] for key, kind in HANDED.items() if isinstance(message.get(key), kind)}
     if isinstance(files, list):
         sent["files"] = [
             {key: file[key] for key in ("type", "name", "content_type") if file.get(key)}
@@ -267,6 +281,17 @@ def handed(message: Message, node: Node, files: object) -> Message:
             if isinstance(file, dict)
         ]
     return {**sent, "id": node.id, "fingerprint": node.fingerprint, "digest": node.digest}
+
+
+def slices(path: Sequence[Node], start: int) -> list[tuple[int, int]]:
+    """The branch from `start` on in uploads of bounded size, as (begin, end)."""
+    cuts, size = [start], 0
+    for place in range(start, len(path)):
+        if size + path[place].size > SLICE and place > cuts[-1]:
+            cuts.append(place)
+            size = 0
+        size += path[place].size + 1000
+    return list(zip(cuts, [*cuts[1:], len(path)], strict=True))
 
 
 def splice(
@@ -290,7 +315,7 @@ def splice(
     kept = sum(node.role == "user" for node in tail)
     if len(shown) < kept:
         return None
-    # An earlier filter may have edited the newest one; the other kept ones, and one above them, must be the stored ones.
+    # An earlier filter may have edited the newest one; the other kept ones, and one above them, must be as stored.
     pairs = list(zip(reversed(stored), reversed(shown), strict=False))[: kept + 1]
     if any(node.text not in text_of(messages[i]) for node, i in pairs[1:] or pairs):
         return None

@@ -198,7 +198,7 @@ def _without_nul(value: Any) -> Any:  # noqa: ANN401 - JSON
 
 def _content_hash(stored: Stored) -> bytes:
     """Of what the model sees of a message: its role, and its output or else its text."""
-    seen = [stored.get("role"), stored.get("output") or stored.get("content")]
+    seen = [stored.get("role"), stored.get("output") or stored.get("content") or ""]
     return hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).digest()
 
 

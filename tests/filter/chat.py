@@ -1,0 +1,207 @@
+"""One saved chat of a stand-in Open WebUI, driven turn by turn through the real filter.
+
+`Chat.say` is a whole turn: inlet, an answer, outlet. `Chat.inlet` and `Chat.outlet` are its halves. `Turn` is what the
+filter made of one request.
+"""
+
+import asyncio
+import contextlib
+import copy
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from filter_stub.precis_filter import STASH
+from service.demo.host import Host, Rows, inlet_body, load_filter, outlet_body, path
+from service.transcript import Native, unfold
+from tests.builders import called, returned, said
+
+Json = dict[str, Any]
+
+MODEL = "small-model"
+SYSTEM = "You are a careful assistant."
+
+
+@dataclass
+class Turn:
+    """A request: the list that Open WebUI built, and what the filter left of it for the model."""
+
+    original: list[Native]
+    body: Json
+    metadata: Json
+
+    @property
+    def messages(self) -> list[Native]:
+        """What reaches the model."""
+        messages: list[Native] = self.body["messages"]
+        return messages
+
+    @property
+    def served(self) -> int:
+        """The checkpoint in the request, 0 for none."""
+        return int(self.metadata.get(STASH, {}).get("served") or 0)
+
+    @property
+    def summary(self) -> str:
+        """The summary in the request; empty when there is none."""
+        if self.messages == self.original:
+            return ""
+        return str(self.messages[len(self.base)]["content"])
+
+    @property
+    def base(self) -> list[Native]:
+        """The system message of the request."""
+        return [one for one in self.original[:1] if one["role"] == "system"]
+
+    @property
+    def tail(self) -> list[Native]:
+        """What follows the summary."""
+        return self.messages[len(self.base) + 1 :] if self.summary else self.messages[len(self.base) :]
+
+    @property
+    def hidden(self) -> list[Native]:
+        """What the summary stands for."""
+        return self.original[len(self.base) : len(self.original) - len(self.tail)]
+
+
+@dataclass
+class Chat:
+    """A chat. `leaf` is where the next turn goes on."""
+
+    host: Host
+    filter: Any
+    id: str = "chat-1"
+    leaf: str | None = None
+    system: str = SYSTEM
+    window: int | None = None
+    numbers: int = 0
+
+    def __post_init__(self) -> None:
+        self.host.chats.setdefault(self.id, {})
+
+    @property
+    def rows(self) -> Rows:
+        """The saved messages by id."""
+        return self.host.chats[self.id]
+
+    def path(self, leaf: str | None = None) -> list[Json]:
+        """The saved messages from the root to `leaf`, or to the leaf."""
+        here = leaf or self.leaf
+        return path(self.rows, here) if here else []
+
+    def add(self, role: str, text: str, parent: str | None, **more: object) -> str:
+        """Saves a message; returns its id."""
+        self.numbers += 1
+        identity = f"{role[0]}{self.numbers}"
+        row = {"id": identity, "role": role, "content": text, "timestamp": 1_790_000_000 + self.numbers, **more}
+        if parent:
+            row["parentId"] = parent
+        self.rows[identity] = row
+        self.leaf = identity
+        return identity
+
+    def ask(self, text: str, **more: object) -> str:
+        """Saves a user message below the leaf."""
+        return self.add("user", text, self.leaf, **more)
+
+    def answer(self, text: str, *output: Json, **more: object) -> str:
+        """Saves an answer below the leaf; with `output` items as Open WebUI has them for every streamed answer."""
+        items = list(output) or ([said(text)] if text else [])
+        return self.add("assistant", text, self.leaf, **({"output": items} if items else {}), **more)
+
+    def request(self, user_message: str, *more: Native, **metadata: object) -> Turn:
+        """The request of a turn, before any filter; `more` is what Open WebUI appends to the branch."""
+        body = inlet_body(self.rows, user_message, chat=self.id, model=MODEL, system=self.system)
+        body["messages"] += copy.deepcopy(list(more))
+        body["metadata"] |= metadata
+        if self.window:
+            body["num_ctx"] = self.window
+        return Turn(copy.deepcopy(body["messages"]), body, body["metadata"])
+
+    async def inlet(self, user_message: str | None = None, *more: Native, **metadata: object) -> Turn:
+        """The filter's `inlet` for a turn that the leaf, or another user message, opens."""
+        here = user_message or self.leaf
+        assert here
+        turn = self.request(here, *more, **metadata)
+        with self.host.importable():
+            out = await self.filter.inlet(
+                turn.body, __metadata__=turn.metadata, __model__={}, __event_emitter__=self.host.emit
+            )
+        assert out is turn.body
+        return turn
+
+    async def outlet(self, turn: Turn, answer: str | None = None) -> None:
+        """The filter's `outlet` after an answer, and the hand-over that it began."""
+        here = answer or self.leaf
+        assert here
+        body = outlet_body(self.rows, here, chat=self.id, model=MODEL)
+        before = copy.deepcopy(body)
+        assert await self.filter.outlet(body, __metadata__=turn.metadata, __user__={"id": "user-1"}) is body
+        assert body == before
+        await handed_over(self.filter)
+
+    async def say(self, text: str, reply: str, *output: Json, **more: object) -> Turn:
+        """A whole turn."""
+        self.ask(text, **more)
+        turn = await self.inlet()
+        self.answer(reply, *output)
+        await self.outlet(turn)
+        return turn
+
+    async def say_nothing_of(self, text: str, reply: str, *output: Json) -> None:
+        """A whole turn that the filter never saw (it was off, or the answer was stopped)."""
+        self.ask(text)
+        self.answer(reply, *output)
+
+
+async def handed_over(loaded: Any) -> None:
+    """Waits until the filter's background work is done."""
+    while tasks := list(loaded._handing_over):
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
+async def filter_of(url: str, key: str = "key", **valves: object) -> AsyncIterator[Any]:
+    """The real filter file, loaded as Open WebUI loads it; its connections are closed at the end."""
+    loaded = load_filter(url, key, **{"skip_below_chars": 0, "timeout": 10.0} | valves)
+    try:
+        yield loaded
+    finally:
+        for task in list(loaded._handing_over):
+            task.cancel()
+        await asyncio.gather(*loaded._handing_over, return_exceptions=True)
+        if loaded._http:
+            await loaded._http.aclose()
+
+
+def filler(word: str, tokens: int = 400) -> str:
+    """A text of about so many tokens, in which `word` stands once."""
+    return f"{word} is what this is about. " + "Then the river went on and on between the hills. " * (tokens // 11)
+
+
+def tool_answer(word: str, calls: int = 2, tokens: int = 300) -> list[Json]:
+    """The items of an answer that calls tools twice over before it says `word`."""
+    items: list[Json] = [said("Let me look.")]
+    for number in range(calls):
+        items.append(called(f"{word}-{number}", "query", '{"sql": "select 1"}'))
+        items.append(returned(f"{word}-{number}", filler(f"{word}r{number}", tokens)))
+    return [*items, said(f"The result is {word}.")]
+
+
+def pairs_are_whole(messages: Sequence[Native]) -> bool:
+    """Whether every tool result follows its call, and every call has its result."""
+    open_calls: set[str] = set()
+    for message in messages:
+        if message["role"] == "tool":
+            if message["tool_call_id"] not in open_calls:
+                return False
+            open_calls.discard(message["tool_call_id"])
+        elif open_calls:
+            return False
+        open_calls |= {call["id"] for call in message.get("tool_calls") or ()}
+    return not open_calls
+
+
+def native(rows: Sequence[Json]) -> list[Native]:
+    """The native list of saved messages."""
+    return unfold(copy.deepcopy(list(rows)))

@@ -1,0 +1,128 @@
+"""The filter on what a real Open WebUI 0.12.4 gave to one: it changes nothing by itself, and hands over what it saw."""
+
+import copy
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from filter_stub import precis_filter
+from service.demo.host import Host
+from service.storage import transcripts
+from service.transcript import ROOT, digest
+from tests.builders import Capture, Hook, capture, scenarios
+from tests.conftest import Service
+from tests.filter.chat import filter_of, handed_over
+from tests.filter.wire import Answer, Wire, wire
+
+# A message of these was edited or continued afterwards, and rows tell how it ended.
+CHANGED_LATER = {
+    ("e2_edit_in_place", "007_outlet"),
+    ("e2_edit_in_place", "015_outlet"),
+    ("x5_messages_in_a_row", "015_outlet"),
+    ("x5_messages_in_a_row", "039_outlet"),
+}
+
+
+def arguments(hook: Hook, metadata: dict[str, Any]) -> dict[str, Any]:
+    return {"__metadata__": metadata, "__model__": {"id": hook.body.get("model")}}
+
+
+async def stored_path(service: Service, hook: Hook) -> list[tuple[str, str]]:
+    """(id, digest) of the path that the service has for this outlet."""
+    async with service.runtime.database.engine.connect() as connection:
+        query = text("select id from chats where external_id = :chat")
+        chat = (await connection.execute(query, {"chat": hook.chat_id})).scalar_one()
+        rows = await transcripts.path(connection, chat, hook.messages[-1]["id"])
+    return [(row.message_id, row.digest) for row in rows]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_without_a_summary_nothing_changes_and_every_saved_path_is_handed_over(
+    service: Service, tap: Wire
+) -> None:
+    for scenario in scenarios():
+        recorded = capture(scenario)
+        host = Host({chat: dict(rows) for chat, rows in recorded.rows.items()})
+        async with filter_of(tap.url, service.filter_key) as loaded:
+            await replay(service, tap, loaded, host, recorded)
+        assert host.statuses == []
+
+
+async def replay(service: Service, tap: Wire, loaded: Any, host: Host, recorded: Capture) -> None:
+    metadata: dict[object, dict[str, Any]] = {}  # Open WebUI hands the same object to both hooks of an answer
+    for hook in recorded.hooks:
+        where = f"{recorded.name}/{hook.name}"
+        body = copy.deepcopy(hook.body)
+        handed = metadata.setdefault(hook.metadata.get("message_id"), copy.deepcopy(hook.metadata))
+        before = len(tap.seen)
+        if hook.hook == "inlet":
+            with host.importable():
+                assert await loaded.inlet(body, __event_emitter__=host.emit, **arguments(hook, handed)) is body
+            assert len(tap.seen) - before <= 1, where
+        elif hook.hook == "outlet":
+            assert await loaded.outlet(body, __user__={"id": "u"}, **arguments(hook, handed)) is body
+            await handed_over(loaded)
+            if hook.saved:
+                nodes = precis_filter.chain(hook.messages)
+                assert [node.id for node in nodes] == [message["id"] for message in hook.messages]
+                assert await stored_path(service, hook) == [(node.id, node.digest) for node in nodes], where
+            else:
+                assert len(tap.seen) == before, where
+        assert body == hook.body, where
+
+
+@pytest.mark.parametrize("scenario", scenarios())
+def test_rows_at_inlet_and_messages_at_outlet_give_the_same_digests(scenario: str) -> None:
+    recorded = capture(scenario)
+    for hook in recorded.of("outlet"):
+        if not hook.saved or hook.chat_id not in recorded.rows:
+            continue
+        from_rows = precis_filter.branch(recorded.rows[hook.chat_id], hook.messages[-1]["id"])
+        from_messages = precis_filter.chain(hook.messages)
+        same = [node.digest for node in from_rows] == [node.digest for node in from_messages]
+        assert same is ((scenario, hook.name) not in CHANGED_LATER), hook.name
+        assert [(node.id, node.role) for node in from_rows] == [(node.id, node.role) for node in from_messages]
+
+
+@pytest.mark.parametrize("scenario", scenarios())
+def test_a_turn_sees_the_digests_of_the_turn_before(scenario: str) -> None:
+    """Also where the rows were not recorded: what an outlet showed has the same digests in the next one."""
+    seen: dict[tuple[str, str, str], str] = {}
+    for hook in capture(scenario).of("outlet"):
+        if not hook.saved:
+            continue
+        above = ROOT
+        for node, message in zip(precis_filter.chain(hook.messages), hook.messages, strict=True):
+            content = repr((above, message["role"], message.get("output") or message["content"]))
+            assert seen.setdefault((hook.chat_id, node.id, content), node.digest) == node.digest
+            above = node.digest
+
+
+def test_the_digest_rule_of_the_filter_is_that_of_the_service() -> None:
+    compared = 0
+    for scenario in scenarios():
+        for hook in capture(scenario).of("outlet"):
+            above = ROOT
+            for node in precis_filter.chain(hook.messages) if hook.saved else ():
+                assert digest(above, node.id, node.fingerprint) == node.digest
+                above = node.digest
+                compared += 1
+    assert compared > 300
+
+
+@pytest.mark.parametrize("chat_id", ["", "temporary:Rj2f0VwosbhFc1DAAAAB", "local:x", "channel:9a0c", None, 7, ["x"]])
+async def test_a_chat_that_open_webui_does_not_save_is_neither_asked_about_nor_handed_over(chat_id: object) -> None:
+    recorded = capture("a_plain_6_turns")
+    host = Host({chat: dict(rows) for chat, rows in recorded.rows.items()})
+    inlet, outlet = recorded.of("inlet")[-1], recorded.of("outlet")[-1]
+    asked = {**copy.deepcopy(inlet.metadata), "chat_id": chat_id}
+    replied = {**copy.deepcopy(outlet.body), "chat_id": chat_id}
+    async with wire(Answer({"status": "unknown"})) as tap, filter_of(tap.url) as loaded:
+        body = copy.deepcopy(inlet.body)
+        with host.importable():
+            assert await loaded.inlet(body, **arguments(inlet, asked)) is body
+        assert await loaded.outlet(replied, **arguments(outlet, asked)) is replied
+        await handed_over(loaded)
+        assert tap.seen == []
+    assert body == inlet.body

@@ -1,0 +1,66 @@
+"""The filter as a file: what Open WebUI demands of it when an admin pastes it."""
+
+import ast
+import inspect
+import re
+import sys
+
+import pytest
+from pydantic import BaseModel
+
+from service.demo.host import FILTER, load_filter
+
+SOURCE = FILTER.read_text(encoding="utf-8")
+TREE = ast.parse(SOURCE)
+HOOKS = ("inlet", "outlet", "request", "stream")  # what Open WebUI 0.12.4 calls on a filter, if it is there
+
+
+def test_the_front_matter_is_complete_and_asks_for_no_packages() -> None:
+    assert SOURCE.startswith('"""\n')  # Open WebUI reads it line by line from the very first line on
+    lines = SOURCE.split('"""')[1].strip().splitlines()
+    keys = dict(re.fullmatch(r"([a-z_]+): (.+)", line).groups() for line in lines)  # type: ignore[union-attr, misc]
+    assert set(keys) == {"title", "author", "description", "version", "required_open_webui_version", "license"}
+    assert re.fullmatch(r"\d+\.\d+\.\d+", keys["version"])
+
+
+@pytest.mark.parametrize("phrase", ["from utils", "from main", "from config", "from apps"])
+def test_no_phrase_that_open_webui_rewrites(phrase: str) -> None:
+    """It replaces these in the whole text, comments and strings included."""
+    assert phrase not in SOURCE
+
+
+def test_every_hook_is_a_coroutine_and_every_argument_that_open_webui_may_leave_out_has_a_default() -> None:
+    loaded = load_filter("http://127.0.0.1:1", "key")
+    hooks = [getattr(loaded, name) for name in HOOKS if hasattr(loaded, name)]
+    assert len(hooks) == 2
+    for hook in hooks:
+        assert inspect.iscoroutinefunction(hook)
+        for name, parameter in inspect.signature(hook).parameters.items():
+            assert name == "body" or (name.startswith("__") and parameter.default is None)
+
+
+def test_it_imports_only_what_every_open_webui_has() -> None:
+    for node in ast.walk(TREE):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+            for name in names:
+                root = name.partition(".")[0]
+                if root == "open_webui":
+                    assert node not in TREE.body, "Open WebUI's modules are imported when they are needed"
+                else:
+                    assert root in sys.stdlib_module_names or root in ("httpx", "pydantic")
+
+
+def test_the_valves_are_a_model_with_defaults_and_descriptions() -> None:
+    loaded = load_filter("http://127.0.0.1:1", "key")
+    assert issubclass(loaded.Valves, BaseModel)
+    loaded.Valves()
+    for name, field in loaded.Valves.model_fields.items():
+        assert field.description, name
+    assert loaded.Valves.model_json_schema()["properties"]["api_key"]["input"] == {"type": "password"}
+    assert not hasattr(loaded, "file_handler")
+    assert not hasattr(loaded, "toggle")
+
+
+def test_it_is_small_enough_to_be_read() -> None:
+    assert len(SOURCE.splitlines()) <= 400

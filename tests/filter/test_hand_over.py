@@ -1,0 +1,251 @@
+"""What the filter uploads after a reply, and that nothing is lost when it could not."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from filter_stub import precis_filter
+from service.demo.host import Host
+from service.storage import transcripts
+from tests.builders import said
+from tests.conftest import Service, drain
+from tests.filter.chat import Chat, filler, filter_of, handed_over, tool_answer
+from tests.filter.wire import Answer, HangUp, Wire
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+def sent(tap: Wire) -> list[list[str]]:
+    """The ids in each hand-over so far."""
+    return [[message["id"] for message in body["messages"]] for body in tap.bodies("PUT")]
+
+
+async def stored(service: Service, chat: Chat) -> list[tuple[str, str]]:
+    """(id, digest) of the path to the chat's leaf, as the service has it."""
+    assert chat.leaf
+    async with service.runtime.database.engine.connect() as connection:
+        query = text("select id from chats where external_id = :chat")
+        key = (await connection.execute(query, {"chat": chat.id})).scalar_one_or_none()
+        rows = await transcripts.path(connection, key, chat.leaf) if key else []
+    return [(row.message_id, row.digest) for row in rows]
+
+
+def expected(chat: Chat) -> list[tuple[str, str]]:
+    assert chat.leaf
+    return [(node.id, node.digest) for node in precis_filter.branch(chat.rows, chat.leaf)]
+
+
+async def test_each_turn_uploads_only_its_own_messages(chat: Chat, service: Service, tap: Wire) -> None:
+    for number in range(5):
+        await chat.say(f"Question {number}", f"Answer {number}")
+    assert sent(tap) == [[f"u{2 * n + 1}", f"a{2 * n + 2}"] for n in range(5)]
+    assert tap.asked == ["POST context", "PUT transcript"] * 5
+    assert await stored(service, chat) == expected(chat)
+
+
+async def test_a_long_chat_is_uploaded_whole_once(chat: Chat, service: Service, tap: Wire) -> None:
+    for number in range(40):
+        await chat.say_nothing_of(f"Question {number}", f"Answer {number}")
+    await chat.say("The first one that Precis sees", "An answer")
+    await chat.say("The second one", "An answer")
+    assert [len(ids) for ids in sent(tap)] == [82, 2]
+    assert await stored(service, chat) == expected(chat)
+
+
+async def test_a_very_long_chat_is_uploaded_in_slices_that_follow_each_other(
+    chat: Chat, service: Service, tap: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(type(chat.filter)._hand_over.__globals__, "SLICE", 20_000)
+    for number in range(40):
+        await chat.say_nothing_of(f"Question {number}", f"Answer {number} " + "x" * 3000)
+    await chat.say("The first one that Precis sees", "An answer")
+    assert len(sent(tap)) > 5
+    assert [one for ids in sent(tap) for one in ids] == [message for message, _ in expected(chat)]
+    assert await stored(service, chat) == expected(chat)
+
+
+async def test_after_a_restart_of_open_webui_only_the_new_messages_are_uploaded(
+    chat: Chat, service: Service, tap: Wire
+) -> None:
+    await chat.say("One", "1")
+    await chat.say("Two", "2")
+    async with filter_of(tap.url, service.filter_key) as fresh:
+        chat.filter = fresh
+        await chat.say("Three", "3")
+    assert sent(tap)[-1] == ["u5", "a6"]
+    assert await stored(service, chat) == expected(chat)
+
+
+async def test_when_the_service_does_not_know_the_message_before_the_whole_path_follows(
+    chat: Chat, service: Service, tap: Wire
+) -> None:
+    await chat.say("One", "1")
+    await chat.say("Two", "2")
+    chat.ask("Three")
+    turn = await chat.inlet()
+    answer = await service.as_operator.delete(f"/v1/chats/{chat.id}")
+    assert answer.is_success
+    chat.answer("3")
+    tap.seen.clear()
+    await chat.outlet(turn)
+    assert tap.asked == ["PUT transcript", "PUT transcript"]
+    assert sent(tap) == [["u5", "a6"], ["u1", "a2", "u3", "a4", "u5", "a6"]]
+    assert await stored(service, chat) == expected(chat)
+
+
+async def test_a_stopped_answer_is_uploaded_with_the_next_turn(chat: Chat, service: Service, tap: Wire) -> None:
+    await chat.say("One", "1")
+    chat.ask("Two")
+    await chat.inlet()
+    chat.answer("Half of an ans", said("Half of an ans") | {"status": "incomplete"})  # no outlet
+    await chat.say("Three", "3")
+    assert sent(tap) == [["u1", "a2"], ["u3", "a4", "u5", "a6"]]
+    assert await stored(service, chat) == expected(chat)
+
+
+@pytest.mark.parametrize("away", [HangUp(), Answer("<html>Bad gateway</html>", 502), Answer({}, 500)])
+async def test_nothing_is_lost_while_the_service_is_away(
+    chat: Chat, service: Service, tap: Wire, away: HangUp | Answer
+) -> None:
+    await chat.say("One", "1")
+    real, tap.behaviour = tap.behaviour, away
+    for number in range(3):
+        await chat.say(f"While away {number}", "An answer")
+    assert len(await stored(service, chat)) == 0  # of the new leaf
+    tap.behaviour = real
+    tap.seen.clear()
+    await chat.say("Back again", "An answer")
+    assert sent(tap) == [["u3", "a4", "u5", "a6", "u7", "a8", "u9", "a10"]]
+    assert await stored(service, chat) == expected(chat)
+
+
+async def test_a_reply_whose_inlet_got_no_answer_is_uploaded_alone(chat: Chat, service: Service, tap: Wire) -> None:
+    await chat.say("One", "1")
+    chat.ask("Two")
+    real, tap.behaviour = tap.behaviour, HangUp()
+    turn = await chat.inlet()
+    tap.behaviour = real
+    chat.answer("2")
+    await chat.outlet(turn)
+    assert sent(tap)[-1] == ["u3", "a4"]
+    assert await stored(service, chat) == expected(chat)
+
+
+async def test_the_names_of_files_travel_and_their_addresses_do_not(chat: Chat, service: Service, tap: Wire) -> None:
+    files = [
+        {"type": "file", "id": "f1", "url": "f1", "name": "plan.pdf", "content_type": "application/pdf", "size": 7},
+        {"type": "image", "url": "data:image/png;base64,AAAA", "name": "cat.png"},
+        "odd",
+        {"type": "file", "file": {"secret": "text of the file"}},
+    ]
+    await chat.say("Read these", "I did", files=files)
+    (body,) = tap.bodies("PUT")
+    assert body["messages"][0]["files"] == [
+        {"type": "file", "name": "plan.pdf", "content_type": "application/pdf"},
+        {"type": "image", "name": "cat.png"},
+        {"type": "file"},
+    ]
+    assert "files" not in body["messages"][1]
+    assert await stored(service, chat) == expected(chat)
+
+
+async def test_one_odd_value_does_not_keep_a_chat_from_being_taken(chat: Chat, service: Service) -> None:
+    """Imported chats have times in milliseconds, and whatever their tools wrote."""
+    await chat.say("One", "1", timestamp=1_790_000_000_123, usage=["odd"], error=7)
+    await chat.say("Two", "2", timestamp=1_790_000_000.5)
+    await chat.say("Three", "3", timestamp="2026-11-22", usage=7)
+    assert await stored(service, chat) == expected(chat)
+
+
+async def test_an_empty_answer_is_the_same_message_with_and_without_a_text(chat: Chat, service: Service) -> None:
+    chat.ask("One")
+    turn = await chat.inlet()
+    failed = chat.answer("", content=None)
+    await chat.outlet(turn)
+    chat.rows[failed]["content"] = ""
+    chat.rows["u1"]["content"] = "One, edited"  # so that the answer is handed over again
+    await chat.say("Two", "2")
+    assert await stored(service, chat) == expected(chat)
+
+
+async def test_an_edit_in_place_is_uploaded_from_there_on(chat: Chat, service: Service, tap: Wire) -> None:
+    for number in range(4):
+        await chat.say(f"Question {number}", f"Answer {number}")
+    chat.rows["u5"]["content"] = "Another question"
+    await chat.say("Next", "Yes")
+    assert sent(tap)[-1] == ["u5", "a6", "u7", "a8", "u9", "a10"]
+    assert await stored(service, chat) == expected(chat)
+
+
+async def test_an_edit_in_place_while_the_answer_is_written_is_seen(chat: Chat, service: Service, tap: Wire) -> None:
+    await chat.say("One", "1")
+    await chat.say("Two", "2")
+    chat.ask("Three")
+    turn = await chat.inlet()
+    chat.rows["u1"]["content"] = "Another one"
+    chat.answer("3")
+    await chat.outlet(turn)
+    assert sent(tap)[-1] == ["u1", "a2", "u3", "a4", "u5", "a6"]
+    assert await stored(service, chat) == expected(chat)
+
+
+async def test_the_same_answer_handed_over_twice_changes_nothing(chat: Chat, service: Service) -> None:
+    turn = await chat.say("One", "1")
+    before = await stored(service, chat)
+    await chat.outlet(turn)
+    assert await stored(service, chat) == before == expected(chat)
+
+
+async def test_outlet_does_not_wait_for_the_service(chat: Chat, service: Service, tap: Wire) -> None:
+    chat.ask("One")
+    turn = await chat.inlet()
+    chat.answer("1")
+    body = {"chat_id": chat.id, "model": "m", "messages": [dict(row) for row in chat.path()]}
+    tap.seen.clear()
+    assert await chat.filter.outlet(body, __metadata__=turn.metadata) is body
+    assert tap.seen == []
+    await handed_over(chat.filter)
+    assert tap.asked == ["PUT transcript"]
+    assert await stored(service, chat) == expected(chat)
+
+
+async def test_what_the_provider_counted_is_compared_with_what_was_in_the_request(
+    chat: Chat, service: Service, tap: Wire
+) -> None:
+    for number in range(8):
+        await chat.say_nothing_of(filler(f"q{number}"), filler(f"a{number}"))
+    await chat.say("Enough?", "Yes.")
+    await drain(service.runtime)
+    chat.ask("Go on.")
+    turn = await chat.inlet()
+    assert turn.served
+    again = await chat.filter.inlet(turn.body, __metadata__=turn.metadata)  # a second pass changes nothing of it
+    assert again is turn.body
+    chat.answer("On it.")
+    await chat.outlet(turn)
+    assert [body["served"] for body in tap.bodies("PUT")] == [0, turn.served]
+
+
+@pytest.mark.parametrize("below", [0, 1])
+async def test_a_short_chat_costs_no_request_at_all(chat: Chat, tap: Wire, below: int) -> None:
+    question, answer = "Hello there", "Hello yourself"
+    size = len(chat.system + question)
+    chat.filter.valves.skip_below_chars = size + below
+    chat.ask(question)
+    turn = await chat.inlet()
+    assert tap.asked == ["POST context"] * (1 - below)
+    tap.seen.clear()
+    chat.filter.valves.skip_below_chars = len(question + answer) + below
+    chat.answer(answer)
+    await chat.outlet(turn)
+    assert tap.asked == ["PUT transcript"] * (1 - below)
+    assert turn.messages == turn.original
+
+
+async def test_tool_results_count_towards_the_length_of_a_chat() -> None:
+    folded: dict[str, Any] = {"id": "a", "role": "assistant", "content": "done", "output": tool_answer("w", tokens=100)}
+    chat = Chat(Host(), None)
+    chat.rows["a"] = folded
+    sizes = sum(map(precis_filter.size_of, [folded])), sum(map(precis_filter.size_of, chat.request("a").original[1:]))
+    assert min(sizes) > 800

@@ -1,0 +1,156 @@
+"""What stands between a filter and its service on the wire: it records every request, and may misbehave.
+
+`async with wire(service.url) as tap:` forwards to a service; `wire(Answer({}, 500))` or `wire(Silence())` answer in its
+place. Point the filter at `tap.url`, and look at `tap.seen` afterwards.
+"""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A response; text goes as it is, anything else as JSON."""
+
+    body: object
+    status: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """The request is read and never answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trickle:
+    """A good head, then a blank now and then, for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class HangUp:
+    """The connection is closed without an answer."""
+
+
+Behaviour = Answer | Silence | Trickle | HangUp | str
+"""A string is the URL of a real service, which answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One request as it came."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: Any
+
+
+@dataclass
+class Wire:
+    """`behaviour` may be changed at any time."""
+
+    behaviour: Behaviour
+    url: str = ""
+    seen: list[Seen] = field(default_factory=list)
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)  # set when the first request is there
+
+    @property
+    def asked(self) -> list[str]:
+        """Method and last part of the path of every request so far."""
+        return [f"{one.method} {one.path.rpartition('/')[2]}" for one in self.seen]
+
+    def bodies(self, method: str) -> list[Any]:
+        """The bodies of the requests with this method."""
+        return [one.body for one in self.seen if one.method == method]
+
+
+@contextlib.asynccontextmanager
+async def wire(behaviour: Behaviour) -> AsyncIterator[Wire]:
+    """Listens on a free port of 127.0.0.1 until the block ends; then open connections are cut."""
+    tap = Wire(behaviour)
+    tasks: set[asyncio.Task[None]] = set()
+    async with httpx.AsyncClient(trust_env=False, timeout=30) as upstream:
+
+        def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.create_task(_serve(tap, upstream, reader, writer))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+        server = await asyncio.start_server(connected, "127.0.0.1", 0)
+        tap.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        try:
+            yield tap
+        finally:
+            server.close()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await server.wait_closed()
+
+
+async def _serve(
+    tap: Wire, upstream: httpx.AsyncClient, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    try:
+        while (seen := await _read(reader)) and await _answer(tap, seen, upstream, reader, writer):
+            pass
+    except (ConnectionError, asyncio.IncompleteReadError):
+        pass  # the filter went away
+    finally:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+async def _read(reader: asyncio.StreamReader) -> tuple[Seen, bytes] | None:
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.IncompleteReadError:
+        return None
+    first, *lines = head.decode("latin-1").strip().split("\r\n")
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    body = await reader.readexactly(int(headers.get("content-length", "0")))
+    method, path, _ = first.split(" ")
+    return Seen(method, path, headers, json.loads(body) if body else None), body
+
+
+async def _answer(
+    tap: Wire,
+    request: tuple[Seen, bytes],
+    upstream: httpx.AsyncClient,
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+) -> bool:
+    """Answers one request; False when the connection is done with."""
+    seen, raw = request
+    tap.seen.append(seen)
+    tap.arrived.set()
+    match tap.behaviour:
+        case str(url):
+            headers = {name: seen.headers[name] for name in ("authorization", "content-type")}
+            response = await upstream.request(seen.method, url + seen.path, content=raw, headers=headers)
+            return await _send(writer, response.status_code, response.content)
+        case Answer(body, status):
+            return await _send(writer, status, body.encode() if isinstance(body, str) else json.dumps(body).encode())
+        case Trickle():
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n")
+            while True:
+                writer.write(b" ")
+                await writer.drain()
+                await asyncio.sleep(0.001)
+        case Silence():
+            await reader.read()
+    return False
+
+
+async def _send(writer: asyncio.StreamWriter, status: int, content: bytes) -> bool:
+    head = f"HTTP/1.1 {status} Wire\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+    writer.write(head.encode() + content)
+    await writer.drain()
+    return True
