@@ -15,6 +15,8 @@ from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 from redis.exceptions import RedisError
 
+from service.errors import ConfigurationError
+
 JOB = "compress"
 _PATIENCE = 2.0  # seconds that a request may wait for Redis
 _KEPT = timedelta(hours=1)  # a ring older than that is worthless: the sweep has been by
@@ -28,6 +30,7 @@ def redis_settings(url: str) -> RedisSettings:
     settings.retry = Retry(ExponentialBackoff(cap=1, base=0.05), 20)
     settings.retry_on_error = [RedisError, OSError]
     settings.retry_on_timeout = True
+    settings.conn_retries = 0  # arq's own, each with all of the above: a wrong address was told after 100 seconds
     return settings
 
 
@@ -50,8 +53,22 @@ class Doorbell:
 
     @classmethod
     async def connect(cls, url: str) -> "Doorbell":
-        """Connects to Redis, or Valkey."""
-        return cls(await create_pool(redis_settings(url), job_serializer=dumps, job_deserializer=loads))
+        """Connects to Redis, or Valkey.
+
+        Raises:
+            ConfigurationError: it cannot be reached.
+        """
+        try:
+            settings = redis_settings(url)
+        except (AssertionError, RuntimeError, ValueError):
+            raise ConfigurationError("PRECIS_REDIS_URL is not an address of the form redis://…") from None
+        try:
+            return cls(await create_pool(settings, job_serializer=dumps, job_deserializer=loads))
+        except (RedisError, OSError) as error:
+            raise ConfigurationError(
+                f"the queue on {settings.host}:{settings.port} cannot be used: {error}."
+                " Is it up, and PRECIS_REDIS_URL right?"
+            ) from error
 
     async def ring(self, chat: int, seq: int | str, delay: float = 0) -> bool:
         """Wakes a worker in `delay` seconds; False, and a log line, when Redis does not take it.

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 
 import structlog
@@ -75,7 +75,12 @@ async def running(bench: Bench, doorbell: Doorbell, redis_url: str) -> AsyncIter
         worker.allow_pick_jobs = False
         if worker.tasks:
             await asyncio.wait(worker.tasks.values(), timeout=_GRACE)
-        with suppress(asyncio.CancelledError):
-            await worker.close()
+        # Not `worker.close()`: it stops half way when it has to cancel a job, and leaves its connections open.
         main.cancel()
         await asyncio.gather(main, return_exceptions=True)
+        jobs = list(worker.tasks.values())
+        for job in jobs:
+            job.cancel()
+        await asyncio.gather(*jobs, return_exceptions=True)
+        if worker._pool:
+            await worker.pool.aclose()

@@ -111,9 +111,7 @@ def _figures(set_up: Stage, turns: Sequence[Turn], seconds: float) -> Figures:
 
 def _conclude(console: Console, turns: Sequence[Turn], figures: Figures) -> None:
     console.print()
-    console.print(
-        Panel(Text(turns[-1].summary), title="the summary message of the last turn, as the model gets it")
-    )
+    console.print(Panel(Text(turns[-1].summary), title="the summary message of the last turn, as the model gets it"))
     table = Table(show_header=False, box=None, padding=(0, 2))
     for name, value in asdict(figures).items():
         table.add_row(name.replace("_", " "), f"{value:,}" if isinstance(value, int | float) else str(value))

@@ -1,8 +1,8 @@
 """Connections: the SQLAlchemy engine for everything, and a small asyncpg pool for the one read on the request path."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,10 +11,11 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, make_url, text
+from sqlalchemy import URL, Connection, make_url, text
+from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from service.errors import SchemaError
+from service.errors import ConfigurationError, SchemaError
 
 MIGRATIONS = Path(__file__).parents[2] / "migrations"
 
@@ -30,22 +31,24 @@ class Database:
 @asynccontextmanager
 async def connect(url: str, *, name: str = "precis") -> AsyncIterator[Database]:
     """Opens both pools; `name` is shown in `pg_stat_activity`."""
+    where = _parsed(url)
     engine = create_async_engine(
-        make_url(url).set(drivername="postgresql+asyncpg"),
+        where.set(drivername="postgresql+asyncpg"),
         connect_args={"server_settings": {"application_name": name, "timezone": "UTC"}},
         pool_pre_ping=True,
         hide_parameters=True,  # they hold what people wrote, and errors are logged
     )
-    plain = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
     # The read pool holds no session state, so its connections need no reset between users: that second round trip
     # costs more than the read itself.
-    async with asyncpg.create_pool(
-        plain,
-        min_size=1,
-        max_size=4,
-        reset=_nothing_to_reset,
-        server_settings={"application_name": f"{name}-reads"},
-    ) as reads:
+    with _first_contact(where):
+        pool = await asyncpg.create_pool(
+            _plain(where),
+            min_size=1,
+            max_size=4,
+            reset=_nothing_to_reset,
+            server_settings={"application_name": f"{name}-reads"},
+        )
+    async with pool as reads:
         try:
             yield Database(engine, reads)
         finally:
@@ -53,7 +56,14 @@ async def connect(url: str, *, name: str = "precis") -> AsyncIterator[Database]:
 
 
 async def migrate(url: str, revision: str = "head") -> None:
-    """Brings the schema to `revision`. Safe to call from several processes at once: a lock lets one go first."""
+    """Brings the schema to `revision`. Safe to call from several processes at once: a lock lets one go first.
+
+    Raises:
+        ConfigurationError: the database cannot be reached.
+    """
+    where = _parsed(url)
+    with _first_contact(where):
+        await (await asyncpg.connect(_plain(where))).close()
     await asyncio.to_thread(command.upgrade, alembic_config(url), revision)
 
 
@@ -84,6 +94,32 @@ def alembic_config(url: str) -> Config:
     config.set_main_option("script_location", str(MIGRATIONS))
     config.attributes["url"] = url
     return config
+
+
+def _parsed(url: str) -> URL:
+    try:
+        where = make_url(url)
+    except ArgumentError:
+        raise ConfigurationError("PRECIS_DATABASE_URL is not an address of the form postgresql://…") from None
+    if where.get_backend_name() not in ("postgresql", "postgres"):
+        raise ConfigurationError(f"PRECIS_DATABASE_URL names {where.get_backend_name()}: only PostgreSQL will do")
+    return where
+
+
+def _plain(where: URL) -> str:
+    return where.set(drivername="postgresql").render_as_string(hide_password=False)
+
+
+@contextmanager
+def _first_contact(where: URL) -> Iterator[None]:
+    """Turns what goes wrong when a database is first spoken to into one line that names the setting."""
+    try:
+        yield
+    except (OSError, asyncpg.PostgresError) as error:
+        raise ConfigurationError(
+            f"the database {where.database!r} on {where.host}:{where.port or 5432} cannot be used: {error}."
+            " Is it up, and PRECIS_DATABASE_URL right?"
+        ) from error
 
 
 def _current_revision(connection: Connection) -> str | None:

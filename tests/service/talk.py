@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+from sqlalchemy import select, text
+
 from service.runtime import Runtime
 from service.storage.tables import metadata
 from service.transcript import digest
-from sqlalchemy import select, text
 
 Json = dict[str, Any]
 Tables = dict[str, list[tuple[Any, ...]]]

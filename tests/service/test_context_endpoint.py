@@ -1,12 +1,14 @@
 """`POST /v1/chats/{chat_id}/context`: what a request should carry, by one read."""
 
 import pytest
-from service.storage.database import Database
-from service.transcript import native_tokens
 from sqlalchemy import text
 
+from service.storage.database import Database
+from service.transcript import native_tokens
 from tests.conftest import Service, drain
 from tests.service.talk import Talk, row, run_sql
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.fixture

@@ -1,0 +1,231 @@
+"""The commands against a running database: what they print, what they change, and what they say when it is wrong."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from sqlalchemy import make_url
+from typer.testing import CliRunner, Result
+
+from service import __version__
+from service.cli import app
+from service.runtime import Urls
+from tests.conftest import Service, drain
+from tests.service.talk import Talk, row, rows
+
+Cli = Callable[..., Awaitable[Result]]
+
+
+@pytest.fixture
+def cli(urls: Urls, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Runs a command with the settings of this test; keyword arguments are environment variables."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    async def run(*arguments: str, answer: str = "", **variables: str) -> Result:
+        environment = {"PRECIS_DATABASE_URL": urls.database, "PRECIS_REDIS_URL": urls.redis} | variables
+        return await asyncio.to_thread(CliRunner().invoke, app, arguments, env=environment, input=answer)
+
+    return run
+
+
+def says(result: Result, *parts: str) -> None:
+    """One clear line on stderr, and status 1."""
+    assert result.exit_code == 1, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("precis: ")
+    assert len(result.stderr.splitlines()) == 1, result.stderr
+    for part in parts:
+        assert part in result.stderr
+
+
+async def summarised(service: Service) -> tuple[Talk, str]:
+    talk = Talk(service.as_filter)
+    leaf = talk.turns(14)
+    await talk.hand_over(leaf)
+    await drain(service.runtime)
+    return talk, leaf
+
+
+# Keys
+
+
+async def test_a_key_is_printed_once_and_opens_what_it_is_for(cli: Cli, service: Service) -> None:
+    made = await cli("keys", "create", "--scope", "filter", "--name", "my webui")
+
+    key = made.stdout.strip()
+    assert made.exit_code == 0
+    assert key.startswith("precis_fi_")
+    answer = await service.as_filter.get("/v1/chats", headers={"Authorization": f"Bearer {key}"})
+    assert answer.status_code == 403  # known, of the other scope
+    listed = (await cli("keys", "list")).stdout
+    assert "my webui" in listed
+    assert key[:14] in listed
+    assert key not in listed
+    assert key not in str(await rows(service.runtime, "select * from api_keys"))
+
+
+async def test_a_revoked_key_is_listed_as_such_and_cannot_be_revoked_again(cli: Cli, service: Service) -> None:
+    await cli("keys", "create", "--scope", "operator", "--name", "to go")
+    identity = (await row(service.runtime, "select id from api_keys where name = 'to go'")).id
+
+    result = await cli("keys", "revoke", str(identity))
+
+    assert result.stdout == f"Key {identity} is revoked.\n"
+    assert (await row(service.runtime, "select * from api_keys where name = 'to go'")).revoked_at
+    says(await cli("keys", "revoke", str(identity)), f"no key {identity}", "precis keys list")
+
+
+async def test_a_key_of_a_new_tenant_makes_the_tenant(cli: Cli, service: Service) -> None:
+    assert (await cli("keys", "create", "--scope", "filter", "--tenant", "second")).exit_code == 0
+
+    assert await rows(service.runtime, "select 1 from tenants where name = 'second'")
+
+
+# Chats
+
+
+async def test_chats_are_listed_and_shown(cli: Cli, service: Service) -> None:
+    talk, leaf = await summarised(service)
+    made = (await talk.ask(leaf))["checkpoint_id"]
+
+    listed = await cli("chats", "list")
+    shown = await cli("chats", "show", "chat-1")
+    summary = await cli("chats", "show", "chat-1", "--checkpoint", str(made))
+
+    assert "chat-1" in listed.stdout
+    assert "28" in listed.stdout
+    assert leaf in shown.stdout
+    assert "extractive" in shown.stdout
+    assert "done" in shown.stdout
+    assert "Previous conversation summary" in summary.stdout
+    assert f"checkpoint {made} covers" in summary.stdout
+    assert "u0" in summary.stdout
+
+
+async def test_reset_recompute_and_delete_do_what_they_say_and_are_audited(cli: Cli, service: Service) -> None:
+    talk, leaf = await summarised(service)
+
+    assert (await cli("chats", "reset", "chat-1")).stdout == "1 checkpoints dropped.\n"
+    assert (await talk.ask(leaf))["status"] == "pending"
+    assert (await cli("chats", "recompute", "chat-1")).stdout == "Work is due.\n"
+    await drain(service.runtime)
+    made = (await talk.ask(leaf))["checkpoint_id"]
+    assert (await cli("chats", "reset", "chat-1", "--keep", str(made))).stdout == "0 checkpoints dropped.\n"
+    kept = await cli("chats", "delete", "chat-1", answer="n\n")
+    assert kept.exit_code == 1
+    assert (await talk.ask(leaf))["status"] == "ready"
+    assert (await cli("chats", "delete", "chat-1", "--yes")).stdout == "Deleted.\n"
+
+    assert await talk.ask(leaf) == {"status": "unknown"}
+    audited = await rows(service.runtime, "select actor, action from audit order by id")
+    assert [tuple(one) for one in audited] == [
+        ("cli", "chat.reset"),
+        ("cli", "chat.recompute"),
+        ("cli", "chat.reset"),
+        ("cli", "chat.delete"),
+    ]
+
+
+async def test_what_does_not_exist_is_told_in_one_line(cli: Cli, service: Service) -> None:
+    await summarised(service)
+
+    for command in (
+        ["show", "nowhere"],
+        ["reset", "nowhere"],
+        ["recompute", "nowhere"],
+        ["delete", "nowhere", "--yes"],
+    ):
+        says(await cli("chats", *command), "there is no chat 'nowhere'")
+    says(await cli("chats", "show", "chat-1", "--checkpoint", "999"), "no checkpoint 999")
+    says(await cli("chats", "reset", "chat-1", "--keep", "999"), "no checkpoint 999")
+    says(await cli("chats", "list", "--tenant", "nobody"), "there is no tenant 'nobody'")
+
+
+async def test_a_chat_of_another_tenant_is_out_of_reach(cli: Cli, service: Service) -> None:
+    await summarised(service)
+    await cli("keys", "create", "--scope", "filter", "--tenant", "second")
+
+    says(await cli("chats", "delete", "chat-1", "--yes", "--tenant", "second"), "there is no chat 'chat-1'")
+
+
+# Migrate, config, version
+
+
+async def test_migrate_says_where_the_database_is(cli: Cli) -> None:
+    assert (await cli("migrate")).stdout == f"The database is at the schema of precis {__version__}.\n"
+
+
+async def test_version(cli: Cli) -> None:
+    assert (await cli("version")).stdout == f"{__version__}\n"
+
+
+async def test_config_shows_every_setting_and_no_secret(cli: Cli, urls: Urls, tmp_path: Path) -> None:
+    secret = tmp_path / "key"
+    secret.write_text("very-secret\n")
+
+    result = await cli("config", PRECIS_SUMMARISER_KEY_FILE=str(secret), PRECIS_PORT="1234")
+
+    assert result.exit_code == 0
+    assert "PRECIS_PORT=1234\n" in result.stdout
+    assert "PRECIS_SUMMARISER_KEY=**********\n" in result.stdout
+    assert "PRECIS_DATABASE_URL=**********\n" in result.stdout
+    assert "very-secret" not in result.stdout
+    assert urls.database not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("variables", "parts"),
+    [
+        ({"PRECIS_PORT": "http"}, ["PRECIS_PORT", "integer"]),
+        ({"PRECIS_PORT": "70000"}, ["PRECIS_PORT", "65535"]),
+        ({"PRECIS_WINDOW": "-1"}, ["PRECIS_WINDOW"]),
+        ({"PRECIS_SUMMARISER": "magic"}, ["PRECIS_SUMMARISER", "ollama"]),
+        ({"PRECIS_SUMMARISER": "openai"}, ["PRECIS_SUMMARISER_URL", "PRECIS_SUMMARISER_MODEL"]),
+        (
+            {"PRECIS_DATABASE_URL_FILE": "nowhere/secret"},
+            ["PRECIS_DATABASE_URL_FILE", "nowhere/secret", "No such file"],
+        ),
+        ({"PRECIS_PORT": "x", "PRECIS_LEASE": "y"}, ["PRECIS_PORT", "PRECIS_LEASE"]),
+    ],
+)
+async def test_wrong_settings_are_one_clear_line(cli: Cli, variables: dict[str, str], parts: list[str]) -> None:
+    for command in (["config"], ["keys", "list"], ["serve"], ["migrate"]):
+        says(await cli(*command, **variables), *parts)
+
+
+async def test_one_of_two_urls_is_one_clear_line(urls: Urls) -> None:
+    environment = {"PRECIS_DATABASE_URL": urls.database}
+
+    result = await asyncio.to_thread(CliRunner().invoke, app, ["keys", "list"], env=environment)
+
+    says(result, "PRECIS_DATABASE_URL and PRECIS_REDIS_URL")
+
+
+def closed_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+    return port
+
+
+@pytest.mark.parametrize("command", [["keys", "list"], ["migrate"], ["chats", "list"]])
+@pytest.mark.parametrize(
+    "url",
+    ["postgresql://precis:hush-hush@127.0.0.1:{port}/precis", "nonsense", "mysql://u:hush-hush@127.0.0.1/x"],
+    ids=["nobody listens", "nonsense", "another database"],
+)
+async def test_a_database_that_cannot_be_reached_is_one_clear_line(cli: Cli, command: list[str], url: str) -> None:
+    result = await cli(*command, PRECIS_DATABASE_URL=url.format(port=closed_port()))
+
+    says(result, "PRECIS_DATABASE_URL")
+    assert "hush-hush" not in result.stderr
+
+
+async def test_a_wrong_password_of_the_database_is_one_clear_line(cli: Cli, urls: Urls) -> None:
+    wrong = make_url(urls.database).set(username="nobody-we-know", password="hush-hush")
+
+    result = await cli("keys", "list", PRECIS_DATABASE_URL=wrong.render_as_string(hide_password=False))
+
+    says(result, "PRECIS_DATABASE_URL")
+    assert "hush-hush" not in result.stderr

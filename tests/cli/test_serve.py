@@ -1,0 +1,217 @@
+"""`precis serve` as a process of its own, with embedded servers: its start, its end, and its neighbours."""
+
+import asyncio
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from service.embedded.folder import SERVER_NAMES
+from tests.service.talk import Talk
+
+ROOT = Path(__file__).parents[2]
+PRECIS = [sys.executable, "-c", "from service.cli import app; app()"]
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    """A data folder where the servers' unprivileged user can get to, shared by the tests of this file."""
+    place = Path(tempfile.mkdtemp(prefix="precis-cli-"))
+    place.chmod(0o711)
+    yield place / "data"
+    left = servers_in(place)
+    shutil.rmtree(place, ignore_errors=True)
+    assert left == []
+
+
+def servers_in(folder: Path) -> list[int]:
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.name() in SERVER_NAMES and Path(process.cwd()).is_relative_to(folder.resolve()):
+                found.append(process.pid)
+    return sorted(found)
+
+
+def environment(folder: Path, **more: str) -> dict[str, str]:
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("PRECIS_")}
+    ours = {"PRECIS_DATA_DIR": str(folder), "PRECIS_FAST_AND_UNSAFE": "true", "PRECIS_DEBOUNCE": "0", "COLUMNS": "200"}
+    return plain | ours | {"PYTHONWARNINGS": "error::ResourceWarning"} | more
+
+
+@dataclass
+class Precis:
+    """A running `precis serve`."""
+
+    process: asyncio.subprocess.Process
+    url: str = ""
+    said: str = ""
+
+    async def greet(self) -> None:
+        """Reads until the address, and the keys when they follow."""
+        assert self.process.stdout
+        async with asyncio.timeout(60):
+            while line := (await self.process.stdout.readline()).decode():
+                self.said += line
+                if found := re.search(r"on (http://\S+),", line):
+                    self.url = found[1]
+                    break
+        assert self.url, self.said
+
+    async def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Sends a signal; returns the exit status, with what else was said kept in `said`."""
+        if self.process.returncode is None:
+            self.process.send_signal(number)
+        async with asyncio.timeout(60):
+            rest, _ = await self.process.communicate()
+        self.said += rest.decode()
+        assert self.process.returncode is not None
+        return self.process.returncode
+
+
+async def start(folder: Path, *arguments: str, **more: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *PRECIS,
+        "serve",
+        *arguments,
+        env=environment(folder, **more),
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+
+
+@contextlib.asynccontextmanager
+async def serving(folder: Path) -> AsyncIterator[Precis]:
+    precis = Precis(await start(folder, "--port", "0"))
+    try:
+        await precis.greet()
+        yield precis
+    finally:
+        await precis.end()
+
+
+def run(folder: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PRECIS, *arguments], env=environment(folder, **more), cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+
+
+def keys_in(said: str) -> dict[str, str]:
+    return dict(re.findall(r"(filter|operator)\s+(precis_\S+)", said))
+
+
+def one_line(finished: subprocess.CompletedProcess[str]) -> str:
+    assert finished.returncode == 1, finished.stdout + finished.stderr
+    lines = [line for line in finished.stderr.splitlines() if line.startswith("precis: ")]
+    assert len(lines) == 1, finished.stderr
+    assert "Traceback" not in finished.stderr
+    return lines[0]
+
+
+async def test_the_first_start_prints_the_keys_once_and_all_of_it_works(folder: Path) -> None:
+    """The story of a first day, in one test because a first start takes seconds."""
+    async with serving(folder) as precis:
+        async with httpx.AsyncClient(base_url=precis.url, timeout=20) as http:
+            state = await http.get("/readyz")
+            assert (state.status_code, state.json()["status"]) == (200, "ok")
+        at_work = servers_in(folder)
+        assert at_work
+
+        # A command meanwhile uses the running servers: it starts none, and sees the keys.
+        listed = await asyncio.to_thread(run, folder, "keys", "list")
+        assert listed.returncode == 0, listed.stderr
+        assert listed.stdout.count("first start") == 2
+
+        # A second service on the same folder is refused, and the first goes on.
+        second = one_line(await asyncio.to_thread(run, folder, "serve", "--port", "0"))
+        assert str(folder) in second
+        assert "in use" in second
+
+        assert await precis.end() == 0
+    keys = keys_in(precis.said)
+    assert set(keys) == {"filter", "operator"}
+    assert servers_in(folder) == []
+    assert not (folder / "running.json").exists()
+
+    # The second start prints no keys; the first ones open it, and chats are worked on.
+    async with serving(folder) as precis:
+        async with httpx.AsyncClient(
+            base_url=precis.url, headers={"Authorization": f"Bearer {keys['filter']}"}, timeout=20
+        ) as http:
+            talk = Talk(http, window=8192)
+            leaf = talk.turns(14)
+            assert await talk.hand_over(leaf)
+            async with asyncio.timeout(30):
+                while (await talk.ask(leaf))["status"] != "ready":  # noqa: ASYNC110 - it sends no event
+                    await asyncio.sleep(0.02)
+        assert await precis.end(signal.SIGINT) == 0
+    assert keys_in(precis.said) == {}
+    assert "Traceback" not in precis.said
+
+
+async def test_after_kill_9_it_starts_again_and_nothing_is_lost(folder: Path) -> None:
+    async with serving(folder) as precis:
+        assert await precis.end(signal.SIGKILL) == -signal.SIGKILL
+    assert (folder / "running.json").exists()
+
+    # The announcement of the dead one misleads nobody.
+    listed = await asyncio.to_thread(run, folder, "chats", "list")
+    assert listed.returncode == 0, listed.stderr
+    assert servers_in(folder) == []
+
+    async with serving(folder) as precis, httpx.AsyncClient(base_url=precis.url) as http:
+        assert (await http.get("/readyz")).status_code == 200
+
+
+async def test_a_taken_port_is_one_clear_line(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+        line = one_line(await asyncio.to_thread(run, folder, "serve", "--port", str(port)))
+
+    assert f"127.0.0.1:{port}" in line
+    assert "PRECIS_PORT" in line
+    assert servers_in(folder) == []
+
+
+async def test_a_stop_during_the_start_leaves_nothing(folder: Path) -> None:
+    process = await start(folder, "--port", "0")
+    async with asyncio.timeout(60):
+        while not servers_in(folder) and process.returncode is None:  # noqa: ASYNC110 - it sends no event
+            await asyncio.sleep(0.01)
+    precis = Precis(process)
+
+    assert await precis.end() == 0, precis.said
+
+    assert servers_in(folder) == []
+
+
+async def test_an_end_of_postgres_ends_the_service_with_a_clear_line(folder: Path) -> None:
+    async with serving(folder) as precis:
+        postmaster = int((folder / "postgres" / "postmaster.pid").read_text().split()[0])
+        os.kill(postmaster, signal.SIGKILL)
+        async with asyncio.timeout(60):
+            rest, _ = await precis.process.communicate()
+    assert precis.process.returncode == 1
+    assert "precis: " in rest.decode()
+    assert servers_in(folder) == []
+
+
+async def test_a_command_without_a_running_service_starts_servers_for_its_time(folder: Path) -> None:
+    made = await asyncio.to_thread(run, folder, "keys", "create", "--scope", "operator")
+
+    assert made.stdout.startswith("precis_op_")
+    assert servers_in(folder) == []

@@ -1,0 +1,113 @@
+"""What is written agrees with what is there: settings, routes, problems, links."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from service import errors
+from service.api.app import create_app
+from service.cli import app as command
+from service.settings import PREFIX, Settings, load
+from tests.conftest import Service
+
+ROOT = Path(__file__).parents[2]
+OPEN = {"/livez", "/readyz", "/version"}
+PAGES = sorted(path for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")))
+Operation = tuple[str, str, dict[str, Any]]
+
+
+def operations() -> list[Operation]:
+    paths = create_app(load()).openapi()["paths"]
+    return [(path, method, one) for path, methods in paths.items() for method, one in methods.items()]
+
+
+OPERATIONS = operations()
+NAMES = [f"{method} {path}" for path, method, _ in OPERATIONS]
+
+
+def test_the_settings_page_is_what_the_command_prints() -> None:
+    printed = CliRunner().invoke(command, ["config", "--markdown"])
+
+    assert printed.exit_code == 0
+    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    assert page == printed.output, "run `precis config --markdown > docs/settings.md`"
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_every_setting_is_documented(name: str) -> None:
+    field = Settings.model_fields[name]
+    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+
+    assert field.description
+    assert field.description.endswith(".")
+    assert f"| `{PREFIX}{name.upper()}` |" in page
+
+
+def test_every_setting_that_a_page_names_exists() -> None:
+    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
+    for page in PAGES:
+        named = set(re.findall(rf"\b{PREFIX}[A-Z_]+\b", page.read_text(encoding="utf-8")))
+        unknown = {name for name in named if name.removesuffix("_FILE") not in known} - {f"{PREFIX}X_FILE", PREFIX}
+        assert not unknown, page.name
+
+
+def test_every_link_between_pages_leads_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS, ids=NAMES)
+def test_every_route_says_what_it_does_and_how_it_fails(path: str, method: str, operation: dict[str, Any]) -> None:
+    assert operation["summary"]
+    assert operation["description"], f"{method} {path} has no docstring"
+    assert operation["tags"]
+    if path not in OPEN:
+        assert "application/problem+json" in operation["responses"]["4XX"]["content"]
+    assert any(status.startswith("2") for status in operation["responses"])
+
+
+@pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS, ids=NAMES)
+def test_every_route_with_a_body_describes_it(path: str, method: str, operation: dict[str, Any]) -> None:
+    if method in ("put", "patch") or path.endswith(("/context", "/reset")):
+        schema = operation["requestBody"]["content"]["application/json"]["schema"]
+        assert schema["properties"]
+        assert schema["additionalProperties"] is False
+
+
+async def test_no_route_but_health_and_version_answers_without_a_key(service: Service) -> None:
+    async with httpx.AsyncClient(base_url=service.url) as client:
+        for path, method, _ in OPERATIONS:
+            where = path.format(chat_id="chat-1", checkpoint_id=1)
+            status = (await client.request(method, where)).status_code
+            assert status == (200 if path in OPEN else 401), f"{method} {path}"
+        for page in ("/docs", "/redoc", "/openapi.json"):
+            assert (await client.get(page)).status_code == 200
+
+
+async def test_the_description_of_the_wire_is_open_and_says_how_to_authenticate(service: Service) -> None:
+    async with httpx.AsyncClient(base_url=service.url) as client:
+        page = (await client.get("/openapi.json")).json()
+
+    assert "Bearer" in page["info"]["description"]
+    assert page["info"]["version"] == (await service.as_filter.get("/version")).json()["version"]
+
+
+def test_every_error_is_in_the_tree_of_errors_and_has_a_title() -> None:
+    for name, error in vars(errors).items():
+        if isinstance(error, type) and issubclass(error, errors.PrecisError):
+            assert error.__doc__, name
+            assert re.search(rf"\b{name}\b", errors.__doc__ or ""), name
+
+
+def test_every_type_of_problem_is_its_own() -> None:
+    def below(problem: type[errors.Problem]) -> list[type[errors.Problem]]:
+        return [problem, *(one for child in problem.__subclasses__() for one in below(child))]
+
+    problems = below(errors.Problem)
+    assert len({problem.type for problem in problems}) == len(problems)
+    assert all(400 <= problem.status <= 500 for problem in problems)

@@ -1,0 +1,74 @@
+"""A service with one chat, a scripted model, and the workers that use it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from service.compress import Bench, compress
+from service.settings import Settings
+from service.summarising.summarisers import ExtractiveSummariser, configured
+from tests.conftest import Service
+from tests.fakes.scripted_llm import ScriptedLLM
+from tests.service.talk import Json, Talk, row, rows, run_sql
+
+
+@dataclass
+class Desk:
+    """A service with one chat, a scripted model, and workers that use it."""
+
+    service: Service
+    talk: Talk
+    llm: ScriptedLLM
+    http: httpx.AsyncClient
+
+    def bench(self, kind: str = "openai", **more: Any) -> Bench:
+        """A worker's bench. The summariser's window makes calls of some 2,000 tokens."""
+        runtime = self.service.runtime
+        url = self.llm.openai_url if kind == "openai" else self.llm.ollama_url
+        asked = {"summariser_window": 4096, "summariser_timeout": 20, "lease": 60, "window": 8192, "debounce": 0} | more
+        settings = Settings(summariser=kind, summariser_url=url, summariser_model="scripted", **asked)
+        built_in = ExtractiveSummariser()
+        return Bench(runtime.database.engine, settings, configured(settings, self.http, built_in), built_in)
+
+    async def compress(self, bench: Bench | None = None) -> float | None:
+        """One round of work on the chat."""
+        return await compress(bench or self.bench(), (await self.chat()).id)
+
+    async def drain(self, bench: Bench | None = None) -> None:
+        """Rounds until nothing is due any more."""
+        for _ in range(30):
+            if (await self.chat()).due_at is None:
+                return
+            await self.compress(bench)
+        raise AssertionError("work is still due")
+
+    async def chat(self) -> Any:
+        return await row(self.service.runtime, "select *, due_at - now() as wait from chats")
+
+    async def runs(self) -> list[Any]:
+        return list(await rows(self.service.runtime, "select * from runs order by id"))
+
+    async def made(self) -> list[Any]:
+        return list(await rows(self.service.runtime, "select * from checkpoints order by id"))
+
+    async def due_now(self) -> None:
+        """The back-off is over."""
+        await run_sql(self.service.runtime, "update chats set due_at = now() where due_at is not null")
+
+    async def long_chat(self, turns: int = 14, **more: Any) -> str:
+        """A chat with due work."""
+        leaf = self.talk.turns(turns, **more)
+        assert await self.talk.hand_over(leaf)
+        return leaf
+
+
+class Numbered:
+    """Answers that tell the calls apart: `Narrative 1.`, `Narrative 2.`, ..."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, _: list[Json]) -> str:
+        self.calls += 1
+        return f"## Current state\n- Narrative {self.calls}."

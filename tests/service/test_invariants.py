@@ -1,0 +1,263 @@
+"""The invariants of the design, each by its number, through the real service (3 and 11 through the filter as well)."""
+
+import asyncio
+import copy
+import json
+import re
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from service.demo.host import Host, inlet_body, load_filter, outlet_body
+from service.storage import contexts
+from tests.builders import called, returned, said
+from tests.conftest import Service, drain
+from tests.fakes.scripted_llm import CutOff, Empty, Fail, Hang, ReasoningOnly, Say
+from tests.service.desk import Desk
+from tests.service.talk import Json, Talk, check_tree, prose, row, rows, tables
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+MODEL = "model-1"
+
+
+@pytest.fixture
+def talk(service: Service) -> Talk:
+    return Talk(service.as_filter)
+
+
+async def through_the_filter(talk: Talk, url: str, key: str, question: str) -> tuple[Json, Json]:
+    """The request of a turn before and after the filter."""
+    host = Host({talk.chat: talk.rows})
+    loaded = load_filter(url, key, skip_below_chars=0, timeout=20)
+    body = inlet_body(talk.rows, question, chat=talk.chat, model=MODEL, system="Be brief.")
+    body["options"] = {"num_ctx": 8192}
+    before = copy.deepcopy(body)
+    with host.importable():
+        after = await loaded.inlet(body, __metadata__=body["metadata"], __model__={}, __event_emitter__=host.emit)
+    await close(loaded)
+    return before, after
+
+
+async def handed_by_the_filter(talk: Talk, service: Service, answer: str) -> None:
+    """Hands a path over as the filter does, so that the digests are the filter's."""
+    loaded = load_filter(service.url, service.filter_key, skip_below_chars=0)
+    body = outlet_body(talk.rows, answer, chat=talk.chat, model=MODEL) | {"num_ctx": 8192}
+    await loaded.outlet(body, __metadata__={}, __user__={"id": "u"}, __model__={})
+    while loaded._handing_over:
+        await next(iter(loaded._handing_over))
+    await close(loaded)
+
+
+async def close(loaded: Any) -> None:
+    """Open WebUI never does; tests count what is left open."""
+    if loaded._http:
+        await loaded._http.aclose()
+
+
+async def test_invariant_1_nothing_is_hidden_that_is_not_covered(talk: Talk, service: Service) -> None:
+    leaf = talk.turns(14)
+    await talk.hand_over(leaf)
+    await drain(service.runtime)
+    ready = await talk.ask(leaf)
+    assert (ready["covered_until"], ready["covered_digest"]) == talk.pair(ready["covered_until"])
+
+    for place in range(ready["covered_messages"]):  # any covered message that differs takes the summary away
+        changed = Talk(service.as_filter, rows=copy.deepcopy(talk.rows))
+        changed.edit(talk.path(leaf)[place]["id"], "edited in place, and nobody told the service")
+        answer = await changed.ask(leaf)
+        assert "summary" not in answer, place
+
+
+async def test_invariant_2_no_llm_call_on_the_request_path_and_one_indexed_read(desk: Desk) -> None:
+    leaf = await desk.long_chat()
+    for other in range(12):
+        await Talk(desk.service.as_filter, f"other-{other}", desk.talk.rows).hand_over(leaf)
+    desk.llm.default = Hang()
+    assert (await desk.talk.ask(leaf))["status"] == "pending"
+    assert desk.llm.requests == []
+
+    engine = desk.service.runtime.database.engine
+    async with engine.connect() as connection:
+        await (await connection.execution_options(isolation_level="AUTOCOMMIT")).execute(text("vacuum analyze"))
+    pairs = desk.talk.question(leaf)["path"]
+    ids, digests = zip(*pairs, strict=True)
+    async with desk.service.runtime.database.reads.acquire() as reads:
+        await reads.execute("set enable_seqscan = off")  # so few rows fit into one page: it must be able to use indexes
+        try:
+            plan = await reads.fetch(f"explain {contexts._READ}", 1, "chat-1", ids, digests)
+        finally:
+            await reads.execute("reset enable_seqscan")
+    scanned = re.findall(r"Seq Scan on (\w+)", "\n".join(line[0] for line in plan))
+    assert scanned == []
+
+
+async def test_invariant_3_the_filter_never_breaks_a_chat(talk: Talk, service: Service) -> None:
+    leaf = talk.turns(14)
+    question = talk.add("question", leaf)
+    for url, key in (
+        ("http://127.0.0.1:9", service.filter_key),
+        (service.url, "wrong key"),
+        (service.url, service.operator_key),
+        (f"{service.url}/nowhere", service.filter_key),
+    ):
+        before, after = await through_the_filter(talk, url, key, question)
+        assert after["messages"] == before["messages"]
+
+
+async def test_invariant_4_a_call_and_its_results_stay_together(desk: Desk) -> None:
+    talk = desk.talk
+    leaf = talk.turns(1)
+    for number in range(9):
+        leaf = talk.add(f"q{number}", leaf)
+        calls = [called(f"c{number}", "query", f'{{"n": "n{number}"}}'), returned(f"c{number}", f"r{number} " * 400)]
+        leaf = talk.add(f"t{number}", leaf, "assistant", output=[*calls, said("Done.")])
+    await handed_by_the_filter(talk, desk.service, leaf)
+    await desk.drain()
+
+    for request in desk.llm.requests:  # in what is read
+        for number in range(9):
+            assert (f'"n{number}"' in request.text) == (f"r{number} r{number}" in request.text)
+    question = talk.add("question", leaf)
+    _, after = await through_the_filter(talk, desk.service.url, desk.service.filter_key, question)
+    kept = [message for message in after["messages"] if message["role"] in ("assistant", "tool")]
+    asked = [call["id"] for message in kept for call in message.get("tool_calls") or []]
+    answered = [message["tool_call_id"] for message in kept if message["role"] == "tool"]
+    assert asked == answered  # in what is kept, and so in what is covered
+    assert 0 < len(asked) < 9
+
+
+async def test_invariant_5_the_boundary_says_what_was_really_covered(desk: Desk) -> None:
+    talk = desk.talk
+    leaf = talk.add("long", talk.add("q", talk.turns(1)), "assistant", prose(6000, "long"))
+    leaf = await desk.long_chat(12, leaf=leaf)
+    bench = desk.bench(summariser_window=4096)
+    covered = 0
+    while (await desk.chat()).due_at:
+        await desk.compress(bench)
+        newest = (await desk.made())[-1]
+        assert newest.covered_messages >= covered
+        covered = newest.covered_messages
+        read = "".join(request.text for request in desk.llm.requests)
+        for message in talk.path(newest.covered_until):
+            values = re.findall(r"showed \d+ bar, below \d+", str(message["content"]))
+            assert sum(value in read for value in values) >= 0.9 * len(values), message["id"]  # a cut may split a line
+    assert all(len(request.text) // 3 < 4096 for request in desk.llm.requests)
+    assert covered > 4
+
+
+async def test_invariant_6_branches_are_right_by_construction(talk: Talk, service: Service) -> None:
+    trunk = talk.turns(10)
+    left, right = (talk.turns(6, leaf=trunk, prefix=name) for name in ("left-", "right-"))
+    early = talk.turns(12, leaf="a2", prefix="early-")
+    for leaf in (left, right, early):
+        await talk.hand_over(leaf)
+        await drain(service.runtime)
+    await check_tree(service.runtime)
+
+    for leaf, strangers in ((left, ("right-", "early-")), (right, ("left-", "early-")), (early, ("left-", "right-"))):
+        answer = await talk.ask(leaf)
+        assert answer["status"] == "ready"
+        assert answer["covered_until"] in [message["id"] for message in talk.path(leaf)]
+        assert not any(f"Reading {stranger}" in answer["summary"] for stranger in strangers)
+
+    talk.edit("u4", "edited in place below the boundary")
+    await talk.hand_over(left)
+    answer = await talk.ask(left)  # an older checkpoint, or none, until a new one is there
+    assert answer["status"] == "pending" or answer["covered_messages"] <= 4
+    assert (await talk.ask(early))["status"] == "ready"
+    await drain(service.runtime)
+    assert (await talk.ask(left))["status"] == "ready"
+
+
+async def test_invariant_7_a_summary_is_never_a_function_of_luck(desk: Desk) -> None:
+    leaf = await desk.long_chat()
+    bench = desk.bench(summariser_window=32_768, fallback_after=0)
+    await desk.drain(bench)
+    leaf = desk.talk.turns(8, leaf=leaf)
+    await desk.talk.hand_over(leaf)
+    good = (await desk.talk.ask(leaf))["summary"]
+
+    for bad in (Empty(), CutOff("## Goal"), ReasoningOnly("hm"), Say("<tool_call>{}</tool_call>"), Say("w " * 2000)):
+        desk.llm.script(bad)
+        await desk.compress(bench)
+        assert (await desk.talk.ask(leaf))["summary"] == good
+        await desk.due_now()
+
+    assert [run.outcome for run in await desk.runs()][1:] == ["rejected"] * 5
+    await desk.drain(bench)
+    assert len(await desk.made()) == 2
+
+
+async def test_invariant_8_work_is_never_lost_and_never_doubled(desk: Desk) -> None:
+    await desk.long_chat()
+    stored = await tables(desk.service.runtime)
+    assert len(stored["messages"]) == 28
+    assert (await desk.chat()).due_at  # in the same transaction as the messages
+
+    desk.llm.script(Fail(400))
+    await desk.compress()
+    assert (await desk.chat()).due_at  # after a failure
+    await desk.due_now()
+    while (await desk.chat()).due_at:
+        await asyncio.gather(*(desk.compress() for _ in range(4)))
+
+    boundaries = [(made.parent_id, made.covered_digest) for made in await desk.made()]
+    assert len(set(boundaries)) == len(boundaries) > 0
+    chat = await desk.chat()
+    assert chat.due_at is None
+    assert chat.done_seq == chat.handed_seq
+
+
+async def test_invariant_9_cost_grows_with_what_is_new(desk: Desk) -> None:
+    talk = desk.talk
+    leaf = await desk.long_chat(20)
+    await desk.drain()
+    for _ in range(8):
+        known, leaf = leaf, talk.turns(1, leaf=leaf)
+        body = talk.transcript(leaf, after=known)
+        assert len(body["messages"]) == 2  # what is uploaded
+        assert len(json.dumps(talk.question(leaf))) < 64 * 150  # what is asked does not grow with the chat
+        await talk.hand_over(leaf, after=known)
+        await desk.drain()
+
+    read = re.findall(r"Reading (\S+): pump", "".join(request.text for request in desk.llm.requests))
+    assert len(read) == len(set(read))  # each message once
+
+
+async def test_invariant_10_the_injected_bytes_are_stable_between_two_checkpoints(talk: Talk, service: Service) -> None:
+    leaf = talk.turns(14)
+    prefixes: list[tuple[int, Any]] = []
+    for _ in range(6):
+        await handed_by_the_filter(talk, service, leaf)
+        await drain(service.runtime)
+        question = talk.add(f"q{len(talk.rows)}", leaf)
+        _, after = await through_the_filter(talk, service.url, service.filter_key, question)
+        leaf = talk.add(f"r{len(talk.rows)}", question, "assistant", prose(200, f"r{len(talk.rows)}"))
+        newest = (await row(service.runtime, "select max(id) as id from checkpoints")).id
+        prefixes.append((newest, after["messages"]))
+
+    compared = 0
+    for (one, before), (two, after) in pairwise(prefixes):
+        if one == two:
+            assert json.dumps(after[: len(before)]) == json.dumps(before)
+            compared += 1
+    assert compared > 2
+
+
+async def test_invariant_11_the_latest_turn_is_never_touched(talk: Talk, service: Service) -> None:
+    leaf = talk.turns(8)
+    leaf = talk.add("last-question", leaf, content=prose(4000, "last-question"))
+    leaf = talk.add("last-answer", leaf, "assistant", prose(6000, "last-answer"))
+    await handed_by_the_filter(talk, service, leaf)
+    await drain(service.runtime)
+    covered = {one.covered_until for one in await rows(service.runtime, "select covered_until from checkpoints")}
+    assert covered
+    assert covered.isdisjoint({"last-question", "last-answer"})
+
+    question = talk.add("question", leaf)
+    before, after = await through_the_filter(talk, service.url, service.filter_key, question)
+    assert len(after["messages"]) < len(before["messages"])
+    assert after["messages"][-3:] == before["messages"][-3:]

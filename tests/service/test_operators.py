@@ -1,0 +1,374 @@
+"""What operators see and change: list, show, summary, reset, recompute, delete; each change leaves an audit row."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from service.storage import keys
+from service.storage.tables import metadata
+from tests.conftest import Service, drain
+from tests.service.talk import Json, Talk, check_tree, row, rows, run_sql, tables
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture
+def talk(service: Service) -> Talk:
+    return Talk(service.as_filter)
+
+
+async def get(service: Service, where: str, **query: str | int) -> Any:
+    response = await service.as_operator.get(f"/v1/chats{where}", params=query)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+async def post(service: Service, where: str, body: object | None = None) -> Json:
+    response = await service.as_operator.post(f"/v1/chats{where}", json=body)
+    assert response.status_code in (200, 202), response.text
+    answer: Json = response.json()
+    return answer
+
+
+async def summarised(service: Service, talk: Talk, rounds: int = 1) -> str:
+    """A chat with at least as many checkpoints as `rounds`, each grown from the one before; returns its leaf."""
+    leaf = talk.turns(14)
+    await talk.hand_over(leaf)
+    await drain(service.runtime)
+    while len(await rows(service.runtime, "select 1 from checkpoints")) < rounds:
+        leaf = talk.turns(2, leaf=leaf)
+        await talk.hand_over(leaf)
+        await drain(service.runtime)
+    return leaf
+
+
+async def half_read(service: Service) -> int:
+    """Gives chat-1 a draft; returns the chat's id."""
+    identity: int = (await row(service.runtime, "select id from chats where external_id = 'chat-1'")).id
+    await run_sql(
+        service.runtime,
+        "insert into drafts (chat_id, base_id, message_id, digest, step, piece, pieces, narrative, ledger)"
+        " values (:chat, 0, 'u0', 'd', 0, 1, 2, 'half', '[]')",
+        chat=identity,
+    )
+    return identity
+
+
+async def audited(service: Service) -> list[Json]:
+    found = await rows(service.runtime, "select action, chat, actor, details from audit order by id")
+    return [dict(one._mapping) for one in found]
+
+
+# Looking
+
+
+async def test_chats_come_newest_first_page_by_page_each_once(service: Service) -> None:
+    for number in range(7):
+        talk = Talk(service.as_filter, f"chat-{number}")
+        await talk.hand_over(talk.turns(1))
+    # Two chats of the same moment: the id decides between them.
+    await run_sql(service.runtime, "update chats set updated_at = now() where external_id in ('chat-2', 'chat-3')")
+
+    pages: list[list[str]] = []
+    cursor = None
+    while cursor or not pages:
+        page = await get(service, "", limit=2, **({"cursor": cursor} if cursor else {}))
+        pages.append([one["chat_id"] for one in page["chats"]])
+        cursor = page["next"]
+
+    assert pages == [["chat-3", "chat-2"], ["chat-6", "chat-5"], ["chat-4", "chat-1"], ["chat-0"]]
+
+
+async def test_a_chat_that_is_new_meanwhile_shifts_no_page(service: Service) -> None:
+    for number in range(4):
+        talk = Talk(service.as_filter, f"chat-{number}")
+        await talk.hand_over(talk.turns(1))
+    first = await get(service, "", limit=2)
+    late = Talk(service.as_filter, "late")
+    await late.hand_over(late.turns(1))
+
+    second = await get(service, "", limit=2, cursor=first["next"])
+
+    assert [one["chat_id"] for page in (first, second) for one in page["chats"]] == [f"chat-{n}" for n in (3, 2, 1, 0)]
+    assert second["next"] is None
+
+
+async def test_without_chats_the_list_is_empty(service: Service) -> None:
+    assert await get(service, "") == {"chats": [], "next": None}
+
+
+async def test_a_chat_shows_its_branches_checkpoints_and_runs(service: Service, talk: Talk) -> None:
+    leaf = await summarised(service, talk)
+    sibling = talk.add("sibling", talk.rows[leaf]["parentId"], "assistant")
+    await talk.hand_over(sibling)
+
+    shown = await get(service, "/chat-1")
+
+    (made,) = shown["checkpoints"]
+    assert shown["chat"]["chat_id"] == "chat-1"
+    assert shown["chat"]["leaf_id"] == sibling
+    assert shown["chat"]["messages"] == 28
+    assert shown["chat"]["checkpoints"] == 1
+    assert shown["chat"]["due_at"] is None
+    assert shown["chat"]["working"] is False
+    assert {one["leaf_id"]: one["checkpoint_id"] for one in shown["branches"]} == {
+        leaf: made["id"],
+        sibling: made["id"],
+    }
+    assert made["parent_id"] is None
+    assert made["kind"] == "extractive"
+    assert made["tokens"] < made["covered_tokens"]
+    assert [run["outcome"] for run in shown["runs"]][-1] == "done"
+    assert shown["runs"][-1]["tokens_read"] > 0
+    assert await get(service, "/chat-1/checkpoints") == shown["checkpoints"]
+
+
+async def test_a_summary_comes_with_the_messages_that_it_covers(service: Service, talk: Talk) -> None:
+    leaf = await summarised(service, talk)
+    ready = await talk.ask(leaf)
+
+    shown = await get(service, f"/chat-1/checkpoints/{ready['checkpoint_id']}")
+
+    path = [message["id"] for message in talk.path(leaf)]
+    assert shown["summary"] == ready["summary"]
+    assert shown["current"] is True
+    assert [one["id"] for one in shown["covers"]] == path[: ready["covered_messages"]]
+    assert [one["role"] for one in shown["covers"]][:2] == ["user", "assistant"]
+    assert sum(one["tokens"] for one in shown["covers"]) == shown["checkpoint"]["covered_tokens"]
+
+
+async def test_a_summary_of_a_path_that_was_edited_since_says_so(service: Service, talk: Talk) -> None:
+    leaf = await summarised(service, talk)
+    made = (await talk.ask(leaf))["checkpoint_id"]
+    talk.edit(talk.path(leaf)[0]["id"], "edited")
+    await talk.hand_over(leaf)
+
+    shown = await get(service, f"/chat-1/checkpoints/{made}")
+
+    assert shown["current"] is False
+    assert shown["covers"] == []
+    assert shown["summary"]
+
+
+async def test_work_that_failed_is_shown_with_its_reason(service: Service, talk: Talk) -> None:
+    await talk.hand_over(talk.turns(14))
+    await run_sql(service.runtime, "update messages set body = null")
+    await drain(service.runtime)
+
+    shown = await get(service, "/chat-1")
+
+    assert "not kept any more" in shown["chat"]["last_error"]
+    assert shown["chat"]["attempts"] == 1
+    assert shown["chat"]["due_at"]
+    assert shown["runs"][0]["outcome"] == "failed"
+
+
+# Changing
+
+
+async def test_reset_drops_all_checkpoints_and_the_chat_goes_on(service: Service, talk: Talk) -> None:
+    leaf = await summarised(service, talk, rounds=2)
+    made = len(await rows(service.runtime, "select 1 from checkpoints"))
+
+    assert await post(service, "/chat-1/reset") == {"dropped": made}
+
+    assert await rows(service.runtime, "select 1 from checkpoints") == []
+    await check_tree(service.runtime)
+    assert (await talk.ask(leaf))["status"] == "pending"
+    leaf = talk.turns(1, leaf=leaf)
+    assert await talk.hand_over(leaf) is True
+    await drain(service.runtime)
+    assert (await talk.ask(leaf))["status"] == "ready"
+
+
+async def test_reset_to_a_checkpoint_keeps_it_and_those_it_grew_from(service: Service, talk: Talk) -> None:
+    leaf = await summarised(service, talk, rounds=4)
+    made = [one["id"] for one in await get(service, "/chat-1/checkpoints")]
+
+    assert await post(service, "/chat-1/reset", {"keep": made[1]}) == {"dropped": len(made) - 2}
+
+    assert [one["id"] for one in await get(service, "/chat-1/checkpoints")] == made[:2]
+    await check_tree(service.runtime)
+    answer = await talk.ask(leaf)
+    assert answer["checkpoint_id"] == made[1]
+
+    leaf = talk.turns(1, leaf=leaf)
+    await talk.hand_over(leaf)
+    await drain(service.runtime)
+    newest = (await get(service, "/chat-1/checkpoints"))[-1]
+    assert newest["id"] > made[-1]
+    assert newest["parent_id"] == made[1]
+
+
+async def test_recompute_makes_new_checkpoints_from_what_is_stored(service: Service, talk: Talk) -> None:
+    leaf = await summarised(service, talk)
+    old = await talk.ask(leaf)
+
+    assert await post(service, "/chat-1/recompute") == {"due": True}
+    assert (await talk.ask(leaf))["status"] == "pending"
+    await drain(service.runtime)
+
+    new = await talk.ask(leaf)
+    assert new["status"] == "ready"
+    assert new["checkpoint_id"] > old["checkpoint_id"]
+    await check_tree(service.runtime)
+
+
+@pytest.mark.parametrize("what", ["reset", "recompute"])
+async def test_what_was_read_of_a_long_turn_is_dropped_with_the_checkpoints(
+    service: Service, talk: Talk, what: str
+) -> None:
+    await summarised(service, talk)
+    await half_read(service)
+
+    await post(service, f"/chat-1/{what}")
+
+    assert await rows(service.runtime, "select 1 from drafts") == []
+
+
+async def test_recompute_does_not_wait_for_the_back_off_of_earlier_failures(service: Service, talk: Talk) -> None:
+    leaf = talk.turns(14)
+    await talk.hand_over(leaf)
+    await run_sql(service.runtime, "update chats set due_at = now() + interval '5 minutes', attempts = 9")
+
+    await post(service, "/chat-1/recompute")
+    await drain(service.runtime)
+
+    assert (await talk.ask(leaf))["status"] == "ready"
+
+
+async def test_delete_leaves_no_row_of_the_chat_in_any_table(service: Service, talk: Talk) -> None:
+    await summarised(service, talk, rounds=2)
+    other = Talk(service.as_filter, "other")
+    await other.hand_over(other.turns(2))
+    identity = await half_read(service)
+
+    response = await service.as_operator.delete("/v1/chats/chat-1")
+
+    assert response.status_code == 204
+    for table in metadata.sorted_tables:
+        if "chat_id" in table.c:
+            left = await rows(service.runtime, f"select 1 from {table.name} where chat_id = :chat", chat=identity)
+            assert left == [], table.name
+    assert [one["chat_id"] for one in (await get(service, ""))["chats"]] == ["other"]
+    assert (await audited(service))[-1]["action"] == "chat.delete"
+
+
+async def test_a_deleted_chat_starts_anew_when_it_goes_on(service: Service, talk: Talk) -> None:
+    leaf = await summarised(service, talk)
+    await service.as_operator.delete("/v1/chats/chat-1")
+    assert await talk.ask(leaf) == {"status": "unknown"}
+    assert (await talk.put(talk.transcript(leaf, after=talk.rows[leaf]["parentId"]))).status_code == 409
+
+    assert await talk.hand_over(leaf) is True
+
+    await check_tree(service.runtime)
+
+
+async def test_every_change_leaves_an_audit_row_with_who_did_it(service: Service, talk: Talk) -> None:
+    await summarised(service, talk)
+
+    await post(service, "/chat-1/reset")
+    await post(service, "/chat-1/recompute")
+    await service.as_operator.delete("/v1/chats/chat-1")
+
+    actor = f"{service.operator_key[:14]}… test"
+    assert await audited(service) == [
+        {"action": "chat.reset", "chat": "chat-1", "actor": actor, "details": {"dropped": 1, "kept": None}},
+        {"action": "chat.recompute", "chat": "chat-1", "actor": actor, "details": {"dropped": 0}},
+        {"action": "chat.delete", "chat": "chat-1", "actor": actor, "details": {}},
+    ]
+
+
+async def test_looking_leaves_no_audit_row(service: Service, talk: Talk) -> None:
+    leaf = await summarised(service, talk)
+    made = (await talk.ask(leaf))["checkpoint_id"]
+
+    for where in ("", "/chat-1", "/chat-1/checkpoints", f"/chat-1/checkpoints/{made}"):
+        await get(service, where)
+
+    assert await audited(service) == []
+
+
+@pytest.mark.parametrize(
+    ("method", "where"),
+    [
+        ("GET", ""),
+        ("DELETE", ""),
+        ("GET", "/checkpoints"),
+        ("GET", "/checkpoints/1"),
+        ("POST", "/reset"),
+        ("POST", "/recompute"),
+    ],
+)
+async def test_what_does_not_exist_is_not_found_and_nothing_changes(
+    service: Service, talk: Talk, method: str, where: str
+) -> None:
+    await summarised(service, talk)
+    before = await tables(service.runtime)
+
+    response = await service.as_operator.request(method, f"/v1/chats/nowhere{where}")
+
+    assert response.status_code == 404
+    assert response.json()["type"] == "urn:precis:problem:not-found"
+    assert "nowhere" in response.json()["detail"]
+    assert await tables(service.runtime) == before
+
+
+async def test_a_checkpoint_that_does_not_exist_is_not_found(service: Service, talk: Talk) -> None:
+    await summarised(service, talk)
+    other = Talk(service.as_filter, "other")
+    await other.hand_over(other.turns(14))
+    await drain(service.runtime)
+    elsewhere = (await get(service, "/other/checkpoints"))[0]["id"]
+    before = await tables(service.runtime)
+
+    for number in (elsewhere, 10**9):
+        assert (await service.as_operator.get(f"/v1/chats/chat-1/checkpoints/{number}")).status_code == 404
+        response = await service.as_operator.post("/v1/chats/chat-1/reset", json={"keep": number})
+        assert response.status_code == 404
+
+    assert await tables(service.runtime) == before
+
+
+# Tenants
+
+
+async def test_no_tenant_sees_or_changes_anothers_rows_on_any_endpoint(service: Service, talk: Talk) -> None:
+    leaf = await summarised(service, talk)
+    made = (await talk.ask(leaf))["checkpoint_id"]
+    async with service.runtime.database.engine.begin() as connection:
+        scopes: list[keys.Scope] = ["filter", "operator"]
+        stranger = {scope: await keys.create(connection, "another", scope, "") for scope in scopes}
+    before = await tables(service.runtime)
+
+    async def ask(scope: keys.Scope, method: str, where: str, **body: Any) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {stranger[scope]}"}
+        return await service.as_filter.request(method, f"/v1/chats{where}", headers=headers, **body)
+
+    assert (await ask("operator", "GET", "")).json() == {"chats": [], "next": None}
+    for method, where in (
+        ("GET", "/chat-1"),
+        ("DELETE", "/chat-1"),
+        ("GET", "/chat-1/checkpoints"),
+        ("GET", f"/chat-1/checkpoints/{made}"),
+        ("POST", "/chat-1/reset"),
+        ("POST", "/chat-1/recompute"),
+    ):
+        assert (await ask("operator", method, where)).status_code == 404, (method, where)
+    assert (await ask("filter", "POST", "/chat-1/context", json=talk.question(leaf))).json() == {"status": "unknown"}
+    growing = talk.transcript(leaf, after=talk.rows[leaf]["parentId"])
+    assert (await ask("filter", "PUT", "/chat-1/transcript", json=growing)).status_code == 409
+    assert await tables(service.runtime) == before
+
+    # The same chat id in another tenant is another chat.
+    assert (await ask("filter", "PUT", "/chat-1/transcript", json=talk.transcript(leaf))).status_code == 202
+    theirs = (await ask("filter", "POST", "/chat-1/context", json=talk.question(leaf))).json()
+    assert theirs["status"] == "pending"
+    assert (await talk.ask(leaf))["checkpoint_id"] == made
+    assert (await ask("operator", "DELETE", "/chat-1")).status_code == 204
+    after = await tables(service.runtime)
+    assert {name: after[name] for name in ("chats", "messages", "checkpoints")} == {
+        name: before[name] for name in ("chats", "messages", "checkpoints")
+    }

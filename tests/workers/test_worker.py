@@ -1,0 +1,373 @@
+"""The arq worker for real: woken by rings, saved by sweeps, and it loses nothing when it ends or Redis does."""
+
+import asyncio
+import json
+import pickle
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from arq import ArqRedis
+from redis.asyncio import Redis
+from redis.backoff import NoBackoff
+
+from service.api.app import create_app
+from service.api.server import bind, listening
+from service.compress import Bench
+from service.doorbell import JOB, Doorbell
+from service.errors import ConfigurationError
+from service.runtime import FIRST_TENANT, Urls
+from service.settings import Settings, load
+from service.storage import keys
+from service.summarising.reading import Finish, Reading, Reply
+from service.summarising.summarisers import ExtractiveSummariser, configured
+from tests.conftest import Service
+from tests.fakes.scripted_llm import Fail, Hang, Say, scripted_llm
+from tests.service.talk import Talk, row, rows, run_sql
+from workers import worker as worker_module
+from workers.worker import running, sweep
+
+
+@pytest.fixture
+def settings(urls: Urls) -> Settings:
+    return load(database_url=urls.database, redis_url=urls.redis, window=8192, debounce=0, sweep_every=1)
+
+
+@asynccontextmanager
+async def at_work(service: Service, bench: Bench | None = None) -> AsyncIterator[None]:
+    """A worker of its own connections, as a process of a fleet has it."""
+    redis = service.runtime.urls.redis
+    doorbell = await Doorbell.connect(redis)
+    try:
+        async with running(bench or service.runtime.bench, doorbell, redis):
+            yield
+    finally:
+        await doorbell.close()
+
+
+async def until(condition: Callable[[], Coroutine[Any, Any, bool]]) -> None:
+    """Waits for something that sends no event."""
+    async with asyncio.timeout(30):
+        while not await condition():  # noqa: ASYNC110 - it sends none
+            await asyncio.sleep(0.02)
+
+
+async def ready(talk: Talk, leaf: str) -> None:
+    async def is_ready() -> bool:
+        return bool((await talk.ask(leaf))["status"] == "ready")
+
+    await until(is_ready)
+
+
+async def long_chat(service: Service, chat: str = "chat-1") -> tuple[Talk, str]:
+    talk = Talk(service.as_filter, chat)
+    leaf = talk.turns(14)
+    assert await talk.hand_over(leaf)
+    return talk, leaf
+
+
+async def flush(service: Service) -> None:
+    async with Redis.from_url(service.runtime.urls.redis) as redis:
+        await redis.flushall()
+
+
+class Gated:
+    """A summariser that thinks until it is let go."""
+
+    name = "gated"
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.go = asyncio.Event()
+        self.calls = 0
+
+    async def summarise(self, reading: Reading) -> Reply:
+        assert reading.excerpts
+        self.calls += 1
+        self.asked.set()
+        await self.go.wait()
+        return Reply(f"Narrative {self.calls}.", Finish.STOP)
+
+
+async def test_a_hand_over_is_worked_on_without_anybody_asking(service_with_worker: Service) -> None:
+    talk, leaf = await long_chat(service_with_worker)
+
+    await ready(talk, leaf)
+
+
+async def test_many_chats_are_worked_on_and_each_hand_over_is_covered_in_the_end(service_with_worker: Service) -> None:
+    talks = [await long_chat(service_with_worker, f"chat-{number}") for number in range(6)]
+    for _ in range(3):
+        talks = [(talk, talk.turns(2, leaf=leaf)) for talk, leaf in talks]
+        await asyncio.gather(*(talk.hand_over(leaf) for talk, leaf in talks))
+
+    for talk, leaf in talks:
+        await ready(talk, leaf)
+
+    async def nothing_due() -> bool:
+        return not await rows(service_with_worker.runtime, "select 1 from chats where due_at is not null")
+
+    await until(nothing_due)
+    assert await rows(service_with_worker.runtime, "select 1 from chats where done_seq <> handed_seq") == []
+
+
+async def test_work_whose_ring_was_flushed_is_found_by_a_worker_that_starts(service: Service) -> None:
+    talk, leaf = await long_chat(service)
+    await flush(service)
+
+    async with at_work(service):
+        await ready(talk, leaf)
+
+
+async def test_work_whose_ring_was_flushed_is_found_by_the_sweep_of_a_running_worker(service: Service) -> None:
+    talk, leaf = await long_chat(service)
+    # Not due yet, so that neither the ring nor the sweep at the start finds it.
+    await run_sql(service.runtime, "update chats set due_at = now() + interval '1 hour'")
+    first = Talk(service.as_filter, "first")
+    async with at_work(service):
+        early = first.turns(14)
+        await first.hand_over(early)
+        await ready(first, early)  # the worker is up, and past its first sweep
+        await flush(service)
+        await run_sql(service.runtime, "update chats set due_at = now() where external_id = 'chat-1'")
+
+        await ready(talk, leaf)
+
+
+async def test_a_sweep_rings_again_although_arq_still_knows_the_first_ring(service: Service) -> None:
+    """Of a ring whose place in the queue was lost, arq keeps the id, and takes no other ring of that id."""
+    talk, leaf = await long_chat(service)
+    async with Redis.from_url(service.runtime.urls.redis) as redis:
+        assert await redis.delete("arq:queue") == 1
+        assert await redis.keys("arq:job:*")
+
+    async with at_work(service):
+        await ready(talk, leaf)
+
+
+async def test_without_redis_a_hand_over_is_taken_and_worked_on_later(
+    settings: Settings, urls: Urls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.doorbell._PATIENCE", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    app = create_app(settings)
+    listener = bind("127.0.0.1", 0)
+    async with listening(app, listener) as runtime, AsyncExitStack() as stack:
+        silent = ArqRedis(host="127.0.0.1", port=port)
+        stack.push_async_callback(silent.aclose)
+        app.state.runtime = replace(runtime, doorbell=Doorbell(silent))
+        async with runtime.database.engine.begin() as connection:
+            key = await keys.create(connection, FIRST_TENANT, "filter", "")
+        http = await stack.enter_async_context(
+            httpx.AsyncClient(
+                base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", headers={"Authorization": f"Bearer {key}"}
+            )
+        )
+        talk = Talk(http)
+        leaf = talk.turns(14)
+
+        assert await talk.hand_over(leaf) is True
+        state = await http.get("/readyz")
+        assert state.status_code == 503
+        assert state.json()["queue"].startswith("no answer")
+        assert state.json()["database"] == "ok"
+
+        async with running(runtime.bench, runtime.doorbell, urls.redis):  # Redis is back
+            await ready(talk, leaf)
+
+
+async def test_a_worker_outlives_the_loss_of_its_connections(service: Service) -> None:
+    first, early = await long_chat(service, "first")
+    async with at_work(service):
+        await ready(first, early)
+        async with Redis.from_url(service.runtime.urls.redis) as redis:
+            for client in await redis.client_list():
+                if client["name"] != "me" and client["id"] != str(await redis.client_id()):
+                    await redis.client_kill(f"{client['addr']}")
+
+        talk, leaf = await long_chat(service)
+        await ready(talk, leaf)
+
+
+async def test_a_hand_over_during_the_work_is_not_lost(service: Service) -> None:
+    gated = Gated()
+    seldom = service.runtime.settings.model_copy(update={"sweep_every": 60})  # rings alone have to do it
+    bench = replace(service.runtime.bench, summariser=gated, settings=seldom)
+    async with at_work(service, bench):
+        talk, leaf = await long_chat(service)
+        await gated.asked.wait()
+        grown = talk.turns(8, leaf=leaf)
+        await talk.hand_over(grown)
+        await talk.hand_over(grown)
+        gated.go.set()
+
+        async def all_done() -> bool:
+            chat = await row(service.runtime, "select * from chats")
+            return chat.due_at is None and bool(chat.done_seq == chat.handed_seq)
+
+        await until(all_done)
+    newest = await row(service.runtime, "select max(covered_messages) as covered from checkpoints")
+    assert newest.covered > 28
+    assert gated.calls == 2
+
+
+async def test_failed_work_is_tried_again_by_itself(service: Service) -> None:
+    async with scripted_llm(Say("At last.")) as llm, httpx.AsyncClient() as http:
+        llm.script(Fail(400))
+        asked = {"summariser": "openai", "summariser_url": llm.openai_url, "summariser_model": "scripted"}
+        settings = service.runtime.settings.model_copy(update=asked | {"sweep_every": 60})  # rings alone have to do it
+        built_in = ExtractiveSummariser()
+        bench = Bench(service.runtime.database.engine, settings, configured(settings, http, built_in), built_in)
+        async with at_work(service, bench):
+            talk, leaf = await long_chat(service)
+            await ready(talk, leaf)
+    assert "At last." in (await talk.ask(leaf))["summary"]
+    assert [one.outcome for one in await rows(service.runtime, "select outcome from runs order by id")] == [
+        "failed",
+        "done",
+    ]
+
+
+async def test_two_workers_share_the_chats_and_do_nothing_twice(service: Service) -> None:
+    async with scripted_llm(Say("Fine.")) as llm, httpx.AsyncClient() as http:
+        asked = {"summariser": "openai", "summariser_url": llm.openai_url, "summariser_model": "scripted"}
+        settings = service.runtime.settings.model_copy(update=asked)
+        built_in = ExtractiveSummariser()
+        bench = Bench(service.runtime.database.engine, settings, configured(settings, http, built_in), built_in)
+        async with at_work(service, bench), at_work(service, bench):
+            talks = [await long_chat(service, f"chat-{number}") for number in range(8)]
+            # A sweep that finds work under way rings for it as well.
+            await asyncio.gather(*(service.runtime.doorbell.ring(chat, "again") for chat in range(1, 9)))
+            for talk, leaf in talks:
+                await ready(talk, leaf)
+        assert len(llm.requests) == 8
+    assert len(await rows(service.runtime, "select 1 from checkpoints")) == 8
+
+
+async def test_a_stop_lets_work_finish(service: Service) -> None:
+    gated = Gated()
+    async with at_work(service, replace(service.runtime.bench, summariser=gated)):
+        await long_chat(service)
+        await gated.asked.wait()
+        asyncio.get_running_loop().call_soon(gated.go.set)
+
+    (run,) = await rows(service.runtime, "select * from runs")
+    assert run.outcome == "done"
+    assert len(await rows(service.runtime, "select 1 from checkpoints")) == 1
+
+
+async def test_a_stop_gives_back_work_that_does_not_end_and_the_attempt_does_not_count(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "_GRACE", 0.1)
+    async with scripted_llm(Hang()) as llm, httpx.AsyncClient() as http:
+        asked = {"summariser": "openai", "summariser_url": llm.openai_url, "summariser_model": "scripted"}
+        settings = service.runtime.settings.model_copy(update=asked)
+        built_in = ExtractiveSummariser()
+        bench = Bench(service.runtime.database.engine, settings, configured(settings, http, built_in), built_in)
+        async with at_work(service, bench):
+            talk, leaf = await long_chat(service)
+            await llm.received(1)
+
+    chat = await row(service.runtime, "select *, due_at <= now() as due from chats")
+    assert (chat.attempts, chat.lease_token, chat.due) == (0, None, True)
+    assert [one.outcome for one in await rows(service.runtime, "select outcome from runs")] == ["released"]
+
+    async with at_work(service):
+        await ready(talk, leaf)
+
+
+async def test_jobs_are_json_with_nothing_but_an_id(service: Service) -> None:
+    await long_chat(service)
+
+    async with Redis.from_url(service.runtime.urls.redis) as redis:
+        (name,) = await redis.keys("arq:job:*")
+        job = json.loads(await redis.get(name))
+
+    chat = (await row(service.runtime, "select id from chats")).id
+    assert job["f"] == JOB
+    assert job["a"] == [chat]
+    assert job["k"] == {}
+
+
+class Bomb:
+    """What whoever may write to Redis would like a worker to load."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.place,)
+
+
+async def test_a_pickle_in_the_queue_is_not_loaded_and_stops_nobody(service: Service, tmp_path: Path) -> None:
+    place = tmp_path / "exploded"
+    async with Redis.from_url(service.runtime.urls.redis) as redis:
+        await redis.set("arq:job:bomb", pickle.dumps({"t": 1, "f": JOB, "a": (Bomb(place),), "k": {}, "et": 1}))
+        await redis.zadd("arq:queue", {"bomb": 1})
+
+    async with at_work(service):
+        talk, leaf = await long_chat(service)
+        await ready(talk, leaf)
+
+        async def taken() -> bool:
+            async with Redis.from_url(service.runtime.urls.redis) as redis:
+                return not await redis.exists("arq:job:bomb")
+
+        await until(taken)
+    assert not place.exists()
+
+
+async def test_no_result_is_kept_because_it_would_block_the_next_ring(service: Service) -> None:
+    async with at_work(service):
+        talk, leaf = await long_chat(service)
+        await ready(talk, leaf)
+
+        async def empty() -> bool:
+            async with Redis.from_url(service.runtime.urls.redis) as redis:
+                return not await redis.keys("arq:job:compress:*")
+
+        await until(empty)
+        async with Redis.from_url(service.runtime.urls.redis) as redis:
+            assert await redis.keys("arq:result:*") == []
+
+
+async def test_a_sweep_leaves_alone_what_is_not_due_or_worked_on(service: Service) -> None:
+    for number, change in enumerate(
+        [
+            "due_at = null",
+            "due_at = now() + interval '1 hour'",
+            "lease_until = now() + interval '1 hour'",
+            "attempts = 0",
+        ]
+    ):
+        await long_chat(service, f"chat-{number}")
+        await run_sql(service.runtime, f"update chats set {change} where external_id = 'chat-{number}'")
+    await flush(service)
+
+    await sweep({"bench": service.runtime.bench, "doorbell": service.runtime.doorbell, "job_id": "cron:1"})
+
+    last = (await row(service.runtime, "select id from chats where external_id = 'chat-3'")).id
+    async with Redis.from_url(service.runtime.urls.redis) as redis:
+        (name,) = await redis.keys("arq:job:*")
+    assert name.decode().startswith(f"arq:job:{JOB}:{last}:")
+
+
+@pytest.mark.parametrize("url", ["redis://:hush-hush@127.0.0.1:{port}/0", "nonsense", "http://u:hush-hush@127.0.0.1"])
+async def test_a_redis_that_cannot_be_reached_at_the_start_is_told_in_one_line(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.doorbell.ExponentialBackoff", lambda **_: NoBackoff())
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+    with pytest.raises(ConfigurationError, match="PRECIS_REDIS_URL") as refused:
+        await Doorbell.connect(url.format(port=port))
+
+    assert "hush-hush" not in str(refused.value)
