@@ -8,10 +8,12 @@ described by its size.
 import csv
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from io import StringIO
+from itertools import accumulate
 from typing import Any
 
 from service import tokens
@@ -160,7 +162,10 @@ def _rows(value: Any) -> list[dict[str, Any]] | None:  # noqa: ANN401 - a tool's
 
 
 def _markdown(text: str) -> list[dict[str, str]] | None:
-    lines = [line.strip().strip("|") for line in text.splitlines() if line.strip().startswith("|")]
+    written = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip("|") for line in written if line.startswith("|")]
+    if len(lines) * 5 < len(written) * 4:
+        return None  # a text with a table in it
     if len(lines) < 3 or not re.fullmatch(r"[\s|:-]+", lines[1]):
         return None
     head, *body = ([cell.strip() for cell in line.split("|")] for line in (lines[0], *lines[2:]))
@@ -212,23 +217,28 @@ def _line(text: str, limit: int) -> str:
 
 
 def _bounded(entries: list[Entry], limit: int) -> tuple[Entry, ...]:
-    """Merges failed calls in a row, then the oldest single entries into a line per tool, until `limit` holds.
+    """Makes the oldest entries smaller, step by step, until all fit into `limit` tokens.
 
-    With so many tools that a line each is too much, the oldest lines merge across tools.
+    First they lose their samples and comments, then they merge into a line per tool, and with so many tools that a
+    line each is too much, the oldest lines merge across tools.
     """
     entries = [_fitted(entry, limit // 2) for entry in _merge_failures(entries)]
     costs = [_cost(entry) for entry in entries]
-    total, taken = sum(costs), 0
-    # A merged line may cost as much as an entry, so merge a little more than what is over.
-    room = limit - 40 * len({entry.tool for entry in entries}) if total > limit else limit
-    while total > max(room, limit // 4) and taken < len(entries):
-        total -= costs[taken]
-        taken += 1
+    total = sum(costs)
+    for place, entry in enumerate(entries):
+        if total <= limit:
+            return tuple(entries)
+        entries[place] = replace(entry, outcome=entry.outcome.partition(" | ")[0], comment="")
+        total -= costs[place] - _cost(entries[place])
+    below = [0, *accumulate(_cost(entry) for entry in reversed(entries))][::-1]  # cost of the entries from a place on
+
+    def fits(taken: int) -> bool:
+        return sum(map(_cost, _merge_by_tool(entries[:taken]))) + below[taken] <= limit
+
+    taken = bisect_left(range(len(entries)), True, key=fits)
     entries = [*_merge_by_tool(entries[:taken]), *entries[taken:]]
-    costs = [_cost(entry) for entry in entries]
-    while len(entries) > 1 and sum(costs) > limit:
+    while len(entries) > 1 and sum(map(_cost, entries)) > limit:
         entries[:2] = [_joined(entries[0], entries[1])]
-        costs[:2] = [_cost(entries[0])]
     return tuple(entries)
 
 

@@ -228,6 +228,22 @@ def test_the_bound_holds_for_a_thousand_calls_at_once_and_in_rounds(limit: int, 
         assert any(entry.count == 1 for entry in rounds), "the newest calls are still named one by one"
 
 
+def test_the_oldest_calls_lose_their_samples_before_any_is_merged() -> None:
+    rows = json.dumps([{"diagnosis": "malignant neoplasm", "count": number} for number in range(9)])
+    steps = [step(call(rows, "trino_query", f'{{"q": {number}}}')) for number in range(12)]
+    whole = ledger.extend((), steps, 100_000)
+    bounded = ledger.extend((), steps, cost(whole) - 50)
+    assert [entry.first for entry in bounded] == [entry.first for entry in whole]
+    assert " | " in whole[0].outcome
+    assert " | " not in bounded[0].outcome
+    assert bounded[-1] == whole[-1]
+
+
+def test_a_text_with_a_table_in_it_is_not_a_table() -> None:
+    text = "# Notes\n\nSome words.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nMore words.\n\nAnd more.\n"
+    assert "rows" not in ledger.describe(text)[0]
+
+
 def test_one_call_never_breaks_the_bound() -> None:
     fat = step(call("移行" * 4000, "工" * 300, json.dumps({"鍵" * 200: "値" * 200})), text="")
     for limit in (128, 300, 2000):
@@ -246,7 +262,7 @@ def test_references_stay_when_the_ledger_grows_and_shrinks() -> None:
             assert entry.first <= entry.last <= start + 10
             if entry.count == 1:
                 assert entry.first == entry.last
-                assert entry.outcome[:60] == outcomes[entry.first - 1][:60]
+                assert outcomes[entry.first - 1].startswith(entry.outcome.partition(" | ")[0][:60])
                 assert seen.setdefault(entry.first, entry.tool) == entry.tool
     assert len(seen) > 60
 
