@@ -135,6 +135,13 @@ def load(**explicit: Any) -> Settings:  # noqa: ANN401 - any setting
         raise ConfigurationError("; ".join(lines)) from error
 
 
+def unknown() -> list[str]:
+    """Variables with our prefix that are no settings: most likely misspelt."""
+    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
+    given = (name for name in os.environ if name.startswith(PREFIX))
+    return sorted(name for name in given if name.removesuffix("_FILE") not in known)
+
+
 def redacted(settings: Settings) -> dict[str, str]:
     """Every setting as text, secrets and passwords hidden."""
     shown = {}

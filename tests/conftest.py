@@ -47,7 +47,7 @@ async def servers() -> AsyncIterator[Urls]:
     async with AsyncExitStack() as stack:
         urls = await stack.enter_async_context(_servers())
         template = str(make_url(urls.database).set(database=TEMPLATE).render_as_string(hide_password=False))
-        await _sql(urls.database, f"drop database if exists {TEMPLATE}", f"create database {TEMPLATE}")
+        await execute(urls.database, f"drop database if exists {TEMPLATE}", f"create database {TEMPLATE}")
         await migrate(template)
         yield urls
 
@@ -92,7 +92,7 @@ def _docker_answers() -> bool:
         return probe.connect_ex(address.removeprefix("unix://")) == 0
 
 
-async def _sql(url: str, *statements: str) -> None:
+async def execute(url: str, *statements: str) -> None:
     connection = await asyncpg.connect(make_url(url).set(drivername="postgresql").render_as_string(hide_password=False))
     try:
         for statement in statements:
@@ -101,22 +101,34 @@ async def _sql(url: str, *statements: str) -> None:
         await connection.close()
 
 
+@asynccontextmanager
+async def fresh_database(servers: Urls) -> AsyncIterator[Urls]:
+    """A migrated database of one's own beside the shared Valkey."""
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    await execute(servers.database, f"create database {name} template {TEMPLATE}")
+    database = make_url(servers.database).set(database=name).render_as_string(hide_password=False)
+    yield Urls(str(database), servers.redis)
+    await execute(servers.database, f"drop database {name} with (force)")
+
+
+def small_window(urls: Urls) -> Settings:
+    """Settings for a small window, so that short conversations need a summary; nothing is debounced."""
+    return load(database_url=urls.database, redis_url=urls.redis, window=8192, debounce=0)
+
+
 @pytest_asyncio.fixture(loop_scope="function")
 async def urls(servers: Urls) -> AsyncIterator[Urls]:
     """A migrated database of the test's own, and an empty Valkey."""
-    name = f"test_{uuid.uuid4().hex[:12]}"
-    await _sql(servers.database, f"create database {name} template {TEMPLATE}")
     async with Redis.from_url(servers.redis) as redis:
         await redis.flushall()
-    database = make_url(servers.database).set(database=name).render_as_string(hide_password=False)
-    yield Urls(str(database), servers.redis)
-    await _sql(servers.database, f"drop database {name} with (force)")
+    async with fresh_database(servers) as made:
+        yield made
 
 
 @pytest.fixture
 def settings(urls: Urls) -> Settings:
-    """Settings for a small window, so that short conversations need a summary; nothing is debounced."""
-    return load(database_url=urls.database, redis_url=urls.redis, window=8192, debounce=0)
+    """Settings for a small window."""
+    return small_window(urls)
 
 
 @pytest_asyncio.fixture(loop_scope="function")
@@ -160,6 +172,13 @@ async def serving(settings: Settings) -> AsyncIterator[Service]:
 async def service(settings: Settings) -> AsyncIterator[Service]:
     """A running service."""
     async with serving(settings) as started:
+        yield started
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_service(servers: Urls) -> AsyncIterator[Service]:
+    """A running service for all tests of a module, which run in its loop: starting one takes longer than most tests."""
+    async with fresh_database(servers) as urls, serving(small_window(urls)) as started:
         yield started
 
 

@@ -48,7 +48,7 @@ def demo(
     json_path: Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")] = None,
 ) -> None:
     """Plays a long recorded conversation against an embedded service of its own, and shows what happens."""
-    shell.run(demonstrate(_worker, shell.console, json_path))
+    shell.run(demonstrate(embedded_worker, shell.console, json_path))
 
 
 @app.command()
@@ -91,7 +91,7 @@ async def _serve(current: Settings) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.cancel)
     listener = bind(current.host, current.port)
-    async with listening(create_app(current, _worker), listener) as runtime:
+    async with listening(create_app(current, embedded_worker), listener) as runtime:
         _greet(runtime, listener)
         died = runtime.urls.died or loop.create_future()
         await asyncio.wait({stopped, died}, return_when=asyncio.FIRST_COMPLETED)
@@ -110,6 +110,7 @@ def _greet(runtime: Runtime, listener: socket.socket) -> None:
 
 
 @asynccontextmanager
-async def _worker(runtime: Runtime) -> AsyncIterator[None]:
+async def embedded_worker(runtime: Runtime) -> AsyncIterator[None]:
+    """The arq worker beside the service; the service itself knows nothing of workers."""
     async with worker_running(runtime.bench, runtime.doorbell, runtime.urls.redis):
         yield

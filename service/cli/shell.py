@@ -23,7 +23,9 @@ Result = TypeVar("Result")
 
 
 def settings(**explicit: Any) -> Settings:  # noqa: ANN401 - any setting
-    """The settings in force; wrong ones end the command with one line."""
+    """The settings in force; wrong ones end the command with one line, unknown ones are named."""
+    for name in settings_module.unknown():
+        errors.print(f"[yellow]precis:[/] {name} is no setting of this version; see `precis config`", highlight=False)
     try:
         return settings_module.load(**explicit)
     except PrecisError as error:

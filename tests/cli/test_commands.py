@@ -195,6 +195,14 @@ async def test_wrong_settings_are_one_clear_line(cli: Cli, variables: dict[str, 
         says(await cli(*command, **variables), *parts)
 
 
+async def test_a_misspelt_setting_is_named_and_the_command_goes_on(cli: Cli) -> None:
+    result = await cli("config", PRECIS_SUMARISER="openai", PRECIS_SUMMARISER_KEY_FILE="/dev/null")
+
+    assert result.exit_code == 0
+    assert "PRECIS_SUMARISER is no setting" in result.stderr
+    assert "KEY_FILE" not in result.stderr
+
+
 async def test_one_of_two_urls_is_one_clear_line(urls: Urls) -> None:
     environment = {"PRECIS_DATABASE_URL": urls.database}
 

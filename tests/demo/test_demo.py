@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from service.cli.demo import demonstrate
-from service.cli.main import _worker
+from service.cli.main import embedded_worker
 from service.demo.host import path
 from service.demo.play import recording
 from service.transcript import unfold
@@ -25,7 +25,7 @@ def test_the_recorded_rows_unfold_to_the_native_lists_that_open_webui_built() ->
 
 async def test_the_demonstration_stays_below_the_window_and_asks_no_llm_while_a_user_waits(tmp_path: Path) -> None:
     shown = io.StringIO()
-    await demonstrate(_worker, Console(file=shown, width=120), tmp_path / "figures.json")
+    await demonstrate(embedded_worker, Console(file=shown, width=120), tmp_path / "figures.json")
     figures = json.loads((tmp_path / "figures.json").read_text())
     assert figures["conversation_tokens"] > 120_000
     assert figures["max_would_send_tokens"] > 131_072

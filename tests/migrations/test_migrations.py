@@ -19,7 +19,7 @@ from service.runtime import Urls, running
 from service.settings import load
 from service.storage.database import MIGRATIONS, alembic_config, check_schema, connect, migrate
 from service.storage.tables import metadata
-from tests.conftest import _sql
+from tests.conftest import execute
 
 HEAD = ScriptDirectory(str(MIGRATIONS)).get_current_head()
 
@@ -28,9 +28,9 @@ HEAD = ScriptDirectory(str(MIGRATIONS)).get_current_head()
 async def empty(servers: Urls) -> AsyncIterator[str]:
     """A database with nothing in it."""
     name = f"test_{uuid.uuid4().hex[:12]}"
-    await _sql(servers.database, f"create database {name}")
+    await execute(servers.database, f"create database {name}")
     yield make_url(servers.database).set(database=name).render_as_string(hide_password=False)
-    await _sql(servers.database, f"drop database {name} with (force)")
+    await execute(servers.database, f"drop database {name} with (force)")
 
 
 async def names(url: str) -> set[str]:
@@ -105,7 +105,7 @@ async def test_a_service_refuses_a_database_without_the_schema(empty: str, serve
 
 
 async def test_a_service_refuses_a_database_of_another_version(urls: Urls) -> None:
-    await _sql(urls.database, "update alembic_version set version_num = '9999'")
+    await execute(urls.database, "update alembic_version set version_num = '9999'")
 
     with pytest.raises(SchemaError, match="is at migration 9999"):
         async with running(load(database_url=urls.database, redis_url=urls.redis), urls):
