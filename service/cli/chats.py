@@ -5,7 +5,7 @@ from typing import Annotated, TypeVar
 
 import typer
 from rich.markdown import Markdown
-from rich.table import Table
+from rich.table import Column, Table
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service import operations
@@ -37,7 +37,9 @@ def _with(tenant: str, use: Callable[[AsyncEngine, Operator], Awaitable[Result]]
 @app.command("list")
 def list_chats(tenant: Tenant = FIRST_TENANT, limit: Annotated[int, typer.Option(min=1, max=1000)] = 50) -> None:
     """Lists chats, the newest first."""
-    table = Table("chat", "model", "messages", "tokens", "checkpoints", "work", "updated")
+    table = Table(
+        Column("chat", overflow="fold", min_width=36), "model", "messages", "tokens", "checkpoints", "work", "updated"
+    )
     for chat in _with(tenant, lambda engine, by: operations.list_chats(engine, by.tenant, limit)):
         work = "working" if chat.working else "due" if chat.due_at else chat.last_error or ""
         updated = f"{chat.updated_at:%Y-%m-%d %H:%M}"

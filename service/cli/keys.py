@@ -3,7 +3,7 @@
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from service.cli import shell
 from service.errors import NotFound
@@ -37,7 +37,7 @@ def list_keys() -> None:
         async with shell.database(shell.settings()) as database, database.engine.connect() as connection:
             return await keys.everyone(connection)
 
-    table = Table("id", "key", "scope", "tenant", "name", "created", "revoked")
+    table = Table("id", Column("key", no_wrap=True), "scope", "tenant", "name", "created", "revoked")
     for key in shell.run(work()):
         revoked = f"{key.revoked_at:%Y-%m-%d %H:%M}" if key.revoked_at else ""
         created = f"{key.created_at:%Y-%m-%d %H:%M}"
