@@ -108,7 +108,7 @@ async def compress(bench: Bench, chat: int) -> float | None:
         except Rejected as error:
             return await _give_back(bench, lease, run, "rejected", str(error))
         except Refused as error:
-            return await _give_back(bench, lease, run, "refused", str(error))
+            return await _give_back(bench, lease, run, "refused", str(error), counts=False)
         except PrecisError as error:
             return await _give_back(bench, lease, run, "failed", str(error))
         except Exception as error:
@@ -232,7 +232,7 @@ def _fresh(this: _Round, until: Row, parent: int, draught: _Draught) -> Fresh:
 async def _give_back(
     bench: Bench, lease: work.Lease, run: int, outcome: str, reason: str, *, counts: bool = True
 ) -> float:
-    """Releases the lease after a failure; returns the seconds until the next attempt."""
+    """Releases the lease; returns the seconds until the next attempt. `counts` says that the work itself failed."""
     delay = float(min(_LONGEST_DELAY, 2**lease.attempts)) if counts else 0.0
     log.warning("compress.given_back", chat=lease.chat, outcome=outcome, reason=reason, attempt=lease.attempts)
     async with bench.engine.begin() as connection:

@@ -128,7 +128,12 @@ async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) 
     )
     identity = (await connection.execute(query)).scalar_one_or_none()
     if identity is None:  # the same boundary was published from the same parent already
-        return None
+        same = select(checkpoints.c.id).where(
+            checkpoints.c.chat_id == lease.chat,
+            checkpoints.c.parent_id == fresh.parent,
+            checkpoints.c.covered_digest == row.digest,
+        )
+        identity = (await connection.execute(same)).scalar_one()
     await transcripts.point_to(connection, lease.chat, row.message_id, identity, ancestors)
     await connection.execute(delete(drafts).where(drafts.c.chat_id == lease.chat))
     return cast(int, identity)

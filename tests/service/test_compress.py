@@ -536,9 +536,26 @@ async def test_a_result_for_a_chat_that_was_edited_meanwhile_is_refused(desk: De
     assert (run.outcome, run.published) == ("refused", 0)
     assert await desk.made() == []
     assert (await desk.chat()).due_at is not None
+    assert (await desk.chat()).attempts == 0, "an edit is no failure of the summariser"
     await desk.due_now()
     await desk.drain()
     assert "edited in place" in desk.llm.requests[1].text
+    await check_tree(desk.service.runtime)
+
+
+async def test_a_boundary_that_is_published_again_from_the_same_parent_is_the_same_checkpoint(desk: Desk) -> None:
+    leaf = await desk.long_chat()
+    await desk.drain()
+    made = await desk.made()
+    await run_sql(desk.service.runtime, "update messages set checkpoint_id = null")
+    await run_sql(desk.service.runtime, "update chats set due_at = now()")
+
+    await desk.drain()
+
+    assert await desk.made() == made
+    assert (await row(desk.service.runtime, f"select checkpoint_id from messages where message_id = '{leaf}'"))[
+        0
+    ] == made[-1].id
     await check_tree(desk.service.runtime)
 
 
