@@ -110,7 +110,7 @@ async def _base(connection: AsyncConnection, chat: int, after: tuple[str, str] |
         return None
     row = (await transcripts.find(connection, chat, [after[0]])).get(after[0])
     if row is None or row.digest != after[1]:
-        raise Conflict("`after` is not stored for this chat; send the whole path", known=False)
+        raise Conflict("`after` is not stored for this chat; send the whole path")
     return row
 
 

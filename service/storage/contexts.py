@@ -11,7 +11,7 @@ import asyncpg
 
 from service.planning import Checkpoint
 
-_CANDIDATES = 8  # the deepest ones; a step is a fifth of the window, so more cannot fit under the threshold usefully
+_CANDIDATES = 8  # the deepest ones; an older one would leave more in the request than all of these
 
 # The path's pairs come leaf first. ORDER BY, because no join keeps their order by itself (a hash join did not).
 _READ = f"""

@@ -20,6 +20,7 @@ import pytest
 
 from service.embedded.folder import SERVER_NAMES
 from tests.service.talk import Talk
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 PRECIS = [sys.executable, "-c", "from service.cli import app; app()"]
@@ -154,9 +155,11 @@ async def test_the_first_start_prints_the_keys_once_and_all_of_it_works(folder: 
             talk = Talk(http, window=8192)
             leaf = talk.turns(14)
             assert await talk.hand_over(leaf)
-            async with asyncio.timeout(30):
-                while (await talk.ask(leaf))["status"] != "ready":  # noqa: ASYNC110 - it sends no event
-                    await asyncio.sleep(0.02)
+
+            async def ready() -> bool:
+                return bool((await talk.ask(leaf))["status"] == "ready")
+
+            await until(ready)
         assert await precis.end(signal.SIGINT) == 0
     assert keys_in(precis.said) == {}
     assert "Traceback" not in precis.said
@@ -189,9 +192,7 @@ async def test_a_taken_port_is_one_clear_line(folder: Path) -> None:
 
 async def test_a_stop_during_the_start_leaves_nothing(folder: Path) -> None:
     process = await start(folder, "--port", "0")
-    async with asyncio.timeout(60):
-        while not servers_in(folder) and process.returncode is None:  # noqa: ASYNC110 - it sends no event
-            await asyncio.sleep(0.01)
+    await until(lambda: bool(servers_in(folder)) or process.returncode is not None, 60)
     precis = Precis(process)
 
     assert await precis.end() == 0, precis.said

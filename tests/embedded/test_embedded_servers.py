@@ -12,7 +12,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +26,7 @@ from service.embedded.cluster import MAJOR
 from service.embedded.folder import SERVER_NAMES
 from service.embedded.port import ATTEMPTS, PortTakenError, free_port, on_port
 from service.errors import EmbeddedServerError
+from tests.waiting import until
 
 AS_ROOT = os.geteuid() == 0
 NOBODY = pwd.getpwnam("nobody").pw_uid if AS_ROOT else os.geteuid()
@@ -42,14 +42,6 @@ export LD_LIBRARY_PATH="$2/lib"
 shift 2
 exec "$@"
 """
-
-
-async def until(condition: Callable[[], bool], seconds: float = 15.0) -> None:
-    """Wait for something that sends no event."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        await asyncio.sleep(0.01)
 
 
 def servers_in(folder: Path) -> list[psutil.Process]:

@@ -29,6 +29,7 @@ from tests.fakes.scripted_llm import (
 )
 from tests.service.desk import Desk
 from tests.service.talk import Talk, check_tree, prose, row, rows, run_sql
+from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -50,13 +51,6 @@ async def running(work: Coroutine[Any, Any, Any]) -> AsyncIterator["asyncio.Task
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-
-
-async def until(condition: Callable[[], Coroutine[Any, Any, bool]]) -> None:
-    """Waits for something that sends no event."""
-    async with asyncio.timeout(15):
-        while not await condition():  # noqa: ASYNC110 - it sends none
-            await asyncio.sleep(0.01)
 
 
 def read_in(request: Request) -> list[str]:

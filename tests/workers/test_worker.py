@@ -4,7 +4,7 @@ import asyncio
 import json
 import pickle
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +29,7 @@ from service.summarising.summarisers import ExtractiveSummariser, configured
 from tests.conftest import Service
 from tests.fakes.scripted_llm import Fail, Hang, Say, scripted_llm
 from tests.service.talk import Talk, row, rows, run_sql
+from tests.waiting import until
 from workers import worker as worker_module
 from workers.worker import running, sweep
 
@@ -48,13 +49,6 @@ async def at_work(service: Service, bench: Bench | None = None) -> AsyncIterator
             yield
     finally:
         await doorbell.close()
-
-
-async def until(condition: Callable[[], Coroutine[Any, Any, bool]]) -> None:
-    """Waits for something that sends no event."""
-    async with asyncio.timeout(30):
-        while not await condition():  # noqa: ASYNC110 - it sends none
-            await asyncio.sleep(0.02)
 
 
 async def ready(talk: Talk, leaf: str) -> None:
