@@ -1,4 +1,4 @@
-"""`precis serve`, `demo`, `migrate`, `config`, and the groups `keys` and `chats`."""
+"""`precis serve`, `worker`, `demo`, `migrate`, `config`, and the groups `keys` and `chats`."""
 
 import asyncio
 import signal
@@ -11,11 +11,12 @@ from typing import Annotated
 import typer
 
 from service import __version__
-from service.api.app import create_app
+from service.api.app import Beside, create_app
 from service.api.server import bind, listening
 from service.cli import chats, keys, shell
 from service.cli.demo import demonstrate
-from service.runtime import Runtime, reachable
+from service.errors import ConfigurationError
+from service.runtime import Runtime, reachable, running, servers
 from service.settings import PREFIX, Settings, as_markdown, redacted
 from service.storage.database import migrate as migrate_database
 from workers.worker import running as worker_running
@@ -35,12 +36,21 @@ def serve(
     host: Annotated[str | None, typer.Option(help="Overrides PRECIS_HOST.")] = None,
     port: Annotated[int | None, typer.Option(help="Overrides PRECIS_PORT; 0 takes a free one.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Overrides PRECIS_DATA_DIR.")] = None,
+    worker: Annotated[bool, typer.Option(help="Also run a worker in this process.")] = True,
 ) -> None:
     """Runs the service and a worker, with embedded servers unless both URLs are set."""
     given = {"host": host, "port": port, "data_dir": data_dir}
     current = shell.settings(**{name: value for name, value in given.items() if value is not None})
     shell.set_up_logs(current)
-    shell.run(_serve(current))
+    shell.run(_serve(current, *([embedded_worker] if worker else [])))
+
+
+@app.command("worker")
+def work() -> None:
+    """Runs a worker of a fleet, on the PostgreSQL and the Redis of the settings. Run as many as you like."""
+    current = shell.settings()
+    shell.set_up_logs(current)
+    shell.run(_work(current))
 
 
 @app.command()
@@ -85,18 +95,35 @@ def version() -> None:
     typer.echo(__version__)
 
 
-async def _serve(current: Settings) -> None:
+async def _serve(current: Settings, *beside: Beside) -> None:
+    stopped = _stop_signal()
+    listener = bind(current.host, current.port)
+    async with listening(create_app(current, *beside), listener) as runtime:
+        _greet(runtime, listener)
+        died = runtime.urls.died or asyncio.get_running_loop().create_future()
+        await asyncio.wait({stopped, died}, return_when=asyncio.FIRST_COMPLETED)
+        if died.done():
+            raise died.result()
+
+
+async def _work(current: Settings) -> None:
+    stopped = _stop_signal()
+    if not (current.database_url and current.redis_url):
+        raise ConfigurationError(
+            f"a worker needs {PREFIX}DATABASE_URL and {PREFIX}REDIS_URL; without them, `precis serve` runs its own"
+        )
+    async with servers(current) as urls, running(current, urls) as runtime, embedded_worker(runtime):
+        shell.console.print(f"Precis {__version__} worker, summaries by {runtime.bench.summariser.name}")
+        await asyncio.wait({stopped})
+
+
+def _stop_signal() -> asyncio.Future[None]:
+    """Done when the process is asked to end."""
     loop = asyncio.get_running_loop()
     stopped = loop.create_future()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.cancel)
-    listener = bind(current.host, current.port)
-    async with listening(create_app(current, embedded_worker), listener) as runtime:
-        _greet(runtime, listener)
-        died = runtime.urls.died or loop.create_future()
-        await asyncio.wait({stopped, died}, return_when=asyncio.FIRST_COMPLETED)
-        if died.done():
-            raise died.result()
+    return stopped
 
 
 def _greet(runtime: Runtime, listener: socket.socket) -> None:
