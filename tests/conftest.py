@@ -49,6 +49,9 @@ async def servers() -> AsyncIterator[Urls]:
         template = str(make_url(urls.database).set(database=TEMPLATE).render_as_string(hide_password=False))
         await execute(urls.database, f"drop database if exists {TEMPLATE}", f"create database {TEMPLATE}")
         await migrate(template)
+        # A pooler stays connected, and PostgreSQL does not copy a database that is in use.
+        still = f"select pg_terminate_backend(pid) from pg_stat_activity where datname = '{TEMPLATE}'"
+        await execute(urls.database, still)
         yield urls
 
 

@@ -49,8 +49,15 @@ class Postgres:
 @contextlib.asynccontextmanager
 async def running(folder: Path, port: int | None, *, fast: bool) -> AsyncIterator[Postgres]:
     """Run PostgreSQL on the cluster in this folder, which is made when it is missing."""
+    program = await asyncio.to_thread(_program, folder / "postgres")
+    async with serving(program, folder, port, fast=fast) as postgres:
+        yield postgres
+
+
+@contextlib.asynccontextmanager
+async def serving(program: process.Program, folder: Path, port: int | None, *, fast: bool) -> AsyncIterator[Postgres]:
+    """Run this PostgreSQL, which may be another major than ours when the folder is new."""
     data = folder / "postgres"
-    program = await asyncio.to_thread(_program, data)
     secret = await cluster.ensure(data, program, fast=fast)
     await asyncio.to_thread(cluster.remove_stale_pid, data)
 

@@ -1,0 +1,66 @@
+"""The command behind `scripts/test-postgres`: the tests that touch the database, on a real server of each major."""
+
+import asyncio
+import contextlib
+import shutil
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import asyncpg
+
+from service.embedded import postgres, process, valkey
+from service.embedded.account import account_for, obstacle
+from tests.postgres import play, wheels
+
+MAJORS = (14, 15, 16, 17, 18)
+
+
+async def main(argv: list[str]) -> int:
+    """Plays each major and prints a line for each; the exit code is 1 when one failed."""
+    asked, options = play.arguments(argv)
+    lines, failed = [], False
+    for major in map(int, asked or MAJORS):
+        async with _servers(major) as (database, redis):
+            version = await _version(database, major)
+            outcome = await play.pytest(database, redis, options)
+        lines.append(f"PostgreSQL {version}: {outcome.closing}")
+        failed = failed or outcome.code != 0
+        print(lines[-1], flush=True)  # noqa: T201 - a command
+    if len(lines) > 1:
+        print("", *lines, sep="\n")  # noqa: T201 - a command
+    return int(failed)
+
+
+@contextlib.asynccontextmanager
+async def _servers(major: int) -> AsyncIterator[tuple[str, str]]:
+    installed = await asyncio.to_thread(wheels.program, major)
+    with play.folder() as folder:
+        program = await asyncio.to_thread(_program, installed, folder)
+        async with (
+            postgres.serving(program, folder, None, fast=True) as database,
+            valkey.running(folder, None, fast=True) as queue,
+        ):
+            yield database.url, queue.url
+
+
+def _program(installed: Path, folder: Path) -> process.Program:
+    """The program as it is unpacked, or a copy that the servers' account can get to."""
+    account = account_for(folder / "postgres")
+    if account and obstacle(installed.parent, account):
+        installed = shutil.copytree(installed.parents[1], folder / "postgresql") / "bin" / installed.name
+    return process.Program("PostgreSQL", installed, account, postgres.STOPS)
+
+
+async def _version(url: str, major: int) -> str:
+    connection = await asyncpg.connect(url.replace("+asyncpg", ""))
+    try:
+        version = str(await connection.fetchval("show server_version"))
+    finally:
+        await connection.close()
+    assert version.startswith(f"{major}."), version
+    return version
+
+
+if __name__ == "__main__":
+    play.run(main(sys.argv[1:]))

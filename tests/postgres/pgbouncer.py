@@ -1,0 +1,102 @@
+"""A real PgBouncer in transaction mode before a PostgreSQL: the database's URL goes in, the pooler's comes out.
+
+Its configuration is the one in docs/howto/pgbouncer.md, so that what is documented is what was tested.
+"""
+
+import asyncio
+import configparser
+import contextlib
+import io
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import asyncpg
+from sqlalchemy import make_url
+
+from service.embedded import process
+from service.embedded.account import Account, account_for, check_reachable, give
+from service.embedded.port import HOST, on_port
+from tests.postgres import play
+
+HOWTO = play.ROOT / "docs" / "howto" / "pgbouncer.md"
+STOPS = ((signal.SIGINT, 5.0), (signal.SIGTERM, 5.0))  # SIGINT waits for transactions, SIGTERM for nobody
+
+
+def program() -> Path:
+    """The pgbouncer of `$PGBOUNCER`, or the one on the PATH."""
+    found = shutil.which(os.environ.get("PGBOUNCER", "pgbouncer"), path=f"{os.environ['PATH']}:/usr/sbin")
+    if found is None:
+        raise SystemExit(
+            "no pgbouncer found: install one of version 1.21 or newer (Debian 13: apt-get install pgbouncer; "
+            "macOS: brew install pgbouncer), or name its program in PGBOUNCER"
+        )
+    return Path(found).resolve()
+
+
+def version(binary: Path) -> str:
+    """Such as `PgBouncer 1.24.1`."""
+    return subprocess.run((binary, "--version"), capture_output=True, text=True, check=True).stdout.splitlines()[0]
+
+
+@contextlib.asynccontextmanager
+async def pooling(binary: Path, folder: Path, database: str) -> AsyncIterator[str]:
+    """Runs it before the database while the context is open."""
+    account = await asyncio.to_thread(account_for, folder / "pgbouncer.ini")
+    await asyncio.to_thread(check_reachable, binary.parent, account)
+    told = process.Program("PgBouncer", binary, account, STOPS)
+
+    async def start(port: int) -> tuple[process.Server, str]:
+        where = make_url(database).set(port=port)
+        ini = await asyncio.to_thread(_configuration, folder, account, database, port)
+        server = await process.start(told, (ini,), folder / "pgbouncer.log")
+        url = where.render_as_string(hide_password=False)
+        await server.until_ready(lambda: _answers(url), port)
+        return server, url
+
+    server, url = await on_port(None, start)
+    try:
+        yield url
+    finally:
+        await server.stop()
+
+
+def documented() -> str:
+    """The pgbouncer.ini of the how-to."""
+    found = re.search(r"^```ini\n(.*?)^```", HOWTO.read_text(), re.DOTALL | re.MULTILINE)
+    assert found, HOWTO
+    return found[1]
+
+
+def _configuration(folder: Path, account: Account | None, database: str, port: int) -> Path:
+    """The documented file, for these servers, and the list of users beside it."""
+    where, users, ini = make_url(database), folder / "users.txt", folder / "pgbouncer.ini"
+    told = configparser.RawConfigParser(delimiters=("=",))
+    told.read_string(documented())
+    told["databases"] = {"*": f"host={where.host} port={where.port}"}  # tests make databases of their own
+    ours = {"listen_addr": HOST, "listen_port": str(port), "auth_file": str(users), "unix_socket_dir": ""}
+    told["pgbouncer"].update(ours)
+    _write(users, f'"{where.username}" "{where.password}"\n', account)
+    with io.StringIO() as text:
+        told.write(text)
+        _write(ini, text.getvalue(), account)
+    return ini
+
+
+def _write(file: Path, content: str, account: Account | None) -> None:
+    file.touch(mode=0o600)
+    file.write_text(content)
+    give(file, account)
+
+
+async def _answers(url: str) -> bool:
+    try:
+        connection = await asyncpg.connect(url.replace("+asyncpg", ""), ssl=False)
+    except (OSError, asyncpg.CannotConnectNowError):
+        return False
+    await connection.close()
+    return True

@@ -1,0 +1,76 @@
+"""The command behind `scripts/test-pgbouncer`: the tests that touch the database, behind PgBouncer in transaction mode.
+
+After them it compares the hot read's median with and without PgBouncer, in one run on loopback.
+"""
+
+import statistics
+import sys
+import time
+
+import asyncpg
+from sqlalchemy import make_url
+
+from service.embedded import embedded_servers
+from service.runtime import Urls
+from service.storage import contexts
+from service.storage.database import connect, migrate
+from tests.conftest import drain, execute, serving, small_window
+from tests.postgres import pgbouncer, play
+from tests.service.talk import Talk
+
+READS = 3000
+TURNS = 30  # fill the small window, so that there is a checkpoint to read
+
+
+async def main(argv: list[str]) -> int:
+    """Runs the tests, then the comparison; prints a line for each."""
+    _, options = play.arguments(["--", *argv])
+    binary = pgbouncer.program()
+    with play.folder() as folder:
+        async with (
+            embedded_servers(folder / "data", fast=True) as servers,
+            pgbouncer.pooling(binary, folder, servers.database_url) as pooled,
+        ):
+            outcome = await play.pytest(pooled, servers.redis_url, options)
+            print(f"{pgbouncer.version(binary)}: {outcome.closing}", flush=True)  # noqa: T201 - a command
+            if outcome.code == 0:
+                print(await _compared(servers.database_url, pooled, servers.redis_url))  # noqa: T201 - a command
+    return outcome.code
+
+
+async def _compared(direct: str, pooled: str, redis: str) -> str:
+    name = "hot_read"
+    await execute(direct, f"create database {name}")
+    ways = [make_url(url).set(database=name).render_as_string(hide_password=False) for url in (direct, pooled)]
+    await migrate(ways[0])
+    async with serving(small_window(Urls(ways[0], redis))) as service:
+        talk = Talk(service.as_filter)
+        leaf = talk.turns(TURNS)
+        await talk.hand_over(leaf)
+        await drain(service.runtime)
+        pairs = [tuple(pair) for pair in talk.question(leaf)["path"]]
+    async with connect(ways[0]) as one, connect(ways[1]) as other:
+        times = await _interleaved((one.reads, other.reads), pairs)
+    plain, through = (statistics.median(one) for one in times)
+    return (
+        f"hot read, p50 of {READS}: {plain * 1e3:.2f} ms directly, {through * 1e3:.2f} ms through PgBouncer: "
+        f"{through / plain:.2f}"
+    )
+
+
+async def _interleaved(
+    pools: "tuple[asyncpg.Pool[asyncpg.Record], ...]", pairs: list[tuple[str, str]]
+) -> list[list[float]]:
+    times: list[list[float]] = [[] for _ in pools]
+    for _ in range(READS):
+        for pool, seen in zip(pools, times, strict=True):
+            start = time.perf_counter()
+            found = await contexts.find(pool, 1, "chat-1", pairs)
+            seen.append(time.perf_counter() - start)
+            assert found
+            assert found.candidates
+    return times
+
+
+if __name__ == "__main__":
+    play.run(main(sys.argv[1:]))
