@@ -1,9 +1,11 @@
 """Every setting, from the environment only: prefix `PRECIS_`, and `PRECIS_X_FILE` for secrets from a file.
 
-`docs/settings.md` is generated from this module (`precis config --markdown`); a test compares them.
+`docs/settings.md` and `.env.example` are generated from this module (`precis config --markdown`, `--env`); tests
+compare them.
 """
 
 import os
+import textwrap
 from pathlib import Path
 from typing import Any, Literal
 
@@ -72,8 +74,20 @@ class Settings(BaseSettings):
     summariser_timeout: float = Field(
         300.0, gt=0, description="Seconds that one summariser call may take, its retries included."
     )
+    summariser_calls: int = Field(
+        4, ge=1, description="Chats that the whole fleet lets the summariser work on at the same time."
+    )
     fallback_after: int = Field(
         3, ge=0, description="Failed attempts after which the extractive summariser stands in; 0 means never."
+    )
+    breaker_after: int = Field(
+        5, ge=1, description="Calls in a row that fail before the fleet leaves the summariser alone for a while."
+    )
+    breaker_pause: float = Field(
+        15.0, gt=0, description="Seconds of that while; doubled at each failed probe, up to five minutes."
+    )
+    max_attempts: int = Field(
+        12, ge=0, description="Failed attempts after which a chat's work waits for `precis jobs retry`; 0 means never."
     )
 
     window: int = Field(
@@ -163,7 +177,42 @@ def as_markdown() -> str:
         "|---|---|---|",
     ]
     for name, field in Settings.model_fields.items():
-        default = field.default.get_secret_value() if isinstance(field.default, SecretStr) else field.default
-        shown = "" if default in (None, "") else f"`{default}`"
+        default = _default(field)
+        shown = f"`{default}`" if default else ""
         lines.append(f"| `{PREFIX}{name.upper()}` | {shown} | {field.description} |")
     return "\n".join(lines) + "\n"
+
+
+_ENV_HEAD = """\
+# Everything that can be set. Copy this file to .env; what is commented out is the default.
+# This file is made by `precis config --env`.
+
+# ---- For docker-compose.yml alone ----
+
+# CHANGEME: the database's password. Letters and digits, for it becomes part of a URL: `openssl rand -hex 24`
+POSTGRES_PASSWORD=
+
+# CHANGEME: Valkey's password, likewise.
+VALKEY_PASSWORD=
+
+# Where the API is published. 127.0.0.1 is this machine alone.
+#API_ADDRESS=127.0.0.1
+#API_PORT=8377
+
+# ---- For every Precis ----
+# docker-compose.yml itself sets PRECIS_HOST, PRECIS_PORT, PRECIS_DATABASE_URL and PRECIS_REDIS_URL.
+"""
+
+
+def as_env() -> str:
+    """The example of a `.env` file, for docker compose and systemd."""
+    lines = [_ENV_HEAD]
+    for name, field in Settings.model_fields.items():
+        lines += textwrap.wrap(field.description or "", 118, initial_indent="# ", subsequent_indent="# ")
+        lines.append(f"#{PREFIX}{name.upper()}={_default(field)}\n")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _default(field: FieldInfo) -> str:
+    default = field.default.get_secret_value() if isinstance(field.default, SecretStr) else field.default
+    return "" if default is None else str(default)

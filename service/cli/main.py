@@ -1,4 +1,4 @@
-"""`precis serve`, `worker`, `demo`, `migrate`, `config`, and the groups `keys` and `chats`."""
+"""`precis serve`, `worker`, `demo`, `migrate`, `config`, `healthcheck`, and the groups `keys` and `chats`."""
 
 import asyncio
 import signal
@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated
 
+import httpx
 import typer
 
 from service import __version__
@@ -15,9 +16,9 @@ from service.api.app import Beside, create_app
 from service.api.server import bind, listening
 from service.cli import chats, keys, shell
 from service.cli.demo import demonstrate
-from service.errors import ConfigurationError
+from service.errors import ConfigurationError, PrecisError
 from service.runtime import Runtime, reachable, running, servers
-from service.settings import PREFIX, Settings, as_markdown, redacted
+from service.settings import PREFIX, Settings, as_env, as_markdown, redacted
 from service.storage.database import migrate as migrate_database
 from workers.worker import running as worker_running
 
@@ -79,14 +80,29 @@ def migrate() -> None:
 
 @app.command()
 def config(
-    markdown: Annotated[bool, typer.Option(help="Print the reference table of all settings instead.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the page of all settings instead.")] = False,
+    env: Annotated[bool, typer.Option("--env", help="Print an example of a .env file instead.")] = False,
 ) -> None:
     """Prints the settings in force, secrets hidden."""
-    if markdown:
-        typer.echo(as_markdown(), nl=False)
+    if markdown or env:
+        typer.echo(as_markdown() if markdown else as_env(), nl=False)
         return
     for name, value in redacted(shell.settings()).items():
         typer.echo(f"{PREFIX}{name.upper()}={value}")
+
+
+@app.command()
+def healthcheck() -> None:
+    """Ends with status 0 when the service of these settings is ready, for Docker and the like."""
+    current = shell.settings()
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(current.host, current.host)
+    url = httpx.URL(scheme="http", host=host, port=current.port, path="/readyz")
+    try:
+        answer = httpx.get(url, timeout=5, trust_env=False)
+    except httpx.HTTPError as error:
+        shell.fail(PrecisError(f"no answer from {url}: {error!r}"))
+    if answer.status_code != httpx.codes.OK:
+        shell.fail(PrecisError(f"{url} answers {answer.status_code}: {answer.text}"))
 
 
 @app.command()

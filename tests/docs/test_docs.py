@@ -29,12 +29,13 @@ OPERATIONS = operations()
 NAMES = [f"{method} {path}" for path, method, _ in OPERATIONS]
 
 
-def test_the_settings_page_is_what_the_command_prints() -> None:
-    printed = CliRunner().invoke(command, ["config", "--markdown"])
+@pytest.mark.parametrize(("option", "page"), [("--markdown", "docs/settings.md"), ("--env", ".env.example")])
+def test_the_pages_of_settings_are_what_the_command_prints(option: str, page: str) -> None:
+    printed = CliRunner().invoke(command, ["config", option])
 
     assert printed.exit_code == 0
-    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
-    assert page == printed.output, "run `precis config --markdown > docs/settings.md`"
+    written = (ROOT / page).read_text(encoding="utf-8")
+    assert written == printed.output, f"run `precis config {option} > {page}`"
 
 
 @pytest.mark.parametrize("name", Settings.model_fields)
