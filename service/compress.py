@@ -98,7 +98,7 @@ async def compress(bench: Bench, chat: int) -> float | None:
         lease = await work.claim(connection, chat, settings.lease)
         if lease is None:
             return None
-        run = await history.begin(connection, chat, lease.seq)
+        run = await history.begin(connection, lease.chat, lease.seq)
     async with _kept(bench, lease):
         try:
             return await _work(bench, lease, run)
@@ -131,7 +131,7 @@ async def _work(bench: Bench, lease: work.Lease, run: int) -> float | None:
     markers = await _carry_out(this, plan, place[1] if place and plan.draft else None)
     outcome, reason = ("done", "") if plan.chunks else ("nothing to do", plan.reason)
     async with bench.engine.begin() as connection:
-        await history.end(connection, run, outcome, reason, markers)
+        await history.end(connection, lease.chat, run, outcome, reason, markers)
         again = await work.finish(connection, lease, again=not plan.complete, debounce=bench.settings.debounce)
     return bench.settings.debounce if again else None
 
@@ -213,7 +213,9 @@ async def _publish(
             message = this.rows[chunk.then.position.message]
             draft = Draft(parent or None, message.digest, chunk.then.position, chunk.then.pieces)
             published = await checkpoints.save_draft(connection, this.lease, message.message_id, draft, draught.memory)
-        await history.count(connection, this.run, read=read, written=written, published=bool(published))
+        await history.count(
+            connection, this.lease.chat, this.run, read=read, written=written, published=bool(published)
+        )
     if not draught.verdict.accepted:
         raise Rejected(f"{this.summariser.name}: {draught.verdict.reason}")
     if not published:
@@ -234,9 +236,9 @@ async def _give_back(
 ) -> float:
     """Releases the lease; returns the seconds until the next attempt. `counts` says that the work itself failed."""
     delay = float(min(_LONGEST_DELAY, 2**lease.attempts)) if counts else 0.0
-    log.warning("compress.given_back", chat=lease.chat, outcome=outcome, reason=reason, attempt=lease.attempts)
+    log.warning("compress.given_back", chat=lease.chat.id, outcome=outcome, reason=reason, attempt=lease.attempts)
     async with bench.engine.begin() as connection:
-        await history.end(connection, run, outcome, reason)
+        await history.end(connection, lease.chat, run, outcome, reason)
         await work.give_back(connection, lease, reason if counts else None, delay)
     return delay
 

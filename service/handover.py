@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from service import planning
 from service.errors import Conflict, Unprocessable
 from service.storage import chats, checkpoints, codec, transcripts, work
+from service.storage.owner import ChatKey
 from service.storage.transcripts import Row
 from service.transcript import ROOT, Stored, digest, native_tokens, parse, step_tokens, steps
 
@@ -50,7 +51,7 @@ class HandOver:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What came of it. `chat` and `seq` name the work when it is due."""
+    """What came of it. `chat` (the internal id) and `seq` name the work when it is due."""
 
     due: bool
     chat: int
@@ -76,8 +77,8 @@ async def hand_over(engine: AsyncEngine, handed: HandOver, debounce: float) -> A
         overhead = await _overhead(connection, chat, handed, rows, base)
         overhead = await chats.handed_over(connection, chat, rows[-1].message_id, overhead)
         if not await _is_due(connection, chat, rows[-1], overhead, handed.policy):
-            return Accepted(False, chat, 0)
-        return Accepted(True, chat, await work.mark_due(connection, chat, debounce))
+            return Accepted(False, chat.id, 0)
+        return Accepted(True, chat.id, await work.mark_due(connection, chat, debounce))
 
 
 def check_chain(handed: HandOver) -> None:
@@ -105,7 +106,7 @@ def check_chain(handed: HandOver) -> None:
         above = message.digest
 
 
-async def _base(connection: AsyncConnection, chat: int, after: tuple[str, str] | None) -> Row | None:
+async def _base(connection: AsyncConnection, chat: ChatKey, after: tuple[str, str] | None) -> Row | None:
     if after is None:
         return None
     row = (await transcripts.find(connection, chat, [after[0]])).get(after[0])
@@ -115,7 +116,7 @@ async def _base(connection: AsyncConnection, chat: int, after: tuple[str, str] |
 
 
 async def _check_stored(
-    connection: AsyncConnection, chat: int, handed: HandOver, base: Row | None, found: dict[str, Row]
+    connection: AsyncConnection, chat: ChatKey, handed: HandOver, base: Row | None, found: dict[str, Row]
 ) -> None:
     """No message may be its own ancestor, and a fingerprint may not stand for two contents."""
     if base and any(row.depth < base.depth for row in found.values()):
@@ -136,7 +137,7 @@ async def _check_stored(
 
 
 async def _store(
-    connection: AsyncConnection, chat: int, handed: HandOver, base: Row | None, found: dict[str, Row]
+    connection: AsyncConnection, chat: ChatKey, handed: HandOver, base: Row | None, found: dict[str, Row]
 ) -> list[Row]:
     """Writes the rows that are new or moved; returns those of the whole hand-over, root to leaf."""
     same = 0
@@ -203,7 +204,7 @@ def _content_hash(stored: Stored) -> bytes:
 
 
 async def _overhead(
-    connection: AsyncConnection, chat: int, handed: HandOver, rows: Sequence[Row], base: Row | None
+    connection: AsyncConnection, chat: ChatKey, handed: HandOver, rows: Sequence[Row], base: Row | None
 ) -> int | None:
     """What the provider counted for the newest answer's request beyond our estimate; None when that is not known."""
     counted = parse(handed.messages[-1].stored).prompt_tokens
@@ -220,7 +221,9 @@ async def _overhead(
     return planning.measured_overhead(counted, estimated, handed.policy.window_tokens)
 
 
-async def _is_due(connection: AsyncConnection, chat: int, leaf: Row, overhead: int, policy: planning.Policy) -> bool:
+async def _is_due(
+    connection: AsyncConnection, chat: ChatKey, leaf: Row, overhead: int, policy: planning.Policy
+) -> bool:
     """A first look without the path; the worker's plan has the last word."""
     size = leaf.path_tokens + overhead
     made = await checkpoints.lineage(connection, chat, leaf.checkpoint_id)

@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from service.errors import NotFound
 from service.storage import audit, chats, transcripts, work
 from service.storage.chats import Branch, Made, Overview, Run, Spent
+from service.storage.owner import ChatKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +66,13 @@ async def show_chat(engine: AsyncEngine, tenant: int, chat: str) -> Detail:
     """
     async with engine.connect() as connection:
         overview = await _overview(connection, tenant, chat)
+        key = ChatKey(tenant, overview.id)
         return Detail(
             overview,
-            await chats.branches(connection, overview.id),
-            await chats.made(connection, overview.id),
-            await chats.latest_runs(connection, overview.id),
-            await chats.spent(connection, overview.id),
+            await chats.branches(connection, key),
+            await chats.made(connection, key),
+            await chats.latest_runs(connection, key),
+            await chats.spent(connection, key),
         )
 
 
@@ -81,12 +83,12 @@ async def show_summary(engine: AsyncEngine, tenant: int, chat: str, checkpoint: 
         NotFound: this tenant has no such chat, or the chat no such checkpoint.
     """
     async with engine.connect() as connection:
-        overview = await _overview(connection, tenant, chat)
-        found = await chats.summary(connection, overview.id, checkpoint)
+        key = ChatKey(tenant, (await _overview(connection, tenant, chat)).id)
+        found = await chats.summary(connection, key, checkpoint)
         if found is None:
             raise NotFound(f"chat {chat!r} has no checkpoint {checkpoint}")
         made, text = found
-        path = await transcripts.path(connection, overview.id, made.covered_until)
+        path = await transcripts.path(connection, key, made.covered_until)
     current = bool(path) and path[-1].digest == made.covered_digest
     covers = [CoveredMessage(row.message_id, row.role, row.tokens) for row in path] if current else []
     return Shown(made, text, current, covers)
@@ -110,14 +112,14 @@ async def recompute(engine: AsyncEngine, by: Operator, chat: str) -> tuple[int, 
     """Drops the checkpoints of a chat and makes new ones right away, from the stored messages.
 
     Returns:
-        The chat and the sequence number of the work, to ring for.
+        The chat's internal id and the sequence number of the work, to ring for.
     """
     async with engine.begin() as connection:
         dropped = await _drop(connection, by, chat, None)
-        identity = await _lock(connection, by.tenant, chat)
-        seq = await work.mark_due_at_once(connection, identity)
+        key = await _lock(connection, by.tenant, chat)
+        seq = await work.mark_due_at_once(connection, key)
         await audit.record(connection, by.tenant, by.actor, "chat.recompute", chat, dropped=dropped)
-    return identity, seq
+    return key.id, seq
 
 
 async def delete(engine: AsyncEngine, by: Operator, chat: str) -> None:
@@ -128,17 +130,17 @@ async def delete(engine: AsyncEngine, by: Operator, chat: str) -> None:
 
 
 async def _drop(connection: AsyncConnection, by: Operator, chat: str, keep: int | None) -> int:
-    identity = await _lock(connection, by.tenant, chat)
+    key = await _lock(connection, by.tenant, chat)
     line: list[int] = []
     if keep is not None:
-        made = {one.id: one.parent_id for one in await chats.made(connection, identity)}
+        made = {one.id: one.parent_id for one in await chats.made(connection, key)}
         if keep not in made:
             raise NotFound(f"chat {chat!r} has no checkpoint {keep}")
         step: int | None = keep
         while step in made:
             line.append(step)
             step = made[step]
-    return await chats.drop_checkpoints(connection, identity, line)
+    return await chats.drop_checkpoints(connection, key, line)
 
 
 async def _overview(connection: AsyncConnection, tenant: int, chat: str) -> Overview:
@@ -148,8 +150,8 @@ async def _overview(connection: AsyncConnection, tenant: int, chat: str) -> Over
     return found[0]
 
 
-async def _lock(connection: AsyncConnection, tenant: int, chat: str) -> int:
-    identity = await chats.lock(connection, tenant, chat)
-    if identity is None:
+async def _lock(connection: AsyncConnection, tenant: int, chat: str) -> ChatKey:
+    key = await chats.lock(connection, tenant, chat)
+    if key is None:
         raise NotFound(f"there is no chat {chat!r}")
-    return identity
+    return key

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
-from sqlalchemy import ARRAY, BigInteger, ColumnElement, bindparam, delete, func, select, text, tuple_, update
+from sqlalchemy import ARRAY, BigInteger, ColumnElement, and_, bindparam, delete, func, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.storage.owner import ChatKey, of
 from service.storage.tables import chats, checkpoints, drafts, messages, runs
 
 
@@ -95,29 +96,31 @@ _MADE = [
 _RUN = [runs.c[name] for name in Run.__dataclass_fields__]
 
 
-async def open_chat(connection: AsyncConnection, tenant: int, chat: str, user: str, model: str, window: int) -> int:
-    """The chat's id, made when it is new, brought up to date, and locked until the transaction ends."""
+async def open_chat(connection: AsyncConnection, tenant: int, chat: str, user: str, model: str, window: int) -> ChatKey:
+    """The chat's key, made when it is new, brought up to date, and locked until the transaction ends."""
     values = {"user_id": user, "model": model, "window_tokens": window, "updated_at": func.now()}
     statement = insert(chats).values(tenant_id=tenant, external_id=chat, **values)
     statement = statement.on_conflict_do_update(index_elements=["tenant_id", "external_id"], set_=values)
-    return cast(int, (await connection.execute(statement.returning(chats.c.id))).scalar_one())
+    return ChatKey(tenant, (await connection.execute(statement.returning(chats.c.id))).scalar_one())
 
 
-async def handed_over(connection: AsyncConnection, chat: int, leaf: str, overhead: int | None) -> int:
+async def handed_over(connection: AsyncConnection, chat: ChatKey, leaf: str, overhead: int | None) -> int:
     """Notes the newest path; `overhead` None keeps the one that was measured before.
 
     Returns:
         The overhead in force.
     """
     known = chats.c.overhead_tokens if overhead is None else overhead
-    query = update(chats).where(chats.c.id == chat).values(leaf_id=leaf, overhead_tokens=known)
+    query = update(chats).where(*of(chat, chats)).values(leaf_id=leaf, overhead_tokens=known)
     return cast(int, (await connection.execute(query.returning(chats.c.overhead_tokens))).scalar_one())
 
 
-async def lock(connection: AsyncConnection, tenant: int, chat: str) -> int | None:
-    """The id of an existing chat, locked until the transaction ends; None when this tenant has no such chat."""
-    query = select(chats.c.id).where(*_is(tenant, chat)).with_for_update()
-    return (await connection.execute(query)).scalar_one_or_none()
+async def lock(connection: AsyncConnection, tenant: int, chat: str) -> ChatKey | None:
+    """The key of an existing chat, locked until the transaction ends; None when this tenant has no such chat."""
+    query = select(chats.c.tenant_id, chats.c.id)
+    query = query.where(chats.c.tenant_id == tenant, chats.c.external_id == chat).with_for_update()
+    row = (await connection.execute(query)).one_or_none()
+    return ChatKey(*row) if row else None
 
 
 async def overviews(
@@ -129,7 +132,7 @@ async def overviews(
     limit: int = 1,
 ) -> list[Overview]:
     """Chats of a tenant, the newest first: one by name, or a page of those after (updated_at, id)."""
-    made = select(func.count()).where(checkpoints.c.chat_id == chats.c.id).scalar_subquery()
+    made = select(func.count()).where(checkpoints.c.tenant_id == tenant, checkpoints.c.chat_id == chats.c.id)
     columns: list[ColumnElement[Any]] = [
         chats.c.id,
         chats.c.external_id,
@@ -140,7 +143,7 @@ async def overviews(
         chats.c.leaf_id,
         func.coalesce(messages.c.depth, 0),
         func.coalesce(messages.c.path_tokens, 0),
-        made,
+        made.scalar_subquery(),
         chats.c.due_at,
         func.coalesce(chats.c.lease_until > func.now(), False),
         chats.c.attempts,
@@ -148,9 +151,12 @@ async def overviews(
         chats.c.created_at,
         chats.c.updated_at,
     ]
+    leaf = and_(
+        messages.c.tenant_id == tenant, messages.c.chat_id == chats.c.id, messages.c.message_id == chats.c.leaf_id
+    )
     query = (
         select(*columns)
-        .outerjoin(messages, (messages.c.chat_id == chats.c.id) & (messages.c.message_id == chats.c.leaf_id))
+        .outerjoin(messages, leaf)
         .where(chats.c.tenant_id == tenant)
         .order_by(chats.c.updated_at.desc(), chats.c.id.desc())
         .limit(limit)
@@ -162,47 +168,47 @@ async def overviews(
     return [Overview(*row) for row in await connection.execute(query)]
 
 
-async def branches(connection: AsyncConnection, chat: int) -> list[Branch]:
+async def branches(connection: AsyncConnection, chat: ChatKey) -> list[Branch]:
     """The leaves that are stored, the longest path first."""
     child = messages.alias()
     query = (
         select(messages.c.message_id, messages.c.depth, messages.c.path_tokens, messages.c.checkpoint_id)
         .where(
-            messages.c.chat_id == chat,
-            ~select(child).where(child.c.chat_id == chat, child.c.parent_id == messages.c.message_id).exists(),
+            *of(chat, messages),
+            ~select(child).where(*of(chat, child), child.c.parent_id == messages.c.message_id).exists(),
         )
         .order_by(messages.c.depth.desc())
     )
     return [Branch(*row) for row in await connection.execute(query)]
 
 
-async def made(connection: AsyncConnection, chat: int) -> list[Made]:
+async def made(connection: AsyncConnection, chat: ChatKey) -> list[Made]:
     """The chat's checkpoints, oldest first."""
-    query = select(*_MADE).where(checkpoints.c.chat_id == chat).order_by(checkpoints.c.id)
+    query = select(*_MADE).where(*of(chat, checkpoints)).order_by(checkpoints.c.id)
     return [Made(*row) for row in await connection.execute(query)]
 
 
-async def summary(connection: AsyncConnection, chat: int, checkpoint: int) -> tuple[Made, str] | None:
+async def summary(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> tuple[Made, str] | None:
     """One checkpoint and its summary message."""
-    query = select(*_MADE, checkpoints.c.summary).where(checkpoints.c.chat_id == chat, checkpoints.c.id == checkpoint)
+    query = select(*_MADE, checkpoints.c.summary).where(*of(chat, checkpoints), checkpoints.c.id == checkpoint)
     row = (await connection.execute(query)).one_or_none()
     return (Made(*row[:-1]), row[-1]) if row else None
 
 
-async def latest_runs(connection: AsyncConnection, chat: int, limit: int = 20) -> list[Run]:
+async def latest_runs(connection: AsyncConnection, chat: ChatKey, limit: int = 20) -> list[Run]:
     """The newest rounds of work, newest first."""
-    query = select(*_RUN).where(runs.c.chat_id == chat).order_by(runs.c.id.desc()).limit(limit)
+    query = select(*_RUN).where(*of(chat, runs)).order_by(runs.c.id.desc()).limit(limit)
     return [Run(*row) for row in await connection.execute(query)]
 
 
-async def spent(connection: AsyncConnection, chat: int) -> Spent:
+async def spent(connection: AsyncConnection, chat: ChatKey) -> Spent:
     """Sums over all rounds of work."""
     sums = (func.coalesce(func.sum(runs.c[name]), 0) for name in Spent.__dataclass_fields__)
-    row = (await connection.execute(select(*sums).where(runs.c.chat_id == chat))).one()
+    row = (await connection.execute(select(*sums).where(*of(chat, runs)))).one()
     return Spent(*map(int, row))
 
 
-async def drop_checkpoints(connection: AsyncConnection, chat: int, keep: Sequence[int]) -> int:
+async def drop_checkpoints(connection: AsyncConnection, chat: ChatKey, keep: Sequence[int]) -> int:
     """Deletes the chat's checkpoints but `keep` (one and its ancestors), and fences work that is under way.
 
     Returns:
@@ -212,23 +218,17 @@ async def drop_checkpoints(connection: AsyncConnection, chat: int, keep: Sequenc
     await connection.execute(
         text(
             "update messages m set checkpoint_id = (select max(a) from unnest(c.ancestors) a where a = any(:keep))"
-            " from checkpoints c where m.chat_id = :chat and c.chat_id = :chat and c.id = m.checkpoint_id"
-            " and not c.id = any(:keep)"
+            " from checkpoints c where m.tenant_id = :tenant and m.chat_id = :chat"
+            " and c.tenant_id = :tenant and c.chat_id = :chat and c.id = m.checkpoint_id and not c.id = any(:keep)"
         ).bindparams(bindparam("keep", type_=ARRAY(BigInteger))),
-        {"chat": chat, "keep": list(keep)},
+        {"tenant": chat.tenant, "chat": chat.id, "keep": list(keep)},
     )
-    dropped = await connection.execute(
-        delete(checkpoints).where(checkpoints.c.chat_id == chat, checkpoints.c.id.not_in(keep))
-    )
-    await connection.execute(delete(drafts).where(drafts.c.chat_id == chat))
-    await connection.execute(update(chats).where(chats.c.id == chat).values(epoch=chats.c.epoch + 1))
+    dropped = await connection.execute(delete(checkpoints).where(*of(chat, checkpoints), checkpoints.c.id.not_in(keep)))
+    await connection.execute(delete(drafts).where(*of(chat, drafts)))
+    await connection.execute(update(chats).where(*of(chat, chats)).values(epoch=chats.c.epoch + 1))
     return dropped.rowcount
 
 
-async def forget(connection: AsyncConnection, chat: int) -> None:
+async def forget(connection: AsyncConnection, chat: ChatKey) -> None:
     """Deletes a chat and, by cascade, all that is its own."""
-    await connection.execute(delete(chats).where(chats.c.id == chat))
-
-
-def _is(tenant: int, chat: str) -> tuple[ColumnElement[bool], ...]:
-    return chats.c.tenant_id == tenant, chats.c.external_id == chat
+    await connection.execute(delete(chats).where(*of(chat, chats)))

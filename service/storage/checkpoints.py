@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.planning import Checkpoint, Draft, Position
 from service.storage import transcripts, work
+from service.storage.owner import ChatKey, of
 from service.storage.tables import checkpoints, drafts
 from service.summarising.ledger import Entry
 
@@ -36,32 +37,32 @@ class Fresh:
     prompt_version: str
 
 
-async def lineage(connection: AsyncConnection, chat: int, checkpoint: int | None) -> list[Checkpoint]:
+async def lineage(connection: AsyncConnection, chat: ChatKey, checkpoint: int | None) -> list[Checkpoint]:
     """The checkpoint and its ancestors, as planning sees them, oldest first."""
     ids = await _ancestors(connection, chat, checkpoint) or []
     columns = ("id", "covered_until", "covered_digest", "covered_messages", "covered_tokens", "tokens")
     rows = await connection.execute(
         select(*(checkpoints.c[name] for name in columns))
-        .where(checkpoints.c.chat_id == chat, checkpoints.c.id.in_(ids))
+        .where(*of(chat, checkpoints), checkpoints.c.id.in_(ids))
         .order_by(checkpoints.c.covered_messages)
     )
     return [Checkpoint(*row) for row in rows]
 
 
-async def memory(connection: AsyncConnection, chat: int, checkpoint: int) -> Memory:
+async def memory(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> Memory:
     """The narrative and ledger of a stored checkpoint."""
     query = select(checkpoints.c.narrative, checkpoints.c.ledger).where(
-        checkpoints.c.chat_id == chat, checkpoints.c.id == checkpoint
+        *of(chat, checkpoints), checkpoints.c.id == checkpoint
     )
     return _memory(*(await connection.execute(query)).one())
 
 
-async def draft(connection: AsyncConnection, chat: int) -> tuple[str, Draft, Memory] | None:
+async def draft(connection: AsyncConnection, chat: ChatKey) -> tuple[str, Draft, Memory] | None:
     """The chat's draft: the message it stands in, its place, and what has been read so far.
 
     The place's message index is for the caller to fill in.
     """
-    row = (await connection.execute(select(drafts).where(drafts.c.chat_id == chat))).one_or_none()
+    row = (await connection.execute(select(drafts).where(*of(chat, drafts)))).one_or_none()
     if row is None:
         return None
     place = Draft(row.base_id or None, row.digest, Position(0, row.step, row.piece), row.pieces)
@@ -84,7 +85,7 @@ async def save_draft(
         "narrative": so_far.narrative,
         "ledger": _entries(so_far.ledger),
     }
-    statement = insert(drafts).values(chat_id=lease.chat, **values)
+    statement = insert(drafts).values(**lease.chat.columns, **values)
     await connection.execute(statement.on_conflict_do_update(index_elements=["chat_id"], set_=values))
     return True
 
@@ -108,7 +109,7 @@ async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) 
     query = (
         insert(checkpoints)
         .values(
-            chat_id=lease.chat,
+            **lease.chat.columns,
             parent_id=fresh.parent,
             ancestors=ancestors,
             covered_until=row.message_id,
@@ -129,21 +130,21 @@ async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) 
     identity = (await connection.execute(query)).scalar_one_or_none()
     if identity is None:  # the same boundary was published from the same parent already
         same = select(checkpoints.c.id).where(
-            checkpoints.c.chat_id == lease.chat,
+            *of(lease.chat, checkpoints),
             checkpoints.c.parent_id == fresh.parent,
             checkpoints.c.covered_digest == row.digest,
         )
         identity = (await connection.execute(same)).scalar_one()
     await transcripts.point_to(connection, lease.chat, row.message_id, identity, ancestors)
-    await connection.execute(delete(drafts).where(drafts.c.chat_id == lease.chat))
+    await connection.execute(delete(drafts).where(*of(lease.chat, drafts)))
     return cast(int, identity)
 
 
-async def _ancestors(connection: AsyncConnection, chat: int, checkpoint: int | None) -> list[int] | None:
+async def _ancestors(connection: AsyncConnection, chat: ChatKey, checkpoint: int | None) -> list[int] | None:
     """What the next checkpoint grows from, `checkpoint` included; None when it does not exist any more."""
     if not checkpoint:
         return []
-    query = select(checkpoints.c.ancestors).where(checkpoints.c.chat_id == chat, checkpoints.c.id == checkpoint)
+    query = select(checkpoints.c.ancestors).where(*of(chat, checkpoints), checkpoints.c.id == checkpoint)
     ids = (await connection.execute(query)).scalar_one_or_none()
     return None if ids is None else [*ids, checkpoint]
 

@@ -17,11 +17,11 @@ _CANDIDATES = 8  # the deepest ones; an older one would leave more in the reques
 _READ = f"""
 with chat as (
     select id, window_tokens, overhead_tokens, due_at is not null as due
-    from chats where tenant_id = $1 and external_id = $2
+    from chats where chats.tenant_id = $1 and chats.external_id = $2
 ), known as (
     select pair.place, stored.message_id, stored.path_tokens, stored.checkpoint_id
     from unnest($3::text[], $4::text[]) with ordinality as pair (id, digest, place)
-    join messages stored on stored.chat_id = (select id from chat)
+    join messages stored on stored.tenant_id = $1 and stored.chat_id = (select id from chat)
         and stored.message_id = pair.id and stored.digest = pair.digest
     order by pair.place
     limit 1
@@ -31,8 +31,8 @@ select chat.window_tokens, chat.overhead_tokens, chat.due,
        c.id, c.covered_until, c.covered_digest, c.covered_messages, c.covered_tokens, c.tokens, c.summary
 from chat
 left join known on true
-left join checkpoints head on head.id = known.checkpoint_id and head.chat_id = chat.id
-left join checkpoints c on c.chat_id = chat.id
+left join checkpoints head on head.tenant_id = $1 and head.chat_id = chat.id and head.id = known.checkpoint_id
+left join checkpoints c on c.tenant_id = $1 and c.chat_id = chat.id
     and (c.id = head.id or c.id = any(head.ancestors[cardinality(head.ancestors) - {_CANDIDATES - 2}:]))
 """
 

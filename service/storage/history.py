@@ -5,20 +5,23 @@ from typing import cast
 from sqlalchemy import func, insert, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.storage.owner import ChatKey, of
 from service.storage.tables import runs
 
 
-async def begin(connection: AsyncConnection, chat: int, seq: int) -> int:
+async def begin(connection: AsyncConnection, chat: ChatKey, seq: int) -> int:
     """Notes that a round has begun."""
-    query = insert(runs).values(chat_id=chat, seq=seq).returning(runs.c.id)
+    query = insert(runs).values(**chat.columns, seq=seq).returning(runs.c.id)
     return cast(int, (await connection.execute(query)).scalar_one())
 
 
-async def count(connection: AsyncConnection, run: int, *, read: int, written: int, published: bool) -> None:
+async def count(
+    connection: AsyncConnection, chat: ChatKey, run: int, *, read: int, written: int, published: bool
+) -> None:
     """Adds one summariser call to a round."""
     await connection.execute(
         update(runs)
-        .where(runs.c.id == run)
+        .where(*of(chat, runs), runs.c.id == run)
         .values(
             calls=runs.c.calls + 1,
             tokens_read=runs.c.tokens_read + read,
@@ -28,10 +31,12 @@ async def count(connection: AsyncConnection, run: int, *, read: int, written: in
     )
 
 
-async def end(connection: AsyncConnection, run: int, outcome: str, reason: str = "", markers: int = 0) -> None:
+async def end(
+    connection: AsyncConnection, chat: ChatKey, run: int, outcome: str, reason: str = "", markers: int = 0
+) -> None:
     """Notes how a round ended: `done`, `nothing to do`, `rejected`, `failed`, `refused` or `released`."""
     await connection.execute(
         update(runs)
-        .where(runs.c.id == run)
+        .where(*of(chat, runs), runs.c.id == run)
         .values(outcome=outcome, reason=reason, markers=markers, ended_at=func.now())
     )

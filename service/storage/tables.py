@@ -7,6 +7,7 @@ from sqlalchemy import (
     Column,
     DateTime,
     ForeignKey,
+    ForeignKeyConstraint,
     Identity,
     Index,
     Integer,
@@ -21,6 +22,7 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.schema import SchemaItem
 
 metadata = MetaData(
     naming_convention={
@@ -41,13 +43,12 @@ def _now(name: str) -> Column[object]:
     return Column(name, DateTime(timezone=True), nullable=False, server_default=func.now())
 
 
-def _chat(*, primary_key: bool = False) -> Column[int]:
-    return Column(
-        "chat_id",
-        BigInteger,
-        ForeignKey("chats.id", ondelete="CASCADE"),
-        primary_key=primary_key,
-        nullable=False,
+def _chat(*, primary_key: bool = False) -> tuple[SchemaItem, ...]:
+    """Whose row it is. Keys and indexes begin with the chat alone: its id is unique by itself."""
+    return (
+        Column("tenant_id", BigInteger, nullable=False),
+        Column("chat_id", BigInteger, primary_key=primary_key, nullable=False),
+        ForeignKeyConstraint(["tenant_id", "chat_id"], ["chats.tenant_id", "chats.id"], ondelete="CASCADE"),
     )
 
 
@@ -97,6 +98,7 @@ chats = Table(
     _now("created_at"),
     _now("updated_at"),
     UniqueConstraint("tenant_id", "external_id"),
+    UniqueConstraint("tenant_id", "id"),  # for the foreign keys of the tables below
     Index("ix_chats_due", "due_at", postgresql_where=text("due_at is not null")),
     Index("ix_chats_recent", "tenant_id", text("updated_at desc"), text("id desc")),
 )
@@ -104,7 +106,7 @@ chats = Table(
 messages = Table(
     "messages",
     metadata,
-    _chat(primary_key=True),
+    *_chat(primary_key=True),
     Column("message_id", Text, primary_key=True),
     Column("parent_id", Text),
     Column("role", Text, nullable=False),
@@ -131,7 +133,7 @@ checkpoints = Table(
     "checkpoints",
     metadata,
     _id(),
-    _chat(),
+    *_chat(),
     Column("parent_id", BigInteger, nullable=False, comment="The checkpoint that it grew from; 0 for none."),
     Column("ancestors", ARRAY(BigInteger), nullable=False, comment="What it grew from, oldest first."),
     Column("covered_until", Text, nullable=False),
@@ -154,7 +156,7 @@ checkpoints = Table(
 drafts = Table(
     "drafts",
     metadata,
-    _chat(primary_key=True),
+    *_chat(primary_key=True),
     Column(
         "base_id",
         BigInteger,
@@ -176,7 +178,7 @@ runs = Table(
     "runs",
     metadata,
     _id(),
-    _chat(),
+    *_chat(),
     Column("seq", BigInteger, nullable=False, comment="The handed_seq that it worked on."),
     Column("outcome", Text, nullable=False, server_default="running"),
     Column("reason", Text, nullable=False, server_default=""),

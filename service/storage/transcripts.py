@@ -11,6 +11,7 @@ from sqlalchemy import and_, delete, literal, or_, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.storage.owner import ChatKey, of
 from service.storage.tables import checkpoints, messages
 
 
@@ -35,69 +36,69 @@ class Row:
 _COLUMNS = [messages.c[name] for name in Row.__dataclass_fields__]
 
 
-async def find(connection: AsyncConnection, chat: int, ids: Collection[str]) -> dict[str, Row]:
+async def find(connection: AsyncConnection, chat: ChatKey, ids: Collection[str]) -> dict[str, Row]:
     """The rows of these messages, by id, without their bodies."""
-    query = select(*_COLUMNS).where(messages.c.chat_id == chat, messages.c.message_id.in_(ids))
+    query = select(*_COLUMNS).where(*of(chat, messages), messages.c.message_id.in_(ids))
     return {row.message_id: Row(*row) for row in await connection.execute(query)}
 
 
-async def path(connection: AsyncConnection, chat: int, leaf: str) -> list[Row]:
+async def path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[Row]:
     """The rows from the root to `leaf`; empty when `leaf` is not stored."""
-    up = select(*_COLUMNS).where(messages.c.chat_id == chat, messages.c.message_id == leaf).cte("up", recursive=True)
-    up = up.union_all(select(*_COLUMNS).where(messages.c.chat_id == chat, messages.c.message_id == up.c.parent_id))
+    up = select(*_COLUMNS).where(*of(chat, messages), messages.c.message_id == leaf).cte("up", recursive=True)
+    up = up.union_all(select(*_COLUMNS).where(*of(chat, messages), messages.c.message_id == up.c.parent_id))
     rows = [Row(*row) for row in await connection.execute(select(up).order_by(up.c.depth))]
     return rows if rows and rows[0].parent_id is None else []
 
 
-async def bodies(connection: AsyncConnection, chat: int, ids: Collection[str]) -> dict[str, bytes]:
+async def bodies(connection: AsyncConnection, chat: ChatKey, ids: Collection[str]) -> dict[str, bytes]:
     """The packed bodies of these messages; one whose body is gone is left out."""
     query = select(messages.c.message_id, messages.c.body).where(
-        messages.c.chat_id == chat, messages.c.message_id.in_(ids), messages.c.body.is_not(None)
+        *of(chat, messages), messages.c.message_id.in_(ids), messages.c.body.is_not(None)
     )
     return {row.message_id: row.body for row in await connection.execute(query)}
 
 
-async def checkpoints_by_digest(connection: AsyncConnection, chat: int, digests: Collection[str]) -> dict[str, int]:
+async def checkpoints_by_digest(connection: AsyncConnection, chat: ChatKey, digests: Collection[str]) -> dict[str, int]:
     """The newest checkpoint that covers exactly up to each digest, where there is one."""
     query = (
         select(checkpoints.c.covered_digest, checkpoints.c.id)
-        .where(checkpoints.c.chat_id == chat, checkpoints.c.covered_digest.in_(digests))
+        .where(*of(chat, checkpoints), checkpoints.c.covered_digest.in_(digests))
         .order_by(checkpoints.c.id)
     )
     return {row.covered_digest: row.id for row in await connection.execute(query)}
 
 
-async def write(connection: AsyncConnection, chat: int, rows: Iterable[tuple[Row, bytes]]) -> None:
+async def write(connection: AsyncConnection, chat: ChatKey, rows: Iterable[tuple[Row, bytes]]) -> None:
     """Inserts rows with their bodies, or rewrites those that an edit or a deletion has moved."""
     values = [
-        {"chat_id": chat, "body": body} | {name: getattr(row, name) for name in Row.__dataclass_fields__}
+        chat.columns | {"body": body} | {name: getattr(row, name) for name in Row.__dataclass_fields__}
         for row, body in rows
     ]
     statement = insert(messages)
-    fresh = {name: statement.excluded[name] for name in values[0] if name not in ("chat_id", "message_id")}
+    fresh = {name: statement.excluded[name] for name in values[0] if name not in ("tenant_id", "chat_id", "message_id")}
     await connection.execute(
         statement.on_conflict_do_update(index_elements=["chat_id", "message_id"], set_=fresh), values
     )
 
 
-async def drop_below(connection: AsyncConnection, chat: int, roots: Collection[str], keep: Collection[str]) -> None:
+async def drop_below(connection: AsyncConnection, chat: ChatKey, roots: Collection[str], keep: Collection[str]) -> None:
     """Deletes every descendant of `roots` that is not in `keep`: their digests no longer hold.
 
     They are branches that Open WebUI still has; they are handed over again when somebody goes on there.
     """
     below = (
         select(messages.c.message_id, literal(0).label("level"))
-        .where(messages.c.chat_id == chat, messages.c.message_id.in_(roots))
+        .where(*of(chat, messages), messages.c.message_id.in_(roots))
         .cte("below", recursive=True)
     )
     below = below.union_all(
         select(messages.c.message_id, below.c.level + 1).where(
-            messages.c.chat_id == chat, messages.c.parent_id == below.c.message_id
+            *of(chat, messages), messages.c.parent_id == below.c.message_id
         )
     )
     await connection.execute(
         delete(messages).where(
-            messages.c.chat_id == chat,
+            *of(chat, messages),
             messages.c.message_id.in_(select(below.c.message_id)),
             messages.c.message_id.not_in(keep),
         )
@@ -105,7 +106,7 @@ async def drop_below(connection: AsyncConnection, chat: int, roots: Collection[s
 
 
 async def point_to(
-    connection: AsyncConnection, chat: int, until: str, checkpoint: int, ancestors: Sequence[int]
+    connection: AsyncConnection, chat: ChatKey, until: str, checkpoint: int, ancestors: Sequence[int]
 ) -> None:
     """Makes `checkpoint` the deepest one of the message that it covers last and of everything below it.
 
@@ -113,17 +114,17 @@ async def point_to(
     """
     below = (
         select(messages.c.message_id)
-        .where(messages.c.chat_id == chat, messages.c.message_id == until)
+        .where(*of(chat, messages), messages.c.message_id == until)
         .cte("below", recursive=True)
     )
     below = below.union_all(
-        select(messages.c.message_id).where(messages.c.chat_id == chat, messages.c.parent_id == below.c.message_id)
+        select(messages.c.message_id).where(*of(chat, messages), messages.c.parent_id == below.c.message_id)
     )
     await connection.execute(
         messages.update()
         .where(
             and_(
-                messages.c.chat_id == chat,
+                *of(chat, messages),
                 messages.c.message_id.in_(select(below.c.message_id)),
                 or_(messages.c.checkpoint_id.is_(None), messages.c.checkpoint_id.in_(ancestors)),
             )

@@ -9,9 +9,10 @@ from datetime import datetime
 from typing import cast
 from uuid import UUID, uuid4
 
-from sqlalchemy import ColumnElement, Interval, and_, case, func, literal, null, or_, select, update
+from sqlalchemy import ColumnElement, Interval, case, func, literal, null, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.storage.owner import ChatKey, of
 from service.storage.tables import chats
 
 
@@ -19,7 +20,7 @@ from service.storage.tables import chats
 class Lease:
     """The right to work on a chat until it expires; `token` fences whatever is written with it."""
 
-    chat: int
+    chat: ChatKey
     token: UUID
     seq: int
     epoch: int
@@ -41,7 +42,7 @@ def in_seconds(seconds: float) -> ColumnElement[datetime]:
 _FREE = or_(chats.c.lease_until.is_(None), chats.c.lease_until < func.now())
 
 
-async def mark_due(connection: AsyncConnection, chat: int, debounce: float) -> int:
+async def mark_due(connection: AsyncConnection, chat: ChatKey, debounce: float) -> int:
     """Marks work due, in the transaction that stores what it is about.
 
     Work that is due already stays as it is, so that a failing chat is not tried again at every turn.
@@ -51,26 +52,29 @@ async def mark_due(connection: AsyncConnection, chat: int, debounce: float) -> i
     """
     query = (
         update(chats)
-        .where(chats.c.id == chat)
+        .where(*of(chat, chats))
         .values(handed_seq=chats.c.handed_seq + 1, due_at=func.coalesce(chats.c.due_at, in_seconds(debounce)))
         .returning(chats.c.handed_seq)
     )
     return cast(int, (await connection.execute(query)).scalar_one())
 
 
-async def mark_due_at_once(connection: AsyncConnection, chat: int) -> int:
+async def mark_due_at_once(connection: AsyncConnection, chat: ChatKey) -> int:
     """Marks work due now, as an operator wants it: whatever failed before does not put it off.
 
     Returns:
         The sequence number to ring with.
     """
-    query = update(chats).where(chats.c.id == chat)
+    query = update(chats).where(*of(chat, chats))
     query = query.values(handed_seq=chats.c.handed_seq + 1, due_at=func.now(), attempts=0)
     return cast(int, (await connection.execute(query.returning(chats.c.handed_seq))).scalar_one())
 
 
 async def claim(connection: AsyncConnection, chat: int, seconds: float) -> Lease | None:
-    """Takes the lease of a chat with due work; None when there is none, or somebody else has it."""
+    """Takes the lease of a chat with due work; None when there is none, or somebody else has it.
+
+    Only the internal id is known here, because a ring carries no more. Everything after goes by the lease's key.
+    """
     token = uuid4()
     query = (
         update(chats)
@@ -81,6 +85,7 @@ async def claim(connection: AsyncConnection, chat: int, seconds: float) -> Lease
             attempts=func.least(chats.c.attempts, _MOST_ATTEMPTS) + 1,
         )
         .returning(
+            chats.c.tenant_id,
             chats.c.handed_seq,
             chats.c.epoch,
             chats.c.attempts,
@@ -91,7 +96,7 @@ async def claim(connection: AsyncConnection, chat: int, seconds: float) -> Lease
         )
     )
     row = (await connection.execute(query)).one_or_none()
-    return Lease(chat, token, *row) if row else None
+    return Lease(ChatKey(row.tenant_id, chat), token, *row[1:]) if row else None
 
 
 async def renew(connection: AsyncConnection, lease: Lease, seconds: float) -> bool:
@@ -141,7 +146,7 @@ async def give_back(connection: AsyncConnection, lease: Lease, error: str | None
 
 
 async def overdue(connection: AsyncConnection, limit: int = 200) -> list[tuple[int, int]]:
-    """(chat, handed_seq) of work that is due and that nobody works on, oldest first."""
+    """(internal chat id, handed_seq) of work that is due and that nobody works on, oldest first; of all tenants."""
     query = (
         select(chats.c.id, chats.c.handed_seq)
         .where(chats.c.due_at <= func.now(), _FREE)
@@ -152,4 +157,4 @@ async def overdue(connection: AsyncConnection, limit: int = 200) -> list[tuple[i
 
 
 def _mine(lease: Lease) -> tuple[ColumnElement[bool], ...]:
-    return (and_(chats.c.id == lease.chat, chats.c.lease_token == lease.token),)
+    return *of(lease.chat, chats), chats.c.lease_token == lease.token

@@ -9,6 +9,7 @@ from sqlalchemy import text
 from filter_stub import precis_filter
 from service.demo.host import Host
 from service.storage import transcripts
+from service.storage.owner import ChatKey
 from service.transcript import ROOT, digest
 from tests.builders import Capture, Hook, capture, scenarios
 from tests.conftest import Service
@@ -31,9 +32,9 @@ def arguments(hook: Hook, metadata: dict[str, Any]) -> dict[str, Any]:
 async def stored_path(service: Service, hook: Hook) -> list[tuple[str, str]]:
     """(id, digest) of the path that the service has for this outlet."""
     async with service.runtime.database.engine.connect() as connection:
-        query = text("select id from chats where external_id = :chat")
-        chat = (await connection.execute(query, {"chat": hook.chat_id})).scalar_one()
-        rows = await transcripts.path(connection, chat, hook.messages[-1]["id"])
+        query = text("select tenant_id, id from chats where external_id = :chat")
+        chat = (await connection.execute(query, {"chat": hook.chat_id})).one()
+        rows = await transcripts.path(connection, ChatKey(*chat), hook.messages[-1]["id"])
     return [(row.message_id, row.digest) for row in rows]
 
 

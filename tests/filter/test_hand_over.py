@@ -8,6 +8,7 @@ from sqlalchemy import text
 from filter_stub import precis_filter
 from service.demo.host import Host
 from service.storage import transcripts
+from service.storage.owner import ChatKey
 from tests.builders import said
 from tests.conftest import Service, drain
 from tests.filter.chat import Chat, filler, filter_of, handed_over, tool_answer
@@ -25,9 +26,9 @@ async def stored(service: Service, chat: Chat) -> list[tuple[str, str]]:
     """(id, digest) of the path to the chat's leaf, as the service has it."""
     assert chat.leaf
     async with service.runtime.database.engine.connect() as connection:
-        query = text("select id from chats where external_id = :chat")
-        key = (await connection.execute(query, {"chat": chat.id})).scalar_one_or_none()
-        rows = await transcripts.path(connection, key, chat.leaf) if key else []
+        query = text("select tenant_id, id from chats where external_id = :chat")
+        key = (await connection.execute(query, {"chat": chat.id})).one_or_none()
+        rows = await transcripts.path(connection, ChatKey(*key), chat.leaf) if key else []
     return [(row.message_id, row.digest) for row in rows]
 
 

@@ -48,8 +48,8 @@ async def half_read(service: Service) -> int:
     identity: int = (await row(service.runtime, "select id from chats where external_id = 'chat-1'")).id
     await run_sql(
         service.runtime,
-        "insert into drafts (chat_id, base_id, message_id, digest, step, piece, pieces, narrative, ledger)"
-        " values (:chat, 0, 'u0', 'd', 0, 1, 2, 'half', '[]')",
+        "insert into drafts (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, narrative, ledger)"
+        " select tenant_id, id, 0, 'u0', 'd', 0, 1, 2, 'half', '[]' from chats where id = :chat",
         chat=identity,
     )
     return identity
