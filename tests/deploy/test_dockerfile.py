@@ -1,0 +1,113 @@
+"""The Dockerfile and the .dockerignore, read by BuildKit's rules. No Docker engine is needed."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from e2b_dockerfile_utils import DockerfileInstruction, PatternMatcher, parse_dockerfile_ast
+from typer.main import get_command
+
+from service.cli import app
+
+ROOT = Path(__file__).parents[2]
+FILE = ROOT / "Dockerfile"
+INSTRUCTIONS = parse_dockerfile_ast(FILE.read_text(encoding="utf-8")).instructions
+IGNORED = PatternMatcher(
+    [line for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+)
+
+
+def all_of(name: str) -> list[DockerfileInstruction]:
+    return [one for one in INSTRUCTIONS if one.name == name]
+
+
+def last(name: str) -> DockerfileInstruction:
+    return all_of(name)[-1]
+
+
+def sources() -> list[str]:
+    return [one for copy in all_of("COPY") if not copy.flags for one in copy.args[:-1]]
+
+
+def project() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def test_a_linter_has_nothing_to_say() -> None:
+    hadolint = Path(sys.executable).with_name("hadolint")
+
+    finished = subprocess.run([hadolint, FILE], capture_output=True, text=True, timeout=60)
+
+    assert finished.returncode == 0, finished.stdout
+
+
+def test_every_base_names_a_version_that_the_project_supports() -> None:
+    for base in all_of("FROM"):
+        assert re.fullmatch(r"python:3\.1[1-4]-slim-\w+", base.args[0]), base.original
+
+
+def test_it_runs_as_a_user_with_a_fixed_number_that_is_not_root() -> None:
+    user = last("USER")
+
+    assert user.start_line > last("FROM").start_line
+    assert re.fullmatch(r"[1-9]\d{3,}:[1-9]\d{3,}", user.args[0])
+    assert not [one for one in all_of("RUN") if one.start_line > user.start_line]
+
+
+def test_no_secret_gets_into_a_layer() -> None:
+    names = [word.partition("=")[0] for one in all_of("ARG") for word in one.args]
+    names += [name for one in all_of("ENV") for name in one.args[::3]]
+
+    assert not [name for name in names if re.search("PASSWORD|SECRET|TOKEN|KEY|_URL", name)]
+
+
+@pytest.mark.parametrize("source", sources())
+def test_what_is_copied_exists_and_is_not_ignored(source: str) -> None:
+    place = ROOT / source
+    files = [place] if place.is_file() else list(place.rglob("*.py"))
+
+    assert files
+    assert not [one for one in files if IGNORED.matches(one.relative_to(ROOT).as_posix())]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".env",
+        ".git/config",
+        ".venv/bin/python",
+        "precis-data/postgres.password",
+        "service/__pycache__/settings.cpython-313.pyc",
+        "tests/conftest.py",
+    ],
+)
+def test_nothing_else_of_this_machine_is_sent_to_the_builder(path: str) -> None:
+    assert IGNORED.matches(path)
+
+
+def test_everything_that_the_wheel_is_made_of_is_copied() -> None:
+    wanted = project()["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    wanted += [project()["project"]["readme"], *project()["project"]["license-files"], "pyproject.toml"]
+
+    assert set(wanted) <= set(sources())
+
+
+def test_packages_come_from_the_lock_files_with_their_hashes_and_nothing_else() -> None:
+    installs = [part for one in all_of("RUN") for part in one.original.split("&&") if " install " in part]
+
+    for command in [part for part in installs if "pip" in part]:
+        assert "--require-hashes -r requirements." in command or "--no-deps" in command, command
+    assert "--no-build-isolation" in FILE.read_text(encoding="utf-8")
+
+
+def test_it_starts_precis_and_asks_precis_how_it_is() -> None:
+    entry, default, health = last("ENTRYPOINT"), last("CMD"), last("HEALTHCHECK")
+
+    assert entry.json
+    assert entry.args == ["precis"]
+    for words in (default.args, health.args[-1:]):
+        assert words[0] in get_command(app).commands  # type: ignore[attr-defined]

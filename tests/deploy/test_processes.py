@@ -1,0 +1,112 @@
+"""The compose file's processes, started by its own commands on a new database: from `migrate` to a summary."""
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest_asyncio
+import yaml
+from sqlalchemy import make_url
+
+from service.runtime import Urls
+from tests.conftest import execute
+from tests.service.talk import Talk
+from tests.waiting import until
+
+ROOT = Path(__file__).parents[2]
+SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+PRECIS = [sys.executable, "-c", "from service.cli import app; app()"]
+Environment = dict[str, str]
+
+
+@pytest_asyncio.fixture(loop_scope="function")
+async def environment(servers: Urls) -> AsyncIterator[Environment]:
+    """What the compose file sets, for an empty database of this test and a free port."""
+    name = f"deploy_{uuid.uuid4().hex[:12]}"
+    database = make_url(servers.database).set(database=name, drivername="postgresql")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    ours = {
+        "PRECIS_HOST": "127.0.0.1",
+        "PRECIS_PORT": str(port),
+        "PRECIS_DATABASE_URL": database.render_as_string(hide_password=False),
+        "PRECIS_REDIS_URL": servers.redis,
+    }
+    assert set(ours) == set(SERVICES["api"]["environment"])
+    await execute(servers.database, f"create database {name}")
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("PRECIS_")}
+    yield plain | ours | {"PYTHONUNBUFFERED": "1", "PRECIS_DEBOUNCE": "0", "PRECIS_WINDOW": "8192"}
+    await execute(servers.database, f"drop database {name} with (force)")
+
+
+async def started(environment: Environment, *words: str) -> asyncio.subprocess.Process:
+    pipe = subprocess.PIPE
+    return await asyncio.create_subprocess_exec(
+        *PRECIS, *words, env=environment, cwd=ROOT, stdout=pipe, stderr=subprocess.STDOUT
+    )
+
+
+async def run(environment: Environment, *words: str) -> tuple[int | None, str]:
+    process = await started(environment, *words)
+    said, _ = await process.communicate()
+    return process.returncode, said.decode()
+
+
+@asynccontextmanager
+async def running(environment: Environment, *services: str) -> AsyncIterator[None]:
+    """Services of the compose file; stopped as compose stops them, they end well."""
+    processes = [await started(environment, *SERVICES[service]["command"]) for service in services]
+    try:
+        for process in processes:
+            assert process.stdout
+            greeting = (await process.stdout.readline()).decode()
+            assert greeting.startswith("Precis "), greeting
+        yield
+    finally:
+        for process in processes:
+            process.terminate()
+        said = [await process.communicate() for process in processes]
+    assert [process.returncode for process in processes] == [0] * len(services), said
+
+
+async def test_a_fleet_starts_in_the_order_of_the_compose_file_and_summarises(environment: Environment) -> None:
+    health = SERVICES["api"]["healthcheck"]["test"][2:]
+    early = await asyncio.gather(run(environment, *health), run(environment, *SERVICES["worker"]["command"]))
+    assert [status for status, _ in early] == [1, 1]
+    assert "no answer from http://127.0.0.1" in early[0][1]
+    assert "run `precis migrate`" in early[1][1]
+    status, said = await run(environment, *SERVICES["migrate"]["command"])
+    assert status == 0, said
+
+    async with running(environment, "api", "worker"):
+        everywhere = environment | {"PRECIS_HOST": SERVICES["api"]["environment"]["PRECIS_HOST"]}
+        healthy, (status, key) = await asyncio.gather(
+            run(everywhere, *health), run(environment, "keys", "create", "--scope", "filter")
+        )
+        assert healthy == (0, "")
+        assert status == 0, key
+        url = f"http://127.0.0.1:{environment['PRECIS_PORT']}"
+        async with httpx.AsyncClient(
+            base_url=url, headers={"Authorization": f"Bearer {key.strip()}"}, timeout=20
+        ) as client:
+            await summarised(client)
+
+
+async def summarised(client: httpx.AsyncClient) -> None:
+    """Hands a chat over and waits for the summary that the worker writes."""
+    talk = Talk(client, window=8192)
+    leaf = talk.turns(14)
+    assert await talk.hand_over(leaf)
+
+    async def ready() -> bool:
+        return bool((await talk.ask(leaf))["status"] == "ready")
+
+    await until(ready)
