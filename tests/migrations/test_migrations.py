@@ -1,11 +1,13 @@
 """Migrations against a real PostgreSQL: up, no drift, down, at the same time, and refused when they are missing."""
 
 import asyncio
+import json
 import os
 import sys
 import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -116,3 +118,88 @@ def test_every_migration_can_be_undone_and_says_what_it_does() -> None:
     for revision in ScriptDirectory(str(MIGRATIONS)).walk_revisions():
         assert revision.doc
         assert "pass" not in Path(revision.path).read_text().split("def downgrade")[1].split()
+
+
+# Rows written before a migration
+
+
+Rows = dict[str, list[dict[str, Any]]]
+
+_OF_A_CHAT = ("messages", "checkpoints", "drafts", "runs")
+_AT_0001 = """
+insert into tenants (name) values ('one'), ('two');
+insert into chats (tenant_id, external_id, user_id, model, window_tokens)
+    select id, 'chat-' || number, 'user', 'model', 8192 from tenants, generate_series(1, 2) number;
+insert into messages (chat_id, message_id, role, depth, fingerprint, digest, content_hash, tokens, path_tokens,
+                      step_tokens, body)
+    select id, 'm' || depth, 'user', depth, 'f', 'd' || depth, '\\x00', 5, 5 * depth, '{5}', '\\x01ff'
+    from chats, generate_series(1, 3) depth;
+insert into checkpoints (chat_id, parent_id, ancestors, covered_until, covered_digest, covered_messages, covered_tokens,
+                         kind, narrative, ledger, summary, tokens, summariser, prompt_version)
+    select id, 0, '{}', 'm2', 'd2', 2, 10, 'llm', 'narrative of ' || id, '[]', 'summary', 3, 'by', '1' from chats;
+insert into drafts (chat_id, base_id, message_id, digest, step, piece, pieces, narrative, ledger)
+    select id, 0, 'm3', 'd3', 0, 1, 2, 'half of ' || id, '[]' from chats;
+insert into runs (chat_id, seq, outcome) select id, 1, 'done' from chats;
+"""
+
+
+async def fetch(url: str, query: str) -> list[str]:
+    """The first column of a query, as text."""
+    connection = await asyncpg.connect(url.replace("+asyncpg", ""))
+    try:
+        return [str(row[0]) for row in await connection.fetch(query)]
+    finally:
+        await connection.close()
+
+
+async def rows(url: str, like: Rows | None = None) -> Rows:
+    """All rows of all chats; with `like`, only the columns that those rows had."""
+    found = {}
+    for table in ("chats", *_OF_A_CHAT):
+        stored = [json.loads(row) for row in await fetch(url, f"select to_jsonb(t) from {table} t")]
+        columns = like[table][0].keys() if like and like[table] else None
+        cut = [row if columns is None else {name: row[name] for name in columns} for row in stored]
+        found[table] = sorted(cut, key=str)
+    return found
+
+
+@pytest_asyncio.fixture(loop_scope="function")
+async def filled(empty: str) -> str:
+    """A database of the first release, with two chats of two tenants each."""
+    await migrate(empty, "0001")
+    await execute(empty, _AT_0001)
+    return empty
+
+
+async def test_rows_survive_the_way_to_the_newest_schema_and_back(filled: str) -> None:
+    before = await rows(filled)
+    assert all(before.values())
+
+    await migrate(filled)
+    assert await rows(filled, like=before) == before
+
+    await asyncio.to_thread(command.downgrade, alembic_config(filled), "0001")
+    assert await rows(filled) == before
+    await execute(filled, "delete from chats")
+    assert not any((await rows(filled)).values())
+
+
+async def test_every_row_gets_the_tenant_of_its_chat(filled: str) -> None:
+    await migrate(filled)
+
+    for table in _OF_A_CHAT:
+        same = f"select count(*) from {table} t join chats on chats.id = chat_id and chats.tenant_id = t.tenant_id"
+        assert await fetch(filled, same) == await fetch(filled, f"select count(*) from {table}")
+
+
+@pytest.mark.parametrize("table", _OF_A_CHAT)
+async def test_a_row_cannot_name_another_tenant_than_its_chats_and_goes_with_the_chat(filled: str, table: str) -> None:
+    await migrate(filled)
+
+    with pytest.raises(asyncpg.ForeignKeyViolationError):
+        await execute(filled, f"update {table} set tenant_id = 3 - tenant_id")
+    with pytest.raises(asyncpg.NotNullViolationError):
+        await execute(filled, f"update {table} set tenant_id = null")
+
+    await execute(filled, "delete from chats where tenant_id = 1")
+    assert set(await fetch(filled, f"select tenant_id from {table}")) == {"2"}
