@@ -80,6 +80,7 @@ def run(main: Coroutine[None, None, int]) -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         return await task
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background starts with it ignored
     try:
         sys.exit(asyncio.run(stoppable()))
     except (KeyboardInterrupt, asyncio.CancelledError):
