@@ -1,22 +1,26 @@
-"""The one use case of workers: take a chat's lease, plan, and for each chunk summarise, judge and publish.
+"""The one use case of workers: claim the chat whose turn it is, plan, and for each chunk summarise, judge and publish.
 
 Every chunk is published on its own, so a crash loses at most one call. Nothing is held in a transaction while a
-summariser thinks; what it took is fenced by the lease, the epoch and the digest when it is published.
+summariser thinks; what it took is fenced by the lease, the epoch and the digest when it is published. A chat with many
+chunks goes back to the end of the queue between two of them when others wait.
 """
 
 import asyncio
+import os
+import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import structlog
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service import planning, serving, tokens
-from service.errors import PrecisError, SummariserError
+from service.errors import PrecisError, SummariserAway, SummariserError
 from service.planning import Chunk, Draft, PathMessage, Plan, Policy
 from service.settings import Settings
-from service.storage import checkpoints, codec, history, transcripts, work
+from service.storage import checkpoints, codec, endpoints, history, transcripts, work
 from service.storage.checkpoints import Fresh, Memory
 from service.storage.transcripts import Row
 from service.summarising import gate, ledger, prompt
@@ -31,12 +35,30 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What a worker works with. `stand_in` writes degraded summaries while `summariser` keeps failing."""
+    """What a worker works with. `stand_in` writes degraded summaries while `summariser` keeps failing.
+
+    `worker` names this process to operators.
+    """
 
     engine: AsyncEngine
     settings: Settings
     summariser: Summariser
     stand_in: Summariser
+    worker: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}")
+
+    @property
+    def endpoint(self) -> str | None:
+        """What the fleet shares a breaker and a bound for; None for the built-in summariser."""
+        if self.summariser is self.stand_in:
+            return None
+        return f"{self.summariser.name} {self.settings.summariser_url}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """A chat was worked on; it is due again in so many seconds, or not at all."""
+
+    again: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +72,8 @@ class _Round:
     rows: Sequence[Row]
 
     @property
-    def degraded(self) -> bool:
-        after = self.bench.settings.fallback_after
-        return bool(after) and self.lease.attempts > after and self.bench.summariser is not self.bench.stand_in
-
-    @property
     def summariser(self) -> Summariser:
-        return self.bench.stand_in if self.degraded else self.bench.summariser
+        return self.bench.stand_in if self.lease.stand_in else self.bench.summariser
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,53 +104,52 @@ class Rejected(SummariserError):
     """The publish gate rejected what the summariser wrote."""
 
 
-async def compress(bench: Bench, chat: int) -> float | None:
-    """Does the work that is due for a chat, if there is any and nobody else has it.
-
-    Returns:
-        Seconds after which the chat is due again, or None.
-    """
-    settings = bench.settings
+async def compress(bench: Bench) -> Worked | None:
+    """Does the work of the chat whose turn it is; None when there is none, or the summariser has enough to do."""
     async with bench.engine.begin() as connection:
-        lease = await work.claim(connection, chat, settings.lease)
+        lease = await work.claim(connection, bench.worker, bench.endpoint, bench.settings)
         if lease is None:
             return None
         run = await history.begin(connection, lease.chat, lease.seq)
     async with _kept(bench, lease):
-        try:
-            return await _work(bench, lease, run)
-        except asyncio.CancelledError:
-            await asyncio.shield(_give_back(bench, lease, run, "released", "the worker was stopped", counts=False))
-            raise
-        except Rejected as error:
-            return await _give_back(bench, lease, run, "rejected", str(error))
-        except Refused as error:
-            return await _give_back(bench, lease, run, "refused", str(error), counts=False)
-        except PrecisError as error:
-            return await _give_back(bench, lease, run, "failed", str(error))
-        except Exception as error:
-            log.exception("compress.failed", chat=chat)
-            return await _give_back(bench, lease, run, "failed", repr(error))
+        return Worked(await _attempt(bench, lease, run))
+
+
+async def _attempt(bench: Bench, lease: work.Lease, run: int) -> float | None:
+    """One round of work, or its end in words; returns the seconds until the chat is due again."""
+    try:
+        return await _work(bench, lease, run)
+    except asyncio.CancelledError:
+        await asyncio.shield(_give_back(bench, lease, run, "released", "the worker was stopped", delay=0))
+        raise
+    except Refused as error:
+        return await _give_back(bench, lease, run, "refused", str(error), delay=0)
+    except Rejected as error:
+        return await _failed(bench, lease, run, "rejected", error)
+    except PrecisError as error:
+        return await _failed(bench, lease, run, "failed", error)
+    except Exception as error:
+        log.exception("compress.failed", chat=lease.chat.id)
+        return await _failed(bench, lease, run, "failed", error)
 
 
 async def _work(bench: Bench, lease: work.Lease, run: int) -> float | None:
     policy = bench.settings.policy(lease.window)
     async with bench.engine.connect() as connection:
         rows = await transcripts.path(connection, lease.chat, lease.leaf) if lease.leaf else []
-        made = await checkpoints.lineage(connection, lease.chat, rows[-1].checkpoint_id if rows else None)
+        made = await checkpoints.find(connection, lease.chat, rows[-1].checkpoint_id if rows else None)
         kept = await checkpoints.draft(connection, lease.chat)
     path = [PathMessage(row.message_id, row.role, row.digest, row.tokens, tuple(row.step_tokens)) for row in rows]
     place = _place(kept, rows)
     plan = await asyncio.to_thread(
-        planning.plan, path, made, policy, overhead=lease.overhead, draft=place[0] if place else None
+        planning.plan, path, [made] if made else [], policy, overhead=lease.overhead, draft=place[0] if place else None
     )
     this = _Round(bench, lease, run, policy, rows)
-    markers = await _carry_out(this, plan, place[1] if place and plan.draft else None)
+    markers, complete = await _carry_out(this, plan, place[1] if place and plan.draft else None)
     outcome, reason = ("done", "") if plan.chunks else ("nothing to do", plan.reason)
     async with bench.engine.begin() as connection:
         await history.end(connection, lease.chat, run, outcome, reason, markers)
-        again = await work.finish(connection, lease, again=not plan.complete, debounce=bench.settings.debounce)
-    return bench.settings.debounce if again else None
+        return await work.finish(connection, lease, again=not complete, debounce=bench.settings.debounce)
 
 
 def _place(kept: tuple[str, Draft, Memory] | None, rows: Sequence[Row]) -> tuple[Draft, Memory] | None:
@@ -145,22 +161,33 @@ def _place(kept: tuple[str, Draft, Memory] | None, rows: Sequence[Row]) -> tuple
     return replace(draft, position=replace(draft.position, message=index[kept[0]])), memory
 
 
-async def _carry_out(this: _Round, plan: Plan, read_before: Memory | None) -> int:
-    """Makes the plan's calls in order; returns how many hidden marker lines were left out."""
+async def _carry_out(this: _Round, plan: Plan, read_before: Memory | None) -> tuple[int, bool]:
+    """Makes the plan's calls in order, until another chat waits.
+
+    Returns:
+        How many hidden marker lines were left out, and whether nothing is left to do.
+    """
     parent = plan.reuse.id if plan.reuse else 0
     memory = read_before or Memory()
     if parent and read_before is None:
         async with this.bench.engine.connect() as connection:
             memory = await checkpoints.memory(connection, this.lease.chat, parent)
     markers = 0
-    for chunk in plan.chunks:
+    for number, chunk in enumerate(plan.chunks):
+        if number and await _others_wait(this):
+            return markers, False
         material = await _gather(this, chunk, memory)
         markers += material.markers
         reply = await this.summariser.summarise(material.reading)
         draught = await asyncio.to_thread(_compose, this, chunk, material, memory, reply)
         parent = await _publish(this, chunk, material, parent, reply, draught)
         memory = draught.memory
-    return markers
+    return markers, plan.complete
+
+
+async def _others_wait(this: _Round) -> bool:
+    async with this.bench.engine.connect() as connection:
+        return await work.waiting(connection, 1, besides=this.lease.chat) > 0
 
 
 async def _gather(this: _Round, chunk: Chunk, memory: Memory) -> _Material:
@@ -206,6 +233,8 @@ async def _publish(
     written = reply.completion_tokens if reply.completion_tokens is not None else tokens.count(reply.text)
     published: int | bool | None = None
     async with this.bench.engine.begin() as connection:
+        if this.bench.endpoint and not this.lease.stand_in:
+            await endpoints.succeeded(connection, this.bench.endpoint)
         if draught.verdict.accepted and chunk.covers is not None:
             fresh = _fresh(this, this.rows[chunk.covers - 1], parent, draught)
             published = parent = await checkpoints.publish(connection, this.lease, fresh) or 0
@@ -224,18 +253,37 @@ async def _publish(
 
 
 def _fresh(this: _Round, until: Row, parent: int, draught: _Draught) -> Fresh:
-    built_in = "degraded" if this.degraded else "extractive"
+    built_in = "degraded" if this.lease.stand_in else "extractive"
     kind = built_in if this.summariser is this.bench.stand_in else "llm"
     return Fresh(
         parent, until, kind, draught.memory, draught.summary, draught.size, this.summariser.name, prompt.VERSION
     )
 
 
+async def _failed(bench: Bench, lease: work.Lease, run: int, outcome: str, error: Exception) -> float | None:
+    """Puts the work off, longer each time, until it is given up; a summariser that is away gives up no chat."""
+    away, most = isinstance(error, SummariserAway), bench.settings.max_attempts
+    dead = bool(most) and lease.attempts >= most and not away
+    delay = None if dead else min(_LONGEST_DELAY, 2.0**lease.attempts)
+    reason = str(error) if isinstance(error, PrecisError) else repr(error)
+    if away and bench.endpoint:
+        async with bench.engine.begin() as connection:
+            rules = bench.settings.breaker_after, bench.settings.breaker_pause
+            await endpoints.failed(connection, bench.endpoint, reason, *rules)
+    return await _give_back(bench, lease, run, outcome, reason, delay=delay, counts=True)
+
+
 async def _give_back(
-    bench: Bench, lease: work.Lease, run: int, outcome: str, reason: str, *, counts: bool = True
-) -> float:
-    """Releases the lease; returns the seconds until the next attempt. `counts` says that the work itself failed."""
-    delay = float(min(_LONGEST_DELAY, 2**lease.attempts)) if counts else 0.0
+    bench: Bench,
+    lease: work.Lease,
+    run: int,
+    outcome: str,
+    reason: str,
+    *,
+    delay: float | None,
+    counts: bool = False,
+) -> float | None:
+    """Releases the lease; `counts` says that the work itself failed. Returns `delay`."""
     log.warning("compress.given_back", chat=lease.chat.id, outcome=outcome, reason=reason, attempt=lease.attempts)
     async with bench.engine.begin() as connection:
         await history.end(connection, lease.chat, run, outcome, reason)
@@ -246,17 +294,20 @@ async def _give_back(
 @asynccontextmanager
 async def _kept(bench: Bench, lease: work.Lease) -> AsyncIterator[None]:
     """Renews the lease until the work ends: a call to a small local model may take minutes."""
-
-    async def renew() -> None:
-        while True:
-            await asyncio.sleep(bench.settings.lease / 3)
-            async with bench.engine.begin() as connection:
-                if not await work.renew(connection, lease, bench.settings.lease):
-                    return
-
-    renewing = asyncio.create_task(renew())
+    renewing = asyncio.create_task(_renew(bench, lease))
     try:
         yield
     finally:
         renewing.cancel()
         await asyncio.gather(renewing, return_exceptions=True)
+
+
+async def _renew(bench: Bench, lease: work.Lease) -> None:
+    held = True
+    while held:
+        await asyncio.sleep(bench.settings.lease / 3)
+        try:
+            async with bench.engine.begin() as connection:
+                held = await work.renew(connection, lease, bench.settings.lease)
+        except (SQLAlchemyError, OSError) as error:  # it may be back before the lease expires
+            log.warning("compress.lease_not_renewed", chat=lease.chat.id, error=repr(error))

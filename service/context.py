@@ -42,16 +42,14 @@ class Answer:
 
 async def answer(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked, settings: Settings) -> Answer:
     """What the request should carry."""
-    found = await contexts.find(pool, asked.tenant, asked.chat, asked.path.pairs)
+    unseen = [size // _CHARACTERS for size in asked.sizes]
+    found = await contexts.find(pool, asked.tenant, asked.chat, asked.path.pairs, unseen, asked.window)
     if found is None:
         return Answer("unknown")
-    policy = settings.policy(asked.window or found.window)
-    unseen = sum(asked.sizes[: found.place]) // _CHARACTERS
-    before = found.path_tokens + unseen + found.overhead
-    if before <= policy.apply_at:
+    before = found.tokens
+    if before <= settings.policy(asked.window or found.window).apply_at:
         return Answer("not_needed", found.known, before, before)
-    chosen = serving.choose(asked.path, before, found.candidates, policy.apply_at)
-    if chosen is None:
+    made = found.checkpoint
+    if made is None or not serving.matches(asked.path, made) or made.tokens >= made.covered_tokens:
         return Answer("pending", found.known, before, before)
-    after = serving.after(before, chosen)
-    return Answer("ready", found.known, before, after, chosen, found.summaries[chosen.id])
+    return Answer("ready", found.known, before, before - made.covered_tokens + made.tokens, made, found.summary)

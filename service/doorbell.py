@@ -7,6 +7,7 @@ twice, the lease lets one worker in. So no error of Redis ever fails a request.
 import asyncio
 import json
 from datetime import timedelta
+from uuid import uuid4
 
 import structlog
 from arq import ArqRedis, create_pool
@@ -46,7 +47,7 @@ def loads(data: bytes) -> dict[str, object]:
 
 
 class Doorbell:
-    """Wakes a worker for a chat."""
+    """Wakes workers."""
 
     def __init__(self, redis: ArqRedis) -> None:
         self._redis = redis
@@ -70,18 +71,19 @@ class Doorbell:
                 " Is it up, and PRECIS_REDIS_URL right?"
             ) from error
 
-    async def ring(self, chat: int, seq: int | str, delay: float = 0) -> bool:
+    async def ring(self, key: str | None = None, delay: float = 0) -> bool:
         """Wakes a worker in `delay` seconds; False, and a log line, when Redis does not take it.
 
-        The job's id carries the sequence number, because arq drops a job whose id is known to it in any way.
+        A ring names no chat: the worker takes the one whose turn it is. Rings with the same `key` wake once, because
+        arq drops a job whose id it knows; so a key must be new with every hand-over.
         """
         try:
             async with asyncio.timeout(_PATIENCE):
                 await self._redis.enqueue_job(
-                    JOB, chat, _job_id=f"{JOB}:{chat}:{seq}", _defer_by=timedelta(seconds=delay), _expires=_KEPT
+                    JOB, _job_id=f"{JOB}:{key or uuid4().hex}", _defer_by=timedelta(seconds=delay), _expires=_KEPT
                 )
         except (RedisError, OSError, TimeoutError) as error:
-            log.warning("doorbell.silent", chat=chat, error=repr(error))
+            log.warning("doorbell.silent", key=key, error=repr(error))
             return False
         return True
 

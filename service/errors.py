@@ -5,6 +5,7 @@
     ├── EmbeddedServerError     the embedded PostgreSQL or Valkey cannot run
     ├── SchemaError             the database is not at the migration that this version needs
     ├── SummariserError         the summariser gave no usable answer
+    │   └── SummariserAway      its server is away, overloaded, or refuses everybody
     └── Problem                 answered to an HTTP client as application/problem+json (RFC 9457)
         ├── BadRequest                  400
         ├── Unauthorised                401
@@ -12,7 +13,8 @@
         ├── NotFound                    404
         ├── Conflict                    409
         ├── TooLarge                    413
-        └── Unprocessable               422
+        ├── Unprocessable               422
+        └── Unavailable                 503
 
 A class's docstring is its title for people; the message says what, where and how to mend it.
 """
@@ -38,6 +40,10 @@ class SchemaError(PrecisError):
 
 class SummariserError(PrecisError):
     """The summariser gave no usable answer."""
+
+
+class SummariserAway(SummariserError):
+    """The summariser's server is away, overloaded, or refuses everybody."""
 
 
 class Problem(PrecisError):
@@ -103,3 +109,10 @@ class Unprocessable(Problem):
 
     status = 422
     type = "unprocessable"
+
+
+class Unavailable(Problem):
+    """Something that the service needs is away; the same request may succeed in a moment."""
+
+    status = 503
+    type = "unavailable"

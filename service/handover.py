@@ -51,11 +51,10 @@ class HandOver:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What came of it. `chat` (the internal id) and `seq` name the work when it is due."""
+    """What came of it. `ring` is the key to ring with when a worker has to be woken."""
 
     due: bool
-    chat: int
-    seq: int
+    ring: str | None = None
 
 
 async def hand_over(engine: AsyncEngine, handed: HandOver, debounce: float) -> Accepted:
@@ -76,9 +75,11 @@ async def hand_over(engine: AsyncEngine, handed: HandOver, debounce: float) -> A
         rows = await _store(connection, chat, handed, base, found)
         overhead = await _overhead(connection, chat, handed, rows, base)
         overhead = await chats.handed_over(connection, chat, rows[-1].message_id, overhead)
-        if not await _is_due(connection, chat, rows[-1], overhead, handed.policy):
-            return Accepted(False, chat.id, 0)
-        return Accepted(True, chat.id, await work.mark_due(connection, chat, debounce))
+        size = await _size(connection, chat, rows[-1], overhead)
+        if size < handed.policy.prepare_at:
+            return Accepted(due=False)
+        pressing = size > handed.policy.apply_at
+        return Accepted(due=True, ring=await work.mark_due(connection, chat, debounce, pressing=pressing))
 
 
 def check_chain(handed: HandOver) -> None:
@@ -214,19 +215,17 @@ async def _overhead(
     # A tool loop's usage is that of its last call, which had read all of the answer but its last step.
     estimated = (above.path_tokens if above else 0) + sum(rows[-1].step_tokens[:-1])
     if handed.served:
-        used = {made.id: made for made in await checkpoints.lineage(connection, chat, handed.served)}
-        if handed.served not in used:
+        used = await checkpoints.find(connection, chat, handed.served)
+        if used is None:
             return None
-        estimated += used[handed.served].tokens - used[handed.served].covered_tokens
+        estimated += used.tokens - used.covered_tokens
     return planning.measured_overhead(counted, estimated, handed.policy.window_tokens)
 
 
-async def _is_due(
-    connection: AsyncConnection, chat: ChatKey, leaf: Row, overhead: int, policy: planning.Policy
-) -> bool:
-    """A first look without the path; the worker's plan has the last word."""
-    size = leaf.path_tokens + overhead
-    made = await checkpoints.lineage(connection, chat, leaf.checkpoint_id)
-    if made:
-        size += made[-1].tokens - made[-1].covered_tokens
-    return size >= policy.prepare_at
+async def _size(connection: AsyncConnection, chat: ChatKey, leaf: Row, overhead: int) -> int:
+    """What the next request on this path costs with the deepest checkpoint.
+
+    A first look without the path, whatever its length; the worker's plan has the last word.
+    """
+    made = await checkpoints.find(connection, chat, leaf.checkpoint_id)
+    return leaf.path_tokens + overhead + (made.tokens - made.covered_tokens if made else 0)

@@ -7,9 +7,13 @@ from datetime import datetime
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import NotFound
-from service.storage import audit, chats, transcripts, work
+from service.storage import audit, chats, endpoints, jobs, transcripts, work
 from service.storage.chats import Branch, Made, Overview, Run, Spent
+from service.storage.endpoints import Endpoint
+from service.storage.jobs import Figures, Job
 from service.storage.owner import ChatKey
+
+_MOST_LEASES = 100  # shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,20 @@ class Shown:
     summary: str
     current: bool
     covers: list[CoveredMessage]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The queue in numbers, what is being worked on and by whom, and the breakers of the summarisers."""
+
+    queue: Figures
+    leases: list[Job]
+    endpoints: list[Endpoint]
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is due, worked on or put off."""
+        return not (self.queue.working or self.queue.due or self.queue.waiting)
 
 
 async def list_chats(
@@ -108,18 +126,55 @@ async def reset(engine: AsyncEngine, by: Operator, chat: str, keep: int | None =
     return dropped
 
 
-async def recompute(engine: AsyncEngine, by: Operator, chat: str) -> tuple[int, int]:
+async def recompute(engine: AsyncEngine, by: Operator, chat: str) -> str:
     """Drops the checkpoints of a chat and makes new ones right away, from the stored messages.
 
     Returns:
-        The chat's internal id and the sequence number of the work, to ring for.
+        The key to ring with.
     """
     async with engine.begin() as connection:
         dropped = await _drop(connection, by, chat, None)
-        key = await _lock(connection, by.tenant, chat)
-        seq = await work.mark_due_at_once(connection, key)
+        ring = await work.mark_due_at_once(connection, await _lock(connection, by.tenant, chat))
         await audit.record(connection, by.tenant, by.actor, "chat.recompute", chat, dropped=dropped)
-    return key.id, seq
+    return ring
+
+
+async def list_jobs(
+    engine: AsyncEngine, tenant: int, states: Sequence[jobs.State] = jobs.STATES, *, after: int = 0, limit: int
+) -> list[Job]:
+    """A page of a tenant's work in these states; `after` is the id of the last job of the page before."""
+    async with engine.connect() as connection:
+        return await jobs.page(connection, tenant, states, after=after, limit=limit)
+
+
+async def retry(engine: AsyncEngine, by: Operator, chat: str) -> str:
+    """Makes a chat's work due now, whatever failed before.
+
+    Returns:
+        The key to ring with.
+    """
+    async with engine.begin() as connection:
+        ring = await work.mark_due_at_once(connection, await _lock(connection, by.tenant, chat))
+        await audit.record(connection, by.tenant, by.actor, "job.retry", chat)
+    return ring
+
+
+async def retry_dead(engine: AsyncEngine, by: Operator) -> int:
+    """Makes all dead work of the tenant due now; returns how many chats that are."""
+    async with engine.begin() as connection:
+        revived = await work.revive(connection, by.tenant)
+        await audit.record(connection, by.tenant, by.actor, "job.retry", None, revived=revived)
+    return revived
+
+
+async def status(engine: AsyncEngine, tenant: int | None) -> Status:
+    """How the work stands; of all tenants for None. Endpoints are the whole fleet's."""
+    async with engine.connect() as connection:
+        return Status(
+            await jobs.figures(connection, tenant),
+            await jobs.page(connection, tenant, ["working"], limit=_MOST_LEASES),
+            await endpoints.everyone(connection),
+        )
 
 
 async def delete(engine: AsyncEngine, by: Operator, chat: str) -> None:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 DEFAULT_WINDOW = 131_072
+APPLY_AT = 100_000
+"""Of the default window; other windows in proportion."""
 PROMPT_TOKENS = 400
 """What the wording around the text that a call reads may cost (`summarising.prompt`; a test holds it below)."""
 _LEAST_SUMMARY = 128
@@ -54,7 +56,7 @@ class Policy:
         So a checkpoint covers at least four times that, and at small windows the narrative shrinks until such a step,
         the tail and the summary fit under `apply_at` together.
         """
-        apply_at, keep = window * 100_000 // DEFAULT_WINDOW, window // 4
+        apply_at, keep = window * APPLY_AT // DEFAULT_WINDOW, window // 4
         ledger = max(min(2000, window * 5 // 100), _LEAST_SUMMARY)
         # Four times (narrative + wording), and the narrative itself, beside the tail and the ledger.
         narrative = min(2000, window * 8 // 100, (apply_at - keep - ledger - 4 * PROMPT_TOKENS) // 5)

@@ -1,7 +1,4 @@
-"""Answers a request from stored checkpoints: choose one, verify it, render it. Pure.
-
-Choosing costs no LLM and no token count, since a checkpoint and a stored message carry their totals.
-"""
+"""Serving stored checkpoints: verify that one covers a request's path, render its summary message. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,29 +22,6 @@ class Asked:
 
     depth: int
     pairs: Sequence[tuple[str, str]]
-
-
-def choose(asked: Asked, before: int, candidates: Sequence[Checkpoint], apply_at: int) -> Checkpoint | None:
-    """The shallowest checkpoint with which the request fits under `apply_at`; when none fits, the deepest.
-
-    The shallowest, so that the injected prefix changes rarely.
-
-    Args:
-        asked: the path of the request; a candidate that contradicts it is never chosen.
-        before: estimated tokens of the request without a summary.
-        candidates: the checkpoints that storage found on the path.
-        apply_at: the policy's threshold.
-    """
-    matching = [c for c in candidates if matches(asked, c) and c.tokens < c.covered_tokens]
-    fitting = [c for c in matching if after(before, c) <= apply_at]
-    if fitting:
-        return min(fitting, key=lambda c: (c.messages, -c.id))
-    return max(matching, key=lambda c: (c.messages, c.id), default=None)
-
-
-def after(before: int, candidate: Checkpoint) -> int:
-    """Estimated tokens of the request once the candidate's summary stands for what it covers."""
-    return before - candidate.covered_tokens + candidate.tokens
 
 
 def matches(asked: Asked, candidate: Checkpoint) -> bool:

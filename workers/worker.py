@@ -15,27 +15,29 @@ from service.doorbell import JOB, Doorbell, dumps, loads, redis_settings
 from service.storage import work
 
 _LONGEST_JOB = 3600  # seconds; the lease in the database decides, this only bounds arq's own bookkeeping
+_RINGS = 20  # of one sweep; each chat that is done rings for the next
 _GRACE = 10  # seconds that work may take to finish at shutdown before it is given back
 
 log = structlog.get_logger(__name__)
 
 
-async def compress_chat(ctx: dict[str, Any], chat: int) -> None:
-    """The job: work on one chat, and ring again when it stays due."""
-    delay = await compress(ctx["bench"], chat)
-    if delay is not None:
-        # Not the id of this ring: arq still holds that one.
-        await ctx["doorbell"].ring(chat, f"{ctx['job_id'].rpartition(':')[2]}+", delay)
+async def work_off(ctx: dict[str, Any]) -> None:
+    """The job: the work of the chat whose turn it is; then another ring, for whoever is next."""
+    worked = await compress(ctx["bench"])
+    if worked:
+        await ctx["doorbell"].ring()
+    if worked and worked.again:
+        await ctx["doorbell"].ring(delay=worked.again)
 
 
 async def sweep(ctx: dict[str, Any]) -> None:
     """Rings for due work that nobody was woken for: a lost ring, a dead worker, a back-off that is over."""
     async with ctx["bench"].engine.connect() as connection:
-        found = await work.overdue(connection)
-    for chat, seq in found:
-        await ctx["doorbell"].ring(chat, f"{seq}:{ctx['job_id']}")
-    if found:
-        log.info("sweep.rang", chats=len(found))
+        waiting = await work.waiting(connection, _RINGS)
+    for _ in range(waiting):
+        await ctx["doorbell"].ring()
+    if waiting:
+        log.info("sweep.rang", times=waiting)
 
 
 async def _run_for_ever(worker: Worker) -> None:
@@ -52,7 +54,7 @@ async def _run_for_ever(worker: Worker) -> None:
 async def running(bench: Bench, doorbell: Doorbell, redis_url: str) -> AsyncIterator[Worker]:
     """A worker in this process. On the way out it takes no new work, finishes what it has, or gives it back."""
     worker = Worker(
-        functions=[func(compress_chat, name=JOB, timeout=_LONGEST_JOB, max_tries=1, keep_result=0)],
+        functions=[func(work_off, name=JOB, timeout=_LONGEST_JOB, max_tries=1, keep_result=0)],
         cron_jobs=[
             cron(sweep, second=set(range(0, 60, bench.settings.sweep_every)), run_at_startup=True, keep_result=0)
         ],

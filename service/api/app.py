@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from fastapi import FastAPI
 
 from service import __version__
-from service.api import chats, filter, health, problems
+from service.api import chats, filter, health, jobs, problems
 from service.api.deps import KeyRing
 from service.api.problems import ProblemBody
 from service.runtime import Runtime, running, servers
@@ -17,7 +17,8 @@ Beside = Callable[[Runtime], AbstractAsyncContextManager[object]]
 
 _DESCRIPTION = """\
 Keeps long Open WebUI conversations inside the model's window. The filter asks for `context` before a request and hands
-the `transcript` over after each reply; operators look at chats and summaries, reset, recompute and delete them.
+the `transcript` over after each reply; operators look at chats and summaries, reset, recompute and delete them, and
+watch the work.
 
 Errors are `application/problem+json` (RFC 9457). Send an API key as `Authorization: Bearer <key>`.
 """
@@ -46,6 +47,6 @@ def create_app(settings: Settings, *beside: Beside) -> FastAPI:
         responses={"4XX": wrong | {"description": "The request cannot be answered; the problem says why."}},
     )
     problems.install(app)
-    for module in (filter, chats, health):
+    for module in (filter, chats, jobs, health):
         app.include_router(module.router)
     return app

@@ -99,7 +99,7 @@ async def reset(
 @router.post("/{chat_id}/recompute", status_code=202)
 async def recompute(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> RecomputeAnswer:
     """Drops a chat's checkpoints and computes new ones right away; until then its requests are sent in full."""
-    await runtime.doorbell.ring(*await operations.recompute(runtime.database.engine, operator, chat_id))
+    await runtime.doorbell.ring(await operations.recompute(runtime.database.engine, operator, chat_id))
     return RecomputeAnswer()
 
 

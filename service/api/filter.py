@@ -64,8 +64,8 @@ async def put_transcript(request: Request, chat_id: ChatId, key: FilterKey, runt
         served=body.served,
     )
     accepted = await hand_over(runtime.database.engine, handed, settings.debounce)
-    if accepted.due:
-        await runtime.doorbell.ring(accepted.chat, accepted.seq, settings.debounce)
+    if accepted.ring:
+        await runtime.doorbell.ring(accepted.ring, settings.debounce)
     return TranscriptAnswer(due=accepted.due)
 
 

@@ -12,9 +12,16 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ValidationError
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
-from service.errors import BadRequest, Problem, Unprocessable
+from service.errors import BadRequest, Problem, Unavailable, Unprocessable
+from service.storage import outage
+
+_HEADERS = {
+    HTTPStatus.UNAUTHORIZED.value: {"WWW-Authenticate": "Bearer"},
+    HTTPStatus.SERVICE_UNAVAILABLE.value: {"Retry-After": "1"},
+}
 
 log = structlog.get_logger(__name__)
 
@@ -46,10 +53,20 @@ def install(app: FastAPI) -> None:
         response.headers.update(error.headers or {})  # a 405 names the methods that are allowed
         return response
 
+    async def database_failed(request: Request, error: Exception) -> JSONResponse:
+        if not outage.is_away(error):
+            return await unexpected(request, error)
+        log.warning("request.without_database", path=request.url.path, error=type(error).__name__)
+        return answer(Unavailable("the database does not answer; try again"))
+
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> JSONResponse:
         log.error("request.failed", path=request.url.path, error=repr(error), exc_info=error)
         return answer(Problem("the service failed on this request; its log says why"))
+
+    kinds: tuple[type[Exception], ...] = (SQLAlchemyError, *outage.AWAY)
+    for kind in kinds:
+        app.add_exception_handler(kind, database_failed)
 
 
 def answer(problem: Problem) -> JSONResponse:
@@ -79,5 +96,4 @@ def _pointer(place: Sequence[object]) -> str:
 
 def _json(status: int, kind: str, title: str, detail: str, extensions: dict[str, object]) -> JSONResponse:
     body = {"type": f"urn:precis:problem:{kind}", "title": title, "status": status, "detail": detail, **extensions}
-    headers = {"WWW-Authenticate": "Bearer"} if status == HTTPStatus.UNAUTHORIZED else None
-    return JSONResponse(body, status, headers, media_type="application/problem+json")
+    return JSONResponse(body, status, _HEADERS.get(status), media_type="application/problem+json")

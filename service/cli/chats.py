@@ -22,7 +22,9 @@ Tenant = Annotated[str, typer.Option(help="Which Open WebUI.")]
 Result = TypeVar("Result")
 
 
-def _with(tenant: str, use: Callable[[AsyncEngine, Operator], Awaitable[Result]]) -> Result:
+def with_tenant(tenant: str, use: Callable[[AsyncEngine, Operator], Awaitable[Result]]) -> Result:
+    """Runs a use case of operators in a tenant, as the command line."""
+
     async def work() -> Result:
         async with shell.database(shell.settings()) as database:
             async with database.engine.connect() as connection:
@@ -40,7 +42,7 @@ def list_chats(tenant: Tenant = FIRST_TENANT, limit: Annotated[int, typer.Option
     table = Table(
         Column("chat", overflow="fold", min_width=36), "model", "messages", "tokens", "checkpoints", "work", "updated"
     )
-    for chat in _with(tenant, lambda engine, by: operations.list_chats(engine, by.tenant, limit)):
+    for chat in with_tenant(tenant, lambda engine, by: operations.list_chats(engine, by.tenant, limit)):
         work = "working" if chat.working else "due" if chat.due_at else chat.last_error or ""
         updated = f"{chat.updated_at:%Y-%m-%d %H:%M}"
         counts = (str(chat.messages), f"{chat.path_tokens:,}", str(chat.checkpoints))
@@ -56,9 +58,11 @@ def show(
 ) -> None:
     """Shows a chat with its branches, checkpoints and latest work, or one summary and what it covers."""
     if checkpoint is None:
-        _print_chat(_with(tenant, lambda engine, by: operations.show_chat(engine, by.tenant, chat)))
+        _print_chat(with_tenant(tenant, lambda engine, by: operations.show_chat(engine, by.tenant, chat)))
     else:
-        _print_summary(_with(tenant, lambda engine, by: operations.show_summary(engine, by.tenant, chat, checkpoint)))
+        _print_summary(
+            with_tenant(tenant, lambda engine, by: operations.show_summary(engine, by.tenant, chat, checkpoint))
+        )
 
 
 @app.command()
@@ -68,14 +72,14 @@ def reset(
     tenant: Tenant = FIRST_TENANT,
 ) -> None:
     """Drops a chat's checkpoints; new ones are made when the chat goes on."""
-    dropped = _with(tenant, lambda engine, by: operations.reset(engine, by, chat, keep))
+    dropped = with_tenant(tenant, lambda engine, by: operations.reset(engine, by, chat, keep))
     shell.console.print(f"{dropped} checkpoints dropped.")
 
 
 @app.command()
 def recompute(chat: ChatId, tenant: Tenant = FIRST_TENANT) -> None:
     """Drops a chat's checkpoints and makes work due at once; a running worker takes it at its next sweep."""
-    _with(tenant, lambda engine, by: operations.recompute(engine, by, chat))
+    with_tenant(tenant, lambda engine, by: operations.recompute(engine, by, chat))
     shell.console.print("Work is due.")
 
 
@@ -88,7 +92,7 @@ def delete(
     """Deletes a chat and all that is its own."""
     if not yes:
         typer.confirm(f"Delete all that Precis has of chat {chat}?", abort=True)
-    _with(tenant, lambda engine, by: operations.delete(engine, by, chat))
+    with_tenant(tenant, lambda engine, by: operations.delete(engine, by, chat))
     shell.console.print("Deleted.")
 
 

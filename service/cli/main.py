@@ -14,7 +14,7 @@ import typer
 from service import __version__
 from service.api.app import Beside, create_app
 from service.api.server import bind, listening
-from service.cli import chats, keys, shell
+from service.cli import chats, jobs, keys, shell
 from service.cli.demo import demonstrate
 from service.errors import ConfigurationError, PrecisError
 from service.runtime import Runtime, reachable, running, servers
@@ -30,6 +30,8 @@ app = typer.Typer(
 )
 app.add_typer(keys.app, name="keys")
 app.add_typer(chats.app, name="chats")
+app.add_typer(jobs.app, name="jobs")
+app.command()(jobs.status)
 
 
 @app.command()

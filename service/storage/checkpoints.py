@@ -37,16 +37,12 @@ class Fresh:
     prompt_version: str
 
 
-async def lineage(connection: AsyncConnection, chat: ChatKey, checkpoint: int | None) -> list[Checkpoint]:
-    """The checkpoint and its ancestors, as planning sees them, oldest first."""
-    ids = await _ancestors(connection, chat, checkpoint) or []
+async def find(connection: AsyncConnection, chat: ChatKey, checkpoint: int | None) -> Checkpoint | None:
+    """A checkpoint as planning sees it; None when there is none of this id."""
     columns = ("id", "covered_until", "covered_digest", "covered_messages", "covered_tokens", "tokens")
-    rows = await connection.execute(
-        select(*(checkpoints.c[name] for name in columns))
-        .where(*of(chat, checkpoints), checkpoints.c.id.in_(ids))
-        .order_by(checkpoints.c.covered_messages)
-    )
-    return [Checkpoint(*row) for row in rows]
+    query = select(*(checkpoints.c[name] for name in columns))
+    row = (await connection.execute(query.where(*of(chat, checkpoints), checkpoints.c.id == checkpoint))).one_or_none()
+    return Checkpoint(*row) if row else None
 
 
 async def memory(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> Memory:
@@ -103,15 +99,17 @@ async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) 
         return None
     rows = await transcripts.find(connection, lease.chat, [fresh.until.message_id])
     row = rows.get(fresh.until.message_id)
-    ancestors = await _ancestors(connection, lease.chat, fresh.parent)
-    if row is None or row.digest != fresh.until.digest or ancestors is None:
+    line = await _line(connection, lease.chat, fresh.parent)
+    if row is None or row.digest != fresh.until.digest or line is None:
         return None
+    ancestors, savings = line
     query = (
         insert(checkpoints)
         .values(
             **lease.chat.columns,
             parent_id=fresh.parent,
             ancestors=ancestors,
+            savings=[*savings, max([*savings[-1:], row.path_tokens - fresh.tokens])],
             covered_until=row.message_id,
             covered_digest=row.digest,
             covered_messages=row.depth,
@@ -140,13 +138,13 @@ async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) 
     return cast(int, identity)
 
 
-async def _ancestors(connection: AsyncConnection, chat: ChatKey, checkpoint: int | None) -> list[int] | None:
-    """What the next checkpoint grows from, `checkpoint` included; None when it does not exist any more."""
-    if not checkpoint:
-        return []
-    query = select(checkpoints.c.ancestors).where(*of(chat, checkpoints), checkpoints.c.id == checkpoint)
-    ids = (await connection.execute(query)).scalar_one_or_none()
-    return None if ids is None else [*ids, checkpoint]
+async def _line(connection: AsyncConnection, chat: ChatKey, parent: int) -> tuple[list[int], list[int]] | None:
+    """The ancestors of a child of `parent` and what each saves; None when `parent` does not exist any more."""
+    if not parent:
+        return [], []
+    query = select(checkpoints.c.ancestors, checkpoints.c.savings)
+    row = (await connection.execute(query.where(*of(chat, checkpoints), checkpoints.c.id == parent))).one_or_none()
+    return ([*row.ancestors, parent], row.savings) if row else None
 
 
 def _entries(ledger: Sequence[Entry]) -> list[dict[str, Any]]:

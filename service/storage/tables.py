@@ -3,6 +3,7 @@
 from sqlalchemy import (
     ARRAY,
     BigInteger,
+    Boolean,
     CheckConstraint,
     Column,
     DateTime,
@@ -91,15 +92,21 @@ chats = Table(
     Column("handed_seq", BigInteger, nullable=False, server_default="0"),
     Column("done_seq", BigInteger, nullable=False, server_default="0"),
     Column("due_at", DateTime(timezone=True)),
+    Column("pressing", Boolean, nullable=False, server_default="false", comment="Its requests are over apply_at now."),
     Column("lease_token", Uuid),
     Column("lease_until", DateTime(timezone=True)),
+    Column("lease_endpoint", Text, comment="The summariser endpoint that the work under this lease asks."),
+    Column("leased_by", Text, comment="The worker: host and process id."),
+    Column("dead_at", DateTime(timezone=True), comment="Given up until a retry or the next hand-over."),
     Column("attempts", SmallInteger, nullable=False, server_default="0"),
     Column("last_error", Text),
     _now("created_at"),
     _now("updated_at"),
     UniqueConstraint("tenant_id", "external_id"),
     UniqueConstraint("tenant_id", "id"),  # for the foreign keys of the tables below
-    Index("ix_chats_due", "due_at", postgresql_where=text("due_at is not null")),
+    Index("ix_chats_due", "tenant_id", "due_at", postgresql_where=text("due_at is not null")),
+    Index("ix_chats_leased", "tenant_id", "lease_until", postgresql_where=text("lease_until is not null")),
+    Index("ix_chats_jobs", "tenant_id", "id", postgresql_where=text("due_at is not null or dead_at is not null")),
     Index("ix_chats_recent", "tenant_id", text("updated_at desc"), text("id desc")),
 )
 
@@ -136,6 +143,13 @@ checkpoints = Table(
     *_chat(),
     Column("parent_id", BigInteger, nullable=False, comment="The checkpoint that it grew from; 0 for none."),
     Column("ancestors", ARRAY(BigInteger), nullable=False, comment="What it grew from, oldest first."),
+    Column(
+        "savings",
+        ARRAY(BigInteger),
+        nullable=False,
+        comment="Tokens that each ancestor, and at last this one, saves a request: the running maximum. Never falling,"
+        " so that the read on the request path finds the shallowest that saves enough by bisection.",
+    ),
     Column("covered_until", Text, nullable=False),
     Column("covered_digest", Text, nullable=False),
     Column("covered_messages", Integer, nullable=False),
@@ -151,6 +165,17 @@ checkpoints = Table(
     CheckConstraint("kind in ('llm', 'extractive', 'degraded')", name="kind"),
     UniqueConstraint("chat_id", "parent_id", "covered_digest"),
     Index("ix_checkpoints_digest", "chat_id", "covered_digest"),
+)
+
+endpoints = Table(
+    "endpoints",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("failures", Integer, nullable=False, server_default="0", comment="In a row."),
+    Column("open_until", DateTime(timezone=True), comment="Nobody asks before; set from the breaker's opening on."),
+    Column("last_error", Text),
+    _now("changed_at"),
+    comment="The circuit breaker of each summariser endpoint.",
 )
 
 drafts = Table(

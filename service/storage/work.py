@@ -1,27 +1,33 @@
 """Due work: the columns of `chats` that say what is to be done, and who is doing it.
 
-The row is the truth. Redis only wakes workers: flush it, and `overdue` finds the work again. All times are the
-database's, so workers' clocks do not matter.
+The row is the truth. Redis only wakes workers: flush it, and a sweep finds the work again. Workers do not choose:
+`claim` gives each the chat whose turn it is. All times are the database's, so workers' clocks do not matter.
 """
 
 from dataclasses import dataclass
-from datetime import datetime
-from typing import cast
 from uuid import UUID, uuid4
 
-from sqlalchemy import ColumnElement, Interval, case, func, literal, null, or_, select, update
+from sqlalchemy import ColumnElement, Row, case, func, literal, null, or_, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.settings import Settings
+from service.storage import endpoints
+from service.storage.clock import in_seconds
 from service.storage.owner import ChatKey, of
 from service.storage.tables import chats
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to work on a chat until it expires; `token` fences whatever is written with it."""
+    """The right to work on a chat until it expires; `token` fences whatever is written with it.
+
+    `stand_in` says that the built-in summariser writes, because the LLM has failed on this chat too often, or is away
+    while the chat cannot wait.
+    """
 
     chat: ChatKey
     token: UUID
+    stand_in: bool
     seq: int
     epoch: int
     attempts: int
@@ -32,60 +38,116 @@ class Lease:
 
 
 _MOST_ATTEMPTS = 1000  # counted; a chat may fail for ever, a column does not count for ever
-
-
-def in_seconds(seconds: float) -> ColumnElement[datetime]:
-    """The database's time in so many seconds."""
-    return func.now() + func.make_interval(0, 0, 0, 0, 0, 0, seconds, type_=Interval)
-
-
 _FREE = or_(chats.c.lease_until.is_(None), chats.c.lease_until < func.now())
+_RELEASED = {"lease_token": None, "lease_until": None, "lease_endpoint": None, "leased_by": None}
+
+# Each tenant's oldest due chat; of these, the one whose tenant has the fewest chats under work.
+_NEXT = text("""
+select head.id, head.tenant_id, head.attempts from tenants
+cross join lateral (
+    select id, tenant_id, attempts, due_at from chats
+    where chats.tenant_id = tenants.id and due_at <= now() and (lease_until is null or lease_until < now())
+        and (:asking or attempts >= :patience or (:away and pressing))
+    order by due_at limit 1 for update skip locked
+) head
+order by (select count(*) from chats w where w.tenant_id = tenants.id and w.lease_until > now()), head.due_at
+limit 1
+""")
 
 
-async def mark_due(connection: AsyncConnection, chat: ChatKey, debounce: float) -> int:
+async def mark_due(connection: AsyncConnection, chat: ChatKey, debounce: float, *, pressing: bool) -> str | None:
     """Marks work due, in the transaction that stores what it is about.
 
-    Work that is due already stays as it is, so that a failing chat is not tried again at every turn.
+    Work that is due already stays as it is, so that a failing chat is not tried again at every turn. Dead work gets
+    one more try: what was handed over may be what it needed.
 
     Returns:
-        The sequence number of this hand-over.
+        The key to ring with; None when nobody need be woken, because it was due before.
     """
+    before = select(chats.c.due_at.is_(None)).where(*of(chat, chats)).scalar_subquery()
     query = (
         update(chats)
         .where(*of(chat, chats))
-        .values(handed_seq=chats.c.handed_seq + 1, due_at=func.coalesce(chats.c.due_at, in_seconds(debounce)))
-        .returning(chats.c.handed_seq)
+        .values(
+            handed_seq=chats.c.handed_seq + 1,
+            due_at=func.coalesce(chats.c.due_at, in_seconds(debounce)),
+            pressing=pressing,
+            dead_at=None,
+        )
+        .returning(chats.c.handed_seq, before)  # a subquery sees the row as it was
     )
-    return cast(int, (await connection.execute(query)).scalar_one())
+    seq, fresh = (await connection.execute(query)).one()
+    return f"{chat.id}:{seq}" if fresh else None
 
 
-async def mark_due_at_once(connection: AsyncConnection, chat: ChatKey) -> int:
+async def mark_due_at_once(connection: AsyncConnection, chat: ChatKey) -> str:
     """Marks work due now, as an operator wants it: whatever failed before does not put it off.
 
     Returns:
-        The sequence number to ring with.
+        The key to ring with.
     """
-    query = update(chats).where(*of(chat, chats))
-    query = query.values(handed_seq=chats.c.handed_seq + 1, due_at=func.now(), attempts=0)
-    return cast(int, (await connection.execute(query.returning(chats.c.handed_seq))).scalar_one())
+    query = update(chats).where(*of(chat, chats)).returning(chats.c.handed_seq)
+    values = {"handed_seq": chats.c.handed_seq + 1, "due_at": func.now(), "attempts": 0, "dead_at": None}
+    return f"{chat.id}:{(await connection.execute(query.values(values))).scalar_one()}"
 
 
-async def claim(connection: AsyncConnection, chat: int, seconds: float) -> Lease | None:
-    """Takes the lease of a chat with due work; None when there is none, or somebody else has it.
+async def revive(connection: AsyncConnection, tenant: int) -> int:
+    """Makes all dead work of a tenant due now; returns how many chats that are."""
+    query = update(chats).where(chats.c.tenant_id == tenant, chats.c.dead_at.is_not(None))
+    return (await connection.execute(query.values(due_at=func.now(), attempts=0, dead_at=None))).rowcount
 
-    Only the internal id is known here, because a ring carries no more. Everything after goes by the lease's key.
+
+async def claim(connection: AsyncConnection, worker: str, endpoint: str | None, settings: Settings) -> Lease | None:
+    """Takes the lease of the chat whose turn it is; None when there is nothing to do now.
+
+    Tenants take turns, and in a tenant the chat that has been due for longest goes first. At most
+    `summariser_calls` chats of the fleet ask one endpoint at the same time, and a half-open one is asked for one chat.
+    While it may not be asked, only chats are given out for which the built-in summariser stands in: those on which it
+    failed `fallback_after` times, and, while it is away, those whose requests are over `apply_at` already.
+
+    Args:
+        connection: in a transaction that ends right after the claim.
+        worker: its name, for operators.
+        endpoint: the summariser that it asks; None for the built-in one, which needs no bound.
+        settings: the rules.
     """
-    token = uuid4()
+    asking, away = True, False
+    if endpoint:
+        state = await endpoints.lock(connection, endpoint)
+        asked = await connection.execute(
+            select(func.count()).where(chats.c.lease_endpoint == endpoint, chats.c.lease_until > func.now())
+        )
+        most = {"closed": settings.summariser_calls, "half-open": 1, "open": 0}[state]
+        asking, away = asked.scalar_one() < most, state != "closed"
+    patience = settings.fallback_after or None  # None compares as false
+    turn = await connection.execute(_NEXT, {"asking": asking, "patience": patience, "away": away and bool(patience)})
+    row = turn.one_or_none()
+    if row is None:
+        return None
+    stand_in = endpoint is not None and (not asking or (patience is not None and row.attempts >= patience))
+    return await _lease(connection, row, worker, None if stand_in else endpoint, stand_in, settings.lease)
+
+
+async def _lease(
+    connection: AsyncConnection,
+    turn: Row[tuple[int, int, int]],
+    worker: str,
+    endpoint: str | None,
+    stand_in: bool,
+    seconds: float,
+) -> Lease:
+    chat, token = ChatKey(turn.tenant_id, turn.id), uuid4()
     query = (
         update(chats)
-        .where(chats.c.id == chat, chats.c.due_at <= func.now(), _FREE)
+        .where(*of(chat, chats))
         .values(
             lease_token=token,
             lease_until=in_seconds(seconds),
+            lease_endpoint=endpoint,
+            leased_by=worker,
             attempts=func.least(chats.c.attempts, _MOST_ATTEMPTS) + 1,
         )
         .returning(
-            chats.c.tenant_id,
             chats.c.handed_seq,
             chats.c.epoch,
             chats.c.attempts,
@@ -95,8 +157,7 @@ async def claim(connection: AsyncConnection, chat: int, seconds: float) -> Lease
             chats.c.leaf_id,
         )
     )
-    row = (await connection.execute(query)).one_or_none()
-    return Lease(ChatKey(row.tenant_id, chat), token, *row[1:]) if row else None
+    return Lease(chat, token, stand_in, *(await connection.execute(query)).one())
 
 
 async def renew(connection: AsyncConnection, lease: Lease, seconds: float) -> bool:
@@ -111,49 +172,47 @@ async def holds(connection: AsyncConnection, lease: Lease) -> bool:
     return (await connection.execute(query)).scalar_one_or_none() == lease.epoch
 
 
-async def finish(connection: AsyncConnection, lease: Lease, *, again: bool, debounce: float) -> bool:
+async def finish(connection: AsyncConnection, lease: Lease, *, again: bool, debounce: float) -> float | None:
     """Ends the work. It stays due when more was handed over meanwhile, or when there is more to do (`again`).
 
     Returns:
-        Whether it stays due.
+        Seconds until it is due again; None when it is not.
     """
     more = or_(literal(again), chats.c.handed_seq > lease.seq, chats.c.epoch != lease.epoch)
+    delay = 0 if again else debounce
     query = (
         update(chats)
         .where(*_mine(lease))
         .values(
             done_seq=lease.seq,
-            due_at=case((more, in_seconds(0 if again else debounce)), else_=null()),
+            due_at=case((more, in_seconds(delay)), else_=null()),
             attempts=0,
             last_error=None,
-            lease_token=None,
-            lease_until=None,
+            **_RELEASED,
         )
         .returning(chats.c.due_at)
     )
-    return (await connection.execute(query)).scalar_one_or_none() is not None
+    return None if (await connection.execute(query)).scalar_one_or_none() is None else delay
 
 
-async def give_back(connection: AsyncConnection, lease: Lease, error: str | None, delay: float) -> None:
-    """Releases the lease; the work is due again in `delay` seconds. Without an error the attempt does not count."""
+async def give_back(connection: AsyncConnection, lease: Lease, error: str | None, delay: float | None) -> None:
+    """Releases the lease; the work is due again in `delay` seconds, or dead for None.
+
+    Without an error the attempt does not count.
+    """
     attempts = chats.c.attempts if error else func.greatest(chats.c.attempts - 1, 0)
-    query = (
-        update(chats)
-        .where(*_mine(lease))
-        .values(due_at=in_seconds(delay), attempts=attempts, last_error=error, lease_token=None, lease_until=None)
-    )
-    await connection.execute(query)
+    when = {"due_at": None, "dead_at": func.now()} if delay is None else {"due_at": in_seconds(delay)}
+    query = update(chats).where(*_mine(lease))
+    await connection.execute(query.values(attempts=attempts, last_error=error, **when, **_RELEASED))
 
 
-async def overdue(connection: AsyncConnection, limit: int = 200) -> list[tuple[int, int]]:
-    """(internal chat id, handed_seq) of work that is due and that nobody works on, oldest first; of all tenants."""
-    query = (
-        select(chats.c.id, chats.c.handed_seq)
-        .where(chats.c.due_at <= func.now(), _FREE)
-        .order_by(chats.c.due_at)
-        .limit(limit)
-    )
-    return [(chat, seq) for chat, seq in await connection.execute(query)]
+async def waiting(connection: AsyncConnection, limit: int, besides: ChatKey | None = None) -> int:
+    """How many chats, of all tenants, are due and nobody works on them; counted up to `limit`."""
+    query = select(chats.c.id).where(chats.c.due_at <= func.now(), _FREE)
+    if besides:
+        query = query.where(chats.c.id != besides.id)
+    counted = select(func.count()).select_from(query.limit(limit).subquery())
+    return (await connection.execute(counted)).scalar_one()
 
 
 def _mine(lease: Lease) -> tuple[ColumnElement[bool], ...]:

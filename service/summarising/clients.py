@@ -17,13 +17,14 @@ from typing import Any, Final
 import httpx
 import stamina
 
-from service.errors import ConfigurationError, SummariserError
+from service.errors import ConfigurationError, SummariserAway, SummariserError
 from service.summarising.prompt import build
 from service.summarising.reading import Finish, Reading, Reply
 
 MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024  # summaries have kilobytes; an endless answer must not fill memory
 
 _RETRIED_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
+_ABOUT_THE_REQUEST: Final = frozenset({400, 413, 422})  # another chat's request may well be taken
 # Not a read timeout: the model would be as slow again. The job's own back-off comes back later.
 _RETRIED_ERRORS: Final = (httpx.NetworkError, httpx.ConnectTimeout, httpx.RemoteProtocolError)
 _FINISH: Final[Mapping[str, Finish]] = {"stop": Finish.STOP, "length": Finish.LENGTH}
@@ -170,6 +171,7 @@ def _count(value: object) -> int | None:
 
 class _AttemptError(SummariserError):
     retry: bool | float = False  # as stamina takes it: no, yes, or yes after so many seconds
+    away: bool = True  # every request would fail like this one; False when it is about this request
 
 
 async def _post_json(endpoint: Endpoint, path: str, request: _Request, read: _Read) -> Reply:
@@ -195,9 +197,10 @@ async def _post_json(endpoint: Endpoint, path: str, request: _Request, read: _Re
             return await retrying(back_off, _attempt, endpoint, path, request, read)
     except TimeoutError:
         before = f" (before that: {failures[-1]})" if failures else ""
-        raise endpoint.failure(f"no whole answer in {patience.total}{before}", _SLOW) from None
+        raise SummariserAway(str(endpoint.failure(f"no whole answer in {patience.total}{before}", _SLOW))) from None
     except _AttemptError as error:
-        raise SummariserError(f"{error} (attempts: {len(failures)})") from error
+        kind = SummariserAway if error.away else SummariserError
+        raise kind(f"{error} (attempts: {len(failures)})") from error
 
 
 async def _attempt(endpoint: Endpoint, path: str, request: _Request, read: _Read) -> Reply:
@@ -246,4 +249,6 @@ def _refusal(endpoint: Endpoint, response: httpx.Response, content: bytearray) -
     if retry and wait.isdecimal():  # as a date, it is not understood: the usual back-off does
         hint = f"The server asks to wait {wait} s. {hint}".strip()
         retry = float(wait) if float(wait) <= endpoint.patience.wait_max.total_seconds() else False
-    return endpoint.failure(f"HTTP {status}: {endpoint.excerpt(content)}", hint, retry=retry)
+    error = endpoint.failure(f"HTTP {status}: {endpoint.excerpt(content)}", hint, retry=retry)
+    error.away = status not in _ABOUT_THE_REQUEST
+    return error

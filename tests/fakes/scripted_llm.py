@@ -7,14 +7,15 @@
 
 It serves `/v1/chat/completions` and `/v1/models` (OpenAI) and `/api/chat` and `/api/tags` (Ollama). Each chat
 request takes the next behaviour of the script; when the script is used up, `default` answers: a behaviour, or
-a function of the messages. It does not stream, and answers 400 when it is asked to.
+a function of the messages. It does not stream, and answers 400 when it is asked to. `thinking` is awaited before
+each chat answer: a model that takes its time, or one that a test lets go.
 """
 
 import asyncio
 import contextlib
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -136,6 +137,7 @@ class ScriptedLLM:
     default: Default = Say("A scripted summary.")
     requests: list[Request] = field(default_factory=list)  # chat requests, oldest first
     connections: int = 0  # opened so far
+    thinking: Callable[[Request], Awaitable[object]] | None = None
     _script: deque[Behaviour] = field(default_factory=deque)
     _arrival: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -231,6 +233,8 @@ async def _answer(
     behaviour = llm.behaviour(request)
     if request.body.get("stream", request.path == "/api/chat"):  # Ollama streams unless told not to
         return await _send(writer, 400, {"error": "the scripted model does not stream"})
+    if llm.thinking:
+        await llm.thinking(request)
     match behaviour:
         case Hang():
             await reader.read()

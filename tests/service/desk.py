@@ -32,8 +32,9 @@ class Desk:
         return Bench(runtime.database.engine, settings, configured(settings, self.http, built_in), built_in)
 
     async def compress(self, bench: Bench | None = None) -> float | None:
-        """One round of work on the chat."""
-        return await compress(bench or self.bench(), (await self.chat()).id)
+        """One round of work; returns the seconds until the chat is due again."""
+        worked = await compress(bench or self.bench())
+        return worked.again if worked else None
 
     async def drain(self, bench: Bench | None = None) -> None:
         """Rounds until nothing is due any more."""

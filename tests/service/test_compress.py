@@ -264,9 +264,8 @@ async def test_a_stopped_worker_gives_its_work_back_and_the_attempt_does_not_cou
 async def test_a_killed_workers_work_is_taken_over_when_its_lease_is_over(desk: Desk) -> None:
     """A kill -9 leaves the lease, the run and the due work as they were."""
     leaf = await desk.long_chat()
-    chat = await desk.chat()
     async with desk.service.runtime.database.engine.begin() as connection:
-        assert await work.claim(connection, chat.id, 60)
+        assert await work.claim(connection, "killed", None, desk.bench().settings)
     assert await desk.compress() is None
     assert desk.llm.requests == []
     await run_sql(desk.service.runtime, "update chats set lease_until = now() - interval '1 second'")
@@ -422,7 +421,7 @@ async def test_a_chat_may_fail_for_ever(desk: Desk) -> None:
     desk.llm.default = Fail(400)
     await run_sql(desk.service.runtime, "update chats set attempts = 32767")
 
-    assert await desk.compress(desk.bench(fallback_after=0)) == 300
+    assert await desk.compress(desk.bench(fallback_after=0, max_attempts=0)) == 300
 
 
 async def test_a_new_turn_does_not_end_the_back_off(desk: Desk) -> None:
@@ -469,7 +468,7 @@ async def test_without_a_model_the_extractive_summariser_is_no_degradation(desk:
     leaf = await desk.long_chat()
     await run_sql(desk.service.runtime, "update chats set attempts = 9")
 
-    await compress(desk.service.runtime.bench, (await desk.chat()).id)
+    await compress(desk.service.runtime.bench)
 
     (made,) = await desk.made()
     assert made.kind == "extractive"
@@ -601,7 +600,7 @@ async def test_a_late_result_is_fenced_when_another_worker_has_taken_over(desk: 
     async def taken_over() -> None:
         await run_sql(desk.service.runtime, "update chats set lease_until = now() - interval '1 second'")
         async with desk.service.runtime.database.engine.begin() as connection:
-            assert await work.claim(connection, chat.id, 60)
+            assert await work.claim(connection, "another", None, desk.bench().settings)
 
     run = await meanwhile(desk, taken_over)
 

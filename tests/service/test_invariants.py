@@ -82,12 +82,11 @@ async def test_invariant_2_no_llm_call_on_the_request_path_and_one_indexed_read(
     engine = desk.service.runtime.database.engine
     async with engine.connect() as connection:
         await (await connection.execution_options(isolation_level="AUTOCOMMIT")).execute(text("vacuum analyze"))
-    pairs = desk.talk.question(leaf)["path"]
-    ids, digests = zip(*pairs, strict=True)
+    leaf_pair, above = desk.talk.question(leaf)["path"][:2]
     async with desk.service.runtime.database.reads.acquire() as reads:
         await reads.execute("set enable_seqscan = off")  # so few rows fit into one page: it must be able to use indexes
         try:
-            plan = await reads.fetch(f"explain {contexts._READ}", 1, "chat-1", ids, digests)
+            plan = await reads.fetch(f"explain {contexts._READ}", 1, "chat-1", *leaf_pair, *above, 0, None)
         finally:
             await reads.execute("reset enable_seqscan")
     scanned = re.findall(r"Seq Scan on (\w+)", "\n".join(line[0] for line in plan))

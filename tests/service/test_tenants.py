@@ -19,7 +19,7 @@ import pytest_asyncio
 from sqlalchemy import event
 
 from service.compress import compress
-from service.storage import audit, chats, checkpoints, contexts, history, keys, transcripts, work
+from service.storage import audit, chats, checkpoints, contexts, history, jobs, keys, transcripts, work
 from service.storage.checkpoints import Fresh, Memory
 from service.storage.tables import metadata
 from tests.conftest import Service, execute
@@ -29,11 +29,11 @@ from tests.service.talk import Talk, prose
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-STORAGE = (audit, chats, checkpoints, contexts, history, transcripts, work)
+STORAGE = (audit, chats, checkpoints, contexts, history, jobs, transcripts, work)
 # A key is looked up by its hash, before anybody knows whose it is.
 TABLES = [table.name for table in metadata.sorted_tables if "tenant_id" in table.c and table.name != "api_keys"]
-# Workers wake for any tenant: a sweep looks for all of them, a ring brings a chat's internal id and no more.
-SYSTEM_WIDE = {"work.overdue", "work.claim"}
+# Workers wake for any tenant: a sweep counts all due chats, a claim all that ask one summariser.
+SYSTEM_WIDE = {"work.waiting", "work.claim"}
 
 
 @dataclass
@@ -51,6 +51,17 @@ class Tenant:
         """As the operator."""
         return await self.operator.request(method, f"/v1/chats{where}", **more)
 
+    async def get(self, path: str) -> httpx.Response:
+        """As the operator, anywhere."""
+        return await self.operator.get(path)
+
+    async def identity(self) -> int:
+        """The tenant's id."""
+        async with self.service.runtime.database.engine.connect() as connection:
+            found = await keys.tenant(connection, self.name)
+        assert found
+        return found
+
     async def rows(self) -> dict[str, list[str]]:
         """All that is its own, as text. Not through the service's connections: those are listened to."""
         connection = await asyncpg.connect(self.service.runtime.urls.database.replace("+asyncpg", ""))
@@ -59,11 +70,6 @@ class Tenant:
             return {name: [row[0] for row in await connection.fetch(query.format(name), self.name)] for name in TABLES}
         finally:
             await connection.close()
-
-    async def chat(self) -> int:
-        """The internal id of its chat."""
-        found: int = (await self.ask("GET", "/chat-1")).json()["chat"]["id"]
-        return found
 
     async def put_off(self, until: str) -> None:
         """Its due work is due at `until`, an SQL term."""
@@ -77,7 +83,7 @@ class Tenant:
         desk.llm.default = narrative = Say(f"## Current state\n- Narrative of {self.name}.")
         if calls:
             desk.llm.script(*[narrative] * calls, Empty())
-        await compress(desk.bench(), await self.chat())
+        await compress(desk.bench())
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -127,6 +133,7 @@ async def journey(a: Tenant, b: Tenant, leaf: str, desk: Desk, still: Callable[[
     own = (await a.ask("GET", "/chat-1/checkpoints")).json()[-1]["id"]
 
     assert [one["chat_id"] for one in (await a.ask("GET")).json()["chats"]] == ["chat-1"]
+    assert (await a.ask("GET", "/chat-1")).json()["chat"]["user_id"] == "user of tenant-a"
     assert (await a.ask("GET", f"/chat-1/checkpoints/{own}")).json()["current"]
     assert (await a.talk.ask(leaf))["summary"].count("Narrative of tenant-a") == 1
     assert (await a.ask("GET", f"/chat-1/checkpoints/{theirs}")).status_code == 404
@@ -148,8 +155,19 @@ async def journey(a: Tenant, b: Tenant, leaf: str, desk: Desk, still: Callable[[
     await still()
     assert (await a.ask("POST", "/chat-1/recompute")).status_code == 202
     await still()
-    await _by_hand(a)
+    await _by_hand(a, desk)
     await a.work(desk)
+    await still()
+
+    await execute(
+        a.service.runtime.urls.database,
+        f"update chats set due_at = null, dead_at = now() where tenant_id = {await a.identity()}",
+    )
+    assert [job["state"] for job in (await a.get("/v1/jobs")).json()["jobs"]] == ["dead"]
+    assert (await a.get("/v1/status")).json()["queue"]["dead"] == 1
+    async with a.service.runtime.database.engine.begin() as connection:
+        assert await work.revive(connection, await a.identity()) == 1
+    assert (await a.operator.post("/v1/jobs/chat-1/retry")).status_code == 202
     await still()
 
     assert (await a.ask("DELETE", "/chat-1")).status_code == 204
@@ -158,13 +176,13 @@ async def journey(a: Tenant, b: Tenant, leaf: str, desk: Desk, still: Callable[[
     await still()
 
 
-async def _by_hand(a: Tenant) -> None:
+async def _by_hand(a: Tenant, desk: Desk) -> None:
     """What only happens when calls take long, or when a worker publishes what is there already."""
-    chat = await a.chat()
     async with a.service.runtime.database.engine.begin() as connection:
-        assert chat in [due for due, _ in await work.overdue(connection)]
-        lease = await work.claim(connection, chat, 60)
+        assert await work.waiting(connection, 5) == 1
+        lease = await work.claim(connection, "by hand", None, desk.bench().settings)
         assert lease
+        assert lease.chat.tenant == await a.identity()
         assert lease.leaf
         assert await work.renew(connection, lease, 60)
         path = await transcripts.path(connection, lease.chat, lease.leaf)

@@ -1,0 +1,56 @@
+"""What operators ask about the work: the queue in numbers, jobs with their reasons, another try."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel
+
+from service import operations
+from service.api.chats import ChatId
+from service.api.deps import OperatorDep, RuntimeDep
+from service.operations import Status
+from service.storage.jobs import STATES, Job, State
+
+router = APIRouter(prefix="/v1", tags=["operators"])
+
+
+class JobPage(BaseModel):
+    """A page of jobs; `next` is the cursor of the page after it."""
+
+    jobs: list[Job]
+    next: int | None = None
+
+
+class RetryAnswer(BaseModel):
+    """Work is due."""
+
+    due: bool = True
+
+
+@router.get("/status")
+async def status(operator: OperatorDep, runtime: RuntimeDep) -> Status:
+    """The queue of this tenant in numbers, who works on what, and the breakers of the summarisers."""
+    return await operations.status(runtime.database.engine, operator.tenant)
+
+
+@router.get("/jobs")
+async def list_jobs(
+    operator: OperatorDep,
+    runtime: RuntimeDep,
+    state: Annotated[list[State] | None, Query(description="Only these; may be given more than once.")] = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    cursor: Annotated[int, Query(ge=0, lt=2**63, description="`next` of the page before.")] = 0,
+) -> JobPage:
+    """Chats with work: being worked on, due, put off after a failure (with the reason), or dead."""
+    found = await operations.list_jobs(
+        runtime.database.engine, operator.tenant, state or STATES, after=cursor, limit=limit + 1
+    )
+    page = found[:limit]
+    return JobPage(jobs=page, next=page[-1].id if len(found) > limit else None)
+
+
+@router.post("/jobs/{chat_id}/retry", status_code=202)
+async def retry(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> RetryAnswer:
+    """Makes a chat's work due now, whatever failed before."""
+    await runtime.doorbell.ring(await operations.retry(runtime.database.engine, operator, chat_id))
+    return RetryAnswer()

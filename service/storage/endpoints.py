@@ -1,0 +1,77 @@
+"""The circuit breaker of each summariser endpoint: one row, shared by the fleet, in the database's time.
+
+Closed: it may be asked. Open, after several failures in a row: nobody asks until `open_until`. Half-open, once that
+has passed: one chat probes; its success closes the breaker, its failure opens it for twice as long.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from sqlalchemy import case, func, null, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.storage.clock import in_seconds
+from service.storage.tables import endpoints
+
+State = Literal["closed", "open", "half-open"]
+
+_LONGEST_PAUSE = 300  # seconds
+
+_OPEN = endpoints.c.open_until > func.now()
+_STATE = case((_OPEN, "open"), (endpoints.c.open_until.is_not(None), "half-open"), else_="closed")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """How an endpoint stands. `failures` counts those in a row."""
+
+    name: str
+    state: State
+    failures: int
+    open_until: datetime | None
+    last_error: str | None
+
+
+async def lock(connection: AsyncConnection, name: str) -> State:
+    """The breaker's state; its row stays locked until the transaction ends, so that claims are counted one by one."""
+    query = select(_STATE).where(endpoints.c.name == name).with_for_update()
+    state: State | None = (await connection.execute(query)).scalar_one_or_none()
+    if state:
+        return state
+    await connection.execute(insert(endpoints).values(name=name).on_conflict_do_nothing())
+    return await lock(connection, name)
+
+
+async def succeeded(connection: AsyncConnection, name: str) -> None:
+    """Closes the breaker; writes nothing when it has nothing to forget."""
+    query = update(endpoints).where(endpoints.c.name == name, endpoints.c.failures > 0)
+    await connection.execute(query.values(failures=0, open_until=None, last_error=None))
+
+
+async def failed(connection: AsyncConnection, name: str, error: str, after: int, pause: float) -> None:
+    """Counts a failed call; from the `after`-th in a row on, the breaker opens for `pause` seconds and then longer.
+
+    Calls that were under way when it opened fail too; they do not open it further.
+    """
+    failures = endpoints.c.failures + 1
+    longer = func.least(_LONGEST_PAUSE, pause * func.power(2, func.least(failures - after, 20)))
+    still_closed = case((failures >= after, in_seconds(longer)), else_=null())
+    await connection.execute(
+        update(endpoints)
+        .where(endpoints.c.name == name)
+        .values(
+            failures=case((_OPEN, endpoints.c.failures), else_=failures),
+            open_until=case((_OPEN, endpoints.c.open_until), else_=still_closed),
+            last_error=error,
+            changed_at=func.now(),
+        )
+    )
+
+
+async def everyone(connection: AsyncConnection) -> list[Endpoint]:
+    """All endpoints that the fleet has asked, by name."""
+    columns = (endpoints.c.name, _STATE, endpoints.c.failures, endpoints.c.open_until, endpoints.c.last_error)
+    rows = await connection.execute(select(*columns).order_by(endpoints.c.name))
+    return [Endpoint(*row) for row in rows]

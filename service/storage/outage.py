@@ -1,0 +1,26 @@
+"""An error in, whether it says that the database is away out: then the same request may succeed a moment later."""
+
+import socket
+
+import asyncpg
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+AWAY: tuple[type[Exception], ...] = (
+    ConnectionError,
+    TimeoutError,
+    PoolTimeoutError,
+    socket.gaierror,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,  # it shuts down, or starts up
+    asyncpg.TooManyConnectionsError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # of a connection that ended between two messages of one statement (asyncpg 0.32)
+)
+
+
+def is_away(error: BaseException | None) -> bool:
+    """Whether the database could not be reached, would not let us in, or ended the connection."""
+    if isinstance(error, DBAPIError):
+        return error.connection_invalidated or (error.orig is not None and is_away(error.orig.__cause__))
+    return isinstance(error, AWAY) and not isinstance(error, ValueError)  # asyncpg tells so of a wrong argument
