@@ -1,0 +1,253 @@
+"""Kill -9, again and again, while fifty chats go on: `./scripts/chaos --kills N --seed S --json PATH`.
+
+Whom it hits, and after how many turns, follows from the seed. Every event is written to `PATH.journal`, so a run that
+was interrupted goes on where it was with the same command. At the end the traffic stops, the work that is due is
+waited for, and everything that was promised is looked for in the database.
+"""
+
+import asyncio
+import json
+import shutil
+import sys
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from random import Random
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from service.runtime import running
+from service.settings import load
+from service.storage import codec
+from tests.fakes.scripted_llm import Request, ScriptedLLM, scripted_llm
+from tests.faults.fleet import Fleet, Kind, Member, fleet, reachable_folder
+from tests.faults.traffic import Journal, Traffic, narrate, story_in
+from tests.service.talk import check_tree
+from tests.waiting import until
+
+CHATS = 50
+_SHOWN = 20  # faults that are printed; the file has all of them
+PATIENCE = 300.0  # seconds that anything may take here; what takes longer has not converged
+# Twenty kills in this proportion: a database server is back in a tenth of the time that a Python process takes.
+SHARES: dict[Kind, int] = {"worker": 7, "api": 3, "redis": 5, "postgres": 5}
+DECK: list[Kind] = [kind for kind, share in SHARES.items() for _ in range(share)]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What came of it. The first four must be 0 but for `kills`; `faults` says in words what was not."""
+
+    kills: int
+    lost: int
+    doubled: int
+    mismatched: int
+    unconverged: int
+    llm_calls: int
+    llm_calls_wasted: int
+    chats: int
+    turns: int
+    served: int
+    retries: int
+    seconds_to_converge: float
+    kills_by_kind: dict[str, int]
+    seed: int
+    faults: list[str]
+
+    @property
+    def good(self) -> bool:
+        """Whether every promise was kept."""
+        return not (self.lost or self.doubled or self.mismatched or self.unconverged or self.faults)
+
+
+class Model:
+    """A scripted model that takes a moment, and counts."""
+
+    def __init__(self, llm: ScriptedLLM, traffic: Traffic, moment: float = 0.15) -> None:
+        self._llm = llm
+        self._traffic = traffic
+        self._moment = moment
+        self.busy = 0
+        llm.default = narrate
+        llm.thinking = self._think
+
+    async def _think(self, _: Request) -> None:
+        self._traffic.record("call")
+        self._llm.requests.clear()  # thousands of them would fill the memory
+        self.busy += 1
+        try:
+            await asyncio.sleep(self._moment)
+        finally:
+            self.busy -= 1
+
+
+async def play(made: Fleet, traffic: Traffic, kills: int, seed: int) -> Figures:
+    """Kills until `kills` in all, those of an interrupted run included; then lets everything come to rest."""
+    model = Model(made.llm, traffic)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(traffic.run())
+        while traffic.counts["kill"] < kills:
+            await _kill(made, traffic, model, seed)
+        await traffic.stop()
+    return await _settle(made, traffic, seed)
+
+
+async def _kill(made: Fleet, traffic: Traffic, model: Model, seed: int) -> None:
+    number = traffic.counts["kill"]
+    rng = Random(f"{seed}:{number}")
+    kind = Random(f"{seed}:{number // len(DECK)}").sample(DECK, len(DECK))[number % len(DECK)]
+    turns = rng.randint(6, 12)
+    before = traffic.counts["turn"]
+    awaited = before + rng.randint(1, turns - 4)
+    traffic.allow(turns)
+    await until(lambda: traffic.counts["turn"] >= awaited, PATIENCE)
+    if kind == "worker":  # while one of them waits for the model, if one does at all
+        await until(lambda: bool(model.busy) or traffic.counts["turn"] >= before + turns - 1, PATIENCE)
+    victim = await _one_of(made.of(kind), rng)
+    await victim.kill()
+    traffic.record("kill", kind)
+
+
+async def _one_of(members: list[Member], rng: Random) -> Member:
+    await until(lambda: any(member.up.is_set() for member in members), PATIENCE)
+    return rng.choice([member for member in members if member.up.is_set()])
+
+
+async def _settle(made: Fleet, traffic: Traffic, seed: int) -> Figures:
+    started = time.monotonic()
+    try:
+        await until(lambda: made.converged("chaos-%"), PATIENCE)
+    except TimeoutError:
+        traffic.record("fault", f"not converged after {PATIENCE:.0f} s")
+    seconds = time.monotonic() - started
+    return await _figures(made, traffic, seed, seconds)
+
+
+async def _figures(made: Fleet, traffic: Traffic, seed: int, seconds: float) -> Figures:
+    counts, faults = traffic.counts, list(traffic.faults)
+    checkpoints = await made.rows(
+        "select external_id, c.* from checkpoints c join chats on chats.id = chat_id where external_id like 'chaos-%'"
+    )
+    lost = await _lost(made, traffic)
+    doubled = Counter((one["chat_id"], one["parent_id"], one["covered_digest"]) for one in checkpoints)
+    wrong = _wrong(traffic, checkpoints)
+    unconverged = await made.rows(
+        "select external_id, attempts, last_error from chats where external_id like 'chaos-%'"
+        " and (due_at is not null or done_seq <> handed_seq)"
+    )
+    faults += lost + wrong + [str(dict(one)) for one in unconverged] + await _odd_rows(made)
+    return Figures(
+        kills=counts["kill"],
+        lost=len(lost),
+        doubled=sum(count > 1 for count in doubled.values()),
+        mismatched=counts["mismatch"] + len(wrong),
+        unconverged=len(unconverged),
+        llm_calls=counts["call"],
+        llm_calls_wasted=counts["call"] - len(checkpoints),
+        chats=len(traffic.chats),
+        turns=counts["turn"],
+        served=counts["ready"],
+        retries=counts["retries"],
+        seconds_to_converge=round(seconds, 2),
+        kills_by_kind={kind: counts[f"kill {kind}"] for kind in SHARES},
+        seed=seed,
+        faults=faults,
+    )
+
+
+async def _lost(made: Fleet, traffic: Traffic) -> list[str]:
+    """Acknowledged messages that are not stored as they were acknowledged."""
+    stored = {
+        (one["external_id"], one["message_id"]): one
+        for one in await made.rows("select external_id, m.* from messages m join chats on chats.id = chat_id")
+    }
+    found = []
+    for chat in traffic.chats:
+        for identity, digest in chat.expected().items():
+            row = stored.get((chat.talk.chat, identity))
+            if row is None or row["digest"] != digest:
+                found.append(f"{chat.talk.chat}: {identity} is {'other' if row else 'not'} stored")
+            elif codec.unpack(row["body"])["content"] != chat.talk.rows[identity]["content"]:
+                found.append(f"{chat.talk.chat}: {identity} has another text")
+    return found
+
+
+def _wrong(traffic: Traffic, checkpoints: list[Any]) -> list[str]:
+    """Checkpoints, served or not, whose boundary was never on a path of theirs, or that tell of something else."""
+    chats = {chat.talk.chat: chat for chat in traffic.chats}
+    found = []
+    for one in checkpoints:
+        place = chats[one["external_id"]].places.get(one["covered_digest"])
+        if place != (one["covered_until"], one["covered_messages"], story_in(one["summary"])):
+            found.append(f"{one['external_id']}: checkpoint {one['id']} is not what it says it is: {place}")
+    return found
+
+
+async def _odd_rows(made: Fleet) -> list[str]:
+    """Rows that contradict one another."""
+    settings = load(database_url=made.urls.database, redis_url=made.urls.redis)
+    async with running(settings, made.urls) as runtime:
+        try:
+            await check_tree(runtime)
+        except AssertionError as error:
+            return [f"rows contradict one another: {error}"]
+    return []
+
+
+def show(figures: Figures, console: Console) -> None:
+    """The figures for people."""
+    table = Table("figure", "value", title="Chaos")
+    for name, value in asdict(figures).items():
+        shown = ", ".join(f"{count} {kind}" for kind, count in value.items()) if isinstance(value, dict) else str(value)
+        if name != "faults":
+            table.add_row(name.replace("_", " "), shown)
+    console.print(table)
+    for fault in figures.faults[:_SHOWN]:
+        console.print(f"- {fault}", highlight=False, markup=False)
+    if len(figures.faults) > _SHOWN:
+        console.print(f"- and {len(figures.faults) - _SHOWN} more")
+
+
+async def run(journal: Journal, place: Path, kills: int, seed: int) -> Figures:
+    """A whole run on servers of its own, or the rest of one that was interrupted."""
+    async with scripted_llm() as llm, fleet(place / "data", llm) as made, made.client() as client:
+        return await play(made, Traffic(client, journal, CHATS, seed), kills, seed)
+
+
+def begin(journal: Journal, seed: int) -> Path:
+    """The data folder: that of the interrupted run, or a new one."""
+    for _, was, place in islice(journal, 1):
+        if was != seed:
+            raise typer.BadParameter(f"a run with seed {was} was interrupted; remove its journal to begin anew")
+        if not Path(place).exists():
+            raise typer.BadParameter(f"the data of the interrupted run in {place} is gone; remove its journal")
+        return Path(place)
+    place = reachable_folder("precis-chaos-")
+    journal.write(["run", seed, str(place)])
+    return place
+
+
+def main(
+    kills: Annotated[int, typer.Option(help="How many kills in all.")] = 200,
+    seed: Annotated[int, typer.Option(help="Decides who is killed, and when.")] = 1,
+    json_path: Annotated[Path, typer.Option("--json", help="Where the figures go.")] = Path("chaos.json"),
+) -> None:
+    """Kills -9 while fifty chats go on, and tells what came of it. An interrupted run goes on with the same command."""
+    events = json_path.with_name(f"{json_path.name}.journal")
+    journal = Journal(events)
+    place = begin(journal, seed)
+    figures = asyncio.run(run(journal, place, kills, seed))
+    json_path.write_text(json.dumps(asdict(figures), indent=2) + "\n")
+    show(figures, Console())
+    if not figures.good:
+        sys.exit(f"The fleet's data and logs are kept in {place}, what happened in {events}.")
+    shutil.rmtree(place)
+    events.unlink()
+
+
+if __name__ == "__main__":
+    typer.run(main)

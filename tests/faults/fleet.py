@@ -1,0 +1,320 @@
+"""A fleet of real processes on loopback: PostgreSQL, Valkey, API processes, workers.
+
+In: a folder and the number of each. Out: a `Fleet`, whose members can be killed, paused and held down. A member that
+ends is started again on the same port and data, as a process supervisor does it. The servers wait for the disk, unlike
+those of other tests: what they have acknowledged has to outlive kill -9.
+
+All processes are started through `service/embedded/child.py`, so none of them outlives the harness.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import asyncpg
+import httpx
+from redis.asyncio import Redis
+from sqlalchemy import make_url
+
+from service.embedded import postgres, valkey
+from service.embedded.folder import claimed
+from service.embedded.port import HOST, free_port
+from service.embedded.process import Program, Server, start
+from service.errors import EmbeddedServerError
+from service.runtime import FIRST_TENANT, Urls
+from service.storage.database import connect, migrate
+from service.storage.keys import Scope, create
+from tests.fakes.scripted_llm import ScriptedLLM
+
+ROOT = Path(__file__).parents[2]
+Kind = Literal["worker", "api", "redis", "postgres"]
+Run = Callable[[], AbstractAsyncContextManager[Server]]
+
+# The program under test, in a shell-free way to give it an environment; with kill -9 as its way to end, since that is
+# what these tests are about.
+_ENV = Program("precis", Path(shutil.which("env") or "/usr/bin/env"), None, ((signal.SIGKILL, 10.0),))
+PRECIS = (sys.executable, "-c", "from service.cli import app; app()")
+
+SETTINGS = {
+    "WINDOW": "8192",  # so that short chats need summaries
+    "DEBOUNCE": "0.1",
+    "SWEEP_EVERY": "1",
+    "LEASE": "4",  # of a busy machine with two cores, where a process may have to wait for seconds to get on
+    "SUMMARISER": "openai",
+    "SUMMARISER_MODEL": "scripted",
+    "SUMMARISER_TIMEOUT": "60",
+    "FALLBACK_AFTER": "0",  # every summary comes from the scripted model, so that it can be checked
+    "LOG_FORMAT": "json",
+}
+
+
+class Member:
+    """One process, kept running from `keep` on."""
+
+    def __init__(self, name: str, kind: Kind, run: Run) -> None:
+        self.name = name
+        self.kind = kind
+        self.up = asyncio.Event()  # it answers
+        self.down = asyncio.Event()
+        self.starts = 0
+        self._run = run
+        self._wanted = asyncio.Event()
+        self._wanted.set()
+        self._server: Server | None = None
+
+    async def keep(self) -> None:
+        """Starts it, and again whenever it has ended.
+
+        Raises:
+            EmbeddedServerError: it did not even start once; with the end of its log.
+        """
+        while True:
+            await self._wanted.wait()
+            try:
+                async with self._run() as self._server:
+                    self.starts += 1
+                    self.down.clear()
+                    self.up.set()
+                    await self._server.died()
+            except EmbeddedServerError:
+                if not self.starts:
+                    raise
+                await asyncio.sleep(0.05)  # what it needs is away, or its predecessor is not quite gone
+            finally:
+                self.up.clear()
+                self.down.set()
+
+    async def signal(self, number: signal.Signals) -> None:
+        """Sends it a signal, as soon as it is up."""
+        await self.up.wait()
+        assert self._server
+        os.kill(self._server.pid, number)
+
+    async def kill(self) -> None:
+        """Kill -9; returns when it has ended."""
+        await self.signal(signal.SIGKILL)
+        await self.down.wait()
+
+    @asynccontextmanager
+    async def frozen(self) -> AsyncIterator[None]:
+        """It does not get on for as long as the context is open, as on a machine that is overloaded or asleep."""
+        await self.signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            await self.signal(signal.SIGCONT)
+
+    @asynccontextmanager
+    async def away(self) -> AsyncIterator[None]:
+        """It is stopped, gently, for as long as the context is open; on the way out it answers again."""
+        await self.up.wait()
+        assert self._server
+        self._wanted.clear()
+        await self._server.stop()
+        await self.down.wait()
+        try:
+            yield
+        finally:
+            self._wanted.set()
+            await self.up.wait()
+
+
+@dataclass
+class Fleet:
+    """The running fleet. `llm` is in the harness' own process."""
+
+    folder: Path
+    urls: Urls
+    llm: ScriptedLLM
+    environment: dict[str, str]
+    members: list[Member] = field(default_factory=list)
+    keys: dict[Scope, str] = field(default_factory=dict)
+    ports: list[int] = field(default_factory=list)
+
+    def of(self, kind: Kind) -> list[Member]:
+        """All members of a kind."""
+        return [member for member in self.members if member.kind == kind]
+
+    @property
+    def postgres(self) -> Member:
+        return self.of("postgres")[0]
+
+    @property
+    def redis(self) -> Member:
+        return self.of("redis")[0]
+
+    @asynccontextmanager
+    async def client(self, scope: Scope = "filter") -> AsyncIterator[httpx.AsyncClient]:
+        """A client of all API processes in turn, as behind a load balancer."""
+        async with httpx.AsyncClient(
+            transport=_Balanced(self.ports),
+            base_url=f"http://{HOST}",
+            headers={"Authorization": f"Bearer {self.keys[scope]}"},
+            timeout=20,
+        ) as client:
+            yield client
+
+    async def rows(self, query: str, *values: object) -> list[Any]:
+        """What the database says, asked over a connection of its own."""
+        await self.postgres.up.wait()
+        url = make_url(self.urls.database).set(drivername="postgresql").render_as_string(hide_password=False)
+        connection = await asyncpg.connect(url)
+        try:
+            return list(await connection.fetch(query, *values))
+        finally:
+            await connection.close()
+
+    async def flush(self) -> None:
+        """Redis forgets everything."""
+        async with Redis.from_url(self.urls.redis) as redis:
+            await redis.flushall()
+
+    async def converged(self, chats: str = "%") -> bool:
+        """Whether nothing is due for the chats of this pattern and all that was handed over is done."""
+        query = "select 1 from chats where external_id like $1 and (due_at is not null or done_seq <> handed_seq)"
+        return not await self.rows(query, chats)
+
+    def worker(self, name: str, *command: str) -> Member:
+        """Another worker, not started yet; `command` replaces the usual one."""
+        return Member(name, "worker", lambda: self._precis(name, [*(command or PRECIS), "worker"], _greets))
+
+    def api(self, name: str, port: int) -> Member:
+        """An API process, not started yet."""
+        command = [*PRECIS, "serve", "--no-worker", "--host", HOST, "--port", str(port)]
+        return Member(name, "api", lambda: self._precis(name, command, lambda _: _answers(port)))
+
+    @asynccontextmanager
+    async def kept(self, *members: Member) -> AsyncIterator[None]:
+        """These members run, and are the fleet's, while the context is open."""
+        self.members += members
+        tasks = [asyncio.create_task(member.keep()) for member in members]
+        try:
+            for member, task in zip(members, tasks, strict=True):
+                await _first(member, task)
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self.members = [member for member in self.members if member not in members]
+
+    @asynccontextmanager
+    async def _precis(self, name: str, command: Sequence[str], probe: Callable[[Path], Any]) -> AsyncIterator[Server]:
+        starts = sum(1 for _ in self.folder.glob(f"{name}.*.log"))
+        log = self.folder / f"{name}.{starts + 1}.log"  # all are kept: they tell what a killed one did
+        variables = [f"{key}={value}" for key, value in self.environment.items()]
+        server = await start(_ENV, [*variables, *command], log)
+        try:
+            await server.until_ready(lambda: probe(log), 0)
+            yield server
+        finally:
+            await server.stop()
+
+
+@asynccontextmanager
+async def fleet(folder: Path, llm: ScriptedLLM, *, apis: int = 2, workers: int = 3) -> AsyncIterator[Fleet]:
+    """A running fleet on the data in this folder, which is made when it is missing; see `reachable_folder`."""
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(claimed(folder))
+        ports = [free_port(), free_port()]
+        made = Fleet(folder, Urls("", ""), llm, {})
+        urls: dict[str, str] = {}
+        database = Member("postgres", "postgres", lambda: _database(folder, ports[0], urls))
+        queue = Member("redis", "redis", lambda: _queue(folder, ports[1], urls))
+        await stack.enter_async_context(made.kept(database, queue))
+        made.urls = Urls(urls["database"], urls["redis"])
+        made.ports = [free_port() for _ in range(apis)]
+        made.environment = _environment(made.urls, llm)
+        await _prepare(made)
+        processes = [made.api(f"api-{number}", port) for number, port in enumerate(made.ports, 1)]
+        processes += [made.worker(f"worker-{number}") for number in range(1, workers + 1)]
+        await stack.enter_async_context(made.kept(*processes))
+        yield made
+
+
+async def _first(member: Member, keeping: asyncio.Task[None]) -> None:
+    """Waits until a member is up for the first time; raises when it does not get there."""
+    up = asyncio.create_task(member.up.wait())
+    await asyncio.wait({up, keeping}, return_when=asyncio.FIRST_COMPLETED)
+    up.cancel()
+    if keeping.done():
+        await keeping
+
+
+def reachable_folder(prefix: str) -> Path:
+    """A new folder that others can get to: as root, the database servers run as an unprivileged user."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    folder.chmod(0o711)
+    return folder
+
+
+def _environment(urls: Urls, llm: ScriptedLLM) -> dict[str, str]:
+    ours = SETTINGS | {"DATABASE_URL": urls.database, "REDIS_URL": urls.redis, "SUMMARISER_URL": llm.openai_url}
+    return {f"PRECIS_{name}": value for name, value in ours.items()} | {"PYTHONPATH": str(ROOT), "COLUMNS": "200"}
+
+
+async def _prepare(made: Fleet) -> None:
+    await migrate(made.urls.database)
+    scopes: tuple[Scope, ...] = ("filter", "operator")
+    async with connect(made.urls.database) as database, database.engine.begin() as connection:
+        made.keys = {scope: await create(connection, FIRST_TENANT, scope, "faults") for scope in scopes}
+
+
+@asynccontextmanager
+async def _database(folder: Path, port: int, urls: dict[str, str]) -> AsyncIterator[Server]:
+    async with postgres.running(folder, port, fast=False) as running:
+        urls["database"] = running.url
+        yield running.server
+
+
+@asynccontextmanager
+async def _queue(folder: Path, port: int, urls: dict[str, str]) -> AsyncIterator[Server]:
+    async with valkey.running(folder, port, fast=False) as running:
+        urls["redis"] = running.url
+        yield running.server
+
+
+async def _greets(log: Path) -> bool:
+    """A worker has no port; it says when it has opened everything."""
+    return " worker, summaries by " in await asyncio.to_thread(log.read_text, errors="replace")
+
+
+async def _answers(port: int) -> bool:
+    with contextlib.suppress(OSError):
+        reader, writer = await asyncio.open_connection(HOST, port)
+        with contextlib.closing(writer):
+            writer.write(b"GET /livez HTTP/1.1\r\nHost: fleet\r\nConnection: close\r\n\r\n")
+            return (await reader.read()).startswith(b"HTTP/1.1 200 ")
+    return False
+
+
+class _Balanced(httpx.AsyncBaseTransport):
+    """Sends each request to the next process, and to another one when that does not listen."""
+
+    def __init__(self, ports: Sequence[int]) -> None:
+        self._ports = itertools.cycle(ports)
+        self._attempts = len(ports)
+        self._inner = httpx.AsyncHTTPTransport()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        for attempt in range(self._attempts):
+            request.url = request.url.copy_with(port=next(self._ports))
+            try:
+                return await self._inner.handle_async_request(request)
+            except httpx.ConnectError:
+                if attempt == self._attempts - 1:
+                    raise
+        raise AssertionError("unreachable")
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()

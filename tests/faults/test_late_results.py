@@ -1,0 +1,106 @@
+"""Two workers that get the same chat, and results that come too late."""
+
+import asyncio
+import signal
+from contextlib import AsyncExitStack
+
+import httpx
+import pytest
+
+from tests.faults.conftest import at_rest, checkpoints, is_served, long_chat, thinking
+from tests.faults.fleet import Fleet
+from tests.waiting import until
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def outcomes(made: Fleet, chat: str) -> list[str]:
+    query = "select outcome from runs join chats on chats.id = chat_id where external_id = $1 order by runs.id"
+    return [row["outcome"] for row in await made.rows(query, chat)]
+
+
+async def test_workers_that_are_all_woken_for_the_same_chats_read_each_boundary_once(
+    made: Fleet, client: httpx.AsyncClient
+) -> None:
+    talks = await asyncio.gather(*(long_chat(client, f"contended-{number}") for number in range(12)))
+    for _ in range(3):
+        await asyncio.gather(*(talk.hand_over(leaf) for talk, leaf in talks))
+
+    await at_rest(made, "contended-%")
+
+    assert all([await is_served(*talk) for talk in talks])
+    assert len(made.llm.requests) == await checkpoints(made, "contended-%") == 12
+
+
+async def test_a_worker_that_was_frozen_comes_too_late_and_is_refused(made: Fleet, client: httpx.AsyncClient) -> None:
+    first, *others = made.of("worker")
+    async with thinking(made), AsyncExitStack() as stack:
+        for other in others:
+            await stack.enter_async_context(other.frozen())
+        talk, leaf = await long_chat(client, "frozen")
+        await made.llm.received(1)
+        await stack.enter_async_context(first.frozen())
+        for other in others:
+            await other.signal(signal.SIGCONT)
+        await made.llm.received(2)  # its lease is over, and another one has begun
+        made.llm.thinking = None
+    # All go on, and both answers come in.
+
+    await until(lambda: _refused(made))
+    await at_rest(made, "frozen")
+
+    assert sorted(await outcomes(made, "frozen")) == ["done", "refused"]
+    assert await is_served(talk, leaf)
+    assert await checkpoints(made, "frozen") == 1
+
+
+async def _refused(made: Fleet) -> bool:
+    return "refused" in await outcomes(made, "frozen")
+
+
+async def test_a_result_for_a_chat_that_was_edited_meanwhile_is_refused(made: Fleet, client: httpx.AsyncClient) -> None:
+    async with thinking(made):
+        talk, leaf = await long_chat(client, "edited")
+        await made.llm.received(1)
+        talk.edit("u2", "edited in place")
+        await talk.hand_over(leaf)
+
+    await at_rest(made, "edited")
+
+    assert await outcomes(made, "edited") == ["refused", "done"]
+    assert await is_served(talk, leaf)
+    assert await checkpoints(made, "edited") == 1
+    assert "edited in place" in made.llm.requests[1].text
+
+
+@pytest.mark.parametrize("what", ["reset", "recompute"])
+async def test_a_result_for_a_chat_that_was_reset_meanwhile_is_refused(
+    made: Fleet, client: httpx.AsyncClient, operator: httpx.AsyncClient, what: str
+) -> None:
+    async with thinking(made):
+        talk, leaf = await long_chat(client, what)
+        await made.llm.received(1)
+        assert (await operator.post(f"/v1/chats/{what}/{what}")).is_success
+
+    await at_rest(made, what)
+
+    assert await outcomes(made, what) == ["refused", "done"]
+    assert await is_served(talk, leaf)
+    assert await checkpoints(made, what) == 1
+
+
+async def test_a_result_for_a_chat_that_was_deleted_meanwhile_vanishes(
+    made: Fleet, client: httpx.AsyncClient, operator: httpx.AsyncClient
+) -> None:
+    async with thinking(made):
+        talk, leaf = await long_chat(client, "deleted")
+        await made.llm.received(1)
+        assert (await operator.delete("/v1/chats/deleted")).status_code == 204
+        assert (await talk.ask(leaf))["status"] == "unknown"
+
+    assert await talk.hand_over(leaf)
+    await at_rest(made, "deleted")
+
+    assert await outcomes(made, "deleted") == ["done"]
+    assert await is_served(talk, leaf)
+    assert await checkpoints(made, "deleted") == 1
