@@ -1,0 +1,213 @@
+"""A database as a large installation has it, filled through plain SQL: a mass of small chats, and chats to measure.
+
+In: how many checkpoints, which chats. Out: `Chat`s, whose rows keep every rule of the real ones (the digests are real,
+each message points to the deepest checkpoint above it), at the real schema with all its indexes. The small chats are
+mass only: ten checkpoints each, with summaries of some 700 bytes, and two messages per checkpoint. Real chats have ten
+or more per checkpoint; the primary key of `messages` is as deep with two.
+"""
+
+import random
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, TypeAlias
+
+import asyncpg
+
+from benchmarks import stage
+from benchmarks.conversation import Message, grown, prose, turns
+from service import tokens
+
+EVERY = 10  # messages between two checkpoints of a measured chat
+SUMMARY = 800  # tokens of a measured chat's summary
+_MASS = (
+    """
+    insert into chats (id, tenant_id, external_id, user_id, model, window_tokens)
+    select n, $1, 'mass-' || n, 'user-' || n % 5000, 'model', 131072 from generate_series(1, ($2::int + 9) / 10) n
+    """,
+    """
+    insert into messages (tenant_id, chat_id, message_id, role, depth, fingerprint, digest, content_hash, tokens,
+                          path_tokens, step_tokens, checkpoint_id)
+    select $1, (n - 1) / 20 + 1, md5(n::text)::uuid, 'user', n % 20 + 1, md5('f' || n), md5('d' || n), '\\x00', 300,
+           300 * (n % 20 + 1), '{300}', (n - 1) / 2 + 1
+    from generate_series(1, 2 * $2::int) n
+    """,
+    """
+    insert into checkpoints (id, tenant_id, chat_id, parent_id, ancestors, covered_until, covered_digest,
+                             covered_messages, covered_tokens, savings, kind, narrative, ledger, summary, tokens,
+                             summariser, prompt_version)
+    select n, $1, (n - 1) / 10 + 1, case when (n - 1) % 10 = 0 then 0 else n - 1 end,
+           (array[c + 1, c + 2, c + 3, c + 4, c + 5, c + 6, c + 7, c + 8, c + 9])[1:(n - 1) % 10],
+           md5((2 * n)::text)::uuid, md5('d' || 2 * n), 2 * ((n - 1) % 10 + 1), 600 * ((n - 1) % 10 + 1),
+           ('{400, 1000, 1600, 2200, 2800, 3400, 4000, 4600, 5200, 5800}'::bigint[])[1:(n - 1) % 10 + 1],
+           'llm', '', '[]', repeat(md5(n::text), 22), 200, 'openai:model', '1'
+    from generate_series(1, $2::bigint) n cross join lateral (select n - 1 - (n - 1) % 10) first (c)
+    """,
+)
+_CONSTRAINTS = """
+    select conrelid::regclass::text as owner, conname as name, pg_get_constraintdef(oid) as definition
+    from pg_constraint
+    where conrelid in ('messages'::regclass, 'checkpoints'::regclass) and contype in ('f', 'p', 'u')
+    order by contype  -- foreign keys come off first, and on last
+"""
+_INDEXES = """
+    select indexname as name, indexdef as definition from pg_indexes
+    where schemaname = 'public' and tablename in ('messages', 'checkpoints')
+"""
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A chat to measure: so many messages, each counted as `size` tokens, in a model's `window`."""
+
+    messages: int
+    size: int
+    window: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """A chat to measure. `path` is stored, and the newest checkpoint covers it up to `boundary`."""
+
+    name: str
+    path: tuple[Message, ...]
+    boundary: Message
+    checkpoint: int
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """What the filter sends before the next answer: the new user message, not stored yet, comes first."""
+        path = [*self.path, *grown(random.Random(self.name), self.path[-1].digest, sizes=iter([("user", 20)]))]
+        return [(one.id, one.digest) for one in path[::-1]][: stage.PAIRS]
+
+
+async def fill(url: str, tenant: int, checkpoints: int, wanted: Sequence[Wanted], seed: int = 1) -> list[Chat]:
+    """Fills an empty database up to `checkpoints` checkpoints, and makes the wanted chats."""
+    rng = random.Random(seed)
+    mass = checkpoints - sum(_checkpoints(one.messages) for one in wanted)
+    async with stage.plain(url) as connection:
+        async with _without_indexes(connection):
+            for statement in _MASS:
+                await connection.execute(statement, tenant, mass)
+        made = []
+        for number, one in enumerate(wanted):
+            chat, checkpoint = 10**7 + number, 10**7 + sum(_checkpoints(before.messages) for before in wanted[:number])
+            made.append(await _make(connection, rng, tenant, chat, checkpoint, one))
+        for table in ("chats", "checkpoints"):
+            await connection.execute(f"select setval(pg_get_serial_sequence('{table}', 'id'), 20000000)")
+        await connection.execute("vacuum analyze")
+    return made
+
+
+async def prewarm(url: str) -> None:
+    """Reads the tables once, so that nothing is read from the disk later."""
+    async with stage.plain(url) as connection:
+        await connection.fetch("select sum(length(summary)) from checkpoints")
+        await connection.fetch("select sum(length(digest)) from messages")
+
+
+@asynccontextmanager
+async def _without_indexes(connection: Connection) -> AsyncIterator[None]:
+    """Takes constraints and indexes off the big tables and puts the same ones back: built at once they cost little."""
+    await connection.execute("set maintenance_work_mem = '512MB'")
+    constraints = await connection.fetch(_CONSTRAINTS)
+    for one in constraints:
+        await connection.execute(f"alter table {one['owner']} drop constraint {one['name']}")
+    indexes = await connection.fetch(_INDEXES)
+    for one in indexes:
+        await connection.execute(f"drop index {one['name']}")
+    yield
+    for one in reversed(constraints):
+        await connection.execute(f"alter table {one['owner']} add constraint {one['name']} {one['definition']}")
+    for one in indexes:
+        await connection.execute(one["definition"])
+
+
+def _checkpoints(messages: int) -> int:
+    """The newest messages are the tail."""
+    return (messages - 1) // EVERY
+
+
+async def _make(
+    connection: Connection,
+    rng: random.Random,
+    tenant: int,
+    chat: int,
+    first: int,
+    wanted: Wanted,
+) -> Chat:
+    path = tuple(grown(rng, sizes=turns(wanted.messages // 2, 20, 20)))
+    name = f"measured-{chat}"
+    await connection.execute(
+        "insert into chats (id, tenant_id, external_id, user_id, model, window_tokens, leaf_id)"
+        " values ($1, $2, $3, 'user', $4, $5, $6)",
+        *(chat, tenant, name, stage.MODEL, wanted.window, path[-1].id),
+    )
+    owner = {"tenant_id": tenant, "chat_id": chat}
+    await _copy(connection, "messages", owner, _messages(first, path, wanted.size))
+    await _copy(connection, "checkpoints", owner, _summaries(rng, first, path, wanted.size))
+    count = _checkpoints(len(path))
+    return Chat(name, path, path[count * EVERY - 1], first + count - 1)
+
+
+def _messages(first: int, path: Sequence[Message], size: int) -> Iterable[dict[str, Any]]:
+    above: str | None = None
+    for depth, (one, total) in enumerate(zip(path, accumulate(size for _ in path), strict=True), 1):
+        made = min(depth // EVERY, _checkpoints(len(path)))
+        yield {
+            "message_id": one.id,
+            "parent_id": above,
+            "role": one.role,
+            "depth": depth,
+            "fingerprint": one.fingerprint,
+            "digest": one.digest,
+            "content_hash": b"",
+            "tokens": size,
+            "path_tokens": total,
+            "step_tokens": [size],
+            "checkpoint_id": first + made - 1 if made else None,
+        }
+        above = one.id
+
+
+def _summaries(rng: random.Random, first: int, path: Sequence[Message], size: int) -> Iterable[dict[str, Any]]:
+    savings: list[int] = []
+    for number in range(_checkpoints(len(path))):
+        covered = (number + 1) * EVERY
+        narrative = prose(rng, SUMMARY)
+        summary = stage.summary(narrative, covered)
+        savings = [*savings, max([*savings[-1:], covered * size - tokens.count(summary)])]
+        yield {
+            "id": first + number,
+            "parent_id": first + number - 1 if number else 0,
+            "ancestors": list(range(first, first + number)),
+            "covered_until": path[covered - 1].id,
+            "covered_digest": path[covered - 1].digest,
+            "covered_messages": covered,
+            "covered_tokens": covered * size,
+            "savings": savings,
+            "kind": "llm",
+            "narrative": narrative,
+            "ledger": "[]",
+            "summary": summary,
+            "tokens": tokens.count(summary),
+            "summariser": "openai:model",
+            "prompt_version": "1",
+        }
+
+
+async def _copy(connection: Connection, table: str, owner: dict[str, int], rows: Iterable[dict[str, Any]]) -> None:
+    made = [owner | row for row in rows]
+    await connection.copy_records_to_table(
+        table, records=[tuple(row.values()) for row in made], columns=list(made[0]) if made else None
+    )
+
+
+async def timed_fill(url: str, tenant: int, checkpoints: int, wanted: Sequence[Wanted]) -> tuple[list[Chat], float]:
+    """`fill`, prewarmed, and the seconds that it took."""
+    start = time.perf_counter()
+    chats = await fill(url, tenant, checkpoints, wanted)
+    await prewarm(url)
+    return chats, time.perf_counter() - start

@@ -1,0 +1,28 @@
+"""The yardstick of `context_http`: a bare FastAPI route in a process of its own, served exactly as the service is."""
+
+import asyncio
+
+from fastapi import FastAPI
+
+from service.api.server import bind, listening
+from service.cli import shell
+from service.settings import load
+
+
+async def _serve() -> None:
+    app = FastAPI()
+    app.state.runtime = None  # `listening` hands it on
+
+    @app.get("/hello")
+    async def hello() -> dict[str, str]:
+        return {"hello": "world"}
+
+    listener = bind("127.0.0.1", 0)
+    async with listening(app, listener):
+        print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
+        await asyncio.Future()
+
+
+if __name__ == "__main__":
+    shell.set_up_logs(load())
+    shell.run(_serve())

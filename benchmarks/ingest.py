@@ -1,0 +1,82 @@
+"""Handing over one new turn over HTTP: what is uploaded and done must not grow with the chat.
+
+A turn is a question and an answer of some 300 tokens each, with the provider's `usage`, as the filter sends it. The
+long chats have their checkpoints, one for every ten messages, so nothing is due; no worker runs.
+
+    python -m benchmarks.ingest
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, closing
+
+from benchmarks import stage
+from benchmarks.conversation import grown, turns
+from benchmarks.filling import Chat, Wanted, timed_fill
+from benchmarks.report import Figure, Report, command, timings
+from benchmarks.rounds import Call, best, interleaved
+from benchmarks.wire import Line, request
+
+_CHECKPOINTS = 10_000
+_WINDOW = 131_072
+_EACH = 8  # chats of each length, so that none grows much
+_CALLS = 10
+
+
+async def measure(quick: bool) -> Report:
+    """The whole benchmark."""
+    rounds = 15 if quick else 40
+    wanted = [Wanted(length, 300, _WINDOW) for length in (20, 2000) for _ in range(_EACH)]
+    async with AsyncExitStack() as stack:
+        servers = await stack.enter_async_context(stage.servers())
+        urls = await stack.enter_async_context(stage.database(servers))
+        key, tenant = await stage.filter_key(urls.database)
+        chats, _ = await timed_fill(urls.database, tenant, _CHECKPOINTS, wanted)
+        line = stack.enter_context(closing(Line(await stack.enter_async_context(stage.service(urls)))))
+        variants = {
+            f"one turn into {length:,} messages": _hands_over(
+                line, key, [chat for chat in chats if len(chat.path) == length], (rounds + 1) * _CALLS
+            )
+            for length in (20, 2000)
+        }
+        medians = await interleaved(variants, rounds=rounds, calls=_CALLS)
+    long, short = (best(medians, f"one turn into {length:,} messages") for length in (2000, 20))
+    figures = [Figure("ingest_2000_over_20", "one new turn into a chat of 2,000 ÷ of 20 messages", long / short, 1.5)]
+    return Report("ingest", "Handing over one turn", figures, medians, facts=timings(medians))
+
+
+def _hands_over(line: Line, key: str, chats: Sequence[Chat], count: int) -> Call:
+    """Hands a new turn over at each call, to one chat after the other; all are made before the clock runs."""
+    growing = [_turns(key, chat) for chat in chats]
+    ready = iter([next(growing[number % len(growing)]) for number in range(count)])
+
+    async def hand_over() -> None:
+        assert line.json(next(ready)) == {"due": False}, "a chat has grown so much that work is due"
+
+    return hand_over
+
+
+def _turns(key: str, chat: Chat) -> Iterator[bytes]:
+    rng, above = random.Random(chat.name), chat.path[-1]
+    while True:
+        new = list(grown(rng, above.digest, sizes=turns(1, 300, 300)))
+        usage = {"prompt_tokens": 1000, "completion_tokens": 300}  # below our own count, so no overhead
+        messages = [
+            one.stored | {"fingerprint": one.fingerprint, "digest": one.digest, "timestamp": 1_790_000_000}
+            for one in new
+        ]
+        messages[-1]["usage"] = usage
+        body = {
+            "model": stage.MODEL,
+            "user_id": "user",
+            "window_tokens": _WINDOW,
+            "after": (above.id, above.digest),
+            "messages": messages,
+            "served": chat.checkpoint if len(chat.path) > 1000 else 0,
+        }
+        yield request("PUT", f"/v1/chats/{chat.name}/transcript", key, body)
+        above = new[-1]
+
+
+if __name__ == "__main__":
+    command(measure)

@@ -1,0 +1,146 @@
+"""What a benchmark found: a table for the terminal, a plot as PNG, and one flat JSON object of all benchmarks.
+
+In: `Report`s. Out: text, files. Bounds are those of the project's goals; a missed one is shown, and is no error.
+"""
+
+import argparse
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import matplotlib
+from rich.console import Console
+from rich.table import Table
+
+matplotlib.use("Agg")  # files only, no window; before pyplot is imported
+
+from matplotlib import pyplot
+
+OUT = Path(__file__).parent / "out"
+_METHOD = "medians of the fastest round; variants interleaved in random order"
+
+console = Console()
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One result. `bound` is the largest value that is wanted; None when there is none."""
+
+    name: str
+    meaning: str
+    value: float
+    bound: float | None = None
+
+    @property
+    def verdict(self) -> str:
+        """`met`, `MISSED`, or a dash when there is no bound."""
+        if self.bound is None:
+            return "–"
+        return "met" if self.value <= self.bound else "MISSED"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One benchmark's results.
+
+    Attributes:
+        name: of the plot's file.
+        title: what was measured.
+        figures: the results that have a name of their own.
+        curves: the measured values behind them, by variant.
+        axes: what the curves' x and y mean.
+        facts: circumstances worth a line: sizes, times of preparation, other values.
+    """
+
+    name: str
+    title: str
+    figures: Sequence[Figure]
+    curves: Mapping[str, Sequence[float]]
+    axes: tuple[str, str] = ("round", "median of the round, µs")
+    facts: Sequence[str] = field(default_factory=tuple)
+
+
+Measure = Callable[[bool], Awaitable[Report]]
+
+
+def command(*measures: Measure) -> None:
+    """The command line of one benchmark, or of all."""
+    parser = argparse.ArgumentParser(description="Measures, prints a table, saves a plot.")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds; the ratios are rougher")
+    parser.add_argument("--json", type=Path, help="also write the values, as one object {name: value}, to this file")
+    parser.add_argument("--out", type=Path, default=OUT, help="folder of the plots (default: benchmarks/out)")
+    given = parser.parse_args()
+    reports = []
+    for measure in measures:
+        report = asyncio.run(_awaited(measure(given.quick)))
+        reports.append(report)
+        show(report)
+        console.print(f"plot: {plot(report, given.out)}", soft_wrap=True, highlight=False)
+    if len(reports) > 1:
+        console.print(_table("All benchmarks", [figure for report in reports for figure in report.figures]))
+    if given.json:
+        write(reports, given.json)
+
+
+async def _awaited(measuring: Awaitable[Report]) -> Report:
+    return await measuring
+
+
+def show(report: Report) -> None:
+    """Prints the table and the facts."""
+    console.print(_table(report.title, report.figures))
+    for fact in report.facts:
+        console.print(f"  {fact}", highlight=False, soft_wrap=True)
+
+
+def write(reports: Iterable[Report], path: Path) -> None:
+    """All values by name."""
+    values = {figure.name: round(figure.value, 4) for report in reports for figure in report.figures}
+    path.write_text(json.dumps(values, indent=2) + "\n")
+
+
+def plot(report: Report, folder: Path) -> Path:
+    """Left: each value as a share of its bound. Right: what was measured. Returns the file."""
+    shown, (left, right) = pyplot.subplots(1, 2, figsize=(13, 5), layout="constrained")
+    shown.suptitle(report.title)
+    bounded = [figure for figure in report.figures if figure.bound]
+    bars = left.barh(
+        [figure.name for figure in bounded],
+        [figure.value / figure.bound for figure in bounded if figure.bound],
+        color=["tab:green" if figure.verdict == "met" else "tab:red" for figure in bounded],
+    )
+    left.bar_label(bars, [f"{figure.value:.3g} (≤ {figure.bound:g})" for figure in bounded], padding=3)
+    left.axvline(1, color="black", linewidth=1)
+    left.set_xlabel("value ÷ bound")
+    left.margins(x=0.25)
+    left.invert_yaxis()
+    for name, values in report.curves.items():
+        right.plot(range(1, len(values) + 1), values, label=name, marker=".", linewidth=1)
+    right.set(xlabel=report.axes[0], ylabel=report.axes[1], ylim=(0, None))
+    right.legend(fontsize="small")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{report.name}.png"
+    shown.savefig(path, dpi=100)
+    pyplot.close(shown)
+    return path
+
+
+def timings(medians: Mapping[str, Sequence[float]]) -> list[str]:
+    """The fastest round's median of each variant, as facts."""
+    times = [f"{name}: {min(values):,.0f} µs" for name, values in medians.items()]
+    return [f"p50 ({_METHOD}):", *(f"  {line}" for line in times)]
+
+
+def _table(title: str, figures: Sequence[Figure]) -> Table:
+    table = Table(title=title, title_justify="left")
+    for heading, justify in (("name", "left"), ("what", "left"), ("value", "right"), ("bound", "right"), ("", "left")):
+        table.add_column(heading, justify="right" if justify == "right" else "left", overflow="fold")
+    colours = {"met": "[green]met[/]", "MISSED": "[bold red]MISSED[/]"}
+    for figure in figures:
+        bound = "" if figure.bound is None else f"≤ {figure.bound:g}"
+        table.add_row(
+            figure.name, figure.meaning, f"{figure.value:.3g}", bound, colours.get(figure.verdict, figure.verdict)
+        )
+    return table

@@ -1,0 +1,181 @@
+"""What benchmarks stand on: servers, databases, processes, and the service's own functions. The rest calls only these.
+
+Servers are those of `TEST_DATABASE_URL` and `TEST_REDIS_URL`, else the embedded ones in a folder that is thrown away.
+The embedded PostgreSQL does not wait for the disk, so that ratios are those of the code.
+"""
+
+import asyncio
+import os
+import re
+import shutil
+import sys
+import tempfile
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import asyncpg
+from sqlalchemy import make_url
+
+from benchmarks.conversation import Message
+from service import context, handover, serving
+from service.compress import compress
+from service.embedded import embedded_servers
+from service.handover import HandOver
+from service.planning import Policy
+from service.runtime import FIRST_TENANT, Runtime, Urls
+from service.storage import contexts, keys
+from service.storage.database import Database, connect, migrate
+
+MODEL = "benchmark"
+ROOT = Path(__file__).parents[1]
+PAIRS = 64  # of a path, in the filter's first question
+
+
+@asynccontextmanager
+async def servers() -> AsyncIterator[Urls]:
+    """A PostgreSQL and a Valkey."""
+    if "TEST_DATABASE_URL" in os.environ:
+        yield Urls(os.environ["TEST_DATABASE_URL"], os.environ["TEST_REDIS_URL"])
+        return
+    folder = _folder()
+    try:
+        async with embedded_servers(folder / "data", fast=True) as started:
+            yield Urls(started.database_url, started.redis_url)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="precis-bench-"))
+    folder.chmod(0o711)  # as root, the servers run as another user, who must get there
+    return folder
+
+
+@asynccontextmanager
+async def database(urls: Urls) -> AsyncIterator[Urls]:
+    """A migrated database of one's own, dropped at the end."""
+    name = f"bench_{uuid.uuid4().hex[:12]}"
+    await execute(urls.database, f"create database {name}")
+    try:
+        made = make_url(urls.database).set(database=name).render_as_string(hide_password=False)
+        await migrate(made)
+        yield Urls(made, urls.redis)
+    finally:
+        await execute(urls.database, f"drop database {name} with (force)")
+
+
+@asynccontextmanager
+async def plain(url: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
+    """A connection for plain SQL, with as much time as it takes."""
+    connection = await asyncpg.connect(make_url(url).set(drivername="postgresql").render_as_string(hide_password=False))
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+async def execute(url: str, *statements: str) -> None:
+    """Runs statements, each in a transaction of its own."""
+    async with plain(url) as connection:
+        for statement in statements:
+            await connection.execute(statement)
+
+
+async def filter_key(url: str) -> tuple[str, int]:
+    """A new filter key, and its tenant's id."""
+    async with connect(url) as opened, opened.engine.begin() as connection:
+        key = await keys.create(connection, FIRST_TENANT, "filter", "benchmark")
+        found = await keys.find(connection, key)
+    assert found
+    return key, found.tenant
+
+
+@asynccontextmanager
+async def process(*arguments: str, urls: Urls | None = None) -> AsyncIterator[int]:
+    """A Python process that prints its address on 127.0.0.1; gives its port."""
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("PRECIS_")}
+    ours = {"PRECIS_LOG_LEVEL": "error", "PRECIS_PORT": "0"}
+    if urls:
+        ours |= {"PRECIS_DATABASE_URL": urls.database, "PRECIS_REDIS_URL": urls.redis}
+    started = await asyncio.create_subprocess_exec(
+        sys.executable, *arguments, env=outside | ours, cwd=ROOT, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        assert started.stdout
+        async with asyncio.timeout(60):
+            while line := (await started.stdout.readline()).decode():
+                if found := re.search(r"http://127\.0\.0\.1:(\d+)", line):
+                    break
+            else:
+                raise RuntimeError(f"{arguments} ended before it listened")
+        yield int(found[1])
+    finally:
+        if started.returncode is None:
+            started.terminate()
+        await started.wait()
+
+
+def service(urls: Urls) -> AbstractAsyncContextManager[int]:
+    """The service on these servers, without a worker."""
+    return process("-c", "from service.cli import app; app()", "serve", "--no-worker", urls=urls)
+
+
+async def find(database: Database, tenant: int, chat: str, pairs: Sequence[tuple[str, str]]) -> contexts.Found | None:
+    """The hot read, through the service's own pool; each message that is not stored counts as 20 tokens."""
+    return await contexts.find(database.reads, tenant, chat, pairs, [20] * len(pairs))
+
+
+def summary(narrative: str, covered: int) -> str:
+    """The summary message for a narrative."""
+    return serving.render(narrative, (), covered, 1_790_000_000)
+
+
+def handing_over(
+    tenant: int, chat: str, policy: Policy, after: Message | None, new: Sequence[Message], served: int | None
+) -> HandOver:
+    """A hand-over of new messages, as the API makes it of a request."""
+    return HandOver(
+        tenant=tenant,
+        chat=chat,
+        user="user",
+        model=MODEL,
+        policy=policy,
+        after=(after.id, after.digest) if after else None,
+        messages=[handover.Handed(one.id, one.fingerprint, one.digest, one.stored) for one in new],
+        served=served,
+    )
+
+
+def check_chain(handed: HandOver) -> None:
+    """The digests of a hand-over, computed and compared."""
+    handover.check_chain(handed)
+
+
+async def hand_over(
+    runtime: Runtime, tenant: int, chat: str, after: Message | None, new: Sequence[Message], served: int
+) -> handover.Accepted:
+    """Takes new messages in this process."""
+    policy = runtime.settings.policy(runtime.settings.window)
+    handed = handing_over(tenant, chat, policy, after, new, served)
+    return await handover.hand_over(runtime.database.engine, handed, debounce=0)
+
+
+async def work(runtime: Runtime) -> None:
+    """Does all work that is due, without a worker."""
+    while await compress(runtime.bench):
+        pass
+
+
+async def ask(runtime: Runtime, tenant: int, chat: str, path: Sequence[Message]) -> context.Answer:
+    """What the filter asks before a request, in this process."""
+    newest = path[::-1][:PAIRS]
+    asked = context.Asked(
+        tenant,
+        chat,
+        runtime.settings.window,
+        serving.Asked(len(path), [(one.id, one.digest) for one in newest]),
+        [len(one.text) for one in newest],
+    )
+    return await context.answer(runtime.database.reads, asked, runtime.settings)

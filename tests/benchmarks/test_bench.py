@@ -1,0 +1,84 @@
+"""The benchmarks' own machinery, and the cheapest of them: figures in, table, plot and one JSON object out."""
+
+import json
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import planning, report
+from benchmarks.conversation import grown, prose, turns
+from benchmarks.report import Figure, Report
+from benchmarks.rounds import best, interleaved
+from service import tokens
+from service.transcript import digest
+
+
+def a_report() -> Report:
+    figures = [
+        Figure("small", "below its bound", 1.25, 1.5),
+        Figure("large", "above it", 9.5, 2),
+        Figure("count", "", 7),
+    ]
+    return Report("some", "Some benchmark", figures, {"first": [3.0, 2.0], "second": [4.0]}, facts=["a fact"])
+
+
+async def measured(quick: bool) -> Report:
+    assert quick
+    return a_report()
+
+
+def test_all_values_are_one_flat_json_object_and_each_report_has_its_plot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = ["bench", "--quick", "--json", str(tmp_path / "all.json"), "--out", str(tmp_path / "plots")]
+    monkeypatch.setattr(sys, "argv", given)
+    report.command(measured)
+    assert json.loads((tmp_path / "all.json").read_text()) == {"small": 1.25, "large": 9.5, "count": 7}
+    assert (tmp_path / "plots" / "some.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_table_says_which_bounds_are_missed(capsys: pytest.CaptureFixture[str]) -> None:
+    report.show(a_report())
+    shown = capsys.readouterr().out.splitlines()
+    verdicts = {name: next(line for line in shown if f" {name} " in line) for name in ("small", "large", "count")}
+    assert "≤ 1.5 │ met" in verdicts["small"]
+    assert "≤ 2 │ MISSED" in verdicts["large"]
+    assert "met" not in verdicts["count"].lower()
+    assert "a fact" in "\n".join(shown)
+
+
+async def test_every_round_calls_every_variant_and_the_fastest_round_counts() -> None:
+    calls: list[str] = []
+
+    async def one() -> None:
+        calls.append("one")
+
+    async def other() -> None:
+        calls.append("other")
+
+    medians = await interleaved({"one": one, "other": other}, rounds=3, calls=5)
+    assert {name: len(values) for name, values in medians.items()} == {"one": 3, "other": 3}
+    assert calls.count("one") == calls.count("other") == 4 * 5  # one round warms up
+    assert best({"one": [3.0, 1.0, 2.0]}, "one") == 1.0
+
+
+def test_made_paths_carry_the_digests_that_the_service_checks() -> None:
+    above = ""
+    path = list(grown(random.Random(1), sizes=turns(3, 20, 40)))
+    assert [one.role for one in path] == ["user", "assistant"] * 3
+    for one in path:
+        above = digest(above, one.id, one.fingerprint)
+        assert one.digest == above
+
+
+def test_prose_has_the_size_that_was_asked_for() -> None:
+    assert 290 <= tokens.count(prose(random.Random(1), 300)) <= 300
+
+
+async def test_planning_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "ROUNDS", (1, 1))
+    found = await planning.measure(quick=True)
+    assert [figure.name for figure in found.figures] == ["plan_2000_over_200", "plan_2000_ms"]
+    assert all(figure.value > 0 for figure in found.figures)
