@@ -7,9 +7,9 @@ compare them.
 import os
 import textwrap
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic import Field, PlainValidator, SecretStr, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
@@ -17,6 +17,27 @@ from service.errors import ConfigurationError
 from service.planning import DEFAULT_WINDOW, Policy
 
 PREFIX = "PRECIS_"
+_MOST_DAYS = 36_500
+
+
+def _days(value: Any) -> int | str:  # noqa: ANN401 - from the environment
+    """A number of days, or `forever`: a word, because 0 days would be read as the opposite by half of its readers."""
+    if value == "forever":
+        return "forever"
+    try:
+        days = int(value)
+    except (TypeError, ValueError):
+        days = 0
+    if not 1 <= days <= _MOST_DAYS:
+        raise ValueError(f"{value!r} is neither `forever` nor a number of days from 1 to {_MOST_DAYS}")
+    return days
+
+
+def _days_or_covered(value: Any) -> int | str:  # noqa: ANN401 - from the environment
+    return "until_covered" if value == "until_covered" else _days(value)
+
+
+Days = Annotated[int | Literal["forever"], PlainValidator(_days)]
 
 
 class _FromFiles(PydanticBaseSettingsSource):
@@ -99,6 +120,36 @@ class Settings(BaseSettings):
     )
     lease: float = Field(60.0, ge=1, description="Seconds after which the work of a silent worker is given to another.")
     worker_jobs: int = Field(4, ge=1, description="Chats that one worker works on at the same time.")
+
+    retention: bool = Field(
+        True,
+        description="Whether workers remove, once an hour, what is older than the `PRECIS_KEEP_` settings say;"
+        " `precis retention` does the same by hand.",
+    )
+    keep_bodies: Annotated[int | Literal["forever", "until_covered"], PlainValidator(_days_or_covered)] = Field(
+        30,
+        description="Days that the texts of messages are kept, or `until_covered` (until a summary covers them on every"
+        " branch), or `forever`. A month: time to recompute a summary that turns out wrong.",
+    )
+    keep_chats: Days = Field(
+        "forever",
+        description="Days without a hand-over after which a chat goes with all that is its own, or `forever`."
+        " For ever: its summaries were paid for, and Open WebUI still has the chat.",
+    )
+    keep_checkpoints: Days = Field(
+        30,
+        description="Days that summaries are kept to which no stored message leads any more (edited, deleted branches),"
+        " or `forever`. A month: an edit that is undone finds its summary again.",
+    )
+    keep_runs: Days = Field(
+        90,
+        description="Days that rounds of work, with their figures and errors, are kept, or `forever`."
+        " A quarter: to compare one month with another.",
+    )
+    keep_audit: Days = Field(
+        365,
+        description="Days that audit rows are kept, or `forever`. A year: who changed what is asked late.",
+    )
 
     fast_and_unsafe: bool = Field(
         False, description="Embedded PostgreSQL without waiting for the disk: for demos and tests only."

@@ -40,8 +40,8 @@ def _id() -> Column[int]:
     return Column("id", BigInteger, Identity(), primary_key=True)
 
 
-def _now(name: str) -> Column[object]:
-    return Column(name, DateTime(timezone=True), nullable=False, server_default=func.now())
+def _now(name: str, comment: str | None = None) -> Column[object]:
+    return Column(name, DateTime(timezone=True), nullable=False, server_default=func.now(), comment=comment)
 
 
 def _chat(*, primary_key: bool = False) -> tuple[SchemaItem, ...]:
@@ -58,6 +58,7 @@ tenants = Table(
     metadata,
     _id(),
     Column("name", Text, nullable=False, unique=True),
+    Column("served_at", DateTime(timezone=True), comment="When a worker last took one of its chats: whose turn it is."),
     _now("created_at"),
     comment="One Open WebUI installation each.",
 )
@@ -98,6 +99,13 @@ chats = Table(
     Column("lease_endpoint", Text, comment="The summariser endpoint that the work under this lease asks."),
     Column("leased_by", Text, comment="The worker: host and process id."),
     Column("dead_at", DateTime(timezone=True), comment="Given up until a retry or the next hand-over."),
+    Column(
+        "wants_bodies",
+        Boolean,
+        nullable=False,
+        server_default="false",
+        comment="Work waits for texts that are not kept any more: the next hand-over has to be the whole path.",
+    ),
     Column("attempts", SmallInteger, nullable=False, server_default="0"),
     Column("last_error", Text),
     _now("created_at"),
@@ -132,8 +140,9 @@ messages = Table(
     Column("sent_at", BigInteger, comment="Open WebUI's timestamp, Unix seconds."),
     Column("checkpoint_id", BigInteger, comment="The deepest checkpoint that covers a part of the path to here."),
     Column("body", LargeBinary, comment="See storage.codec."),
-    _now("created_at"),
+    _now("created_at", comment="When this version of it was stored: a body's age."),
     Index("ix_messages_parent", "chat_id", "parent_id"),
+    Index("ix_messages_kept", "created_at", postgresql_where=text("body is not null")),  # for retention
 )
 
 checkpoints = Table(
