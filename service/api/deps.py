@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, TypeVar, cast
 
 from fastapi import Depends, Request
@@ -20,13 +19,12 @@ _MOST_KNOWN = 1000
 _LARGE = 2**18  # bytes; parsing more than that takes milliseconds, so it goes to a thread
 
 
-def _runtime(request: Request) -> Runtime:
-    return cast(Runtime, request.app.state.runtime)
-
-
 Model = TypeVar("Model", bound=BaseModel)
 
-RuntimeDep = Annotated[Runtime, Depends(_runtime)]
+
+def runtime_of(request: Request) -> Runtime:
+    """What the application has open."""
+    return cast(Runtime, request.app.state.runtime)
 
 
 class KeyRing:
@@ -51,29 +49,42 @@ class KeyRing:
         return found
 
 
-def _caller(scope: keys.Scope) -> Callable[[Request, Runtime], Awaitable[keys.Key]]:
-    async def caller(request: Request, runtime: RuntimeDep) -> keys.Key:
-        kind, _, key = request.headers.get("authorization", "").partition(" ")
-        if kind.lower() != "bearer" or not key:
-            raise Unauthorised("send an API key as `Authorization: Bearer <key>`")
-        found = await cast(KeyRing, request.app.state.keys).find(runtime, key.strip())
-        if found is None:
-            raise Unauthorised("this API key is unknown or revoked; make one with `precis keys create`")
-        if found.scope != scope:
-            raise WrongScope(f"this needs a key with scope {scope!r}, and {found.prefix}… has {found.scope!r}")
-        return found
+async def caller(request: Request, scope: keys.Scope) -> keys.Key:
+    """The key that a request carries.
 
-    return caller
+    Raises:
+        Unauthorised: there is none, or it is unknown or revoked.
+        WrongScope: it is for something else.
+    """
+    kind, _, key = request.headers.get("authorization", "").partition(" ")
+    if kind.lower() != "bearer" or not key:
+        raise Unauthorised("send an API key as `Authorization: Bearer <key>`")
+    found = await cast(KeyRing, request.app.state.keys).find(runtime_of(request), key.strip())
+    if found is None:
+        raise Unauthorised("this API key is unknown or revoked; make one with `precis keys create`")
+    if found.scope != scope:
+        raise WrongScope(f"this needs a key with scope {scope!r}, and {found.prefix}… has {found.scope!r}")
+    return found
 
 
-FilterKey = Annotated[keys.Key, Depends(_caller("filter"))]
-OperatorKey = Annotated[keys.Key, Depends(_caller("operator"))]
+# Asynchronous, all of them: FastAPI runs a dependency that is not in a thread, which costs more than the hot read.
 
 
-def _operator(key: OperatorKey) -> Operator:
+async def _runtime(request: Request) -> Runtime:
+    return runtime_of(request)
+
+
+async def _filter_key(request: Request) -> keys.Key:
+    return await caller(request, "filter")
+
+
+async def _operator(request: Request) -> Operator:
+    key = await caller(request, "operator")
     return Operator(key.tenant, key.actor)
 
 
+RuntimeDep = Annotated[Runtime, Depends(_runtime)]
+FilterKey = Annotated[keys.Key, Depends(_filter_key)]
 OperatorDep = Annotated[Operator, Depends(_operator)]
 
 

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 
 from service import context, serving
-from service.api.deps import FilterKey, RuntimeDep, documented, read_body
+from service.api.deps import FilterKey, RuntimeDep, caller, documented, read_body, runtime_of
 from service.api.wire import ContextAnswer, ContextRequest, Id, Tokens, TranscriptAnswer, TranscriptRequest
 from service.errors import TooLarge, Unprocessable
 from service.handover import Handed, HandOver, hand_over
@@ -17,12 +17,14 @@ ChatId = Annotated[Id, Path(description="Open WebUI's chat id.")]
 
 
 @router.post("/context", response_model=ContextAnswer, openapi_extra=documented(ContextRequest))
-async def post_context(request: Request, chat_id: ChatId, key: FilterKey, runtime: RuntimeDep) -> Response:
+async def post_context(request: Request, chat_id: ChatId) -> Response:
     """The stored summary for a request, and the boundary from which the messages are sent verbatim.
 
     One indexed read; no LLM is asked. `ready` carries a summary, `not_needed` says that the request is small enough,
     `pending` that a summary is not there yet, `unknown` that no message of the path is stored.
     """
+    # Called, not depended on: resolving two dependencies takes FastAPI longer than the read takes us.
+    key, runtime = await caller(request, "filter"), runtime_of(request)
     body = await read_body(request, ContextRequest, runtime.settings.max_body_bytes)
     if len(body.path) > runtime.settings.max_path:
         raise TooLarge(f"the path has {len(body.path)} messages, at most {runtime.settings.max_path} are taken")

@@ -10,6 +10,7 @@ from typing import Any, NoReturn, TypeVar
 import structlog
 import typer
 from rich.console import Console
+from uvicorn.loops.auto import auto_loop_factory
 
 from service import settings as settings_module
 from service.errors import PrecisError
@@ -35,7 +36,8 @@ def settings(**explicit: Any) -> Settings:  # noqa: ANN401 - any setting
 def run(work: Coroutine[Any, Any, Result]) -> Result:
     """Runs a command; errors that people can mend end it with one line, not with a traceback."""
     try:
-        return asyncio.run(work)
+        with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:  # uvloop where there is one, as uvicorn does
+            return runner.run(work)
     except PrecisError as error:
         fail(error)
 
