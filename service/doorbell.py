@@ -10,11 +10,12 @@ from datetime import timedelta
 from uuid import uuid4
 
 import structlog
-from arq import ArqRedis, create_pool
+from arq import ArqRedis
 from arq.connections import RedisSettings
+from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
-from redis.exceptions import RedisError
+from redis.exceptions import AuthenticationError, RedisError, ResponseError
 
 from service.errors import ConfigurationError
 
@@ -54,22 +55,30 @@ class Doorbell:
 
     @classmethod
     async def connect(cls, url: str) -> "Doorbell":
-        """Connects to Redis, or Valkey.
+        """Connects to Redis, or Valkey. One that is away is told and not waited for: sweeps make up for lost rings.
 
         Raises:
-            ConfigurationError: it cannot be reached.
+            ConfigurationError: the address is none, or the server behind it does not let us in.
         """
         try:
             settings = redis_settings(url)
         except (AssertionError, RuntimeError, ValueError):
             raise ConfigurationError("PRECIS_REDIS_URL is not an address of the form redis://…") from None
         try:
-            return cls(await create_pool(settings, job_serializer=dumps, job_deserializer=loads))
-        except (RedisError, OSError) as error:
+            # With a client that does not try again: of a wrong password, the other would only tell that it took long.
+            async with asyncio.timeout(_PATIENCE), Redis.from_url(url) as probe:
+                await probe.ping()
+        except (AuthenticationError, ResponseError) as error:
             raise ConfigurationError(
-                f"the queue on {settings.host}:{settings.port} cannot be used: {error}."
-                " Is it up, and PRECIS_REDIS_URL right?"
+                f"the queue on {settings.host}:{settings.port} does not let us in: {error}. Is PRECIS_REDIS_URL right?"
             ) from error
+        except (RedisError, OSError) as error:
+            log.warning("doorbell.redis_away", host=settings.host, port=settings.port, error=repr(error))
+        redis: ArqRedis = ArqRedis.from_url(
+            url, retry=settings.retry, retry_on_error=settings.retry_on_error, retry_on_timeout=True
+        )
+        redis.job_serializer, redis.job_deserializer = dumps, loads
+        return cls(redis)
 
     async def ring(self, key: str | None = None, delay: float = 0) -> bool:
         """Wakes a worker in `delay` seconds; False, and a log line, when Redis does not take it.

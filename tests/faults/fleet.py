@@ -53,6 +53,8 @@ SETTINGS = {
     "SUMMARISER": "openai",
     "SUMMARISER_MODEL": "scripted",
     "SUMMARISER_TIMEOUT": "60",
+    "BREAKER_AFTER": "3",
+    "BREAKER_PAUSE": "1",
     "FALLBACK_AFTER": "0",  # every summary comes from the scripted model, so that it can be checked
     "LOG_FORMAT": "json",
 }

@@ -5,7 +5,7 @@ import asyncio
 import httpx
 import pytest
 
-from tests.fakes.scripted_llm import Disconnect
+from tests.fakes.scripted_llm import RateLimit
 from tests.faults.conftest import at_rest, checkpoints, is_served, long_chat, thinking
 from tests.faults.fleet import Fleet
 from tests.faults.traffic import narrate
@@ -14,15 +14,27 @@ from tests.waiting import until
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def test_when_the_model_is_back_all_chats_catch_up(made: Fleet, client: httpx.AsyncClient) -> None:
-    made.llm.default = Disconnect()
-    talks = await asyncio.gather(*(long_chat(client, f"without-model-{number}") for number in range(6)))
-    await made.llm.received(3)
-    assert [(await talk.ask(leaf))["status"] for talk, leaf in talks] == ["pending"] * 6
+async def test_the_fleet_leaves_a_model_alone_that_is_away_and_catches_up_after_one_probe(
+    made: Fleet, client: httpx.AsyncClient, operator: httpx.AsyncClient
+) -> None:
+    async def breaker(state: str, working: int) -> bool:
+        status = (await operator.get("/v1/status")).json()
+        return bool(status["endpoints"][0]["state"] == state and status["queue"]["working"] == working)
 
-    made.llm.default = narrate
+    made.llm.default = RateLimit(3600)  # so long that the client does not wait for it
+    talks = await asyncio.gather(*(long_chat(client, f"without-model-{number}") for number in range(6)))
+    await until(lambda: breaker("open", working=0), 60)
+    assert [(await talk.ask(leaf))["status"] for talk, leaf in talks] == ["pending"] * 6
+    async with thinking(made):
+        made.llm.requests.clear()
+        await made.llm.received(1)
+        assert await breaker("half-open", working=1)
+        assert len(made.llm.requests) == 1
+        made.llm.default = narrate
+
     await at_rest(made, "without-model-%")
 
+    assert await breaker("closed", working=0)
     assert all([await is_served(*talk) for talk in talks])
     assert await checkpoints(made, "without-model-%") == 6
 

@@ -14,12 +14,11 @@ import httpx
 import pytest
 from arq import ArqRedis
 from redis.asyncio import Redis
-from redis.backoff import NoBackoff
 
 from service.api.app import create_app
 from service.api.server import bind, listening
 from service.compress import Bench
-from service.doorbell import JOB, Doorbell
+from service.doorbell import JOB, Doorbell, redis_settings
 from service.errors import ConfigurationError
 from service.runtime import FIRST_TENANT, Urls
 from service.settings import Settings, load
@@ -360,15 +359,22 @@ async def test_a_sweep_leaves_alone_what_is_not_due_or_worked_on(service: Servic
         assert len(await redis.keys("arq:job:*")) == 1  # for chat-3
 
 
-@pytest.mark.parametrize("url", ["redis://:hush-hush@127.0.0.1:{port}/0", "nonsense", "http://u:hush-hush@127.0.0.1"])
-async def test_a_redis_that_cannot_be_reached_at_the_start_is_told_in_one_line(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("service.doorbell.ExponentialBackoff", lambda **_: NoBackoff())
+@pytest.mark.parametrize("url", ["redis://:hush-hush@{host}:{port}/0", "nonsense", "http://u:hush-hush@127.0.0.1"])
+async def test_a_redis_that_does_not_let_us_in_at_the_start_is_told_in_one_line(url: str, servers: Urls) -> None:
+    real = redis_settings(servers.redis)
+
+    with pytest.raises(ConfigurationError, match="PRECIS_REDIS_URL") as refused:
+        await Doorbell.connect(url.format(host=real.host, port=real.port))
+
+    assert "hush-hush" not in str(refused.value)
+
+
+async def test_a_redis_that_is_away_at_the_start_is_no_reason_not_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.doorbell._PATIENCE", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 
-    with pytest.raises(ConfigurationError, match="PRECIS_REDIS_URL") as refused:
-        await Doorbell.connect(url.format(port=port))
+    doorbell = await Doorbell.connect(f"redis://127.0.0.1:{port}/0")
 
-    assert "hush-hush" not in str(refused.value)
+    assert await doorbell.ring() is False
+    await doorbell.close()
