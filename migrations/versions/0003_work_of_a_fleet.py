@@ -37,6 +37,15 @@ def upgrade() -> None:
         comment="The circuit breaker of each summariser endpoint.",
     )
     op.add_column(
+        "tenants",
+        sa.Column(
+            "served_at",
+            sa.DateTime(timezone=True),
+            nullable=True,
+            comment="When a worker last took one of its chats: whose turn it is.",
+        ),
+    )
+    op.add_column(
         "chats",
         sa.Column(
             "pressing",
@@ -98,4 +107,5 @@ def downgrade() -> None:
     op.create_index("ix_chats_due", "chats", ["due_at"], postgresql_where=sa.text("due_at is not null"))
     for column in ("dead_at", "leased_by", "lease_endpoint", "pressing"):
         op.drop_column("chats", column)
+    op.drop_column("tenants", "served_at")
     op.drop_table("endpoints")

@@ -34,14 +34,13 @@ class Endpoint:
     last_error: str | None
 
 
-async def lock(connection: AsyncConnection, name: str) -> State:
-    """The breaker's state; its row stays locked until the transaction ends, so that claims are counted one by one."""
-    query = select(_STATE).where(endpoints.c.name == name).with_for_update()
-    state: State | None = (await connection.execute(query)).scalar_one_or_none()
-    if state:
-        return state
-    await connection.execute(insert(endpoints).values(name=name).on_conflict_do_nothing())
-    return await lock(connection, name)
+async def state(connection: AsyncConnection, name: str) -> State:
+    """The breaker's state; an endpoint that is new is noted."""
+    query = select(_STATE).where(endpoints.c.name == name)
+    found: State | None = (await connection.execute(query)).scalar_one_or_none()
+    if found is None:
+        await connection.execute(insert(endpoints).values(name=name).on_conflict_do_nothing())
+    return found or "closed"
 
 
 async def succeeded(connection: AsyncConnection, name: str) -> None:

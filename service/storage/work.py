@@ -14,7 +14,7 @@ from service.settings import Settings
 from service.storage import endpoints
 from service.storage.clock import in_seconds
 from service.storage.owner import ChatKey, of
-from service.storage.tables import chats
+from service.storage.tables import chats, tenants
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,21 +37,34 @@ class Lease:
     leaf: str | None
 
 
+_LONGEST_CLAIM = 10  # seconds that a worker may be silent in the middle of one
 _MOST_ATTEMPTS = 1000  # counted; a chat may fail for ever, a column does not count for ever
 _FREE = or_(chats.c.lease_until.is_(None), chats.c.lease_until < func.now())
 _RELEASED = {"lease_token": None, "lease_until": None, "lease_endpoint": None, "leased_by": None}
 
-# Each tenant's oldest due chat; of these, the one whose tenant has the fewest chats under work.
+# Claims are made one by one: two at the same time would count the same work under way, and each would pass by what the
+# other has locked and go away empty. A claim whose worker froze must not hold up the fleet.
+_ONE_BY_ONE = text(
+    "select pg_advisory_xact_lock(hashtext('precis claim')),"
+    f" set_config('idle_in_transaction_session_timeout', '{_LONGEST_CLAIM}s', true)"
+)
+
+# The chats that have been due for longest, of the tenant with the least work under way, and of those the one that was
+# served longest ago. Several of each tenant, because a hand-over may have the first locked. What is asked of the chat
+# itself is asked again after locking it, as it may have changed meanwhile.
 _NEXT = text("""
-select head.id, head.tenant_id, head.attempts from tenants
+select chats.id, chats.tenant_id, chats.attempts from tenants
 cross join lateral (
-    select id, tenant_id, attempts, due_at from chats
+    select id, due_at from chats
     where chats.tenant_id = tenants.id and due_at <= now() and (lease_until is null or lease_until < now())
         and (:asking or attempts >= :patience or (:away and pressing))
-    order by due_at limit 1 for update skip locked
+    order by due_at limit 4
 ) head
-order by (select count(*) from chats w where w.tenant_id = tenants.id and w.lease_until > now()), head.due_at
-limit 1
+join chats on chats.tenant_id = tenants.id and chats.id = head.id
+where chats.due_at <= now() and (chats.lease_until is null or chats.lease_until < now())
+order by (select count(*) from chats w where w.tenant_id = tenants.id and w.lease_until > now()),
+    tenants.served_at nulls first, head.due_at
+limit 1 for update of chats skip locked
 """)
 
 
@@ -100,8 +113,9 @@ async def revive(connection: AsyncConnection, tenant: int) -> int:
 async def claim(connection: AsyncConnection, worker: str, endpoint: str | None, settings: Settings) -> Lease | None:
     """Takes the lease of the chat whose turn it is; None when there is nothing to do now.
 
-    Tenants take turns, and in a tenant the chat that has been due for longest goes first. At most
-    `summariser_calls` chats of the fleet ask one endpoint at the same time, and a half-open one is asked for one chat.
+    The tenant with the least work under way is next; among equals they take turns. In a tenant the chat that has been
+    due for longest goes first. At most `summariser_calls` chats of the fleet ask one endpoint at the same time, and a
+    half-open one is asked for one chat.
     While it may not be asked, only chats are given out for which the built-in summariser stands in: those on which it
     failed `fallback_after` times, and, while it is away, those whose requests are over `apply_at` already.
 
@@ -111,9 +125,10 @@ async def claim(connection: AsyncConnection, worker: str, endpoint: str | None, 
         endpoint: the summariser that it asks; None for the built-in one, which needs no bound.
         settings: the rules.
     """
+    await connection.execute(_ONE_BY_ONE)
     asking, away = True, False
     if endpoint:
-        state = await endpoints.lock(connection, endpoint)
+        state = await endpoints.state(connection, endpoint)
         asked = await connection.execute(
             select(func.count()).where(chats.c.lease_endpoint == endpoint, chats.c.lease_until > func.now())
         )
@@ -137,6 +152,9 @@ async def _lease(
     seconds: float,
 ) -> Lease:
     chat, token = ChatKey(turn.tenant_id, turn.id), uuid4()
+    # Not now(): that is before this claim waited for those before it.
+    served = update(tenants).where(tenants.c.id == chat.tenant).values(served_at=func.clock_timestamp())
+    await connection.execute(served)
     query = (
         update(chats)
         .where(*of(chat, chats))

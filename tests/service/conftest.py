@@ -3,10 +3,12 @@
 Tests that use it run in the loop of their module: `pytestmark = pytest.mark.asyncio(loop_scope="module")`.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import httpx
+import pytest
 import pytest_asyncio
+import stamina
 from redis.asyncio import Redis
 
 from tests.conftest import Service
@@ -15,11 +17,18 @@ from tests.service.desk import Desk, Numbered
 from tests.service.talk import Talk, run_sql
 
 
+@pytest.fixture(autouse=True)
+def _no_waiting() -> Iterator[None]:
+    """A call is tried twice, without a pause."""
+    with stamina.set_testing(True, attempts=2, cap=True):
+        yield
+
+
 @pytest_asyncio.fixture(loop_scope="module")
 async def service(shared_service: Service) -> AsyncIterator[Service]:
     """A running service without chats."""
     yield shared_service
-    await run_sql(shared_service.runtime, "truncate chats, audit restart identity cascade")
+    await run_sql(shared_service.runtime, "truncate chats, audit, endpoints restart identity cascade")
     async with Redis.from_url(shared_service.runtime.urls.redis) as redis:
         await redis.flushall()
 

@@ -26,8 +26,9 @@ class Desk:
         """A worker's bench. The summariser's window makes calls of some 2,000 tokens."""
         runtime = self.service.runtime
         url = self.llm.openai_url if kind == "openai" else self.llm.ollama_url
-        asked = {"summariser_window": 4096, "summariser_timeout": 20, "lease": 60, "window": 8192, "debounce": 0} | more
-        settings = Settings(summariser=kind, summariser_url=url, summariser_model="scripted", **asked)
+        asked = {"summariser": kind, "summariser_url": url, "summariser_model": "scripted"}
+        sizes = {"summariser_window": 4096, "summariser_timeout": 20, "lease": 60, "window": 8192, "debounce": 0}
+        settings = Settings(**(asked | sizes | more))
         built_in = ExtractiveSummariser()
         return Bench(runtime.database.engine, settings, configured(settings, self.http, built_in), built_in)
 

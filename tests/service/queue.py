@@ -1,0 +1,59 @@
+"""A queue of chats without messages, for tests of who is next: rows in `chats`, claimed and ended by hand."""
+
+from dataclasses import dataclass
+
+from service.compress import Bench
+from service.storage import work
+from service.storage.work import Lease
+from tests.service.desk import Desk
+from tests.service.talk import row, run_sql
+
+
+@dataclass
+class Queue:
+    """The due work of several tenants. Chats are named `<tenant>-<number>`, number 0 is due for longest."""
+
+    desk: Desk
+
+    async def put(self, tenant: str, count: int = 1, *, waited: float = 1000, **columns: str) -> None:
+        """So many due chats, the first for `waited` seconds and each other for one less; `columns` are SQL terms."""
+        runtime = self.desk.service.runtime
+        await run_sql(runtime, "insert into tenants (name) values (:name) on conflict do nothing", name=tenant)
+        values = {"due_at": f"now() - make_interval(secs => {waited} - number)"} | columns
+        await run_sql(
+            runtime,
+            f"insert into chats (tenant_id, external_id, user_id, model, window_tokens, {', '.join(values)})"
+            f" select id, '{tenant}-' || number, 'user', 'model', 8192, {', '.join(values.values())}"
+            f" from tenants, generate_series(0, {count - 1}) number where name = '{tenant}'",
+        )
+
+    async def claim(self, bench: Bench | None = None, *, worker: str = "worker") -> Lease | None:
+        """What a worker with this bench (the built-in summariser by default) gets to do next."""
+        bench = bench or self.desk.service.runtime.bench
+        async with bench.engine.begin() as connection:
+            return await work.claim(connection, worker, bench.endpoint, bench.settings)
+
+    async def name(self, lease: Lease | None) -> str | None:
+        """Which chat that is."""
+        if lease is None:
+            return None
+        query = "select external_id from chats where tenant_id = :tenant and id = :id"
+        found: str = (await row(self.desk.service.runtime, query, tenant=lease.chat.tenant, id=lease.chat.id))[0]
+        return found
+
+    async def next(self, bench: Bench | None = None) -> str | None:
+        """The chat that is claimed now."""
+        return await self.name(await self.claim(bench))
+
+    async def end(self, lease: Lease) -> None:
+        """Its work is done."""
+        async with self.desk.service.runtime.database.engine.begin() as connection:
+            await work.finish(connection, lease, again=False, debounce=0)
+
+    async def work_off(self, rounds: int = 30) -> list[str | None]:
+        """One worker that does one chat after the other; the chats in that order."""
+        order: list[str | None] = []
+        while len(order) < rounds and (lease := await self.claim()):
+            order.append(await self.name(lease))
+            await self.end(lease)
+        return order

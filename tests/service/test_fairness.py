@@ -1,0 +1,290 @@
+"""Whose turn it is: tenants, chats and workers share the summarisers, and no chat is worked on twice."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import pytest_asyncio
+
+from service.compress import Bench, compress
+from service.storage import work
+from tests.fakes.scripted_llm import Request, Say
+from tests.service.desk import Desk
+from tests.service.queue import Queue
+from tests.service.talk import Talk, row, rows, run_sql
+from tests.waiting import until
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def queue(desk: Desk) -> AsyncIterator[Queue]:
+    await run_sql(desk.service.runtime, "delete from tenants where name <> 'default'")
+    yield Queue(desk)
+
+
+# Tenants
+
+
+async def test_a_tenant_with_one_chat_is_not_starved_by_one_with_a_hundred(queue: Queue) -> None:
+    """Even by one single worker, at whose every claim nothing is under work."""
+    await queue.put("many", 100, waited=5000)
+    await queue.put("few", 1, waited=10)
+
+    order = await queue.work_off(rounds=5)
+
+    assert order == ["many-0", "few-0", "many-1", "many-2", "many-3"]
+
+
+async def test_tenants_take_turns_as_long_as_each_has_work(queue: Queue) -> None:
+    for number, tenant in enumerate("abc"):
+        await queue.put(tenant, 4 - number, waited=3000 - 1000 * number)
+
+    order = await queue.work_off()
+
+    assert order == ["a-0", "b-0", "c-0", "a-1", "b-1", "c-1", "a-2", "b-2", "a-3"]
+
+
+async def test_the_tenant_with_the_least_work_under_way_is_next(queue: Queue) -> None:
+    await queue.put("busy", 6, waited=5000)
+    assert [await queue.next() for _ in range(3)] == ["busy-0", "busy-1", "busy-2"]
+    await queue.put("late", 4, waited=10)
+
+    order = [await queue.next() for _ in range(7)]
+
+    # Three for three; from there on in turns.
+    assert order == ["late-0", "late-1", "late-2", "busy-3", "late-3", "busy-4", "busy-5"]
+
+
+async def test_work_whose_lease_is_over_does_not_count_as_under_way(queue: Queue) -> None:
+    await queue.put("gone", 2, waited=5000)
+    await queue.put("busy", 3, waited=10)
+    await queue.next()  # gone-0
+    await queue.next()  # busy-0
+    await queue.next()  # gone-1
+    await run_sql(
+        queue.desk.service.runtime,
+        "update chats set lease_until = now() - interval '1 second', due_at = null where external_id like 'gone-%'",
+    )
+    await queue.put("other", 1, waited=1)
+    await run_sql(queue.desk.service.runtime, "update chats set due_at = now() where external_id = 'gone-1'")
+
+    assert {await queue.next(), await queue.next()} == {"other-0", "gone-1"}  # busy has one under way
+
+
+# Chats of a tenant
+
+
+async def test_the_chat_that_has_been_due_for_longest_is_next(queue: Queue) -> None:
+    await queue.put("a", 3, waited=100)
+    await queue.put("a-older", 0)
+    await run_sql(
+        queue.desk.service.runtime,
+        "update chats set due_at = now() - interval '1 hour' * (case external_id when 'a-1' then 3"
+        " when 'a-2' then 2 else 1 end)",
+    )
+
+    assert await queue.work_off() == ["a-1", "a-2", "a-0"]
+
+
+async def test_nothing_is_claimed_that_is_not_due_or_is_worked_on_or_is_dead(queue: Queue) -> None:
+    await queue.put("nothing", 2, due_at="null")
+    await queue.put("later", 2, due_at="now() + interval '1 minute'")
+    await queue.put("leased", 2, lease_until="now() + interval '1 minute'", lease_token="gen_random_uuid()")
+    await queue.put("dead", 2, due_at="null", dead_at="now()")
+    await queue.put("expired", 1, lease_until="now() - interval '1 second'", lease_token="gen_random_uuid()")
+
+    assert [await queue.next() for _ in range(2)] == ["expired-0", None]
+
+
+async def several(desk: Desk, count: int, turns: int = 14, prefix: str = "chat") -> list[tuple[Talk, str]]:
+    """So many due chats with the same messages, in this order."""
+    made = Talk(desk.service.as_filter)
+    leaf = made.turns(turns)
+    talks = [Talk(desk.service.as_filter, f"{prefix}-{number}", made.rows) for number in range(count)]
+    for talk in talks:
+        assert await talk.hand_over(leaf)
+    return [(talk, leaf) for talk in talks]
+
+
+async def calls(desk: Desk) -> dict[str, int]:
+    """The calls made for each chat so far."""
+    found = await rows(
+        desk.service.runtime,
+        "select external_id, sum(calls) from chats c join runs r on r.chat_id = c.id group by 1",
+    )
+    return {name: int(count) for name, count in found}
+
+
+async def test_a_huge_chat_goes_back_to_the_end_of_the_queue_between_two_calls_when_others_wait(desk: Desk) -> None:
+    await several(desk, 1, turns=24, prefix="huge")
+    await several(desk, 2, turns=8, prefix="small")
+    bench = desk.bench()
+
+    seen = []
+    for _ in range(4):
+        await desk.compress(bench)
+        seen.append(await calls(desk))
+
+    assert seen[0] == {"huge-0": 1}
+    small = {name: count for name, count in seen[2].items() if name != "huge-0"}
+    assert seen[2]["huge-0"] == 1
+    assert set(small) == {"small-0", "small-1"}
+    assert seen[3]["huge-0"] > 2  # alone again: goes on to its end
+    assert (await row(desk.service.runtime, "select count(*) from chats where due_at is not null"))[0] == 0
+    # Going back and coming again has read nothing twice.
+    assert [one.narrative for one in await rows(desk.service.runtime, "select narrative from checkpoints order by id")]
+    published = await row(desk.service.runtime, "select sum(calls) as calls, sum(published) as published from runs")
+    assert published.calls == published.published == len(desk.llm.requests)
+
+
+@pytest.mark.parametrize(
+    "change", ["due_at = now() + interval '1 minute'", "lease_until = now() + interval '1 minute'", "due_at = null"]
+)
+async def test_a_huge_chat_is_worked_on_to_its_end_when_nobody_waits(desk: Desk, change: str) -> None:
+    await several(desk, 1, turns=24, prefix="huge")
+    await several(desk, 1, turns=8, prefix="small")
+    await run_sql(desk.service.runtime, f"update chats set {change} where external_id = 'small-0'")
+
+    assert await desk.compress() is None
+
+    assert (await calls(desk))["huge-0"] > 3
+
+
+# The bound of an endpoint
+
+
+class Room:
+    """Where calls wait until they are let go; counts those inside."""
+
+    def __init__(self) -> None:
+        self.inside = self.most = 0
+        self.open = asyncio.Event()
+
+    async def __call__(self, _: Request) -> None:
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        await self.open.wait()
+        self.inside -= 1
+
+
+@asynccontextmanager
+async def at_once(count: int, *benches: Bench) -> AsyncIterator["list[asyncio.Task[object]]"]:
+    """So many workers of these benches, all at the same time."""
+    tasks: list[asyncio.Task[object]] = [
+        asyncio.create_task(compress(benches[number % len(benches)])) for number in range(count)
+    ]
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_the_whole_fleet_asks_an_endpoint_for_so_many_chats_at_the_same_time(desk: Desk) -> None:
+    await several(desk, 7)
+    room = Room()
+    desk.llm.thinking, desk.llm.default = room, Say("Fine.")
+    benches = [desk.bench(summariser_window=32_768, summariser_calls=3) for _ in range(3)]
+
+    async with at_once(9, *benches) as tasks:
+        await until(lambda: sum(task.done() for task in tasks) == 6)  # the others have nothing to do
+        await desk.llm.received(3)
+        room.open.set()
+        await asyncio.gather(*tasks)
+    while (await row(desk.service.runtime, "select count(due_at) from chats"))[0]:
+        await asyncio.gather(*(compress(benches[number % 3]) for number in range(5)))
+
+    assert room.most == 3
+    assert len(desk.llm.requests) == 7
+    assert len(await desk.made()) == 7
+
+
+async def test_the_built_in_summariser_has_no_bound(queue: Queue) -> None:
+    await queue.put("a", 6)
+    bench = queue.desk.service.runtime.bench
+    assert bench.endpoint is None
+
+    assert None not in [await queue.next() for _ in range(6)]
+
+
+async def test_two_endpoints_have_two_bounds(queue: Queue) -> None:
+    await queue.put("a", 4)
+    one, other = (queue.desk.bench(kind, summariser_calls=1) for kind in ("openai", "ollama"))
+
+    assert [await queue.next(bench) for bench in (one, one, other, other)] == ["a-0", None, "a-1", None]
+
+
+async def test_a_chat_for_which_the_built_in_summariser_stands_in_takes_no_place(queue: Queue) -> None:
+    await queue.put("failing", 2, waited=5000, attempts="9")
+    await queue.put("fine", 2, waited=10)
+    bench = queue.desk.bench(summariser_calls=1)
+
+    leases = [await queue.claim(bench) for _ in range(4)]
+
+    assert [(await queue.name(lease), lease.stand_in) for lease in leases if lease] == [
+        ("failing-0", True),
+        ("fine-0", False),
+        ("failing-1", True),  # although the bound is reached
+    ]
+    assert leases[3] is None
+
+
+async def test_a_place_is_free_again_when_the_lease_is_over(queue: Queue) -> None:
+    await queue.put("a", 2)
+    bench = queue.desk.bench(summariser_calls=1)
+    assert [await queue.next(bench) for _ in range(2)] == ["a-0", None]
+
+    await run_sql(
+        queue.desk.service.runtime,
+        "update chats set lease_until = now() - interval '1 second', due_at = null where lease_token is not null",
+    )
+
+    assert [await queue.next(bench) for _ in range(2)] == ["a-1", None]
+
+
+# Many workers
+
+
+@pytest.mark.parametrize("tenants", [1, 3, 24])
+async def test_claims_at_the_same_time_give_every_chat_to_one_worker(queue: Queue, tenants: int) -> None:
+    """And none goes away empty while there is a chat: a ring that finds nothing is a ring that is lost."""
+    for number in range(tenants):
+        await queue.put(f"t{number}", 24 // tenants)
+
+    names = await asyncio.gather(*(queue.next() for _ in range(28)))
+
+    claimed = [name for name in names if name]
+    assert len(claimed) == len(set(claimed)) == 24
+
+
+async def test_claims_at_the_same_time_keep_the_bound(queue: Queue) -> None:
+    for number in range(4):
+        await queue.put(f"t{number}", 5)
+    benches = [queue.desk.bench(summariser_calls=4) for _ in range(3)]
+
+    names = await asyncio.gather(*(queue.next(benches[number % 3]) for number in range(20)))
+
+    assert sorted(name for name in names if name) == [f"t{number}-0" for number in range(4)]
+
+
+async def test_a_worker_that_freezes_in_a_claim_does_not_hold_up_the_fleet(queue: Queue) -> None:
+    """The database ends its session, and its claim was never made."""
+    bench = queue.desk.service.runtime.bench
+    async with bench.engine.begin() as connection:
+        assert await work.claim(connection, "frozen", None, bench.settings) is None
+        limit = await connection.exec_driver_sql("show idle_in_transaction_session_timeout")
+        assert limit.scalar_one() == "10s"
+
+
+async def test_a_chat_that_is_being_handed_over_is_passed_by(queue: Queue) -> None:
+    await queue.put("a", 2, waited=5000)
+    await queue.put("b", 1)
+
+    async with queue.desk.service.runtime.database.engine.begin() as connection:
+        await connection.exec_driver_sql("select 1 from chats where external_id = 'a-0' for update")
+        assert [await queue.next() for _ in range(3)] == ["a-1", "b-0", None]
+
+    assert await queue.next() == "a-0"
