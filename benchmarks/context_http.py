@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, closing
 from benchmarks import stage
 from benchmarks.filling import Chat, Wanted, timed_fill
 from benchmarks.lookup import one_row
-from benchmarks.report import Figure, Report, command, timings
+from benchmarks.report import Figure, Report, command, timed
 from benchmarks.rounds import Call, best, interleaved
 from benchmarks.wire import Line, request
 from service.storage.database import connect
@@ -43,7 +43,7 @@ async def measure(quick: bool) -> Report:
         }
         variants["hello"] = _hello(bare)
         variants["one row, in process"] = one_row(database, chats)
-        medians = await interleaved(variants, rounds=80 if quick else 250, calls=20)
+        medians = await interleaved(variants, rounds=200 if quick else 1000, calls=8)
     long, short = (best(medians, f"context, {length:,} messages") for length in (2000, 20))
     floor = best(medians, "hello") + best(medians, "one row, in process")
     figures = [
@@ -51,7 +51,7 @@ async def measure(quick: bool) -> Report:
         Figure("context_2000_over_20", "POST context, path of 2,000 ÷ of 20", long / short, 1.5),
     ]
     other = f"POST context, path of 20 ÷ (framework hello + one row): {short / floor:.2f}"
-    return Report("context_http", "Hot read over HTTP", figures, medians, facts=[other, *timings(medians)])
+    return timed("context_http", "Hot read over HTTP", figures, medians, other)
 
 
 def asks(line: Line, key: str, chats: Sequence[Chat]) -> Call:

@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, closing
 from benchmarks import stage
 from benchmarks.conversation import grown, turns
 from benchmarks.filling import Chat, Wanted, timed_fill
-from benchmarks.report import Figure, Report, command, timings
+from benchmarks.report import Figure, Report, command, timed
 from benchmarks.rounds import Call, best, interleaved
 from benchmarks.wire import Line, request
 
@@ -42,7 +42,7 @@ async def measure(quick: bool) -> Report:
         medians = await interleaved(variants, rounds=rounds, calls=_CALLS)
     long, short = (best(medians, f"one turn into {length:,} messages") for length in (2000, 20))
     figures = [Figure("ingest_2000_over_20", "one new turn into a chat of 2,000 ÷ of 20 messages", long / short, 1.5)]
-    return Report("ingest", "Handing over one turn", figures, medians, facts=timings(medians))
+    return timed("ingest", "Handing over one turn", figures, medians)
 
 
 def _hands_over(line: Line, key: str, chats: Sequence[Chat], count: int) -> Call:

@@ -23,6 +23,7 @@ from service.transcript import ROOT, native_tokens
 from tests.fakes.scripted_llm import Message as Prompted
 from tests.fakes.scripted_llm import scripted_llm
 
+_TURNS = 300
 _ORDINARY = 300  # tokens of a summary
 _GATE = 5 / 4  # the gate lets a summary be so much longer than it was asked for
 
@@ -60,26 +61,27 @@ class Play:
     most_sent: int = 0
 
 
-async def measure(quick: bool) -> Report:
-    """The whole benchmark; `quick` plays 150 turns."""
+async def measure(_quick: bool) -> Report:
+    """The whole benchmark; --quick changes nothing, because the shares depend on the length of the chat."""
     figures, curves, facts = [], {}, []
     async with stage.servers() as urls:
         for scene in SCENES:
             async with stage.database(urls) as own:
-                play = await _play(scene, own, 150 if quick else 300)
-            what = f"summariser tokens ÷ chat tokens, {len(play.shares)} turns, window {scene.name.replace('_', ', ')}"
+                play = await _play(scene, own)
+            what = f"summariser tokens ÷ chat tokens, {_TURNS} turns, window {scene.name.replace('_', ', ')}"
             figures.append(Figure(f"llm_tokens_{scene.name}", what, play.shares[-1], scene.bound))
             figures.append(Figure(f"prefix_changes_{scene.name}", "changes of the injected prefix", play.changes))
             curves[scene.name] = play.shares
             facts.append(
                 f"{scene.name}: {sum(play.sizes):,} tokens of chat, {len(play.prompts)} calls that read"
-                f" {sum(play.prompts):,}; the largest request would have {play.most_sent:,} of {scene.window:,}"
+                f" {sum(play.prompts):,} (at worst {max(play.shares):.2f} of the chat so far);"
+                f" the largest request would have {play.most_sent:,} of {scene.window:,}"
             )
     axes = ("turn", "summariser tokens so far ÷ chat tokens so far")
-    return Report("llm_tokens", "What summaries cost", figures, curves, axes, facts)
+    return Report("llm_tokens", "What summaries cost", figures, curves, axes, facts=facts)
 
 
-async def _play(scene: Scene, urls: Urls, count: int) -> Play:
+async def _play(scene: Scene, urls: Urls) -> Play:
     rng = random.Random(scene.name)
     _, tenant = await stage.filter_key(urls.database)
     play = Play(tenant)
@@ -103,7 +105,7 @@ async def _play(scene: Scene, urls: Urls, count: int) -> Play:
 
         llm.default = summarised
         runtime = await stack.enter_async_context(running(settings, urls))
-        for question, answer in itertools.pairwise(itertools.islice(_growing(rng, scene), 2 * count)):
+        for question, answer in itertools.pairwise(itertools.islice(_growing(rng, scene), 2 * _TURNS)):
             if question.role == "user":
                 await _turn(runtime, play, question, answer)
         await _nothing_failed(urls)

@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 
 from benchmarks import stage
 from benchmarks.filling import Chat, Wanted, timed_fill
-from benchmarks.report import Figure, Report, command, timings
+from benchmarks.report import Figure, Report, command, timed
 from benchmarks.rounds import Call, Medians, best, interleaved
 from service.storage.database import Database, connect
 
@@ -42,8 +42,8 @@ async def measure(quick: bool) -> Report:
                 some = [chat for chat in chats if len(chat.path) == length]
                 variants[f"find, {length:,} of {size:,}"] = await find(database, tenant, some)
                 variants[f"one row, {length:,} of {size:,}"] = one_row(database, some)
-        medians = await interleaved(variants, rounds=150 if quick else 400, calls=20)
-    return Report("lookup", "Hot read in process", _figures(medians), medians, facts=[*facts, *timings(medians)])
+        medians = await interleaved(variants, rounds=500 if quick else 2000, calls=8)
+    return timed("lookup", "Hot read in process", _figures(medians), medians, *facts)
 
 
 def _figures(medians: Medians) -> list[Figure]:

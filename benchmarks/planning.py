@@ -9,7 +9,7 @@ import random
 
 from benchmarks import stage
 from benchmarks.conversation import Message, grown, turns
-from benchmarks.report import Figure, Report, command, timings
+from benchmarks.report import Figure, Report, command, timed
 from benchmarks.rounds import Call, best, interleaved
 from service.planning import PathMessage, Policy, plan
 
@@ -27,7 +27,7 @@ async def measure(quick: bool) -> Report:
         Figure("plan_2000_over_200", "digesting and planning 2,000 ÷ 200 messages", long / short, 12),
         Figure("plan_2000_ms", "digesting and planning 2,000 messages, milliseconds", long / 1000, 50),
     ]
-    return Report("planning", "Planning", figures, medians, facts=timings(medians))
+    return timed("planning", "Planning", figures, medians)
 
 
 def _digests_and_plans(length: int, times: int) -> Call:

@@ -7,19 +7,22 @@ import argparse
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import matplotlib
 from rich.console import Console
 from rich.table import Table
+
+from benchmarks.rounds import Medians, best
 
 matplotlib.use("Agg")  # files only, no window; before pyplot is imported
 
 from matplotlib import pyplot
 
 OUT = Path(__file__).parent / "out"
-_METHOD = "medians of the fastest round; variants interleaved in random order"
+_METHOD = "median of the fastest round; variants interleaved in random order"
 
 console = Console()
 
@@ -51,6 +54,7 @@ class Report:
         figures: the results that have a name of their own.
         curves: the measured values behind them, by variant.
         axes: what the curves' x and y mean.
+        scale: of the curves' y: `linear` or `log`.
         facts: circumstances worth a line: sizes, times of preparation, other values.
     """
 
@@ -58,8 +62,17 @@ class Report:
     title: str
     figures: Sequence[Figure]
     curves: Mapping[str, Sequence[float]]
-    axes: tuple[str, str] = ("round", "median of the round, µs")
-    facts: Sequence[str] = field(default_factory=tuple)
+    axes: tuple[str, str]
+    scale: Literal["linear", "log"] = "linear"
+    facts: Sequence[str] = ()
+
+
+def timed(name: str, title: str, figures: Sequence[Figure], medians: Medians, *facts: str) -> Report:
+    """The report of a benchmark whose figures come from `rounds`."""
+    times = [f"  {variant}: {best(medians, variant):,.0f} µs" for variant in medians]
+    curves = {variant: sorted(values) for variant, values in medians.items()}
+    axes = "round, fastest first", "median of the round, µs"
+    return Report(name, title, figures, curves, axes, "log", [*facts, f"p50 ({_METHOD}):", *times])
 
 
 Measure = Callable[[bool], Awaitable[Report]]
@@ -117,20 +130,14 @@ def plot(report: Report, folder: Path) -> Path:
     left.margins(x=0.25)
     left.invert_yaxis()
     for name, values in report.curves.items():
-        right.plot(range(1, len(values) + 1), values, label=name, marker=".", linewidth=1)
-    right.set(xlabel=report.axes[0], ylabel=report.axes[1], ylim=(0, None))
+        right.plot(range(1, len(values) + 1), values, label=name, linewidth=1)
+    right.set(xlabel=report.axes[0], ylabel=report.axes[1], yscale=report.scale)
     right.legend(fontsize="small")
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{report.name}.png"
     shown.savefig(path, dpi=100)
     pyplot.close(shown)
     return path
-
-
-def timings(medians: Mapping[str, Sequence[float]]) -> list[str]:
-    """The fastest round's median of each variant, as facts."""
-    times = [f"{name}: {min(values):,.0f} µs" for name, values in medians.items()]
-    return [f"p50 ({_METHOD}):", *(f"  {line}" for line in times)]
 
 
 def _table(title: str, figures: Sequence[Figure]) -> Table:

@@ -14,7 +14,10 @@ Medians = dict[str, list[float]]
 
 
 async def interleaved(variants: Mapping[str, Call], *, rounds: int, calls: int, seed: int = 1) -> Medians:
-    """Calls every variant `calls` times a round, one variant after the other; the first round only warms up."""
+    """Calls every variant `calls` times a round, one variant after the other; the first round only warms up.
+
+    Few calls and many rounds: on a busy machine only a short round goes undisturbed.
+    """
     order, rng = list(variants), random.Random(seed)
     medians: Medians = {name: [] for name in variants}
     for number in range(rounds + 1):

@@ -21,7 +21,7 @@ def a_report() -> Report:
         Figure("large", "above it", 9.5, 2),
         Figure("count", "", 7),
     ]
-    return Report("some", "Some benchmark", figures, {"first": [3.0, 2.0], "second": [4.0]}, facts=["a fact"])
+    return report.timed("some", "Some benchmark", figures, {"first": [3.0, 2.0], "second": [4.0]}, "a fact")
 
 
 async def measured(quick: bool) -> Report:
