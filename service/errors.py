@@ -4,6 +4,7 @@
     ├── ConfigurationError      a setting is missing or wrong
     ├── EmbeddedServerError     the embedded PostgreSQL or Valkey cannot run
     ├── SchemaError             the database is not at the migration that this version needs
+    │   └── SchemaNewer         a newer version has migrated it
     ├── SummariserError         the summariser gave no usable answer
     │   └── SummariserAway      its server is away, overloaded, or refuses everybody
     └── Problem                 answered to an HTTP client as application/problem+json (RFC 9457)
@@ -36,6 +37,10 @@ class EmbeddedServerError(PrecisError):
 
 class SchemaError(PrecisError):
     """The database schema is not the one that this version needs."""
+
+
+class SchemaNewer(SchemaError):
+    """The database schema is newer than this version."""
 
 
 class SummariserError(PrecisError):

@@ -10,7 +10,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from service import __version__
 from service.api.deps import RuntimeDep
-from service.errors import SchemaError
+from service.errors import SchemaError, SchemaNewer
 from service.storage.database import check_schema
 
 router = APIRouter(tags=["health"])
@@ -36,20 +36,25 @@ async def livez() -> Alive:
 
 @router.get("/readyz", responses={503: {"description": "Not ready; the body says what is missing."}})
 async def readyz(runtime: RuntimeDep) -> JSONResponse:
-    """Database, schema and queue answer; 503 with the reasons when one does not."""
+    """Whether requests are answered; 503 with the reason when they are not.
+
+    They are while the queue is away (`queue` says so; the work is found later), and after a newer version has migrated
+    the database, so that an upgrade takes no replica out before its turn.
+    """
     state = {"database": "ok", "schema": "ok", "queue": "ok"}
+    ready = True
     try:
         await check_schema(runtime.database.engine)
-    except SchemaError as error:
+    except SchemaNewer as error:
         state["schema"] = str(error)
+    except SchemaError as error:
+        ready, state["schema"] = False, str(error)
     except (SQLAlchemyError, OSError) as error:
-        state["database"] = f"no answer: {type(error).__name__}"
-        state["schema"] = "unknown"
+        ready, state["database"], state["schema"] = False, f"no answer: {type(error).__name__}", "unknown"
     try:
         await runtime.doorbell.ping()
     except (RedisError, OSError, TimeoutError) as error:
         state["queue"] = f"no answer: {type(error).__name__}"
-    ready = set(state.values()) == {"ok"}
     return JSONResponse({"status": "ok" if ready else "not ready", **state}, 200 if ready else 503)
 
 

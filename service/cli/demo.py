@@ -2,9 +2,13 @@
 
 import asyncio
 import json
+import os
 import statistics
+import sys
 import time
-from collections.abc import Sequence
+from asyncio.subprocess import DEVNULL
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +20,10 @@ from rich.text import Text
 
 from service.api.app import Beside
 from service.demo.play import Stage, Turn, stage
+from service.runtime import Runtime
+from service.settings import PREFIX
 
+FLEET = 2  # workers
 _BAR = 24  # characters for the largest request
 
 
@@ -43,16 +50,38 @@ class Figures:
     seconds: float
 
 
-async def demonstrate(worker: Beside, console: Console, json_path: Path | None) -> None:
-    """Plays, shows, and writes the figures to `json_path`."""
+async def demonstrate(worker: Beside, console: Console, json_path: Path | None, *, fleet: bool) -> None:
+    """Plays, shows, and writes the figures to `json_path`. A `fleet` has its workers in processes of their own."""
     began = time.monotonic()
-    console.print("Starting PostgreSQL, Valkey, the service and a worker …")
-    async with stage(worker) as set_up:
+    workers = f"{FLEET} worker processes" if fleet else "a worker"
+    console.print(f"Starting PostgreSQL, Valkey, the service and {workers} …")
+    async with stage(worker_processes if fleet else worker, fleet=fleet) as set_up:
         turns = await _show(set_up, console, began)
         figures = _figures(set_up, turns, time.monotonic() - began)
         _conclude(console, turns, figures)
     if json_path:
         await asyncio.to_thread(json_path.write_text, json.dumps(asdict(figures), indent=2) + "\n")
+
+
+@asynccontextmanager
+async def worker_processes(runtime: Runtime) -> AsyncIterator[None]:
+    """`precis worker`, as often as the fleet of the demonstration has it."""
+    outside = {name: value for name, value in os.environ.items() if not name.startswith(f"{PREFIX}DATA_DIR")}
+    urls = {f"{PREFIX}DATABASE_URL": runtime.urls.database, f"{PREFIX}REDIS_URL": runtime.urls.redis}
+    command = (sys.executable, "-c", "from service.cli import app; app()", "worker")
+    started = [
+        await asyncio.create_subprocess_exec(
+            *command, env=outside | urls | {f"{PREFIX}DEBOUNCE": str(runtime.settings.debounce)}, stdout=DEVNULL
+        )
+        for _ in range(FLEET)
+    ]
+    try:
+        yield
+    finally:
+        for process in started:
+            with suppress(ProcessLookupError):
+                process.terminate()
+        await asyncio.gather(*(process.wait() for process in started))
 
 
 async def _show(set_up: Stage, console: Console, began: float) -> list[Turn]:

@@ -1,15 +1,17 @@
-"""`precis serve`, `worker`, `demo`, `migrate`, `config`, `healthcheck`, and the groups `keys` and `chats`."""
+"""The commands: processes, set-up and checks here, the groups `keys`, `chats` and `jobs` beside."""
 
 import asyncio
 import signal
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import httpx
 import typer
+from rich.table import Column, Table
 
 from service import __version__
 from service.api.app import Beside, create_app
@@ -17,6 +19,7 @@ from service.api.server import bind, listening
 from service.cli import chats, jobs, keys, shell
 from service.cli.demo import demonstrate
 from service.errors import ConfigurationError, PrecisError
+from service.retention import Removed, remove_old
 from service.runtime import Runtime, reachable, running, servers
 from service.settings import PREFIX, Settings, as_env, as_markdown, redacted
 from service.storage.database import migrate as migrate_database
@@ -59,9 +62,12 @@ def work() -> None:
 @app.command()
 def demo(
     json_path: Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")] = None,
+    fleet: Annotated[
+        bool, typer.Option("--fleet", help="With PostgreSQL and Redis by URL and two workers, each a process.")
+    ] = False,
 ) -> None:
-    """Plays a long recorded conversation against an embedded service of its own, and shows what happens."""
-    shell.run(demonstrate(embedded_worker, shell.console, json_path))
+    """Plays a long recorded conversation against a service of its own, and shows what happens."""
+    shell.run(demonstrate(embedded_worker, shell.console, json_path, fleet=fleet))
 
 
 @app.command()
@@ -78,6 +84,23 @@ def migrate() -> None:
 
     shell.run(work())
     shell.console.print(f"The database is at the schema of precis {__version__}.")
+
+
+@app.command()
+def retention(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
+) -> None:
+    """Removes what is older than the settings allow, as workers do once an hour; also when PRECIS_RETENTION is off."""
+
+    async def work() -> Removed:
+        current = shell.settings()
+        async with shell.database(current) as database:
+            return await remove_old(database.engine, current, dry=dry_run)
+
+    table = Table("kind", Column("found" if dry_run else "removed", justify="right"))
+    for kind, count in asdict(shell.run(work())).items():
+        table.add_row(kind, f"{count:,}")
+    shell.console.print(table)
 
 
 @app.command()

@@ -11,20 +11,24 @@ import shutil
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import httpx
+from pydantic import SecretStr
 
 from service.api.app import Beside, create_app
 from service.api.server import bind, listening
 from service.demo.host import Host, Rows, inlet_body, load_filter, outlet_body, path
+from service.embedded import embedded_servers
 from service.errors import PrecisError
-from service.runtime import Runtime
-from service.settings import load
+from service.runtime import FIRST_TENANT, Runtime
+from service.settings import Settings, load
+from service.storage import keys
+from service.storage.database import migrate
 from service.transcript import Native, Stored, native_tokens, parse, sent_tokens, step_tokens, steps, text_of
 
 TOOL_SPECIFICATIONS = 6_000
@@ -182,30 +186,49 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(worker: Beside) -> AsyncIterator[Stage]:
+async def stage(worker: Beside, *, fleet: bool) -> AsyncIterator[Stage]:
     """Everything that the play needs, on free loopback ports and a folder that is deleted afterwards.
 
     Args:
-        worker: starts the background worker beside the service.
+        worker: starts the background work beside the service.
+        fleet: the service gets its servers by URL, as in a fleet, instead of starting them itself.
     """
     told = recording()
     folder = _folder()
     settings = load(data_dir=folder / "data", database_url=None, redis_url=None, debounce=0.02, fast_and_unsafe=True)
     host = Host({told.chat: {}})
     try:
-        listener = bind("127.0.0.1", 0)
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        async with listening(create_app(settings, worker), listener) as runtime:
-            keys = runtime.first_keys
-            headers = {"Authorization": f"Bearer {keys['operator']}"}
-            async with httpx.AsyncClient(base_url=url, headers=headers) as operator:
-                loaded = load_filter(url, keys["filter"])
-                with host.importable():
-                    yield Stage(told, runtime, operator, host, loaded)
-                if loaded._http:  # Open WebUI never closes a filter
-                    await loaded._http.aclose()
+        async with AsyncExitStack() as stack:
+            if fleet:
+                settings = await stack.enter_async_context(_by_url(settings))
+            listener = bind("127.0.0.1", 0)
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            runtime = await stack.enter_async_context(listening(create_app(settings, worker), listener))
+            made = runtime.first_keys or await _keys(runtime)
+            headers = {"Authorization": f"Bearer {made['operator']}"}
+            operator = await stack.enter_async_context(httpx.AsyncClient(base_url=url, headers=headers))
+            loaded = load_filter(url, made["filter"])
+            with host.importable():
+                yield Stage(told, runtime, operator, host, loaded)
+            if loaded._http:  # Open WebUI never closes a filter
+                await loaded._http.aclose()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@asynccontextmanager
+async def _by_url(settings: Settings) -> AsyncIterator[Settings]:
+    """The settings of a fleet, on a PostgreSQL and a Valkey that run for the play only."""
+    async with embedded_servers(settings.data_dir, fast=True) as started:
+        await migrate(started.database_url)
+        urls = {"database_url": SecretStr(started.database_url), "redis_url": SecretStr(started.redis_url)}
+        yield settings.model_copy(update=urls)
+
+
+async def _keys(runtime: Runtime) -> dict[keys.Scope, str]:
+    async with runtime.database.engine.begin() as connection:
+        scopes: tuple[keys.Scope, ...] = ("filter", "operator")
+        return {scope: await keys.create(connection, FIRST_TENANT, scope, "demo") for scope in scopes}
 
 
 def _folder() -> Path:

@@ -11,11 +11,12 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from alembic.util import CommandError
 from sqlalchemy import URL, Connection, make_url, text
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from service.errors import ConfigurationError, SchemaError
+from service.errors import ConfigurationError, SchemaError, SchemaNewer
 
 MIGRATIONS = Path(__file__).parents[2] / "migrations"
 OLDEST = 14  # major of PostgreSQL; `scripts/test-postgres` tests from it on
@@ -62,6 +63,7 @@ async def migrate(url: str, revision: str = "head") -> None:
 
     Raises:
         ConfigurationError: the database cannot be reached, or is too old.
+        SchemaError: a newer version of Precis has been here.
     """
     where = _parsed(url)
     with _first_contact(where):
@@ -70,18 +72,25 @@ async def migrate(url: str, revision: str = "head") -> None:
         await _check_version(connection)
     finally:
         await connection.close()
-    await asyncio.to_thread(command.upgrade, alembic_config(url), revision)
+    try:
+        await asyncio.to_thread(command.upgrade, alembic_config(url), revision)
+    except CommandError as error:
+        raise SchemaError(f"the database cannot be migrated: {error}. Has a newer Precis been here?") from error
 
 
 async def check_schema(engine: AsyncEngine) -> None:
     """Refuses a database that is not at the newest migration.
 
     Raises:
-        SchemaError: with both revisions and the command that mends it.
+        SchemaNewer: it is at one that this version does not know.
+        SchemaError: it is at an older one; with both revisions and the command that mends it.
     """
-    head = ScriptDirectory(str(MIGRATIONS)).get_current_head()
+    known = ScriptDirectory(str(MIGRATIONS))
+    head = known.get_current_head()
     async with engine.connect() as connection:
         current = await connection.run_sync(_current_revision)
+    if current and current not in {one.revision for one in known.walk_revisions()}:
+        raise SchemaNewer(f"the database is at migration {current}, this version knows {head}: upgrade this one too")
     if current != head:
         raise SchemaError(
             f"the database is at migration {current or 'none'}, this version needs {head}: run `precis migrate`"

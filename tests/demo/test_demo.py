@@ -5,6 +5,7 @@ import io
 import json
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from service.cli.demo import demonstrate
@@ -23,9 +24,12 @@ def test_the_recorded_rows_unfold_to_the_native_lists_that_open_webui_built() ->
         assert hashlib.sha256(packed.encode()).hexdigest() == expected, user_message
 
 
-async def test_the_demonstration_stays_below_the_window_and_asks_no_llm_while_a_user_waits(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fleet", [False, True], ids=["embedded", "fleet"])
+async def test_the_demonstration_stays_below_the_window_and_asks_no_llm_while_a_user_waits(
+    tmp_path: Path, fleet: bool
+) -> None:
     shown = io.StringIO()
-    await demonstrate(embedded_worker, Console(file=shown, width=120), tmp_path / "figures.json")
+    await demonstrate(embedded_worker, Console(file=shown, width=120), tmp_path / "figures.json", fleet=fleet)
     figures = json.loads((tmp_path / "figures.json").read_text())
     assert figures["conversation_tokens"] > 120_000
     assert figures["max_would_send_tokens"] > 131_072

@@ -16,12 +16,12 @@ from alembic import command
 from alembic.script import ScriptDirectory
 from sqlalchemy import make_url
 
-from service.errors import SchemaError
+from service.errors import SchemaError, SchemaNewer
 from service.runtime import Urls, running
 from service.settings import load
 from service.storage.database import MIGRATIONS, alembic_config, check_schema, connect, migrate
 from service.storage.tables import metadata
-from tests.conftest import execute
+from tests.conftest import Service, execute
 
 HEAD = ScriptDirectory(str(MIGRATIONS)).get_current_head()
 
@@ -106,12 +106,31 @@ async def test_a_service_refuses_a_database_without_the_schema(empty: str, serve
     assert "precis migrate" in str(refused.value)
 
 
-async def test_a_service_refuses_a_database_of_another_version(urls: Urls) -> None:
+async def test_a_service_does_not_start_on_a_database_of_a_newer_version(urls: Urls) -> None:
     await execute(urls.database, "update alembic_version set version_num = '9999'")
 
-    with pytest.raises(SchemaError, match="is at migration 9999"):
+    with pytest.raises(SchemaNewer, match="is at migration 9999"):
         async with running(load(database_url=urls.database, redis_url=urls.redis), urls):
             pass
+
+
+async def test_a_service_that_runs_stays_ready_when_a_newer_version_migrates(service: Service) -> None:
+    await execute(service.runtime.urls.database, "update alembic_version set version_num = '9999'")
+
+    state = await service.as_filter.get("/readyz")
+    assert (state.status_code, state.json()["status"]) == (200, "ok")
+    assert "is at migration 9999" in state.json()["schema"]
+
+    await execute(service.runtime.urls.database, "update alembic_version set version_num = '0001'")
+    state = await service.as_filter.get("/readyz")
+    assert (state.status_code, state.json()["status"]) == (503, "not ready")
+
+
+async def test_an_older_version_does_not_migrate_the_database_of_a_newer_one(urls: Urls) -> None:
+    await execute(urls.database, "update alembic_version set version_num = '9999'")
+
+    with pytest.raises(SchemaError, match="Has a newer Precis been here"):
+        await migrate(urls.database)
 
 
 def test_every_migration_can_be_undone_and_says_what_it_does() -> None:

@@ -167,9 +167,8 @@ async def test_without_redis_a_hand_over_is_taken_and_worked_on_later(
 
         assert await talk.hand_over(leaf) is True
         state = await http.get("/readyz")
-        assert state.status_code == 503
+        assert state.status_code == 200, "requests are answered"
         assert state.json()["queue"].startswith("no answer")
-        assert state.json()["database"] == "ok"
 
         async with running(runtime.bench, runtime.doorbell, urls.redis):  # Redis is back
             await ready(talk, leaf)
