@@ -20,7 +20,7 @@ from service import planning, serving, tokens
 from service.errors import PrecisError, SummariserAway, SummariserError
 from service.planning import Chunk, Draft, PathMessage, Plan, Policy
 from service.settings import Settings
-from service.storage import checkpoints, codec, endpoints, history, transcripts, work
+from service.storage import checkpoints, codec, endpoints, history, outage, transcripts, work
 from service.storage.checkpoints import Fresh, Memory
 from service.storage.transcripts import Row
 from service.summarising import gate, ledger, prompt
@@ -266,11 +266,7 @@ async def _failed(bench: Bench, lease: work.Lease, run: int, outcome: str, error
     dead = bool(most) and lease.attempts >= most and not away
     delay = None if dead else min(_LONGEST_DELAY, 2.0**lease.attempts)
     reason = str(error) if isinstance(error, PrecisError) else repr(error)
-    if away and bench.endpoint:
-        async with bench.engine.begin() as connection:
-            rules = bench.settings.breaker_after, bench.settings.breaker_pause
-            await endpoints.failed(connection, bench.endpoint, reason, *rules)
-    return await _give_back(bench, lease, run, outcome, reason, delay=delay, counts=True)
+    return await _give_back(bench, lease, run, outcome, reason, delay=delay, counts=True, away=away)
 
 
 async def _give_back(
@@ -282,13 +278,38 @@ async def _give_back(
     *,
     delay: float | None,
     counts: bool = False,
+    away: bool = False,
 ) -> float | None:
-    """Releases the lease; `counts` says that the work itself failed. Returns `delay`."""
+    """Releases the lease; the work is due again in `delay` seconds, or dead for None.
+
+    When the database is away, the lease is left to expire, and a sweep finds the work.
+
+    Args:
+        bench: the worker's.
+        lease: on the chat.
+        run: the round that ends.
+        outcome: how, in one word.
+        reason: how, in words.
+        delay: see above.
+        counts: the work itself failed.
+        away: its summariser did not answer, which counts for the breaker.
+
+    Returns:
+        Seconds until it is due again, as far as this worker knows.
+    """
     log.warning("compress.given_back", chat=lease.chat.id, outcome=outcome, reason=reason, attempt=lease.attempts)
-    async with bench.engine.begin() as connection:
-        await history.end(connection, lease.chat, run, outcome, reason)
-        await work.give_back(connection, lease, reason if counts else None, delay)
-    return delay
+    rules = bench.settings.breaker_after, bench.settings.breaker_pause
+    try:
+        async with bench.engine.begin() as connection:
+            if away and bench.endpoint:
+                await endpoints.failed(connection, bench.endpoint, reason, *rules)
+            await history.end(connection, lease.chat, run, outcome, reason)
+            return await work.give_back(connection, lease, reason if counts else None, delay)
+    except Exception as error:
+        if not outage.is_away(error):
+            raise
+        log.warning("compress.lease_left", chat=lease.chat.id, error=repr(error))
+        return None
 
 
 @asynccontextmanager

@@ -213,15 +213,22 @@ async def finish(connection: AsyncConnection, lease: Lease, *, again: bool, debo
     return None if (await connection.execute(query)).scalar_one_or_none() is None else delay
 
 
-async def give_back(connection: AsyncConnection, lease: Lease, error: str | None, delay: float | None) -> None:
+async def give_back(connection: AsyncConnection, lease: Lease, error: str | None, delay: float | None) -> float | None:
     """Releases the lease; the work is due again in `delay` seconds, or dead for None.
 
-    Without an error the attempt does not count.
+    Work that a hand-over or an operator asked for during its last try is due again at once instead of dead. Without an
+    error the attempt does not count.
+
+    Returns:
+        Seconds until it is due again; None when it is dead, or the lease is lost.
     """
     attempts = chats.c.attempts if error else func.greatest(chats.c.attempts - 1, 0)
-    when = {"due_at": None, "dead_at": func.now()} if delay is None else {"due_at": in_seconds(delay)}
-    query = update(chats).where(*_mine(lease))
-    await connection.execute(query.values(attempts=attempts, last_error=error, **when, **_RELEASED))
+    asked = chats.c.handed_seq > lease.seq
+    dead = {"due_at": case((asked, func.now()), else_=null()), "dead_at": case((asked, null()), else_=func.now())}
+    when = dead if delay is None else {"due_at": in_seconds(delay)}
+    query = update(chats).where(*_mine(lease)).returning(chats.c.due_at)
+    values = {"attempts": attempts, "last_error": error} | when | _RELEASED
+    return None if (await connection.execute(query.values(values))).scalar_one_or_none() is None else delay or 0
 
 
 async def waiting(connection: AsyncConnection, limit: int, besides: ChatKey | None = None) -> int:
