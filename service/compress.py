@@ -100,6 +100,10 @@ class Refused(PrecisError):
     """The chat was edited, reset or leased again while its summary was written."""
 
 
+class Gone(PrecisError):
+    """Texts that the work needs are not kept any more."""
+
+
 class Rejected(SummariserError):
     """The publish gate rejected what the summariser wrote."""
 
@@ -126,9 +130,13 @@ async def _attempt(bench: Bench, lease: work.Lease, run: int) -> float | None:
         return await _give_back(bench, lease, run, "refused", str(error), delay=0)
     except Rejected as error:
         return await _failed(bench, lease, run, "rejected", error)
+    except Gone as error:
+        return await _wait_for_bodies(bench, lease, run, str(error))
     except PrecisError as error:
         return await _failed(bench, lease, run, "failed", error)
     except Exception as error:
+        if outage.is_away(error):  # which says nothing about the chat, nor about the summariser
+            return await _give_back(bench, lease, run, "released", "the database was away", delay=1)
         log.exception("compress.failed", chat=lease.chat.id)
         return await _failed(bench, lease, run, "failed", error)
 
@@ -195,7 +203,10 @@ async def _gather(this: _Round, chunk: Chunk, memory: Memory) -> _Material:
     async with this.bench.engine.connect() as connection:
         packed = await transcripts.bodies(connection, this.lease.chat, ids)
     if missing := [identity for identity in ids if identity not in packed]:
-        raise PrecisError(f"the text of {len(missing)} messages is not kept any more, the first is {missing[0]}")
+        raise Gone(
+            f"the text of {len(missing)} messages is not kept any more, the first is {missing[0]};"
+            " the work waits for it until the chat's next turn"
+        )
     return await asyncio.to_thread(_read, this, chunk, memory, packed)
 
 
@@ -258,6 +269,14 @@ def _fresh(this: _Round, until: Row, parent: int, draught: _Draught) -> Fresh:
     return Fresh(
         parent, until, kind, draught.memory, draught.summary, draught.size, this.summariser.name, prompt.VERSION
     )
+
+
+async def _wait_for_bodies(bench: Bench, lease: work.Lease, run: int, reason: str) -> float | None:
+    """Not a failure: the filter is asked for the whole path at the chat's next turn, and the work is due then."""
+    log.info("compress.waits_for_texts", chat=lease.chat.id, reason=reason)
+    async with bench.engine.begin() as connection:
+        await history.end(connection, lease.chat, run, "waits", reason)
+        return await work.wait_for_bodies(connection, lease, reason)
 
 
 async def _failed(bench: Bench, lease: work.Lease, run: int, outcome: str, error: Exception) -> float | None:

@@ -1,7 +1,8 @@
 """Takes a handed-over path: checks it, weighs it, stores it, and marks work due, all in one transaction.
 
 Idempotent: the same hand-over again changes nothing. The path of one chat grows from what is stored (`after`), so
-what is uploaded and counted is what is new.
+what is uploaded and counted is what is new. A chat whose work waits for texts that are not kept any more takes only a
+whole path; a text that comes again is stored again.
 """
 
 import asyncio
@@ -61,14 +62,16 @@ async def hand_over(engine: AsyncEngine, handed: HandOver, debounce: float) -> A
     """Stores the path and marks work due when the policy asks for it.
 
     Raises:
-        Conflict: `after` is not stored; the whole path is wanted.
+        Conflict: `after` is not stored, or texts above it are wanted again: send the whole path.
         Unprocessable: the path contradicts itself, or what is stored; nothing was stored.
     """
     check_chain(handed)
     async with engine.begin() as connection:
-        chat = await chats.open_chat(
+        chat, wanted = await chats.open_chat(
             connection, handed.tenant, handed.chat, handed.user, handed.model, handed.policy.window_tokens
         )
+        if wanted and handed.after:
+            raise Conflict("texts above `after` are wanted again; send the whole path")
         base = await _base(connection, chat, handed.after)
         found = await transcripts.find(connection, chat, [message.id for message in handed.messages])
         await _check_stored(connection, chat, handed, base, found)
@@ -76,7 +79,7 @@ async def hand_over(engine: AsyncEngine, handed: HandOver, debounce: float) -> A
         overhead = await _overhead(connection, chat, handed, rows, base)
         overhead = await chats.handed_over(connection, chat, rows[-1].message_id, overhead)
         size = await _size(connection, chat, rows[-1], overhead)
-        if size < handed.policy.prepare_at:
+        if size < handed.policy.prepare_at and not wanted:
             return Accepted(due=False)
         pressing = size > handed.policy.apply_at
         return Accepted(due=True, ring=await work.mark_due(connection, chat, debounce, pressing=pressing))
@@ -148,6 +151,8 @@ async def _store(
             break
         same += 1
     rows = [found[message.id] for message in handed.messages[:same]]
+    if rows:
+        await _give_back(connection, chat, handed.messages[:same])
     changed = handed.messages[same:]
     if not changed:
         return rows
@@ -158,6 +163,18 @@ async def _store(
     fresh = await asyncio.to_thread(_weigh, changed, rows[-1] if rows else base, made)
     await transcripts.write(connection, chat, fresh)
     return rows + [row for row, _ in fresh]
+
+
+async def _give_back(connection: AsyncConnection, chat: ChatKey, messages: Sequence[Handed]) -> None:
+    """Stores the texts again of those messages whose texts are not kept any more."""
+    gone = await transcripts.without_body(connection, chat, [message.id for message in messages])
+    if gone:
+        again = [message for message in messages if message.id in gone]
+        await transcripts.give_back(connection, chat, await asyncio.to_thread(_packed, again))
+
+
+def _packed(messages: Sequence[Handed]) -> dict[str, bytes]:
+    return {message.id: codec.pack(_without_nul(message.stored)) for message in messages}
 
 
 def _weigh(messages: Sequence[Handed], parent: Row | None, made: dict[str, int]) -> list[tuple[Row, bytes]]:

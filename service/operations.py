@@ -1,13 +1,13 @@
 """What operators do with chats, the same for REST and the command line. Every change leaves an audit row."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import NotFound
-from service.storage import audit, chats, endpoints, jobs, transcripts, work
+from service.storage import audit, chats, checkpoints, endpoints, jobs, transcripts, work
 from service.storage.chats import Branch, Made, Overview, Run, Spent
 from service.storage.endpoints import Endpoint
 from service.storage.jobs import Figures, Job
@@ -52,6 +52,19 @@ class Shown:
     summary: str
     current: bool
     covers: list[CoveredMessage]
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """What a reset or a recompute dropped.
+
+    `waits` says that texts which new summaries need are not kept any more: the work waits for the chat's next turn, at
+    which the filter is asked for them. `ring` is the key to ring with when work is due now.
+    """
+
+    checkpoints: int
+    waits: bool
+    ring: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,31 +125,26 @@ async def show_summary(engine: AsyncEngine, tenant: int, chat: str, checkpoint: 
     return Shown(made, text, current, covers)
 
 
-async def reset(engine: AsyncEngine, by: Operator, chat: str, keep: int | None = None) -> int:
+async def reset(engine: AsyncEngine, by: Operator, chat: str, keep: int | None = None) -> Dropped:
     """Drops the checkpoints of a chat; with `keep`, only those that do not lead up to that one.
 
     Work that is under way is refused when it comes to publish. New summaries are made when the chat goes on.
-
-    Returns:
-        How many were dropped.
     """
     async with engine.begin() as connection:
         dropped = await _drop(connection, by, chat, keep)
-        await audit.record(connection, by.tenant, by.actor, "chat.reset", chat, dropped=dropped, kept=keep)
+        await audit.record(connection, by.tenant, by.actor, "chat.reset", chat, dropped=dropped.checkpoints, kept=keep)
     return dropped
 
 
-async def recompute(engine: AsyncEngine, by: Operator, chat: str) -> str:
-    """Drops the checkpoints of a chat and makes new ones right away, from the stored messages.
-
-    Returns:
-        The key to ring with.
-    """
+async def recompute(engine: AsyncEngine, by: Operator, chat: str) -> Dropped:
+    """Drops the checkpoints of a chat and makes new ones right away, from the stored messages."""
     async with engine.begin() as connection:
         dropped = await _drop(connection, by, chat, None)
-        ring = await work.mark_due_at_once(connection, await _lock(connection, by.tenant, chat))
-        await audit.record(connection, by.tenant, by.actor, "chat.recompute", chat, dropped=dropped)
-    return ring
+        if not dropped.waits:
+            ring = await work.mark_due_at_once(connection, await _lock(connection, by.tenant, chat))
+            dropped = replace(dropped, ring=ring)
+        await audit.record(connection, by.tenant, by.actor, "chat.recompute", chat, dropped=dropped.checkpoints)
+    return dropped
 
 
 async def list_jobs(
@@ -184,7 +192,7 @@ async def delete(engine: AsyncEngine, by: Operator, chat: str) -> None:
         await audit.record(connection, by.tenant, by.actor, "chat.delete", chat)
 
 
-async def _drop(connection: AsyncConnection, by: Operator, chat: str, keep: int | None) -> int:
+async def _drop(connection: AsyncConnection, by: Operator, chat: str, keep: int | None) -> Dropped:
     key = await _lock(connection, by.tenant, chat)
     line: list[int] = []
     if keep is not None:
@@ -195,7 +203,19 @@ async def _drop(connection: AsyncConnection, by: Operator, chat: str, keep: int 
         while step in made:
             line.append(step)
             step = made[step]
-    return await chats.drop_checkpoints(connection, key, line)
+    count = await chats.drop_checkpoints(connection, key, line)
+    waits = await _lacks_texts(connection, key, (await _overview(connection, by.tenant, chat)).leaf_id)
+    if waits:
+        await work.ask_for_bodies(connection, key)
+    return Dropped(count, waits)
+
+
+async def _lacks_texts(connection: AsyncConnection, chat: ChatKey, leaf: str | None) -> bool:
+    """Whether the text of a message that no checkpoint of the newest path covers is not kept any more."""
+    path = await transcripts.path(connection, chat, leaf) if leaf else []
+    made = await checkpoints.find(connection, chat, path[-1].checkpoint_id if path else None)
+    uncovered = [row.message_id for row in path[made.messages if made else 0 :]]
+    return bool(uncovered and await transcripts.without_body(connection, chat, uncovered))
 
 
 async def _overview(connection: AsyncConnection, tenant: int, chat: str) -> Overview:

@@ -123,7 +123,7 @@ class Settings(BaseSettings):
 
     retention: bool = Field(
         True,
-        description="Whether workers remove, once an hour, what is older than the `PRECIS_KEEP_` settings say;"
+        description="Whether workers remove, once an hour, what the settings below call old;"
         " `precis retention` does the same by hand.",
     )
     keep_bodies: Annotated[int | Literal["forever", "until_covered"], PlainValidator(_days_or_covered)] = Field(

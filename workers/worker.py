@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from typing import Any
 
 import structlog
@@ -12,10 +13,13 @@ from redis.exceptions import RedisError
 
 from service.compress import Bench, compress
 from service.doorbell import JOB, Doorbell, dumps, loads, redis_settings
+from service.retention import remove_old
 from service.storage import work
 
 _LONGEST_JOB = 3600  # seconds; the lease in the database decides, this only bounds arq's own bookkeeping
+_FORGOTTEN = 60  # seconds after which arq drops a ring whose worker was killed, or takes so long that it lives on alone
 _RINGS = 20  # of one sweep; each chat that is done rings for the next
+_MINUTE = 37  # of each hour, at which what is too old is removed
 _GRACE = 10  # seconds that work may take to finish at shutdown before it is given back
 
 log = structlog.get_logger(__name__)
@@ -40,6 +44,15 @@ async def sweep(ctx: dict[str, Any]) -> None:
         log.info("sweep.rang", times=waiting)
 
 
+async def remove(ctx: dict[str, Any]) -> None:
+    """Removes what is older than the settings allow."""
+    bench: Bench = ctx["bench"]
+    if bench.settings.retention:
+        removed = asdict(await remove_old(bench.engine, bench.settings))
+        if any(removed.values()):
+            log.info("retention.removed", **removed)
+
+
 async def _run_for_ever(worker: Worker) -> None:
     """Starts the worker's loop again when Redis was away for longer than the driver tries."""
     while True:
@@ -56,7 +69,8 @@ async def running(bench: Bench, doorbell: Doorbell, redis_url: str) -> AsyncIter
     worker = Worker(
         functions=[func(work_off, name=JOB, timeout=_LONGEST_JOB, max_tries=1, keep_result=0)],
         cron_jobs=[
-            cron(sweep, second=set(range(0, 60, bench.settings.sweep_every)), run_at_startup=True, keep_result=0)
+            cron(sweep, second=set(range(0, 60, bench.settings.sweep_every)), run_at_startup=True, keep_result=0),
+            cron(remove, minute=_MINUTE, keep_result=0, timeout=_LONGEST_JOB),
         ],
         redis_settings=redis_settings(redis_url),
         ctx={"bench": bench, "doorbell": doorbell},
@@ -70,6 +84,9 @@ async def running(bench: Bench, doorbell: Doorbell, redis_url: str) -> AsyncIter
         job_deserializer=loads,
         log_results=False,
     )
+    # By default, the longest job: a hundred rings of killed workers stood at the head of the queue for an hour, and arq
+    # 0.28 looks at no more than the first hundred.
+    worker.in_progress_timeout_s = _FORGOTTEN
     main = asyncio.create_task(_run_for_ever(worker))
     try:
         yield worker

@@ -32,16 +32,24 @@ class ResetRequest(Strict):
     keep: int | None = Field(None, description="A checkpoint to keep, with those it grew from; null drops all.")
 
 
+_WAITS = (
+    "Texts that new summaries need are not kept any more: they are asked for at the chat's next turn, and the work on"
+    " them begins then."
+)
+
+
 class ResetAnswer(BaseModel):
     """What was dropped."""
 
     dropped: int
+    waits: bool = Field(description=_WAITS)
 
 
 class RecomputeAnswer(BaseModel):
-    """Work is due."""
+    """Whether work is due now."""
 
-    due: bool = True
+    due: bool
+    waits: bool = Field(description=_WAITS)
 
 
 @router.get("")
@@ -93,14 +101,20 @@ async def reset(
 ) -> ResetAnswer:
     """Drops a chat's checkpoints, or only those beyond one that is kept. New ones are made when the chat goes on."""
     body = await read_body(request, ResetRequest, runtime.settings.max_body_bytes, empty=ResetRequest())
-    return ResetAnswer(dropped=await operations.reset(runtime.database.engine, operator, chat_id, body.keep))
+    dropped = await operations.reset(runtime.database.engine, operator, chat_id, body.keep)
+    return ResetAnswer(dropped=dropped.checkpoints, waits=dropped.waits)
 
 
 @router.post("/{chat_id}/recompute", status_code=202)
 async def recompute(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> RecomputeAnswer:
-    """Drops a chat's checkpoints and computes new ones right away; until then its requests are sent in full."""
-    await runtime.doorbell.ring(await operations.recompute(runtime.database.engine, operator, chat_id))
-    return RecomputeAnswer()
+    """Drops a chat's checkpoints and computes new ones right away; until then its requests are sent in full.
+
+    When texts that this needs are not kept any more, it waits for the chat's next turn, which brings them again.
+    """
+    dropped = await operations.recompute(runtime.database.engine, operator, chat_id)
+    if dropped.ring:
+        await runtime.doorbell.ring(dropped.ring)
+    return RecomputeAnswer(due=not dropped.waits, waits=dropped.waits)
 
 
 def _encode(last: Overview) -> str:

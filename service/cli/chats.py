@@ -21,6 +21,8 @@ ChatId = Annotated[str, typer.Argument(help="Open WebUI's chat id.")]
 Tenant = Annotated[str, typer.Option(help="Which Open WebUI.")]
 Result = TypeVar("Result")
 
+_WAITS = "Texts that new summaries need are not kept any more: the work waits for the chat's next turn."
+
 
 def with_tenant(tenant: str, use: Callable[[AsyncEngine, Operator], Awaitable[Result]]) -> Result:
     """Runs a use case of operators in a tenant, as the command line."""
@@ -43,7 +45,8 @@ def list_chats(tenant: Tenant = FIRST_TENANT, limit: Annotated[int, typer.Option
         Column("chat", overflow="fold", min_width=36), "model", "messages", "tokens", "checkpoints", "work", "updated"
     )
     for chat in with_tenant(tenant, lambda engine, by: operations.list_chats(engine, by.tenant, limit)):
-        work = "working" if chat.working else "due" if chat.due_at else chat.last_error or ""
+        failed = "waits for the next turn" if chat.wants_bodies else chat.last_error or ""
+        work = "working" if chat.working else "due" if chat.due_at else failed
         updated = f"{chat.updated_at:%Y-%m-%d %H:%M}"
         counts = (str(chat.messages), f"{chat.path_tokens:,}", str(chat.checkpoints))
         table.add_row(chat.chat_id, chat.model, *counts, work, updated)
@@ -73,14 +76,14 @@ def reset(
 ) -> None:
     """Drops a chat's checkpoints; new ones are made when the chat goes on."""
     dropped = with_tenant(tenant, lambda engine, by: operations.reset(engine, by, chat, keep))
-    shell.console.print(f"{dropped} checkpoints dropped.")
+    shell.console.print(f"{dropped.checkpoints} checkpoints dropped.", *([_WAITS] if dropped.waits else []))
 
 
 @app.command()
 def recompute(chat: ChatId, tenant: Tenant = FIRST_TENANT) -> None:
     """Drops a chat's checkpoints and makes work due at once; a running worker takes it at its next sweep."""
-    with_tenant(tenant, lambda engine, by: operations.recompute(engine, by, chat))
-    shell.console.print("Work is due.")
+    dropped = with_tenant(tenant, lambda engine, by: operations.recompute(engine, by, chat))
+    shell.console.print(_WAITS if dropped.waits else "Work is due.")
 
 
 @app.command()
@@ -101,7 +104,9 @@ def _print_chat(detail: operations.Detail) -> None:
     shell.console.print(
         f"[bold]{chat.chat_id}[/]  {chat.model}, window {chat.window_tokens:,}, overhead {chat.overhead_tokens:,}"
     )
-    if chat.last_error:
+    if chat.wants_bodies:
+        shell.console.print(_WAITS)
+    elif chat.last_error:
         shell.console.print(f"[red]last error[/] (attempt {chat.attempts}): {chat.last_error}", highlight=False)
     table = Table("leaf", "messages", "tokens", "checkpoint", title="branches")
     for leaf in detail.branches:

@@ -15,7 +15,10 @@ from service.storage.tables import chats, checkpoints, drafts, messages, runs
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """One chat in a list. `path_tokens` and `messages` are those of the branch handed over last."""
+    """One chat in a list. `path_tokens` and `messages` are those of the branch handed over last.
+
+    `wants_bodies` says that work waits for texts that are not kept any more; they come with the chat's next turn.
+    """
 
     id: int
     chat_id: str
@@ -30,6 +33,7 @@ class Overview:
     due_at: datetime | None
     working: bool
     attempts: int
+    wants_bodies: bool
     last_error: str | None
     created_at: datetime
     updated_at: datetime
@@ -96,22 +100,29 @@ _MADE = [
 _RUN = [runs.c[name] for name in Run.__dataclass_fields__]
 
 
-async def open_chat(connection: AsyncConnection, tenant: int, chat: str, user: str, model: str, window: int) -> ChatKey:
-    """The chat's key, made when it is new, brought up to date, and locked until the transaction ends."""
+async def open_chat(
+    connection: AsyncConnection, tenant: int, chat: str, user: str, model: str, window: int
+) -> tuple[ChatKey, bool]:
+    """Makes a chat when it is new, brings it up to date, and locks it until the transaction ends.
+
+    Returns:
+        Its key, and whether work waits for texts that are not kept any more.
+    """
     values = {"user_id": user, "model": model, "window_tokens": window, "updated_at": func.now()}
     statement = insert(chats).values(tenant_id=tenant, external_id=chat, **values)
     statement = statement.on_conflict_do_update(index_elements=["tenant_id", "external_id"], set_=values)
-    return ChatKey(tenant, (await connection.execute(statement.returning(chats.c.id))).scalar_one())
+    row = (await connection.execute(statement.returning(chats.c.id, chats.c.wants_bodies))).one()
+    return ChatKey(tenant, row.id), row.wants_bodies
 
 
 async def handed_over(connection: AsyncConnection, chat: ChatKey, leaf: str, overhead: int | None) -> int:
-    """Notes the newest path; `overhead` None keeps the one that was measured before.
+    """Notes the newest path, whose texts are here now; `overhead` None keeps the one that was measured before.
 
     Returns:
         The overhead in force.
     """
     known = chats.c.overhead_tokens if overhead is None else overhead
-    query = update(chats).where(*of(chat, chats)).values(leaf_id=leaf, overhead_tokens=known)
+    query = update(chats).where(*of(chat, chats)).values(leaf_id=leaf, overhead_tokens=known, wants_bodies=False)
     return cast(int, (await connection.execute(query.returning(chats.c.overhead_tokens))).scalar_one())
 
 
@@ -147,6 +158,7 @@ async def overviews(
         chats.c.due_at,
         func.coalesce(chats.c.lease_until > func.now(), False),
         chats.c.attempts,
+        chats.c.wants_bodies,
         chats.c.last_error,
         chats.c.created_at,
         chats.c.updated_at,

@@ -34,7 +34,7 @@ async def count(
 async def end(
     connection: AsyncConnection, chat: ChatKey, run: int, outcome: str, reason: str = "", markers: int = 0
 ) -> None:
-    """Notes how a round ended: `done`, `nothing to do`, `rejected`, `failed`, `refused` or `released`."""
+    """Notes how a round ended: `done`, `nothing to do`, `waits`, `rejected`, `failed`, `refused`, `released`."""
     await connection.execute(
         update(runs)
         .where(*of(chat, runs), runs.c.id == run)

@@ -6,8 +6,9 @@ So a row that matches an (id, digest) speaks for the whole path above it, and it
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import and_, delete, literal, or_, select
+from sqlalchemy import ColumnElement, and_, bindparam, delete, func, literal, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -58,6 +59,23 @@ async def bodies(connection: AsyncConnection, chat: ChatKey, ids: Collection[str
     return {row.message_id: row.body for row in await connection.execute(query)}
 
 
+async def without_body(connection: AsyncConnection, chat: ChatKey, ids: Collection[str]) -> set[str]:
+    """Those of these messages that are stored without their body."""
+    query = select(messages.c.message_id).where(
+        *of(chat, messages), messages.c.message_id.in_(ids), messages.c.body.is_(None)
+    )
+    return set((await connection.execute(query)).scalars())
+
+
+async def give_back(connection: AsyncConnection, chat: ChatKey, packed: dict[str, bytes]) -> None:
+    """Stores the bodies of messages again, by id."""
+    query = update(messages).where(*of(chat, messages), messages.c.message_id == bindparam("id"))
+    await connection.execute(
+        query.values(body=bindparam("packed"), created_at=func.now()),
+        [{"id": identity, "packed": body} for identity, body in packed.items()],
+    )
+
+
 async def checkpoints_by_digest(connection: AsyncConnection, chat: ChatKey, digests: Collection[str]) -> dict[str, int]:
     """The newest checkpoint that covers exactly up to each digest, where there is one."""
     query = (
@@ -75,7 +93,9 @@ async def write(connection: AsyncConnection, chat: ChatKey, rows: Iterable[tuple
         for row, body in rows
     ]
     statement = insert(messages)
-    fresh = {name: statement.excluded[name] for name in values[0] if name not in ("tenant_id", "chat_id", "message_id")}
+    keys = ("tenant_id", "chat_id", "message_id")
+    fresh: dict[str, ColumnElement[Any]] = {name: statement.excluded[name] for name in values[0] if name not in keys}
+    fresh["created_at"] = func.now()
     await connection.execute(
         statement.on_conflict_do_update(index_elements=["chat_id", "message_id"], set_=fresh), values
     )

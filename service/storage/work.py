@@ -231,6 +231,25 @@ async def give_back(connection: AsyncConnection, lease: Lease, error: str | None
     return None if (await connection.execute(query.values(values))).scalar_one_or_none() is None else delay or 0
 
 
+async def wait_for_bodies(connection: AsyncConnection, lease: Lease, reason: str) -> float | None:
+    """Ends the work until the chat's whole path is handed over again.
+
+    Returns:
+        Seconds until it is due again; None when it is not. It is at once when something was handed over meanwhile,
+        because that may have been the texts.
+    """
+    more = chats.c.handed_seq > lease.seq
+    values = {"wants_bodies": ~more, "due_at": case((more, func.now()), else_=null()), "attempts": 0}
+    query = update(chats).where(*_mine(lease)).returning(chats.c.due_at)
+    due = await connection.execute(query.values(values | {"last_error": reason} | _RELEASED))
+    return None if due.scalar_one_or_none() is None else 0
+
+
+async def ask_for_bodies(connection: AsyncConnection, chat: ChatKey) -> None:
+    """Asks for a chat's whole path with its next hand-over; until then there is nothing to work on."""
+    await connection.execute(update(chats).where(*of(chat, chats)).values(wants_bodies=True, due_at=None, dead_at=None))
+
+
 async def waiting(connection: AsyncConnection, limit: int, besides: ChatKey | None = None) -> int:
     """How many chats, of all tenants, are due and nobody works on them; counted up to `limit`."""
     query = select(chats.c.id).where(chats.c.due_at <= func.now(), _FREE)

@@ -1,0 +1,184 @@
+"""What is old enough to go, page by page: in goes an age in days, out come the rows of a page, and what was removed.
+
+Of all tenants. Every page is a short transaction, so nobody waits long for its locks, and a row that somebody else has
+locked is left for the next time: another round, a worker, a hand-over. With `dry`, nothing is removed or locked.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    Subquery,
+    Table,
+    and_,
+    any_,
+    bindparam,
+    delete,
+    func,
+    or_,
+    select,
+    text,
+    tuple_,
+    update,
+)
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.storage.clock import in_seconds
+from service.storage.owner import ChatKey, of
+from service.storage.tables import audit, chats, checkpoints, messages, runs
+
+PAGE = 1000  # rows
+_DAY = 24 * 3600  # seconds
+_CHATS = 50  # a chat takes some hundreds of rows with it
+
+_TIME = {audit: audit.c.at, chats: chats.c.updated_at, runs: runs.c.started_at}
+
+Place = tuple[datetime, int, str]
+"""The last body of a page: its age, chat and message."""
+
+Page = tuple[set[ChatKey], int | None]
+"""Chats that have something to remove, and where the next page begins; None at the end."""
+
+# What a branch still needs: its messages below the deepest checkpoint of its leaf, walked up from the leaf.
+_COVERED = """
+with recursive needed as (
+    select m.message_id, m.parent_id, coalesce(c.covered_messages, 0) as covered
+    from messages m left join checkpoints c
+        on c.tenant_id = :tenant and c.chat_id = :chat and c.id = m.checkpoint_id
+    where m.tenant_id = :tenant and m.chat_id = :chat and m.depth > coalesce(c.covered_messages, 0)
+        and not exists (
+            select 1 from messages child
+            where child.tenant_id = :tenant and child.chat_id = :chat and child.parent_id = m.message_id
+        )
+    union
+    select above.message_id, above.parent_id, needed.covered
+    from needed join messages above
+        on above.tenant_id = :tenant and above.chat_id = :chat and above.message_id = needed.parent_id
+    where above.depth > needed.covered
+)
+"""
+_UNNEEDED = """
+where messages.tenant_id = :tenant and messages.chat_id = :chat and body is not null
+    and message_id not in (select message_id from needed)
+"""
+_DROP_COVERED = text(f"{_COVERED} update messages set body = null {_UNNEEDED} returning 1")
+_COUNT_COVERED = text(f"{_COVERED} select 1 from messages {_UNNEEDED}")
+
+
+async def old_rows(connection: AsyncConnection, table: Table, days: int, after: int, *, dry: bool) -> list[int]:
+    """Removes a page of old audit rows, chats (since their last hand-over) or runs, in the order of their ids.
+
+    Returns:
+        Their ids; an empty page is the end.
+    """
+    size = _CHATS if table is chats else PAGE
+    query = select(table.c.id).where(table.c.id > after, _TIME[table] < _before(days)).order_by(table.c.id).limit(size)
+    ids = list((await connection.execute(_locked(query, table, dry=dry))).scalars())
+    if ids and not dry:
+        await connection.execute(delete(table).where(table.c.id.in_(ids)))
+    return ids
+
+
+async def old_bodies(connection: AsyncConnection, days: int, after: Place | None, *, dry: bool) -> list[Place]:
+    """Drops a page of old bodies, oldest first; those of chats with work that is due or under way stay for it."""
+    place = (messages.c.created_at, messages.c.chat_id, messages.c.message_id)
+    query = (
+        select(*place)
+        .join(chats, and_(chats.c.tenant_id == messages.c.tenant_id, chats.c.id == messages.c.chat_id))
+        .where(
+            messages.c.body.is_not(None),
+            messages.c.created_at < _before(days),
+            chats.c.due_at.is_(None),
+            or_(chats.c.lease_until.is_(None), chats.c.lease_until < func.now()),
+        )
+        .order_by(*place)
+        .limit(PAGE)
+    )
+    if after:  # the first term is what the index can use
+        query = query.where(messages.c.created_at >= after[0], tuple_(*place) > tuple_(*after))
+    page = [(at, chat, message) for at, chat, message in await connection.execute(_locked(query, chats, dry=dry))]
+    if page and not dry:
+        gone = update(messages).where(messages.c.chat_id == bindparam("chat"), messages.c.message_id == bindparam("id"))
+        await connection.execute(gone.values(body=None), [{"chat": chat, "id": message} for _, chat, message in page])
+    return page
+
+
+async def covered_chats(connection: AsyncConnection, after: int) -> Page:
+    """The chats of the next page of checkpoints whose last covered message still has its body."""
+    page = _page(after)
+    query = select(page.c.tenant_id, page.c.chat_id).join(messages, _boundary(page)).where(messages.c.body.is_not(None))
+    return await _read(connection, page, query)
+
+
+async def covered_bodies(connection: AsyncConnection, chat: ChatKey, *, dry: bool) -> int:
+    """Drops the bodies that a checkpoint covers on every branch through them; returns how many."""
+    if not dry and not await _lock(connection, chat):
+        return 0
+    statement = _COUNT_COVERED if dry else _DROP_COVERED
+    return len((await connection.execute(statement, {"tenant": chat.tenant, "chat": chat.id})).all())
+
+
+async def lost_chats(connection: AsyncConnection, after: int, days: int) -> Page:
+    """The chats of the next page of old checkpoints that the message at their boundary does not lead to any more."""
+    page = _page(after, checkpoints.c.created_at < _before(days))
+    led_to = and_(_boundary(page), messages.c.checkpoint_id == page.c.id)
+    query = select(page.c.tenant_id, page.c.chat_id).outerjoin(messages, led_to).where(messages.c.message_id.is_(None))
+    return await _read(connection, page, query)
+
+
+async def lost_checkpoints(connection: AsyncConnection, chat: ChatKey, days: int, *, dry: bool) -> int:
+    """Removes the old checkpoints that no message leads to, neither itself nor by one that grew from them.
+
+    One from which a young one grew stays too: an edit that is undone would find the young one, and miss this.
+
+    Returns:
+        How many.
+    """
+    if not dry and not await _lock(connection, chat):
+        return 0
+    grown = checkpoints.alias()
+    used = select(messages).where(*of(chat, messages), messages.c.checkpoint_id == grown.c.id).exists()
+    living = select(grown).where(
+        *of(chat, grown),
+        or_(grown.c.id == checkpoints.c.id, checkpoints.c.id == any_(grown.c.ancestors)),
+        or_(grown.c.created_at >= _before(days), used),
+    )
+    lost = (*of(chat, checkpoints), checkpoints.c.created_at < _before(days), ~living.exists())
+    if dry:
+        return len((await connection.execute(select(checkpoints.c.id).where(*lost))).all())
+    return (await connection.execute(delete(checkpoints).where(*lost))).rowcount
+
+
+def _before(days: int) -> ColumnElement[datetime]:
+    return in_seconds(-days * _DAY)
+
+
+def _locked(query: Select[Any], table: Table, *, dry: bool) -> Select[Any]:
+    return query if dry else query.with_for_update(of=table, skip_locked=True)
+
+
+async def _lock(connection: AsyncConnection, chat: ChatKey) -> bool:
+    query = select(chats.c.id).where(*of(chat, chats)).with_for_update(skip_locked=True)
+    return (await connection.execute(query)).one_or_none() is not None
+
+
+def _page(after: int, *more: ColumnElement[bool]) -> Subquery:
+    """Checkpoints in the order of their ids. All are looked at in each round: one index probe for each."""
+    return select(checkpoints).where(checkpoints.c.id > after, *more).order_by(checkpoints.c.id).limit(PAGE).subquery()
+
+
+def _boundary(page: Subquery) -> ColumnElement[bool]:
+    """The message that a checkpoint covers last, unless it was edited since."""
+    return and_(
+        messages.c.tenant_id == page.c.tenant_id,
+        messages.c.chat_id == page.c.chat_id,
+        messages.c.message_id == page.c.covered_until,
+        messages.c.digest == page.c.covered_digest,
+    )
+
+
+async def _read(connection: AsyncConnection, page: Subquery, query: Select[Any]) -> Page:
+    last = (await connection.execute(select(func.max(page.c.id)))).scalar_one()
+    return {ChatKey(*row) for row in await connection.execute(query.distinct())}, last
