@@ -275,6 +275,18 @@ async def test_a_stop_gives_back_work_that_does_not_end_and_the_attempt_does_not
         await ready(talk, leaf)
 
 
+async def test_a_ring_that_a_killed_worker_had_taken_is_forgotten_within_a_minute(service: Service) -> None:
+    """A hundred of them hold up the whole queue: arq reads no further, and passes over what somebody has taken."""
+    gated = Gated()
+    async with at_work(service, replace(service.runtime.bench, summariser=gated)):
+        await long_chat(service)
+        await gated.asked.wait()
+        async with Redis.from_url(service.runtime.urls.redis) as redis:
+            (taken,) = await redis.keys(f"arq:in-progress:{JOB}:*")
+            assert 0 < await redis.pttl(taken) <= 60_000
+        gated.go.set()
+
+
 async def test_jobs_are_json_and_name_no_chat(service: Service) -> None:
     await long_chat(service)
 

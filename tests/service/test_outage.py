@@ -1,0 +1,33 @@
+"""The database goes away while a chat is worked on."""
+
+import asyncpg
+import pytest
+
+from service.compress import Bench
+from service.summarising.reading import Reading, Reply
+from tests.service.desk import Desk
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+class _Outage:
+    """A summariser during whose call the database is restarted, so that the next statement fails."""
+
+    name = "outage"
+
+    async def summarise(self, _: Reading) -> Reply:
+        raise asyncpg.CannotConnectNowError("the database system is starting up")
+
+
+async def test_an_outage_of_the_database_is_no_failure_of_the_chat(desk: Desk) -> None:
+    await desk.long_chat()
+    bench = desk.bench(fallback_after=1, max_attempts=1)
+
+    delay = await desk.compress(Bench(bench.engine, bench.settings, _Outage(), bench.stand_in))
+
+    chat = await desk.chat()
+    assert (delay, chat.attempts, chat.last_error, chat.lease_token) == (1, 0, None, None)
+    assert [run.outcome for run in await desk.runs()] == ["released"]
+    await desk.due_now()
+    await desk.drain()
+    assert {made.kind for made in await desk.made()} == {"llm"}
