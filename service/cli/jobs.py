@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Column, Table
 
 from service import operations
@@ -35,7 +36,7 @@ def list_jobs(
     for job in found:
         since = job.dead_at or job.due_at
         moment = f"{since:%Y-%m-%d %H:%M:%S}" if since else ""
-        table.add_row(job.chat_id, job.state, str(job.attempts), moment, job.worker or "", job.last_error or "")
+        table.add_row(job.chat_id, job.state, str(job.attempts), moment, job.worker or "", escape(job.last_error or ""))
     shell.console.print(table)
 
 
@@ -93,7 +94,7 @@ def _print(seen: Status) -> None:
     breakers = Table("summariser", "breaker", "failures in a row", "until", "last error", title="summarisers")
     for one in seen.endpoints:
         until = f"{one.open_until:%H:%M:%S}" if one.open_until else ""
-        breakers.add_row(one.name, one.state, str(one.failures), until, one.last_error or "")
+        breakers.add_row(one.name, one.state, str(one.failures), until, escape(one.last_error or ""))
     for table in (leases, breakers):
         if table.row_count:
             shell.console.print(table)

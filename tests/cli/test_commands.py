@@ -2,42 +2,18 @@
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 from sqlalchemy import make_url
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from service import __version__
 from service.cli import app
 from service.runtime import Urls
+from tests.cli.conftest import Cli, says
 from tests.conftest import Service, drain
 from tests.service.talk import Talk, row, rows
-
-Cli = Callable[..., Awaitable[Result]]
-
-
-@pytest.fixture
-def cli(urls: Urls, monkeypatch: pytest.MonkeyPatch) -> Cli:
-    """Runs a command with the settings of this test; keyword arguments are environment variables."""
-    monkeypatch.setenv("COLUMNS", "200")
-
-    async def run(*arguments: str, answer: str = "", **variables: str) -> Result:
-        environment = {"PRECIS_DATABASE_URL": urls.database, "PRECIS_REDIS_URL": urls.redis} | variables
-        return await asyncio.to_thread(CliRunner().invoke, app, arguments, env=environment, input=answer)
-
-    return run
-
-
-def says(result: Result, *parts: str) -> None:
-    """One clear line on stderr, and status 1."""
-    assert result.exit_code == 1, result.output
-    assert result.stdout == ""
-    assert result.stderr.startswith("precis: ")
-    assert len(result.stderr.splitlines()) == 1, result.stderr
-    for part in parts:
-        assert part in result.stderr
 
 
 async def summarised(service: Service) -> tuple[Talk, str]:

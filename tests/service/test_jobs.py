@@ -1,0 +1,232 @@
+"""`GET /v1/jobs`, `POST /v1/jobs/{chat}/retry` and `GET /v1/status`: the work as operators see it."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+
+from tests.conftest import Service
+from tests.fakes.scripted_llm import Fail
+from tests.service.desk import Desk
+from tests.service.talk import Json, row, rows, run_sql, tables
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+REASON = "Model 'scripted' at http://llm/v1: HTTP 500: out of memory."
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def queue(service: Service) -> None:
+    """Two chats due, one worked on, one put off, one dead, one without work; and one that is due in another tenant."""
+    await run_sql(service.runtime, "insert into tenants (name) values ('another') on conflict do nothing")
+    await run_sql(
+        service.runtime,
+        """
+        insert into chats (tenant_id, external_id, user_id, model, window_tokens,
+                           due_at, dead_at, lease_until, lease_token, leased_by, attempts, last_error)
+        select tenants.id, chat, 'user', 'model', 8192, now() + due, now() + dead, now() + lease,
+               case when lease is not null then gen_random_uuid() end, case when lease is not null then 'host:1' end,
+               attempts, case when attempts > 1 then :reason end
+        from tenants join (values
+            ('default', 'due-1', interval '-100 s', null::interval, null::interval, 0),
+            ('default', 'due-2', '-99 s', null, null, 0),
+            ('default', 'working', '0 s', null, '60 s', 1),
+            ('default', 'put-off', '60 s', null, null, 3),
+            ('default', 'dead', null, '0 s', null, 12),
+            ('default', 'idle', null, null, null, 0),
+            ('another', 'theirs', '-5000 s', null, null, 0)
+        ) as chat (tenant, chat, due, dead, lease, attempts) on tenants.name = tenant
+        order by array_position(array['due-1', 'due-2', 'working', 'put-off', 'dead', 'idle', 'theirs'], chat)
+        """,
+        reason=REASON,
+    )
+
+
+async def get(service: Service, where: str, **query: Any) -> Json:
+    response = await service.as_operator.get(f"/v1{where}", params=query)
+    assert response.status_code == 200, response.text
+    answer: Json = response.json()
+    return answer
+
+
+async def retry(service: Service, chat: str) -> int:
+    return (await service.as_operator.post(f"/v1/jobs/{chat}/retry")).status_code
+
+
+# Looking
+
+
+@pytest.mark.usefixtures("queue")
+async def test_every_chat_with_work_is_listed_with_its_state_and_reason(service: Service) -> None:
+    jobs = (await get(service, "/jobs"))["jobs"]
+
+    assert {job["chat_id"]: (job["state"], job["attempts"], job["last_error"], job["worker"]) for job in jobs} == {
+        "due-1": ("due", 0, None, None),
+        "due-2": ("due", 0, None, None),
+        "working": ("working", 1, None, "host:1"),
+        "put-off": ("waiting", 3, REASON, None),
+        "dead": ("dead", 12, REASON, None),
+    }
+    by_name = {job["chat_id"]: job for job in jobs}
+    assert {job["tenant"] for job in jobs} == {"default"}
+    assert by_name["dead"]["dead_at"]
+    assert by_name["dead"]["due_at"] is None
+    until = datetime.fromisoformat(by_name["working"]["lease_until"])
+    assert until - datetime.fromisoformat(by_name["working"]["due_at"]) == timedelta(minutes=1)
+    assert by_name["due-1"]["lease_until"] is None
+
+
+@pytest.mark.usefixtures("queue")
+@pytest.mark.parametrize(
+    ("states", "names"),
+    [
+        (["due"], ["due-1", "due-2"]),
+        (["working"], ["working"]),
+        (["waiting"], ["put-off"]),
+        (["dead"], ["dead"]),
+        (["dead", "working"], ["working", "dead"]),
+    ],
+)
+async def test_a_filter_shows_only_these_states(service: Service, states: list[str], names: list[str]) -> None:
+    found = await get(service, "/jobs", state=states)
+
+    assert [job["chat_id"] for job in found["jobs"]] == names
+    assert found["next"] is None
+
+
+@pytest.mark.usefixtures("queue")
+async def test_a_lease_that_is_over_is_nobodys_work(service: Service) -> None:
+    await run_sql(
+        service.runtime, "update chats set lease_until = now() - interval '1 second' where external_id = 'working'"
+    )
+
+    found = await get(service, "/jobs", state="due")
+
+    (job,) = [job for job in found["jobs"] if job["chat_id"] == "working"]
+    assert (job["worker"], job["lease_until"]) == (None, None)
+
+
+@pytest.mark.usefixtures("queue")
+async def test_pages_of_one_show_every_job_once_in_order(service: Service) -> None:
+    seen, cursor = [], 0
+    while cursor is not None:
+        page = await get(service, "/jobs", limit=1, cursor=cursor)
+        assert len(page["jobs"]) == 1
+        seen += [job["chat_id"] for job in page["jobs"]]
+        cursor = page["next"]
+
+    assert seen == ["due-1", "due-2", "working", "put-off", "dead"]
+
+
+@pytest.mark.usefixtures("queue")
+async def test_a_job_that_is_done_meanwhile_shifts_no_page(service: Service) -> None:
+    first = await get(service, "/jobs", limit=2)
+    await run_sql(service.runtime, "update chats set due_at = null where external_id = 'due-1'")
+
+    second = await get(service, "/jobs", limit=2, cursor=first["next"])
+
+    assert [job["chat_id"] for job in second["jobs"]] == ["working", "put-off"]
+
+
+@pytest.mark.parametrize("query", ["state=lost", "limit=0", "limit=201", "cursor=-1", "cursor=9223372036854775808"])
+async def test_an_impossible_query_is_refused(service: Service, query: str) -> None:
+    response = await service.as_operator.get(f"/v1/jobs?{query}")
+
+    assert response.status_code == 422
+    assert response.json()["type"] == "urn:precis:problem:unprocessable"
+
+
+@pytest.mark.usefixtures("queue")
+async def test_the_filters_key_sees_and_changes_no_work(service: Service) -> None:
+    before = await tables(service.runtime)
+
+    for method, where in (("GET", "/v1/jobs"), ("GET", "/v1/status"), ("POST", "/v1/jobs/dead/retry")):
+        assert (await service.as_filter.request(method, where)).status_code == 403
+
+    assert await tables(service.runtime) == before
+
+
+# Status
+
+
+@pytest.mark.usefixtures("queue")
+async def test_the_status_has_the_figures_of_the_queue_and_who_works(service: Service) -> None:
+    status = await get(service, "/status")
+
+    assert status["queue"].pop("oldest_due_seconds") >= 100
+    assert status["queue"] == {"working": 1, "due": 2, "waiting": 1, "dead": 1}
+    assert [(job["chat_id"], job["worker"]) for job in status["leases"]] == [("working", "host:1")]
+    assert status["endpoints"] == []
+
+
+@pytest.mark.usefixtures("queue")
+async def test_the_oldest_due_work_counts_from_when_it_was_due(service: Service) -> None:
+    await run_sql(service.runtime, "update chats set due_at = now() - interval '1 hour' where external_id = 'due-2'")
+
+    waited = (await get(service, "/status"))["queue"]["oldest_due_seconds"]
+
+    assert 3600 <= waited < 3700  # not the other tenant's, which has waited longer
+
+
+async def test_without_work_all_figures_are_zero(service: Service) -> None:
+    assert await get(service, "/status") == {
+        "queue": {"working": 0, "due": 0, "waiting": 0, "dead": 0, "oldest_due_seconds": 0},
+        "leases": [],
+        "endpoints": [],
+    }
+    assert await get(service, "/jobs") == {"jobs": [], "next": None}
+
+
+async def test_the_status_shows_the_breaker_of_each_summariser(service: Service, desk: Desk) -> None:
+    await desk.long_chat()
+    desk.llm.default = Fail(401)
+    await desk.compress(desk.bench(breaker_after=1, fallback_after=0))
+
+    (one,) = (await get(service, "/status"))["endpoints"]
+
+    assert one["name"] == f"openai:scripted {desk.llm.openai_url}"
+    assert (one["state"], one["failures"]) == ("open", 1)
+    assert datetime.fromisoformat(one["open_until"]) > datetime.now(UTC)
+    assert "API key" in one["last_error"]
+    await run_sql(service.runtime, "update endpoints set open_until = now() - interval '1 second'")
+    assert (await get(service, "/status"))["endpoints"][0]["state"] == "half-open"
+
+
+# Retrying
+
+
+@pytest.mark.usefixtures("queue")
+@pytest.mark.parametrize("chat", ["dead", "put-off", "due-1", "idle"])
+async def test_a_retry_makes_work_due_now_rings_and_is_audited(service: Service, chat: str) -> None:
+    assert await retry(service, chat) == 202
+
+    query = "select *, due_at <= now() as due from chats where external_id = :chat"
+    after = await row(service.runtime, query, chat=chat)
+    assert (after.due, after.attempts, after.dead_at) == (True, 0, None)
+    audited = await row(service.runtime, "select * from audit")
+    assert (audited.action, audited.chat) == ("job.retry", chat)
+    assert audited.actor == f"{service.operator_key[:14]}… test"
+    async with Redis.from_url(service.runtime.urls.redis) as redis:
+        assert len(await redis.keys("arq:job:compress:*")) == 1
+
+
+@pytest.mark.usefixtures("queue")
+async def test_a_retry_of_work_that_is_under_way_takes_nothing_from_its_worker(service: Service) -> None:
+    assert await retry(service, "working") == 202
+
+    after = await row(service.runtime, "select * from chats where external_id = 'working'")
+    assert after.lease_token
+    assert after.handed_seq == 1  # so that it is due again when the worker ends
+
+
+@pytest.mark.usefixtures("queue")
+async def test_a_retry_of_a_chat_that_does_not_exist_is_not_found_and_changes_nothing(service: Service) -> None:
+    before = await tables(service.runtime)
+
+    for chat in ("nowhere", "theirs"):  # the second is another tenant's
+        assert await retry(service, chat) == 404
+
+    assert await tables(service.runtime) == before
+    assert await rows(service.runtime, "select 1 from audit") == []
