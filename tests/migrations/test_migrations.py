@@ -220,3 +220,41 @@ async def test_a_row_cannot_name_another_tenant_than_its_chats_and_goes_with_the
 
     await execute(filled, "delete from chats where tenant_id = 1")
     assert set(await fetch(filled, f"select tenant_id from {table}")) == {"2"}
+
+
+# Each is (id, parent, ancestors, covered messages, covered tokens, its own tokens): a line whose third saves less than
+# its second, a branch of it from the first, and one alone in another chat.
+_LINES = [
+    ("chat-1", 1, 0, "{}", 2, 1000, 400, [600]),
+    ("chat-1", 2, 1, "{1}", 4, 3000, 500, [600, 2500]),
+    ("chat-1", 3, 2, "{1,2}", 6, 4000, 1900, [600, 2500, 2500]),
+    ("chat-1", 4, 3, "{1,2,3}", 8, 6000, 900, [600, 2500, 2500, 5100]),
+    ("chat-1", 5, 1, "{1}", 5, 1500, 1400, [600, 600]),
+    ("chat-1", 6, 5, "{1,5}", 9, 5000, 800, [600, 600, 4200]),
+    ("chat-2", 7, 0, "{}", 3, 900, 950, [-50]),
+]
+
+
+async def test_checkpoints_made_before_0003_say_what_each_of_their_line_saves(empty: str) -> None:
+    await migrate(empty, "0002")
+    await execute(empty, "insert into tenants (name) values ('one')")
+    for chat in ("chat-1", "chat-2"):
+        await execute(
+            empty,
+            "insert into chats (tenant_id, external_id, user_id, model, window_tokens)"
+            f" select id, '{chat}', 'user', 'model', 8192 from tenants",
+        )
+    for chat, identity, parent, ancestors, depth, covered, size, _ in _LINES:
+        await execute(
+            empty,
+            "insert into checkpoints (id, tenant_id, chat_id, parent_id, ancestors, covered_until, covered_digest,"
+            " covered_messages, covered_tokens, kind, narrative, ledger, summary, tokens, summariser, prompt_version)"
+            f" overriding system value select {identity}, tenant_id, id, {parent}, '{ancestors}', 'm{depth}',"
+            f" 'd{identity}', {depth}, {covered}, 'llm', '', '[]', '', {size}, 'by', '1'"
+            f" from chats where external_id = '{chat}'",
+        )
+
+    await migrate(empty)
+
+    found = await fetch(empty, "select savings from checkpoints order by id")
+    assert found == [str(savings) for *_, savings in _LINES]

@@ -103,6 +103,59 @@ async def test_few_pairs_are_enough_because_a_digest_speaks_for_what_is_above(ta
     assert await talk.ask(leaf, pairs=1) == await talk.ask(leaf, pairs=64)
 
 
+@pytest.mark.parametrize("unknown", [1, 2, 3, 9])
+async def test_the_newest_known_message_is_found_however_many_are_newer(
+    talk: Talk, service: Service, unknown: int
+) -> None:
+    known = talk.turns(14)
+    await talk.hand_over(known)
+    await drain(service.runtime)
+    before = await talk.ask(known)
+    leaf = known
+    for number in range(unknown):
+        leaf = talk.add(f"new-{number}", leaf, "user" if number % 2 else "assistant", "x" * 400)
+
+    answer = await talk.ask(leaf)
+
+    assert (answer["status"], answer["known"]) == ("ready", known)
+    assert answer["checkpoint_id"] == before["checkpoint_id"]
+    assert answer["tokens"]["before"] == before["tokens"]["before"] + 100 * unknown
+
+
+async def test_of_several_known_messages_the_newest_counts(talk: Talk) -> None:
+    """The edited one and all below it are unknown, whatever is stored of the old branch."""
+    leaf = talk.turns(14)
+    await talk.hand_over(leaf)
+    edited = talk.path(leaf)[20]["id"]
+    talk.edit(edited, "another text")
+
+    answer = await talk.ask(leaf)
+
+    assert answer["known"] == talk.path(leaf)[19]["id"]
+
+
+async def test_a_chat_whose_newest_known_message_is_not_among_the_pairs_is_unknown(talk: Talk) -> None:
+    leaf = talk.turns(4)
+    await talk.hand_over(leaf)
+    leaf = talk.turns(3, leaf=leaf, prefix="new")
+
+    assert await talk.ask(leaf, pairs=6) == {"status": "unknown"}
+    assert (await talk.ask(leaf, pairs=7))["status"] == "not_needed"
+
+
+async def test_messages_beyond_the_sizes_that_are_told_count_nothing(talk: Talk) -> None:
+    known = talk.turns(2)
+    await talk.hand_over(known)
+    before = (await talk.ask(known))["tokens"]["before"]
+    leaf = known
+    for number in range(4):
+        leaf = talk.add(f"new-{number}", leaf, content="x" * 400)
+
+    answer = await talk.ask(leaf, sizes=[400, 400])
+
+    assert (answer["known"], answer["tokens"]["before"]) == (known, before + 200)
+
+
 async def test_a_digest_that_contradicts_what_is_stored_is_unknown(talk: Talk, service: Service) -> None:
     leaf = talk.turns(14)
     await talk.hand_over(leaf)

@@ -1,0 +1,169 @@
+"""Which checkpoint the one read of the request path chooses, against the rule in plain Python."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import pytest
+
+from service.planning import Checkpoint, Policy
+from service.storage import checkpoints, contexts, transcripts, work
+from service.storage.checkpoints import Fresh, Memory
+from tests.conftest import Service
+from tests.service.desk import Desk
+from tests.service.talk import row, run_sql
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@dataclass(frozen=True)
+class Line:
+    """The checkpoints of one path, shallowest first, and the leaf below them."""
+
+    chat: str
+    made: Sequence[Checkpoint]
+    path_tokens: int
+
+    @property
+    def saved(self) -> list[int]:
+        return [one.covered_tokens - one.tokens for one in self.made]
+
+    def chosen(self, apply_at: int, overhead: int) -> Checkpoint:
+        """The rule: the shallowest that brings the request to at most `apply_at`; when none does, the deepest."""
+        size = self.path_tokens + overhead
+        fits = [one for one, saved in zip(self.made, self.saved, strict=True) if size - saved <= apply_at]
+        return fits[0] if fits else self.made[-1]
+
+
+def lines(count: int) -> list[Line]:
+    """Lines of 1 to 12 checkpoints; some save more from one to the next, some less, some the same, some nothing."""
+    rng, found, identity = random.Random(7), [], 0
+    for number in range(count):
+        covered, made = 0, []
+        for depth in range(1, number % 12 + 2):
+            identity += 1
+            covered += rng.randint(1, 3000)
+            tokens = rng.choice([rng.randint(1, 400), rng.randint(1, covered + 500), covered])
+            made.append(Checkpoint(identity, f"m{depth}", f"d{depth}", depth, covered, tokens))
+        found.append(Line(f"chat-{number}", made, covered + rng.randint(0, 4000)))
+    return found
+
+
+async def store(service: Service, some: Sequence[Line]) -> None:
+    """A chat with one message, the leaf, for each line."""
+    await run_sql(
+        service.runtime,
+        "insert into chats (tenant_id, external_id, user_id, model, window_tokens)"
+        " select id, 'chat-' || number, 'user', 'model', 8192 from tenants, generate_series(0, :most) number"
+        " where name = 'default' order by number",
+        most=len(some) - 1,
+    )
+    await run_sql(
+        service.runtime,
+        "insert into messages (tenant_id, chat_id, message_id, role, depth, fingerprint, digest, content_hash, tokens,"
+        " path_tokens, step_tokens, checkpoint_id) select tenant_id, id, 'leaf', 'user', 99, 'f', 'd', '', 1, size,"
+        " '{}', head from chats join unnest(cast(:chats as text[]), cast(:sizes as bigint[]), cast(:heads as bigint[]))"
+        " as line (chat, size, head) on external_id = chat",
+        chats=[line.chat for line in some],
+        sizes=[line.path_tokens for line in some],
+        heads=[line.made[-1].id for line in some],
+    )
+    async with service.runtime.database.engine.begin() as connection:
+        for line in some:
+            ids, best = [one.id for one in line.made], list(accumulate(line.saved, max))
+            await connection.exec_driver_sql(
+                "insert into checkpoints (id, tenant_id, chat_id, parent_id, ancestors, savings, covered_until,"
+                " covered_digest, covered_messages, covered_tokens, kind, narrative, ledger, summary, tokens,"
+                " summariser, prompt_version) overriding system value select $1::bigint, tenant_id, id, $2, $3, $4, $5,"
+                " $6, $7, $8, 'llm', '', '[]', 'summary ' || $1::bigint, $9, 'by', '1' from chats"
+                " where external_id = $10",
+                [
+                    (
+                        one.id,
+                        ids[place - 1] if place else 0,
+                        ids[:place],
+                        best[: place + 1],
+                        one.until,
+                        one.digest,
+                        one.messages,
+                        one.covered_tokens,
+                        one.tokens,
+                        line.chat,
+                    )
+                    for place, one in enumerate(line.made)
+                ],
+            )
+
+
+def windows(line: Line, overhead: int) -> list[int]:
+    """Windows at which the choice changes: what a checkpoint leaves of the request is just about `apply_at`."""
+    left = [line.path_tokens + overhead - saved for saved in line.saved]
+    found = {max(size * 131_072 // 100_000 + step, 2048) for size in left for step in (-2, -1, 0, 1, 2)}
+    return sorted(found | {2048, 1_000_000})
+
+
+async def test_the_statement_chooses_what_the_rule_says(service: Service) -> None:
+    some = lines(48)
+    await store(service, some)
+    tenant = (await row(service.runtime, "select id from tenants where name = 'default'")).id
+    turns, differing = 0, set()
+    for number, line in enumerate(some):
+        overhead = 300 * (number % 3)
+        await run_sql(
+            service.runtime,
+            "update chats set overhead_tokens = :overhead where external_id = :chat",
+            overhead=overhead,
+            chat=line.chat,
+        )
+        for window in windows(line, overhead):
+            found = await contexts.find(
+                service.runtime.database.reads, tenant, line.chat, [("leaf", "d")], [999], window
+            )
+            wanted = line.chosen(Policy.sized(window).apply_at, overhead)
+            assert found
+            assert found.checkpoint == wanted, (line, window)
+            assert (found.tokens, found.summary) == (line.path_tokens + overhead, f"summary {wanted.id}")
+            differing.add(line.made.index(wanted))
+            turns += 1
+
+    assert turns > 1000
+    assert differing == set(range(12)), "every place of a line was chosen"
+
+
+async def test_publishing_notes_the_most_that_the_line_saves_so_far(desk: Desk) -> None:
+    leaf = await desk.long_chat()
+    bench = desk.bench()
+    sizes = [100, 2000, 300, 3000, 200]
+    async with bench.engine.begin() as connection:
+        lease = await work.claim(connection, "worker", None, bench.settings)
+        assert lease
+        path = await transcripts.path(connection, lease.chat, leaf)
+        parent = 0
+        for number, size in enumerate(sizes):
+            until = path[2 * number + 1]
+            fresh = Fresh(parent, until, "llm", Memory(), f"summary {number}", size, "by", "1")
+            parent = await checkpoints.publish(connection, lease, fresh) or 0
+            assert parent
+
+    made = await desk.made()
+    saved = [one.covered_tokens - one.tokens for one in made]
+    assert saved != sorted(saved)
+    assert [list(one.savings) for one in made] == [
+        list(accumulate(saved[: number + 1], max)) for number in range(len(sizes))
+    ]
+
+
+async def test_lines_of_two_branches_are_counted_apart(desk: Desk) -> None:
+    leaf = await desk.long_chat(16)
+    await desk.drain()
+    fork = desk.talk.path(leaf)[7]["id"]
+    await desk.talk.hand_over(desk.talk.turns(12, leaf=fork, prefix="b"))
+    await desk.drain()
+
+    by_id = {one.id: one for one in await desk.made()}
+    grew_from = [one.parent_id for one in by_id.values()]
+    assert any(grew_from.count(parent) == 2 for parent in by_id), "the line forks"
+    for one in by_id.values():
+        line = [by_id[ancestor] for ancestor in one.ancestors] + [one]
+        assert list(one.savings) == list(accumulate((each.covered_tokens - each.tokens for each in line), max))
