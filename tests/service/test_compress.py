@@ -468,16 +468,6 @@ async def test_without_a_model_the_extractive_summariser_is_no_degradation(desk:
     assert (await desk.talk.ask(leaf))["status"] == "ready"
 
 
-async def test_bodies_that_are_gone_are_a_failure_that_says_so(desk: Desk) -> None:
-    await desk.long_chat()
-    await run_sql(desk.service.runtime, "update messages set body = null where message_id = 'u0'")
-
-    await desk.compress()
-
-    assert "u0" in (await desk.chat()).last_error
-    assert desk.llm.requests == []
-
-
 async def test_a_body_in_an_unknown_encoding_is_a_failure_that_says_so(desk: Desk) -> None:
     await desk.long_chat()
     await run_sql(desk.service.runtime, "update messages set body = '\\xff' where message_id = 'u0'")

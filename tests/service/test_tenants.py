@@ -19,7 +19,8 @@ import pytest_asyncio
 from sqlalchemy import event
 
 from service.compress import compress
-from service.storage import audit, chats, checkpoints, contexts, history, jobs, keys, transcripts, work
+from service.retention import remove_old
+from service.storage import audit, chats, checkpoints, contexts, history, jobs, keys, retention, transcripts, work
 from service.storage.checkpoints import Fresh, Memory
 from service.storage.tables import metadata
 from tests.conftest import Service, execute
@@ -29,11 +30,13 @@ from tests.service.talk import Talk, prose
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-STORAGE = (audit, chats, checkpoints, contexts, history, jobs, transcripts, work)
+STORAGE = (audit, chats, checkpoints, contexts, history, jobs, retention, transcripts, work)
 # A key is looked up by its hash, before anybody knows whose it is.
 TABLES = [table.name for table in metadata.sorted_tables if "tenant_id" in table.c and table.name != "api_keys"]
 # Workers wake for any tenant: a sweep counts all due chats, a claim all that ask one summariser.
 SYSTEM_WIDE = {"work.waiting", "work.claim"}
+# Retention is a rule of the whole installation: it pages through the rows of all, and then works chat by chat.
+SYSTEM_WIDE |= {"retention.old_rows", "retention.old_bodies", "retention.covered_chats", "retention.lost_chats"}
 
 
 @dataclass
@@ -147,6 +150,16 @@ async def journey(a: Tenant, b: Tenant, leaf: str, desk: Desk, still: Callable[[
     await a.work(desk)
     await still()
 
+    await _grow_old(a)
+    await still()
+    assert (await a.ask("POST", "/chat-1/recompute")).json()["waits"]
+    assert (await a.operator.post("/v1/jobs/chat-1/retry")).status_code == 202
+    await a.work(desk)
+    assert (await a.talk.put(a.talk.transcript(leaf, after=a.talk.rows[leaf]["parentId"]))).status_code == 409
+    await a.talk.hand_over(leaf)
+    await a.work(desk)
+    await still()
+
     made = (await a.ask("GET", "/chat-1/checkpoints")).json()
     await a.ask("POST", "/chat-1/reset", json={"keep": made[0]["id"]})
     await still()
@@ -174,6 +187,18 @@ async def journey(a: Tenant, b: Tenant, leaf: str, desk: Desk, still: Callable[[
     assert (await a.talk.ask(leaf))["status"] == "unknown"
     assert (await a.ask("GET")).json()["chats"] == []
     await still()
+
+
+async def _grow_old(a: Tenant) -> None:
+    """Of what is as old as this, retention keeps nothing but the chat and what leads to it."""
+    whose = f"where tenant_id = {await a.identity()}"
+    times = {"messages": "created_at", "checkpoints": "created_at", "runs": "started_at"}
+    made_old = [f"update {table} set {at} = {at} - interval '1 year' {whose}" for table, at in times.items()]
+    await execute(a.service.runtime.urls.database, f"update chats set due_at = null {whose}", *made_old)
+    settings, engine = a.service.runtime.settings, a.service.runtime.database.engine
+    assert (await remove_old(engine, settings.model_copy(update={"keep_bodies": "until_covered"}), dry=True)).bodies
+    removed = await remove_old(engine, settings)
+    assert min(removed.bodies, removed.checkpoints, removed.runs) > 0
 
 
 async def _by_hand(a: Tenant, desk: Desk) -> None:
