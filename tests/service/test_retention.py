@@ -171,7 +171,8 @@ async def test_old_rows_go_and_young_ones_stay(desk: Desk, kind: str, column: st
     first = (await row(desk.service.runtime, f"select min(id) as id from {kind}")).id
     await age(desk, kind, column, f"id in ({first}, {first + 2})")
 
-    counts = await removed(desk, **{f"keep_{kind}": 30})
+    keep: dict[str, Any] = {f"keep_{kind}": 30}
+    counts = await removed(desk, **keep)
 
     assert getattr(counts, kind) == 2
     left = await rows(desk.service.runtime, f"select id from {kind} order by id")
