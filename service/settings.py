@@ -118,7 +118,7 @@ class Settings(BaseSettings):
     sweep_every: int = Field(
         10, ge=1, le=60, description="Seconds between sweeps for due work that nobody was woken for."
     )
-    lease: float = Field(60.0, ge=1, description="Seconds after which the work of a silent worker is given to another.")
+    lease: float = Field(20.0, ge=1, description="Seconds after which the work of a silent worker is given to another.")
     worker_jobs: int = Field(4, ge=1, description="Chats that one worker works on at the same time.")
 
     retention: bool = Field(

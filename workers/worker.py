@@ -11,6 +11,7 @@ from arq import cron, func
 from arq.worker import Worker
 from redis.exceptions import RedisError
 
+from service import tokens
 from service.compress import Bench, compress
 from service.doorbell import JOB, Doorbell, dumps, loads, redis_settings
 from service.retention import remove_old
@@ -66,6 +67,7 @@ async def _run_for_ever(worker: Worker) -> None:
 @asynccontextmanager
 async def running(bench: Bench, doorbell: Doorbell, redis_url: str) -> AsyncIterator[Worker]:
     """A worker in this process. On the way out it takes no new work, finishes what it has, or gives it back."""
+    await asyncio.to_thread(tokens.count, "")  # loads the vocabulary: half a second in which no lease would be renewed
     worker = Worker(
         functions=[func(work_off, name=JOB, timeout=_LONGEST_JOB, max_tries=1, keep_result=0)],
         cron_jobs=[

@@ -4,6 +4,7 @@ import asyncio
 import time
 from typing import Annotated, Any, TypeVar, cast
 
+import msgspec
 from fastapi import Depends, Request
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
@@ -88,9 +89,9 @@ FilterKey = Annotated[keys.Key, Depends(_filter_key)]
 OperatorDep = Annotated[Operator, Depends(_operator)]
 
 
-def documented(model: type[BaseModel], *, required: bool = True) -> dict[str, Any]:
-    """The request body for the OpenAPI page: the routes read it themselves, to bound and thread the parsing."""
-    schema = model.model_json_schema()
+def schema_of(model: type[BaseModel] | type[msgspec.Struct]) -> dict[str, Any]:
+    """A body's JSON schema in one piece."""
+    schema = model.model_json_schema() if issubclass(model, BaseModel) else msgspec.json.schema(model)
     inner = schema.pop("$defs", {})
 
     def inline(node: Any) -> Any:  # noqa: ANN401 - JSON schema
@@ -99,16 +100,21 @@ def documented(model: type[BaseModel], *, required: bool = True) -> dict[str, An
             return inline(inner[name]) if name else {key: inline(value) for key, value in node.items()}
         return [inline(one) for one in node] if isinstance(node, list) else node
 
-    return {"requestBody": {"required": required, "content": {"application/json": {"schema": inline(schema)}}}}
+    whole: dict[str, Any] = inline(schema)
+    return whole
 
 
-async def read_body(request: Request, model: type[Model], limit: int, *, empty: Model | None = None) -> Model:
-    """The validated body; large ones are parsed in a thread. `empty` is what no body at all stands for.
+def documented(model: type[BaseModel] | type[msgspec.Struct], *, required: bool = True) -> dict[str, Any]:
+    """The request body for the OpenAPI page: the routes read it themselves, to bound and thread the parsing."""
+    return {"requestBody": {"required": required, "content": {"application/json": {"schema": schema_of(model)}}}}
+
+
+async def read_bytes(request: Request, limit: int) -> bytes:
+    """The body.
 
     Raises:
         TooLarge: more than `limit` bytes, however they come.
-        BadRequest: not JSON.
-        Unprocessable: JSON of another shape.
+        BadRequest: the connection ended within it.
     """
     too_large = TooLarge(f"the body is larger than {limit} bytes; PRECIS_MAX_BODY_BYTES sets the limit", limit=limit)
     if int(request.headers.get("content-length") or 0) > limit:
@@ -121,11 +127,23 @@ async def read_body(request: Request, model: type[Model], limit: int, *, empty: 
                 raise too_large
     except ClientDisconnect:
         raise BadRequest("the connection ended within the body") from None
+    return bytes(body)
+
+
+async def read_body(request: Request, model: type[Model], limit: int, *, empty: Model | None = None) -> Model:
+    """The validated body; large ones are parsed in a thread. `empty` is what no body at all stands for.
+
+    Raises:
+        TooLarge: more than `limit` bytes, however they come.
+        BadRequest: not JSON.
+        Unprocessable: JSON of another shape.
+    """
+    body = await read_bytes(request, limit)
     if not body and empty is not None:
         return empty
     try:
         if len(body) < _LARGE:
-            return model.model_validate_json(bytes(body))
-        return await asyncio.to_thread(model.model_validate_json, bytes(body))
+            return model.model_validate_json(body)
+        return await asyncio.to_thread(model.model_validate_json, body)
     except ValidationError as error:
         raise problems.from_pydantic(error) from None

@@ -1,22 +1,43 @@
 """What the filter asks: the context of a request, and to take a transcript."""
 
+import re
 from typing import Annotated
 
+import msgspec
 from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 
 from service import context, serving
-from service.api.deps import FilterKey, RuntimeDep, caller, documented, read_body, runtime_of
+from service.api import problems
+from service.api.deps import (
+    FilterKey,
+    RuntimeDep,
+    caller,
+    documented,
+    read_body,
+    read_bytes,
+    runtime_of,
+    schema_of,
+)
 from service.api.wire import ContextAnswer, ContextRequest, Id, Tokens, TranscriptAnswer, TranscriptRequest
 from service.errors import TooLarge, Unprocessable
 from service.handover import Handed, HandOver, hand_over
 
 router = APIRouter(prefix="/v1/chats/{chat_id}", tags=["filter"])
 
+_CONTROL = re.compile(r"[\x00-\x1f]")
+_DECODE = msgspec.json.Decoder(ContextRequest).decode
+_ENCODE = msgspec.json.Encoder().encode
+
 ChatId = Annotated[Id, Path(description="Open WebUI's chat id.")]
 
 
-@router.post("/context", response_model=ContextAnswer, openapi_extra=documented(ContextRequest))
+@router.post(
+    "/context",
+    response_model=None,
+    openapi_extra=documented(ContextRequest),
+    responses={200: {"content": {"application/json": {"schema": schema_of(ContextAnswer)}}}},
+)
 async def post_context(request: Request, chat_id: ChatId) -> Response:
     """The stored summary for a request, and the boundary from which the messages are sent verbatim.
 
@@ -25,16 +46,27 @@ async def post_context(request: Request, chat_id: ChatId) -> Response:
     """
     # Called, not depended on: resolving two dependencies takes FastAPI longer than the read takes us.
     key, runtime = await caller(request, "filter"), runtime_of(request)
-    body = await read_body(request, ContextRequest, runtime.settings.max_body_bytes)
-    if len(body.path) > runtime.settings.max_path:
-        raise TooLarge(f"the path has {len(body.path)} messages, at most {runtime.settings.max_path} are taken")
-    if body.depth < len(body.path):
-        raise Unprocessable(f"depth is {body.depth}, but the path shows {len(body.path)} messages", pointer="/depth")
-    if len({identity for identity, _ in body.path}) < len(body.path):
-        raise Unprocessable("the path has the same message twice: a path has no cycle", pointer="/path")
+    body = _question(await read_bytes(request, runtime.settings.max_body_bytes), runtime.settings.max_path)
     asked = context.Asked(key.tenant, chat_id, body.window_tokens, serving.Asked(body.depth, body.path), body.sizes)
     answer = await context.answer(runtime.database.reads, asked, runtime.settings)
-    return Response(_context(answer).model_dump_json(exclude_none=True), media_type="application/json")
+    return Response(_ENCODE(_context(answer)), media_type="application/json")
+
+
+def _question(body: bytes, most: int) -> ContextRequest:
+    try:
+        asked = _DECODE(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise problems.from_msgspec(error) from None
+    if len(asked.path) > most:
+        raise TooLarge(f"the path has {len(asked.path)} messages, at most {most} are taken")
+    if asked.depth < len(asked.path):
+        raise Unprocessable(f"depth is {asked.depth}, but the path shows {len(asked.path)} messages", pointer="/depth")
+    if len({identity for identity, _ in asked.path}) < len(asked.path):
+        raise Unprocessable("the path has the same message twice: a path has no cycle", pointer="/path")
+    # JSON has control characters as escapes only, so most bodies need not be searched for them.
+    if b"\\" in body and any(_CONTROL.search(part) for pair in asked.path for part in pair):
+        raise Unprocessable("an id or a digest has a control character", pointer="/path")
+    return asked
 
 
 @router.put("/transcript", status_code=202, openapi_extra=documented(TranscriptRequest))

@@ -3,10 +3,12 @@
 `type` is a stable URN that clients may switch on; `detail` says what, where and how to mend it.
 """
 
+import re
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
+import msgspec
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -87,6 +89,17 @@ def from_validation(errors: Any) -> Problem:  # noqa: ANN401 - pydantic's own er
 def from_pydantic(error: ValidationError) -> Problem:
     """The same for a model validated by hand."""
     return from_validation(error.errors(include_input=False, include_url=False, include_context=False))
+
+
+def from_msgspec(error: msgspec.DecodeError | UnicodeDecodeError) -> Problem:
+    """The same for a body that msgspec refused: it names the first place only, as `$.path[0][1]`."""
+    if not isinstance(error, msgspec.ValidationError):
+        return BadRequest(f"the body is not valid JSON: {error}")
+    what, _, where = str(error).partition(" - at `$")
+    pointer = re.sub(r"[.\[]", "/", where.rstrip("`").replace("]", ""))[:200]
+    what = what[:1000]
+    errors = [{"pointer": pointer, "message": what}]
+    return Unprocessable(f"the request does not have the expected shape: {pointer}: {what}", errors=errors)
 
 
 def _pointer(place: Sequence[object]) -> str:

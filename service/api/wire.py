@@ -2,12 +2,15 @@
 
 from typing import Annotated, Any, Literal
 
+import msgspec
+from msgspec import Meta
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 # Open WebUI's ids are UUIDs, or `temporary:<socket id>`; a control character is never part of one.
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Hash = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[\x21-\x7e]+$")]
 Window = Annotated[int, Field(ge=2048, le=100_000_000)]
+_Name = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 class Strict(BaseModel):
@@ -16,40 +19,52 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class ContextRequest(Strict):
-    """The path of a request, leaf first."""
+class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The path of a request, leaf first.
 
-    model: Id = Field(description="The model that is going to answer.")
-    window_tokens: Window | None = Field(None, description="Its window, when it is known.")
-    depth: int = Field(ge=1, le=1_000_000, description="Number of messages on the whole path.")
-    path: list[tuple[Id, Hash]] = Field(
-        min_length=1,
-        description="`[message id, digest]`, leaf first. 64 are enough: a digest speaks for everything above it;"
-        " send more only after `unknown`.",
-    )
-    sizes: list[Annotated[int, Field(ge=0, le=2**40)]] = Field(
-        default_factory=list,
-        description="Characters of each message of `path`; counts messages that were not handed over yet.",
-    )
+    The two bodies of the hot route are msgspec's: decoding 64 pairs takes 10 µs, where pydantic takes 44.
+    """
+
+    model: Annotated[_Name, Meta(description="The model that is going to answer.")]
+    depth: Annotated[int, Meta(ge=1, le=1_000_000, description="Number of messages on the whole path.")]
+    path: Annotated[
+        list[tuple[_Name, Annotated[str, Meta(min_length=1, max_length=128)]]],
+        Meta(
+            min_length=1,
+            description="`[message id, digest]`, leaf first. 64 are enough: a digest speaks for everything above it;"
+            " send more only after `unknown`.",
+        ),
+    ]
+    window_tokens: Annotated[
+        Annotated[int, Meta(ge=2048, le=100_000_000)] | None, Meta(description="Its window, when it is known.")
+    ] = None
+    sizes: Annotated[
+        list[Annotated[int, Meta(ge=0, le=2**40)]],
+        Meta(description="Characters of each message of `path`; counts messages that were not handed over yet."),
+    ] = []
 
 
-class Tokens(BaseModel):
+class Tokens(msgspec.Struct, frozen=True):
     """Estimated size of the request without and with the summary."""
 
     before: int
     after: int
 
 
-class ContextAnswer(BaseModel):
+class ContextAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the request should carry."""
 
     status: Literal["ready", "not_needed", "pending", "unknown"]
-    known: str | None = Field(None, description="The newest message of the path that is stored.")
+    known: Annotated[str | None, Meta(description="The newest message of the path that is stored.")] = None
     checkpoint_id: int | None = None
-    covered_until: str | None = Field(None, description="Id of the last message that the summary covers.")
-    covered_digest: str | None = Field(None, description="The digest there; use the summary only if yours is equal.")
+    covered_until: Annotated[str | None, Meta(description="Id of the last message that the summary covers.")] = None
+    covered_digest: Annotated[
+        str | None, Meta(description="The digest there; use the summary only if yours is equal.")
+    ] = None
     covered_messages: int | None = None
-    summary: str | None = Field(None, description="The summary message. Its bytes change only with the checkpoint.")
+    summary: Annotated[
+        str | None, Meta(description="The summary message. Its bytes change only with the checkpoint.")
+    ] = None
     tokens: Tokens | None = None
 
 

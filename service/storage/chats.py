@@ -97,6 +97,20 @@ _MADE = [
     func.nullif(checkpoints.c.parent_id, 0),
     *(checkpoints.c[name] for name in list(Made.__dataclass_fields__)[2:]),
 ]
+LINE = "({0}.ancestors || {0}.id)[cardinality({0}.ancestors) - 14:]"
+"""SQL: the deepest 16 of a checkpoint and those it grew from, oldest first. An older one would leave more in a request
+than all of these."""
+SAVINGS = "{0}.savings[cardinality({0}.savings) - 15:]"
+"""SQL: what each of them saves."""
+_NOTE_LEAF = text(f"""
+update chats set leaf_id = leaf.message_id, leaf_digest = leaf.digest, leaf_tokens = leaf.path_tokens,
+    leaf_line = {LINE.format("made")}, leaf_savings = {SAVINGS.format("made")}
+from messages leaf
+left join checkpoints made
+    on made.tenant_id = :tenant and made.chat_id = leaf.chat_id and made.id = leaf.checkpoint_id
+where chats.tenant_id = :tenant and chats.id = :chat and leaf.tenant_id = :tenant and leaf.chat_id = :chat
+    and leaf.message_id = coalesce(:leaf, chats.leaf_id)
+""")
 _RUN = [runs.c[name] for name in Run.__dataclass_fields__]
 
 
@@ -121,9 +135,19 @@ async def handed_over(connection: AsyncConnection, chat: ChatKey, leaf: str, ove
     Returns:
         The overhead in force.
     """
+    await note_leaf(connection, chat, leaf)
     known = chats.c.overhead_tokens if overhead is None else overhead
-    query = update(chats).where(*of(chat, chats)).values(leaf_id=leaf, overhead_tokens=known, wants_bodies=False)
+    query = update(chats).where(*of(chat, chats)).values(overhead_tokens=known, wants_bodies=False)
     return cast(int, (await connection.execute(query.returning(chats.c.overhead_tokens))).scalar_one())
+
+
+async def note_leaf(connection: AsyncConnection, chat: ChatKey, leaf: str | None = None) -> None:
+    """Copies what the read on the request path needs of the newest path into the chat's row.
+
+    To be called, before the transaction ends, whenever another checkpoint has become the deepest one of the leaf;
+    `leaf` None keeps the leaf.
+    """
+    await connection.execute(_NOTE_LEAF, {"tenant": chat.tenant, "chat": chat.id, "leaf": leaf})
 
 
 async def lock(connection: AsyncConnection, tenant: int, chat: str) -> ChatKey | None:
@@ -238,6 +262,7 @@ async def drop_checkpoints(connection: AsyncConnection, chat: ChatKey, keep: Seq
     dropped = await connection.execute(delete(checkpoints).where(*of(chat, checkpoints), checkpoints.c.id.not_in(keep)))
     await connection.execute(delete(drafts).where(*of(chat, drafts)))
     await connection.execute(update(chats).where(*of(chat, chats)).values(epoch=chats.c.epoch + 1))
+    await note_leaf(connection, chat)
     return dropped.rowcount
 
 

@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.planning import Checkpoint, Draft, Position
-from service.storage import transcripts, work
+from service.storage import chats, transcripts, work
 from service.storage.owner import ChatKey, of
 from service.storage.tables import checkpoints, drafts
 from service.summarising.ledger import Entry
@@ -134,6 +134,7 @@ async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) 
         )
         identity = (await connection.execute(same)).scalar_one()
     await transcripts.point_to(connection, lease.chat, row.message_id, identity, ancestors)
+    await chats.note_leaf(connection, lease.chat)
     await connection.execute(delete(drafts).where(*of(lease.chat, drafts)))
     return cast(int, identity)
 

@@ -1,54 +1,62 @@
 """The one read of the request path: everything that an answer to `POST context` needs, in one statement.
 
 Plain SQL on asyncpg: an ORM, a transaction around the read or a connection reset after it would each cost more than
-the read itself. Five index probes and no array of the request: 1.2 to 1.4 times a one-row read through the same pool,
-however long the path (`python -m benchmarks.lookup`).
+the read itself. A chat that goes on takes two index probes, however long its path (`python -m benchmarks.lookup`).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
 
 import asyncpg
 
 from service.planning import APPLY_AT, DEFAULT_WINDOW, Checkpoint
+from service.storage.chats import LINE, SAVINGS
 
-# The newest stored message is nearly always the leaf (a regenerated answer) or the one above it (a new question).
-# Which checkpoint: the shallowest that brings the request under apply_at, because the injected prefix then changes
-# least often; when none does, the deepest. `savings` never falls, so `width_bucket` finds it by bisection.
-_READ = f"""
-select chat.window_tokens, chat.overhead_tokens,
-       case when leaf.message_id is null then above.message_id else leaf.message_id end as known,
-       case when leaf.message_id is null then above.path_tokens + $7 else leaf.path_tokens end as path_tokens,
-       c.id, c.covered_until, c.covered_digest, c.covered_messages, c.covered_tokens, c.tokens, c.summary
+_ANSWER = """
+select chat.window_tokens, known.id, known.tokens,
+       made.id, made.covered_until, made.covered_digest, made.covered_messages, made.covered_tokens, made.tokens,
+       made.summary
+"""
+# The shallowest checkpoint that brings the request under apply_at, because the injected prefix then changes least
+# often; when none does, the deepest. Savings never fall, so `width_bucket` finds it by bisection.
+_CHOSEN = f"""
+left join checkpoints made on made.tenant_id = $1 and made.chat_id = chat.id and made.id = coalesce(
+    known.line[1 + width_bucket(
+        known.tokens - coalesce({{window}}, chat.window_tokens) * {APPLY_AT}::bigint / {DEFAULT_WINDOW} - 1,
+        known.savings)],
+    known.line[cardinality(known.line)])
+"""
+# The path that was handed over last, and goes on from its leaf or from the message above a new question. Digests alone
+# are compared, since a digest is made of the id.
+_CONTINUED = f"""
+{_ANSWER}
 from chats chat
-left join messages leaf on leaf.tenant_id = $1 and leaf.chat_id = chat.id and leaf.message_id = $3 and leaf.digest = $4
-left join messages above
-    on above.tenant_id = $1 and above.chat_id = chat.id and above.message_id = $5 and above.digest = $6
-left join checkpoints head on head.tenant_id = $1 and head.chat_id = chat.id
-    and head.id = case when leaf.message_id is null then above.checkpoint_id else leaf.checkpoint_id end
-left join checkpoints c on c.tenant_id = $1 and c.chat_id = chat.id
-    and c.id = (head.ancestors || head.id)[1 + least(cardinality(head.ancestors), width_bucket(
-        case when leaf.message_id is null then above.path_tokens + $7 else leaf.path_tokens end + chat.overhead_tokens
-            - coalesce($8, chat.window_tokens) * {APPLY_AT}::bigint / {DEFAULT_WINDOW} - 1,
-        head.savings))]
+cross join lateral (select chat.leaf_id, chat.leaf_line, chat.leaf_savings,
+    chat.leaf_tokens + chat.overhead_tokens + case when chat.leaf_digest = $3 then 0 else $5 end
+) known (id, line, savings, tokens)
+{_CHOSEN.format(window="$6")}
+where chat.tenant_id = $1 and chat.external_id = $2 and chat.leaf_digest in ($3, $4)
+"""
+# Any path. ORDER BY, because no join keeps the order of the pairs by itself (a hash join did not).
+_BRANCHED = f"""
+{_ANSWER}
+from chats chat
+cross join lateral (
+    select stored.message_id, stored.path_tokens + chat.overhead_tokens + ($5::bigint[])[pair.place],
+        {LINE.format("head")}, {SAVINGS.format("head")}
+    from unnest($3::text[], $4::text[]) with ordinality as pair (id, digest, place)
+    join messages stored on stored.tenant_id = $1 and stored.chat_id = chat.id
+        and stored.message_id = pair.id and stored.digest = pair.digest
+    left join checkpoints head on head.tenant_id = $1 and head.chat_id = chat.id and head.id = stored.checkpoint_id
+    order by pair.place limit 1
+) known (id, tokens, line, savings)
+{_CHOSEN.format(window="$6")}
 where chat.tenant_id = $1 and chat.external_id = $2
 """
 
-# ORDER BY, because no join keeps the order of the pairs by itself (a hash join did not).
-_NEWEST = """
-select pair.place
-from chats chat
-cross join unnest($3::text[], $4::text[]) with ordinality as pair (id, digest, place)
-join messages stored on stored.tenant_id = $1 and stored.chat_id = chat.id
-    and stored.message_id = pair.id and stored.digest = pair.digest
-where chat.tenant_id = $1 and chat.external_id = $2
-order by pair.place
-limit 1
-"""
 
-
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """What is stored for the path of a request.
 
     `tokens` is the estimated size of the request without a summary. `checkpoint` is the one to serve if that is over
@@ -80,16 +88,13 @@ async def find(
         unseen: estimated tokens of each pair's message, as far as they are known: counted for those not stored yet.
         window: the model's window; None takes the one of the last hand-over.
     """
-    leaf, above = pairs[0], pairs[min(1, len(pairs) - 1)]
-    row = await pool.fetchrow(_READ, tenant, chat, *leaf, *above, sum(unseen[:1]), window)
-    if row is not None and row["known"] is None and len(pairs) > 2:
+    leaf, above = pairs[0][1], pairs[1 if len(pairs) > 1 else 0][1]
+    row = await pool.fetchrow(_CONTINUED, tenant, chat, leaf, above, unseen[0] if unseen else 0, window)
+    if row is None:
         ids, digests = zip(*pairs, strict=True)
-        place = await pool.fetchval(_NEWEST, tenant, chat, ids, digests)
-        if place is not None:
-            new = sum(unseen[: place - 1])
-            # The same statement, with the newest known pair where the one above the leaf stands.
-            row = await pool.fetchrow(_READ, tenant, chat, *leaf, *pairs[place - 1], new, window)
-    if row is None or row["known"] is None:
+        new = [0, *accumulate(unseen), *[sum(unseen)] * len(pairs)]  # by place: what those before it cost
+        row = await pool.fetchrow(_BRANCHED, tenant, chat, ids, digests, new, window)
+    if row is None:
         return None
-    window, overhead, known, path_tokens, *made, summary = row.values()
-    return Found(window, known, path_tokens + overhead, Checkpoint(*made) if made[0] else None, summary or "")
+    stored_window, known, tokens, *made, summary = row.values()
+    return Found(stored_window, known, tokens, Checkpoint(*made) if summary is not None else None, summary or "")

@@ -88,6 +88,15 @@ chats = Table(
     Column("window_tokens", Integer, nullable=False),
     Column("overhead_tokens", Integer, nullable=False, server_default="0"),
     Column("leaf_id", Text, comment="The newest message of the path that was handed over last."),
+    # What the read on the request path needs of that path; `chats.note_leaf` keeps it.
+    Column("leaf_digest", Text),
+    Column("leaf_tokens", BigInteger, comment="Of the path to the leaf."),
+    Column(
+        "leaf_line",
+        ARRAY(BigInteger),
+        comment="The deepest checkpoints on the path to the leaf, at most 16, oldest first.",
+    ),
+    Column("leaf_savings", ARRAY(BigInteger), comment="What each of them saves."),
     Column("epoch", Integer, nullable=False, server_default="0", comment="Raised by a reset; fences publishing."),
     # Due work. The row is the truth; Redis only wakes workers.
     Column("handed_seq", BigInteger, nullable=False, server_default="0"),

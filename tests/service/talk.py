@@ -175,7 +175,10 @@ async def run_sql(runtime: Runtime, statement: str, **values: object) -> None:
 
 
 async def check_tree(runtime: Runtime) -> None:
-    """Every stored row follows from its parent's row, and points to a checkpoint on its own path, the deepest one."""
+    """Every stored row follows from its parent's row, and points to a checkpoint on its own path, the deepest one.
+
+    Every chat's row says of its leaf what the leaf's row says.
+    """
     stored = await rows(runtime, "select * from messages")
     made = {one.id: one for one in await rows(runtime, "select * from checkpoints")}
     by_id = {(one.chat_id, one.message_id): one for one in stored}
@@ -199,3 +202,9 @@ async def check_tree(runtime: Runtime) -> None:
             chosen = made[one.checkpoint_id]
             assert chosen in on_path
             assert all(made[ancestor] in on_path for ancestor in chosen.ancestors)
+    for chat in await rows(runtime, "select * from chats where leaf_id is not null"):
+        leaf = by_id[chat.id, chat.leaf_id]
+        chosen = made[leaf.checkpoint_id] if leaf.checkpoint_id else None
+        assert (chat.leaf_digest, chat.leaf_tokens) == (leaf.digest, leaf.path_tokens)
+        assert chat.leaf_line == ([*chosen.ancestors, chosen.id][-16:] if chosen else None)
+        assert chat.leaf_savings == (list(chosen.savings)[-16:] if chosen else None)

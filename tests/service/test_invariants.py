@@ -86,7 +86,9 @@ async def test_invariant_2_no_llm_call_on_the_request_path_and_one_indexed_read(
     async with desk.service.runtime.database.reads.acquire() as reads:
         await reads.execute("set enable_seqscan = off")  # so few rows fit into one page: it must be able to use indexes
         try:
-            plan = await reads.fetch(f"explain {contexts._READ}", 1, "chat-1", *leaf_pair, *above, 0, None)
+            plan = await reads.fetch(f"explain {contexts._CONTINUED}", 1, "chat-1", leaf_pair[1], above[1], 0, None)
+            branched = [[leaf_pair[0]], [leaf_pair[1]], [0, 0]]
+            plan += await reads.fetch(f"explain {contexts._BRANCHED}", 1, "chat-1", *branched, None)
         finally:
             await reads.execute("reset enable_seqscan")
     scanned = re.findall(r"Seq Scan on (\w+)", "\n".join(line[0] for line in plan))
