@@ -1,7 +1,7 @@
 """`POST context` over HTTP, against a bare route of the same framework plus one pooled row read in process.
 
 The service and the bare application run in processes of their own, served in the same way; requests come one after the
-other on a kept connection, with 64 pairs and sizes for a path of 2,000 messages, as the filter sends them.
+other on a kept connection, with 16 pairs and sizes for a path of 2,000 messages, as the filter sends them.
 
     python -m benchmarks.context_http
 """
@@ -43,7 +43,7 @@ async def measure(quick: bool) -> Report:
         }
         variants["hello"] = _hello(bare)
         variants["one row, in process"] = one_row(database, chats)
-        medians = await interleaved(variants, rounds=200 if quick else 1000, calls=8)
+        medians = await interleaved(variants, rounds=600 if quick else 2000, calls=8)
     long, short = (best(medians, f"context, {length:,} messages") for length in (2000, 20))
     floor = best(medians, "hello") + best(medians, "one row, in process")
     figures = [

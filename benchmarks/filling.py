@@ -24,8 +24,12 @@ EVERY = 10  # messages between two checkpoints of a measured chat
 SUMMARY = 800  # tokens of a measured chat's summary
 _MASS = (
     """
-    insert into chats (id, tenant_id, external_id, user_id, model, window_tokens)
-    select n, $1, 'mass-' || n, 'user-' || n % 5000, 'model', 131072 from generate_series(1, ($2::int + 9) / 10) n
+    insert into chats (id, tenant_id, external_id, user_id, model, window_tokens, leaf_id, leaf_digest, leaf_tokens,
+                       leaf_line, leaf_savings)
+    select n, $1, 'mass-' || n, 'user-' || n % 5000, 'model', 131072, md5((20 * n)::text)::uuid, md5('d' || 20 * n),
+           6000, array(select generate_series(10 * n - 9, 10 * n)),
+           '{400, 1000, 1600, 2200, 2800, 3400, 4000, 4600, 5200, 5800}'
+    from generate_series(1, ($2::bigint + 9) / 10) n
     """,
     """
     insert into messages (tenant_id, chat_id, message_id, role, depth, fingerprint, digest, content_hash, tokens,
@@ -95,6 +99,7 @@ async def fill(url: str, tenant: int, checkpoints: int, wanted: Sequence[Wanted]
         for number, one in enumerate(wanted):
             chat, checkpoint = 10**7 + number, 10**7 + sum(_checkpoints(before.messages) for before in wanted[:number])
             made.append(await _make(connection, rng, tenant, chat, checkpoint, one))
+            await stage.note_leaf(url, tenant, chat)
         for table in ("chats", "checkpoints"):
             await connection.execute(f"select setval(pg_get_serial_sequence('{table}', 'id'), 20000000)")
         await connection.execute("vacuum analyze")

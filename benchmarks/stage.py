@@ -25,12 +25,13 @@ from service.embedded import embedded_servers
 from service.handover import HandOver
 from service.planning import Policy
 from service.runtime import FIRST_TENANT, Runtime, Urls
-from service.storage import contexts, keys
+from service.storage import chats, contexts, keys
 from service.storage.database import Database, connect, migrate
+from service.storage.owner import ChatKey
 
 MODEL = "benchmark"
 ROOT = Path(__file__).parents[1]
-PAIRS = 64  # of a path, in the filter's first question
+PAIRS = 16  # of a path, in the filter's first question
 
 
 @asynccontextmanager
@@ -123,8 +124,14 @@ def service(urls: Urls) -> AbstractAsyncContextManager[int]:
 
 
 async def find(database: Database, tenant: int, chat: str, pairs: Sequence[tuple[str, str]]) -> contexts.Found | None:
-    """The hot read, through the service's own pool; each message that is not stored counts as 20 tokens."""
-    return await contexts.find(database.reads, tenant, chat, pairs, [20] * len(pairs))
+    """The hot read, through the service's own pool; each message that is not stored has 80 characters."""
+    return await contexts.find(database.reads, tenant, chat, pairs, [80] * len(pairs))
+
+
+async def note_leaf(url: str, tenant: int, chat: int) -> None:
+    """Does for rows that were written behind the service's back what a hand-over does at its end."""
+    async with connect(url) as opened, opened.engine.begin() as connection:
+        await chats.note_leaf(connection, ChatKey(tenant, chat))
 
 
 def summary(narrative: str, covered: int) -> str:
@@ -178,4 +185,4 @@ async def ask(runtime: Runtime, tenant: int, chat: str, path: Sequence[Message])
         serving.Asked(len(path), [(one.id, one.digest) for one in newest]),
         [len(one.text) for one in newest],
     )
-    return await context.answer(runtime.database.reads, asked, runtime.settings)
+    return await context.answer(runtime.database.reads, asked)

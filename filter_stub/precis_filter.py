@@ -24,7 +24,7 @@ from pydantic import BaseModel, Field
 
 log = logging.getLogger("precis")
 
-PAIRS = 64  # newest (id, digest) pairs in the first question; a rolling digest speaks for everything above them
+PAIRS = 16  # newest (id, digest) pairs in the first question; a rolling digest speaks for everything above them
 SLICE = 2_000_000  # characters in one upload; a first one of a long chat takes several
 UNSAVED = ("temporary:", "local:", "channel:")
 OWN_COMPACTION = "[CONVERSATION SUMMARY]"  # Open WebUI's, in the system message

@@ -4,21 +4,16 @@ One indexed read, no LLM, no tokenizer.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import asyncpg
 
-from service import serving
+from service import planning, serving
 from service.planning import Checkpoint
-from service.settings import Settings
 from service.storage import contexts
 
-_CHARACTERS = 4  # per token, for messages that were not handed over yet
 
-
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """A request's path: its length, its newest (id, digest) pairs, leaf first, and their sizes in characters."""
 
     tenant: int
@@ -28,8 +23,7 @@ class Asked:
     sizes: Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """`known` is the newest message of the path that is stored. `summary` comes with `ready` only."""
 
     status: Literal["ready", "not_needed", "pending", "unknown"]
@@ -40,14 +34,13 @@ class Answer:
     summary: str = ""
 
 
-async def answer(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked, settings: Settings) -> Answer:
+async def answer(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> Answer:
     """What the request should carry."""
-    unseen = [size // _CHARACTERS for size in asked.sizes]
-    found = await contexts.find(pool, asked.tenant, asked.chat, asked.path.pairs, unseen, asked.window)
+    found = await contexts.find(pool, asked.tenant, asked.chat, asked.path.pairs, asked.sizes, asked.window)
     if found is None:
         return Answer("unknown")
     before = found.tokens
-    if before <= settings.policy(asked.window or found.window).apply_at:
+    if before <= planning.apply_at(asked.window or found.window):
         return Answer("not_needed", found.known, before, before)
     made = found.checkpoint
     if made is None or not serving.matches(asked.path, made) or made.tokens >= made.covered_tokens:

@@ -20,6 +20,11 @@ PROMPT_TOKENS = 400
 _LEAST_SUMMARY = 128
 
 
+def apply_at(window: int) -> int:
+    """Tokens above which a request for a model with this window is served with a summary."""
+    return window * APPLY_AT // DEFAULT_WINDOW
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """The token budgets in force for one model. `Policy.sized` derives them from its window.
@@ -56,16 +61,16 @@ class Policy:
         So a checkpoint covers at least four times that, and at small windows the narrative shrinks until such a step,
         the tail and the summary fit under `apply_at` together.
         """
-        apply_at, keep = window * APPLY_AT // DEFAULT_WINDOW, window // 4
+        keep, threshold = window // 4, apply_at(window)
         ledger = max(min(2000, window * 5 // 100), _LEAST_SUMMARY)
         # Four times (narrative + wording), and the narrative itself, beside the tail and the ledger.
-        narrative = min(2000, window * 8 // 100, (apply_at - keep - ledger - 4 * PROMPT_TOKENS) // 5)
+        narrative = min(2000, window * 8 // 100, (threshold - keep - ledger - 4 * PROMPT_TOKENS) // 5)
         narrative = max(narrative, _LEAST_SUMMARY)
         answer = narrative * 3 // 2 + 256  # head-room that the clients ask for, so that a good answer is not cut off
         room = summariser_window - narrative - answer - PROMPT_TOKENS
         return cls(
             window_tokens=window,
-            apply_at=apply_at,
+            apply_at=threshold,
             prepare_at=window // 2,
             keep_tokens=keep,
             keep_messages=10,

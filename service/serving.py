@@ -1,8 +1,8 @@
 """Serving stored checkpoints: verify that one covers a request's path, render its summary message. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from service import tokens
 from service.planning import Checkpoint
@@ -16,8 +16,7 @@ _LEDGER_HEAD = "[Tool calls from earlier in conversation]"
 _END = "[End of summary - recent messages follow]"
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """What a request's path says: its length, and (id, digest) of its newest messages, leaf first."""
 
     depth: int

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from fastapi import FastAPI
 
 from service import __version__
-from service.api import chats, filter, health, jobs, problems
+from service.api import chats, context, filter, health, jobs, problems
 from service.api.deps import KeyRing
 from service.api.problems import ProblemBody
 from service.runtime import Runtime, running, servers
@@ -47,6 +47,7 @@ def create_app(settings: Settings, *beside: Beside) -> FastAPI:
         responses={"4XX": wrong | {"description": "The request cannot be answered; the problem says why."}},
     )
     problems.install(app)
-    for module in (filter, chats, jobs, health):
+    app.add_middleware(context.HotRoute)
+    for module in (context, filter, chats, jobs, health):
         app.include_router(module.router)
     return app

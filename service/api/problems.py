@@ -56,10 +56,8 @@ def install(app: FastAPI) -> None:
         return response
 
     async def database_failed(request: Request, error: Exception) -> JSONResponse:
-        if not outage.is_away(error):
-            return await unexpected(request, error)
-        log.warning("request.without_database", path=request.url.path, error=type(error).__name__)
-        return answer(Unavailable("the database does not answer; try again"))
+        problem = of(error)
+        return answer(problem) if problem else await unexpected(request, error)
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> JSONResponse:
@@ -69,6 +67,16 @@ def install(app: FastAPI) -> None:
     kinds: tuple[type[Exception], ...] = (SQLAlchemyError, *outage.AWAY)
     for kind in kinds:
         app.add_exception_handler(kind, database_failed)
+
+
+def of(error: Exception) -> Problem | None:
+    """The problem that an error is; None for one that nobody expected."""
+    if isinstance(error, Problem):
+        return error
+    if outage.is_away(error):
+        log.warning("request.without_database", error=type(error).__name__)
+        return Unavailable("the database does not answer; try again")
+    return None
 
 
 def answer(problem: Problem) -> JSONResponse:

@@ -31,7 +31,7 @@ class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         list[tuple[_Name, Annotated[str, Meta(min_length=1, max_length=128)]]],
         Meta(
             min_length=1,
-            description="`[message id, digest]`, leaf first. 64 are enough: a digest speaks for everything above it;"
+            description="`[message id, digest]`, leaf first. 16 are enough: a digest speaks for everything above it;"
             " send more only after `unknown`.",
         ),
     ]

@@ -13,6 +13,8 @@ import asyncpg
 from service.planning import APPLY_AT, DEFAULT_WINDOW, Checkpoint
 from service.storage.chats import LINE, SAVINGS
 
+_CHARACTERS = 4  # per token, of a message that was not handed over yet
+
 _ANSWER = """
 select chat.window_tokens, known.id, known.tokens,
        made.id, made.covered_until, made.covered_digest, made.covered_messages, made.covered_tokens, made.tokens,
@@ -75,7 +77,7 @@ async def find(
     tenant: int,
     chat: str,
     pairs: Sequence[tuple[str, str]],
-    unseen: Sequence[int],
+    sizes: Sequence[int],
     window: int | None = None,
 ) -> Found | None:
     """The newest stored message of the path and the checkpoint to serve; None when none of the path is stored.
@@ -85,14 +87,15 @@ async def find(
         tenant: whose chat it is.
         chat: Open WebUI's chat id.
         pairs: (id, digest), leaf first.
-        unseen: estimated tokens of each pair's message, as far as they are known: counted for those not stored yet.
+        sizes: characters of each pair's message, as far as they are known: count those that are not stored yet.
         window: the model's window; None takes the one of the last hand-over.
     """
     leaf, above = pairs[0][1], pairs[1 if len(pairs) > 1 else 0][1]
-    row = await pool.fetchrow(_CONTINUED, tenant, chat, leaf, above, unseen[0] if unseen else 0, window)
+    row = await pool.fetchrow(_CONTINUED, tenant, chat, leaf, above, sizes[0] // _CHARACTERS if sizes else 0, window)
     if row is None:
         ids, digests = zip(*pairs, strict=True)
-        new = [0, *accumulate(unseen), *[sum(unseen)] * len(pairs)]  # by place: what those before it cost
+        before = [0, *(size // _CHARACTERS for size in accumulate(sizes))]
+        new = before[: len(pairs)] + before[-1:] * (len(pairs) - len(before))  # by place: what those before it cost
         row = await pool.fetchrow(_BRANCHED, tenant, chat, ids, digests, new, window)
     if row is None:
         return None

@@ -132,7 +132,7 @@ async def test_one_request_for_each_inlet_also_on_a_path_longer_than_one_questio
         assert (await chat.inlet()).served
         chat.answer("On it.")
         assert tap.asked == ["POST context"] * (number + 1)
-    assert all(len(body["path"]) <= 64 < body["depth"] for body in tap.bodies("POST"))
+    assert all(len(body["path"]) <= 16 < body["depth"] for body in tap.bodies("POST"))
 
 
 async def test_the_newest_turn_is_never_touched_even_when_it_alone_is_above_the_window(

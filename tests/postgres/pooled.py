@@ -13,7 +13,6 @@ from sqlalchemy import make_url
 from service import context, serving
 from service.embedded import embedded_servers
 from service.runtime import Urls
-from service.settings import Settings
 from service.storage.database import connect, migrate
 from tests.conftest import drain, execute, small_window
 from tests.conftest import serving as service_on
@@ -54,7 +53,7 @@ async def _compared(direct: str, pooled: str, redis: str) -> str:
     question = talk.question(leaf)
     asked = context.Asked(1, talk.chat, None, serving.Asked(question["depth"], question["path"]), question["sizes"])
     async with connect(ways[0]) as one, connect(ways[1]) as other:
-        times = await _interleaved((one.reads, other.reads), asked, settings)
+        times = await _interleaved((one.reads, other.reads), asked)
     plain, through = (statistics.median(one) for one in times)
     return (
         f"hot read, p50 of {READS}: {plain * 1e3:.2f} ms directly, {through * 1e3:.2f} ms through PgBouncer: "
@@ -63,13 +62,13 @@ async def _compared(direct: str, pooled: str, redis: str) -> str:
 
 
 async def _interleaved(
-    pools: "tuple[asyncpg.Pool[asyncpg.Record], ...]", asked: context.Asked, settings: Settings
+    pools: "tuple[asyncpg.Pool[asyncpg.Record], ...]", asked: context.Asked
 ) -> list[list[float]]:
     times: list[list[float]] = [[] for _ in pools]
     for _ in range(READS):
         for pool, seen in zip(pools, times, strict=True):
             start = time.perf_counter()
-            answer = await context.answer(pool, asked, settings)
+            answer = await context.answer(pool, asked)
             seen.append(time.perf_counter() - start)
             assert answer.status == "ready"
     return times
