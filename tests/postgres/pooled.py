@@ -61,9 +61,7 @@ async def _compared(direct: str, pooled: str, redis: str) -> str:
     )
 
 
-async def _interleaved(
-    pools: "tuple[asyncpg.Pool[asyncpg.Record], ...]", asked: context.Asked
-) -> list[list[float]]:
+async def _interleaved(pools: "tuple[asyncpg.Pool[asyncpg.Record], ...]", asked: context.Asked) -> list[list[float]]:
     times: list[list[float]] = [[] for _ in pools]
     for _ in range(READS):
         for pool, seen in zip(pools, times, strict=True):

@@ -15,7 +15,7 @@ from service.storage.tables import metadata
 from service.summarising.reading import Reading, Reply
 from tests.service.desk import Desk
 from tests.service.talk import Talk, check_tree, row, rows, run_sql, tables
-from workers.worker import remove
+from workers.jobs import remove
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

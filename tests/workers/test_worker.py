@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import os
 import pickle
 import socket
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -30,7 +32,8 @@ from tests.fakes.scripted_llm import Fail, Hang, Say, scripted_llm
 from tests.service.talk import Talk, row, rows, run_sql
 from tests.waiting import until
 from workers import worker as worker_module
-from workers.worker import running, sweep
+from workers.jobs import sweep
+from workers.worker import running
 
 
 @pytest.fixture
@@ -389,3 +392,20 @@ async def test_a_redis_that_is_away_at_the_start_is_no_reason_not_to_start(monke
 
     assert await doorbell.ring() is False
     await doorbell.close()
+
+
+async def test_arqs_own_command_runs_a_worker_too(service: Service) -> None:
+    talk, leaf = await long_chat(service)
+    urls = service.runtime.urls
+    settings = {"PRECIS_DATABASE_URL": urls.database, "PRECIS_REDIS_URL": urls.redis, "PRECIS_WINDOW": "8192"}
+
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "arq", "workers.settings.WorkerSettings", "--burst"),
+        env=os.environ | settings,
+        cwd=Path(__file__).parents[2],
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, said = await process.communicate()
+
+    assert process.returncode == 0, said
+    assert (await talk.ask(leaf))["status"] == "ready"

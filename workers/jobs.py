@@ -1,0 +1,42 @@
+"""The jobs that arq runs: work on the chat whose turn it is, and sweeps. Their context holds `bench` and `doorbell`."""
+
+from dataclasses import asdict
+from typing import Any
+
+import structlog
+
+from service.compress import Bench, compress
+from service.retention import remove_old
+from service.storage import work
+
+_RINGS = 20  # of one sweep; each chat that is done rings for the next
+
+log = structlog.get_logger(__name__)
+
+
+async def work_off(ctx: dict[str, Any]) -> None:
+    """The job: the work of the chat whose turn it is; then another ring, for whoever is next."""
+    worked = await compress(ctx["bench"])
+    if worked:
+        await ctx["doorbell"].ring()
+    if worked and worked.again:
+        await ctx["doorbell"].ring(delay=worked.again)
+
+
+async def sweep(ctx: dict[str, Any]) -> None:
+    """Rings for due work that nobody was woken for: a lost ring, a dead worker, a back-off that is over."""
+    async with ctx["bench"].engine.connect() as connection:
+        waiting = await work.waiting(connection, _RINGS)
+    for _ in range(waiting):
+        await ctx["doorbell"].ring()
+    if waiting:
+        log.info("sweep.rang", times=waiting)
+
+
+async def remove(ctx: dict[str, Any]) -> None:
+    """Removes what is older than the settings allow."""
+    bench: Bench = ctx["bench"]
+    if bench.settings.retention:
+        removed = asdict(await remove_old(bench.engine, bench.settings))
+        if any(removed.values()):
+            log.info("retention.removed", **removed)
