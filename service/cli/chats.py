@@ -5,6 +5,7 @@ from typing import Annotated, TypeVar
 
 import typer
 from rich.markdown import Markdown
+from rich.markup import escape
 from rich.table import Column, Table
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -102,12 +103,13 @@ def delete(
 def _print_chat(detail: operations.Detail) -> None:
     chat = detail.chat
     shell.console.print(
-        f"[bold]{chat.chat_id}[/]  {chat.model}, window {chat.window_tokens:,}, overhead {chat.overhead_tokens:,}"
+        f"[bold]{escape(chat.chat_id)}[/]  {escape(chat.model)}, window {chat.window_tokens:,},"
+        f" overhead {chat.overhead_tokens:,}"
     )
     if chat.wants_bodies:
         shell.console.print(_WAITS)
     elif chat.last_error:
-        shell.console.print(f"[red]last error[/] (attempt {chat.attempts}): {chat.last_error}", highlight=False)
+        shell.console.print(f"[red]last error[/] (attempt {chat.attempts}): {escape(chat.last_error)}", highlight=False)
     table = Table("leaf", "messages", "tokens", "checkpoint", title="branches")
     for leaf in detail.branches:
         table.add_row(leaf.leaf_id, str(leaf.messages), f"{leaf.path_tokens:,}", str(leaf.checkpoint_id or ""))
@@ -121,7 +123,7 @@ def _print_chat(detail: operations.Detail) -> None:
     table = Table("run", "outcome", "calls", "read", "written", "published", "started", "reason", title="latest work")
     for run in detail.runs:
         counts = (str(run.calls), f"{run.tokens_read:,}", f"{run.tokens_written:,}", str(run.published))
-        table.add_row(str(run.id), run.outcome, *counts, f"{run.started_at:%Y-%m-%d %H:%M:%S}", run.reason)
+        table.add_row(str(run.id), run.outcome, *counts, f"{run.started_at:%Y-%m-%d %H:%M:%S}", escape(run.reason))
     shell.console.print(table)
 
 

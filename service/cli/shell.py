@@ -10,6 +10,7 @@ from typing import Any, NoReturn, TypeVar
 import structlog
 import typer
 from rich.console import Console
+from rich.markup import escape
 from uvicorn.loops.auto import auto_loop_factory
 
 from service import settings as settings_module
@@ -44,7 +45,7 @@ def run(work: Coroutine[Any, Any, Result]) -> Result:
 
 def fail(error: PrecisError) -> NoReturn:
     """Prints what is wrong and ends with status 1."""
-    errors.print(f"[bold red]precis:[/] {error}", highlight=False, soft_wrap=True)
+    errors.print(f"[bold red]precis:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
     raise typer.Exit(1)
 
 

@@ -5,11 +5,13 @@ import socket
 from pathlib import Path
 
 import pytest
+import typer
 from sqlalchemy import make_url
 from typer.testing import CliRunner
 
 from service import __version__
-from service.cli import app
+from service.cli import app, shell
+from service.errors import PrecisError
 from service.runtime import Urls
 from tests.cli.conftest import Cli, says
 from tests.conftest import Service, drain
@@ -213,3 +215,10 @@ async def test_a_wrong_password_of_the_database_is_one_clear_line(cli: Cli, urls
 
     says(result, "PRECIS_DATABASE_URL")
     assert "hush-hush" not in result.stderr
+
+
+def test_an_error_is_told_word_for_word_also_with_brackets_in_it(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit):
+        shell.fail(PrecisError("the model said [/INST] and [red]"))
+
+    assert "the model said [/INST] and [red]" in capsys.readouterr().err
