@@ -34,7 +34,7 @@ async def measure(quick: bool) -> Report:
         chats, _ = await timed_fill(urls.database, tenant, _CHECKPOINTS, wanted)
         line = stack.enter_context(closing(Line(await stack.enter_async_context(stage.service(urls)))))
         variants = {
-            f"one turn into {length:,} messages": _hands_over(
+            f"one turn into {length:,} messages": hands_over(
                 line, key, [chat for chat in chats if len(chat.path) == length], (rounds + 1) * _CALLS
             )
             for length in (20, 2000)
@@ -45,7 +45,7 @@ async def measure(quick: bool) -> Report:
     return timed("ingest", "Handing over one turn", figures, medians)
 
 
-def _hands_over(line: Line, key: str, chats: Sequence[Chat], count: int) -> Call:
+def hands_over(line: Line, key: str, chats: Sequence[Chat], count: int) -> Call:
     """Hands a new turn over at each call, to one chat after the other; all are made before the clock runs."""
     growing = [_turns(key, chat) for chat in chats]
     ready = iter([next(growing[number % len(growing)]) for number in range(count)])

@@ -1,7 +1,7 @@
 """What benchmarks stand on: servers, databases, processes, and the service's own functions. The rest calls only these.
 
 Servers are those of `TEST_DATABASE_URL` and `TEST_REDIS_URL`, else the embedded ones in a folder that is thrown away.
-The embedded PostgreSQL does not wait for the disk, so that ratios are those of the code.
+The embedded PostgreSQL does not wait for the disk, so that ratios are those of the code, unless it is told to.
 """
 
 import asyncio
@@ -35,14 +35,14 @@ PAIRS = 16  # of a path, in the filter's first question
 
 
 @asynccontextmanager
-async def servers() -> AsyncIterator[Urls]:
+async def servers(*, fast: bool = True) -> AsyncIterator[Urls]:
     """A PostgreSQL and a Valkey."""
     if "TEST_DATABASE_URL" in os.environ:
         yield Urls(os.environ["TEST_DATABASE_URL"], os.environ["TEST_REDIS_URL"])
         return
     folder = _folder()
     try:
-        async with embedded_servers(folder / "data", fast=True) as started:
+        async with embedded_servers(folder / "data", fast=fast) as started:
             yield Urls(started.database_url, started.redis_url)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
