@@ -137,7 +137,7 @@ async def _work(urls: Urls, chats: int) -> tuple[dict[str, list[float]], list[Fi
         message = (await _size(connection, "messages") - before) / ((_ROUNDS + 1) * chats * 2 * _TURNS)
     figures = [
         Figure("waiting_worker", "share of a core that a worker without work takes", waiting),
-        Figure("message_bytes", "bytes of a message of 300 tokens, with its indexes", message),
+        Figure("message_bytes", "bytes of a message of 300 tokens, with its indexes, after work", message),
         Figure("checkpoint_bytes", f"bytes of a checkpoint of {SUMMARY} tokens, with its indexes", checkpoint),
     ]
     return call.curves(), figures, [f"{calls} calls, each read {covered / calls:,.0f} tokens of a chat", "the rounds:"]
