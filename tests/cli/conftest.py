@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from service.cli import app
+from service.cli import app, shell
 from service.runtime import Urls
 
 Cli = Callable[..., Coroutine[Any, Any, Result]]
@@ -16,7 +16,7 @@ Cli = Callable[..., Coroutine[Any, Any, Result]]
 @pytest.fixture
 def cli(urls: Urls, monkeypatch: pytest.MonkeyPatch) -> Cli:
     """Runs a command with the settings of this test; keyword arguments are environment variables."""
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(shell.console, "width", 200)
 
     async def run(*arguments: str, answer: str = "", **variables: str) -> Result:
         environment = {"PRECIS_DATABASE_URL": urls.database, "PRECIS_REDIS_URL": urls.redis} | variables
