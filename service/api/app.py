@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 from fastapi import FastAPI
+from starlette.types import Receive, Scope, Send
 
 from service import __version__
 from service.api import chats, context, filter, health, jobs, problems
@@ -24,6 +25,15 @@ Errors are `application/problem+json` (RFC 9457). Send an API key as `Authorizat
 """
 
 
+class _Service(FastAPI):
+    """FastAPI, but for the hot route, which is answered before it."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["app"] = self
+        if not await context.answered(scope, receive, send):
+            await super().__call__(scope, receive, send)
+
+
 def create_app(settings: Settings, *beside: Beside) -> FastAPI:
     """The service as an ASGI application; `beside` run in the same process, the first one outermost."""
 
@@ -38,7 +48,7 @@ def create_app(settings: Settings, *beside: Beside) -> FastAPI:
             yield
 
     wrong = {"model": ProblemBody, "content": {"application/problem+json": {}}}
-    app = FastAPI(
+    app = _Service(
         title="Precis",
         version=__version__,
         description=_DESCRIPTION,
@@ -47,7 +57,6 @@ def create_app(settings: Settings, *beside: Beside) -> FastAPI:
         responses={"4XX": wrong | {"description": "The request cannot be answered; the problem says why."}},
     )
     problems.install(app)
-    app.add_middleware(context.HotRoute)
     for module in (context, filter, chats, jobs, health):
         app.include_router(module.router)
     return app

@@ -55,28 +55,24 @@ def install(app: FastAPI) -> None:
         response.headers.update(error.headers or {})  # a 405 names the methods that are allowed
         return response
 
-    async def database_failed(request: Request, error: Exception) -> JSONResponse:
-        problem = of(error)
-        return answer(problem) if problem else await unexpected(request, error)
-
     @app.exception_handler(Exception)
-    async def unexpected(request: Request, error: Exception) -> JSONResponse:
-        log.error("request.failed", path=request.url.path, error=repr(error), exc_info=error)
-        return answer(Problem("the service failed on this request; its log says why"))
+    async def any_other(request: Request, error: Exception) -> JSONResponse:
+        return answer(of(error, request.url.path))
 
     kinds: tuple[type[Exception], ...] = (SQLAlchemyError, *outage.AWAY)
     for kind in kinds:
-        app.add_exception_handler(kind, database_failed)
+        app.add_exception_handler(kind, any_other)
 
 
-def of(error: Exception) -> Problem | None:
-    """The problem that an error is; None for one that nobody expected."""
+def of(error: Exception, path: str) -> Problem:
+    """The problem that an error is. One that nobody expected is logged, and told without what it says."""
     if isinstance(error, Problem):
         return error
     if outage.is_away(error):
-        log.warning("request.without_database", error=type(error).__name__)
+        log.warning("request.without_database", path=path, error=type(error).__name__)
         return Unavailable("the database does not answer; try again")
-    return None
+    log.error("request.failed", path=path, error=repr(error), exc_info=error)
+    return Problem("the service failed on this request; its log says why")
 
 
 def answer(problem: Problem) -> JSONResponse:
