@@ -1,7 +1,8 @@
 """What arq is told about a worker: its jobs, when sweeps are, and how jobs are treated.
 
 `precis worker` runs it (`workers.worker`). So does arq's own command, `arq workers.settings.WorkerSettings`, on the
-settings of the environment; it ends when Redis stays away, and gives its work back at once at a SIGTERM.
+settings of the environment; it ends when Redis stays away, gives its work back at once at a SIGTERM, and lets the rings
+of a killed worker stand in the queue for an hour. Take `precis worker`.
 """
 
 import asyncio

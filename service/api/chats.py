@@ -8,15 +8,13 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field
 
 from service import operations
-from service.api.deps import OperatorDep, RuntimeDep, documented, read_body
-from service.api.wire import Id, Strict
+from service.api.deps import ChatId, OperatorDep, RuntimeDep, documented, read_body
+from service.api.wire import Strict
 from service.errors import BadRequest
 from service.operations import Detail, Shown
 from service.storage.chats import Made, Overview
 
 router = APIRouter(prefix="/v1/chats", tags=["operators"])
-
-ChatId = Annotated[Id, Path(description="Open WebUI's chat id.")]
 
 
 class ChatPage(BaseModel):

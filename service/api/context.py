@@ -20,7 +20,7 @@ from service.errors import TooLarge, Unprocessable
 
 _PATH = re.compile("/v1/chats/([^/]+)/context")
 _LONGEST = 200  # as `wire.Id` has it
-_CONTROL = re.compile(r"[\x00-\x1f]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _DECODE = msgspec.json.Decoder(ContextRequest).decode
 _ENCODE = msgspec.json.Encoder().encode
 _CHAT_ID = {
@@ -49,8 +49,10 @@ async def post_context(request: Request) -> Response:
     """
     key, runtime = await caller(request, "filter"), runtime_of(request)
     chat = request.path_params["chat_id"]
-    if len(chat) > _LONGEST or not chat.isprintable():
-        raise Unprocessable(f"a chat id has at most {_LONGEST} characters, all of them printable", pointer="/chat_id")
+    if len(chat) > _LONGEST or _CONTROL.search(chat):
+        raise Unprocessable(
+            f"a chat id has {_LONGEST} characters at most, none for control", pointer="/chat_id"
+        )
     body = _question(await read_bytes(request, runtime.settings.max_body_bytes), runtime.settings.max_path)
     asked = context.Asked(key.tenant, chat, body.window_tokens, serving.Asked(body.depth, body.path), body.sizes)
     answer = await context.answer(runtime.database.reads, asked)

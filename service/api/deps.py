@@ -5,11 +5,12 @@ import time
 from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
-from fastapi import Depends, Request
+from fastapi import Depends, Path, Request
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 
 from service.api import problems
+from service.api.wire import Id
 from service.errors import BadRequest, TooLarge, Unauthorised, WrongScope
 from service.operations import Operator
 from service.runtime import Runtime
@@ -87,6 +88,7 @@ async def _operator(request: Request) -> Operator:
 RuntimeDep = Annotated[Runtime, Depends(_runtime)]
 FilterKey = Annotated[keys.Key, Depends(_filter_key)]
 OperatorDep = Annotated[Operator, Depends(_operator)]
+ChatId = Annotated[Id, Path(description="Open WebUI's chat id.")]
 
 
 def schema_of(model: type[BaseModel] | type[msgspec.Struct]) -> dict[str, Any]:

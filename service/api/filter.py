@@ -1,17 +1,13 @@
 """What the filter hands over: the transcript of a path."""
 
-from typing import Annotated
+from fastapi import APIRouter, Request
 
-from fastapi import APIRouter, Path, Request
-
-from service.api.deps import FilterKey, RuntimeDep, documented, read_body
-from service.api.wire import Id, TranscriptAnswer, TranscriptRequest
+from service.api.deps import ChatId, FilterKey, RuntimeDep, documented, read_body
+from service.api.wire import TranscriptAnswer, TranscriptRequest
 from service.errors import TooLarge
 from service.handover import Handed, HandOver, hand_over
 
 router = APIRouter(prefix="/v1/chats/{chat_id}", tags=["filter"])
-
-ChatId = Annotated[Id, Path(description="Open WebUI's chat id.")]
 
 
 @router.put("/transcript", status_code=202, openapi_extra=documented(TranscriptRequest))

@@ -6,8 +6,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
 from service import operations
-from service.api.chats import ChatId
-from service.api.deps import OperatorDep, RuntimeDep
+from service.api.deps import ChatId, OperatorDep, RuntimeDep
 from service.operations import Status
 from service.storage.jobs import STATES, Job, State
 
