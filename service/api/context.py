@@ -50,9 +50,7 @@ async def post_context(request: Request) -> Response:
     key, runtime = await caller(request, "filter"), runtime_of(request)
     chat = request.path_params["chat_id"]
     if len(chat) > _LONGEST or _CONTROL.search(chat):
-        raise Unprocessable(
-            f"a chat id has {_LONGEST} characters at most, none for control", pointer="/chat_id"
-        )
+        raise Unprocessable(f"a chat id has {_LONGEST} characters at most, none for control", pointer="/chat_id")
     body = _question(await read_bytes(request, runtime.settings.max_body_bytes), runtime.settings.max_path)
     asked = context.Asked(key.tenant, chat, body.window_tokens, serving.Asked(body.depth, body.path), body.sizes)
     answer = await context.answer(runtime.database.reads, asked)
