@@ -21,13 +21,18 @@ class Asked(NamedTuple):
     window: int | None
     path: serving.Asked
     sizes: Sequence[int]
+    user: str | None = None
 
 
 class Answer(NamedTuple):
-    """`known` is the newest message of the path that is stored. `summary` comes with `ready` only."""
+    """`known` is the newest message of the path that is stored. `summary` comes with `ready` only.
+
+    `window` is the one that the answer is for; 0 when the chat is unknown.
+    """
 
     status: Literal["ready", "not_needed", "pending", "unknown"]
     known: str | None = None
+    window: int = 0
     before: int = 0
     after: int = 0
     checkpoint: Checkpoint | None = None
@@ -39,10 +44,11 @@ async def answer(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> Answer:
     found = await contexts.find(pool, asked.tenant, asked.chat, asked.path.pairs, asked.sizes, asked.window)
     if found is None:
         return Answer("unknown")
-    before = found.tokens
-    if before <= planning.apply_at(asked.window or found.window):
-        return Answer("not_needed", found.known, before, before)
+    before, window = found.tokens, asked.window or found.window
+    if before <= planning.apply_at(window):
+        return Answer("not_needed", found.known, window, before, before)
     made = found.checkpoint
     if made is None or not serving.matches(asked.path, made) or made.tokens >= made.covered_tokens:
-        return Answer("pending", found.known, before, before)
-    return Answer("ready", found.known, before, before - made.covered_tokens + made.tokens, made, found.summary)
+        return Answer("pending", found.known, window, before, before)
+    after = before - made.covered_tokens + made.tokens
+    return Answer("ready", found.known, window, before, after, made, found.summary)

@@ -37,7 +37,8 @@ class HandOver:
     """A path that grew: the messages that follow `after` (id, digest), root to leaf; None means from the root on.
 
     `served` is the checkpoint that was in the request which the newest answer replied to, 0 when none was, and None
-    when that is not known; the provider's `usage` is compared with it.
+    when that is not known; the provider's `usage` is compared with it. After `expires_in` seconds the chat goes, unless
+    it is handed over again. `compactor` is who else compresses it: `open-webui`, `provider`, or None.
     """
 
     tenant: int
@@ -48,6 +49,8 @@ class HandOver:
     after: tuple[str, str] | None
     messages: Sequence[Handed]
     served: int | None
+    expires_in: int | None = None
+    compactor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

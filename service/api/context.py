@@ -52,7 +52,8 @@ async def post_context(request: Request) -> Response:
     if len(chat) > _LONGEST or _CONTROL.search(chat):
         raise Unprocessable(f"a chat id has {_LONGEST} characters at most, none for control", pointer="/chat_id")
     body = _question(await read_bytes(request, runtime.settings.max_body_bytes), runtime.settings.max_path)
-    asked = context.Asked(key.tenant, chat, body.window_tokens, serving.Asked(body.depth, body.path), body.sizes)
+    path = serving.Asked(body.depth, body.path)
+    asked = context.Asked(key.tenant, chat, body.window_tokens, path, body.sizes, body.user_id)
     answer = await context.answer(runtime.database.reads, asked)
     return Response(_ENCODE(_context(answer)), media_type="application/json")
 
@@ -69,8 +70,11 @@ def _question(body: bytes, most: int) -> ContextRequest:
     if len({identity for identity, _ in asked.path}) < len(asked.path):
         raise Unprocessable("the path has the same message twice: a path has no cycle", pointer="/path")
     # JSON has control characters as escapes only, so most bodies need not be searched for them.
-    if b"\\" in body and any(_CONTROL.search(part) for pair in asked.path for part in pair):
-        raise Unprocessable("an id or a digest has a control character", pointer="/path")
+    if b"\\" in body:
+        if any(_CONTROL.search(part) for pair in asked.path for part in pair):
+            raise Unprocessable("an id or a digest has a control character", pointer="/path")
+        if _CONTROL.search(asked.user_id or ""):
+            raise Unprocessable("the user's id has a control character", pointer="/user_id")
     return asked
 
 
@@ -79,12 +83,13 @@ def _context(answer: context.Answer) -> ContextAnswer:
     return ContextAnswer(
         status=answer.status,
         known=answer.known,
+        window=answer.window or None,
         checkpoint_id=made.id if made else None,
         covered_until=made.until if made else None,
         covered_digest=made.digest if made else None,
         covered_messages=made.messages if made else None,
         summary=answer.summary or None,
-        tokens=Tokens(before=answer.before, after=answer.after) if answer.known else None,
+        tokens=None if answer.status == "unknown" else Tokens(before=answer.before, after=answer.after),
     )
 
 

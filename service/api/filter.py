@@ -37,6 +37,8 @@ async def put_transcript(request: Request, chat_id: ChatId, key: FilterKey, runt
             for one in body.messages
         ],
         served=body.served,
+        expires_in=body.expires_in,
+        compactor=body.compactor,
     )
     accepted = await hand_over(runtime.database.engine, handed, settings.debounce)
     if accepted.ring:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from service.storage import keys
+from service.storage import codec, keys
 from service.transcript import digest
 from tests.conftest import Service, drain
 from tests.service.talk import Json, Talk, check_tree, rows, tables
@@ -94,6 +94,9 @@ CONTEXTS: dict[str, Spoil] = BOTH | {
     "a depth with a fraction": change(depth=7.5),
     "a negative size": change(sizes=[-1]),
     "a huge size": change(sizes=[10**30]),
+    "a long user": change(user_id="u" * 201),
+    "a NUL in the user": change(user_id="a\0b"),
+    "a user of the wrong type": change(user_id=5),
 }
 TRANSCRIPTS: dict[str, Spoil] = BOTH | {
     "no messages": change(messages=[]),
@@ -106,11 +109,6 @@ TRANSCRIPTS: dict[str, Spoil] = BOTH | {
     "no fingerprint": change_message(fingerprint=None),
     "a blank in a fingerprint": change_message(fingerprint="d d"),
     "an unknown role": change_message(role="wizard"),
-    "content of the wrong type": change_message(content=5),
-    "output of the wrong type": change_message(output={"type": "message"}),
-    "a time in words": change_message(timestamp="yesterday"),
-    "a negative time": change_message(timestamp=-1),
-    "a huge time": change_message(timestamp=10**30),
     "an id twice": change_message(3, id="u0"),
     "a digest that does not follow": change_message(2, digest="0" * 32),
     "another fingerprint": change_message(2, fingerprint="f" * 32),
@@ -120,6 +118,17 @@ TRANSCRIPTS: dict[str, Spoil] = BOTH | {
     "served in words": change(served="yes"),
     "a negative served": change(served=-1),
     "a huge served": change(served=2**80),
+    "a short life": change(expires_in=59),
+    "a life of centuries": change(expires_in=10**10),
+    "a life in words": change(expires_in="an hour"),
+    "an unknown compactor": change(compactor="somebody"),
+}
+ODD: dict[str, object] = {
+    "content": 5,
+    "output": {"type": "message"},
+    "files": "report.csv",
+    "usage": [1],
+    "timestamp": "yesterday",
 }
 
 
@@ -143,6 +152,45 @@ async def test_a_bad_hand_over_is_a_problem_and_nothing_is_stored(talk: Talk, se
 
     is_problem(response, 422)
     assert await tables(service.runtime) == before
+
+
+async def stored(service: Service, identity: str) -> Json:
+    found = await rows(service.runtime, "select body from messages where message_id = :id", id=identity)
+    return codec.unpack(found[0].body)
+
+
+@pytest.mark.parametrize("name", ODD)
+async def test_a_field_of_another_type_is_dropped_and_the_message_is_taken(
+    talk: Talk, service: Service, name: str
+) -> None:
+    body = talk.transcript(LEAF)
+    body["messages"][-1] |= {"content": "Said.", name: ODD[name]}
+
+    response = await talk.put(body)
+
+    assert response.status_code == 202, response.text
+    kept = {"id": LEAF, "role": "assistant", "content": "Said."}
+    assert await stored(service, LEAF) == {key: value for key, value in kept.items() if key != name}
+
+
+@pytest.mark.parametrize("moment", [-1, 10**30, True, float("nan")])
+async def test_a_time_that_is_none_is_dropped(talk: Talk, service: Service, moment: float) -> None:
+    body = talk.transcript(LEAF)
+    body["messages"][-1]["timestamp"] = moment
+
+    response = await service.as_filter.put(TRANSCRIPT, content=json.dumps(body))
+
+    assert response.status_code == 202, response.text
+    assert "timestamp" not in await stored(service, LEAF)
+
+
+async def test_of_a_file_its_type_and_names_are_kept(talk: Talk, service: Service) -> None:
+    named = {"type": "file", "name": "report.csv", "content_type": "text/csv"}
+    talk.rows[LEAF]["files"] = [named | {"url": "x", "file": {"data": {"content": "secret"}}}, 5, {"name": 5}]
+
+    await talk.hand_over(LEAF)
+
+    assert (await stored(service, LEAF))["files"] == [named, {}]
 
 
 BODIES = {

@@ -29,7 +29,7 @@ async def test_a_small_chat_needs_nothing(talk: Talk) -> None:
     answer = await talk.ask(leaf)
 
     size = sum(native_tokens(message) for message in talk.path(leaf))
-    assert answer == {"status": "not_needed", "known": leaf, "tokens": {"before": size, "after": size}}
+    assert answer == {"status": "not_needed", "known": leaf, "window": 8192, "tokens": {"before": size, "after": size}}
 
 
 async def test_a_large_chat_is_pending_until_its_summary_is_there_and_ready_then(talk: Talk, service: Service) -> None:
