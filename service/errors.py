@@ -15,6 +15,7 @@
         ├── Conflict                    409
         ├── TooLarge                    413
         ├── Unprocessable               422
+        ├── FilterTooOld                426
         └── Unavailable                 503
 
 A class's docstring is its title for people; the message says what, where and how to mend it.
@@ -114,6 +115,13 @@ class Unprocessable(Problem):
 
     status = 422
     type = "unprocessable"
+
+
+class FilterTooOld(Problem):
+    """The filter in Open WebUI is older than this service takes."""
+
+    status = 426
+    type = "filter-too-old"
 
 
 class Unavailable(Problem):

@@ -1,7 +1,9 @@
 """What routes are given: the runtime, the caller behind the API key, the validated body."""
 
 import asyncio
+import re
 import time
+from functools import lru_cache
 from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
@@ -9,15 +11,17 @@ from fastapi import Depends, Path, Request
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 
+from service import LEAST_FILTER
 from service.api import problems
 from service.api.wire import Id
-from service.errors import BadRequest, TooLarge, Unauthorised, WrongScope
+from service.errors import BadRequest, FilterTooOld, TooLarge, Unauthorised, WrongScope
 from service.operations import Operator
 from service.runtime import Runtime
 from service.storage import keys
 
 _KNOWN_FOR = 10.0  # seconds that a key is remembered; a revoked key works that much longer at most
 _MOST_KNOWN = 1000
+_VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})", re.ASCII)
 _LARGE = 2**18  # bytes; parsing more than that takes milliseconds, so it goes to a thread
 
 
@@ -52,11 +56,13 @@ class KeyRing:
 
 
 async def caller(request: Request, scope: keys.Scope) -> keys.Key:
-    """The key that a request carries.
+    """The key that a request carries. A filter that tells its version has to be new enough as well.
 
     Raises:
         Unauthorised: there is none, or it is unknown or revoked.
         WrongScope: it is for something else.
+        FilterTooOld: the header `Precis-Filter` names a version below `LEAST_FILTER`.
+        BadRequest: that header is no version.
     """
     kind, _, key = _header(request, b"authorization").partition(" ")
     if kind.lower() != "bearer" or not key:
@@ -66,7 +72,25 @@ async def caller(request: Request, scope: keys.Scope) -> keys.Key:
         raise Unauthorised("this API key is unknown or revoked; make one with `precis keys create`")
     if found.scope != scope:
         raise WrongScope(f"this needs a key with scope {scope!r}, and {found.prefix}… has {found.scope!r}")
+    if scope == "filter" and (version := _header(request, b"precis-filter")) and _release(version) < _LEAST:
+        raise FilterTooOld(
+            f"this service takes the filter from version {LEAST_FILTER} on, and this one is {version}; run"
+            " `precis install-filter`, or paste the file anew",
+            least_filter=LEAST_FILTER,
+        )
     return found
+
+
+@lru_cache(maxsize=64)
+def _release(version: str) -> tuple[int, int, int]:
+    """A version as numbers that compare; remembered, because every request asks."""
+    numbers = _VERSION.fullmatch(version)
+    if not numbers:
+        raise BadRequest("the header `Precis-Filter` has to be a version such as " + LEAST_FILTER)
+    return int(numbers[1]), int(numbers[2]), int(numbers[3])
+
+
+_LEAST = _release(LEAST_FILTER)
 
 
 # Asynchronous, all of them: FastAPI runs a dependency that is not in a thread, which costs more than the hot read.

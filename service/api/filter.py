@@ -1,16 +1,23 @@
-"""What the filter hands over: the transcript of a path."""
+"""What the filter hands over, the transcript of a path; and who answers it, for the installer's round trip."""
 
 from fastapi import APIRouter, Request
 
+from service import LEAST_FILTER, __version__
 from service.api.deps import ChatId, FilterKey, RuntimeDep, documented, read_body
-from service.api.wire import TranscriptAnswer, TranscriptRequest
+from service.api.wire import FilterAnswer, TranscriptAnswer, TranscriptRequest
 from service.errors import TooLarge
 from service.handover import Handed, HandOver, hand_over
 
-router = APIRouter(prefix="/v1/chats/{chat_id}", tags=["filter"])
+router = APIRouter(tags=["filter"])
 
 
-@router.put("/transcript", status_code=202, openapi_extra=documented(TranscriptRequest))
+@router.get("/v1/filter")
+async def get_filter(key: FilterKey) -> FilterAnswer:
+    """Who answers the filter: the service's version, the key's tenant, and the oldest filter that is taken."""
+    return FilterAnswer(version=__version__, tenant=key.tenant_name, least_filter=LEAST_FILTER)
+
+
+@router.put("/v1/chats/{chat_id}/transcript", status_code=202, openapi_extra=documented(TranscriptRequest))
 async def put_transcript(request: Request, chat_id: ChatId, key: FilterKey, runtime: RuntimeDep) -> TranscriptAnswer:
     """Takes the new messages of a path; work becomes due in the same transaction. Idempotent.
 

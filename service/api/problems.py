@@ -17,11 +17,14 @@ from pydantic import BaseModel, ValidationError
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
+from service import LEAST_FILTER
 from service.errors import BadRequest, Problem, Unavailable, Unprocessable
 from service.storage import outage
 
 _HEADERS = {
     HTTPStatus.UNAUTHORIZED.value: {"WWW-Authenticate": "Bearer"},
+    # RFC 9110, 15.5.22 and 7.8: what to upgrade to, and that the field is for the next hop only.
+    HTTPStatus.UPGRADE_REQUIRED.value: {"Upgrade": f"Precis-Filter/{LEAST_FILTER}", "Connection": "Upgrade"},
     HTTPStatus.SERVICE_UNAVAILABLE.value: {"Retry-After": "1"},
 }
 
