@@ -7,7 +7,7 @@ from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from service import __version__
-from service.api import chats, context, filter, health, jobs, problems
+from service.api import chats, context, events, filter, health, jobs, problems
 from service.api.deps import KeyRing
 from service.api.problems import ProblemBody
 from service.runtime import Runtime, running, servers
@@ -57,6 +57,6 @@ def create_app(settings: Settings, *beside: Beside) -> FastAPI:
         responses={"4XX": wrong | {"description": "The request cannot be answered; the problem says why."}},
     )
     problems.install(app)
-    for module in (context, filter, chats, jobs, health):
+    for module in (context, filter, events, chats, jobs, health):
         app.include_router(module.router)
     return app

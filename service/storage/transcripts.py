@@ -101,10 +101,13 @@ async def write(connection: AsyncConnection, chat: ChatKey, rows: Iterable[tuple
     )
 
 
-async def drop_below(connection: AsyncConnection, chat: ChatKey, roots: Collection[str], keep: Collection[str]) -> None:
-    """Deletes every descendant of `roots` that is not in `keep`: their digests no longer hold.
+async def drop_below(connection: AsyncConnection, chat: ChatKey, roots: Collection[str], keep: Collection[str]) -> int:
+    """Deletes `roots` and all their descendants but those in `keep`: their digests no longer hold.
 
-    They are branches that Open WebUI still has; they are handed over again when somebody goes on there.
+    Branches that Open WebUI still has are handed over again when somebody goes on there.
+
+    Returns:
+        How many.
     """
     below = (
         select(messages.c.message_id, literal(0).label("level"))
@@ -116,13 +119,12 @@ async def drop_below(connection: AsyncConnection, chat: ChatKey, roots: Collecti
             *of(chat, messages), messages.c.parent_id == below.c.message_id
         )
     )
-    await connection.execute(
-        delete(messages).where(
-            *of(chat, messages),
-            messages.c.message_id.in_(select(below.c.message_id)),
-            messages.c.message_id.not_in(keep),
-        )
+    gone = delete(messages).where(
+        *of(chat, messages),
+        messages.c.message_id.in_(select(below.c.message_id)),
+        messages.c.message_id.not_in(keep),
     )
+    return (await connection.execute(gone)).rowcount
 
 
 async def point_to(

@@ -1,0 +1,461 @@
+"""What Open WebUI says it has deleted or edited goes, with every summary that has read it; everything else stays."""
+
+import asyncio
+import contextlib
+import random
+import string
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service.storage import keys
+from tests.conftest import Service, drain
+from tests.fakes.scripted_llm import Say
+from tests.service.desk import Desk
+from tests.service.talk import Json, Talk, check_tree, prose, row, rows, run_sql, tables
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SECRET = "the secret word is mandragora"
+
+
+@pytest.fixture
+def talk(service: Service) -> Talk:
+    return Talk(service.as_filter)
+
+
+async def tell(service: Service, kind: str, **event: object) -> None:
+    """Tells of an event, as `precis_events.py` does."""
+    response = await service.as_filter.post("/v1/events", json={"type": kind} | event)
+    assert response.status_code == 202, response.text
+
+
+async def summarised(service: Service, talk: Talk, turns: int = 14) -> str:
+    """A chat that is served from a summary; returns its leaf."""
+    leaf = talk.turns(turns)
+    await talk.hand_over(leaf)
+    await drain(service.runtime)
+    assert (await talk.ask(leaf))["status"] == "ready"
+    return leaf
+
+
+async def stored(service: Service, chat: str = "chat-1") -> set[str]:
+    """Ids of the messages of a chat."""
+    query = "select message_id from messages m join chats c on c.id = m.chat_id where c.external_id = :chat"
+    return {one.message_id for one in await rows(service.runtime, query, chat=chat)}
+
+
+async def boundaries(service: Service) -> list[str]:
+    return [one.covered_until for one in await rows(service.runtime, "select * from checkpoints order by id")]
+
+
+async def audited(service: Service) -> list[Any]:
+    return list(await rows(service.runtime, "select action, chat, actor, details from audit order by id"))
+
+
+def fingerprints(talk: Talk) -> dict[str, str]:
+    """Those of all messages of a chat, as Open WebUI has them now."""
+    parents = {one["parentId"] for one in talk.rows.values()}
+    leaves = [identity for identity in talk.rows if identity not in parents]
+    return {identity: fingerprint for leaf in leaves for identity, fingerprint, _ in talk.chain(leaf)}
+
+
+# Chats
+
+
+async def test_a_deleted_chat_goes_with_all_that_is_its_own_and_the_audit_log_says_who(
+    service: Service, talk: Talk
+) -> None:
+    leaf = await summarised(service, talk)
+
+    await tell(service, "chat.deleted", chat_id="chat-1", user_id="user-1")
+
+    left = await tables(service.runtime)
+    assert not any(left[name] for name in ("chats", "messages", "checkpoints", "drafts", "runs"))
+    (said,) = await audited(service)
+    assert (said.action, said.chat, said.details) == ("chat.delete", "chat-1", {"why": "Open WebUI deleted it"})
+    assert said.actor.endswith("… test")
+    assert (await talk.ask(leaf))["status"] == "unknown"
+
+
+@pytest.mark.parametrize("kind", ["chat.deleted_all", "user.deleted"])
+async def test_all_chats_of_a_user_go_and_nobody_elses(service: Service, kind: str) -> None:
+    for number, user in enumerate(["user-1", "user-1", "user-2"]):
+        mine = Talk(service.as_filter, f"chat-{number}", user=user)
+        await mine.hand_over(mine.turns(2))
+    unsaved = Talk(service.as_filter, "content:4711")
+    await unsaved.hand_over(unsaved.turns(2))
+
+    await tell(service, kind, user_id="user-1")
+
+    assert [one.external_id for one in await rows(service.runtime, "select * from chats")] == ["chat-2"]
+    (said,) = await audited(service)
+    assert (said.action, said.details["user"], said.details["deleted"]) == ("chats.delete", "user-1", 3)
+
+
+async def test_after_a_folder_was_deleted_the_users_chats_that_open_webui_still_has_stay(service: Service) -> None:
+    for chat in ("in-the-folder", "elsewhere", "content:4711"):
+        talk = Talk(service.as_filter, chat)
+        await talk.hand_over(talk.turns(1))
+
+    await tell(service, "folder.deleted", user_id="user-1", left=["elsewhere", "never handed over"])
+
+    assert {one.external_id for one in await rows(service.runtime, "select * from chats")} == {
+        "elsewhere",
+        "content:4711",
+    }
+
+
+async def test_a_folder_without_the_list_of_what_is_left_deletes_nothing(service: Service, talk: Talk) -> None:
+    await talk.hand_over(talk.turns(1))
+
+    await tell(service, "folder.deleted", user_id="user-1")
+
+    assert await stored(service)
+
+
+async def test_a_chat_of_the_same_name_in_another_tenant_stays(service: Service, talk: Talk) -> None:
+    leaf = await summarised(service, talk)
+    async with service.runtime.database.engine.begin() as connection:
+        key = await keys.create(connection, "another", "filter", "another")
+    async with httpx.AsyncClient(base_url=service.url, headers={"Authorization": f"Bearer {key}"}) as other:
+        for event in (
+            {"type": "chat.deleted", "chat_id": "chat-1"},
+            {"type": "chat.deleted_all", "user_id": "user-1"},
+            {"type": "folder.deleted", "user_id": "user-1", "left": []},
+            {"type": "message.deleted", "chat_id": "chat-1", "message_id": "u0"},
+            {"type": "chat.updated", "chat_id": "chat-1", "fingerprints": {"u0": "f"}},
+        ):
+            assert (await other.post("/v1/events", json=event)).status_code == 202
+
+    assert (await talk.ask(leaf))["status"] == "ready"
+    assert await audited(service) == []
+
+
+# Messages
+
+
+@pytest.mark.parametrize("kind", ["message.deleted", "message.updated"])
+async def test_a_message_takes_what_is_below_it_and_every_summary_that_has_read_it(
+    service: Service, talk: Talk, kind: str
+) -> None:
+    talk.add("secret", talk.turns(1), content=SECRET)
+    leaf = talk.turns(14, leaf="secret")
+    await talk.hand_over(leaf)
+    await drain(service.runtime)
+    assert len(await boundaries(service)) == 1
+
+    await tell(service, kind, chat_id="chat-1", message_id="secret")
+
+    assert await stored(service) == {"u0", "a0"}
+    assert await boundaries(service) == []
+    assert "mandragora" not in str(await tables(service.runtime))
+    await check_tree(service.runtime)
+    chat = await row(service.runtime, "select * from chats")
+    assert (chat.leaf_id, chat.leaf_line) == ("a0", None)
+    (said,) = await audited(service)
+    assert (said.action, said.chat) == ("chat.cut", "chat-1")
+    assert said.details == {"why": f"Open WebUI: {kind}", "first": "secret", "messages": 29, "checkpoints": 1}
+
+
+async def test_other_branches_keep_their_messages_and_summaries(service: Service, talk: Talk) -> None:
+    fork = talk.turns(1)
+    left, right = talk.turns(14, leaf=fork, prefix="l-"), talk.turns(14, leaf=fork, prefix="r-")
+    for leaf in (left, right):
+        await talk.hand_over(leaf)
+        await drain(service.runtime)
+    served = await talk.ask(right)
+    first = next(one["id"] for one in talk.path(left) if one["id"].startswith("l-"))
+
+    await tell(service, "message.deleted", chat_id="chat-1", message_id=first)
+
+    assert await stored(service) == {one["id"] for one in talk.path(right)}
+    assert await talk.ask(right) == served
+    assert served["status"] == "ready"
+    assert (await row(service.runtime, "select * from chats")).leaf_id == right
+    await check_tree(service.runtime)
+
+
+async def test_a_summary_that_ends_above_the_message_stays_and_is_served(service: Service, talk: Talk) -> None:
+    leaf = await summarised(service, talk)
+    served = await talk.ask(leaf)
+    newest = talk.path(leaf)[-2]["id"]
+
+    await tell(service, "message.updated", chat_id="chat-1", message_id=newest)
+
+    await check_tree(service.runtime)
+    assert await boundaries(service) == [served["covered_until"]]
+    assert (await talk.ask(talk.rows[newest]["parentId"]))["summary"] == served["summary"]
+
+
+async def test_with_its_first_message_a_chat_keeps_nothing_and_goes_on(service: Service, talk: Talk) -> None:
+    leaf = await summarised(service, talk)
+
+    await tell(service, "message.deleted", chat_id="chat-1", message_id=talk.path(leaf)[0]["id"])
+
+    assert await stored(service) == set()
+    chat = await row(service.runtime, "select * from chats")
+    assert (chat.leaf_id, chat.leaf_digest, chat.leaf_tokens, chat.leaf_line, chat.leaf_savings) == (None,) * 5
+    shown = (await service.as_operator.get("/v1/chats/chat-1")).json()
+    assert shown["branches"] == []
+    await drain(service.runtime)
+    await talk.hand_over(leaf)
+    await drain(service.runtime)
+    assert (await talk.ask(leaf))["status"] == "ready"
+
+
+async def test_the_next_hand_over_is_asked_for_the_whole_path_and_makes_work_due(service: Service, talk: Talk) -> None:
+    leaf = await summarised(service, talk)
+    talk.edit("u4", "Edited.")
+    await tell(service, "message.updated", chat_id="chat-1", message_id="u4")
+    below = talk.turns(1, leaf=leaf)
+
+    assert (await talk.ask(below))["known"] == "a2"
+    assert (await talk.put(talk.transcript(below, after=leaf))).status_code == 409
+    assert await talk.hand_over(below)
+    await drain(service.runtime)
+
+    assert (await talk.ask(below))["status"] == "ready"
+    await check_tree(service.runtime)
+
+
+async def test_a_summary_of_a_path_that_was_edited_before_goes_too(service: Service, talk: Talk) -> None:
+    """Nothing tells any more which messages it has read."""
+    leaf = await summarised(service, talk)
+    talk.edit("u4", "Edited.")
+    await talk.hand_over(leaf)
+    assert len(await boundaries(service)) == 1
+
+    await tell(service, "message.deleted", chat_id="chat-1", message_id=leaf)
+
+    assert await boundaries(service) == []
+
+
+async def test_a_half_read_turn_goes_with_its_message(service: Service, talk: Talk) -> None:
+    leaf = await summarised(service, talk)
+    here = (
+        "insert into drafts (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, narrative, ledger)"
+    )
+    read = "select tenant_id, chat_id, 0, message_id, digest, 0, 1, 2, 'half', '[]' from messages"
+    await run_sql(service.runtime, f"{here} {read} where message_id = :leaf", leaf=leaf)
+
+    await tell(service, "message.deleted", chat_id="chat-1", message_id="never stored")
+    assert len(await rows(service.runtime, "select 1 from drafts")) == 1
+    await tell(service, "message.deleted", chat_id="chat-1", message_id="u4")
+
+    assert await rows(service.runtime, "select 1 from drafts") == []
+
+
+async def test_the_same_message_in_a_chat_of_its_own_stays(service: Service, talk: Talk) -> None:
+    """A fork, a clone and an import carry the same message ids."""
+    leaf = await summarised(service, talk)
+    fork = Talk(service.as_filter, "fork", rows=dict(talk.rows))
+    await fork.hand_over(leaf)
+    await drain(service.runtime)
+    served = await fork.ask(leaf)
+    assert served["status"] == "ready"
+
+    await tell(service, "message.deleted", chat_id="chat-1", message_id="u0")
+    assert await fork.ask(leaf) == served
+    await tell(service, "chat.deleted", chat_id="chat-1")
+
+    assert await fork.ask(leaf) == served
+    assert await stored(service, "fork") == set(fork.rows)
+    await check_tree(service.runtime)
+
+
+# Edits on the page: only the chat is named
+
+
+async def test_an_edited_chat_loses_what_differs_and_what_is_below(service: Service, talk: Talk) -> None:
+    leaf = await summarised(service, talk)
+    talk.edit("a8", "Edited on the page.")
+
+    await tell(service, "chat.updated", chat_id="chat-1", fingerprints=fingerprints(talk))
+
+    above = [one["id"] for one in talk.path("u8")]
+    assert await stored(service) == set(above)
+    assert await boundaries(service) == []
+    assert (await talk.ask(leaf))["known"] == "u8"
+    await check_tree(service.runtime)
+    (said,) = await audited(service)
+    assert said.details["first"] == "a8"
+
+
+async def test_a_message_that_an_edited_chat_has_no_more_goes(service: Service, talk: Talk) -> None:
+    await summarised(service, talk)
+    talk.delete("u4")
+
+    await tell(service, "chat.updated", chat_id="chat-1", fingerprints=fingerprints(talk))
+
+    assert await stored(service) == {"u0", "a0", "u2", "a2"}
+    await check_tree(service.runtime)
+
+
+async def test_a_chat_that_only_got_another_title_keeps_everything(service: Service, talk: Talk) -> None:
+    leaf = await summarised(service, talk)
+    talk.turns(1, leaf=leaf)  # not handed over yet
+    before = await tables(service.runtime)
+
+    await tell(service, "chat.updated", chat_id="chat-1", fingerprints=fingerprints(talk))
+    await tell(service, "chat.updated", chat_id="chat-1")
+
+    assert await tables(service.runtime) == before
+
+
+# Work under way
+
+
+@contextlib.asynccontextmanager
+async def working(desk: Desk) -> AsyncIterator[None]:
+    """The model has read the chat, and answers when the block ends; then the work comes to its end."""
+    answering = asyncio.Event()
+    desk.llm.thinking = lambda _: answering.wait()
+    work = asyncio.create_task(desk.compress())
+    await desk.llm.received(1)
+    yield
+    answering.set()
+    await work
+
+
+async def test_a_worker_that_has_read_a_message_publishes_nothing_after_its_deletion(desk: Desk) -> None:
+    await desk.long_chat()
+    desk.llm.default = Say(f"## Current state\n- {SECRET}")
+    async with working(desk):
+        await tell(desk.service, "message.deleted", chat_id="chat-1", message_id="u2")
+
+    assert [run.outcome for run in await desk.runs()] == ["refused"]
+    assert await desk.made() == []
+    assert await rows(desk.service.runtime, "select 1 from drafts") == []
+    assert "mandragora" not in str(await tables(desk.service.runtime))
+    await desk.drain()
+    await check_tree(desk.service.runtime)
+
+
+async def test_a_half_read_turn_is_not_kept_after_an_edit_above_it(desk: Desk) -> None:
+    desk.talk.add("q", desk.talk.turns(1))
+    desk.talk.add("long", "q", "assistant", prose(9000, "long"))
+    leaf = desk.talk.turns(6, leaf="long")
+    await desk.talk.hand_over(leaf)
+    async with working(desk):
+        await tell(desk.service, "message.deleted", chat_id="chat-1", message_id="long")
+
+    assert (await desk.runs())[0].outcome == "refused"
+    assert await rows(desk.service.runtime, "select 1 from drafts") == []
+
+
+async def test_a_worker_whose_chat_was_deleted_leaves_nothing(desk: Desk) -> None:
+    await desk.long_chat()
+    async with working(desk):
+        await tell(desk.service, "chat.deleted", chat_id="chat-1")
+
+    left = await tables(desk.service.runtime)
+    assert not any(left[name] for name in ("chats", "messages", "checkpoints", "drafts", "runs"))
+
+
+# Whatever comes
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"type": "chat.created", "chat_id": "chat-1"},
+        {"type": "chat.archived", "chat_id": "chat-1"},
+        {"type": "something.of.tomorrow", "chat_id": "chat-1", "data": {"new": [1, 2]}},
+        {"type": "chat.deleted"},
+        {"type": "chat.deleted", "chat_id": "never seen"},
+        {"type": "chat.deleted_all"},
+        {"type": "chat.deleted_all", "user_id": "never seen"},
+        {"type": "message.deleted", "chat_id": "chat-1"},
+        {"type": "message.deleted", "message_id": "u0"},
+        {"type": "message.deleted", "chat_id": "never seen", "message_id": "u0"},
+        {"type": "chat.updated", "chat_id": "never seen", "fingerprints": {"u0": "f"}},
+        {"type": "chat.updated", "chat_id": "chat-1", "fingerprints": {}},
+    ],
+)
+async def test_what_means_nothing_here_is_accepted_and_changes_nothing(
+    service: Service, talk: Talk, event: Json
+) -> None:
+    await talk.hand_over(talk.turns(2))
+    before = await tables(service.runtime)
+
+    assert (await service.as_filter.post("/v1/events", json=event)).status_code == 202
+
+    assert await tables(service.runtime) == before
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"type": 5}', b'{"type": ""}', b'{"type": "a\\u0000"}'])
+async def test_what_is_no_event_is_a_problem(service: Service, body: bytes) -> None:
+    response = await service.as_filter.post("/v1/events", content=body)
+
+    assert response.status_code in (400, 422)
+    assert response.headers["content-type"] == "application/problem+json"
+
+
+async def test_operators_keys_tell_no_events(service: Service) -> None:
+    assert (await service.as_operator.post("/v1/events", json={"type": "chat.deleted"})).status_code == 403
+    async with httpx.AsyncClient() as nobody:
+        assert (await nobody.post(f"{service.url}/v1/events", json={"type": "chat.deleted"})).status_code == 401
+
+
+async def test_after_any_order_of_events_and_turns_every_row_is_right(service: Service, talk: Talk) -> None:
+    random_ = random.Random(11)
+    leaf = talk.turns(3)
+    for _ in range(60):
+        ids = list(talk.rows)
+        match random_.choice(["turn", "turn", "branch", "delete", "edit", "page", "work"]):
+            case "turn":
+                leaf = talk.turns(1, leaf=leaf)
+            case "branch":
+                leaf = talk.turns(2, leaf=random_.choice([one for one in ids if one[0] == "a"] or [leaf]))
+            case "delete":
+                gone = random_.choice(ids)
+                talk.delete(gone)
+                await tell(service, "message.deleted", chat_id="chat-1", message_id=gone)
+                leaf = talk.turns(1, leaf=leaf if leaf in talk.rows else next(reversed(talk.rows), None))
+            case "edit":
+                changed = random_.choice(ids)
+                talk.edit(changed, prose(50, random_.choice(string.ascii_letters)))
+                await tell(service, "message.updated", chat_id="chat-1", message_id=changed)
+            case "page":
+                talk.edit(random_.choice(ids), prose(50, random_.choice(string.ascii_letters)))
+                await tell(service, "chat.updated", chat_id="chat-1", fingerprints=fingerprints(talk))
+            case "work":
+                await drain(service.runtime)
+        await check_tree(service.runtime)
+        await talk.hand_over(leaf)
+        await check_tree(service.runtime)
+    while len(talk.path(leaf)) < 30:
+        leaf = talk.turns(1, leaf=leaf)
+    await talk.hand_over(leaf)
+    await drain(service.runtime)
+    assert (await talk.ask(leaf))["status"] == "ready"
+
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+_kinds = st.sampled_from(["chat.deleted", "chat.deleted_all", "folder.deleted", "message.deleted", "chat.updated"])
+_fields = ("chat_id", "message_id", "user_id", "fingerprints", "left")
+
+
+async def test_no_event_whatever_its_shape_is_an_error_of_the_service(service: Service, talk: Talk) -> None:
+    await talk.hand_over(talk.turns(2))
+    before = await tables(service.runtime)
+    events: list[Json] = []
+
+    @settings(max_examples=200, deadline=None, derandomize=True)
+    @given(st.fixed_dictionaries({"type": _kinds | _json}, optional=dict.fromkeys(_fields, _json)))
+    def collect(event: Json) -> None:
+        events.append(event)
+
+    collect()
+    for event in events:
+        assert (await service.as_filter.post("/v1/events", json=event)).status_code in (202, 400, 422)
+    assert await tables(service.runtime) == before
