@@ -1,0 +1,184 @@
+"""Precis as people run it: `precis serve`, a process of its own with embedded servers, that can be killed and started.
+
+    async with precis(folder, summariser_url) as precis:
+        await precis.settled(chat_id, answer_id)       # handed over, and all work done
+        await precis.kill(); await precis.start()      # on the same port and data
+
+`Checkpoint` is a stored summary as operators see it: its text and the messages that it covers.
+"""
+
+import asyncio
+import contextlib
+import os
+import re
+import shutil
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+
+from service.embedded.port import free_port
+from tests.builders import Json
+from tests.faults.fleet import reachable_folder
+from tests.waiting import until
+
+ROOT = Path(__file__).parents[2]
+COMMAND = (sys.executable, "-c", "from service.cli import app; app()")
+FACT = re.compile(r"The code of gate \w+ is [a-z]+-\d+\.")
+_GREETING = re.compile(r"on http://\S+, summaries")
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A stored summary; `covers` are the ids of its messages, root first, and empty when they were edited since."""
+
+    id: int
+    until: str
+    messages: int
+    summary: str
+    covers: tuple[str, ...]
+
+
+def fact(gate: object) -> str:
+    """A fact that a summary must keep, different for each gate."""
+    number = int.from_bytes(str(gate).encode()) % 89_989 + 10_000
+    return f"The code of gate {gate} is {('quartz', 'basalt', 'flint', 'slate')[number % 4]}-{number}."
+
+
+def keep_facts(messages: list[Json]) -> str:
+    """The scripted summariser: every fact that it has read, in order, and nothing else."""
+    facts = dict.fromkeys(FACT.findall("\n".join(str(message["content"]) for message in messages)))
+    return "## Facts and values\n" + "\n".join(f"- {one}" for one in facts or ["Nothing yet."])
+
+
+@dataclass
+class Precis:
+    """The running service. `keys` are by scope."""
+
+    folder: Path
+    settings: dict[str, str]
+    port: int = field(default_factory=free_port)
+    keys: dict[str, str] = field(default_factory=dict)
+    _process: asyncio.subprocess.Process | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> str:
+        """Everything that it has said."""
+        return (self.folder / "precis.log").read_text(errors="replace")
+
+    async def start(self) -> None:
+        """Returns when it answers. The first start notes the keys that it prints."""
+        greetings = len(_GREETING.findall(self.log)) if (self.folder / "precis.log").exists() else 0
+        with (self.folder / "precis.log").open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *COMMAND, "serve", "--port", str(self.port), env=self._environment(), cwd=ROOT, stdout=log, stderr=log
+            )
+        process = self._process
+
+        def ready() -> bool:
+            self.keys = self.keys or _keys(self.log)
+            return process.returncode is not None or (bool(self.keys) and len(_GREETING.findall(self.log)) > greetings)
+
+        await until(ready, 120)
+        assert process.returncode is None, self.log
+
+    async def kill(self) -> None:
+        """Kill -9; its servers end with it."""
+        await self.end(signal.SIGKILL)
+
+    async def end(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """Ends it, if it runs."""
+        if self._process and self._process.returncode is None:
+            self._process.send_signal(number)
+            async with asyncio.timeout(60):
+                await self._process.wait()
+
+    async def show(self, chat_id: str, what: str = "") -> Json | None:
+        """What the operator sees of a chat; None when Precis does not know it."""
+        async with self.client("operator") as http:
+            answer = await http.get(f"/v1/chats/{chat_id}{what}")
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            return None
+        return answer.raise_for_status().json()  # type: ignore[no-any-return]
+
+    async def chats(self) -> list[str]:
+        """The chats that it knows, by Open WebUI's id."""
+        async with self.client("operator") as http:
+            answer = (await http.get("/v1/chats", params={"limit": 200})).raise_for_status().json()
+        return [one["chat_id"] for one in answer["chats"]]
+
+    async def checkpoints(self, chat_id: str) -> list[Checkpoint]:
+        """The stored summaries of a chat, oldest first."""
+        shown = await self.show(chat_id)
+        found = [
+            await self.show(chat_id, f"/checkpoints/{one['id']}")
+            for one in (shown or {"checkpoints": []})["checkpoints"]
+        ]
+        return [_checkpoint(one) for one in found if one]
+
+    async def settled(self, chat_id: str, leaf: str | None = None) -> None:
+        """Waits until a chat was handed over up to this message, and nothing is left to do for it."""
+
+        async def done() -> bool:
+            shown = await self.show(chat_id)
+            chat = (shown or {}).get("chat") or {}
+            handed = bool(chat) and leaf in (None, chat["leaf_id"])
+            return handed and chat["due_at"] is None and not chat["working"]
+
+        try:
+            await until(done, 60)
+        except TimeoutError:
+            raise AssertionError(f"chat {chat_id} up to {leaf}: {await self.show(chat_id)}") from None
+
+    @contextlib.asynccontextmanager
+    async def client(self, scope: str) -> AsyncIterator[httpx.AsyncClient]:
+        """A client with a key of this scope."""
+        headers = {"Authorization": f"Bearer {self.keys[scope]}"}
+        async with httpx.AsyncClient(base_url=self.url, headers=headers, timeout=30, trust_env=False) as http:
+            yield http
+
+    def _environment(self) -> dict[str, str]:
+        plain = {name: value for name, value in os.environ.items() if not name.startswith("PRECIS_")}
+        ours = {"DATA_DIR": str(self.folder / "data"), "FAST_AND_UNSAFE": "true", "DEBOUNCE": "0.05"}
+        return plain | {f"PRECIS_{name}": value for name, value in (ours | self.settings).items()} | {"COLUMNS": "200"}
+
+
+def _keys(log: str) -> dict[str, str]:
+    """The keys by scope, when both have been printed."""
+    found = dict(re.findall(r"(filter|operator)\s+(precis_\S+)\n", log))
+    return found if len(found) == 2 else {}
+
+
+def _checkpoint(shown: Json) -> Checkpoint:
+    made = shown["checkpoint"]
+    covers = tuple(one["id"] for one in shown["covers"])
+    return Checkpoint(made["id"], made["covered_until"], made["covered_messages"], shown["summary"], covers)
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    folder = reachable_folder("precis-e2e-")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.asynccontextmanager
+async def precis(summariser_url: str) -> AsyncIterator[Precis]:
+    """A running service whose summaries this OpenAI-compatible server writes."""
+    summariser = {"SUMMARISER": "openai", "SUMMARISER_URL": summariser_url, "SUMMARISER_MODEL": "scripted"}
+    with _folder() as folder:
+        made = Precis(folder, summariser)
+        await made.start()
+        try:
+            yield made
+        finally:
+            await made.end()

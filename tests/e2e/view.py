@@ -1,0 +1,124 @@
+"""What reached the model, taken apart, and what must hold of it.
+
+In: a `Received` request, which knows what Open WebUI had built. Out: a `View`: which messages are hidden, what stands
+in their place, and the rest. `check` raises an AssertionError that says what is wrong with a request of any kind.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.builders import Json
+from tests.e2e.model import Received, plain
+from tests.e2e.precis import Checkpoint
+
+SUMMARY = re.compile(r"\[Previous conversation summary: .*?\[End of summary - recent messages follow\]", re.DOTALL)
+NOTE = re.compile(r"\[[^\[\]]*\bleft out\b[^\[\]]*\]")
+"""What stands for messages that were left out without a summary."""
+
+
+@dataclass(frozen=True)
+class View:
+    """`hidden` and `tail` are without system messages; `added` is what the turn's own tool loop appended."""
+
+    system: str
+    hidden: list[Json]
+    tail: list[Json]
+    added: list[Json]
+
+    @property
+    def summary(self) -> str:
+        """Our summary, to the byte; empty when there is none."""
+        found = SUMMARY.search(self.system)
+        return found[0] if found else ""
+
+    @property
+    def note(self) -> str:
+        """The note about what was left out; empty when there is none."""
+        found = NOTE.search(SUMMARY.sub("", self.system))
+        return found[0] if found else ""
+
+    @property
+    def hidden_turns(self) -> int:
+        """How many user messages are hidden."""
+        return sum(written_by_user(one) for one in self.hidden)
+
+
+def written_by_user(message: Json) -> bool:
+    """False for the message in which Open WebUI shows the images of tool results."""
+    return message["role"] == "user" and not plain(message["content"]).startswith("Here are the images from the tool")
+
+
+def view(received: Received) -> View:
+    """What became of what Open WebUI had built."""
+    assert received.built, "no filter was called for this request"
+    built = [one for one in received.built.messages if one["role"] != "system"]
+    sent = [one for one in received.messages if one["role"] != "system"]
+    system = "\n".join(plain(one["content"]) for one in received.messages if one["role"] == "system")
+    for start in range(len(built)):
+        kept = built[start:]
+        if len(sent) >= len(kept) and all(map(same, kept, sent)):
+            return View(system, built[:start], sent[: len(kept)], sent[len(kept) :])
+    raise AssertionError(
+        f"what reached the model does not end as Open WebUI built it: {outline(built)} became {outline(sent)}"
+    )
+
+
+def same(built: Json, sent: Json) -> bool:
+    """Whether a message is as it was; Open WebUI itself wraps a question in the text of files after the filters."""
+    if built["role"] != sent["role"] or built.get("tool_calls") != sent.get("tool_calls"):
+        return False
+    if built.get("tool_call_id") != sent.get("tool_call_id"):
+        return False
+    if built["content"] == sent["content"]:
+        return True
+    return built["role"] == "user" and bool(built["content"]) and plain(built["content"]) in plain(sent["content"])
+
+
+def outline(messages: Sequence[Json]) -> list[str]:
+    """Roles and beginnings, for an error."""
+    return [f"{one['role']}: {plain(one.get('content'))[:40]}" for one in messages]
+
+
+def well_formed(messages: Sequence[Json]) -> None:
+    """One system message at most, and first; then a user; each tool call answered at once, and nothing else is."""
+    roles = [one["role"] for one in messages]
+    assert "system" not in roles[1:], outline(messages)
+    conversation = messages[1:] if roles[0] == "system" else messages
+    assert conversation[0]["role"] == "user", outline(messages)
+    waiting: list[str] = []
+    for before, one in zip([None, *conversation], conversation, strict=False):
+        if one["role"] == "tool":
+            assert one["tool_call_id"] in waiting, f"no call for this result: {outline(messages)}"
+            waiting.remove(one["tool_call_id"])
+            continue
+        assert not waiting, f"calls without results: {waiting} in {outline(messages)}"
+        waiting = [call["id"] for call in one.get("tool_calls") or ()]
+        if one["role"] == "assistant" and before:
+            assert before["role"] != "assistant" or before.get("tool_calls"), (
+                f"two answers in a row: {outline(messages)}"
+            )
+    assert not waiting, f"calls without results: {waiting} in {outline(messages)}"
+
+
+def check(received: Received, checkpoints: Sequence[Checkpoint], path: Sequence[Json]) -> View:
+    """Checks a request, given the chat's stored summaries and its path, root to the newest user message.
+
+    Well-formed; nothing is hidden that the summary does not cover, nor anything covered sent again; the summary is that
+    of this branch, to the byte; what is left stands as Open WebUI built it.
+    """
+    well_formed(received.messages)
+    seen = view(received)
+    assert len(SUMMARY.findall(seen.system)) <= 1, "two summaries"
+    if seen.summary:
+        fitting = [one for one in checkpoints if one.summary == seen.summary]
+        assert fitting, f"this summary is none of the chat's: {seen.summary[:200]}"
+        place = next(index for index, one in enumerate(path) if one["id"] == fitting[0].until) + 1
+        assert place == fitting[0].messages, "the summary is of another branch"
+        if fitting[0].covers:
+            assert fitting[0].covers == tuple(one["id"] for one in path[:place]), "the summary is of another branch"
+        users = sum(one["role"] == "user" for one in path[:place])
+        assert seen.hidden_turns == users, f"{seen.hidden_turns} turns are hidden, {users} are covered"
+    elif seen.hidden:
+        assert seen.note, f"{len(seen.hidden)} messages are hidden, and nothing says so: {seen.system[-300:]}"
+    return seen
