@@ -1,1 +1,1 @@
-"""The Open WebUI filter: one file to paste, and nothing that it could import."""
+"""The functions for Open WebUI: files to paste, and nothing that they could import."""

@@ -1,0 +1,118 @@
+"""
+title: Precis events
+author: The Precis authors
+description: Tells Precis what was deleted or edited, so that summaries of it go too.
+version: 0.2.0
+required_open_webui_version: 0.10.0
+license: MIT
+"""
+
+# Open WebUI tells of everything that happens in it. What was deleted or edited goes on to the Precis service, which
+# drops it and the summaries that have read it. Nobody waits for that, and no error leaves this file.
+
+import asyncio
+import hashlib
+import json
+import logging
+from typing import Any
+
+import httpx
+from pydantic import BaseModel, Field
+
+log = logging.getLogger("precis")
+
+VERSION = "0.2.0"
+TIMEOUT = 5.0  # seconds of one try
+PAUSES = (0, 2, 15, 60)  # seconds before each try: a deletion outlives a restart of the service
+
+Json = dict[str, Any]
+
+
+class Event:
+    """What Open WebUI calls: one object for all events, so nothing of an event stays on it but its task."""
+
+    class Valves(BaseModel):
+        """What an admin sets in Open WebUI."""
+
+        service_url: str = Field("http://127.0.0.1:8377", description="Address of the Precis service.")
+        api_key: str = Field(
+            "",
+            description="Key with scope `filter`, the same as the filter's.",
+            json_schema_extra={"input": {"type": "password"}},
+        )
+
+    def __init__(self) -> None:
+        self.valves = self.Valves()
+        self._http: httpx.AsyncClient | None = None
+        self._telling: set[asyncio.Task[None]] = set()  # keeps the tasks alive
+
+    async def event(self, event: Json) -> None:
+        """Called for every event; most mean nothing here."""
+        try:
+            if told := told_of(event):
+                task = asyncio.create_task(self._tell(told))
+                self._telling.add(task)
+                task.add_done_callback(self._telling.discard)
+        except Exception as error:
+            log.warning("precis: an event was not understood: %r", error)
+
+    async def _tell(self, told: Json) -> None:
+        for pause in PAUSES:
+            await asyncio.sleep(pause)
+            try:
+                response = await self._send(told | await details(told))
+                if response.is_success:
+                    return
+                error: object = f"{response.status_code}: {response.text[:300]}"
+                if response.status_code < 500:
+                    break
+            except Exception as caught:
+                error = repr(caught)
+        log.warning("precis: the service was not told of %s: %s", told, error)
+
+    async def _send(self, body: Json) -> httpx.Response:
+        self._http = self._http or httpx.AsyncClient()
+        # An error about a stray line end or a typographic quote would show the key in the log.
+        key = "".join(character for character in self.valves.api_key if "!" <= character <= "~")
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json", "Precis-Filter": VERSION}
+        url = f"{self.valves.service_url.rstrip('/')}/v1/events"
+        async with asyncio.timeout(TIMEOUT):
+            return await self._http.post(url, content=json.dumps(body).encode(), headers=headers, timeout=None)
+
+
+def told_of(event: Json) -> Json | None:
+    """What the service is told of an event; None when it means nothing there."""
+    kind, subject, data = event.get("event"), event.get("subject") or {}, event.get("data") or {}
+    match kind:
+        case "chat.deleted" | "chat.updated":
+            return {"type": kind, "chat_id": subject["id"]}
+        case "message.deleted" | "message.updated" if data.get("chat_id"):  # a channel's message has none
+            return {"type": kind, "chat_id": data["chat_id"], "message_id": subject["id"]}
+        case "chat.deleted_all" | "user.deleted":
+            return {"type": kind, "user_id": subject["id"]}
+        case "folder.deleted" if data.get("delete_contents"):
+            return {"type": kind, "user_id": event["actor"]["id"]}
+    return None
+
+
+async def details(told: Json) -> Json:
+    """What the event itself does not say: an edit on the page names no message, and a deleted folder no chats."""
+    if told["type"] not in ("chat.updated", "folder.deleted"):
+        return {}
+    from open_webui.models.chats import Chats  # here, so that the file loads anywhere
+
+    if told["type"] == "chat.updated":
+        rows = await Chats.get_messages_map_by_chat_id(told["chat_id"]) or {}
+        return {"fingerprints": await asyncio.to_thread(fingerprints, rows)}
+    everywhere = {"include_archived": True, "include_folders": True, "include_pinned": True}
+    return {"left": [one.id for one in await Chats.get_chat_title_id_list_by_user_id(told["user_id"], **everywhere)]}
+
+
+def fingerprints(rows: dict[str, Json]) -> dict[str, str]:
+    """The fingerprint of each message by its id, computed as the filter does."""
+    found = {}
+    for identity, row in rows.items():
+        seen = [row.get("role"), row.get("output") or row.get("content") or ""]
+        packed = json.dumps(seen, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        found[identity] = hashlib.sha256(packed.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return found

@@ -1,0 +1,384 @@
+"""The function of type Event: what it tells of Open WebUI's events, and that nobody ever notices it."""
+
+import ast
+import asyncio
+import contextlib
+import copy
+import inspect
+import logging
+import re
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from filter_stub import precis_events, precis_filter
+from service.demo.host import Host
+from tests.builders import called, returned, said
+from tests.conftest import Service, drain
+from tests.filter.wire import Answer, Behaviour, HangUp, Silence, Trickle, Wire, wire
+from tests.service.talk import Talk, rows
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+Json = dict[str, Any]
+FILE = Path(precis_events.__file__)
+SOURCE = FILE.read_text(encoding="utf-8")
+
+
+def load(url: str, key: str = "key") -> Any:
+    """As Open WebUI 0.12.4 does: the text is executed in a module of its own, valves are set before each call."""
+    module = ModuleType("function_precis_events")
+    exec(compile(SOURCE, str(FILE), "exec"), module.__dict__)
+    module.__dict__["PAUSES"] = (0, 0, 0)
+    loaded = module.__dict__["Event"]()
+    loaded.valves = loaded.Valves(service_url=url, api_key=key)
+    return loaded
+
+
+@contextlib.asynccontextmanager
+async def told(behaviour: Behaviour, key: str = "key") -> AsyncIterator[tuple[Any, Wire]]:
+    """The function, and the wire to its service."""
+    async with wire(behaviour) as tap:
+        loaded = load(tap.url, key)
+        try:
+            yield loaded, tap
+        finally:
+            for task in list(loaded._telling):
+                task.cancel()
+            await asyncio.gather(*loaded._telling, return_exceptions=True)
+            if loaded._http:
+                await loaded._http.aclose()
+
+
+async def all_told(loaded: Any) -> None:
+    while tasks := list(loaded._telling):
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def event(name: str, subject: str, kind: str = "", **data: object) -> Json:
+    """An event as Open WebUI 0.12.4 builds it (`open_webui/events.py:build_event`)."""
+    resource, _, operation = name.rpartition(".")
+    return {
+        "schema": "0.12.4",
+        "id": "d390b955-8449-4e51-a81d-def7999688ab",
+        "event": name,
+        "resource": resource,
+        "operation": operation,
+        "created_at": 1795304472,
+        "instance_id": "2dc44eca-58b4-4a86-8983-b7ae39b89796",
+        "version": "0.12.4",
+        "source": "api",
+        "actor": {"id": "user-1", "name": "A", "email": "a@example.org", "role": "user", "type": "user"},
+        "subject": {"type": kind or resource, "id": subject},
+        "data": data,
+        "message": None,
+    }
+
+
+def host(talk: Talk) -> Host:
+    """An Open WebUI with this chat."""
+    return Host({talk.chat: copy.deepcopy(talk.rows)})
+
+
+# The file
+
+
+async def test_the_front_matter_is_complete_and_asks_for_no_packages() -> None:
+    assert SOURCE.startswith('"""\n')
+    lines = SOURCE.split('"""')[1].strip().splitlines()
+    matter = dict(re.fullmatch(r"([a-z_]+): (.+)", line).groups() for line in lines)  # type: ignore[union-attr, misc]
+    assert set(matter) == {"title", "author", "description", "version", "required_open_webui_version", "license"}
+    assert matter["version"] == precis_events.VERSION
+    for phrase in ("from utils", "from main", "from config", "from apps"):  # Open WebUI rewrites these
+        assert phrase not in SOURCE
+    assert len(SOURCE.splitlines()) <= 120
+
+
+async def test_it_imports_only_what_every_open_webui_has() -> None:
+    for node in ast.walk(ast.parse(SOURCE)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+            roots = {name.partition(".")[0] for name in names}
+            assert roots <= set(sys.stdlib_module_names) | {"httpx", "pydantic", "open_webui"}
+            assert "open_webui" not in roots or node.col_offset, (
+                "Open WebUI's modules are imported when they are needed"
+            )
+
+
+async def test_open_webui_finds_an_event_function_whose_key_is_hidden() -> None:
+    loaded = load("http://127.0.0.1:1")
+    assert not {"Pipe", "Filter", "Action"} & set(vars(precis_events))  # it would take the file for one of these
+    assert inspect.iscoroutinefunction(loaded.event)
+    assert list(inspect.signature(loaded.event).parameters) == ["event"]
+    assert set(loaded.Valves.model_fields) == {"service_url", "api_key"}
+    assert loaded.Valves.model_json_schema()["properties"]["api_key"]["input"] == {"type": "password"}
+
+
+# What it tells
+
+
+@pytest.mark.parametrize(
+    ("happened", "expected"),
+    [
+        (event("chat.deleted", "c", owner_id="u"), {"type": "chat.deleted", "chat_id": "c"}),
+        (event("chat.deleted_all", "u", "user"), {"type": "chat.deleted_all", "user_id": "u"}),
+        (event("user.deleted", "u"), {"type": "user.deleted", "user_id": "u"}),
+        (
+            event("message.deleted", "m", chat_id="c"),
+            {"type": "message.deleted", "chat_id": "c", "message_id": "m"},
+        ),
+        (
+            event("message.updated", "m", chat_id="c", content_preview="One, edited."),
+            {"type": "message.updated", "chat_id": "c", "message_id": "m"},
+        ),
+    ],
+    ids=lambda value: value.get("event", "") if isinstance(value, dict) else "",
+)
+async def test_a_deletion_is_told_with_the_ids_and_without_any_text(happened: Json, expected: Json) -> None:
+    async with told(Answer({}, 202), "a key\n”") as (loaded, tap):
+        await loaded.event(happened)
+        await all_told(loaded)
+        (seen,) = tap.seen
+        assert (seen.method, seen.path, seen.body) == ("POST", "/v1/events", expected)
+        assert seen.headers["authorization"] == "Bearer akey"
+        assert seen.headers["precis-filter"] == precis_filter.VERSION
+
+
+@pytest.mark.parametrize(
+    "happened",
+    [
+        event("chat.created", "c", title="New Chat"),
+        event("chat.finished", "c", chat_id="c", message_id="m"),
+        event("chat.archived", "c"),
+        event("chat.cloned", "c2", original_chat_id="c"),
+        event("message.created", "m", chat_id="c"),
+        event("message.deleted", "m", channel_id="general"),
+        event("message.updated", "m", channel_id="general"),
+        event("folder.deleted", "f", folder_ids=["f"], delete_contents=False),
+        event("function.valves_updated", "precis"),
+        event("something.of.tomorrow", "x"),
+    ],
+    ids=lambda happened: happened["event"],
+)
+async def test_what_deletes_nothing_is_not_told(happened: Json) -> None:
+    async with told(Answer({}, 202)) as (loaded, tap):
+        await loaded.event(happened)
+        assert loaded._telling == set()
+        assert tap.seen == []
+
+
+async def test_an_edit_on_the_page_is_told_by_the_fingerprints_of_the_filter() -> None:
+    """Open WebUI names the chat only."""
+    talk = Talk(None, "c")  # type: ignore[arg-type]
+    leaf = talk.turns(2)
+    output = [said("Let me look."), called("k", arguments='{"ä": 1}'), returned("k", "42 \ud800"), said("42")]
+    leaf = talk.add("loop", leaf, "assistant", "Let me look.\n42", output=output)
+    leaf = talk.add("parts", leaf, content=[{"type": "text", "text": "ü"}])  # type: ignore[arg-type]
+    talk.rows["empty"] = {"id": "empty", "role": "assistant", "parentId": leaf, "content": None}
+    async with told(Answer({}, 202)) as (loaded, tap):
+        with host(talk).importable():
+            await loaded.event(event("chat.updated", "c", title="Another title"))
+            await all_told(loaded)
+        (body,) = tap.bodies("POST")
+    chain = precis_filter.chain(talk.path("empty"))
+    assert body == {
+        "type": "chat.updated",
+        "chat_id": "c",
+        "fingerprints": {node.id: node.fingerprint for node in chain},
+    }
+
+
+async def test_a_deleted_folder_is_told_by_what_its_user_still_has() -> None:
+    class Chats(Host):
+        async def get_chat_title_id_list_by_user_id(self, user_id: str, **more: bool) -> list[Any]:
+            assert more == {"include_archived": True, "include_folders": True, "include_pinned": True}
+            return [SimpleNamespace(id=f"{user_id}-{number}") for number in range(2)]
+
+    async with told(Answer({}, 202)) as (loaded, tap):
+        with Chats().importable():
+            await loaded.event(event("folder.deleted", "f", folder_ids=["f"], delete_contents=True))
+            await all_told(loaded)
+        (body,) = tap.bodies("POST")
+    assert body == {"type": "folder.deleted", "user_id": "user-1", "left": ["user-1-0", "user-1-1"]}
+
+
+# With the real service
+
+
+class Handed(Talk):
+    """A chat with the fingerprints that the filter computes."""
+
+    def chain(self, leaf: str) -> list[tuple[str, str, str]]:
+        return [(node.id, node.fingerprint, node.digest) for node in precis_filter.chain(self.path(leaf))]
+
+
+async def chat_of(service: Service, name: str) -> tuple[Talk, str]:
+    """A chat that is served from a summary, and its leaf."""
+    talk = Handed(service.as_filter, name)
+    leaf = talk.turns(14)
+    await talk.hand_over(leaf)
+    await drain(service.runtime)
+    assert (await talk.ask(leaf))["status"] == "ready"
+    return talk, leaf
+
+
+async def test_a_chat_that_is_deleted_in_open_webui_is_gone(shared_service: Service) -> None:
+    talk, leaf = await chat_of(shared_service, "deleted")
+    async with told(shared_service.url, shared_service.filter_key) as (loaded, _):
+        await loaded.event(event("chat.deleted", "deleted", owner_id="user-1"))
+        await all_told(loaded)
+    assert (await talk.ask(leaf))["status"] == "unknown"
+    assert await rows(shared_service.runtime, "select 1 from chats where external_id = 'deleted'") == []
+
+
+@pytest.mark.parametrize("where", ["on the page", "by its own route"])
+async def test_a_message_that_is_edited_in_open_webui_takes_its_summary_with_it(
+    shared_service: Service, where: str
+) -> None:
+    talk, leaf = await chat_of(shared_service, where)
+    talk.edit("u2", "Edited.")
+    page = where == "on the page"
+    happened = event("chat.updated", where) if page else event("message.updated", "u2", chat_id=where)
+    async with told(shared_service.url, shared_service.filter_key) as (loaded, _):
+        with host(talk).importable():
+            await loaded.event(happened)
+            await all_told(loaded)
+    assert (await talk.ask(leaf))["known"] == "a0"
+    query = "select 1 from checkpoints join chats c on c.id = chat_id where external_id = :chat"
+    assert await rows(shared_service.runtime, query, chat=where) == []
+
+
+async def test_a_chat_with_a_new_title_keeps_its_summary(shared_service: Service) -> None:
+    talk, leaf = await chat_of(shared_service, "renamed")
+    async with told(shared_service.url, shared_service.filter_key) as (loaded, _):
+        with host(talk).importable():
+            await loaded.event(event("chat.updated", "renamed", title="Another title"))
+            await all_told(loaded)
+    assert (await talk.ask(leaf))["status"] == "ready"
+
+
+# Whatever goes wrong
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        Silence(),
+        Trickle(),
+        HangUp(),
+        Answer("<html>It works!</html>"),
+        Answer("", 401),
+        Answer({}, 404),
+        Answer({}, 426),
+        Answer({}, 500),
+    ],
+    ids=repr,
+)
+async def test_open_webui_waits_for_no_answer_and_sees_no_error(behaviour: Behaviour) -> None:
+    async with told(behaviour) as (loaded, tap):
+        for _ in range(3):
+            happened = event("chat.deleted", "c")
+            before = copy.deepcopy(happened)
+            call = loaded.event(happened)
+            with pytest.raises(StopIteration):
+                call.send(None)  # it comes to its end without waiting for anything
+            assert happened == before
+        assert len(loaded._telling) == 3
+        await tap.arrived.wait()
+
+
+async def test_a_service_that_is_away_is_told_when_it_is_back(caplog: pytest.LogCaptureFixture) -> None:
+    async with told(HangUp()) as (loaded, tap):
+        await loaded.event(event("chat.deleted", "c"))
+        await tap.arrived.wait()
+        tap.behaviour = Answer({}, 202)
+        await all_told(loaded)
+        assert tap.asked == ["POST events"] * 2
+    assert "was not told" not in caplog.text
+
+
+@pytest.mark.parametrize(("behaviour", "tries"), [(Answer({}, 503), 3), (HangUp(), 3), (Answer({}, 401), 1)])
+async def test_in_the_end_it_gives_up_and_says_so_without_the_key(
+    behaviour: Behaviour, tries: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with told(behaviour, "secret-key") as (loaded, tap):
+        with caplog.at_level(logging.WARNING, "precis"):
+            await loaded.event(event("chat.deleted", "c"))
+            await all_told(loaded)
+        assert len(tap.seen) == tries
+        assert loaded._telling == set()
+    assert "was not told of {'type': 'chat.deleted', 'chat_id': 'c'}" in caplog.text
+    assert "secret-key" not in caplog.text
+
+
+async def test_nobody_listens(caplog: pytest.LogCaptureFixture) -> None:
+    loaded = load("http://127.0.0.1:1")
+    await loaded.event(event("chat.deleted", "c"))
+    await all_told(loaded)
+    await loaded._http.aclose()
+    assert "was not told" in caplog.text
+
+
+async def test_a_chat_that_open_webui_cannot_read_deletes_nothing() -> None:
+    class Broken(Host):
+        async def get_messages_map_by_chat_id(self, _: str) -> None:
+            raise RuntimeError("no database")
+
+        get_chat_title_id_list_by_user_id = get_messages_map_by_chat_id
+
+    async with told(Answer({}, 202)) as (loaded, tap):
+        with Broken().importable():
+            await loaded.event(event("chat.updated", "c"))
+            await loaded.event(event("folder.deleted", "f", delete_contents=True))
+            await all_told(loaded)
+        assert tap.seen == []
+
+
+async def test_nothing_of_an_event_stays_on_the_object() -> None:
+    async with told(Answer({}, 202)) as (loaded, _):
+        await loaded.event(event("chat.deleted", "c"))
+        await all_told(loaded)
+        assert set(vars(loaded)) == {"valves", "_http", "_telling"}
+        assert loaded._telling == set()
+
+
+_anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.binary(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+_names = st.sampled_from(
+    ["chat.deleted", "chat.updated", "chat.deleted_all", "user.deleted", "folder.deleted", "message.deleted"]
+)
+_actor = st.fixed_dictionaries({}, optional={"id": _anything})
+_data = st.fixed_dictionaries({}, optional={"chat_id": _anything, "delete_contents": _anything})
+_odd = _anything | st.fixed_dictionaries(
+    {"event": _names | _anything},
+    optional={"subject": _anything | _actor, "data": _anything | _data, "actor": _anything | _actor},
+)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+async def test_no_event_however_odd_raises(caplog: pytest.LogCaptureFixture) -> None:
+    async with told(Answer({}, 202)) as (loaded, _):
+        loop = asyncio.get_running_loop()
+
+        @settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+        @given(_odd)
+        def odd(happened: Any) -> None:
+            assert loop.is_running()
+            with pytest.raises(StopIteration):
+                loaded.event(happened).send(None)
+
+        odd()
+        await all_told(loaded)
+        caplog.clear()
+        await loaded.event(event("chat.deleted", "c"))
+        await all_told(loaded)
+        assert caplog.text == ""
