@@ -5,6 +5,7 @@
     ├── EmbeddedServerError     the embedded PostgreSQL or Valkey cannot run
     ├── SchemaError             the database is not at the migration that this version needs
     │   └── SchemaNewer         a newer version has migrated it
+    ├── OpenWebUIError          Open WebUI does not do what the installer asks
     ├── SummariserError         the summariser gave no usable answer
     │   └── SummariserAway      its server is away, overloaded, or refuses everybody
     └── Problem                 answered to an HTTP client as application/problem+json (RFC 9457)
@@ -42,6 +43,10 @@ class SchemaError(PrecisError):
 
 class SchemaNewer(SchemaError):
     """The database schema is newer than this version."""
+
+
+class OpenWebUIError(PrecisError):
+    """Open WebUI does not do what the installer asks."""
 
 
 class SummariserError(PrecisError):

@@ -77,6 +77,19 @@ class Settings(BaseSettings):
         None, description="Redis or Valkey, as `redis://:password@host:6379/0`. Unset: the embedded one."
     )
 
+    share_forks: Literal["user", "tenant"] = Field(
+        "user",
+        description="Whose summaries a fork, a clone or an imported chat takes over where the same was said: those of"
+        " the same `user`'s chats, or of any chat of the `tenant` (one Open WebUI).",
+    )
+
+    openwebui_key: SecretStr = Field(
+        SecretStr(""), description="API key of an admin of Open WebUI, for `precis install-filter`."
+    )
+    openwebui_password: SecretStr = Field(
+        SecretStr(""), description="Password of the admin that `precis install-filter --email` names; unset: it asks."
+    )
+
     summariser: Literal["extractive", "openai", "ollama"] = Field(
         "extractive",
         description="Who writes summaries: the built-in extractive one, an OpenAI-compatible server, or Ollama.",

@@ -16,7 +16,7 @@ from rich.table import Column, Table
 from service import __version__
 from service.api.app import Beside, create_app
 from service.api.server import bind, listening
-from service.cli import chats, jobs, keys, shell
+from service.cli import chats, install, jobs, keys, shell
 from service.cli.demo import demonstrate
 from service.errors import ConfigurationError, PrecisError
 from service.retention import Removed, remove_old
@@ -35,6 +35,8 @@ app.add_typer(keys.app, name="keys")
 app.add_typer(chats.app, name="chats")
 app.add_typer(jobs.app, name="jobs")
 app.command()(jobs.status)
+app.command()(install.install_filter)
+app.command()(install.uninstall_filter)
 
 
 @app.command()

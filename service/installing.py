@@ -1,0 +1,303 @@
+"""Use case of operators: put the filter into an Open WebUI, keep it as it should be, take it out again.
+
+In: a signed-in Open WebUI, a wish, a way to the database, where keys are made. Out: what was done, line by line. A run
+that finds everything as wished changes nothing.
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from service.errors import OpenWebUIError
+from service.openwebui import Function, Json, OpenWebUI, Refused
+from service.storage import keys
+from service.storage.database import Database
+
+FILTER, EVENTS = "precis", "precis_events"
+
+_DESCRIBED = {
+    FILTER: ("Precis", "Keeps long chats inside the model's context window."),
+    EVENTS: ("Precis events", "Tells Precis about deleted and edited chats."),
+}
+_OLDEST, _WITH_EVENTS = (0, 6, 43), (0, 10)
+
+Databases = Callable[[], AbstractAsyncContextManager[Database]]
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How it should be. `models` empty is all of them; None is as it is, or else `first_url` and `first_tenant`."""
+
+    models: tuple[str, ...]
+    service_url: str | None
+    tenant: str | None
+    first_url: str
+    first_tenant: str
+
+
+class Change(NamedTuple):
+    """One thing that is not as it should be, and what mends it."""
+
+    what: str
+    make: Callable[[], Awaitable[object]]
+
+
+class Reached(NamedTuple):
+    """What the filter says when it is asked, inside Open WebUI, who answers it. `problem` is None when all is well."""
+
+    problem: str | None
+    version: str = ""
+    tenant: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """How it is."""
+
+    functions: dict[str, Function]
+    sources: dict[str, str]
+    valves: dict[str, Json]
+    filters: dict[str, list[str]]
+    """Of each wished model, those that it has by name."""
+    models: dict[str, str]
+    reached: Reached
+
+
+async def install(webui: OpenWebUI, wish: Wish, databases: Databases, say: Say, *, dry: bool) -> None:
+    """Makes it as wished.
+
+    Raises:
+        OpenWebUIError: something is in the way; or all is done, but the filter does not reach the service.
+    """
+    wanted = _wanted(webui)
+    found = await _look(webui, wish, wanted)
+    async with AsyncExitStack() as stack:
+        desk = _Keys(webui.url, databases, stack, dry)
+        valves = await _valves(found, wish, desk, say)
+        changes = _changes(webui, found, wish, wanted, valves)
+        for change in changes:
+            say(change.what)
+            if not dry:
+                await change.make()
+        if not changes:
+            say("nothing to change")
+        if dry:
+            return
+        reached = await _reach(webui, wish, valves["service_url"]) if changes else found.reached
+        if reached.problem:
+            raise OpenWebUIError(f"the filter is installed, but not at work: {reached.problem}")
+        await desk.revoke_others(say)
+    say(f"the filter in Open WebUI reaches Precis {reached.version} as tenant {reached.tenant!r}.")
+
+
+async def uninstall(webui: OpenWebUI, databases: Databases, say: Say, *, dry: bool) -> None:
+    """Takes the functions and their keys away. What is stored of chats stays; `precis chats delete` deletes it."""
+    functions = await webui.functions()
+    changes = [_without(webui, model) for model in await webui.models_with(FILTER)]
+    for name in (FILTER, EVENTS):
+        if name in functions:
+            _check_ours(functions[name])
+            changes.append(Change(f"function {name}: deleted", partial(webui.delete, name)))
+    for change in changes:
+        say(change.what)
+        if not dry:
+            await change.make()
+    if dry:
+        say("keys of the installer: revoked")
+        return
+    async with AsyncExitStack() as stack:
+        await _Keys(webui.url, databases, stack, dry).revoke_others(say, all_of_them=True)
+    if not changes:
+        say("no function of Precis is in this Open WebUI")
+
+
+class _Keys:
+    """The filter keys of one Open WebUI. The database is opened when it is needed, once."""
+
+    def __init__(self, url: str, databases: Databases, stack: AsyncExitStack, dry: bool) -> None:
+        self._name = f"install-filter {url}"
+        self._databases = databases
+        self._stack = stack
+        self._dry = dry
+        self._database: Database | None = None
+        self._made: str | None = None
+
+    async def _open(self) -> Database:
+        if self._database is None:
+            self._database = await self._stack.enter_async_context(self._databases())
+        return self._database
+
+    async def known(self, key: str, tenant: str | None) -> bool:
+        """Whether the database has this filter key, of this tenant when one is given."""
+        if self._dry or not key:  # looking would start the embedded servers
+            return False
+        async with (await self._open()).engine.connect() as connection:
+            found = await keys.find(connection, key)
+        return found is not None and found.scope == "filter" and tenant in (None, found.tenant_name)
+
+    async def make(self, tenant: str) -> str:
+        """A new filter key."""
+        if self._dry:
+            return "(a new key)"
+        async with (await self._open()).engine.begin() as connection:
+            self._made = await keys.create(connection, tenant, "filter", self._name)
+        return self._made
+
+    async def revoke_others(self, say: Say, *, all_of_them: bool = False) -> None:
+        """Revokes what earlier installs made, once a new key works, or all."""
+        if self._made is None and not all_of_them:
+            return
+        async with (await self._open()).engine.begin() as connection:
+            mine = await keys.find(connection, self._made) if self._made else None
+            for key in await keys.everyone(connection):
+                if key.name == self._name and key.revoked_at is None and key.id != (mine and mine.id):
+                    await keys.revoke(connection, key.id)
+                    say(f"key {key.id} ({key.prefix}…): revoked")
+
+
+def _wanted(webui: OpenWebUI) -> dict[str, str]:
+    """The functions that this version takes, by id, and their texts."""
+    if webui.version < _OLDEST:
+        raise OpenWebUIError(f"Open WebUI {_dotted(webui.version)} is too old: Precis needs {_dotted(_OLDEST)}")
+    names = (FILTER, EVENTS) if webui.version >= _WITH_EVENTS else (FILTER,)
+    folder = files("filter_stub")
+    return {
+        name: (folder / file).read_text(encoding="utf-8")
+        for name, file in ((FILTER, "precis_filter.py"), (EVENTS, "precis_events.py"))
+        if name in names
+    }
+
+
+async def _look(webui: OpenWebUI, wish: Wish, wanted: dict[str, str]) -> Found:
+    functions = await webui.functions()
+    present = [name for name in wanted if name in functions]
+    for name in present:
+        _check_ours(functions[name])
+    models = await webui.models()
+    for model in wish.models:
+        if model not in models:
+            raise OpenWebUIError(f"Open WebUI has no model {model!r}; it has {', '.join(sorted(models)) or 'none'}")
+    valves = {name: await webui.valves(name) for name in present}
+    return Found(
+        functions,
+        {name: await webui.source(name) for name in present},
+        valves,
+        {model: await webui.filters_of(model) for model in wish.models},
+        models,
+        await _reach(webui, wish, str(valves[FILTER].get("service_url")))
+        if FILTER in present
+        else Reached("it is not installed"),
+    )
+
+
+def _check_ours(function: Function) -> None:
+    if function.type not in ("filter", "event") or not function.title.startswith("Precis"):
+        raise OpenWebUIError(
+            f"the function {function.id!r} in Open WebUI is not of Precis: its title is {function.title!r};"
+            " delete it, or give it another id"
+        )
+
+
+async def _valves(found: Found, wish: Wish, desk: _Keys, say: Say) -> Json:
+    """The valves that the installer sets: the service's address, and a key that works or a new one."""
+    now = found.valves.get(FILTER, {})
+    url = (wish.service_url or now.get("service_url") or wish.first_url).rstrip("/")
+    key = str(now.get("api_key") or "")
+    works = not found.reached.problem and url == now.get("service_url") and wish.tenant in (None, found.reached.tenant)
+    if not works and not await desk.known(key, wish.tenant):
+        key = await desk.make(wish.tenant or wish.first_tenant)
+        say(f"filter key for tenant {wish.tenant or wish.first_tenant!r}: made")
+    return {"service_url": url, "api_key": key}
+
+
+def _changes(webui: OpenWebUI, found: Found, wish: Wish, wanted: dict[str, str], valves: Json) -> list[Change]:
+    changes = [change for name, text in wanted.items() for change in _of_function(webui, found, name, text, valves)]
+    stored = found.functions.get(FILTER)
+    if (stored is not None and stored.everywhere) == bool(wish.models):
+        says = "off, it works on the named ones" if wish.models else "on"
+        changes.append(Change(f"filter on all models: {says}", partial(webui.toggle, FILTER, "/global")))
+    for model, has in found.filters.items():
+        if FILTER not in has:
+            changes.append(_with(webui, model, found.models[model], has))
+    return changes
+
+
+def _of_function(webui: OpenWebUI, found: Found, name: str, text: str, valves: Json) -> list[Change]:
+    """What one function lacks. The key comes before the switch, so that no request meets a filter without one."""
+    stored, changes = found.functions.get(name), []
+    if stored is None:
+        title, description = _DESCRIBED[name]
+        made = partial(webui.create, name, title, description, text)
+        changes.append(Change(f"function {name} {_release(text)}: created", made))
+    elif found.sources[name] != text:
+        change = f"function {name}: {_release(found.sources[name])} replaced by {_release(text)}"
+        changes.append(Change(change, partial(webui.update, stored, text)))
+    now = found.valves.get(name, {})
+    differ = [valve for valve, value in valves.items() if now.get(valve) != value]
+    if differ:
+        changes.append(
+            Change(f"valves of {name}: {', '.join(differ)} set", partial(webui.set_valves, name, now | valves))
+        )
+    if stored is None or not stored.active:
+        changes.append(Change(f"function {name}: switched on", partial(webui.toggle, name)))
+    return changes
+
+
+def _with(webui: OpenWebUI, model: str, title: str, has: list[str]) -> Change:
+    return Change(f"filter on model {model}: on", partial(webui.set_filters, model, title, [*has, FILTER]))
+
+
+def _without(webui: OpenWebUI, model: str) -> Change:
+    async def make() -> None:
+        has = await webui.filters_of(model)
+        await webui.set_filters(model, model, [name for name in has if name != FILTER])
+
+    return Change(f"filter on model {model}: off", make)
+
+
+async def _reach(webui: OpenWebUI, wish: Wish, url: str) -> Reached:
+    """Asks the filter, in Open WebUI's own process, who answers it."""
+    models = await webui.models()  # also makes Open WebUI notice which filters they have now
+    model = next(iter(wish.models or models), None)  # its filters are tried; the model is asked nothing
+    if model is None:
+        return Reached("Open WebUI has no model yet, so no filter can be tried; add one and run this again")
+    try:
+        answer = (await webui.outlet(model, {"precis_check": True})).get("precis_check")
+    except Refused as refused:
+        return Reached(f"Open WebUI stopped with {refused.detail!r} when the filters of {model!r} were tried")
+    if not isinstance(answer, dict):
+        return Reached(f"it does not run on {model!r}; Open WebUI's log may say why")
+    if error := answer.get("error"):
+        return Reached(_advice(str(error), url))
+    return Reached(None, str(answer.get("version")), str(answer.get("tenant")))
+
+
+def _advice(error: str, url: str) -> str:
+    """What the filter met, and what to do."""
+    if re.search(r"\b40[13]\b", error):
+        return (
+            f"the service at {url} does not know its key ({error}). Run this command with the settings of that service:"
+            " the same PRECIS_DATABASE_URL, or the same PRECIS_DATA_DIR"
+        )
+    if re.search(r"\b426\b", error):
+        return f"the service at {url} is newer than this command ({error}). Run the command of that version"
+    return (
+        f"Open WebUI does not reach {url} ({error}). Is the service running there? An Open WebUI in a container has a"
+        " localhost of its own: let Precis listen on more (PRECIS_HOST=0.0.0.0), and give --service-url with the"
+        " address that Open WebUI can reach, such as http://host.docker.internal:8377"
+    )
+
+
+def _release(text: str) -> str:
+    """The version in a function's first lines."""
+    found: Any = re.search(r"^version:\s*(\S+)", text, re.MULTILINE)
+    return str(found[1]) if found else "of an unknown version"
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))

@@ -1,0 +1,231 @@
+"""Open WebUI's REST interface as far as the installer needs it: answers as JSON, or an error that says what to do.
+
+Routes and answers are those of 0.6.43, 0.7.2, 0.8.12, 0.9.6, 0.10.2, 0.11.4 and 0.12.4, read in `main.py`,
+`utils/chat.py` and `routers/{auths,functions,models}.py`.
+"""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from service.errors import OpenWebUIError
+
+Json = dict[str, Any]
+
+_SECONDS = 60.0  # saving a function runs it, and the first list of models waits for every provider
+_OTHERWISE = "for an account without a password of its own (LDAP, single sign-on), give an API key instead"
+
+
+class Refused(OpenWebUIError):
+    """Open WebUI refused a request; `status` and `detail` are its own."""
+
+    def __init__(self, what: str, status: int, detail: str) -> None:
+        super().__init__(f"Open WebUI refuses {what} with {status}: {detail}")
+        self.status = status
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """An admin's account."""
+
+    email: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function as it is stored; `everywhere` says that it works on all models."""
+
+    id: str
+    type: str
+    name: str
+    meta: Json
+    active: bool
+    everywhere: bool
+
+    @property
+    def title(self) -> str:
+        """As its first lines have it."""
+        return str((self.meta.get("manifest") or {}).get("title") or "")
+
+
+class OpenWebUI:
+    """One Open WebUI, signed in as an admin."""
+
+    def __init__(self, http: httpx.AsyncClient, url: str) -> None:
+        self._http = http
+        self.url = url
+        self.version: tuple[int, ...] = ()
+
+    async def ask(self, method: str, path: str, body: Json | None = None, **query: str) -> Any:  # noqa: ANN401 - JSON
+        """The answer to a request.
+
+        Raises:
+            OpenWebUIError: nobody answers, or not Open WebUI; `Refused` when it says no.
+        """
+        try:
+            answer = await self._http.request(method, self.url + path, json=body, params=query)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise OpenWebUIError(f"{self.url} does not answer: {str(error) or repr(error)}") from error
+        if answer.is_redirect:
+            raise OpenWebUIError(f"{self.url} leads on to {answer.headers['location']}; give that address")
+        try:
+            told = answer.json()
+        except ValueError:
+            raise OpenWebUIError(f"{self.url}{path} answers {answer.status_code}, but not as Open WebUI does") from None
+        if answer.is_error:
+            detail = told.get("detail") if isinstance(told, dict) else None
+            raise Refused(f"{method} {path}", answer.status_code, str(detail or told))
+        return told
+
+    async def sign_in(self, who: Login | str | None) -> None:
+        """Signs in with an account, or with a key (or a session's token); None is for one without accounts.
+
+        Raises:
+            OpenWebUIError: it did not work, or the account is no admin's.
+        """
+        told = await self.ask("GET", "/api/version")
+        self.version = tuple(int(number) for number in re.findall(r"\d+", str(told.get("version")))[:3])
+        if not isinstance(who, str):
+            who = await self._token(who)
+        self._http.headers["Authorization"] = f"Bearer {who}"
+        try:
+            await self.ask("GET", "/api/v1/functions/list")
+        except Refused as refused:
+            raise OpenWebUIError(
+                f"Open WebUI does not take this key as an admin's: {refused.detail} (API keys are switched on in its"
+                " admin settings)"
+            ) from refused
+        features = (await self.ask("GET", "/api/config"))["features"]
+        if not features.get("enable_functions", features.get("enable_plugins", True)):
+            raise OpenWebUIError(
+                "functions are switched off in Open WebUI: start it without ENABLE_FUNCTIONS=false (and without"
+                " ENABLE_PLUGINS=false)"
+            )
+
+    async def _token(self, login: Login | None) -> str:
+        features = (await self.ask("GET", "/api/config"))["features"]
+        if not features.get("auth", True):
+            login = Login("admin@localhost", "admin")  # what it signs everybody in as
+        if login is None:
+            raise OpenWebUIError("give --email, and the password when asked, or an API key of an admin of Open WebUI")
+        try:
+            told = await self.ask("POST", "/api/v1/auths/signin", {"email": login.email, "password": login.password})
+        except Refused as refused:
+            mend = "wait three minutes" if refused.status == httpx.codes.TOO_MANY_REQUESTS else _OTHERWISE
+            raise OpenWebUIError(f"sign-in as {login.email} failed: {refused.detail}; {mend}") from refused
+        if not told.get("token"):
+            raise OpenWebUIError(f"sign-in as {login.email} wants a second factor: give an API key instead")
+        if told.get("role") != "admin":
+            raise OpenWebUIError(f"{login.email} is no admin of this Open WebUI, but {told.get('role')!r}")
+        return str(told["token"])
+
+    async def functions(self) -> dict[str, Function]:
+        """All functions by id."""
+        return {
+            one["id"]: Function(
+                one["id"], one["type"], one["name"], one.get("meta") or {}, one["is_active"], one["is_global"]
+            )
+            for one in await self.ask("GET", "/api/v1/functions/list")
+        }
+
+    async def source(self, function: str) -> str:
+        """A function's text."""
+        return str((await self.ask("GET", f"/api/v1/functions/id/{function}"))["content"])
+
+    async def valves(self, function: str) -> Json:
+        """What an admin has set; what was never set is not in it."""
+        return await self.ask("GET", f"/api/v1/functions/id/{function}/valves") or {}
+
+    async def create(self, function: str, name: str, description: str, source: str) -> None:
+        """Makes a function, switched off and on no model."""
+        meta = {"description": description, "manifest": {}}
+        body = {"id": function, "name": name, "content": source, "meta": meta}
+        await self.ask("POST", "/api/v1/functions/create", body)
+
+    async def update(self, function: Function, source: str) -> None:
+        """Replaces a function's text; its name, its valves and whether it is on stay."""
+        body = {"id": function.id, "name": function.name, "content": source, "meta": function.meta}
+        await self.ask("POST", f"/api/v1/functions/id/{function.id}/update", body)
+
+    async def delete(self, function: str) -> None:
+        """Deletes a function with its valves."""
+        await self.ask("DELETE", f"/api/v1/functions/id/{function}/delete")
+
+    async def toggle(self, function: str, what: str = "") -> None:
+        """Switches a function on or off, whichever it is not, or with `/global` on all models."""
+        await self.ask("POST", f"/api/v1/functions/id/{function}/toggle{what}")
+
+    async def set_valves(self, function: str, valves: Json) -> None:
+        """Replaces all valves."""
+        await self.ask("POST", f"/api/v1/functions/id/{function}/valves/update", valves)
+
+    async def models(self) -> dict[str, str]:
+        """Names of the models by id, as a chat offers them; what Open WebUI remembers of them is read anew."""
+        listed = await self.ask("GET", "/api/models", refresh="true")
+        return {one["id"]: str(one.get("name") or one["id"]) for one in listed.get("data") or []}
+
+    async def filters_of(self, model: str) -> list[str]:
+        """The filters that a model has by name."""
+        record = await self._record(model)
+        return list(record["meta"].get("filterIds") or []) if record else []
+
+    async def models_with(self, function: str) -> list[str]:
+        """The models that have a filter by name, those that are switched off too."""
+        records = [
+            *await self.ask("GET", "/api/v1/models/base"),  # providers' models
+            *await self.ask("GET", "/api/v1/models/export"),  # those made from them
+        ]
+        return [one["id"] for one in records if function in ((one.get("meta") or {}).get("filterIds") or [])]
+
+    async def set_filters(self, model: str, name: str, filters: list[str]) -> None:
+        """Gives a model these filters by name and no others.
+
+        A provider's model that was never edited has no record yet. The one that is made is private, because without
+        one only admins see the model.
+        """
+        record = await self._record(model)
+        if record:
+            record["meta"]["filterIds"] = filters
+            await self.ask("POST", "/api/v1/models/model/update", record)
+            return
+        private: Json = {"access_control": {}, "access_grants": []}  # the former up to 0.7
+        made: Json = {"id": model, "base_model_id": None, "name": name, "params": {}, "meta": {"filterIds": filters}}
+        await self.ask("POST", "/api/v1/models/create", made | private)
+
+    async def _record(self, model: str) -> Json | None:
+        try:
+            found: Json = await self.ask("GET", "/api/v1/models/model", id=model)
+        except Refused as refused:
+            if refused.status in (401, 404):
+                return None
+            raise
+        return found
+
+    async def outlet(self, model: str, more: Json) -> Json:
+        """Sends two messages through the outlets of a model's filters, no model is asked; what they return.
+
+        `POST /api/chat/completed`: the page's own way up to 0.8, kept since for others. Up to 0.6 a failing filter
+        answers `{}` with 200.
+        """
+        said = [
+            {"id": "precis-1", "role": "user", "content": "?"},
+            {"id": "precis", "role": "assistant", "content": "!"},
+        ]
+        body = {"model": model, "messages": said, "id": "precis", "chat_id": "", "session_id": "", **more}
+        answer: Json = await self.ask("POST", "/api/chat/completed", body)
+        return answer
+
+
+@asynccontextmanager
+async def signed_in(url: str, who: Login | str | None) -> AsyncIterator[OpenWebUI]:
+    """The Open WebUI at an address, as an admin."""
+    async with httpx.AsyncClient(timeout=_SECONDS) as http:
+        webui = OpenWebUI(http, url.rstrip("/"))
+        await webui.sign_in(who)
+        yield webui
