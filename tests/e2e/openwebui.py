@@ -1,0 +1,195 @@
+"""A real, unpatched Open WebUI on loopback, in a process of its own.
+
+    async with open_webui("0.12.4", folder, model.url) as server:
+        admin = await server.sign_up("admin")           # the first user is the admin
+        await admin.post("/api/v1/functions/create", {...})
+        await server.restart()                          # on the same data
+
+In: a version, a folder for its data and its log, the URL of a model server (without /v1), environment variables.
+Out: an `OpenWebUI`. Nothing is downloaded: models for embedding and speech are named as if they were elsewhere.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from service.embedded.port import HOST, free_port
+from service.embedded.process import Program, Server, start
+from tests.e2e.versions import installed, is_slim
+
+PASSWORD = "not-a-secret-of-tests-1"
+_ENV = Program(
+    "open-webui", Path(shutil.which("env") or "/usr/bin/env"), None, ((signal.SIGTERM, 15.0), (signal.SIGKILL, 10.0))
+)
+_SETTINGS = {
+    "WEBUI_SECRET_KEY": "not-a-secret-of-tests",
+    "WEBUI_AUTH": "true",
+    "ENABLE_OLLAMA_API": "false",
+    "ENABLE_OPENAI_API": "true",
+    "OPENAI_API_KEYS": "not-a-secret",
+    "ENABLE_PERSISTENT_CONFIG": "false",  # the environment decides, at every start
+    "ENABLE_API_KEYS": "true",
+    "ENABLE_API_KEY": "true",  # its name up to 0.6
+    "ENABLE_VERSION_UPDATE_CHECK": "false",
+    "OFFLINE_MODE": "true",
+    "HF_HUB_OFFLINE": "1",
+    "RAG_EMBEDDING_ENGINE": "openai",
+    "AUDIO_STT_ENGINE": "openai",
+    "BYPASS_EMBEDDING_AND_RETRIEVAL": "true",  # a slim one has no vector database; attached files go in whole
+    "ANONYMIZED_TELEMETRY": "false",
+    "DO_NOT_TRACK": "true",
+    "SCARF_NO_ANALYTICS": "true",
+    "PYTHONUNBUFFERED": "1",
+}
+
+
+class RefusedError(Exception):
+    """Open WebUI answered with an error; `status` is HTTP's."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        super().__init__(f"{response.request.method} {response.request.url}: {response.status_code} {response.text}")
+        self.status = response.status_code
+
+
+class User:
+    """Somebody signed in: Open WebUI's API as JSON."""
+
+    def __init__(self, server: "OpenWebUI", signed_in: Mapping[str, Any]) -> None:
+        self.server = server
+        self.id: str = signed_in["id"]
+        self.name: str = signed_in["name"]
+        self.email: str = signed_in["email"]
+        self.token: str = signed_in["token"]
+
+    async def get(self, path: str) -> Any:
+        return await self.call("GET", path)
+
+    async def post(self, path: str, body: object = None) -> Any:
+        return await self.call("POST", path, json=body)
+
+    async def call(self, method: str, path: str, **request: Any) -> Any:
+        """Any request.
+
+        Raises:
+            RefusedError: the answer is an error.
+        """
+        return await self.server.call(method, path, headers={"Authorization": f"Bearer {self.token}"}, **request)
+
+
+@dataclass
+class OpenWebUI:
+    """The running server. `restart` keeps data and port."""
+
+    version: str
+    folder: Path
+    port: int
+    environment: Mapping[str, str]
+    http: httpx.AsyncClient
+    _server: Server | None = field(default=None, repr=False)
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
+    @property
+    def log(self) -> str:
+        """What it wrote since its last start."""
+        return (self.folder / "open-webui.log").read_text(errors="replace")
+
+    async def start(self) -> None:
+        """Starts it and waits until it answers.
+
+        Raises:
+            EmbeddedServerError: it ended, or took too long; with the last lines of its log.
+        """
+        binary = installed(self.version) / "bin" / "open-webui"
+        variables = [f"{name}={value}" for name, value in self.environment.items()]
+        command = [*variables, binary, "serve", "--host", HOST, "--port", str(self.port)]
+        self._server = await start(_ENV, command, self.folder / "open-webui.log")
+        await self._server.until_ready(self._answers, self.port)
+
+    async def stop(self) -> None:
+        """Stops it gently, and its workers with it."""
+        if server := self._server:
+            self._server = None
+            await server.stop()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(server.pid, signal.SIGKILL)
+
+    async def restart(self) -> None:
+        await self.stop()
+        await self.start()
+
+    async def sign_up(self, name: str) -> User:
+        """The first user; becomes the admin. Signs in when there is one of this name."""
+        form = {"name": name, "email": f"{name}@example.org", "password": PASSWORD}
+        try:
+            return User(self, await self.call("POST", "/api/v1/auths/signup", json=form))
+        except RefusedError:
+            return User(self, await self.call("POST", "/api/v1/auths/signin", json=form))
+
+    async def add_user(self, admin: User, name: str) -> User:
+        """Another user, not an admin."""
+        form = {"name": name, "email": f"{name}@example.org", "password": PASSWORD, "role": "user"}
+        return User(self, await admin.post("/api/v1/auths/add", form))
+
+    async def call(self, method: str, path: str, **request: Any) -> Any:
+        """A request of nobody in particular; see `User.call`."""
+        response = await self.http.request(method, self.url + path, **request)
+        if response.is_error:
+            raise RefusedError(response)
+        return response.json()
+
+    async def _answers(self) -> bool:
+        with contextlib.suppress(httpx.TransportError):
+            return (await self.http.get(f"{self.url}/health", timeout=2)).is_success
+        return False
+
+
+@asynccontextmanager
+async def open_webui(
+    version: str,
+    folder: Path,
+    model_url: str,
+    *,
+    environment: Mapping[str, str] | None = None,
+    workers: int = 1,
+    redis_url: str = "",
+) -> AsyncIterator[OpenWebUI]:
+    """A running server while the context is open.
+
+    Several workers are processes of their own on one SQLite file. They need a Redis to reach each other's browsers.
+    """
+    async with httpx.AsyncClient(timeout=120, trust_env=False) as http:
+        variables = _variables(version, folder, model_url, workers, redis_url) | dict(environment or {})
+        server = OpenWebUI(version, folder, free_port(), variables, http)
+        try:
+            await server.start()
+            yield server
+        finally:
+            await server.stop()
+
+
+def _variables(version: str, folder: Path, model_url: str, workers: int, redis_url: str) -> dict[str, str]:
+    (folder / "data").mkdir(parents=True, exist_ok=True)
+    variables = _SETTINGS | {
+        "HOME": str(folder),
+        "DATA_DIR": str(folder / "data"),
+        "OPENAI_API_BASE_URLS": f"{model_url}/v1",
+        "RAG_OPENAI_API_BASE_URL": f"{model_url}/v1",
+        "RAG_OPENAI_API_KEY": "not-a-secret",
+        "CORS_ALLOW_ORIGIN": f"http://{HOST}",
+        "UVICORN_WORKERS": str(workers),
+        "USE_SLIM_DOCKER": str(is_slim(version)).lower(),
+    }
+    if redis_url:
+        variables |= {"REDIS_URL": redis_url, "WEBSOCKET_MANAGER": "redis", "WEBSOCKET_REDIS_URL": redis_url}
+    return variables
