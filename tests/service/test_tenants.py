@@ -20,7 +20,7 @@ from sqlalchemy import event
 
 from service.compress import compress
 from service.retention import remove_old
-from service.storage import audit, chats, checkpoints, contexts, history, jobs, keys, retention, transcripts, work
+from service.storage import audit, chats, checkpoints, contexts, cuts, history, jobs, keys, retention, transcripts, work
 from service.storage.checkpoints import Fresh, Memory
 from service.storage.tables import metadata
 from tests.conftest import Service, execute
@@ -30,13 +30,14 @@ from tests.service.talk import Talk, prose
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-STORAGE = (audit, chats, checkpoints, contexts, history, jobs, retention, transcripts, work)
+STORAGE = (audit, chats, checkpoints, contexts, cuts, history, jobs, retention, transcripts, work)
 # A key is looked up by its hash, before anybody knows whose it is.
 TABLES = [table.name for table in metadata.sorted_tables if "tenant_id" in table.c and table.name != "api_keys"]
 # Workers wake for any tenant: a sweep counts all due chats, a claim all that ask one summariser.
 SYSTEM_WIDE = {"work.waiting", "work.claim"}
 # Retention is a rule of the whole installation: it pages through the rows of all, and then works chat by chat.
 SYSTEM_WIDE |= {"retention.old_rows", "retention.old_bodies", "retention.covered_chats", "retention.lost_chats"}
+SYSTEM_WIDE |= {"retention.expired_chats"}
 
 
 @dataclass
@@ -135,6 +136,7 @@ async def journey(a: Tenant, b: Tenant, leaf: str, desk: Desk, still: Callable[[
     theirs = (await b.ask("GET", "/chat-1/checkpoints")).json()[-1]["id"]
     own = (await a.ask("GET", "/chat-1/checkpoints")).json()[-1]["id"]
 
+    assert (await a.filter.get("/v1/filter")).json()["tenant"] == "tenant-a"
     assert [one["chat_id"] for one in (await a.ask("GET")).json()["chats"]] == ["chat-1"]
     assert (await a.ask("GET", "/chat-1")).json()["chat"]["user_id"] == "user of tenant-a"
     assert (await a.ask("GET", f"/chat-1/checkpoints/{own}")).json()["current"]
@@ -142,6 +144,9 @@ async def journey(a: Tenant, b: Tenant, leaf: str, desk: Desk, still: Callable[[
     assert (await a.ask("GET", f"/chat-1/checkpoints/{theirs}")).status_code == 404
     assert (await a.ask("POST", "/chat-1/reset", json={"keep": theirs})).status_code == 404
     assert (await a.talk.put(a.talk.transcript(leaf, served=theirs))).status_code == 202
+    await still()
+
+    await _fork(a, leaf)
     await still()
 
     await a.talk.hand_over(a.talk.turns(3, leaf=list(a.talk.rows)[4], prefix="branch-"))
@@ -183,10 +188,40 @@ async def journey(a: Tenant, b: Tenant, leaf: str, desk: Desk, still: Callable[[
     assert (await a.operator.post("/v1/jobs/chat-1/retry")).status_code == 202
     await still()
 
+    whole = {identity: fingerprint for identity, fingerprint, _ in a.talk.chain(leaf)}
+    for happened in (
+        {"type": "chat.updated", "chat_id": "chat-1", "fingerprints": whole},
+        {"type": "message.deleted", "chat_id": "chat-1", "message_id": leaf},
+        {"type": "folder.deleted", "user_id": a.talk.user, "left": ["chat-1"]},
+        {"type": "chat.deleted_all", "user_id": b.talk.user},
+    ):
+        assert (await a.filter.post("/v1/events", json=happened)).status_code == 202
+        await still()
+
     assert (await a.ask("DELETE", "/chat-1")).status_code == 204
     assert (await a.talk.ask(leaf))["status"] == "unknown"
     assert (await a.ask("GET")).json()["chats"] == []
     await still()
+
+
+async def _fork(a: Tenant, leaf: str) -> None:
+    """Forks are served, adopt, are cut and forgotten by what Open WebUI tells of them, and expire."""
+    assert (await a.filter.get("/v1/filter")).json()["tenant"] == a.name
+    for chat in ("fork", "another fork"):
+        fork = Talk(a.filter, chat, dict(a.talk.rows), user=a.talk.user, model=a.talk.model)
+        for _ in range(2):
+            assert (await fork.ask(leaf, user_id=fork.user))["summary"].count("Narrative of tenant-a") == 1
+            await fork.hand_over(leaf, expires_in=60)
+    edited = {"type": "chat.updated", "chat_id": "fork", "fingerprints": {leaf: "another"}}
+    print((await a.filter.post("/v1/events", json=edited)).text)
+    await execute(
+        a.service.runtime.urls.database,
+        f"update chats set expires_at = now() where external_id = 'fork' and tenant_id = {await a.identity()}",
+    )
+    assert await remove_expired(a.service.runtime.database.engine) == 1
+    left = {"type": "folder.deleted", "user_id": a.talk.user, "left": ["chat-1"]}
+    print((await a.filter.post("/v1/events", json=left)).text)
+    assert [one["chat_id"] for one in (await a.ask("GET")).json()["chats"]] == ["chat-1"]
 
 
 async def _grow_old(a: Tenant) -> None:
