@@ -2,21 +2,25 @@
 title: Precis
 author: The Precis authors
 description: Keeps long chats inside the model's context window with summaries made in the background.
-version: 0.1.0
-required_open_webui_version: 0.12.4
+version: 0.2.0
+required_open_webui_version: 0.6.43
 license: MIT
 """
 
-# Before a request (inlet): ask the Precis service for the stored summary of this branch, and put it in place of the
-# messages that it covers. After a reply (outlet): hand the new messages over, without making anybody wait.
-# Whatever goes wrong, the request goes on as Open WebUI built it.
+# inlet:   asks the Precis service for the stored summary of this branch, and puts it in place of what it covers.
+# request: before each model call of a turn, makes room among the oldest tool results of a long tool loop.
+# outlet:  hands the new messages over to the service, without making anybody wait.
+# Whatever goes wrong, the request goes on as Open WebUI built it; and it never leaves larger than the model's window.
 
 import asyncio
 import hashlib
+import inspect
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
 import httpx
@@ -24,29 +28,31 @@ from pydantic import BaseModel, Field
 
 log = logging.getLogger("precis")
 
+VERSION = "0.2.0"
 PAIRS = 16  # newest (id, digest) pairs in the first question; a rolling digest speaks for everything above them
 SLICE = 2_000_000  # characters in one upload; a first one of a long chat takes several
-UNSAVED = ("temporary:", "local:", "channel:")
+REMEMBERED = 200  # chats whose path outlet remembers, so that the next inlet need not read it from the database
+FAILURES, PAUSE = 3, 30.0  # so many failures in a row, and the service is left alone for so many seconds
+WINDOW = 131_072  # tokens of a model that nobody knows anything about
+TEMPORARY = ("temporary:", "local:")
 OWN_COMPACTION = "[CONVERSATION SUMMARY]"  # Open WebUI's, in the system message
 SUMMARY = "[Previous conversation summary: "  # ours
 TOOL_IMAGES = "Here are the images from the tool results above."  # a user message that no user wrote
-# What is handed over of a message. A value of another kind must not keep the whole chat from being taken.
-HANDED: dict[str, type | tuple[type, ...]] = {
-    "role": str,
-    "content": (str, list),
-    "output": list,
-    "usage": dict,
-    "error": (dict, str, bool),
-    "timestamp": (int, float),
-}
-STASH = "precis"  # our key in the metadata, which Open WebUI carries to outlet
+LEFT_OUT = "[Older messages were left out here: they do not fit into the model's window, and no summary is ready yet.]"
+SHORTENED = "\n[… {} characters were left out here: they do not fit into the model's window …]\n"
+OLD_RESULT = "[An older tool result, left out to make room: {} → {} characters in {} lines, which begin: {} …]"
+HANDED = ("role", "content", "output", "usage", "error", "timestamp")  # what is handed over of a message
+LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ "
+ASCII = bytes(range(128))
+STASH = "precis"  # our key in the metadata, which Open WebUI carries from hook to hook of one request
 
 Message = dict[str, Any]
+Given = dict[str, Any] | None  # what Open WebUI passes; nothing in some versions and for some clients
 Emitter = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class Node(NamedTuple):
-    """One stored message of the branch. Equal digests mean: everything up to here is equal."""
+    """One message of the branch. Equal digests mean: everything up to here is equal."""
 
     id: str
     role: str
@@ -69,218 +75,457 @@ class Filter:
             json_schema_extra={"input": {"type": "password"}},
         )
         timeout: float = Field(
-            0.8, gt=0, description="Seconds that a request may wait for Precis; then it goes on as it is."
+            0.8, gt=0, description="Seconds that a request may wait for Precis; then it goes on without a summary."
         )
         skip_below_chars: int = Field(
             24_000, ge=0, description="Chats with fewer characters are left alone and not handed over."
         )
+        on_overflow: Literal["truncate", "pass"] = Field(
+            "truncate", description="A request larger than the window loses its oldest turns, or passes as it is."
+        )
+        window_tokens: int = Field(0, ge=0, description="Window of models that do not tell theirs; 0 means 131072.")
+        windows: str = Field("", description='The same for each model, as JSON: {"llama3:8b": 8192}.')
+        temporary_hours: int = Field(
+            0, ge=0, description="Hours that Precis keeps temporary chats; with 0 it never sees one."
+        )
+        api_days: int = Field(30, ge=1, description="Days that Precis keeps chats of API clients, which have no id.")
         show_status: bool = Field(True, description="Tell under the answer that the context was compressed.")
+        write_context_summary: bool = Field(
+            False, description="Also store summaries where Open WebUI keeps those of its own compaction."
+        )
         priority: int = Field(100, description="Filters run in rising order; Precis best comes last.")
 
     def __init__(self) -> None:
         self.valves = self.Valves()
         self._http: httpx.AsyncClient | None = None
         self._handing_over: set[asyncio.Task[None]] = set()  # keeps the tasks alive
+        self._failures, self._again_at = 0, 0.0
+        self._remembered: OrderedDict[str, tuple[str, list[Node]]] = OrderedDict()  # no texts
 
     async def inlet(
         self,
-        body: dict[str, Any],
-        __metadata__: dict[str, Any] | None = None,
-        __model__: dict[str, Any] | None = None,
+        body: Message,
+        __metadata__: Given = None,
+        __model__: Given = None,
         __event_emitter__: Emitter | None = None,
-    ) -> dict[str, Any]:
-        """Puts the stored summary in place of what it covers."""
+    ) -> Message:
+        """Puts the stored summary in place of what it covers, and keeps the request inside the window."""
         try:
-            async with asyncio.timeout(self.valves.timeout):
-                status = await self._compress(body, __metadata__ or body.get("metadata") or {}, __model__ or {})
-                if status and self.valves.show_status and __event_emitter__:
-                    await __event_emitter__({"type": "status", "data": {"description": status, "done": True}})
+            begun, status = asyncio.get_running_loop().time(), ""
+            metadata = __metadata__ or body.get("metadata") or {}
+            stash = self._stash(body, metadata, __model__)
+            if not self._concerned(body["messages"], stash):
+                return body
+            try:
+                async with asyncio.timeout_at(begun + self.valves.timeout * 0.8):  # the rest is for the status
+                    status = await self._compress(body, metadata, stash)
+            except Exception as error:
+                log.warning("precis: a request goes on without a summary: %r", error)
+            status = self._fit(body, stash) or status
+            async with asyncio.timeout_at(begun + self.valves.timeout):
+                await self._tell(status, __event_emitter__)
         except Exception as error:
-            log.warning("precis: the request goes on unchanged or without a status: %r", error)
+            log.warning("precis: a request goes on unchanged or without a status: %r", error)
+        return body
+
+    async def request(
+        self,
+        body: Message,
+        __metadata__: Given = None,
+        __model__: Given = None,
+        __event_emitter__: Emitter | None = None,
+    ) -> Message:
+        """Keeps each model call of a turn inside the window. What Open WebUI saves of the turn stays whole."""
+        try:
+            stash = self._stash(body, __metadata__ or body.get("metadata") or {}, __model__)
+            if self._concerned(body["messages"], stash):
+                status = self._fit(body, stash)
+                async with asyncio.timeout(self.valves.timeout):
+                    await self._tell(status, __event_emitter__)
+        except Exception as error:
+            log.warning("precis: a model call goes on unchanged or without a status: %r", error)
         return body
 
     async def outlet(
-        self,
-        body: dict[str, Any],
-        __metadata__: dict[str, Any] | None = None,
-        __user__: dict[str, Any] | None = None,
-        __model__: dict[str, Any] | None = None,
-    ) -> dict[str, Any]:
-        """Hands the branch over in the background."""
+        self, body: Message, __metadata__: Given = None, __user__: Given = None, __model__: Given = None
+    ) -> Message:
+        """Hands the branch of a saved chat over in the background."""
         try:
-            chat_id, messages = body.get("chat_id"), body.get("messages") or []
-            if saved(chat_id) and all(m.get("id") for m in messages) and self._worth_it(messages):
-                user_id = (__user__ or {}).get("id") or "unknown"
-                task = asyncio.create_task(self._hand_over(body, __metadata__ or {}, user_id, __model__ or {}))
-                self._handing_over.add(task)
-                task.add_done_callback(self._handing_over.discard)
+            if body.get("precis_check") is True and (__user__ or {}).get("role") == "admin":
+                body["precis_check"] = await self._check()  # for `precis install-filter`
+                return body
+            chat, messages = body.get("chat_id"), body.get("messages") or []
+            stash = self._stash(body, {**(__metadata__ or {}), "chat_id": chat}, __model__)
+            whole = saved(chat) and stash["chat"] == chat and all(m.get("id") for m in messages)
+            if whole and self._concerned(messages, stash):
+                self._later(self._take(messages, stash))
         except Exception as error:
-            log.warning("precis: the reply was not handed over: %r", error)
+            log.warning("precis: a reply was not handed over: %r", error)
         return body
 
-    async def _compress(self, body: dict[str, Any], metadata: dict[str, Any], model: dict[str, Any]) -> str:
-        """Changes `body["messages"]` when a summary is ready; returns the status line, or nothing."""
-        messages, chat_id = body.get("messages") or [], metadata.get("chat_id") or ""
-        stash: dict[str, Any] = metadata.setdefault(STASH, {"served": None})
-        stash["window"] = window_of(body, model)  # outlet does not see the request's own parameters
-        if any(mark in text_of(m) for m in messages if m.get("role") == "system" for mark in (OWN_COMPACTION, SUMMARY)):
-            return ""
-        stash["served"] = 0
-        if not saved(chat_id) or not metadata.get("user_message_id") or not self._worth_it(messages):
-            return ""
-        from open_webui.models.chats import Chats  # here, so that the file loads anywhere
+    def _stash(self, body: Message, metadata: Message, model: Given) -> Message:
+        """What is known of this request, kept in its metadata from hook to hook."""
+        if not isinstance(metadata.get(STASH), dict):
+            metadata[STASH] = {
+                "chat": metadata.get("chat_id") or "",
+                "user": metadata.get("user_id"),
+                "model": str(body.get("model")),
+                "window": self._window(body, model or {}),
+                "served": None,  # the checkpoint in the request, 0 for none; None: the usage says nothing about it
+                "density": 1.0,  # what the service counts, by what is estimated here
+                "overhead": 0,  # tokens that the provider counts besides the messages, as the service has measured
+            }
+        stash: Message = metadata[STASH]
+        return stash
 
-        rows = await Chats.get_messages_map_by_chat_id(chat_id) or {}
-        path = await asyncio.to_thread(branch, rows, metadata["user_message_id"])
+    def _window(self, body: Mapping[str, Any], model: Mapping[str, Any]) -> int | None:
+        """The model's window in tokens, from the most trusted of those who tell it."""
+        info, provider = model.get("info") or {}, model.get("openai") or {}
+        try:
+            windows = dict(json.loads(self.valves.windows or "{}"))
+        except ValueError as error:
+            log.warning('precis: the valve `windows` is not JSON such as {"llama3:8b": 8192}: %s', error)
+            windows = {}
+        told = (
+            (body.get("options") or {}).get("num_ctx"),
+            body.get("num_ctx"),
+            (info.get("params") or {}).get("num_ctx"),
+            provider.get("max_model_len"),
+            provider.get("context_length"),
+            (provider.get("meta") or {}).get("n_ctx"),
+            windows.get(body.get("model")),
+            windows.get(info.get("base_model_id")),
+            self.valves.window_tokens,
+        )
+        return next((size for size in told if isinstance(size, int) and size >= 2048), None)
+
+    def _concerned(self, messages: Sequence[Message], stash: Message) -> bool:
+        """Whether the chat may be too long: channels never are, and a token is hardly less than half a character."""
+        if str(stash["chat"]).startswith("channel:"):
+            return False
+        return sum(map(size_of, messages)) >= min(self.valves.skip_below_chars, (stash["window"] or WINDOW) // 2)
+
+    async def _tell(self, status: str, emitter: Emitter | None) -> None:
+        if status and self.valves.show_status and emitter:
+            await emitter({"type": "status", "data": {"description": status, "done": True}})
+
+    async def _compress(self, body: Message, metadata: Message, stash: Message) -> str:
+        """Changes `body["messages"]` when a summary is ready; returns the status line, or nothing."""
+        messages: list[Message] = body["messages"]
+        head = leading(messages)
+        if any(text_of(m).startswith(SUMMARY) for m in head):
+            return ""
+        stash["compactor"] = compactor_of(body, head)
+        if stash["compactor"] == "open-webui":
+            return "Context compacted by Open WebUI itself"
+        stash["served"] = 0
+        path, unsaved = await self._path(messages[len(head) :], metadata, stash)
         if not path:
             return ""
-        stash["files"] = {node.id: rows[node.id]["files"] for node in path if rows[node.id].get("files")}
-        answer = await self._context(chat_id, body.get("model"), stash["window"], path)
-        stash["known"] = answer.get("known")
-        if answer.get("status") != "ready":
+        answer = await self._context(path, stash)
+        if unsaved:
+            self._later(self._hand_over(unsaved, path, stash))
+        if answer["status"] == "unknown":
+            return ""
+        tokens, ours = answer["tokens"], sum(map(tokens_of, messages[len(head) :]))
+        stash["overhead"] = tokens.get("overhead") or 0
+        stash["density"] = min(max((tokens["before"] - stash["overhead"]) / max(ours, 1), 0.3), 2.0)
+        if answer["status"] != "ready":
             return ""
         spliced = splice(messages, path, answer, guided=bool(metadata.get("regeneration_message_id")))
         if spliced is None:
-            log.warning("precis: summary %s does not fit this request of chat %s", answer["checkpoint_id"], chat_id)
+            log.warning("precis: summary %s does not fit a request of %s", answer["checkpoint_id"], stash["chat"])
             return ""
-        before, after = (round(answer["tokens"][key] / 1000) for key in ("before", "after"))
+        status = f"Context compressed: {tokens['before'] / 1000:.0f}k → {tokens['after'] / 1000:.0f}k tokens"
         stash["served"] = int(answer["checkpoint_id"])
+        if self.valves.write_context_summary and not unsaved:
+            kept = next(i for i, node in enumerate(path) if node.id == answer["covered_until"]) + 1
+            self._later(show_in_open_webui(stash["chat"], path[kept].id, answer["summary"]))
         body["messages"] = spliced  # last, so that an odd answer has raised before anything is changed
-        return f"Context compressed: {before}k → {after}k tokens"
+        return status
 
-    async def _context(self, chat_id: str, model: object, window: int | None, path: Sequence[Node]) -> dict[str, Any]:
-        leaf_first = path[::-1]
-        answer: dict[str, Any] = {"status": "unknown"}
+    async def _path(
+        self, messages: Sequence[Message], metadata: Message, stash: Message
+    ) -> tuple[list[Node], list[Message]]:
+        """The branch up to the question, and its messages when Open WebUI does not save them; nothing to keep quiet."""
+        question = metadata.get("user_message") or metadata.get("parent_message") or {}
+        leaf = metadata.get("user_message_id") or metadata.get("parent_message_id") or question.get("id")
+        if saved(stash["chat"]):
+            view, path = self._remembered.get(stash["chat"], ("", []))
+            goes_on = path and leaf == question.get("id") and question.get("parentId") == path[-1].id
+            asked = max((i for i, m in enumerate(messages) if is_question(m)), default=0)
+            if goes_on and view == view_of(messages[:asked]):  # nothing has changed since outlet
+                stash["files"] = {leaf: named(question.get("files"))}
+                return [*path, *chain([question], path[-1].digest)], []
+            from open_webui.models.chats import Chats  # here, so that the file loads anywhere
+
+            rows = await called(Chats.get_messages_map_by_chat_id, stash["chat"]) or {}
+            above = leaf or (rows.get(metadata.get("message_id")) or {}).get("parentId")
+            path = await asyncio.to_thread(branch, rows, above)
+            stash["files"] = {node.id: named(rows[node.id].get("files")) for node in path}
+            if path or leaf:
+                return path, []
+        hours = self.valves.temporary_hours if str(stash["chat"]).startswith(TEMPORARY) else self.valves.api_days * 24
+        unsaved = fold(messages)
+        first = next((text_of(m) for m in unsaved if m["role"] == "user"), "")
+        if not (hours and first and stash["user"]):
+            return [], []
+        stash |= {"chat": f"content:{hashed(stash['user'], first)}", "expires_in": hours * 3600}
+        return await asyncio.to_thread(chain, unsaved), unsaved
+
+    async def _context(self, path: Sequence[Node], stash: Message) -> dict[str, Any]:
+        """What the service has for this branch."""
+        leaf_first, answer = path[::-1], {"status": "unknown"}
         for pairs in (leaf_first[:PAIRS], leaf_first) if len(path) > PAIRS else (leaf_first,):
-            question = {
-                "model": str(model),
-                "window_tokens": window,
-                "depth": len(path),
-                "path": [(node.id, node.digest) for node in pairs],
-                "sizes": [node.size for node in pairs],
-            }
-            response = await self._send("POST", chat_id, "context", question, self.valves.timeout)
-            response.raise_for_status()
-            answer = response.json()
-            if answer.get("status") != "unknown":
+            sizes = [node.size for node in pairs]
+            question = {"model": stash["model"], "user_id": stash["user"], "window_tokens": stash["window"]}
+            question |= {"depth": len(path), "path": [(n.id, n.digest) for n in pairs], "sizes": sizes}
+            answer = (await self._send("POST", f"chats/{quote(stash['chat'], safe='')}/context", question)).json()
+            stash["known"] = answer.get("known")
+            if answer["status"] != "unknown":
                 break
         return answer
 
-    async def _hand_over(
-        self, body: dict[str, Any], metadata: dict[str, Any], user_id: str, model: dict[str, Any]
-    ) -> None:
-        """Sends what follows the newest message that the service has, or the whole branch when it has none."""
-        try:
-            stash = metadata.get(STASH) or {}
-            messages: list[Message] = body["messages"]
-            path = await asyncio.to_thread(chain, messages)
-            if "known" in stash:
-                known = next((i for i, node in enumerate(path) if node.id == stash["known"]), -1)
-            else:  # inlet did not ask; most likely the service has everything before this turn
-                known = max((i for i, node in enumerate(path[:-1]) if node.role == "assistant"), default=-1)
-            known = min(known, len(path) - 2)  # the newest answer is always sent
-            transcript = {
-                "model": str(body.get("model")),
-                "user_id": str(user_id),
-                "window_tokens": stash.get("window") or window_of(body, model),
-            }
-            handing = [
-                handed(m, node, stash.get("files", {}).get(node.id)) for m, node in zip(messages, path, strict=True)
-            ]
-            for start in (known + 1, 0) if known >= 0 else (0,):
-                for begin, end in slices(path, start):
-                    above = path[begin - 1]
-                    transcript["after"] = (above.id, above.digest) if begin else None
-                    transcript["messages"] = handing[begin:end]
-                    transcript["served"] = stash.get("served") if end == len(path) else None
-                    response = await self._send("PUT", body["chat_id"], "transcript", transcript, 30.0)
-                    if response.status_code == 409:
-                        break
-                    response.raise_for_status()
-                else:
-                    return
-        except Exception as error:
-            log.warning("precis: chat %s was not handed over, the next turn will: %r", body.get("chat_id"), error)
+    async def _take(self, messages: Sequence[Message], stash: Message) -> None:
+        path = await asyncio.to_thread(chain, messages)
+        self._remembered[stash["chat"]] = view_of(messages), [node._replace(text="") for node in path]
+        self._remembered.move_to_end(stash["chat"])
+        if len(self._remembered) > REMEMBERED:
+            self._remembered.popitem(last=False)
+        await self._hand_over(messages, path, stash)
 
-    async def _send(self, method: str, chat_id: str, what: str, payload: object, seconds: float) -> httpx.Response:
+    async def _hand_over(self, messages: Sequence[Message], path: Sequence[Node], stash: Message) -> None:
+        """Sends what follows the newest message that the service has, or the whole branch when it has none."""
+        if "known" in stash:
+            known = next((i for i, node in enumerate(path) if node.id == stash["known"]), -1)
+        else:  # inlet did not ask; most likely the service has everything before this turn
+            known = max((i for i, node in enumerate(path[:-1]) if node.role == "assistant"), default=-1)
+        known = min(known, len(path) - 2)  # the newest message is always sent
+        transcript = {"model": stash["model"], "user_id": stash["user"] or "unknown", "window_tokens": stash["window"]}
+        transcript |= {"expires_in": stash.get("expires_in"), "compactor": stash.get("compactor")}
+        url, files = f"chats/{quote(stash['chat'], safe='')}/transcript", stash.get("files") or {}
+        for start in (known + 1, 0) if known >= 0 else (0,):
+            for begin, end in slices(path, start):
+                transcript["after"] = (path[begin - 1].id, path[begin - 1].digest) if begin else None
+                transcript["served"] = stash["served"] if end == len(path) else None
+                transcript["messages"] = [
+                    {key: message[key] for key in HANDED if message.get(key) is not None}
+                    | {"id": node.id, "fingerprint": node.fingerprint, "digest": node.digest}
+                    | ({"files": files[node.id]} if files.get(node.id) else {})
+                    for message, node in zip(messages[begin:end], path[begin:end], strict=True)
+                ]
+                if (await self._send("PUT", url, transcript, 30.0)).status_code == 409:
+                    break
+            else:
+                return
+
+    async def _check(self) -> object:
+        try:
+            return (await self._send("GET", "filter", None, 5.0)).json()
+        except Exception as error:
+            return {"error": repr(error)}
+
+    async def _send(self, method: str, path: str, payload: object, seconds: float | None = None) -> httpx.Response:
+        """One request to the service. 409 is an answer; other errors are raised."""
+        if self._failures >= FAILURES and time.monotonic() < self._again_at:
+            raise ConnectionError(f"after {self._failures} failures in a row the service is left alone for a while")
+        self._again_at, dead = time.monotonic() + PAUSE, True  # one request tries again, the others go on without
         self._http = self._http or httpx.AsyncClient()
         # An error about a stray line end or a typographic quote would show the key in the log.
         key = "".join(character for character in self.valves.api_key if "!" <= character <= "~")
-        async with asyncio.timeout(seconds):
-            return await self._http.request(
-                method,
-                f"{self.valves.service_url.rstrip('/')}/v1/chats/{quote(chat_id, safe='')}/{what}",
-                content=json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace"),
-                headers={"Authorization": f"Bearer {key}", "Content-Type": "application/json"},
-                timeout=None,
-            )
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json", "Precis-Filter": VERSION}
+        url = f"{self.valves.service_url.rstrip('/')}/v1/{path}"
+        content = json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace")
+        try:
+            async with asyncio.timeout(seconds or self.valves.timeout):
+                response = await self._http.request(method, url, content=content, headers=headers, timeout=None)
+            dead = response.status_code >= 500
+        finally:
+            self._failures = self._failures + 1 if dead else 0
+        if response.is_error and response.status_code != 409:
+            raise ConnectionError(f"the service says {response.status_code}: {response.text[:300]}")
+        return response
 
-    def _worth_it(self, messages: Sequence[Message]) -> bool:
-        return sum(map(size_of, messages)) >= self.valves.skip_below_chars
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._handing_over.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._handing_over.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            log.warning("precis: work after a reply failed, the next turn does it again: %r", error)
+
+    def _fit(self, body: dict[str, Any], stash: Message) -> str:
+        """Makes room in a request that is too large for the window; returns the status line, or nothing."""
+        window, density, status = stash["window"] or WINDOW, stash["density"], ""
+        # What goes to the model besides the messages: as measured, or the tools, which the `request` hook sees.
+        fixed = max(stash["overhead"], tokens_in(json.dumps(body["tools"])) if body.get("tools") else 0)
+        wanted = body.get("max_tokens")
+        answer = max(window // 8, min(wanted, window // 2) if isinstance(wanted, int) else 0)
+
+        def excess(room: int) -> int:
+            """How much the messages are larger than `room`, in tokens as they are estimated here."""
+            return sum(map(tokens_of, body["messages"])) - int((room - fixed) / density)
+
+        step = int(window / 8 / density)
+        if (much := excess(window * 3 // 4)) > 0:
+            # In steps, so that the beginning of the request stays the same over many calls of a loop.
+            body["messages"], relieved = relieve(body["messages"], -(-much // step) * step)
+            if relieved and not stash.get("relieved"):
+                stash["relieved"], status = True, "Older tool results of this turn left out to make room"
+        cap = self.valves.on_overflow == "truncate" and stash.get("compactor") != "provider"
+        if cap and (much := excess(window - answer)) > 0:
+            body["messages"], count = truncate(body["messages"], much)
+            status = f"Context truncated: {count} older messages left out, no summary is ready yet"
+        return status
 
 
-def saved(chat_id: object) -> bool:
+def saved(chat: object) -> bool:
     """Whether Open WebUI stores this chat."""
-    return isinstance(chat_id, str) and bool(chat_id) and not chat_id.startswith(UNSAVED)
+    return isinstance(chat, str) and bool(chat) and not chat.startswith((*TEMPORARY, "channel:", "content:"))
+
+
+async def called(function: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 - as Open WebUI has it
+    """The result of a function of Open WebUI's: up to 0.8 they block, since then they are coroutines."""
+    if inspect.iscoroutinefunction(function):
+        return await function(*arguments)
+    return await asyncio.to_thread(function, *arguments)
+
+
+async def show_in_open_webui(chat: str, message_id: str, summary: str) -> None:
+    """Stores a summary where Open WebUI's own compaction does: on the first message that it does not cover."""
+    from open_webui.models.chats import Chats
+
+    row = (await called(Chats.get_messages_map_by_chat_id, chat) or {}).get(message_id) or {}
+    if row.get("contextSummary") != summary:
+        await called(Chats.upsert_message_to_chat_by_id_and_message_id, chat, message_id, {"contextSummary": summary})
+
+
+def hashed(*parts: str) -> str:
+    """A hash of some texts in their order."""
+    return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def compactor_of(body: Message, head: Sequence[Message]) -> str | None:
+    """Who else compresses this request: Open WebUI has done it, or the provider is asked to."""
+    _, mark, theirs = "\n".join(map(text_of, head)).partition(OWN_COMPACTION)
+    if mark and not theirs.lstrip().startswith(SUMMARY):  # Open WebUI may show ours there: `write_context_summary`
+        return "open-webui"
+    asked = "middle-out" in (body.get("transforms") or ()) or body.get("truncation") == "auto"
+    return "provider" if asked or body.get("context_management") else None
+
+
+def leading(messages: Sequence[Message]) -> list[Message]:
+    """The system messages that a request begins with."""
+    end = next((i for i, m in enumerate(messages) if m.get("role") not in ("system", "developer")), len(messages))
+    return list(messages[:end])
+
+
+def is_question(message: Mapping[str, Any]) -> bool:
+    """Whether a user wrote it."""
+    return message.get("role") == "user" and not text_of(message).startswith(TOOL_IMAGES)
 
 
 def text_of(message: Mapping[str, Any]) -> str:
-    """The text of a message, its text parts joined."""
+    """The text of a message, its text parts joined, without Open WebUI's list of attached files."""
     content = message.get("content")
     if isinstance(content, list):
-        return "".join(str(p.get("text") or "") for p in content if isinstance(p, dict) and p.get("type") == "text")
-    return content if isinstance(content, str) else ""
+        content = "".join(str(p.get("text") or "") for p in content if isinstance(p, dict) and p.get("type") == "text")
+    if not isinstance(content, str):
+        return ""
+    return content.partition("</attached_files>\n\n")[2] if content.startswith("<attached_files>") else content
 
 
 def size_of(message: Mapping[str, Any]) -> int:
-    """Characters of a message, folded or native; reasoning and images do not count."""
-    size = len(text_of(message)) + sum(len(str(call.get("function"))) for call in message.get("tool_calls") or ())
-    for item in message.get("output") or ():
-        if item.get("type") == "function_call_output":
-            size += sum(len(str(p.get("text") or "")) for p in item.get("output") or () if isinstance(p, dict))
-        elif item.get("type") == "function_call":
-            size += len(str(item.get("arguments")))
-    return size
+    """Characters of a message, stored or native; of output items with what is written around them."""
+    extra = message.get("output") or message.get("tool_calls")
+    if extra:
+        return len(str(extra)) + len(text_of(message)) * ("output" not in message)
+    content = message.get("content")
+    return len(content) if type(content) is str else len(text_of(message))
 
 
-def branch(rows: Mapping[str, Message], leaf: str) -> list[Node]:
+def tokens_in(text: str) -> int:
+    """What a text costs at most with the usual tokenizers, but for random letters; English prose costs 3/4 of that."""
+    raw = text.encode("utf-8", "replace")
+    others = len(raw.translate(None, LETTERS))
+    foreign = len(raw.translate(None, ASCII))
+    return int((len(raw) - others) / 3.5 + (others - foreign) * 0.65 + foreign / 2.2) + 4
+
+
+def tokens_of(message: Mapping[str, Any]) -> int:
+    """An estimate for one native message; an image counts as Open WebUI counts it."""
+    content, calls = message.get("content"), message.get("tool_calls")
+    images = (
+        sum(p.get("type") == "image_url" for p in content if isinstance(p, dict)) if isinstance(content, list) else 0
+    )
+    return tokens_in(text_of(message) + (str(calls) if calls else "")) + 1000 * images
+
+
+def view_of(messages: Sequence[Message]) -> str:
+    """A hash of what was said, tool calls aside: the same for stored messages and for the native list of them."""
+    return hashed(*(text for m in messages if m.get("role") in ("user", "assistant") and (text := text_of(m))))
+
+
+def branch(rows: Mapping[str, Message], leaf: str | None) -> list[Node]:
     """The chat tree's path from its root to `leaf`; nothing when it runs in a circle."""
     path: list[Message] = []
     seen: set[str] = set()
-    here: str | None = leaf
-    while here and here in rows:
-        if here in seen:
+    while leaf and leaf in rows:
+        if leaf in seen:
             return []
-        seen.add(here)
-        path.append({**rows[here], "id": here})
-        here = rows[here].get("parentId")
+        seen.add(leaf)
+        path.append({**rows[leaf], "id": leaf})
+        leaf = rows[leaf].get("parentId")
     return chain(path[::-1])
 
 
-def chain(messages: Sequence[Message]) -> list[Node]:
-    """Digests of a branch, root to leaf: digest(m) = H(digest(parent), id, fingerprint)."""
+def chain(messages: Sequence[Message], above: str = "") -> list[Node]:
+    """Digests of a branch, root to leaf: digest(m) = H(digest(parent), id, fingerprint).
+
+    A message without an id gets one from its content and from what is above it.
+    """
     nodes: list[Node] = []
-    above = ""
     for m in messages:
         # What the model sees of an answer is its output items; `content` only repeats their text.
         seen = [m.get("role"), m.get("output") or m.get("content") or ""]
-        packed = json.dumps(seen, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-        fingerprint = hashlib.sha256(packed.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        above = hashlib.sha256("\n".join((above, m["id"], fingerprint)).encode()).hexdigest()[:32]
-        nodes.append(Node(m["id"], str(m.get("role")), text_of(m), fingerprint, above, size_of(m)))
+        fingerprint = hashed(json.dumps(seen, sort_keys=True, ensure_ascii=False, separators=(",", ":")))
+        identity = m.get("id") or hashed(above, fingerprint)
+        above = hashed(above, identity, fingerprint)
+        nodes.append(Node(identity, str(m.get("role")), text_of(m), fingerprint, above, size_of(m)))
     return nodes
 
 
-def handed(message: Message, node: Node, files: object) -> Message:
-    """A message as it is handed over."""
-    sent = {key: message[key] for key, kind in HANDED.items() if isinstance(message.get(key), kind)}
-    if isinstance(files, list):
-        sent["files"] = [
-            {key: file[key] for key in ("type", "name", "content_type") if file.get(key)}
-            for file in files
-            if isinstance(file, dict)
-        ]
-    return {**sent, "id": node.id, "fingerprint": node.fingerprint, "digest": node.digest}
+def fold(messages: Sequence[Message]) -> list[Message]:
+    """A native list up to its last question as Open WebUI would store it: one message for an answer and its tools."""
+    folded: list[Message] = []
+    end = max((i + 1 for i, m in enumerate(messages) if is_question(m)), default=0)
+    for m in messages[:end]:
+        text, output = text_of(m), []
+        if m.get("role") == "tool":
+            item = {"type": "function_call_output", "call_id": m.get("tool_call_id"), "status": "completed"}
+            output.append(item | {"output": [{"type": "input_text", "text": text}]})
+        elif m.get("role") != "assistant":
+            if is_question(m) or m.get("role") != "user":
+                folded.append({"role": m.get("role"), "content": text})
+            continue
+        elif text:
+            output.append({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]})
+        for call in m.get("tool_calls") or ():
+            function = {key: call["function"].get(key) for key in ("name", "arguments")}
+            output.append({"type": "function_call", "call_id": call.get("id"), "status": "completed"} | function)
+        if folded and folded[-1]["role"] == "assistant":
+            folded[-1]["output"] += output
+        else:
+            folded.append({"role": "assistant", "content": "", "output": output})
+    return folded
+
+
+def named(files: object) -> list[Message]:
+    """What is handed over of attached files: not their texts."""
+    some = [file for file in files if isinstance(file, dict)] if isinstance(files, list) else []
+    return [{key: file[key] for key in ("type", "name", "content_type") if file.get(key)} for file in some]
 
 
 def slices(path: Sequence[Node], start: int) -> list[tuple[int, int]]:
@@ -297,7 +542,7 @@ def slices(path: Sequence[Node], start: int) -> list[tuple[int, int]]:
 def splice(
     messages: Sequence[Message], path: Sequence[Node], answer: Mapping[str, Any], guided: bool
 ) -> list[Message] | None:
-    """Base system message, summary, and the tail from the first uncovered user message on; None when that is unsafe.
+    """Base system messages, summary, and the tail from the first uncovered user message on; None when that is unsafe.
 
     `messages` has no ids, and one stored answer may stand there as many messages. But each stored user message stands
     there once, so the tail is found by counting user messages from the end, and checked by their texts.
@@ -308,7 +553,7 @@ def splice(
     tail, summary = path[place + 1 :], answer["summary"]
     if not tail or tail[0].role != "user" or not isinstance(summary, str) or not summary.startswith(SUMMARY):
         return None
-    shown = [i for i, m in enumerate(messages) if m.get("role") == "user" and not text_of(m).startswith(TOOL_IMAGES)]
+    shown = [i for i, m in enumerate(messages) if is_question(m)]
     if guided:
         shown = shown[:-1]  # the instruction of a guided regeneration is stored nowhere
     stored = [node for node in path if node.role == "user"]
@@ -319,18 +564,57 @@ def splice(
     pairs = list(zip(reversed(stored), reversed(shown), strict=False))[: kept + 1]
     if any(node.text not in text_of(messages[i]) for node, i in pairs[1:] or pairs):
         return None
-    base = [messages[0]] if messages[0].get("role") == "system" else []
+    base = leading(messages)
+    if base and OWN_COMPACTION in text_of(base[0]):  # ours, as `show_in_open_webui` stored it
+        base = [{**base[0], "content": text_of(base[0]).partition(OWN_COMPACTION)[0].rstrip()}]
     return [*base, {"role": "system", "content": summary}, *messages[shown[-kept] :]]
 
 
-def window_of(body: Mapping[str, Any], model: Mapping[str, Any]) -> int | None:
-    """The model's window in tokens, when the request or the provider's model list tells it."""
-    provider, info = model.get("openai") or {}, model.get("info") or {}
-    told = (
-        (body.get("options") or {}).get("num_ctx"),
-        body.get("num_ctx"),
-        (info.get("params") or {}).get("num_ctx"),
-        provider.get("max_model_len"),
-        provider.get("context_length"),
-    )
-    return next((size for size in told if isinstance(size, int) and size >= 2048), None)
+def relieve(messages: Sequence[Message], excess: int) -> tuple[list[Message], int]:
+    """The list with the oldest tool results of the running turn as notes, to save `excess` tokens, and their number.
+
+    Never those of the latest step, which the model is about to read.
+    """
+    out, count = list(messages), 0
+    begin = max((i for i, m in enumerate(out) if is_question(m)), default=0)
+    latest = max((i for i, m in enumerate(out) if m.get("tool_calls")), default=0)
+    calls = {call.get("id"): call.get("function") or {} for m in out for call in m.get("tool_calls") or ()}
+    for i in range(begin, latest):
+        text, function = text_of(out[i]), calls.get(out[i].get("tool_call_id"), {})
+        if excess > 0 and out[i].get("role") == "tool" and len(text) > 1000:
+            name = f"{function.get('name')}({function.get('arguments')})"[:200]
+            note = OLD_RESULT.format(name, len(text), text.count("\n") + 1, text[:200])
+            excess -= tokens_in(text) - tokens_in(note)
+            out[i], count = {**out[i], "content": note}, count + 1
+    return out, count
+
+
+def truncate(messages: Sequence[Message], excess: int) -> tuple[list[Message], int]:
+    """The list without its oldest turns, so that `excess` tokens are saved, and how many messages that are.
+
+    The leading system messages and the newest turn stay. If that is not enough, the longest texts that are left lose
+    their middle.
+    """
+    head = leading(messages)
+    starts = [i for i, m in enumerate(messages) if is_question(m)] or [len(head)]
+    at, excess = len(head), excess + tokens_in(LEFT_OUT)
+    for start in starts:
+        if excess > 0 and start > at:
+            excess -= sum(map(tokens_of, messages[at:start]))
+            at = start
+    rest = list(messages[at:])
+    while excess > 0 and rest:
+        i = max(range(len(rest)), key=lambda i: len(text_of(rest[i])))
+        text, cost = text_of(rest[i]), tokens_of(rest[i])
+        keep = max(len(text) * (cost - excess) // cost * 9 // 10, 200)
+        if len(text) < 2 * keep and keep == 200:
+            break  # nothing is left to cut
+        cut = text[: keep * 2 // 3] + SHORTENED.format(len(text) - keep) + text[-keep // 3 :]
+        images = (
+            [p for p in rest[i]["content"] if p.get("type") != "text"] if isinstance(rest[i]["content"], list) else []
+        )
+        rest[i] = {**rest[i], "content": [{"type": "text", "text": cut}, *images] if images else cut}
+        excess -= cost - tokens_of(rest[i])
+    left_out = at - len(head)
+    note = [{"role": "system", "content": LEFT_OUT}] if left_out and LEFT_OUT not in map(text_of, head) else []
+    return [*head, *note, *rest], left_out
