@@ -20,7 +20,7 @@ from service import planning, serving, tokens
 from service.errors import PrecisError, SummariserAway, SummariserError
 from service.planning import Chunk, Draft, PathMessage, Plan, Policy
 from service.settings import Settings
-from service.storage import checkpoints, codec, endpoints, history, outage, transcripts, work
+from service.storage import chats, checkpoints, codec, endpoints, history, outage, transcripts, work
 from service.storage.checkpoints import Fresh, Memory
 from service.storage.transcripts import Row
 from service.summarising import gate, ledger, prompt
@@ -142,6 +142,8 @@ async def _attempt(bench: Bench, lease: work.Lease, run: int) -> float | None:
 
 
 async def _work(bench: Bench, lease: work.Lease, run: int) -> float | None:
+    if lease.compactor == chats.COMPACTS_ITSELF:
+        return await _end(bench, lease, run, "Open WebUI compacts this chat itself")
     policy = bench.settings.policy(lease.window)
     async with bench.engine.connect() as connection:
         rows = await transcripts.path(connection, lease.chat, lease.leaf) if lease.leaf else []
@@ -154,10 +156,16 @@ async def _work(bench: Bench, lease: work.Lease, run: int) -> float | None:
     )
     this = _Round(bench, lease, run, policy, rows)
     markers, complete = await _carry_out(this, plan, place[1] if place and plan.draft else None)
-    outcome, reason = ("done", "") if plan.chunks else ("nothing to do", plan.reason)
+    return await _end(bench, lease, run, "" if plan.chunks else plan.reason, markers, again=not complete)
+
+
+async def _end(
+    bench: Bench, lease: work.Lease, run: int, nothing: str, markers: int = 0, *, again: bool = False
+) -> float | None:
+    """Ends a round that went well; `nothing` is why there was nothing to do, if there was not."""
     async with bench.engine.begin() as connection:
-        await history.end(connection, lease.chat, run, outcome, reason, markers)
-        return await work.finish(connection, lease, again=not complete, debounce=bench.settings.debounce)
+        await history.end(connection, lease.chat, run, "nothing to do" if nothing else "done", nothing, markers)
+        return await work.finish(connection, lease, again=again, debounce=bench.settings.debounce)
 
 
 def _place(kept: tuple[str, Draft, Memory] | None, rows: Sequence[Row]) -> tuple[Draft, Memory] | None:

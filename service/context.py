@@ -14,7 +14,10 @@ from service.storage import contexts
 
 
 class Asked(NamedTuple):
-    """A request's path: its length, its newest (id, digest) pairs, leaf first, and their sizes in characters."""
+    """A request's path: its length, its newest (id, digest) pairs, leaf first, and their sizes in characters.
+
+    `anyone`: a fork is served what any chat of the tenant lends, not only those of `user`.
+    """
 
     tenant: int
     chat: str
@@ -22,6 +25,7 @@ class Asked(NamedTuple):
     path: serving.Asked
     sizes: Sequence[int]
     user: str | None = None
+    anyone: bool = False
 
 
 class Answer(NamedTuple):
@@ -43,6 +47,8 @@ async def answer(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> Answer:
     """What the request should carry."""
     found = await contexts.find(pool, asked.tenant, asked.chat, asked.path.pairs, asked.sizes, asked.window)
     if found is None:
+        found = await _elsewhere(pool, asked)
+    if found is None:
         return Answer("unknown")
     before, window = found.tokens, asked.window or found.window
     if before <= planning.apply_at(window):
@@ -52,3 +58,11 @@ async def answer(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> Answer:
         return Answer("pending", found.known, window, before, before)
     after = before - made.covered_tokens + made.tokens
     return Answer("ready", found.known, window, before, after, made, found.summary)
+
+
+async def _elsewhere(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> contexts.Found | None:
+    """What another chat has for the path of a fork that is not stored yet."""
+    if not (asked.user or asked.anyone):
+        return None
+    lender = None if asked.anyone else asked.user
+    return await contexts.find_elsewhere(pool, asked.tenant, lender, asked.path.pairs, asked.sizes, asked.window)

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service import planning
 from service.errors import Conflict, Unprocessable
-from service.storage import chats, checkpoints, codec, transcripts, work
+from service.storage import chats, checkpoints, codec, forks, transcripts, work
 from service.storage.owner import ChatKey
 from service.storage.transcripts import Row
 from service.transcript import ROOT, Stored, digest, native_tokens, parse, step_tokens, steps
@@ -38,7 +38,8 @@ class HandOver:
 
     `served` is the checkpoint that was in the request which the newest answer replied to, 0 when none was, and None
     when that is not known; the provider's `usage` is compared with it. After `expires_in` seconds the chat goes, unless
-    it is handed over again. `compactor` is who else compresses it: `open-webui`, `provider`, or None.
+    it is handed over again. `compactor` is who else compresses it: `open-webui`, `provider`, or None. `anyone`: a fork
+    adopts what any chat of the tenant lends, not only those of `user`.
     """
 
     tenant: int
@@ -51,6 +52,7 @@ class HandOver:
     served: int | None
     expires_in: int | None = None
     compactor: str | None = None
+    anyone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,14 @@ async def hand_over(engine: AsyncEngine, handed: HandOver, debounce: float) -> A
     check_chain(handed)
     async with engine.begin() as connection:
         chat, wanted = await chats.open_chat(
-            connection, handed.tenant, handed.chat, handed.user, handed.model, handed.policy.window_tokens
+            connection,
+            handed.tenant,
+            handed.chat,
+            user=handed.user,
+            model=handed.model,
+            window=handed.policy.window_tokens,
+            expires_in=handed.expires_in,
+            compactor=handed.compactor,
         )
         if wanted and handed.after:
             raise Conflict("texts above `after` are wanted again; send the whole path")
@@ -79,10 +88,12 @@ async def hand_over(engine: AsyncEngine, handed: HandOver, debounce: float) -> A
         found = await transcripts.find(connection, chat, [message.id for message in handed.messages])
         await _check_stored(connection, chat, handed, base, found)
         rows = await _store(connection, chat, handed, base, found)
-        overhead = await _overhead(connection, chat, handed, rows, base)
+        adopted = await _adopt(connection, chat, handed, found)
+        overhead = await _overhead(connection, chat, handed, rows, base, adopted)
         overhead = await chats.handed_over(connection, chat, rows[-1].message_id, overhead)
-        size = await _size(connection, chat, rows[-1], overhead)
-        if size < handed.policy.prepare_at and not wanted:
+        deepest = [*adopted.values()][-1] if adopted else rows[-1].checkpoint_id
+        size = await _size(connection, chat, rows[-1], deepest, overhead)
+        if handed.compactor == chats.COMPACTS_ITSELF or (size < handed.policy.prepare_at and not wanted):
             return Accepted(due=False)
         pressing = size > handed.policy.apply_at
         return Accepted(due=True, ring=await work.mark_due(connection, chat, debounce, pressing=pressing))
@@ -224,10 +235,27 @@ def _content_hash(stored: Stored) -> bytes:
     return hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).digest()
 
 
+async def _adopt(connection: AsyncConnection, chat: ChatKey, handed: HandOver, found: dict[str, Row]) -> dict[int, int]:
+    """The summaries of another chat that fit the new messages, copied. What was here already had its chance.
+
+    A reset has dropped summaries of messages that are here: those must not come back.
+    """
+    new = [one.digest for one in handed.messages if one.id not in found or found[one.id].digest != one.digest]
+    return await forks.adopt(connection, chat, None if handed.anyone else handed.user, new) if new else {}
+
+
 async def _overhead(
-    connection: AsyncConnection, chat: ChatKey, handed: HandOver, rows: Sequence[Row], base: Row | None
+    connection: AsyncConnection,
+    chat: ChatKey,
+    handed: HandOver,
+    rows: Sequence[Row],
+    base: Row | None,
+    adopted: dict[int, int],
 ) -> int | None:
-    """What the provider counted for the newest answer's request beyond our estimate; None when that is not known."""
+    """What the provider counted for the newest answer's request beyond our estimate; None when that is not known.
+
+    A fork's first request had a checkpoint of the chat that lent it; by now it is `adopted`.
+    """
     counted = parse(handed.messages[-1].stored).prompt_tokens
     if handed.served is None or not counted:
         return None
@@ -235,17 +263,17 @@ async def _overhead(
     # A tool loop's usage is that of its last call, which had read all of the answer but its last step.
     estimated = (above.path_tokens if above else 0) + sum(rows[-1].step_tokens[:-1])
     if handed.served:
-        used = await checkpoints.find(connection, chat, handed.served)
+        used = await checkpoints.find(connection, chat, adopted.get(handed.served, handed.served))
         if used is None:
             return None
         estimated += used.tokens - used.covered_tokens
     return planning.measured_overhead(counted, estimated, handed.policy.window_tokens)
 
 
-async def _size(connection: AsyncConnection, chat: ChatKey, leaf: Row, overhead: int) -> int:
-    """What the next request on this path costs with the deepest checkpoint.
+async def _size(connection: AsyncConnection, chat: ChatKey, leaf: Row, deepest: int | None, overhead: int) -> int:
+    """What the next request on this path costs with its deepest checkpoint.
 
     A first look without the path, whatever its length; the worker's plan has the last word.
     """
-    made = await checkpoints.find(connection, chat, leaf.checkpoint_id)
+    made = await checkpoints.find(connection, chat, deepest)
     return leaf.path_tokens + overhead + (made.tokens - made.covered_tokens if made else 0)

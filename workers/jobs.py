@@ -6,7 +6,7 @@ from typing import Any
 import structlog
 
 from service.compress import Bench, compress
-from service.retention import remove_old
+from service.retention import remove_expired, remove_old
 from service.storage import work
 
 _RINGS = 20  # of one sweep; each chat that is done rings for the next
@@ -24,13 +24,18 @@ async def work_off(ctx: dict[str, Any]) -> None:
 
 
 async def sweep(ctx: dict[str, Any]) -> None:
-    """Rings for due work that nobody was woken for: a lost ring, a dead worker, a back-off that is over."""
+    """Rings for due work that nobody was woken for: a lost ring, a dead worker, a back-off that is over.
+
+    And removes the chats that have expired.
+    """
     async with ctx["bench"].engine.connect() as connection:
         waiting = await work.waiting(connection, _RINGS)
     for _ in range(waiting):
         await ctx["doorbell"].ring()
     if waiting:
         log.info("sweep.rang", times=waiting)
+    if removed := await remove_expired(ctx["bench"].engine):
+        log.info("sweep.removed_expired", chats=removed)
 
 
 async def remove(ctx: dict[str, Any]) -> None:

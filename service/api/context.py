@@ -45,7 +45,8 @@ async def post_context(request: Request) -> Response:
     """The stored summary for a request, and the boundary from which the messages are sent verbatim.
 
     One indexed read; no LLM is asked. `ready` carries a summary, `not_needed` says that the request is small enough,
-    `pending` that a summary is not there yet, `unknown` that no message of the path is stored.
+    `pending` that a summary is not there yet, `unknown` that no message of the path is stored. A fork, a clone or an
+    import of which no message is stored is answered from the summaries of the user's other chats; `known` is null then.
     """
     key, runtime = await caller(request, "filter"), runtime_of(request)
     chat = request.path_params["chat_id"]
@@ -53,7 +54,8 @@ async def post_context(request: Request) -> Response:
         raise Unprocessable(f"a chat id has {_LONGEST} characters at most, none for control", pointer="/chat_id")
     body = _question(await read_bytes(request, runtime.settings.max_body_bytes), runtime.settings.max_path)
     path = serving.Asked(body.depth, body.path)
-    asked = context.Asked(key.tenant, chat, body.window_tokens, path, body.sizes, body.user_id)
+    anyone = runtime.settings.share_forks == "tenant"
+    asked = context.Asked(key.tenant, chat, body.window_tokens, path, body.sizes, body.user_id, anyone)
     answer = await context.answer(runtime.database.reads, asked)
     return Response(_ENCODE(_context(answer)), media_type="application/json")
 

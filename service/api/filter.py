@@ -46,6 +46,7 @@ async def put_transcript(request: Request, chat_id: ChatId, key: FilterKey, runt
         served=body.served,
         expires_in=body.expires_in,
         compactor=body.compactor,
+        anyone=settings.share_forks == "tenant",
     )
     accepted = await hand_over(runtime.database.engine, handed, settings.debounce)
     if accepted.ring:

@@ -15,6 +15,7 @@ from service.errors import NotFound
 from service.operations import Operator
 from service.runtime import FIRST_TENANT
 from service.storage import keys
+from service.storage.chats import Overview
 
 app = typer.Typer(no_args_is_help=True, help="Chats and their summaries.")
 
@@ -46,7 +47,7 @@ def list_chats(tenant: Tenant = FIRST_TENANT, limit: Annotated[int, typer.Option
         Column("chat", overflow="fold", min_width=36), "model", "messages", "tokens", "checkpoints", "work", "updated"
     )
     for chat in with_tenant(tenant, lambda engine, by: operations.list_chats(engine, by.tenant, limit)):
-        failed = "waits for the next turn" if chat.wants_bodies else chat.last_error or ""
+        failed = "waits for the next turn" if chat.wants_bodies else chat.last_error or _by_others(chat)
         work = "working" if chat.working else "due" if chat.due_at else failed
         updated = f"{chat.updated_at:%Y-%m-%d %H:%M}"
         counts = (str(chat.messages), f"{chat.path_tokens:,}", str(chat.checkpoints))
@@ -100,12 +101,20 @@ def delete(
     shell.console.print("Deleted.")
 
 
+def _by_others(chat: Overview) -> str:
+    return f"compressed by {chat.compactor}" if chat.compactor else ""
+
+
 def _print_chat(detail: operations.Detail) -> None:
     chat = detail.chat
     shell.console.print(
         f"[bold]{escape(chat.chat_id)}[/]  {escape(chat.model)}, window {chat.window_tokens:,},"
         f" overhead {chat.overhead_tokens:,}"
     )
+    if chat.compactor:
+        shell.console.print(f"{_by_others(chat).capitalize()}.")
+    if chat.expires_at:
+        shell.console.print(f"Goes on {chat.expires_at:%Y-%m-%d %H:%M}, unless it goes on before.")
     if chat.wants_bodies:
         shell.console.print(_WAITS)
     elif chat.last_error:

@@ -9,6 +9,7 @@ from sqlalchemy import ARRAY, BigInteger, ColumnElement, and_, bindparam, delete
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.storage.clock import in_seconds
 from service.storage.owner import ChatKey, of
 from service.storage.tables import chats, checkpoints, drafts, messages, runs
 
@@ -18,6 +19,7 @@ class Overview:
     """One chat in a list. `path_tokens` and `messages` are those of the branch handed over last.
 
     `wants_bodies` says that work waits for texts that are not kept any more; they come with the chat's next turn.
+    `compactor` is who else compresses the chat; while it is `open-webui`, no summary is made here.
     """
 
     id: int
@@ -35,6 +37,8 @@ class Overview:
     attempts: int
     wants_bodies: bool
     last_error: str | None
+    expires_at: datetime | None
+    compactor: str | None
     created_at: datetime
     updated_at: datetime
 
@@ -111,18 +115,39 @@ left join checkpoints made
 where chats.tenant_id = :tenant and chats.id = :chat and leaf.tenant_id = :tenant and leaf.chat_id = :chat
     and leaf.message_id = coalesce(:leaf, chats.leaf_id)
 """)
+COMPACTS_ITSELF = "open-webui"
+"""The `compactor` beside which no summary is made: nothing is compressed twice."""
 _RUN = [runs.c[name] for name in Run.__dataclass_fields__]
 
 
 async def open_chat(
-    connection: AsyncConnection, tenant: int, chat: str, user: str, model: str, window: int
+    connection: AsyncConnection,
+    tenant: int,
+    chat: str,
+    *,
+    user: str,
+    model: str,
+    window: int,
+    expires_in: int | None = None,
+    compactor: str | None = None,
 ) -> tuple[ChatKey, bool]:
     """Makes a chat when it is new, brings it up to date, and locks it until the transaction ends.
+
+    One that has expired is gone, whether a sweep has come by or not.
 
     Returns:
         Its key, and whether work waits for texts that are not kept any more.
     """
-    values = {"user_id": user, "model": model, "window_tokens": window, "updated_at": func.now()}
+    named = (chats.c.tenant_id == tenant, chats.c.external_id == chat)
+    await connection.execute(delete(chats).where(*named, chats.c.expires_at <= func.now()))
+    values = {
+        "user_id": user,
+        "model": model,
+        "window_tokens": window,
+        "expires_at": in_seconds(expires_in) if expires_in else None,
+        "compactor": compactor,
+        "updated_at": func.now(),
+    }
     statement = insert(chats).values(tenant_id=tenant, external_id=chat, **values)
     statement = statement.on_conflict_do_update(index_elements=["tenant_id", "external_id"], set_=values)
     row = (await connection.execute(statement.returning(chats.c.id, chats.c.wants_bodies))).one()
@@ -184,6 +209,8 @@ async def overviews(
         chats.c.attempts,
         chats.c.wants_bodies,
         chats.c.last_error,
+        chats.c.expires_at,
+        chats.c.compactor,
         chats.c.created_at,
         chats.c.updated_at,
     ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple
 
 from sqlalchemy import delete, select
 from sqlalchemy.dialects.postgresql import insert
@@ -35,6 +35,13 @@ class Fresh:
     tokens: int
     summariser: str
     prompt_version: str
+
+
+class Line(NamedTuple):
+    """A checkpoint and those it grew from, shallowest first, and what each saves: the running maximum."""
+
+    ids: list[int]
+    savings: list[int]
 
 
 async def find(connection: AsyncConnection, chat: ChatKey, checkpoint: int | None) -> Checkpoint | None:
@@ -99,53 +106,62 @@ async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) 
         return None
     rows = await transcripts.find(connection, lease.chat, [fresh.until.message_id])
     row = rows.get(fresh.until.message_id)
-    line = await _line(connection, lease.chat, fresh.parent)
-    if row is None or row.digest != fresh.until.digest or line is None:
+    if row is None or row.digest != fresh.until.digest:
         return None
-    ancestors, savings = line
-    query = (
-        insert(checkpoints)
-        .values(
-            **lease.chat.columns,
-            parent_id=fresh.parent,
-            ancestors=ancestors,
-            savings=[*savings, max([*savings[-1:], row.path_tokens - fresh.tokens])],
-            covered_until=row.message_id,
-            covered_digest=row.digest,
-            covered_messages=row.depth,
-            covered_tokens=row.path_tokens,
-            kind=fresh.kind,
-            narrative=fresh.memory.narrative,
-            ledger=_entries(fresh.memory.ledger),
-            summary=fresh.summary,
-            tokens=fresh.tokens,
-            summariser=fresh.summariser,
-            prompt_version=fresh.prompt_version,
-        )
-        .on_conflict_do_nothing()
-        .returning(checkpoints.c.id)
-    )
-    identity = (await connection.execute(query)).scalar_one_or_none()
-    if identity is None:  # the same boundary was published from the same parent already
-        same = select(checkpoints.c.id).where(
-            *of(lease.chat, checkpoints),
-            checkpoints.c.parent_id == fresh.parent,
-            checkpoints.c.covered_digest == row.digest,
-        )
-        identity = (await connection.execute(same)).scalar_one()
+    line = await _line(connection, lease.chat, fresh.parent)
+    if line is None:
+        return None
+    content = {
+        "covered_until": row.message_id,
+        "covered_digest": row.digest,
+        "covered_messages": row.depth,
+        "covered_tokens": row.path_tokens,
+        "kind": fresh.kind,
+        "narrative": fresh.memory.narrative,
+        "ledger": _entries(fresh.memory.ledger),
+        "summary": fresh.summary,
+        "tokens": fresh.tokens,
+        "summariser": fresh.summariser,
+        "prompt_version": fresh.prompt_version,
+    }
+    *ancestors, identity = (await add(connection, lease.chat, line, content)).ids
     await transcripts.point_to(connection, lease.chat, row.message_id, identity, ancestors)
     await chats.note_leaf(connection, lease.chat)
     await connection.execute(delete(drafts).where(*of(lease.chat, drafts)))
-    return cast(int, identity)
+    return identity
 
 
-async def _line(connection: AsyncConnection, chat: ChatKey, parent: int) -> tuple[list[int], list[int]] | None:
-    """The ancestors of a child of `parent` and what each saves; None when `parent` does not exist any more."""
-    if not parent:
-        return [], []
+async def add(connection: AsyncConnection, chat: ChatKey, line: Line, content: dict[str, Any]) -> Line:
+    """Inserts a checkpoint that grew from the last one of `line`; what was there already for this boundary, stays.
+
+    `content` are the columns that do not depend on the chat. No message points to it yet.
+    """
+    parent = line.ids[-1] if line.ids else 0
+    saved = max([*line.savings[-1:], content["covered_tokens"] - content["tokens"]])
+    query = (
+        insert(checkpoints)
+        .values(**chat.columns, parent_id=parent, ancestors=line.ids, savings=[*line.savings, saved], **content)
+        .on_conflict_do_nothing()
+        .returning(checkpoints.c.id, checkpoints.c.savings)
+    )
+    row = (await connection.execute(query)).one_or_none()
+    if row is None:
+        same = select(checkpoints.c.id, checkpoints.c.savings).where(
+            *of(chat, checkpoints),
+            checkpoints.c.parent_id == parent,
+            checkpoints.c.covered_digest == content["covered_digest"],
+        )
+        row = (await connection.execute(same)).one()
+    return Line([*line.ids, row.id], row.savings)
+
+
+async def _line(connection: AsyncConnection, chat: ChatKey, last: int) -> Line | None:
+    """The line that ends with the checkpoint `last`, empty for 0; None when that does not exist any more."""
+    if not last:
+        return Line([], [])
     query = select(checkpoints.c.ancestors, checkpoints.c.savings)
-    row = (await connection.execute(query.where(*of(chat, checkpoints), checkpoints.c.id == parent))).one_or_none()
-    return ([*row.ancestors, parent], row.savings) if row else None
+    row = (await connection.execute(query.where(*of(chat, checkpoints), checkpoints.c.id == last))).one_or_none()
+    return Line([*row.ancestors, last], row.savings) if row else None
 
 
 def _entries(ledger: Sequence[Entry]) -> list[dict[str, Any]]:

@@ -29,6 +29,7 @@ left join checkpoints made on made.tenant_id = $1 and made.chat_id = chat.id and
         known.savings)],
     known.line[cardinality(known.line)])
 """
+_LIVES = "coalesce(chat.expires_at > now(), true)"
 # The path that was handed over last, and goes on from its leaf or from the message above a new question. Digests alone
 # are compared, since a digest is made of the id.
 _CONTINUED = f"""
@@ -39,22 +40,32 @@ cross join lateral (select chat.leaf_id, chat.leaf_line, chat.leaf_savings,
 ) known (id, line, savings, tokens)
 {_CHOSEN.format(window="$6")}
 where chat.tenant_id = $1 and chat.external_id = $2 and chat.leaf_digest in ($3, $4)
+    and {_LIVES}
 """
 # Any path. ORDER BY, because no join keeps the order of the pairs by itself (a hash join did not).
 _BRANCHED = f"""
 {_ANSWER}
 from chats chat
 cross join lateral (
-    select stored.message_id, stored.path_tokens + chat.overhead_tokens + ($5::bigint[])[pair.place],
+    select stored.message_id, stored.path_tokens + chat.overhead_tokens + ($5::bigint[])[pair.place], pair.place,
         {LINE.format("head")}, {SAVINGS.format("head")}
     from unnest($3::text[], $4::text[]) with ordinality as pair (id, digest, place)
     join messages stored on stored.tenant_id = $1 and stored.chat_id = chat.id
         and stored.message_id = pair.id and stored.digest = pair.digest
     left join checkpoints head on head.tenant_id = $1 and head.chat_id = chat.id and head.id = stored.checkpoint_id
     order by pair.place limit 1
-) known (id, tokens, line, savings)
+) known (id, tokens, place, line, savings)
 {_CHOSEN.format(window="$6")}
-where chat.tenant_id = $1 and chat.external_id = $2
+where chat.tenant_id = $1 and
+"""
+_IN_THE_CHAT = f"{_BRANCHED} chat.external_id = $2 and {_LIVES}"
+# In another chat, for a fork, a clone or an import: these keep the ids of their messages, and so the digests. Of
+# several chats, the one that knows the newest message. A chat that expires lends nothing: what is its own goes with it.
+_ELSEWHERE = f"""
+{_BRANCHED} ($2::text is null or chat.user_id = $2) and chat.expires_at is null and chat.id in (
+    select lent.chat_id from checkpoints lent where lent.tenant_id = $1 and lent.covered_digest = any($4::text[])
+)
+order by known.place, chat.id desc limit 1
 """
 
 
@@ -62,11 +73,11 @@ class Found(NamedTuple):
     """What is stored for the path of a request.
 
     `tokens` is the estimated size of the request without a summary. `checkpoint` is the one to serve if that is over
-    `apply_at`; None when there is none.
+    `apply_at`; None when there is none. `known` is None when it is another chat's.
     """
 
     window: int
-    known: str
+    known: str | None
     tokens: int
     checkpoint: Checkpoint | None
     summary: str
@@ -92,12 +103,43 @@ async def find(
     """
     leaf, above = pairs[0][1], pairs[1 if len(pairs) > 1 else 0][1]
     row = await pool.fetchrow(_CONTINUED, tenant, chat, leaf, above, sizes[0] // _CHARACTERS if sizes else 0, window)
-    if row is None:
-        ids, digests = zip(*pairs, strict=True)
-        before = [0, *(size // _CHARACTERS for size in accumulate(sizes))]
-        new = before[: len(pairs)] + before[-1:] * (len(pairs) - len(before))  # by place: what those before it cost
-        row = await pool.fetchrow(_BRANCHED, tenant, chat, ids, digests, new, window)
-    if row is None:
-        return None
-    stored_window, known, tokens, *made, summary = row.values()
-    return Found(stored_window, known, tokens, Checkpoint(*made) if summary is not None else None, summary or "")
+    if row is not None:
+        return _found(row)
+    return await _branched(pool, _IN_THE_CHAT, tenant, chat, pairs, sizes, window)
+
+
+async def find_elsewhere(
+    pool: "asyncpg.Pool[asyncpg.Record]",
+    tenant: int,
+    user: str | None,
+    pairs: Sequence[tuple[str, str]],
+    sizes: Sequence[int],
+    window: int | None = None,
+) -> Found | None:
+    """The same of another chat that has a checkpoint on the path: one of `user`, or of anyone in the tenant for None.
+
+    Its boundary has to be among `pairs`. The other arguments are those of `find`.
+    """
+    found = await _branched(pool, _ELSEWHERE, tenant, user, pairs, sizes, window)
+    return found._replace(known=None) if found else None
+
+
+async def _branched(
+    pool: "asyncpg.Pool[asyncpg.Record]",
+    statement: str,
+    tenant: int,
+    whose: str | None,
+    pairs: Sequence[tuple[str, str]],
+    sizes: Sequence[int],
+    window: int | None,
+) -> Found | None:
+    ids, digests = zip(*pairs, strict=True)
+    before = [0, *(size // _CHARACTERS for size in accumulate(sizes))]
+    new = before[: len(pairs)] + before[-1:] * (len(pairs) - len(before))  # by place: what those before it cost
+    row = await pool.fetchrow(statement, tenant, whose, ids, digests, new, window)
+    return _found(row) if row else None
+
+
+def _found(row: "asyncpg.Record") -> Found:
+    window, known, tokens, *made, summary = row.values()
+    return Found(window, known, tokens, Checkpoint(*made) if summary is not None else None, summary or "")

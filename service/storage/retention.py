@@ -81,6 +81,15 @@ async def old_rows(connection: AsyncConnection, table: Table, days: int, after: 
     return ids
 
 
+async def expired_chats(connection: AsyncConnection) -> int:
+    """Removes a page of chats that have expired, with all that is their own; returns how many, 0 at the end."""
+    query = select(chats.c.id).where(chats.c.expires_at <= func.now()).order_by(chats.c.expires_at).limit(_CHATS)
+    ids = list((await connection.execute(_locked(query, chats, dry=False))).scalars())
+    if ids:
+        await connection.execute(delete(chats).where(chats.c.id.in_(ids)))
+    return len(ids)
+
+
 async def old_bodies(connection: AsyncConnection, days: int, after: Place | None, *, dry: bool) -> list[Place]:
     """Drops a page of old bodies, oldest first; those of chats with work that is due or under way stay for it."""
     place = (messages.c.created_at, messages.c.chat_id, messages.c.message_id)

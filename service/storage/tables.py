@@ -117,14 +117,22 @@ chats = Table(
     ),
     Column("attempts", SmallInteger, nullable=False, server_default="0"),
     Column("last_error", Text),
+    Column(
+        "expires_at",
+        DateTime(timezone=True),
+        comment="From then on it is served no more, and the next sweep removes it with all that is its own.",
+    ),
+    Column("compactor", Text, comment="Who else compresses it, as the last hand-over said."),
     _now("created_at"),
     _now("updated_at"),
+    CheckConstraint("compactor in ('open-webui', 'provider')", name="compactor"),
     UniqueConstraint("tenant_id", "external_id"),
     UniqueConstraint("tenant_id", "id"),  # for the foreign keys of the tables below
     Index("ix_chats_due", "tenant_id", "due_at", postgresql_where=text("due_at is not null")),
     Index("ix_chats_leased", "tenant_id", "lease_until", postgresql_where=text("lease_until is not null")),
     Index("ix_chats_jobs", "tenant_id", "id", postgresql_where=text("due_at is not null or dead_at is not null")),
     Index("ix_chats_recent", "tenant_id", text("updated_at desc"), text("id desc")),
+    Index("ix_chats_expires", "expires_at", postgresql_where=text("expires_at is not null")),
 )
 
 messages = Table(
@@ -182,7 +190,7 @@ checkpoints = Table(
     _now("created_at"),
     CheckConstraint("kind in ('llm', 'extractive', 'degraded')", name="kind"),
     UniqueConstraint("chat_id", "parent_id", "covered_digest"),
-    Index("ix_checkpoints_digest", "chat_id", "covered_digest"),
+    Index("ix_checkpoints_digest", "tenant_id", "covered_digest"),  # forks have the digests of another chat
 )
 
 endpoints = Table(

@@ -35,6 +35,7 @@ class Lease:
     window: int
     overhead: int
     leaf: str | None
+    compactor: str | None
 
 
 _LONGEST_CLAIM = 10  # seconds that a worker may be silent in the middle of one
@@ -57,6 +58,7 @@ select chats.id, chats.tenant_id, chats.attempts from tenants
 cross join lateral (
     select id, due_at from chats
     where chats.tenant_id = tenants.id and due_at <= now() and (lease_until is null or lease_until < now())
+        and coalesce(expires_at > now(), true)
         and (:asking or attempts >= :patience or (:away and pressing))
     order by due_at limit 4
 ) head
@@ -173,6 +175,7 @@ async def _lease(
             chats.c.window_tokens,
             chats.c.overhead_tokens,
             chats.c.leaf_id,
+            chats.c.compactor,
         )
     )
     return Lease(chat, token, stand_in, *(await connection.execute(query)).one())

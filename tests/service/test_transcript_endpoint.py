@@ -180,20 +180,6 @@ async def test_regenerated_answers_are_siblings_with_paths_of_their_own(talk: Ta
     await check_tree(service.runtime)
 
 
-async def test_a_fork_has_the_same_message_ids_in_a_chat_of_its_own(talk: Talk, service: Service) -> None:
-    leaf = talk.turns(14)
-    await talk.hand_over(leaf)
-    await drain(service.runtime)
-    fork = Talk(service.as_filter, "fork", dict(talk.rows))
-    assert (await fork.ask(leaf))["status"] == "unknown"
-
-    await fork.hand_over(leaf)
-
-    assert (await fork.ask(leaf))["status"] == "pending"  # no summary is taken from another chat
-    assert (await talk.ask(leaf))["status"] == "ready"
-    await check_tree(service.runtime)
-
-
 async def test_hand_overs_of_one_chat_at_the_same_time_end_in_one_tree(talk: Talk, service: Service) -> None:
     trunk = talk.turns(3)
     leaves = [talk.turns(3, leaf=trunk, prefix=f"branch{number}-") for number in range(8)]

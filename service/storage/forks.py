@@ -1,0 +1,65 @@
+"""Forks, clones and imports: in go a chat and digests of its messages, out come copies of another chat's checkpoints.
+
+Such a chat has the message ids of the one that it was made from, and a digest is made of ids and contents alone. So an
+equal digest says that the same was said up to there, and the summary of it is right in both.
+"""
+
+from collections.abc import Collection
+
+from sqlalchemy import and_, func, or_, select, true
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.storage import transcripts
+from service.storage.checkpoints import Line, add
+from service.storage.owner import ChatKey, of
+from service.storage.tables import chats, checkpoints
+
+_OF_ITS_CHAT = ("id", "tenant_id", "chat_id", "parent_id", "ancestors", "savings", "created_at")
+_CONTENT = [column for column in checkpoints.c if column.name not in _OF_ITS_CHAT]
+
+
+async def adopt(
+    connection: AsyncConnection, chat: ChatKey, user: str | None, digests: Collection[str]
+) -> dict[int, int]:
+    """Copies the deepest checkpoint of another chat that ends at one of `digests`, and those that it grew from.
+
+    The copies are this chat's own: they stay when the other one goes.
+
+    Args:
+        connection: in a transaction that has this chat locked and ends with `chats.note_leaf`.
+        chat: the one that adopts.
+        user: whose chats lend; None for anyone's in the tenant. A chat that expires lends nothing.
+        digests: of messages of one path of this chat, which are stored.
+
+    Returns:
+        The copies by the ids of the originals, shallowest first; none when this chat has one as deep itself.
+    """
+    own = chats.c.id == chat.id
+    lends = and_(chats.c.expires_at.is_(None), true() if user is None else chats.c.user_id == user)
+    query = (
+        select(checkpoints.c.chat_id, func.array_append(checkpoints.c.ancestors, checkpoints.c.id))
+        .join(chats, and_(chats.c.tenant_id == chat.tenant, chats.c.id == checkpoints.c.chat_id))
+        .where(checkpoints.c.tenant_id == chat.tenant, checkpoints.c.covered_digest.in_(digests), or_(own, lends))
+        .order_by(checkpoints.c.covered_messages.desc(), own.desc(), checkpoints.c.id.desc())
+        .limit(1)
+    )
+    found = (await connection.execute(query)).one_or_none()
+    if found is None or found[0] == chat.id:
+        return {}
+    return await _copy(connection, chat, ChatKey(chat.tenant, found[0]), found[1])
+
+
+async def _copy(connection: AsyncConnection, chat: ChatKey, lender: ChatKey, ids: list[int]) -> dict[int, int]:
+    """Copies a line and makes the messages point to it; nothing when a part of it has gone meanwhile."""
+    query = select(checkpoints.c.id, *_CONTENT).where(*of(lender, checkpoints), checkpoints.c.id.in_(ids))
+    originals = (await connection.execute(query.order_by(checkpoints.c.id))).mappings().all()
+    if len(originals) < len(ids):
+        return {}
+    line = Line([], [])
+    for original in originals:
+        line = await add(connection, chat, line, {column.name: original[column] for column in _CONTENT})
+    # The deepest first: each message is then pointed to its own at once.
+    for place in range(len(ids) - 1, -1, -1):
+        until = originals[place]["covered_until"]
+        await transcripts.point_to(connection, chat, until, line.ids[place], line.ids[:place])
+    return dict(zip(ids, line.ids, strict=True))

@@ -1,0 +1,353 @@
+"""Forks, clones and imports: the same messages, a new chat id. Nothing is computed twice, none is shown to others."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from service.compress import compress
+from service.storage import keys
+from tests.conftest import Service, serving
+from tests.service.desk import Desk
+from tests.service.talk import Json, Talk, check_tree, rows, run_sql, tables
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def work_off(desk: Desk) -> None:
+    """Rounds until no chat is due."""
+    while await compress(desk.bench()):
+        pass
+
+
+async def summarised(desk: Desk, turns: int = 30) -> str:
+    """`chat-1` with several checkpoints in a line; returns its leaf."""
+    leaf = await desk.long_chat(turns)
+    await work_off(desk)
+    assert len(await made(desk)) > 2
+    return leaf
+
+
+def fork_of(talk: Talk, chat: str = "fork", **more: Any) -> Talk:
+    """What Open WebUI makes of a fork: another id, the same messages."""
+    return Talk(more.pop("client", talk.client), chat, dict(talk.rows), window=talk.window, **more)
+
+
+async def made(desk: Desk, chat: str = "chat-1") -> list[Any]:
+    query = "select p.* from checkpoints p join chats c on c.id = p.chat_id where c.external_id = :chat order by p.id"
+    return list(await rows(desk.service.runtime, query, chat=chat))
+
+
+async def ask(fork: Talk, leaf: str, pairs: int = 64, **more: object) -> Json:
+    """The question of a filter that says who asks."""
+    return await fork.ask(leaf, pairs, **({"user_id": fork.user} | more))
+
+
+def texts(made: list[Any]) -> list[tuple[object, ...]]:
+    """What a checkpoint says, whoever has it."""
+    names = ("covered_digest", "covered_tokens", "kind", "narrative", "ledger", "summary", "tokens", "savings")
+    return [tuple(getattr(one, name) for name in names) for one in made]
+
+
+# Before it is stored
+
+
+async def test_a_fork_is_served_the_summary_of_its_source_before_it_is_stored(desk: Desk) -> None:
+    leaf = await summarised(desk)
+    source = await desk.talk.ask(leaf)
+    fork = fork_of(desk.talk)
+    before = await tables(desk.service.runtime)
+
+    answer = await ask(fork, leaf)
+
+    assert answer == {name: value for name, value in source.items() if name != "known"}
+    assert answer["status"] == "ready"
+    assert await tables(desk.service.runtime) == before
+
+
+async def test_the_new_question_of_a_fork_is_counted(desk: Desk) -> None:
+    leaf = await summarised(desk)
+    fork = fork_of(desk.talk)
+    before = (await ask(fork, leaf, window_tokens=8192))["tokens"]["before"]
+
+    answer = await ask(fork, fork.add("new", leaf, content="x" * 400), window_tokens=8192)
+
+    assert answer["status"] == "ready"
+    assert answer["tokens"]["before"] == pytest.approx(before + 100, abs=1)
+
+
+async def test_the_summary_is_chosen_as_for_the_source_itself(desk: Desk) -> None:
+    leaf = await summarised(desk)
+    fork, chosen = fork_of(desk.talk), set()
+
+    for window in range(2048, 40_000, 997):
+        source = await desk.talk.ask(leaf, window_tokens=window)
+        answer = await ask(fork, leaf, window_tokens=window)
+        assert answer == {name: value for name, value in source.items() if name != "known"}
+        chosen.add(answer.get("checkpoint_id"))
+
+    assert chosen > {None, (await made(desk))[-1].id}, "others, too, and at last none"
+
+
+async def test_of_several_chats_the_one_that_knows_more_of_the_path_answers(desk: Desk) -> None:
+    leaf = await summarised(desk)
+    fork = fork_of(desk.talk)
+    grown = fork.turns(2, leaf=leaf, prefix="fork-")
+    await fork.hand_over(grown)
+    counted = await fork.ask(grown)
+    again = fork_of(fork, "fork of the fork")
+
+    assert (await ask(again, grown))["tokens"] == counted["tokens"], "counted, not estimated"
+
+
+async def test_a_fork_made_before_the_boundary_gets_no_summary_of_what_it_has_not(desk: Desk) -> None:
+    leaf = await summarised(desk)
+    first = (await made(desk))[0]
+    path = desk.talk.path(leaf)
+    fork = fork_of(desk.talk)
+
+    early = path[first.covered_messages - 2]["id"]
+    assert await ask(fork, early, window_tokens=2048) == {"status": "unknown"}
+    later = path[first.covered_messages + 2]["id"]
+    assert (await ask(fork, later, window_tokens=2048))["checkpoint_id"] == first.id
+
+
+async def test_a_fork_that_was_edited_above_the_boundary_gets_nothing(desk: Desk) -> None:
+    leaf = await summarised(desk)
+    fork = fork_of(desk.talk)
+    fork.rows = {identity: dict(row) for identity, row in fork.rows.items()}
+    fork.edit(fork.path(leaf)[0]["id"], "Another first question.")
+
+    assert await ask(fork, leaf) == {"status": "unknown"}
+    await fork.hand_over(leaf)
+
+    assert await made(desk, "fork") == []
+    assert (await ask(fork, leaf))["status"] == "pending"
+
+
+async def test_few_pairs_that_show_no_boundary_are_unknown_and_more_find_it(desk: Desk) -> None:
+    leaf = await summarised(desk)
+    fork = fork_of(desk.talk)
+    covered = (await made(desk))[-1].covered_messages
+    needed = len(fork.path(leaf)) - covered + 1
+
+    assert await ask(fork, leaf, pairs=needed - 1) == {"status": "unknown"}
+    assert await ask(fork, leaf, pairs=needed) == await ask(fork, leaf)
+    assert (await ask(fork, leaf))["status"] == "ready"
+
+
+# Who may
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def another_tenant(service: Service) -> AsyncIterator[httpx.AsyncClient]:
+    async with service.runtime.database.engine.begin() as connection:
+        key = await keys.create(connection, "another", "filter", "test")
+    async with httpx.AsyncClient(base_url=service.url, headers={"Authorization": f"Bearer {key}"}) as client:
+        yield client
+
+
+async def test_another_user_is_never_served_nor_lent_a_summary_by_its_digest(desk: Desk) -> None:
+    leaf = await summarised(desk)
+    theirs = fork_of(desk.talk, user="user-2")
+
+    assert await ask(theirs, leaf) == {"status": "unknown"}
+    await theirs.hand_over(leaf)
+
+    assert await made(desk, "fork") == []
+    assert (await ask(theirs, leaf))["status"] == "pending"
+
+
+async def test_who_does_not_say_who_asks_is_served_nothing_of_other_chats(desk: Desk) -> None:
+    leaf = await summarised(desk)
+    fork = fork_of(desk.talk)
+
+    assert await fork.ask(leaf) == {"status": "unknown"}
+    assert await ask(fork, leaf, user_id="") == {"status": "unknown"}
+    assert await ask(fork, leaf, user_id=None) == {"status": "unknown"}
+
+
+@pytest.mark.parametrize("share", ["user", "tenant"])
+async def test_another_tenant_is_never_served_nor_lent_a_summary(
+    desk: Desk, another_tenant: httpx.AsyncClient, share: str
+) -> None:
+    leaf = await summarised(desk)
+    settings = desk.service.runtime.settings.model_copy(update={"share_forks": share})
+    async with serving(settings) as other, httpx.AsyncClient(base_url=other.url) as client:
+        client.headers = another_tenant.headers
+        theirs = fork_of(desk.talk, client=client)
+        assert theirs.user == desk.talk.user, "the same name means nobody in another tenant"
+
+        assert await ask(theirs, leaf) == {"status": "unknown"}
+        await theirs.hand_over(leaf)
+
+        assert await made(desk, "fork") == []
+        assert (await ask(theirs, leaf))["status"] == "pending"
+
+
+async def test_a_tenant_that_shares_serves_and_lends_whoever_asks(desk: Desk) -> None:
+    leaf = await summarised(desk)
+    settings = desk.service.runtime.settings.model_copy(update={"share_forks": "tenant"})
+    async with serving(settings) as shares:
+        theirs = fork_of(desk.talk, client=shares.as_filter, user="user-2")
+
+        assert (await ask(theirs, leaf))["status"] == "ready"
+        assert (await theirs.ask(leaf))["status"] == "ready"
+        await theirs.hand_over(leaf)
+
+    assert texts(await made(desk, "fork")) == texts(await made(desk))
+
+
+async def test_a_chat_that_expires_serves_and_lends_nothing(desk: Desk) -> None:
+    leaf = await summarised(desk)
+    await desk.talk.hand_over(leaf, expires_in=3600)
+    fork = fork_of(desk.talk)
+
+    assert await ask(fork, leaf) == {"status": "unknown"}
+    await fork.hand_over(leaf)
+
+    assert await made(desk, "fork") == []
+
+
+# When it is handed over
+
+
+async def test_a_fork_that_is_handed_over_has_the_summaries_as_its_own(desk: Desk) -> None:
+    leaf = await summarised(desk)
+    asked, before = len(desk.llm.requests), await desk.talk.ask(leaf)
+    fork = fork_of(desk.talk)
+
+    assert await fork.hand_over(leaf) is False
+    await work_off(desk)
+
+    assert len(desk.llm.requests) == asked, "nothing is computed twice"
+    answer = await ask(fork, leaf)
+    assert answer["known"] == leaf
+    assert answer | {"checkpoint_id": 0} == before | {"checkpoint_id": 0}
+    mine, theirs = await made(desk, "fork"), await made(desk)
+    assert texts(mine) == texts(theirs)
+    assert [one.parent_id for one in mine] == [0, *(one.id for one in mine)][:-1]
+    assert [list(one.ancestors) for one in mine] == [[one.id for one in mine[:place]] for place in range(len(mine))]
+    assert {one.id for one in mine}.isdisjoint(one.id for one in theirs)
+    await check_tree(desk.service.runtime)
+
+
+async def test_a_fork_keeps_its_summaries_when_its_source_is_deleted(desk: Desk) -> None:
+    leaf = await summarised(desk)
+    fork = fork_of(desk.talk)
+    await fork.hand_over(leaf)
+    before = await fork.ask(leaf)
+
+    assert (await desk.service.as_operator.delete("/v1/chats/chat-1")).status_code == 204
+
+    assert await fork.ask(leaf) == before
+    assert before["status"] == "ready"
+    await check_tree(desk.service.runtime)
+
+
+async def test_the_next_summary_of_a_fork_grows_from_the_adopted_one_and_reads_only_what_is_new(desk: Desk) -> None:
+    leaf = await summarised(desk)
+    fork = fork_of(desk.talk)
+    await fork.hand_over(leaf)
+    adopted = (await made(desk, "fork"))[-1]
+    asked = len(desk.llm.requests)
+
+    grown = fork.turns(8, leaf=leaf, prefix="fork-")
+    assert await fork.hand_over(grown, after=leaf)
+    await work_off(desk)
+
+    new = [one for one in await made(desk, "fork") if one.id > adopted.id]
+    assert new
+    assert new[0].ancestors == [*adopted.ancestors, adopted.id]
+    read = "\n".join(request.text for request in desk.llm.requests[asked:])
+    assert adopted.narrative.splitlines()[-1] in read
+    covered = [row["content"] for row in fork.path(grown)[: adopted.covered_messages]]
+    assert not any(text.splitlines()[-1] in read for text in covered)
+    await check_tree(desk.service.runtime)
+
+
+async def test_a_fork_handed_over_in_slices_has_the_same_line(desk: Desk) -> None:
+    leaf = await summarised(desk)
+    fork = fork_of(desk.talk)
+    cuts = [fork.path(leaf)[place]["id"] for place in (11, 23, 40)]
+
+    for after, until in zip([None, *cuts], [*cuts, leaf], strict=True):
+        await fork.hand_over(until, after=after)
+        await check_tree(desk.service.runtime)
+
+    assert texts(await made(desk, "fork")) == texts(await made(desk))
+
+
+async def test_a_fork_that_was_stored_before_its_source_was_summarised_adopts_with_its_next_turns(desk: Desk) -> None:
+    leaf = desk.talk.turns(30)
+    fork = fork_of(desk.talk)
+    early = fork.path(leaf)[19]["id"]
+    await fork.hand_over(early)
+    await run_sql(desk.service.runtime, "update chats set due_at = null")
+    await desk.talk.hand_over(leaf)
+    await work_off(desk)
+    assert (await made(desk))[0].covered_messages < 19
+
+    await fork.hand_over(leaf, after=early)
+
+    assert texts(await made(desk, "fork")) == texts(await made(desk))
+    await check_tree(desk.service.runtime)
+
+
+async def test_a_fork_of_a_fork_and_a_second_hand_over_change_nothing_more(desk: Desk) -> None:
+    leaf = await summarised(desk)
+    for chat in ("fork", "fork of the fork"):
+        await fork_of(desk.talk, chat).hand_over(leaf)
+    before = (await tables(desk.service.runtime))["checkpoints"]
+
+    await fork_of(desk.talk, "fork of the fork").hand_over(leaf)
+
+    assert (await tables(desk.service.runtime))["checkpoints"] == before
+    assert texts(await made(desk, "fork of the fork")) == texts(await made(desk))
+
+
+async def test_summaries_that_an_operator_dropped_from_a_fork_do_not_come_back_by_themselves(desk: Desk) -> None:
+    leaf = await summarised(desk)
+    fork = fork_of(desk.talk)
+    await fork.hand_over(leaf)
+    assert (await desk.service.as_operator.post("/v1/chats/fork/reset")).json()["dropped"] > 2
+
+    assert (await ask(fork, leaf))["status"] == "pending"
+    await fork.hand_over(leaf)
+    await fork.hand_over(fork.turns(1, leaf=leaf, prefix="fork-"), after=leaf)
+
+    assert await made(desk, "fork") == []
+
+
+async def test_a_chat_that_has_a_summary_as_deep_of_its_own_copies_none(desk: Desk) -> None:
+    leaf = await summarised(desk)
+    fork = fork_of(desk.talk)
+    await fork.hand_over(leaf)
+    edited, was = fork.path(leaf)[0]["id"], fork.path(leaf)[0]["content"]
+    fork.rows = {identity: dict(row) for identity, row in fork.rows.items()}
+    fork.edit(edited, "Edited.")
+    await fork.hand_over(leaf)
+    before = await made(desk, "fork")
+
+    fork.edit(edited, was)
+    await fork.hand_over(leaf)
+
+    assert await made(desk, "fork") == before
+    await check_tree(desk.service.runtime)
+
+
+async def test_what_the_provider_counted_for_a_forks_first_request_is_compared_with_the_summary_in_it(
+    desk: Desk,
+) -> None:
+    leaf = await summarised(desk)
+    fork = fork_of(desk.talk)
+    question = fork.add("new", leaf)
+    served = await ask(fork, question)
+    answer = fork.add("answer", question, "assistant", usage={"prompt_tokens": served["tokens"]["after"] + 500})
+
+    await fork.hand_over(answer, served=served["checkpoint_id"])
+
+    (chat,) = await rows(desk.service.runtime, "select * from chats where external_id = 'fork'")
+    assert chat.overhead_tokens > 300
