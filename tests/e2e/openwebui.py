@@ -112,7 +112,7 @@ class OpenWebUI:
         """
         binary = installed(self.version) / "bin" / "open-webui"
         variables = [f"{name}={value}" for name, value in self.environment.items()]
-        command = [*variables, binary, "serve", "--host", HOST, "--port", str(self.port)]
+        command: list[str | Path] = [*variables, binary, "serve", "--host", HOST, "--port", str(self.port)]
         self._server = await start(_ENV, command, self.folder / "open-webui.log")
         await self._server.until_ready(self._answers, self.port)
 

@@ -1,0 +1,212 @@
+"""What Open WebUI's page sends for a turn, in each version: read from its own source, which the wheel carries in source maps.
+
+In: the state of the tab. Out: the body of POST /api/chat/completions. Names of functions are those of
+src/lib/components/chat/Chat.svelte and Messages.svelte. All that differs between the versions is in `Page`.
+"""
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tests.e2e.versions import since
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Page:
+    """How the page of a version works.
+
+    Attributes:
+        saves: the page saves the chat, and asks for the outlet filters when an answer is complete; else the server does.
+        one_by_one: a request for each of several models, instead of one for all.
+        message_ids: how a request names the answers; a "map" only if there are several.
+        temporary: what the id of a temporary chat begins with.
+        asks_to_delete: a message is deleted by the server; else the chat is saved without it.
+        forks: a chat can be forked.
+        edits_output: an answer is edited in its `output`; else in its `content` alone.
+    """
+
+    saves: bool
+    message_ids: Literal["map", "list"] | None
+    temporary: Literal["local:", "temporary:"]
+    asks_to_delete: bool
+    forks: bool
+    edits_output: bool
+    names_user: bool
+    empty_tools: bool
+
+
+def page(version: str) -> Page:
+    """The page of a version of `versions.VERSIONS`."""
+    saves = not since(version, "0.9")
+    return Page(
+        saves=saves,
+        message_ids=None if saves else "list" if since(version, "0.10") else "map",
+        temporary="temporary:" if since(version, "0.11") else "local:",
+        asks_to_delete=since(version, "0.11"),
+        forks=since(version, "0.11"),
+        edits_output=since(version, "0.9.6"),
+        names_user=since(version, "0.12"),
+        empty_tools=since(version, "0.12"),
+    )
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A request for answers.
+
+    Attributes:
+        user: the message that is answered.
+        answers: the empty answers, one for each model; or the one that is continued.
+        path: the messages down to the first answer, it included.
+        instruction: of a guided regeneration.
+        replaced: the answer that is regenerated under an instruction.
+        continued: the answer is written on.
+    """
+
+    user: Json
+    answers: Sequence[Json]
+    path: Sequence[Json]
+    instruction: str | None = None
+    replaced: Json | None = None
+    continued: bool = False
+
+
+@dataclass
+class Choices:
+    """What the user has set in the tab, for the requests to come."""
+
+    system: str | None = None
+    params: Json | None = None
+    tool_ids: Sequence[str] = ()
+    filter_ids: Sequence[str] = ()
+    folder_id: str | None = None
+    stream: bool = True
+
+
+def completion(page: Page, ask: Ask, choices: Choices, *, chat_id: str | None, new: bool, temporary: bool) -> Json:
+    """`sendMessageSocket`; the caller adds who asks: session_id, model_item, variables."""
+    first = ask.answers[0]
+    params = (choices.params or {}) | ({"system": choices.system} if choices.system else {})
+    messages = [{"role": "system", "content": choices.system}] if choices.system else []
+    if page.saves or temporary:
+        messages += _conversation(page, ask)
+    body: Json = {
+        "stream": choices.stream,
+        "model": first["model"],
+        "params": params,
+        "tool_servers": [],
+        "features": {"voice": False, "image_generation": False, "code_interpreter": False, "web_search": False},
+        "id": first["id"],
+        "parent_id": ask.user["id"] if page.saves else ask.user["parentId"],
+        "parent_message" if page.saves else "user_message": ask.user,
+        "background_tasks": {"follow_up_generation": True},
+    }
+    if messages or page.saves:
+        body["messages"] = messages
+    if files := _files(ask.path):
+        body["files"] = files
+    if choices.tool_ids or page.empty_tools:
+        body["tool_ids"] = list(choices.tool_ids)
+    if choices.filter_ids:
+        body["filter_ids"] = list(choices.filter_ids)
+    if choices.folder_id:
+        body["folder_id"] = choices.folder_id
+    if chat_id:
+        body["chat_id"] = chat_id
+    if new and not temporary:
+        body["background_tasks"] |= {"title_generation": True, "tags_generation": True}
+    return body | ({} if page.saves else _server_side(page, ask))
+
+
+def completed(answer: Json, path: Sequence[Json], filter_ids: Sequence[str]) -> Json:
+    """`chatCompletedHandler`: the body of POST /api/chat/completed; the caller adds who asks."""
+    keys = ("id", "role", "content", "info", "timestamp", "usage", "sources")
+    return {
+        "model": answer["model"],
+        "messages": [{key: one[key] for key in keys if key in one} for one in path],
+        "id": answer["id"],
+        **({"filter_ids": list(filter_ids)} if filter_ids else {}),
+    }
+
+
+def variables(name: str, email: str) -> Json:
+    """`getPromptVariables`."""
+    return {
+        "{{USER_NAME}}": name,
+        "{{USER_EMAIL}}": email,
+        "{{USER_LOCATION}}": "Unknown",
+        "{{CURRENT_DATETIME}}": time.strftime("%Y-%m-%d %H:%M:%S"),
+        "{{CURRENT_DATE}}": time.strftime("%Y-%m-%d"),
+        "{{CURRENT_TIME}}": time.strftime("%H:%M:%S"),
+        "{{CURRENT_WEEKDAY}}": time.strftime("%A"),
+        "{{CURRENT_TIMEZONE}}": "UTC",
+        "{{USER_LANGUAGE}}": "en-US",
+    }
+
+
+def _server_side(page: Page, ask: Ask) -> Json:
+    """What a request names when the server keeps the chat."""
+    extra: Json = {}
+    if page.message_ids == "list" and not ask.continued:
+        extra["message_ids"] = [
+            {"model_id": one["model"], "message_id": one["id"], "modelIdx": one["modelIdx"]} for one in ask.answers
+        ]
+    if page.message_ids == "map" and len(ask.answers) > 1:
+        extra["message_ids"] = {one["model"]: one["id"] for one in ask.answers}
+    if ask.instruction:
+        extra["regeneration_prompt"] = ask.instruction
+    if ask.replaced and page.names_user:
+        extra["regeneration_message_id"] = ask.replaced["id"]
+    if ask.continued:
+        extra["assistant_message_id"] = ask.answers[0]["id"]
+    return extra
+
+
+def _conversation(page: Page, ask: Ask) -> list[Json]:
+    """The messages as the page sends them itself; an answer without text is left out."""
+    entries = [_entry(page, one) for one in ask.path]
+    if ask.instruction and page.saves:
+        entries.append({"role": "user", "content": ask.instruction})
+    return [one for one in entries if one["role"] == "user" or one.get("output") or str(one["content"]).strip()]
+
+
+def _entry(page: Page, message: Json) -> Json:
+    output = message.get("output") if message["role"] == "assistant" else None
+    if output and page.message_ids == "list":
+        return {"role": "assistant", "model": message["model"], "output": output}
+    text = _without_details(message["content"])
+    images = [one for one in message.get("files") or [] if _is_image(one)] if message["role"] == "user" else []
+    parts: list[Json] = [{"type": "text", "text": text}]
+    parts += [{"type": "image_url", "image_url": {"url": one["url"]}} for one in images]
+    entry: Json = {"role": message["role"], "content": parts if images else text}
+    if output:
+        entry["output"] = output
+    if page.names_user:
+        entry["id"] = message["id"]
+    return entry
+
+
+def _files(path: Sequence[Json]) -> list[Json]:
+    files: list[Json] = []
+    for message in path:
+        files += [one for one in message.get("files") or [] if not _is_image(one) and one not in files]
+    return files
+
+
+def _is_image(file: Mapping[str, Any]) -> bool:
+    return file["type"] == "image" or str(file.get("content_type") or "").startswith("image/")
+
+
+def _without_details(text: str) -> str:
+    """`processDetails`: reasoning goes, a folded tool call becomes its result, as the attribute had it."""
+    text = re.sub(r'<details\s+type="(?:reasoning|code_interpreter)"[^>]*>.*?</details>', "", text, flags=re.I | re.S)
+
+    def result(match: re.Match[str]) -> str:
+        found = re.search(r'\bresult="([^"]*)"', match[1])
+        return f'"{found[1]}"' if found and found[1] else match[0]
+
+    return re.sub(r'<details\s+type="tool_calls"([^>]*)>.*?</details>', result, text, flags=re.I | re.S)
