@@ -321,6 +321,7 @@ class Filter:
 
     async def _check(self) -> object:
         try:
+            self._failures = 0  # somebody has mended something, and asks now
             return (await self._send("GET", "filter", None, 5.0)).json()
         except Exception as error:
             return {"error": repr(error)}

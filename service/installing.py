@@ -272,8 +272,8 @@ async def _reach(webui: OpenWebUI, wish: Wish, url: str) -> Reached:
         return Reached(f"Open WebUI stopped with {refused.detail!r} when the filters of {model!r} were tried")
     if not isinstance(answer, dict):
         return Reached(f"it does not run on {model!r}; Open WebUI's log may say why")
-    if error := answer.get("error"):
-        return Reached(_advice(str(error), url))
+    if "tenant" not in answer:
+        return Reached(_advice(str(answer.get("error") or "what answers there is not Precis"), url))
     return Reached(None, str(answer.get("version")), str(answer.get("tenant")))
 
 
