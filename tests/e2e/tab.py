@@ -16,12 +16,24 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import socketio
 
 from tests.e2e.openwebui import User
-from tests.e2e.tab_wire import Ask, Choices, Json, completed, completion, page, variables
+from tests.e2e.tab_wire import (
+    Ask,
+    Choices,
+    Json,
+    completed,
+    completion,
+    page,
+    text_of,
+    typed,
+    unwritten,
+    variables,
+    with_text,
+)
 from tests.waiting import until
 
 _SETTLED = ("chat:message:error", "chat:tasks:cancel", "task-cancelled")
@@ -85,11 +97,11 @@ class Tab:
 
     async def send(self, text: str, *, files: Sequence[Json] = (), wait: bool = True) -> Turn:
         """Types a message below the current one and sends it."""
-        return await self._ask(self._user_message(text, self.current, files), wait=wait)
+        return await self._ask(self._typed(text, self.current, files), wait=wait)
 
     async def edit_and_send(self, message: str, text: str, *, wait: bool = True) -> Turn:
         """Edits a message of the user's and sends it: a new message beside the old one."""
-        return await self._ask(self._user_message(text, self.messages[message]["parentId"], ()), wait=wait)
+        return await self._ask(self._typed(text, self.messages[message]["parentId"], ()), wait=wait)
 
     async def regenerate(self, answer: str, instruction: str | None = None, *, wait: bool = True) -> Turn:
         """Try Again, or with an instruction: another answer beside this one."""
@@ -136,7 +148,7 @@ class Tab:
         if edited["role"] == "assistant":
             edited["originalContent"] = edited["content"]
             if self.page.edits_output and edited.get("output"):
-                edited["output"] = _with_text(edited["output"], text)
+                edited["output"] = with_text(edited["output"], text)
         edited["content"] = text
         await self._save()
 
@@ -164,10 +176,13 @@ class Tab:
         self.current = self._deepest(message)
 
     async def open(self, chat_id: str) -> None:
-        """Opens a saved chat."""
+        """Opens a saved chat; its system prompt and parameters, if it has any, are those of the tab from now on."""
+        choices = self.choices
         self.new_chat()
         self.chat_id = chat_id
-        await self._load(None)
+        chat = await self._load(None)
+        params: Json = dict(chat.get("params") or {})
+        self.choices = replace(choices, system=params.pop("system", None), params=params) if params else choices
 
     async def fork(self, message: str) -> str:
         """Forks the chat at a message; the id of the new chat."""
@@ -216,45 +231,18 @@ class Tab:
 
     # How the page does it
 
-    def _user_message(self, text: str, parent: str | None, files: Sequence[Json]) -> Json:
-        message: Json = {
-            "id": str(uuid.uuid4()),
-            "parentId": parent,
-            "childrenIds": [],
-            "role": "user",
-            "content": text,
-            "timestamp": int(time.time()),
-            "models": self.models,
-        }
-        if files:
-            message["files"] = list(files)
+    def _typed(self, text: str, parent: str | None, files: Sequence[Json]) -> Json:
+        message = typed(text, parent, files, self.models)
         if self.page.names_user:
             message |= {"user": {"id": self.user.id, "name": self.user.name}, "user_id": self.user.id}
-        self._add(message)
-        return message
+        return self._add(message)
 
-    def _answer(self, user: Json, model: str, index: int) -> Json:
-        message: Json = {
-            "parentId": user["id"],
-            "id": str(uuid.uuid4()),
-            "childrenIds": [],
-            "role": "assistant",
-            "content": "",
-            "model": model,
-            "modelName": model,
-            "modelIdx": index,
-            "timestamp": int(time.time()),
-        }
-        if not self.page.saves:
-            message["done"] = False
-        self._add(message)
-        return message
-
-    def _add(self, message: Json) -> None:
+    def _add(self, message: Json) -> Json:
         self.messages[message["id"]] = message
         if message["parentId"]:
             self.messages[message["parentId"]]["childrenIds"].append(message["id"])
         self.current = message["id"]
+        return message
 
     async def _ask(
         self,
@@ -269,7 +257,10 @@ class Tab:
             self.chat_id = f"{self.page.temporary}{self._socket.get_sid()}"
         elif self.chat_id is None and self.page.saves:
             await self._create()
-        answers = [self._answer(user, model, index) for index, model in enumerate(models or self.models)]
+        answers = [
+            self._add(unwritten(self.page, user["id"], model, index))
+            for index, model in enumerate(models or self.models)
+        ]
         if self.page.saves:
             await self._save()
         path = self.path(replaced["id"] if replaced else answers[0]["id"])
@@ -333,10 +324,11 @@ class Tab:
     def _params(self) -> Json:
         return (self.choices.params or {}) | ({"system": self.choices.system} if self.choices.system else {})
 
-    async def _load(self, current: str | None) -> None:
-        history = (await self.user.get(f"/api/v1/chats/{self.chat_id}"))["chat"]["history"]
-        self.messages = history["messages"]
-        self.current = current if current in self.messages else history["currentId"]
+    async def _load(self, current: str | None) -> Json:
+        chat: Json = (await self.user.get(f"/api/v1/chats/{self.chat_id}"))["chat"]
+        self.messages = chat["history"]["messages"]
+        self.current = current if current in self.messages else chat["history"]["currentId"]
+        return chat
 
     async def _idle(self) -> bool:
         tasks = await self.user.get(f"/api/tasks/chat/{self.chat_id}")
@@ -371,7 +363,7 @@ class Tab:
         """`chatCompletionEventHandler`."""
         message |= {key: data[key] for key in ("content", "output", "usage", "sources", "error") if data.get(key)}
         if data.get("output") and not data.get("content"):
-            message["content"] = _text(data["output"])
+            message["content"] = text_of(data["output"])
         for choice in data.get("choices") or []:
             message["content"] += (choice.get("message") or choice.get("delta") or {}).get("content") or ""
         if data.get("done") or data.get("error"):
@@ -394,21 +386,6 @@ class Tab:
                 changed = known["content"] != message["content"]
                 known |= ({"originalContent": known["content"]} if changed else {}) | message
         await self._save()
-
-
-def _text(output: Sequence[Json]) -> str:
-    """`getOutputText`."""
-    messages = [one for one in output if one.get("type") == "message"]
-    return "\n".join("".join(part.get("text", "") for part in one["content"]) for one in messages)
-
-
-def _with_text(output: Sequence[Json], text: str) -> list[Json]:
-    """The output with this text in its last message, and none in the others."""
-    changed: list[Json] = [dict(one) for one in output]
-    messages = [one for one in changed if one.get("type") == "message"]
-    for one in messages:
-        one["content"] = [{"type": "output_text", "text": text if one is messages[-1] else ""}]
-    return changed
 
 
 @asynccontextmanager

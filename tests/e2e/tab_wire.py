@@ -1,4 +1,4 @@
-"""What Open WebUI's page sends for a turn, in each version: read from its own source, which the wheel carries in source maps.
+"""What Open WebUI's page sends for a turn, in each version, as its own source says (the wheel has it in source maps).
 
 In: the state of the tab. Out: the body of POST /api/chat/completions. Names of functions are those of
 src/lib/components/chat/Chat.svelte and Messages.svelte. All that differs between the versions is in `Page`.
@@ -6,6 +6,7 @@ src/lib/components/chat/Chat.svelte and Messages.svelte. All that differs betwee
 
 import re
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -20,13 +21,15 @@ class Page:
     """How the page of a version works.
 
     Attributes:
-        saves: the page saves the chat, and asks for the outlet filters when an answer is complete; else the server does.
-        one_by_one: a request for each of several models, instead of one for all.
+        saves: the page saves the chat, and asks for the outlet filters when an answer is complete; it sends all
+            messages, and a request for each of several models. Else the server does that.
         message_ids: how a request names the answers; a "map" only if there are several.
         temporary: what the id of a temporary chat begins with.
         asks_to_delete: a message is deleted by the server; else the chat is saved without it.
         forks: a chat can be forked.
         edits_output: an answer is edited in its `output`; else in its `content` alone.
+        names_user: a message says whose it is, and a temporary one what its id is.
+        empty_tools: no tools are an empty list; else no key.
     """
 
     saves: bool
@@ -85,6 +88,51 @@ class Choices:
     filter_ids: Sequence[str] = ()
     folder_id: str | None = None
     stream: bool = True
+
+
+def typed(text: str, parent: str | None, files: Sequence[Json], models: Sequence[str]) -> Json:
+    """A message of the user's."""
+    message: Json = {
+        "id": str(uuid.uuid4()),
+        "parentId": parent,
+        "childrenIds": [],
+        "role": "user",
+        "content": text,
+        "timestamp": int(time.time()),
+        "models": list(models),
+    }
+    return message | ({"files": list(files)} if files else {})
+
+
+def unwritten(page: Page, parent: str, model: str, index: int) -> Json:
+    """An answer that is still to come."""
+    message: Json = {
+        "parentId": parent,
+        "id": str(uuid.uuid4()),
+        "childrenIds": [],
+        "role": "assistant",
+        "content": "",
+        "model": model,
+        "modelName": model,
+        "modelIdx": index,
+        "timestamp": int(time.time()),
+    }
+    return message if page.saves else message | {"done": False}
+
+
+def text_of(output: Sequence[Json]) -> str:
+    """`getOutputText`."""
+    messages = [one for one in output if one.get("type") == "message"]
+    return "\n".join("".join(part.get("text", "") for part in one["content"]) for one in messages)
+
+
+def with_text(output: Sequence[Json], text: str) -> list[Json]:
+    """The output with this text in its last message, and none in the others."""
+    changed: list[Json] = [dict(one) for one in output]
+    messages = [one for one in changed if one.get("type") == "message"]
+    for one in messages:
+        one["content"] = [{"type": "output_text", "text": text if one is messages[-1] else ""}]
+    return changed
 
 
 def completion(page: Page, ask: Ask, choices: Choices, *, chat_id: str | None, new: bool, temporary: bool) -> Json:
