@@ -31,12 +31,13 @@ class Asked(NamedTuple):
 class Answer(NamedTuple):
     """`known` is the newest message of the path that is stored. `summary` comes with `ready` only.
 
-    `window` is the one that the answer is for; 0 when the chat is unknown.
+    `window` is the one that the answer is for; 0 when the chat is unknown. `overhead` is part of `before` and `after`.
     """
 
     status: Literal["ready", "not_needed", "pending", "unknown"]
     known: str | None = None
     window: int = 0
+    overhead: int = 0
     before: int = 0
     after: int = 0
     checkpoint: Checkpoint | None = None
@@ -50,14 +51,14 @@ async def answer(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> Answer:
         found = await _elsewhere(pool, asked)
     if found is None:
         return Answer("unknown")
-    before, window = found.tokens, asked.window or found.window
+    before, window, overhead = found.tokens, asked.window or found.window, found.overhead
     if before <= planning.apply_at(window):
-        return Answer("not_needed", found.known, window, before, before)
+        return Answer("not_needed", found.known, window, overhead, before, before)
     made = found.checkpoint
     if made is None or not serving.matches(asked.path, made) or made.tokens >= made.covered_tokens:
-        return Answer("pending", found.known, window, before, before)
+        return Answer("pending", found.known, window, overhead, before, before)
     after = before - made.covered_tokens + made.tokens
-    return Answer("ready", found.known, window, before, after, made, found.summary)
+    return Answer("ready", found.known, window, overhead, before, after, made, found.summary)
 
 
 async def _elsewhere(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> contexts.Found | None:

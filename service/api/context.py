@@ -91,7 +91,7 @@ def _context(answer: context.Answer) -> ContextAnswer:
         covered_digest=made.digest if made else None,
         covered_messages=made.messages if made else None,
         summary=answer.summary or None,
-        tokens=None if answer.status == "unknown" else Tokens(before=answer.before, after=answer.after),
+        tokens=None if answer.status == "unknown" else Tokens(answer.before, answer.after, answer.overhead),
     )
 
 

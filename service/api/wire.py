@@ -68,11 +68,12 @@ class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
 
 
-class Tokens(msgspec.Struct, frozen=True):
-    """Estimated size of the request without and with the summary."""
+class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Estimated size of the request without and with the summary, and what of it the messages do not explain."""
 
     before: int
     after: int
+    overhead: Annotated[int, Meta(description="System prompt, tool specifications: as the provider counted them.")] = 0
 
 
 class ContextAnswer(msgspec.Struct, frozen=True, omit_defaults=True):

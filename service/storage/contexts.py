@@ -16,7 +16,7 @@ from service.storage.chats import LINE, SAVINGS
 _CHARACTERS = 4  # per token, of a message that was not handed over yet
 
 _ANSWER = """
-select chat.window_tokens, known.id, known.tokens,
+select chat.window_tokens, chat.overhead_tokens, known.id, known.tokens,
        made.id, made.covered_until, made.covered_digest, made.covered_messages, made.covered_tokens, made.tokens,
        made.summary
 """
@@ -72,11 +72,13 @@ order by known.place, chat.id desc limit 1
 class Found(NamedTuple):
     """What is stored for the path of a request.
 
-    `tokens` is the estimated size of the request without a summary. `checkpoint` is the one to serve if that is over
+    `tokens` is the estimated size of the request without a summary, of which `overhead` is what the provider counts
+    beside the messages. `checkpoint` is the one to serve if that is over
     `apply_at`; None when there is none. `known` is None when it is another chat's.
     """
 
     window: int
+    overhead: int
     known: str | None
     tokens: int
     checkpoint: Checkpoint | None
@@ -141,5 +143,5 @@ async def _branched(
 
 
 def _found(row: "asyncpg.Record") -> Found:
-    window, known, tokens, *made, summary = row.values()
-    return Found(window, known, tokens, Checkpoint(*made) if summary is not None else None, summary or "")
+    window, overhead, known, tokens, *made, summary = row.values()
+    return Found(window, overhead, known, tokens, Checkpoint(*made) if summary is not None else None, summary or "")
