@@ -114,7 +114,7 @@ def _print_chat(detail: operations.Detail) -> None:
     if chat.compactor:
         shell.console.print(f"{_by_others(chat).capitalize()}.")
     if chat.expires_at:
-        shell.console.print(f"Goes on {chat.expires_at:%Y-%m-%d %H:%M}, unless it goes on before.")
+        shell.console.print(f"Is removed after {chat.expires_at:%Y-%m-%d %H:%M} UTC, unless it goes on before.")
     if chat.wants_bodies:
         shell.console.print(_WAITS)
     elif chat.last_error:

@@ -64,6 +64,19 @@ async def test_a_key_of_a_new_tenant_makes_the_tenant(cli: Cli, service: Service
 # Chats
 
 
+async def test_it_is_told_who_else_compresses_a_chat_and_when_it_goes(cli: Cli, service: Service) -> None:
+    talk = Talk(service.as_filter)
+    await talk.hand_over(talk.turns(1), compactor="open-webui", expires_in=90 * 86_400)
+    (chat,) = await rows(service.runtime, "select expires_at from chats")
+
+    listed = await cli("chats", "list")
+    shown = await cli("chats", "show", "chat-1")
+
+    assert "open-webui" in listed.stdout
+    assert "Compressed by open-webui." in shown.stdout
+    assert f"Is removed after {chat.expires_at:%Y-%m-%d %H:%M} UTC, unless it goes on before." in shown.stdout
+
+
 async def test_chats_are_listed_and_shown(cli: Cli, service: Service) -> None:
     talk, leaf = await summarised(service)
     made = (await talk.ask(leaf))["checkpoint_id"]
