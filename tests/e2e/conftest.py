@@ -3,14 +3,22 @@
 These tests run by `scripts/e2e` alone: without its option `--openwebui VERSION` nothing here is collected.
 """
 
-from collections.abc import Generator
+from collections.abc import AsyncIterator, Generator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from packaging.version import Version
 from pytest_asyncio import is_async_test
 
 from tests.e2e import matrix
+from tests.e2e.model import model_server
+from tests.e2e.openwebui import open_webui
+from tests.e2e.precis import keep_facts, precis
+from tests.e2e.rig import Rig
+from tests.e2e.tab import Tab
+from tests.e2e.tab import tab as open_tab
+from tests.fakes.scripted_llm import scripted_llm
 
 _FOUND = pytest.StashKey[dict[str, str]]()
 
@@ -62,3 +70,37 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         matrix.write(path, results)
     terminalreporter.section("Open WebUI versions and scenarios")
     terminalreporter.write_line(matrix.table(results))
+
+
+@pytest.fixture(scope="session")
+def version(pytestconfig: pytest.Config) -> str:
+    """The version of Open WebUI that is running."""
+    return str(pytestconfig.getoption("--openwebui"))
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def running(version: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rig]:
+    """Everything, started once, with the filter installed."""
+    folder = tmp_path_factory.mktemp("openwebui")
+    async with scripted_llm() as summariser, model_server() as model, precis(summariser.openai_url) as service:
+        summariser.default = keep_facts
+        async with open_webui(version, folder, model.url) as server:
+            rig = Rig(version, model, summariser, service, server, await server.sign_up("admin"))
+            await rig.install()
+            yield rig
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def rig(running: Rig) -> AsyncIterator[Rig]:
+    """Everything, as it was at the beginning but for the chats of earlier tests."""
+    running.model.reset()
+    running.summariser.requests.clear()
+    yield running
+    await running.valves()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def tab(rig: Rig) -> AsyncIterator[Tab]:
+    """A browser tab of the admin."""
+    async with open_tab(rig.admin) as opened:
+        yield opened

@@ -15,7 +15,7 @@ request knows the one that it came from. So what Precis changed is what differs 
 import asyncio
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -104,8 +104,12 @@ class Received:
 
     @property
     def question(self) -> str:
-        """The text of the newest user message."""
-        return next((plain(one["content"]) for one in reversed(self.messages) if one["role"] == "user"), "")
+        return question_of(self.messages)
+
+
+def question_of(messages: Sequence[Json]) -> str:
+    """The text of the newest user message."""
+    return next((plain(one["content"]) for one in reversed(messages) if one["role"] == "user"), "")
 
 
 def plain(content: object) -> str:
@@ -146,12 +150,16 @@ class Model:
         if canned := _canned(received):
             self.tasks.append(received)
             return canned
-        built = next((one for one in reversed(self.built) if one.model == received.model), None)
-        received = Received(body, built)
+        received = Received(body, self._built_for(received))
         self.received.append(received)
         async with self.arrived:
             self.arrived.notify_all()
         return self.script.popleft() if self.script else self.answer(received)
+
+    def _built_for(self, received: Received) -> Built | None:
+        """What this request was; a model made in the workspace has another name before Open WebUI sends it on."""
+        asked = [one for one in reversed(self.built) if question_of(one.messages) in received.question]
+        return next((one for one in asked if one.model == received.model), asked[0] if asked else None)
 
 
 @asynccontextmanager

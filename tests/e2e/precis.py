@@ -78,7 +78,7 @@ class Precis:
         greetings = len(_GREETING.findall(self.log)) if (self.folder / "precis.log").exists() else 0
         with (self.folder / "precis.log").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *COMMAND, "serve", "--port", str(self.port), env=self._environment(), cwd=ROOT, stdout=log, stderr=log
+                *COMMAND, "serve", env=self._environment(), cwd=ROOT, stdout=log, stderr=log
             )
         process = self._process
 
@@ -99,6 +99,21 @@ class Precis:
             self._process.send_signal(number)
             async with asyncio.timeout(60):
                 await self._process.wait()
+
+    async def run(self, *arguments: str) -> str:
+        """Runs another command of Precis on the same data; returns what it said."""
+        command = await asyncio.create_subprocess_exec(
+            *COMMAND,
+            *arguments,
+            env=self._environment(),
+            cwd=ROOT,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        async with asyncio.timeout(120):
+            said = (await command.communicate())[0].decode()
+        assert command.returncode == 0, said
+        return said
 
     async def show(self, chat_id: str, what: str = "") -> Json | None:
         """What the operator sees of a chat; None when Precis does not know it."""
@@ -147,6 +162,7 @@ class Precis:
     def _environment(self) -> dict[str, str]:
         plain = {name: value for name, value in os.environ.items() if not name.startswith("PRECIS_")}
         ours = {"DATA_DIR": str(self.folder / "data"), "FAST_AND_UNSAFE": "true", "DEBOUNCE": "0.05"}
+        ours |= {"PORT": str(self.port), "FALLBACK_AFTER": "0"}  # every summary is the scripted one
         return plain | {f"PRECIS_{name}": value for name, value in (ours | self.settings).items()} | {"COLUMNS": "200"}
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tests.builders import Json
 from tests.e2e.model import Received, plain
-from tests.e2e.precis import Checkpoint
+from tests.e2e.precis import FACT, Checkpoint
 
 SUMMARY = re.compile(r"\[Previous conversation summary: .*?\[End of summary - recent messages follow\]", re.DOTALL)
 NOTE = re.compile(r"\[[^\[\]]*\bleft out\b[^\[\]]*\]")
@@ -104,21 +104,26 @@ def well_formed(messages: Sequence[Json]) -> None:
 def check(received: Received, checkpoints: Sequence[Checkpoint], path: Sequence[Json]) -> View:
     """Checks a request, given the chat's stored summaries and its path, root to the newest user message.
 
-    Well-formed; nothing is hidden that the summary does not cover, nor anything covered sent again; the summary is that
-    of this branch, to the byte; what is left stands as Open WebUI built it.
+    Well-formed; nothing is hidden that the summary does not cover, and nothing that it covers is sent again; the
+    summary is that of this branch, to the byte; what is left stands as Open WebUI built it.
     """
     well_formed(received.messages)
     seen = view(received)
     assert len(SUMMARY.findall(seen.system)) <= 1, "two summaries"
     if seen.summary:
-        fitting = [one for one in checkpoints if one.summary == seen.summary]
+        fitting = next((one for one in checkpoints if one.summary == seen.summary), None)
         assert fitting, f"this summary is none of the chat's: {seen.summary[:200]}"
-        place = next(index for index, one in enumerate(path) if one["id"] == fitting[0].until) + 1
-        assert place == fitting[0].messages, "the summary is of another branch"
-        if fitting[0].covers:
-            assert fitting[0].covers == tuple(one["id"] for one in path[:place]), "the summary is of another branch"
-        users = sum(one["role"] == "user" for one in path[:place])
+        covered = path[: fitting.messages]
+        assert covered[-1]["id"] == fitting.until, "the summary is of another branch"
+        users = sum(one["role"] == "user" for one in covered)
         assert seen.hidden_turns == users, f"{seen.hidden_turns} turns are hidden, {users} are covered"
+        assert facts(seen.summary) == facts(seen.hidden), "the summary tells something else than what is hidden"
     elif seen.hidden:
         assert seen.note, f"{len(seen.hidden)} messages are hidden, and nothing says so: {seen.system[-300:]}"
     return seen
+
+
+def facts(of: str | Sequence[Json]) -> set[str]:
+    """The planted facts in a text or in messages."""
+    text = of if isinstance(of, str) else "\n".join(plain(one.get("content")) for one in of)
+    return set(FACT.findall(text))

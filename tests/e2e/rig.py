@@ -1,0 +1,177 @@
+"""Everything that runs together in a scenario: Open WebUI, the model, the summariser, Precis and its filter.
+
+`Rig.long_chat` makes a chat that has a stored summary; `Rig.seen` takes the newest request apart and checks it.
+"""
+
+import itertools
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+
+from tests.builders import Json
+from tests.e2e import look_up_tool, recorder
+from tests.e2e.model import Model, Received
+from tests.e2e.openwebui import OpenWebUI, RefusedError, User
+from tests.e2e.precis import Checkpoint, Precis, fact
+from tests.e2e.tab import Tab
+from tests.e2e.view import View, check
+from tests.fakes.scripted_llm import ScriptedLLM
+
+WINDOW = 16_384  # of which Open WebUI's own tool specifications take some 7,000
+FILTER = "precis"
+_numbers = itertools.count(1)
+
+
+@dataclass
+class Rig:
+    """What a scenario has at hand."""
+
+    version: str
+    model: Model
+    summariser: ScriptedLLM
+    precis: Precis
+    server: OpenWebUI
+    admin: User
+    installed: Json = field(default_factory=dict)  # the valves as the installer set them
+
+    async def install(self) -> None:
+        """The filter, by the installer; the recorder and the tool, by hand."""
+        await self.precis.run("install-filter", "--url", self.server.url, "--api-key", self.admin.token)
+        self.installed = await self.admin.get(f"/api/v1/functions/id/{FILTER}/valves")
+        await self.function("recorder", source(recorder))
+        await self.admin.post("/api/v1/functions/id/recorder/valves/update", {"url": self.model.url})
+        tool = {"id": "look_up", "name": "look_up", "content": source(look_up_tool)}
+        await self.admin.post("/api/v1/tools/create", {**tool, "meta": {"description": "look_up", "manifest": {}}})
+        await self.valves()
+
+    async def function(self, identity: str, content: str) -> None:
+        """Installs a filter and switches it on for all models."""
+        form = {"id": identity, "name": identity, "content": content}
+        await self.admin.post("/api/v1/functions/create", {**form, "meta": {"description": identity, "manifest": {}}})
+        await self.admin.post(f"/api/v1/functions/id/{identity}/toggle")
+        await self.admin.post(f"/api/v1/functions/id/{identity}/toggle/global")
+
+    async def valves(self, **changed: object) -> None:
+        """Sets the filter's valves: those of these tests, but for what is given."""
+        ours = {"timeout": 5.0, "skip_below_chars": 0, "window_tokens": WINDOW}  # the machine is busy with tests
+        await self.admin.post(f"/api/v1/functions/id/{FILTER}/valves/update", self.installed | ours | changed)
+
+    async def long_chat(self, tab: Tab, turns: int = 22) -> list[Json]:
+        """Opens a chat that is longer than the window and has a stored summary; returns its path.
+
+        The chat comes from elsewhere (it is posted as the page posts an import), and goes on for one turn, after which
+        Precis makes a summary.
+        """
+        await self.open_story(tab, turns)
+        await tab.send(question())
+        await self.settled(tab)
+        assert await self.precis.checkpoints(str(tab.chat_id)), "no summary was made"
+        return await self.path(tab)
+
+    async def open_story(self, tab: Tab, turns: int) -> None:
+        """Opens a chat of so many turns of some 650 tokens, which Precis does not know."""
+        made = await self.admin.post("/api/v1/chats/new", {"chat": story(turns, tab.models[0])})
+        await tab.open(made["id"])
+
+    async def settled(self, tab: Tab, leaf: str | None = None) -> None:
+        """Waits until the newest answer was handed over and Precis has nothing left to do for the chat."""
+        await self.precis.settled(str(tab.chat_id), leaf or tab.current)
+
+    async def saved(self, chat_id: str) -> dict[str, Json]:
+        """The chat's messages by id, as Open WebUI has them now."""
+        history = (await self.admin.get(f"/api/v1/chats/{chat_id}"))["chat"]["history"]
+        messages: dict[str, Json] = history["messages"]
+        return messages
+
+    async def path(self, tab: Tab, leaf: str | None = None) -> list[Json]:
+        """The saved messages from the root to a leaf, or to the newest one."""
+        return path_of(await self.saved(str(tab.chat_id)), leaf or tab.current)
+
+    async def seen(self, received: Received | None = None) -> View:
+        """The newest request of a saved chat, or another one, taken apart; checks what must hold of any request."""
+        received = received or self.model.received[-1]
+        assert received.built
+        told = received.built.metadata
+        leaf = told["user_message_id"] or told["parent_message_id"]
+        path = path_of(await self.saved(told["chat_id"]), leaf)
+        assert path, told
+        return check(received, await self.checkpoints(told["chat_id"]), path)
+
+    async def checkpoints(self, chat_id: str) -> Sequence[Checkpoint]:
+        """The stored summaries of a chat."""
+        return await self.precis.checkpoints(chat_id)
+
+    async def delete_chat(self, chat_id: str) -> None:
+        """Deletes a chat in Open WebUI."""
+        await self.admin.call("DELETE", f"/api/v1/chats/{chat_id}")
+
+    async def has(self, path: str) -> bool:
+        """Whether this version answers a GET of this path."""
+        try:
+            await self.admin.get(path)
+        except RefusedError:
+            return False
+        return True
+
+
+def source(module: ModuleType) -> str:
+    """The text of a module."""
+    return Path(str(module.__file__)).read_text("utf-8")
+
+
+def question() -> str:
+    """A question that is different from all others, with a fact in it."""
+    number = next(_numbers)
+    return f"Please note this for later, as number {number}. {fact(f'q{number}')}"
+
+
+def story(turns: int, model: str, answer_tokens: int = 600) -> Json:
+    """A chat as the page posts it: turns of a question with a fact and an answer without one."""
+    messages: dict[str, Json] = {}
+    parent: str | None = None
+    for number in range(turns):
+        asked, answered = str(uuid.uuid4()), str(uuid.uuid4())
+        time_of = {"timestamp": int(time.time()) - 60 * (turns - number)}
+        messages[asked] = {
+            **time_of,
+            "id": asked,
+            "parentId": parent,
+            "childrenIds": [answered],
+            "role": "user",
+            "content": question(),
+            "models": [model],
+        }
+        messages[answered] = {
+            **time_of,
+            "id": answered,
+            "parentId": asked,
+            "childrenIds": [],
+            "role": "assistant",
+            "content": filler(f"Answer {number} of {asked[:8]}", answer_tokens),
+            "model": model,
+            "modelName": model,
+            "modelIdx": 0,
+            "done": True,
+        }
+        if parent:
+            messages[parent]["childrenIds"] = [asked]
+        parent = answered
+    history = {"messages": messages, "currentId": parent}
+    return {"title": "A story", "models": [model], "history": history, "messages": list(messages.values())}
+
+
+def filler(beginning: str, tokens: int) -> str:
+    """About so many tokens without a fact."""
+    return f"{beginning}: " + "then the river went on and on between the hills. " * (tokens // 10)
+
+
+def path_of(messages: dict[str, Json], leaf: str | None) -> list[Json]:
+    """The messages from the root to a leaf."""
+    path: list[Json] = []
+    while leaf and leaf in messages:
+        path.append({**messages[leaf], "id": leaf})
+        leaf = messages[leaf].get("parentId")
+    return path[::-1]

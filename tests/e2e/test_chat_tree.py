@@ -1,0 +1,279 @@
+"""Everything that users do to the tree of a chat, on a chat that has a summary: what reaches the model each time.
+
+`rig.seen` checks what must hold of every request: well-formed, nothing hidden that the summary does not cover, nothing
+covered sent again, no summary of another branch, the rest as Open WebUI built it.
+"""
+
+import asyncio
+
+from tests.e2e.model import MODELS, Reply
+from tests.e2e.precis import fact
+from tests.e2e.rig import WINDOW, Rig, question
+from tests.e2e.tab import Tab
+from tests.e2e.view import facts
+from tests.waiting import until
+
+
+async def test_the_next_turn_carries_the_summary_and_the_tail(rig: Rig, tab: Tab) -> None:
+    path = await rig.long_chat(tab)
+
+    await tab.send(asked := question())
+
+    seen = await rig.seen()
+    (made,) = await rig.checkpoints(str(tab.chat_id))
+    assert seen.summary == made.summary
+    assert facts(seen.hidden) == facts(path[: made.messages])
+    assert seen.tail[-1]["content"] == asked
+    assert rig.model.received[-1].tokens + rig.model.received[-1].tool_tokens < WINDOW
+
+
+async def test_a_regenerated_answer_gets_the_same_request(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+    turn = await tab.send(question())
+    first = rig.model.received[-1]
+    await rig.settled(tab)
+
+    await tab.regenerate(turn.answer)
+
+    assert (await rig.seen()).summary
+    assert rig.model.received[-1].messages == first.messages
+
+
+async def test_the_turn_after_a_regenerated_answer_follows_the_new_one(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+    turn = await tab.send(question())
+    rig.model.script.append(Reply("A better answer."))
+    await tab.regenerate(turn.answer)
+
+    await tab.send(question())
+
+    seen = await rig.seen()
+    assert seen.summary
+    assert seen.tail[-2]["content"] == "A better answer."
+
+
+async def test_a_guided_regeneration_keeps_the_old_answer_and_the_instruction(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+    turn = await tab.send(question())
+
+    await tab.regenerate(turn.answer, "Make it shorter.")
+
+    seen = await rig.seen()
+    assert seen.summary
+    assert [one["role"] for one in seen.tail[-3:]] == ["user", "assistant", "user"]
+    assert seen.tail[-1]["content"] == "Make it shorter."
+
+
+async def test_a_continued_answer_is_sent_with_what_it_said_so_far(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+    rig.model.script.append(Reply("The first half"))
+    turn = await tab.send(question())
+
+    await tab.go_on(turn.answer)
+
+    seen = await rig.seen()
+    assert seen.summary
+    assert (seen.tail[-1]["role"], seen.tail[-1]["content"]) == ("assistant", "The first half")
+    await tab.send(question())
+    assert (await rig.seen()).summary
+
+
+async def test_a_question_edited_and_sent_again_below_the_boundary_keeps_the_summary(rig: Rig, tab: Tab) -> None:
+    path = await rig.long_chat(tab)
+    below = next(one for one in reversed(path) if one["role"] == "user")
+
+    await tab.edit_and_send(below["id"], asked := question())
+
+    seen = await rig.seen()
+    assert seen.summary
+    assert seen.tail[-1]["content"] == asked
+    assert not facts([below]) & facts(rig.model.received[-1].messages)
+
+
+async def test_a_question_edited_and_sent_again_above_the_boundary_gets_no_summary_of_the_other_branch(
+    rig: Rig, tab: Tab
+) -> None:
+    path = await rig.long_chat(tab)
+
+    await tab.edit_and_send(path[6]["id"], asked := question())
+
+    seen = await rig.seen()
+    assert (seen.summary, seen.hidden) == ("", [])
+    assert facts(seen.tail) == facts(path[:6]) | facts(asked)
+
+
+async def test_the_old_branch_still_has_its_summary(rig: Rig, tab: Tab) -> None:
+    path = await rig.long_chat(tab)
+    await tab.edit_and_send(path[6]["id"], question())
+    await rig.settled(tab)
+
+    tab.switch_to(path[-1]["id"])
+    await tab.send(question())
+
+    seen = await rig.seen()
+    assert seen.summary
+    assert facts(path) <= facts(rig.model.received[-1].messages)
+
+
+async def test_a_branch_off_inside_what_is_covered_gets_a_summary_of_its_own(rig: Rig, tab: Tab) -> None:
+    path = await rig.long_chat(tab, turns=40)
+    (*_, deepest) = await rig.checkpoints(str(tab.chat_id))
+    inside = path[deepest.messages - 2]
+    await tab.edit_and_send(inside["id"], question())
+    await rig.settled(tab)
+
+    await tab.send(question())
+
+    seen = await rig.seen()
+    assert seen.summary
+    assert not facts([inside]) & facts(rig.model.received[-1].messages)
+
+
+async def test_a_question_edited_in_place_above_the_boundary_takes_its_summary_away(rig: Rig, tab: Tab) -> None:
+    path = await rig.long_chat(tab)
+    await tab.edit(path[2]["id"], question_of_edit := f"Edited. {fact(path[2]['id'][:4] + 'e')}")
+
+    await tab.send(question())
+
+    assert not facts([path[2]]) & facts(rig.model.received[-1].messages)
+    assert not (await rig.seen()).summary
+    await rig.settled(tab)
+    await tab.send(question())
+    seen = await rig.seen()
+    assert seen.summary
+    assert facts(question_of_edit) <= facts(seen.summary)
+    assert not facts([path[2]]) & facts(rig.model.received[-1].messages)
+
+
+async def test_a_question_edited_in_place_below_the_boundary_keeps_the_summary(rig: Rig, tab: Tab) -> None:
+    path = await rig.long_chat(tab)
+    newest = next(one for one in reversed(path) if one["role"] == "user")
+    await tab.edit(newest["id"], "Edited below.")
+
+    await tab.send(question())
+
+    seen = await rig.seen()
+    assert seen.summary
+    assert "Edited below." in [one["content"] for one in seen.tail]
+    assert not facts([newest]) & facts([one for one in seen.tail if one["role"] == "user"])
+
+
+async def test_an_answer_edited_in_place_above_the_boundary_is_in_the_next_summary(rig: Rig, tab: Tab) -> None:
+    path = await rig.long_chat(tab)
+    told = fact(path[3]["id"][:4] + "e")
+    await tab.edit(path[3]["id"], f"I was wrong. {told}")
+
+    await tab.send(question())
+
+    assert not (await rig.seen()).summary
+    await rig.settled(tab)
+    await tab.send(question())
+    seen = await rig.seen()
+    assert seen.summary
+    assert told in seen.summary
+
+
+async def test_an_answer_edited_in_place_below_the_boundary_is_sent_as_edited(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+    turn = await tab.send(question())
+    await tab.edit(turn.answer, "Edited by hand.")
+
+    await tab.send(question())
+
+    seen = await rig.seen()
+    assert seen.summary
+    assert seen.tail[-2]["content"] == "Edited by hand."
+
+
+async def test_a_turn_deleted_above_the_boundary_is_in_no_request_any_more(rig: Rig, tab: Tab) -> None:
+    path = await rig.long_chat(tab)
+    await tab.delete(path[4]["id"])
+
+    await tab.send(question())
+
+    assert not (await rig.seen()).summary
+    await rig.settled(tab)
+    await tab.send(question())
+    assert (await rig.seen()).summary
+    for received in rig.model.received[-2:]:
+        assert not facts([path[4]]) & facts(received.messages)
+
+
+async def test_a_turn_deleted_below_the_boundary_leaves_the_summary(rig: Rig, tab: Tab) -> None:
+    path = await rig.long_chat(tab)
+    newest = next(one for one in reversed(path) if one["role"] == "user")
+    await tab.delete(newest["id"])
+
+    await tab.send(question())
+
+    assert (await rig.seen()).summary
+    assert not facts([newest]) & facts(rig.model.received[-1].messages)
+
+
+async def test_several_models_at_once_get_the_same_summary(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+
+    tab.models = list(MODELS)
+    await tab.send(question())
+
+    both = rig.model.received[-2:]
+    assert {one.model for one in both} == set(MODELS)
+    first, second = [await rig.seen(one) for one in both]
+    assert first.summary
+    assert (first.system, first.tail) == (second.system, second.tail)
+
+
+async def test_the_branch_of_the_second_model_goes_on_with_the_summary(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+    tab.models = list(MODELS)
+    turn = await tab.send(question())
+
+    tab.models = [MODELS[1]]
+    tab.switch_to(turn.answers[1])
+    await tab.send(question())
+
+    assert (await rig.seen()).summary
+
+
+async def test_after_a_refused_answer_the_chat_goes_on_with_its_summary(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+    rig.model.script.append(Reply(status=500))
+    await tab.send(question())
+
+    await tab.send(question())
+
+    assert (await rig.seen()).summary
+
+
+async def test_after_an_answer_that_broke_off_the_chat_goes_on_with_its_summary(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+    rig.model.script.append(Reply("This breaks off in the middle of the sentence.", breaks=True))
+    await tab.send(question())
+
+    await tab.send(question())
+
+    assert (await rig.seen()).summary
+
+
+async def test_after_an_empty_answer_the_chat_goes_on_with_its_summary(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+    rig.model.script.append(Reply(""))
+    await tab.send(question())
+
+    await tab.send(question())
+
+    assert (await rig.seen()).summary
+
+
+async def test_after_a_stopped_answer_the_chat_goes_on_with_what_it_said(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+    rig.model.script.append(Reply("Half of this was said before the stop.", hold=asyncio.Event()))
+    turn = await tab.send(question(), wait=False)
+    await until(lambda: "Half of" in str(tab.events))
+    await tab.stop(turn)
+
+    await tab.send(question())
+
+    seen = await rig.seen()
+    assert seen.summary
+    assert [one["role"] for one in seen.tail[-3:]] == ["user", "assistant", "user"]

@@ -1,0 +1,196 @@
+"""What a chat may consist of beside plain text, on a chat that has a summary: what reaches the model each time."""
+
+import struct
+import zlib
+
+import pytest
+
+from tests.e2e.model import MODELS, Call, Reply, plain
+from tests.e2e.rig import Rig, path_of, question, story
+from tests.e2e.tab import Tab
+from tests.e2e.tab import tab as open_tab
+
+
+def png() -> bytes:
+    """A picture of one pixel."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)
+    pixels = zlib.compress(b"\0\x40\x80\xc0")
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+
+
+async def test_an_attached_file_reaches_the_model_with_its_question(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+    file = await tab.upload("recipe.txt", b"The secret ingredient is cardamom.")
+
+    await tab.send(asked := question(), files=[file])
+
+    seen = await rig.seen()
+    assert seen.summary
+    assert asked in plain(seen.tail[-1]["content"])
+    assert "cardamom" in str(rig.model.received[-1].messages)
+
+
+async def test_after_an_attached_file_the_chat_goes_on_with_its_summary(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+    file = await tab.upload("recipe.txt", b"The secret ingredient is cardamom.")
+    await tab.send(question(), files=[file])
+    await rig.settled(tab)
+
+    await tab.send(question())
+
+    assert (await rig.seen()).summary
+
+
+async def test_an_image_reaches_the_model_with_its_question(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+
+    await tab.send(question(), files=[await tab.upload("pixel.png", png(), "image/png")])
+
+    seen = await rig.seen()
+    assert seen.summary
+    assert [part["type"] for part in seen.tail[-1]["content"]] == ["text", "image_url"]
+
+
+async def test_after_an_image_the_chat_goes_on_with_its_summary(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+    await tab.send(question(), files=[await tab.upload("pixel.png", png(), "image/png")])
+    await rig.settled(tab)
+
+    await tab.send(question())
+
+    seen = await rig.seen()
+    assert seen.summary
+    assert "image_url" in str(seen.tail[-3]["content"])
+
+
+async def test_a_system_prompt_stands_before_the_summary(rig: Rig, tab: Tab) -> None:
+    tab.choices.system = "You answer in the manner of a lighthouse keeper."
+    await rig.long_chat(tab)
+
+    await tab.send(question())
+
+    seen = await rig.seen()
+    assert seen.summary
+    assert seen.system.index("lighthouse keeper") < seen.system.index(seen.summary)
+
+
+async def test_a_changed_system_prompt_keeps_the_summary(rig: Rig, tab: Tab) -> None:
+    tab.choices.system = "You are terse."
+    await rig.long_chat(tab)
+    tab.choices.system = "You are talkative."
+
+    await tab.send(question())
+
+    seen = await rig.seen()
+    assert seen.summary
+    assert "talkative" in seen.system
+    assert "terse" not in seen.system
+
+
+async def test_a_workspace_model_keeps_its_system_prompt_beside_the_summary(rig: Rig) -> None:
+    made = {"id": "keeper", "base_model_id": MODELS[0], "name": "Keeper", "meta": {}, "params": {"system": "KEEPER."}}
+    await rig.admin.post("/api/v1/models/create", {**made, "access_control": None})
+    async with open_tab(rig.admin, "keeper") as page:
+        await rig.long_chat(page)
+
+        await page.send(question())
+
+    seen = await rig.seen()
+    assert seen.summary
+    assert "KEEPER." in seen.system
+
+
+async def test_a_folder_keeps_its_system_prompt_beside_the_summary(rig: Rig, tab: Tab) -> None:
+    folder = await rig.admin.post("/api/v1/folders/", {"name": "Harbour", "data": {"system_prompt": "HARBOUR."}})
+    await rig.long_chat(tab)
+    await rig.admin.post(f"/api/v1/chats/{tab.chat_id}/folder", {"folder_id": folder["id"]})
+
+    await tab.send(question())
+
+    seen = await rig.seen()
+    assert seen.summary
+    assert "HARBOUR." in seen.system
+
+
+async def test_legacy_tools_leave_the_summary_in_place(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+    tab.choices.tool_ids = ["look_up"]
+    rig.model.script.append(
+        Reply('{"tool_calls": [{"name": "look_up", "parameters": {"topic": "pumps", "size": 60}}]}')
+    )
+    tab.choices.params = {"function_calling": "legacy"}
+
+    await tab.send(question())
+
+    assert (await rig.seen()).summary
+
+
+async def test_a_failing_tool_leaves_the_summary_in_place(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+    tab.choices.tool_ids = ["look_up"]
+    rig.model.script.append(Reply("", (Call("c1", "fail", {"topic": "pumps"}),)))
+
+    await tab.send(question())
+
+    seen = await rig.seen()
+    assert seen.summary
+    assert "no pumps today" in str(seen.added)
+
+
+@pytest.mark.since("0.12.0", "tools that wait for an approval came with it")
+async def test_a_tool_that_waited_for_approval_goes_on_with_the_summary(rig: Rig, tab: Tab) -> None:
+    config = await rig.admin.get("/api/v1/chats/config")
+    await rig.admin.post("/api/v1/chats/config", {**config, "ENABLE_TOOL_PERMISSIONS": True})
+    await rig.long_chat(tab)
+    tab.choices.tool_ids = ["look_up"]
+    rig.model.script.append(Reply("", (Call("c1", "look_up", {"topic": "pumps", "size": 60}),)))
+    tab.choices.params = {"tool_approval_mode": "ask"}
+    turn = await tab.send(question())
+
+    resolve = f"/api/v1/chats/{tab.chat_id}/messages/{turn.answer}/resolve"
+    await rig.admin.post(resolve, {"call_id": "c1", "action": "approve"})
+    await tab.finished(turn)
+
+    seen = await rig.seen()
+    assert seen.summary
+    assert [one["role"] for one in rig.model.received[-1].messages[-2:]] == ["assistant", "tool"]
+    await rig.admin.post("/api/v1/chats/config", config)
+
+
+@pytest.mark.since("0.10.0", "automations came with it")
+async def test_a_chat_that_an_automation_began_goes_on_with_a_summary(rig: Rig, tab: Tab) -> None:
+    data = {"prompt": f"{question()} {'Wind and water. ' * 1500}", "model_id": MODELS[0], "rrule": "FREQ=YEARLY"}
+    made = await rig.admin.post("/api/v1/automations/create", {"name": "Yearly", "data": data})
+    await rig.admin.post(f"/api/v1/automations/{made['id']}/run")
+    async with rig.model.arrived:
+        await rig.model.arrived.wait_for(lambda: bool(rig.model.received))
+    built = rig.model.received[-1].built
+    assert built
+    await rig.precis.settled(chat := built.metadata["chat_id"])
+
+    await tab.open(chat)
+    await tab.send(question())
+    await rig.settled(tab)
+    await tab.send(question())
+
+    assert (await rig.seen()).summary
+
+
+@pytest.mark.since("0.10.0", "chats about notes came with it")
+async def test_a_chat_about_a_note_gets_its_summary(rig: Rig, tab: Tab) -> None:
+    note = await rig.admin.post("/api/v1/notes/create", {"title": "A note", "data": {"content": {"md": "Wind."}}})
+    chat = await rig.admin.post(f"/api/v1/notes/{note['id']}/chat")
+    told = {**chat["chat"], **story(22, MODELS[0])}
+    await rig.admin.post(f"/api/v1/chats/{chat['id']}", {"chat": told})
+    await tab.open(chat["id"])
+    await tab.send(question())
+    await rig.settled(tab)
+
+    await tab.send(question())
+
+    assert (await rig.seen()).summary
+    assert path_of(await rig.saved(chat["id"]), tab.current)

@@ -1,0 +1,80 @@
+"""A conversation of 80 turns with native tools, twice over the window, checked at every turn."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from service.transcript import native_tokens
+from tests.e2e.look_up_tool import result
+from tests.e2e.model import Call, Received, Reply
+from tests.e2e.rig import Rig, filler, question
+from tests.e2e.tab import Tab
+from tests.e2e.view import View, facts
+
+TURNS = 80
+WINDOW = 32_768  # of which Open WebUI's own tool specifications take a quarter
+TOOL_EVERY, TOOL_SIZE = 3, 900
+
+
+def answer(received: Received) -> Reply:
+    """Every third question is looked up first, in two steps; the answers have some 500 tokens."""
+    asked = received.question
+    number = int(asked.split("number ")[1].split(".")[0])
+    looked = sum(one["role"] == "tool" for one in received.messages[_newest_question(received.messages) :])
+    if number % TOOL_EVERY == 0 and looked < 2:
+        size = TOOL_SIZE - 300 * looked
+        return Reply(
+            "Let me see.", (Call(f"call-{number}-{looked}", "look_up", {"topic": f"t{number}", "size": size}),)
+        )
+    return Reply(filler(f"Answer to number {number}", 500))
+
+
+def _newest_question(messages: Sequence[dict[str, object]]) -> int:
+    return max(index for index, one in enumerate(messages) if one["role"] == "user")
+
+
+async def test_eighty_turns_with_native_tools_twice_over_the_window(rig: Rig, tab: Tab) -> None:
+    await rig.valves(window_tokens=WINDOW)
+    rig.model.answer = answer
+    tab.choices.tool_ids = ["look_up"]
+    asked, views = list[str](), list[View]()
+    for _ in range(TURNS):
+        before = len(rig.model.received)
+        asked.append(question())
+        await tab.send(asked[-1])
+        calls = rig.model.received[before:]
+        views.append(await rig.seen(calls[0]))
+        for call in calls:
+            assert call.tokens + call.tool_tokens < WINDOW
+            seen = await rig.seen(call)
+            assert (seen.system, seen.tail) == (views[-1].system, views[-1].tail), "the prefix changed inside a turn"
+            assert facts(call.messages) == facts(" ".join(asked)), "a fact is nowhere in the request"
+        await rig.settled(tab)
+
+    path = await rig.path(tab)
+    built = rig.model.received[-1].built
+    assert built
+    assert sum(map(native_tokens, built.messages)) > 2 * WINDOW
+    assert len(path) == 2 * TURNS
+    assert len(await rig.checkpoints(str(tab.chat_id))) >= 3
+    assert_stable(views)
+
+
+def assert_stable(views: Sequence[View]) -> None:
+    """From turn to turn a request begins with the same bytes, except where a new summary came."""
+    for before, after in pairwise(views):
+        if before.summary == after.summary:
+            assert before.system == after.system
+            assert before.tail == after.tail[: len(before.tail)]
+    changes = sum(before.summary != after.summary for before, after in pairwise(views))
+    assert 0 < changes <= 8, f"the prefix changed {changes} times in {len(views)} turns"
+
+
+async def test_tool_results_reach_the_model_word_for_word(rig: Rig, tab: Tab) -> None:
+    rig.model.script.append(Reply("", (Call("c1", "look_up", {"topic": "pumps", "size": 400}),)))
+    tab.choices.tool_ids = ["look_up"]
+    await tab.send("Look pumps up.")
+
+    await tab.send(question())
+
+    results = [one["content"] for one in rig.model.received[-1].messages if one["role"] == "tool"]
+    assert results == [result("pumps", 400)]
