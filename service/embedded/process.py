@@ -52,20 +52,20 @@ class Server:
         self._process = process
         self._log = log
 
-    async def until_ready(self, probe: Callable[[], Awaitable[bool]], port: int) -> None:
-        """Wait until the probe says yes; a server that does not get there is stopped.
+    async def until_ready(self, probe: Callable[[], Awaitable[bool]], port: int, patience: float = START) -> None:
+        """Wait until the probe says yes; a server that does not get there in `patience` seconds is stopped.
 
         Raises:
             PortTakenError: another program has the port.
             EmbeddedServerError: it ended, or took too long; with the last lines of its log.
         """
         try:
-            async with asyncio.timeout(START):
+            async with asyncio.timeout(patience):
                 if await self._says_yes(probe):
                     return
         except TimeoutError:
             await self.stop()
-            raise await self.failure(f"was not ready after {START:.0f} s") from None
+            raise await self.failure(f"was not ready after {patience:.0f} s") from None
         except BaseException:
             await self.stop()
             raise

@@ -25,6 +25,7 @@ from service.embedded.port import HOST, free_port
 from service.embedded.process import Program, Server, start
 from tests.e2e.versions import installed, is_slim
 
+BOOT = 400.0  # seconds: the first start after an install compiles some 100 MB of Python, on two busy cores
 PASSWORD = "not-a-secret-of-tests-1"
 _ENV = Program(
     "open-webui", Path(shutil.which("env") or "/usr/bin/env"), None, ((signal.SIGTERM, 15.0), (signal.SIGKILL, 10.0))
@@ -114,7 +115,7 @@ class OpenWebUI:
         variables = [f"{name}={value}" for name, value in self.environment.items()]
         command: list[str | Path] = [*variables, binary, "serve", "--host", HOST, "--port", str(self.port)]
         self._server = await start(_ENV, command, self.folder / "open-webui.log")
-        await self._server.until_ready(self._answers, self.port)
+        await self._server.until_ready(self._answers, self.port, BOOT)
 
     async def stop(self) -> None:
         """Stops it gently, and its workers with it."""
@@ -142,11 +143,11 @@ class OpenWebUI:
         return User(self, await admin.post("/api/v1/auths/add", form))
 
     async def call(self, method: str, path: str, **request: Any) -> Any:
-        """A request of nobody in particular; see `User.call`."""
+        """A request of nobody in particular; see `User.call`. The answer as JSON, or as text if it is none."""
         response = await self.http.request(method, self.url + path, **request)
         if response.is_error:
             raise RefusedError(response)
-        return response.json()
+        return response.json() if "json" in response.headers.get("content-type", "") else response.text
 
     async def _answers(self) -> bool:
         with contextlib.suppress(httpx.TransportError):

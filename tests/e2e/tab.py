@@ -210,6 +210,7 @@ class Tab:
             return item | {"type": "text", "content": content.decode(), "id": str(uuid.uuid4()), "file": "", "url": ""}
         path = f"/api/v1/files/?process={'false' if image else 'true'}"
         made = await self.user.call("POST", path, files={"file": (name, content, kind)})
+        await self.user.get(f"/api/v1/files/{made['id']}/process/status?stream=true")  # ends when it was read
         item |= {"file": made, "id": made["id"], "url": made["id"]}
         return item | {"collection_name": made["meta"].get("collection_name"), "content_type": kind}
 
