@@ -38,7 +38,7 @@ TEMPORARY = ("temporary:", "local:")
 OWN_COMPACTION = "[CONVERSATION SUMMARY]"  # Open WebUI's, in the system message
 SUMMARY = "[Previous conversation summary: "  # ours
 TOOL_IMAGES = "Here are the images from the tool results above."  # a user message that no user wrote
-LEFT_OUT = "[Older messages were left out here: they do not fit into the model's window, and no summary is ready yet.]"
+LEFT_OUT = "[Older messages were left out here: they do not fit into the model's window.]"
 SHORTENED = "\n[… {} characters were left out here: they do not fit into the model's window …]\n"
 OLD_RESULT = "[An older tool result, left out to make room: {} → {} characters in {} lines, which begin: {} …]"
 HANDED = ("role", "content", "output", "usage", "error", "timestamp")  # what is handed over of a message
@@ -123,7 +123,7 @@ class Filter:
                 log.warning("precis: a request goes on without a summary: %r", error)
             status = self._fit(body, stash) or status
             async with asyncio.timeout_at(begun + self.valves.timeout):
-                await self._tell(status, __event_emitter__)
+                await self._tell(status, stash, __event_emitter__)
         except Exception as error:
             log.warning("precis: a request goes on unchanged or without a status: %r", error)
         return body
@@ -141,7 +141,7 @@ class Filter:
             if self._concerned(body["messages"], stash):
                 status = self._fit(body, stash)
                 async with asyncio.timeout(self.valves.timeout):
-                    await self._tell(status, __event_emitter__)
+                    await self._tell(status, stash, __event_emitter__)
         except Exception as error:
             log.warning("precis: a model call goes on unchanged or without a status: %r", error)
         return body
@@ -154,11 +154,12 @@ class Filter:
             if body.get("precis_check") is True and (__user__ or {}).get("role") == "admin":
                 body["precis_check"] = await self._check()  # for `precis install-filter`
                 return body
-            chat, messages = body.get("chat_id"), body.get("messages") or []
-            stash = self._stash(body, {**(__metadata__ or {}), "chat_id": chat}, __model__)
+            chat, messages, metadata = body.get("chat_id"), body.get("messages") or [], __metadata__ or {}
+            stash = self._stash(body, {**metadata, "chat_id": chat}, __model__)
             whole = saved(chat) and stash["chat"] == chat and all(m.get("id") for m in messages)
             if whole and self._concerned(messages, stash):
-                self._later(self._take(messages, stash))
+                # Up to 0.8 the browser asks for outlet: with other metadata, and without the output of the answers.
+                self._later(self._take(messages, stash, leaf=None if STASH in metadata else body.get("id")))
         except Exception as error:
             log.warning("precis: a reply was not handed over: %r", error)
         return body
@@ -205,8 +206,11 @@ class Filter:
             return False
         return sum(map(size_of, messages)) >= min(self.valves.skip_below_chars, (stash["window"] or WINDOW) // 2)
 
-    async def _tell(self, status: str, emitter: Emitter | None) -> None:
-        if status and self.valves.show_status and emitter:
+    async def _tell(self, status: str, stash: Message, emitter: Emitter | None) -> None:
+        """Shows a status line; of each kind one in a turn, because each is a write to the whole chat."""
+        kind, told = status.partition(":")[0], stash.setdefault("told", [])
+        if kind and kind not in told and self.valves.show_status and emitter:
+            told.append(kind)
             await emitter({"type": "status", "data": {"description": status, "done": True}})
 
     async def _compress(self, body: Message, metadata: Message, stash: Message) -> str:
@@ -227,12 +231,14 @@ class Filter:
             self._later(self._hand_over(unsaved, path, stash))
         if answer["status"] == "unknown":
             return ""
-        tokens, ours = answer["tokens"], sum(map(tokens_of, messages[len(head) :]))
-        stash["overhead"] = tokens.get("overhead") or 0
-        stash["density"] = min(max((tokens["before"] - stash["overhead"]) / max(ours, 1), 0.3), 2.0)
+        tokens, stash["overhead"] = answer["tokens"], answer["tokens"].get("overhead") or 0
+        older = sum(map(tokens_of, messages[len(head) : newest_turn(messages)]))
+        if older and answer["known"] in [node.id for node in path[-2:]]:
+            counted = tokens["before"] - stash["overhead"] - (path[-1].size // 4 if len(path) > 1 else 0)
+            stash["density"] = min(max(counted / older, 0.5), 2.0)
         if answer["status"] != "ready":
             return ""
-        spliced = splice(messages, path, answer, guided=bool(metadata.get("regeneration_message_id")))
+        spliced = splice(messages, path, answer)
         if spliced is None:
             log.warning("precis: summary %s does not fit a request of %s", answer["checkpoint_id"], stash["chat"])
             return ""
@@ -253,15 +259,12 @@ class Filter:
         if saved(stash["chat"]):
             view, path = self._remembered.get(stash["chat"], ("", []))
             goes_on = path and leaf == question.get("id") and question.get("parentId") == path[-1].id
-            asked = max((i for i, m in enumerate(messages) if is_question(m)), default=0)
-            if goes_on and view == view_of(messages[:asked]):  # nothing has changed since outlet
+            if goes_on and view == view_of(messages[: newest_turn(messages)]):  # nothing has changed since outlet
                 stash["files"] = {leaf: named(question.get("files"))}
                 return [*path, *chain([question], path[-1].digest)], []
-            from open_webui.models.chats import Chats  # here, so that the file loads anywhere
-
-            rows = await called(Chats.get_messages_map_by_chat_id, stash["chat"]) or {}
-            above = leaf or (rows.get(metadata.get("message_id")) or {}).get("parentId")
-            path = await asyncio.to_thread(branch, rows, above)
+            rows = await rows_of(stash["chat"])
+            above = leaf or rows.get(str(metadata.get("message_id")), {}).get("parentId")
+            path = await asyncio.to_thread(chain, branch(rows, above))
             stash["files"] = {node.id: named(rows[node.id].get("files")) for node in path}
             if path or leaf:
                 return path, []
@@ -286,7 +289,13 @@ class Filter:
                 break
         return answer
 
-    async def _take(self, messages: Sequence[Message], stash: Message) -> None:
+    async def _take(self, messages: Sequence[Message], stash: Message, leaf: object) -> None:
+        """Hands over what outlet was shown, or what is stored of it up to `leaf`."""
+        if leaf:
+            stored = branch(await rows_of(stash["chat"]), leaf)
+            if [m["id"] for m in stored] == [m["id"] for m in messages]:
+                both = zip(stored, messages, strict=True)
+                messages = [old if old.get("content") or old.get("output") else shown for old, shown in both]
         path = await asyncio.to_thread(chain, messages)
         self._remembered[stash["chat"]] = view_of(messages), [node._replace(text="") for node in path]
         self._remembered.move_to_end(stash["chat"])
@@ -359,26 +368,28 @@ class Filter:
 
     def _fit(self, body: dict[str, Any], stash: Message) -> str:
         """Makes room in a request that is too large for the window; returns the status line, or nothing."""
-        window, density, status = stash["window"] or WINDOW, stash["density"], ""
+        window: int = stash["window"] or WINDOW
+        density: float = stash["density"]
         # What goes to the model besides the messages: as measured, or the tools, which the `request` hook sees.
-        fixed = max(stash["overhead"], tokens_in(json.dumps(body["tools"])) if body.get("tools") else 0)
+        fixed: int = max(stash["overhead"], tokens_in(json.dumps(body["tools"])) if body.get("tools") else 0)
         wanted = body.get("max_tokens")
         answer = max(window // 8, min(wanted, window // 2) if isinstance(wanted, int) else 0)
 
         def excess(room: int) -> int:
-            """How much the messages are larger than `room`, in tokens as they are estimated here."""
-            return sum(map(tokens_of, body["messages"])) - int((room - fixed) / density)
+            newest = newest_turn(body["messages"])
+            older, running = body["messages"][:newest], body["messages"][newest:]
+            return int(sum(map(tokens_of, older)) * density + sum(map(tokens_of, running))) + fixed - room
 
-        step = int(window / 8 / density)
+        status = ""
         if (much := excess(window * 3 // 4)) > 0:
             # In steps, so that the beginning of the request stays the same over many calls of a loop.
-            body["messages"], relieved = relieve(body["messages"], -(-much // step) * step)
-            if relieved and not stash.get("relieved"):
-                stash["relieved"], status = True, "Older tool results of this turn left out to make room"
+            body["messages"], count = relieve(body["messages"], -(-much // (window // 8)) * (window // 8))
+            status = "Older tool results of this turn left out" if count else ""
         cap = self.valves.on_overflow == "truncate" and stash.get("compactor") != "provider"
         if cap and (much := excess(window - answer)) > 0:
-            body["messages"], count = truncate(body["messages"], much)
-            status = f"Context truncated: {count} older messages left out, no summary is ready yet"
+            body["messages"], count = truncate(body["messages"], much, density)
+            why = "" if stash["served"] else ", no summary is ready yet"
+            status = f"Context truncated: {count} older messages left out{why}"
         return status
 
 
@@ -394,12 +405,18 @@ async def called(function: Callable[..., Any], *arguments: object) -> Any:  # no
     return await asyncio.to_thread(function, *arguments)
 
 
+async def rows_of(chat: str) -> dict[str, Message]:
+    """All stored messages of a chat, by id."""
+    from open_webui.models.chats import Chats  # here, so that the file loads anywhere
+
+    return await called(Chats.get_messages_map_by_chat_id, chat) or {}
+
+
 async def show_in_open_webui(chat: str, message_id: str, summary: str) -> None:
     """Stores a summary where Open WebUI's own compaction does: on the first message that it does not cover."""
     from open_webui.models.chats import Chats
 
-    row = (await called(Chats.get_messages_map_by_chat_id, chat) or {}).get(message_id) or {}
-    if row.get("contextSummary") != summary:
+    if (await rows_of(chat)).get(message_id, {}).get("contextSummary") != summary:
         await called(Chats.upsert_message_to_chat_by_id_and_message_id, chat, message_id, {"contextSummary": summary})
 
 
@@ -426,6 +443,11 @@ def leading(messages: Sequence[Message]) -> list[Message]:
 def is_question(message: Mapping[str, Any]) -> bool:
     """Whether a user wrote it."""
     return message.get("role") == "user" and not text_of(message).startswith(TOOL_IMAGES)
+
+
+def newest_turn(messages: Sequence[Message]) -> int:
+    """Where the newest question stands; at the end when there is none."""
+    return max((i for i, m in enumerate(messages) if is_question(m)), default=len(messages))
 
 
 def text_of(message: Mapping[str, Any]) -> str:
@@ -469,7 +491,7 @@ def view_of(messages: Sequence[Message]) -> str:
     return hashed(*(text for m in messages if m.get("role") in ("user", "assistant") and (text := text_of(m))))
 
 
-def branch(rows: Mapping[str, Message], leaf: str | None) -> list[Node]:
+def branch(rows: Mapping[str, Message], leaf: Any) -> list[Message]:  # noqa: ANN401 - as Open WebUI has it
     """The chat tree's path from its root to `leaf`; nothing when it runs in a circle."""
     path: list[Message] = []
     seen: set[str] = set()
@@ -479,7 +501,7 @@ def branch(rows: Mapping[str, Message], leaf: str | None) -> list[Node]:
         seen.add(leaf)
         path.append({**rows[leaf], "id": leaf})
         leaf = rows[leaf].get("parentId")
-    return chain(path[::-1])
+    return path[::-1]
 
 
 def chain(messages: Sequence[Message], above: str = "") -> list[Node]:
@@ -501,8 +523,7 @@ def chain(messages: Sequence[Message], above: str = "") -> list[Node]:
 def fold(messages: Sequence[Message]) -> list[Message]:
     """A native list up to its last question as Open WebUI would store it: one message for an answer and its tools."""
     folded: list[Message] = []
-    end = max((i + 1 for i, m in enumerate(messages) if is_question(m)), default=0)
-    for m in messages[:end]:
+    for m in messages[: newest_turn(messages) + 1]:
         text, output = text_of(m), []
         if m.get("role") == "tool":
             item = {"type": "function_call_output", "call_id": m.get("tool_call_id"), "status": "completed"}
@@ -540,9 +561,7 @@ def slices(path: Sequence[Node], start: int) -> list[tuple[int, int]]:
     return list(zip(cuts, [*cuts[1:], len(path)], strict=True))
 
 
-def splice(
-    messages: Sequence[Message], path: Sequence[Node], answer: Mapping[str, Any], guided: bool
-) -> list[Message] | None:
+def splice(messages: Sequence[Message], path: Sequence[Node], answer: Mapping[str, Any]) -> list[Message] | None:
     """Base system messages, summary, and the tail from the first uncovered user message on; None when that is unsafe.
 
     `messages` has no ids, and one stored answer may stand there as many messages. But each stored user message stands
@@ -554,21 +573,24 @@ def splice(
     tail, summary = path[place + 1 :], answer["summary"]
     if not tail or tail[0].role != "user" or not isinstance(summary, str) or not summary.startswith(SUMMARY):
         return None
-    shown = [i for i, m in enumerate(messages) if is_question(m)]
-    if guided:
-        shown = shown[:-1]  # the instruction of a guided regeneration is stored nowhere
-    stored = [node for node in path if node.role == "user"]
+    texts = [node.text for node in path if node.role == "user"][::-1]
     kept = sum(node.role == "user" for node in tail)
-    if len(shown) < kept:
-        return None
-    # An earlier filter may have edited the newest one; the other kept ones, and one above them, must be as stored.
-    pairs = list(zip(reversed(stored), reversed(shown), strict=False))[: kept + 1]
-    if any(node.text not in text_of(messages[i]) for node, i in pairs[1:] or pairs):
+    shown = [i for i, m in enumerate(messages) if is_question(m)][::-1]
+
+    def fits(shown: Sequence[int], first: int) -> bool:
+        """Whether the kept questions, and one above them, are as stored; the newest `first` are not looked at."""
+        pairs = list(zip(texts, shown, strict=False))[: kept + 1]
+        return len(shown) >= kept and all(text in text_of(messages[i]) for text, i in pairs[first:])
+
+    # The instruction of a guided regeneration is stored nowhere, and an earlier filter may have edited the newest one.
+    if not fits(shown, 0) and fits(shown[1:], 0):
+        shown = shown[1:]
+    elif not fits(shown, 1) or (len(texts) == 1 and not fits(shown, 0)):
         return None
     base = leading(messages)
     if base and OWN_COMPACTION in text_of(base[0]):  # ours, as `show_in_open_webui` stored it
         base = [{**base[0], "content": text_of(base[0]).partition(OWN_COMPACTION)[0].rstrip()}]
-    return [*base, {"role": "system", "content": summary}, *messages[shown[-kept] :]]
+    return [*base, {"role": "system", "content": summary}, *messages[shown[kept - 1] :]]
 
 
 def relieve(messages: Sequence[Message], excess: int) -> tuple[list[Message], int]:
@@ -576,8 +598,7 @@ def relieve(messages: Sequence[Message], excess: int) -> tuple[list[Message], in
 
     Never those of the latest step, which the model is about to read.
     """
-    out, count = list(messages), 0
-    begin = max((i for i, m in enumerate(out) if is_question(m)), default=0)
+    out, count, begin = list(messages), 0, newest_turn(messages)
     latest = max((i for i, m in enumerate(out) if m.get("tool_calls")), default=0)
     calls = {call.get("id"): call.get("function") or {} for m in out for call in m.get("tool_calls") or ()}
     for i in range(begin, latest):
@@ -590,18 +611,17 @@ def relieve(messages: Sequence[Message], excess: int) -> tuple[list[Message], in
     return out, count
 
 
-def truncate(messages: Sequence[Message], excess: int) -> tuple[list[Message], int]:
-    """The list without its oldest turns, so that `excess` tokens are saved, and how many messages that are.
+def truncate(messages: Sequence[Message], excess: int, density: float) -> tuple[list[Message], int]:
+    """The list without its oldest turns, to save `excess` tokens, and how many messages that are.
 
     The leading system messages and the newest turn stay. If that is not enough, the longest texts that are left lose
     their middle.
     """
     head = leading(messages)
-    starts = [i for i, m in enumerate(messages) if is_question(m)] or [len(head)]
     at, excess = len(head), excess + tokens_in(LEFT_OUT)
-    for start in starts:
+    for start in [i for i, m in enumerate(messages) if is_question(m)]:
         if excess > 0 and start > at:
-            excess -= sum(map(tokens_of, messages[at:start]))
+            excess -= int(sum(map(tokens_of, messages[at:start])) * density)
             at = start
     rest = list(messages[at:])
     while excess > 0 and rest:

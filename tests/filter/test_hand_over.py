@@ -34,7 +34,7 @@ async def stored(service: Service, chat: Chat) -> list[tuple[str, str]]:
 
 def expected(chat: Chat) -> list[tuple[str, str]]:
     assert chat.leaf
-    return [(node.id, node.digest) for node in precis_filter.branch(chat.rows, chat.leaf)]
+    return [(node.id, node.digest) for node in precis_filter.chain(precis_filter.branch(chat.rows, chat.leaf))]
 
 
 async def test_each_turn_uploads_only_its_own_messages(chat: Chat, service: Service, tap: Wire) -> None:

@@ -52,7 +52,7 @@ def chat_of(loaded: Any, turns: int = 3) -> Chat:
 
 def good_answer(chat: Chat, until: str = "a2") -> Json:
     """What a service says when its summary covers the path up to `until`."""
-    digest = precis_filter.branch(chat.rows, until)[-1].digest
+    digest = precis_filter.chain(precis_filter.branch(chat.rows, until))[-1].digest
     return {
         "status": "ready",
         "known": until,
