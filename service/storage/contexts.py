@@ -73,8 +73,8 @@ class Found(NamedTuple):
     """What is stored for the path of a request.
 
     `tokens` is the estimated size of the request without a summary, of which `overhead` is what the provider counts
-    beside the messages. `checkpoint` is the one to serve if that is over
-    `apply_at`; None when there is none. `known` is None when it is another chat's.
+    beside the messages. `checkpoint` is the one to serve if that is over `apply_at`; None when there is none. `known` is
+    None when it is another chat's.
     """
 
     window: int
