@@ -1,0 +1,293 @@
+"""`precis install-filter`: what it says and does when something is in the way.
+
+It talks to a stand-in of Open WebUI (`tests/fakes/openwebui_api.py`); `tests/e2e/test_installer.py` drives real ones.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from typer.testing import CliRunner, Result
+
+from service.cli import app
+from service.runtime import Urls
+from tests.cli.conftest import says
+from tests.conftest import Service, fresh_database
+from tests.fakes.openwebui_api import EMAIL, PASSWORD, TOKEN, OpenWebUIApi, openwebui_api
+from tests.service.talk import rows
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+FUNCTION = "/api/v1/functions"
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def webui() -> AsyncIterator[OpenWebUIApi]:
+    async with openwebui_api() as served:
+        yield served
+
+
+class Installer:
+    """The commands, as an admin with a session runs them against the stand-in and a real service."""
+
+    def __init__(self, webui: OpenWebUIApi, service: Service) -> None:
+        self.webui, self.service = webui, service
+
+    async def cli(self, command: str, *arguments: str, answer: str = "", **variables: str) -> Result:
+        """A command with the settings of the service."""
+        urls = self.service.runtime.urls
+        environment = {"PRECIS_DATABASE_URL": urls.database, "PRECIS_REDIS_URL": urls.redis} | variables
+        where = (command, "--url", self.webui.url, *arguments)
+        return await asyncio.to_thread(CliRunner().invoke, app, where, env=environment, input=answer)
+
+    async def __call__(self, *more: str, key: str = TOKEN, **variables: str) -> Result:
+        who = ("--api-key", key) if key else ()
+        return await self.cli("install-filter", *who, "--service-url", self.service.url, *more, **variables)
+
+    async def signing_in(self, **variables: str) -> Result:
+        """With an account instead of a key."""
+        return await self("--email", EMAIL, key="", PRECIS_OPENWEBUI_PASSWORD=PASSWORD, **variables)
+
+    async def keys(self) -> list[bool]:
+        """Of each key that the installer made for this stand-in, whether it works."""
+        query = "select revoked_at is null as works from api_keys where name = :name order by id"
+        found = await rows(self.service.runtime, query, name=f"install-filter {self.webui.url}")
+        return [row.works for row in found]
+
+
+@pytest.fixture
+def install(webui: OpenWebUIApi, shared_service: Service) -> Installer:
+    return Installer(webui, shared_service)
+
+
+async def test_it_installs_and_says_who_answers_the_filter(install: Installer) -> None:
+    result = await install()
+
+    assert result.exit_code == 0, result.output
+    assert "function precis 0." in result.stdout
+    assert "as tenant 'default'" in result.stdout
+    assert install.webui.functions["precis"]["is_global"]
+    assert install.webui.functions["precis_events"]["is_active"]
+    assert install.webui.valves["precis"]["service_url"] == install.service.url
+    assert await install.keys() == [True]
+    assert str(install.webui.valves["precis"]["api_key"]) not in result.output
+
+
+async def test_the_key_is_there_before_the_filter_is_switched_on(install: Installer) -> None:
+    await install()
+
+    writes = install.webui.writes
+    assert writes.index("POST/id/precis/valves/update") < writes.index("POST/id/precis/toggle")
+
+
+async def test_a_second_run_writes_nothing_and_does_not_even_open_the_database(install: Installer) -> None:
+    await install()
+    install.webui.writes.clear()
+
+    result = await install(PRECIS_DATABASE_URL="postgresql://nobody@127.0.0.1:1/nothing")
+
+    assert result.exit_code == 0, result.output
+    assert "nothing to change" in result.stdout
+    assert install.webui.writes == []
+
+
+async def test_a_dry_run_writes_nothing(install: Installer) -> None:
+    result = await install("--dry-run")
+
+    assert result.exit_code == 0
+    assert "would be done: function precis" in result.stdout
+    assert install.webui.writes == []
+    assert await install.keys() == []
+
+
+async def test_what_was_set_by_hand_stays_and_only_a_working_new_key_revokes_the_old(install: Installer) -> None:
+    await install()
+    install.webui.valves["precis"] |= {"timeout": 2.0, "api_key": "lost"}
+
+    install.webui.outlet = {}
+    assert (await install()).exit_code == 1
+    assert await install.keys() == [True, True]
+
+    install.webui.outlet = None
+    install.webui.valves["precis"]["api_key"] = "lost again"
+    assert (await install()).exit_code == 0
+    assert await install.keys() == [False, False, True]
+    assert install.webui.valves["precis"]["timeout"] == 2.0
+
+
+async def test_a_key_that_the_service_knows_is_kept_although_the_filter_cannot_use_it_yet(install: Installer) -> None:
+    install.webui.outlet = {}
+    assert (await install()).exit_code == 1
+    assert (await install()).exit_code == 1
+
+    assert await install.keys() == [True]
+
+
+async def test_another_tenant_gets_a_key_of_its_own(install: Installer) -> None:
+    await install()
+
+    result = await install("--tenant", "second")
+
+    assert "as tenant 'second'" in result.stdout
+    assert await install.keys() == [False, True]
+    assert "as tenant 'second'" in (await install()).stdout  # and keeps it
+
+
+async def test_before_events_there_is_the_filter_alone(install: Installer) -> None:
+    install.webui.version = "0.9.6"
+
+    await install()
+
+    assert set(install.webui.functions) == {"precis"}
+
+
+async def test_an_open_webui_that_is_too_old_is_told(install: Installer) -> None:
+    install.webui.version = "0.6.42"
+
+    says(await install(), "0.6.42", "0.6.43")
+
+
+async def test_the_password_is_asked_for(install: Installer) -> None:
+    result = await install.cli(
+        *("install-filter", "--service-url", install.service.url, "--email", EMAIL), answer=f"{PASSWORD}\n"
+    )
+
+    assert result.exit_code == 0, result.output
+    assert PASSWORD not in result.output
+
+
+async def test_a_wrong_password_is_told_with_the_other_ways_to_sign_in(install: Installer) -> None:
+    says(await install("--email", EMAIL, key="", PRECIS_OPENWEBUI_PASSWORD="wrong"), EMAIL, "API key")
+
+
+async def test_too_many_sign_ins_are_told_apart_from_a_wrong_password(install: Installer) -> None:
+    install.webui.refuse["POST", "/api/v1/auths/signin"] = 429, "API rate limit exceeded"
+
+    says(await install.signing_in(), "wait")
+
+
+async def test_a_second_factor_is_told(install: Installer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.fakes.openwebui_api.TOKEN", "")
+
+    says(await install.signing_in(), "second factor", "API key")
+
+
+async def test_an_account_that_is_no_admins_is_told(install: Installer) -> None:
+    install.webui.role = "user"
+
+    says(await install.signing_in(), "no admin", "'user'")
+
+
+async def test_a_key_that_is_no_admins_is_told(install: Installer) -> None:
+    says(await install(key="sk-of-somebody"), "as an admin's", "not for you")
+
+
+async def test_without_account_and_key_it_says_what_to_give(install: Installer) -> None:
+    says(await install(key=""), "--email", "API key")
+
+
+async def test_an_open_webui_without_accounts_needs_none(install: Installer) -> None:
+    install.webui.features["auth"] = False
+
+    assert (await install(key="")).exit_code == 0
+
+
+@pytest.mark.parametrize("switch", ["enable_functions", "enable_plugins"])
+async def test_functions_that_are_switched_off_are_told(install: Installer, switch: str) -> None:
+    install.webui.features[switch] = False
+
+    says(await install(), "functions are switched off")
+
+
+async def test_a_function_that_does_not_load_is_told_in_open_webuis_words(install: Installer) -> None:
+    install.webui.refuse["POST", f"{FUNCTION}/create"] = 400, "Uh-oh! This id is already registered."
+
+    result = await install()
+
+    assert "already registered" in result.stderr
+    assert result.exit_code == 1
+
+
+async def test_a_function_of_somebody_else_is_left_alone(install: Installer) -> None:
+    manifest = {"manifest": {"title": "Mine"}}
+    install.webui.functions["precis"] = {
+        **{"id": "precis", "name": "Mine", "type": "filter", "content": "", "meta": manifest},
+        **{"is_active": True, "is_global": True},
+    }
+
+    says(await install(), "'Mine'")
+    assert install.webui.writes == []
+
+
+async def test_no_model_yet_is_told(install: Installer) -> None:
+    install.webui.models.clear()
+
+    assert "no model yet" in (await install()).stderr
+
+
+async def test_a_model_that_is_not_there_is_told_with_those_that_are(install: Installer) -> None:
+    says(await install("--model", "model-3"), "'model-3'", "model-1, model-2")
+
+
+async def test_another_filter_that_fails_is_told(install: Installer) -> None:
+    install.webui.refuse["POST", "/api/chat/completed"] = 400, "Error: list index out of range"
+
+    assert "list index out of range" in (await install()).stderr
+
+
+async def test_a_service_that_is_not_there_is_told_with_what_to_do(install: Installer) -> None:
+    result = await install("--service-url", "http://127.0.0.1:1")
+
+    assert result.exit_code == 1
+    assert "--service-url" in result.stderr
+    assert "PRECIS_HOST" in result.stderr
+
+
+async def test_a_service_on_another_database_is_told_as_such(install: Installer, servers: Urls) -> None:
+    async with fresh_database(servers) as other:
+        result = await install(PRECIS_DATABASE_URL=other.database)
+
+    assert "does not know its key" in result.stderr
+    assert "PRECIS_DATABASE_URL" in result.stderr
+
+
+async def test_an_answer_that_is_not_of_precis_is_told(install: Installer) -> None:
+    install.webui.outlet = {"precis_check": {"hello": "world"}}
+
+    assert "is not Precis" in (await install()).stderr
+
+
+async def test_nobody_at_the_address_is_told(install: Installer) -> None:
+    says(await install("--url", "http://127.0.0.1:1"), "http://127.0.0.1:1 does not answer")
+
+
+@pytest.mark.parametrize("url", ["nonsense", "ftp://example.org", "http://[bad"])
+async def test_an_address_that_is_none_is_told(install: Installer, url: str) -> None:
+    says(await install("--url", url), url)
+
+
+async def test_something_else_at_the_address_is_told(install: Installer) -> None:
+    says(await install("--url", f"{install.service.url}/docs?"), "not as Open WebUI does")
+
+
+async def test_uninstalling_takes_functions_and_keys_and_a_second_time_finds_none(install: Installer) -> None:
+    await install()
+
+    result = await install.cli("uninstall-filter", "--api-key", TOKEN)
+
+    assert "function precis: deleted" in result.stdout
+    assert install.webui.functions == {}
+    assert await install.keys() == [False]
+    assert "no function of Precis" in (await install.cli("uninstall-filter", "--api-key", TOKEN)).stdout
+
+
+async def test_a_dry_run_of_uninstalling_takes_nothing(install: Installer) -> None:
+    await install()
+    install.webui.writes.clear()
+
+    result = await install.cli("uninstall-filter", "--api-key", TOKEN, "--dry-run")
+
+    assert "would be done: function precis: deleted" in result.stdout
+    assert install.webui.writes == []
+    assert await install.keys() == [True]

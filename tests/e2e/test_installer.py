@@ -1,0 +1,225 @@
+"""`precis install-filter` and `uninstall-filter` on an Open WebUI of their own, as an admin runs them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from typer.testing import CliRunner, Result
+
+from filter_stub import precis_filter
+from service.cli import app, shell
+from tests.builders import Json
+from tests.e2e.model import MODELS
+from tests.e2e.openwebui import PASSWORD, OpenWebUI, User, open_webui
+from tests.e2e.precis import Precis
+from tests.e2e.rig import Rig
+from tests.e2e.versions import since
+
+REACHED = "the filter in Open WebUI reaches Precis"
+UNTOUCHED = "nothing to change"
+URL_AND_TIME = 3  # colons in a line of keys; one that is revoked has another time
+
+
+@dataclass
+class Shop:
+    """An Open WebUI without the filter, its admin, and the service."""
+
+    server: OpenWebUI
+    admin: User
+    precis: Precis
+
+    async def run(self, *arguments: str, **settings: str) -> Result:
+        """A command on the service's data, in this process: that saves two seconds each time."""
+        ours = {"DATA_DIR": str(self.precis.folder / "data"), "PORT": str(self.precis.port)} | settings
+        environment = {f"PRECIS_{name}": value for name, value in ours.items()}
+        return await asyncio.to_thread(CliRunner().invoke, app, arguments, env=environment)
+
+    async def install(self, *more: str) -> str:
+        """What the installer says when all is well."""
+        result = await self.run("install-filter", "--url", self.server.url, "--api-key", self.admin.token, *more)
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    async def refused(self, *more: str) -> str:
+        """What it says when it is not."""
+        result = await self.run("install-filter", "--url", self.server.url, "--api-key", self.admin.token, *more)
+        assert result.exit_code == 1, result.output
+        return result.stderr
+
+    async def uninstall(self, *more: str) -> Result:
+        return await self.run("uninstall-filter", "--url", self.server.url, "--api-key", self.admin.token, *more)
+
+    async def functions(self) -> dict[str, Json]:
+        return {one["id"]: one for one in await self.admin.get("/api/v1/functions/")}
+
+    async def valves(self, function: str = "precis") -> Json:
+        valves: Json = await self.admin.get(f"/api/v1/functions/id/{function}/valves")
+        return valves
+
+    async def keys(self) -> list[str]:
+        """The keys that the installer made here and nobody has revoked."""
+        lines = (await self.run("keys", "list")).stdout.splitlines()
+        return [line for line in lines if self.server.url in line and line.count(":") == URL_AND_TIME]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def open_shop(running: Rig, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shop]:
+    folder = tmp_path_factory.mktemp("shop")
+    async with open_webui(running.version, folder, running.model.url) as server:
+        yield Shop(server, await server.sign_up("admin"), running.precis)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def shop(open_shop: Shop, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Shop]:
+    monkeypatch.setattr(shell.console, "width", 200)
+    yield open_shop
+    await open_shop.uninstall()
+
+
+async def test_an_admin_with_a_password_installs_it_and_it_reaches_the_service(shop: Shop) -> None:
+    who = ("--url", shop.server.url, "--email", shop.admin.email)
+    result = await shop.run("install-filter", *who, OPENWEBUI_PASSWORD=PASSWORD)
+
+    assert REACHED in result.stdout, result.output
+    functions = await shop.functions()
+    assert set(functions) == ({"precis", "precis_events"} if since(shop.server.version, "0.10") else {"precis"})
+    assert all(one["is_active"] for one in functions.values())
+    assert functions["precis"]["is_global"]
+    for name in functions:
+        assert (await shop.valves(name))["service_url"] == shop.precis.url
+    assert len(await shop.keys()) == 1
+
+
+async def test_a_second_run_changes_nothing_and_makes_no_key(shop: Shop) -> None:
+    await shop.install()
+    before = await shop.functions(), await shop.valves(), await shop.keys()
+
+    said = await shop.install()
+
+    assert UNTOUCHED in said
+    assert REACHED in said
+    assert (await shop.functions(), await shop.valves(), await shop.keys()) == before
+
+
+async def test_a_dry_run_says_everything_and_does_nothing(shop: Shop) -> None:
+    said = await shop.install("--dry-run")
+
+    assert "would be done: function precis" in said
+    assert await shop.functions() == {}
+    assert await shop.keys() == []
+
+    await shop.install()
+    assert "would be done: function precis: deleted" in (await shop.uninstall("--dry-run")).stdout
+    assert "precis" in await shop.functions()
+    assert len(await shop.keys()) == 1
+
+
+async def test_valves_that_were_set_by_hand_stay_and_a_lost_key_is_replaced_and_revoked(shop: Shop) -> None:
+    await shop.install()
+    (first,) = await shop.keys()
+    by_hand = {"service_url": shop.precis.url, "timeout": 2.0, "api_key": "lost", "show_status": False}
+    await shop.admin.post("/api/v1/functions/id/precis/valves/update", by_hand)
+
+    said = await shop.install()
+
+    assert "revoked" in said
+    assert REACHED in said
+    valves = await shop.valves()
+    assert valves == {**by_hand, "api_key": valves["api_key"]}
+    (second,) = await shop.keys()
+    assert second != first
+
+
+async def test_an_older_text_is_replaced_and_keeps_its_key(shop: Shop) -> None:
+    await shop.install()
+    text = await asyncio.to_thread(Path(precis_filter.__file__).read_text)
+    old = text.replace("version: ", "version: 0.", 1)
+    form = {"id": "precis", "name": "By hand", "content": old, "meta": {"description": "mine", "manifest": {}}}
+    await shop.admin.post("/api/v1/functions/id/precis/update", form)
+    before = await shop.keys()
+
+    said = await shop.install()
+
+    assert "function precis: 0." in said
+    now = await shop.admin.get("/api/v1/functions/id/precis")
+    assert (now["content"], now["name"], now["meta"]["description"]) == (text, "By hand", "mine")
+    assert await shop.keys() == before
+
+
+async def test_it_works_on_named_models_only_and_on_all_again(shop: Shop) -> None:
+    said = await shop.install("--model", MODELS[0])
+
+    assert REACHED in said
+    assert not (await shop.functions())["precis"]["is_global"]
+    assert (await shop.admin.get(f"/api/v1/models/model?id={MODELS[0]}"))["meta"]["filterIds"] == ["precis"]
+    assert UNTOUCHED in await shop.install("--model", MODELS[0])
+
+    await shop.install()
+    assert (await shop.functions())["precis"]["is_global"]
+
+
+async def test_a_model_that_is_not_there_is_named_with_those_that_are(shop: Shop) -> None:
+    said = await shop.refused("--model", "nope")
+
+    assert "no model 'nope'" in said
+    assert MODELS[0] in said
+    assert await shop.functions() == {}
+
+
+async def test_a_service_that_open_webui_does_not_reach_is_told_with_what_to_do(shop: Shop) -> None:
+    for _ in range(4):  # more often than the filter's breaker takes
+        assert "--service-url" in await shop.refused("--service-url", "http://127.0.0.1:1")
+
+    assert REACHED in await shop.install("--service-url", shop.precis.url)
+    assert len(await shop.keys()) == 1
+
+
+async def test_an_api_key_of_an_admin_is_enough_and_a_user_is_not(shop: Shop) -> None:
+    key = (await shop.admin.post("/api/v1/auths/api_key"))["api_key"]
+    assert REACHED in await shop.install("--api-key", key)
+
+    user = await shop.server.add_user(shop.admin, "somebody")
+    assert "admin" in await shop.refused("--api-key", user.token)
+    result = await shop.run(
+        "install-filter", "--url", shop.server.url, "--email", user.email, OPENWEBUI_PASSWORD=PASSWORD
+    )
+    assert "no admin" in result.stderr
+
+
+async def test_uninstalling_takes_functions_switches_and_keys(shop: Shop) -> None:
+    await shop.install("--model", MODELS[0])
+
+    await shop.uninstall()
+
+    assert await shop.functions() == {}
+    assert (await shop.admin.get(f"/api/v1/models/model?id={MODELS[0]}"))["meta"]["filterIds"] == []
+    assert await shop.keys() == []
+    assert "no function" in (await shop.uninstall()).stdout
+
+
+async def test_a_function_of_somebody_else_under_its_id_is_left_alone(shop: Shop) -> None:
+    text = '"""\ntitle: Mine\n"""\nclass Filter:\n    pass\n'
+    form = {"id": "precis", "name": "Mine", "content": text, "meta": {"description": "", "manifest": {}}}
+    await shop.admin.post("/api/v1/functions/create", form)
+    try:
+        assert "'Mine'" in await shop.refused()
+        assert "'Mine'" in (await shop.uninstall()).stderr
+    finally:
+        await shop.admin.call("DELETE", "/api/v1/functions/id/precis/delete")
+
+
+@pytest.mark.since("0.11", "functions can be switched off")
+async def test_functions_that_are_switched_off_are_told(running: Rig, tmp_path: Path) -> None:
+    off = {"ENABLE_PLUGINS": "false"}
+    async with open_webui(running.version, tmp_path, running.model.url, environment=off) as server:
+        shop = Shop(server, await server.sign_up("admin"), running.precis)
+        assert "functions are switched off" in await shop.refused()
+
+
+async def test_an_open_webui_without_accounts_needs_none(running: Rig, tmp_path: Path) -> None:
+    off = {"WEBUI_AUTH": "false"}
+    async with open_webui(running.version, tmp_path, running.model.url, environment=off) as server:
+        assert REACHED in await running.precis.run("install-filter", "--url", server.url)

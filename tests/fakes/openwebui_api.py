@@ -1,0 +1,126 @@
+"""The part of Open WebUI's REST interface that the installer uses, on loopback, for what a real one cannot be asked.
+
+    async with openwebui_api() as webui:
+        webui.refuse["POST", "/api/v1/functions/create"] = 400, "it does not load"
+        ...  # point the installer at webui.url
+
+Functions are kept as text, none is run: the outlet asks the service with the valves `service_url` and `api_key`, as the
+filter does. The real thing is driven by `tests/e2e/test_installer.py`.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, Response
+
+from service.api.server import bind, listening
+
+Json = dict[str, Any]
+
+EMAIL, PASSWORD, TOKEN = "admin@example.org", "a-password", "a-session"
+
+
+@dataclass
+class OpenWebUIApi:
+    """What it has and what it says. `refuse` answers a route with an error; `writes` are the requests that change."""
+
+    url: str = ""
+    version: str = "0.12.4"
+    role: str = "admin"
+    features: Json = field(default_factory=lambda: {"auth": True})
+    models: list[str] = field(default_factory=lambda: ["model-1", "model-2"])
+    functions: dict[str, Json] = field(default_factory=dict)
+    valves: dict[str, Json] = field(default_factory=dict)
+    outlet: Json | None = None
+    refuse: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
+    writes: list[str] = field(default_factory=list)
+
+    def answer(self, method: str, path: str, body: Json, authorised: bool) -> object:
+        """The answer to everything but the outlet; None is 401."""
+        match method, path.removeprefix("/api/").removeprefix("v1/").split("/"):
+            case "GET", ["version"]:
+                return {"version": self.version}
+            case "GET", ["config"]:
+                return {"features": self.features}
+            case "POST", ["auths", "signin"]:
+                known = (body["email"], body["password"]) in ((EMAIL, PASSWORD), ("admin@localhost", "admin"))
+                return {"token": TOKEN, "role": self.role} if known else None
+            case _ if not authorised:
+                return None
+            case "GET", ["models"]:
+                return {"data": [{"id": one, "name": one} for one in self.models]}
+            case "GET", ["models", "export" | "base"]:
+                return []
+            case _, ["functions", *where]:
+                return self._functions(method, where, body)
+        return None
+
+    def _functions(self, method: str, where: list[str], body: Json) -> object:
+        if method != "GET":
+            self.writes.append("/".join((method, *where)))
+        match where:
+            case ["list"]:
+                return list(self.functions.values())
+            case ["create"]:
+                title = body["content"].partition("title: ")[2].partition("\n")[0]
+                kind = "event" if "class Event" in body["content"] else "filter"
+                made = {"type": kind, "is_active": False, "is_global": False, "meta": {"manifest": {"title": title}}}
+                self.functions[body["id"]] = {**made, **{name: body[name] for name in ("id", "name", "content")}}
+                return self.functions[body["id"]]
+            case ["id", name]:
+                return self.functions[name]
+            case ["id", name, "update"]:
+                self.functions[name]["content"] = body["content"]
+            case ["id", name, "delete"]:
+                del self.functions[name]
+            case ["id", name, "toggle", *everywhere]:
+                which = "is_global" if everywhere else "is_active"
+                self.functions[name][which] = not self.functions[name][which]
+            case ["id", name, "valves"]:
+                return self.valves.get(name, {})
+            case ["id", name, "valves", "update"]:
+                self.valves[name] = body
+        return True
+
+    async def checked(self, body: Json) -> Json:
+        """What the outlet of the filter makes of a body."""
+        if self.outlet is not None or not self.functions.get("precis", {}).get("is_active"):
+            return self.outlet or body
+        valves = self.valves["precis"]
+        headers = {"Authorization": f"Bearer {valves['api_key']}"}
+        async with httpx.AsyncClient() as http:
+            try:
+                answer = await http.get(f"{valves['service_url']}/v1/filter", headers=headers)
+            except httpx.TransportError as error:
+                return body | {"precis_check": {"error": repr(error)}}
+        said: Json = answer.json()
+        return body | {
+            "precis_check": said if answer.is_success else {"error": f"the service says {answer.status_code}"}
+        }
+
+
+@asynccontextmanager
+async def openwebui_api() -> AsyncIterator[OpenWebUIApi]:
+    """Serves until the block ends."""
+    webui, app, listener = OpenWebUIApi(), FastAPI(), bind("127.0.0.1", 0)
+    app.state.runtime = None
+
+    @app.api_route("/{path:path}", methods=["GET", "POST", "DELETE"])
+    async def any_route(request: Request) -> Response:
+        path = request.url.path
+        if refused := webui.refuse.get((request.method, path)):
+            return JSONResponse({"detail": refused[1]}, refused[0])
+        body = await request.json() if request.method == "POST" and await request.body() else {}
+        authorised = request.headers.get("authorization") == f"Bearer {TOKEN}"
+        if path == "/api/chat/completed" and authorised:
+            return JSONResponse(await webui.checked(body))
+        answer = webui.answer(request.method, path, body, authorised)
+        return JSONResponse({"detail": "not for you"}, 401) if answer is None else JSONResponse(answer)
+
+    async with listening(app, listener):
+        webui.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        yield webui
