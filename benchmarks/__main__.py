@@ -1,7 +1,8 @@
-"""`python -m benchmarks [--quick] [--json PATH]`: all of them, one after the other."""
+"""`python -m benchmarks [--quick] [--json PATH]`: all of them, one after the other; `inlet` where Open WebUI is."""
 
-from benchmarks import context_http, ingest, llm_tokens, lookup, planning
+from benchmarks import context_http, ingest, inlet, llm_tokens, lookup, planning
 from benchmarks.report import command
 
 if __name__ == "__main__":
-    command(lookup.measure, context_http.measure, planning.measure, ingest.measure, llm_tokens.measure)
+    needing_nothing = (lookup.measure, context_http.measure, planning.measure, ingest.measure, llm_tokens.measure)
+    command(*needing_nothing, *([inlet.measure] if inlet.possible() else []))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import planning, report
+from benchmarks import inlet, planning, report
 from benchmarks.conversation import grown, prose, turns
 from benchmarks.report import Figure, Report
 from benchmarks.rounds import best, interleaved
@@ -82,3 +82,10 @@ async def test_planning_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     found = await planning.measure(quick=True)
     assert [figure.name for figure in found.figures] == ["plan_2000_over_200", "plan_2000_ms"]
     assert all(figure.value > 0 for figure in found.figures)
+
+
+async def test_without_open_webui_nothing_is_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRECIS_E2E_HOME", str(tmp_path))
+    with pytest.raises(SystemExit, match="Open WebUI is not installed"):
+        await inlet.measure(quick=True)
+    assert not inlet.possible()
