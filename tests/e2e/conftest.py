@@ -20,6 +20,7 @@ from tests.e2e.tab import Tab
 from tests.e2e.tab import tab as open_tab
 from tests.fakes.scripted_llm import scripted_llm
 
+SETTINGS = {"BYPASS_MODEL_ACCESS_CONTROL": "true", "ENABLE_CHANNELS": "true"}  # for users who are no admins
 _FOUND = pytest.StashKey[dict[str, str]]()
 
 
@@ -84,7 +85,7 @@ async def running(version: str, tmp_path_factory: pytest.TempPathFactory) -> Asy
     folder = tmp_path_factory.mktemp("openwebui")
     async with scripted_llm() as summariser, model_server() as model, precis(summariser.openai_url) as service:
         summariser.default = keep_facts
-        async with open_webui(version, folder, model.url) as server:
+        async with open_webui(version, folder, model.url, environment=SETTINGS) as server:
             rig = Rig(version, model, summariser, service, server, await server.sign_up("admin"))
             await rig.install()
             yield rig
@@ -97,6 +98,7 @@ async def rig(running: Rig) -> AsyncIterator[Rig]:
     running.summariser.requests.clear()
     yield running
     await running.valves()
+    assert "error" not in await running.reach()
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -158,7 +158,7 @@ class Model:
 
     def _built_for(self, received: Received) -> Built | None:
         """What this request was; a model made in the workspace has another name before Open WebUI sends it on."""
-        asked = [one for one in reversed(self.built) if question_of(one.messages) in received.question]
+        asked = [one for one in reversed(self.built) if question_of(one.messages)[:60] in received.question]
         return next((one for one in asked if one.model == received.model), asked[0] if asked else None)
 
 

@@ -13,7 +13,7 @@ from types import ModuleType
 
 from tests.builders import Json
 from tests.e2e import look_up_tool, recorder
-from tests.e2e.model import Model, Received
+from tests.e2e.model import MODELS, Model, Received
 from tests.e2e.openwebui import OpenWebUI, RefusedError, User
 from tests.e2e.precis import Checkpoint, Precis, fact
 from tests.e2e.tab import Tab
@@ -59,6 +59,13 @@ class Rig:
         ours = {"timeout": 5.0, "skip_below_chars": 0, "window_tokens": WINDOW}  # the machine is busy with tests
         await self.admin.post(f"/api/v1/functions/id/{FILTER}/valves/update", self.installed | ours | changed)
 
+    async def reach(self) -> Json:
+        """What the filter says of the service, asked as the installer asks; after failures it tries again at once."""
+        body = {"model": MODELS[0], "messages": [], "chat_id": "", "id": "check", "session_id": "check"}
+        answer = await self.admin.post("/api/chat/completed", {**body, "precis_check": True})
+        told: Json = answer["precis_check"]
+        return told
+
     async def long_chat(self, tab: Tab, turns: int = 22) -> list[Json]:
         """Opens a chat that is longer than the window and has a stored summary; returns its path.
 
@@ -99,6 +106,13 @@ class Rig:
         path = path_of(await self.saved(told["chat_id"]), leaf)
         assert path, told
         return check(received, await self.checkpoints(told["chat_id"]), path)
+
+    async def compressed(self) -> View:
+        """The newest request, which has a summary in the place of all that it covers, and nothing is left out."""
+        seen = await self.seen()
+        assert seen.summary, "no summary"
+        assert not seen.note, seen.note
+        return seen
 
     async def checkpoints(self, chat_id: str) -> Sequence[Checkpoint]:
         """The stored summaries of a chat."""

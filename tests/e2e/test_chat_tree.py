@@ -35,7 +35,7 @@ async def test_a_regenerated_answer_gets_the_same_request(rig: Rig, tab: Tab) ->
 
     await tab.regenerate(turn.answer)
 
-    assert (await rig.seen()).summary
+    await rig.compressed()
     assert rig.model.received[-1].messages == first.messages
 
 
@@ -47,8 +47,7 @@ async def test_the_turn_after_a_regenerated_answer_follows_the_new_one(rig: Rig,
 
     await tab.send(question())
 
-    seen = await rig.seen()
-    assert seen.summary
+    seen = await rig.compressed()
     assert seen.tail[-2]["content"] == "A better answer."
 
 
@@ -58,8 +57,7 @@ async def test_a_guided_regeneration_keeps_the_old_answer_and_the_instruction(ri
 
     await tab.regenerate(turn.answer, "Make it shorter.")
 
-    seen = await rig.seen()
-    assert seen.summary
+    seen = await rig.compressed()
     assert [one["role"] for one in seen.tail[-3:]] == ["user", "assistant", "user"]
     assert seen.tail[-1]["content"] == "Make it shorter."
 
@@ -71,11 +69,10 @@ async def test_a_continued_answer_is_sent_with_what_it_said_so_far(rig: Rig, tab
 
     await tab.go_on(turn.answer)
 
-    seen = await rig.seen()
-    assert seen.summary
+    seen = await rig.compressed()
     assert (seen.tail[-1]["role"], seen.tail[-1]["content"]) == ("assistant", "The first half")
     await tab.send(question())
-    assert (await rig.seen()).summary
+    await rig.compressed()
 
 
 async def test_a_question_edited_and_sent_again_below_the_boundary_keeps_the_summary(rig: Rig, tab: Tab) -> None:
@@ -84,8 +81,7 @@ async def test_a_question_edited_and_sent_again_below_the_boundary_keeps_the_sum
 
     await tab.edit_and_send(below["id"], asked := question())
 
-    seen = await rig.seen()
-    assert seen.summary
+    seen = await rig.compressed()
     assert seen.tail[-1]["content"] == asked
     assert not facts([below]) & facts(rig.model.received[-1].messages)
 
@@ -110,8 +106,7 @@ async def test_the_old_branch_still_has_its_summary(rig: Rig, tab: Tab) -> None:
     tab.switch_to(path[-1]["id"])
     await tab.send(question())
 
-    seen = await rig.seen()
-    assert seen.summary
+    await rig.compressed()
     assert facts(path) <= facts(rig.model.received[-1].messages)
 
 
@@ -124,8 +119,7 @@ async def test_a_branch_off_inside_what_is_covered_gets_a_summary_of_its_own(rig
 
     await tab.send(question())
 
-    seen = await rig.seen()
-    assert seen.summary
+    await rig.compressed()
     assert not facts([inside]) & facts(rig.model.received[-1].messages)
 
 
@@ -139,8 +133,7 @@ async def test_a_question_edited_in_place_above_the_boundary_takes_its_summary_a
     assert not (await rig.seen()).summary
     await rig.settled(tab)
     await tab.send(question())
-    seen = await rig.seen()
-    assert seen.summary
+    seen = await rig.compressed()
     assert facts(question_of_edit) <= facts(seen.summary)
     assert not facts([path[2]]) & facts(rig.model.received[-1].messages)
 
@@ -152,8 +145,7 @@ async def test_a_question_edited_in_place_below_the_boundary_keeps_the_summary(r
 
     await tab.send(question())
 
-    seen = await rig.seen()
-    assert seen.summary
+    seen = await rig.compressed()
     assert "Edited below." in [one["content"] for one in seen.tail]
     assert not facts([newest]) & facts([one for one in seen.tail if one["role"] == "user"])
 
@@ -168,8 +160,7 @@ async def test_an_answer_edited_in_place_above_the_boundary_is_in_the_next_summa
     assert not (await rig.seen()).summary
     await rig.settled(tab)
     await tab.send(question())
-    seen = await rig.seen()
-    assert seen.summary
+    seen = await rig.compressed()
     assert told in seen.summary
 
 
@@ -180,8 +171,7 @@ async def test_an_answer_edited_in_place_below_the_boundary_is_sent_as_edited(ri
 
     await tab.send(question())
 
-    seen = await rig.seen()
-    assert seen.summary
+    seen = await rig.compressed()
     assert seen.tail[-2]["content"] == "Edited by hand."
 
 
@@ -194,7 +184,7 @@ async def test_a_turn_deleted_above_the_boundary_is_in_no_request_any_more(rig: 
     assert not (await rig.seen()).summary
     await rig.settled(tab)
     await tab.send(question())
-    assert (await rig.seen()).summary
+    await rig.compressed()
     for received in rig.model.received[-2:]:
         assert not facts([path[4]]) & facts(received.messages)
 
@@ -206,7 +196,7 @@ async def test_a_turn_deleted_below_the_boundary_leaves_the_summary(rig: Rig, ta
 
     await tab.send(question())
 
-    assert (await rig.seen()).summary
+    await rig.compressed()
     assert not facts([newest]) & facts(rig.model.received[-1].messages)
 
 
@@ -232,7 +222,7 @@ async def test_the_branch_of_the_second_model_goes_on_with_the_summary(rig: Rig,
     tab.switch_to(turn.answers[1])
     await tab.send(question())
 
-    assert (await rig.seen()).summary
+    await rig.compressed()
 
 
 async def test_after_a_refused_answer_the_chat_goes_on_with_its_summary(rig: Rig, tab: Tab) -> None:
@@ -242,7 +232,7 @@ async def test_after_a_refused_answer_the_chat_goes_on_with_its_summary(rig: Rig
 
     await tab.send(question())
 
-    assert (await rig.seen()).summary
+    await rig.compressed()
 
 
 async def test_after_an_answer_that_broke_off_the_chat_goes_on_with_its_summary(rig: Rig, tab: Tab) -> None:
@@ -252,7 +242,7 @@ async def test_after_an_answer_that_broke_off_the_chat_goes_on_with_its_summary(
 
     await tab.send(question())
 
-    assert (await rig.seen()).summary
+    await rig.compressed()
 
 
 async def test_after_an_empty_answer_the_chat_goes_on_with_its_summary(rig: Rig, tab: Tab) -> None:
@@ -262,7 +252,7 @@ async def test_after_an_empty_answer_the_chat_goes_on_with_its_summary(rig: Rig,
 
     await tab.send(question())
 
-    assert (await rig.seen()).summary
+    await rig.compressed()
 
 
 async def test_after_a_stopped_answer_the_chat_goes_on_with_what_it_said(rig: Rig, tab: Tab) -> None:
@@ -274,6 +264,5 @@ async def test_after_a_stopped_answer_the_chat_goes_on_with_what_it_said(rig: Ri
 
     await tab.send(question())
 
-    seen = await rig.seen()
-    assert seen.summary
+    seen = await rig.compressed()
     assert [one["role"] for one in seen.tail[-3:]] == ["user", "assistant", "user"]

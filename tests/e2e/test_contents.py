@@ -6,7 +6,7 @@ import zlib
 import pytest
 
 from tests.e2e.model import MODELS, Call, Reply, plain
-from tests.e2e.rig import Rig, path_of, question, story
+from tests.e2e.rig import Rig, filler, path_of, question, story
 from tests.e2e.tab import Tab
 from tests.e2e.tab import tab as open_tab
 
@@ -28,8 +28,7 @@ async def test_an_attached_file_reaches_the_model_with_its_question(rig: Rig, ta
 
     await tab.send(asked := question(), files=[file])
 
-    seen = await rig.seen()
-    assert seen.summary
+    seen = await rig.compressed()
     assert asked in plain(seen.tail[-1]["content"])
     assert "cardamom" in str(rig.model.received[-1].messages)
 
@@ -42,7 +41,7 @@ async def test_after_an_attached_file_the_chat_goes_on_with_its_summary(rig: Rig
 
     await tab.send(question())
 
-    assert (await rig.seen()).summary
+    await rig.compressed()
 
 
 async def test_an_image_reaches_the_model_with_its_question(rig: Rig, tab: Tab) -> None:
@@ -50,9 +49,8 @@ async def test_an_image_reaches_the_model_with_its_question(rig: Rig, tab: Tab) 
 
     await tab.send(question(), files=[await tab.upload("pixel.png", png(), "image/png")])
 
-    seen = await rig.seen()
-    assert seen.summary
-    assert [part["type"] for part in seen.tail[-1]["content"]] == ["text", "image_url"]
+    seen = await rig.compressed()
+    assert seen.tail[-1]["content"][-1]["type"] == "image_url"
 
 
 async def test_after_an_image_the_chat_goes_on_with_its_summary(rig: Rig, tab: Tab) -> None:
@@ -62,8 +60,7 @@ async def test_after_an_image_the_chat_goes_on_with_its_summary(rig: Rig, tab: T
 
     await tab.send(question())
 
-    seen = await rig.seen()
-    assert seen.summary
+    seen = await rig.compressed()
     assert "image_url" in str(seen.tail[-3]["content"])
 
 
@@ -73,8 +70,7 @@ async def test_a_system_prompt_stands_before_the_summary(rig: Rig, tab: Tab) -> 
 
     await tab.send(question())
 
-    seen = await rig.seen()
-    assert seen.summary
+    seen = await rig.compressed()
     assert seen.system.index("lighthouse keeper") < seen.system.index(seen.summary)
 
 
@@ -85,8 +81,7 @@ async def test_a_changed_system_prompt_keeps_the_summary(rig: Rig, tab: Tab) -> 
 
     await tab.send(question())
 
-    seen = await rig.seen()
-    assert seen.summary
+    seen = await rig.compressed()
     assert "talkative" in seen.system
     assert "terse" not in seen.system
 
@@ -99,8 +94,7 @@ async def test_a_workspace_model_keeps_its_system_prompt_beside_the_summary(rig:
 
         await page.send(question())
 
-    seen = await rig.seen()
-    assert seen.summary
+    seen = await rig.compressed()
     assert "KEEPER." in seen.system
 
 
@@ -111,8 +105,7 @@ async def test_a_folder_keeps_its_system_prompt_beside_the_summary(rig: Rig, tab
 
     await tab.send(question())
 
-    seen = await rig.seen()
-    assert seen.summary
+    seen = await rig.compressed()
     assert "HARBOUR." in seen.system
 
 
@@ -126,7 +119,7 @@ async def test_legacy_tools_leave_the_summary_in_place(rig: Rig, tab: Tab) -> No
 
     await tab.send(question())
 
-    assert (await rig.seen()).summary
+    await rig.compressed()
 
 
 async def test_a_failing_tool_leaves_the_summary_in_place(rig: Rig, tab: Tab) -> None:
@@ -136,8 +129,7 @@ async def test_a_failing_tool_leaves_the_summary_in_place(rig: Rig, tab: Tab) ->
 
     await tab.send(question())
 
-    seen = await rig.seen()
-    assert seen.summary
+    seen = await rig.compressed()
     assert "no pumps today" in str(seen.added)
 
 
@@ -155,29 +147,29 @@ async def test_a_tool_that_waited_for_approval_goes_on_with_the_summary(rig: Rig
     await rig.admin.post(resolve, {"call_id": "c1", "action": "approve"})
     await tab.finished(turn)
 
-    seen = await rig.seen()
-    assert seen.summary
+    await rig.compressed()
     assert [one["role"] for one in rig.model.received[-1].messages[-2:]] == ["assistant", "tool"]
     await rig.admin.post("/api/v1/chats/config", config)
 
 
 @pytest.mark.since("0.10.0", "automations came with it")
 async def test_a_chat_that_an_automation_began_goes_on_with_a_summary(rig: Rig, tab: Tab) -> None:
-    data = {"prompt": f"{question()} {'Wind and water. ' * 1500}", "model_id": MODELS[0], "rrule": "FREQ=YEARLY"}
+    rig.model.answer = lambda received: Reply(filler(received.question[:60], 2500))
+    data = {"prompt": question(), "model_id": MODELS[0], "rrule": "FREQ=YEARLY"}
     made = await rig.admin.post("/api/v1/automations/create", {"name": "Yearly", "data": data})
     await rig.admin.post(f"/api/v1/automations/{made['id']}/run")
     async with rig.model.arrived:
         await rig.model.arrived.wait_for(lambda: bool(rig.model.received))
-    built = rig.model.received[-1].built
-    assert built
-    await rig.precis.settled(chat := built.metadata["chat_id"])
+    begun = rig.model.received[-1].built
+    assert begun
+    await rig.precis.settled(begun.metadata["chat_id"])
 
-    await tab.open(chat)
-    await tab.send(question())
-    await rig.settled(tab)
-    await tab.send(question())
+    await tab.open(begun.metadata["chat_id"])
+    for _ in range(4):
+        await tab.send(question())
+        await rig.settled(tab)
 
-    assert (await rig.seen()).summary
+    await rig.compressed()
 
 
 @pytest.mark.since("0.10.0", "chats about notes came with it")
@@ -192,5 +184,5 @@ async def test_a_chat_about_a_note_gets_its_summary(rig: Rig, tab: Tab) -> None:
 
     await tab.send(question())
 
-    assert (await rig.seen()).summary
+    await rig.compressed()
     assert path_of(await rig.saved(chat["id"]), tab.current)

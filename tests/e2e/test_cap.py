@@ -1,0 +1,114 @@
+"""The cap: no request above the model's window, whatever there is no summary for; unless the operator wants it so."""
+
+import asyncio
+
+from tests.e2e.model import Received, plain
+from tests.e2e.precis import fact
+from tests.e2e.rig import WINDOW, Rig, filler, question
+from tests.e2e.tab import Tab
+from tests.e2e.view import SUMMARY, well_formed
+from tests.fakes.scripted_llm import Request
+from tests.waiting import until
+
+
+def assert_inside_the_window(received: Received) -> None:
+    well_formed(received.messages)
+    assert received.tokens + received.tool_tokens < WINDOW
+
+
+async def test_a_chat_that_precis_does_not_know_is_truncated_to_the_window(rig: Rig, tab: Tab) -> None:
+    tab.choices.system = "You are a lighthouse keeper."
+    await rig.open_story(tab, 40)
+
+    turn = await tab.send(asked := question())
+
+    seen = await rig.seen()
+    assert seen.hidden
+    assert seen.note
+    assert "lighthouse keeper" in seen.system
+    assert seen.tail[-1]["content"] == asked
+    assert_inside_the_window(rig.model.received[-1])
+    assert [one for one in tab.statuses(turn.answer) if "truncated" in one]
+
+
+async def test_with_precis_away_a_long_chat_is_truncated_to_the_window(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab, turns=40)
+    async with rig.precis.away():
+        turn = await tab.send(question())
+
+        assert_inside_the_window(rig.model.received[-1])
+        assert [one for one in tab.statuses(turn.answer) if "truncated" in one]
+        assert (await rig.saved(str(tab.chat_id)))[turn.answer]["content"]
+
+
+async def test_while_the_first_summary_is_being_written_the_chat_is_truncated_to_the_window(rig: Rig, tab: Tab) -> None:
+    released = asyncio.Event()
+
+    async def thinking(_: Request) -> None:
+        await released.wait()
+
+    rig.summariser.thinking = thinking
+    await rig.open_story(tab, 40)
+    await tab.send(question())
+    await until(lambda: bool(rig.summariser.requests))
+
+    await tab.send(asked := question())
+
+    released.set()
+    rig.summariser.thinking = None
+    seen = await rig.seen()
+    assert seen.note
+    assert seen.tail[-1]["content"] == asked
+    assert_inside_the_window(rig.model.received[-1])
+    await rig.settled(tab)
+    await tab.send(question())
+    await rig.compressed()
+
+
+async def test_a_giant_pasted_message_is_cut_to_the_window(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+    first, last = fact("first"), fact("last")
+
+    await tab.send(f"{first} {filler('A log', 40_000)} {last}")
+
+    received = rig.model.received[-1]
+    assert_inside_the_window(received)
+    newest = plain(received.messages[-1]["content"])
+    assert newest.startswith(first)
+    assert newest.endswith(last)
+    await rig.settled(tab)
+    await tab.send(question())
+    assert_inside_the_window(rig.model.received[-1])
+
+
+async def test_with_on_overflow_pass_a_chat_that_is_too_long_is_left_alone(rig: Rig, tab: Tab) -> None:
+    await rig.valves(on_overflow="pass")
+    await rig.open_story(tab, 40)
+
+    await tab.send(question())
+
+    seen = await rig.seen()
+    assert seen.hidden == []
+    assert rig.model.received[-1].tokens > WINDOW
+
+
+async def test_the_window_of_a_chats_own_parameters_goes_before_the_valve(rig: Rig, tab: Tab) -> None:
+    tab.choices.params = {"num_ctx": 131_072}
+    await rig.open_story(tab, 40)
+
+    await tab.send(question())
+
+    seen = await rig.seen()
+    assert seen.hidden == []
+    assert not SUMMARY.search(seen.system)
+
+
+async def test_a_short_chat_is_left_alone(rig: Rig, tab: Tab) -> None:
+    await rig.valves(skip_below_chars=24_000)
+    known = await rig.precis.chats()
+
+    turn = await tab.send(question())
+
+    assert (await rig.seen()).hidden == []
+    assert tab.statuses(turn.answer) == []
+    assert await rig.precis.chats() == known

@@ -1,0 +1,95 @@
+"""A long tool loop in one turn, which the `request` hook keeps inside the window."""
+
+from itertools import pairwise
+
+import pytest
+
+from service.transcript import native_tokens
+from tests.builders import Json
+from tests.e2e.look_up_tool import result
+from tests.e2e.model import Call, Received, Reply
+from tests.e2e.rig import WINDOW, Rig, question
+from tests.e2e.tab import Tab
+from tests.e2e.view import SUMMARY, well_formed
+
+pytestmark = pytest.mark.since("0.11.2", "the `request` hook came with it")
+STEPS, SIZE = 14, 900
+
+
+def look_up_on(received: Received) -> Reply:
+    """One look-up after the other, then an answer."""
+    done = len(results(received.messages))
+    if done == STEPS:
+        return Reply("That was all.")
+    return Reply("", (Call(f"step-{done}", "look_up", {"topic": f"t{done}", "size": SIZE}),))
+
+
+def results(messages: list[Json]) -> list[str]:
+    return [one["content"] for one in messages if one["role"] == "tool"]
+
+
+async def run(rig: Rig, tab: Tab) -> str:
+    """A turn with a loop of tool calls that are larger than the window together; returns the answer's id."""
+    rig.model.answer = look_up_on
+    tab.choices.tool_ids = ["look_up"]
+    return (await tab.send(question())).answer
+
+
+async def test_every_call_of_a_long_tool_loop_is_inside_the_window(rig: Rig, tab: Tab) -> None:
+    await run(rig, tab)
+
+    assert len(rig.model.received) == STEPS + 1
+    loop = STEPS * native_tokens({"role": "tool", "content": result("t1", SIZE)})
+    assert loop + rig.model.received[-1].tool_tokens > WINDOW
+    for received in rig.model.received:
+        well_formed(received.messages)
+        assert received.tokens + received.tool_tokens < WINDOW
+        assert len(results(received.messages)) == len(rig.model.received[: rig.model.received.index(received)])
+
+
+async def test_the_latest_result_is_whole_and_the_oldest_become_notes_first(rig: Rig, tab: Tab) -> None:
+    await run(rig, tab)
+
+    for count, received in enumerate(rig.model.received[1:], 1):
+        shown = [text == result(f"t{number}", SIZE) for number, text in enumerate(results(received.messages))]
+        assert shown[count - 1]
+        assert shown == sorted(shown), "a newer result became a note before an older one"
+    assert not shown[0]
+    assert "look_up" in results(rig.model.received[-1].messages)[0]
+
+
+async def test_what_became_a_note_stays_one_and_its_bytes_stay(rig: Rig, tab: Tab) -> None:
+    await run(rig, tab)
+
+    for before, after in pairwise(rig.model.received[1:]):
+        for number, (old, new) in enumerate(zip(results(before.messages), results(after.messages), strict=False)):
+            assert new == old or old == result(f"t{number}", SIZE)
+
+
+async def test_what_is_saved_of_a_relieved_tool_loop_is_whole(rig: Rig, tab: Tab) -> None:
+    answer = await run(rig, tab)
+
+    output = (await rig.saved(str(tab.chat_id)))[answer]["output"]
+    kept = ["".join(part["text"] for part in one["output"]) for one in output if one["type"] == "function_call_output"]
+    assert kept == [result(f"t{number}", SIZE) for number in range(STEPS)]
+
+
+async def test_the_turn_after_a_long_tool_loop_is_inside_the_window(rig: Rig, tab: Tab) -> None:
+    await run(rig, tab)
+    await rig.settled(tab)
+
+    await tab.send(question())
+
+    await rig.seen()
+    assert rig.model.received[-1].tokens + rig.model.received[-1].tool_tokens < WINDOW
+
+
+async def test_the_summary_stands_in_every_call_of_a_tool_loop(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+    before = len(rig.model.received)
+
+    await run(rig, tab)
+
+    summaries = {SUMMARY.findall(str(one.messages[0]["content"]))[0] for one in rig.model.received[before:]}
+    assert len(summaries) == 1
+    assert summaries.pop()
