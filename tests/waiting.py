@@ -5,11 +5,11 @@ import inspect
 from collections.abc import Awaitable, Callable
 
 
-async def until(condition: Callable[[], bool | Awaitable[bool]], seconds: float = 30.0) -> None:
-    """Returns as soon as `condition` holds; raises TimeoutError when it does not in time."""
+async def until(condition: Callable[[], bool | Awaitable[bool]], seconds: float = 30.0, *, every: float = 0.01) -> None:
+    """Returns as soon as `condition` holds, looked at `every` so many seconds; TimeoutError when it does not in time."""
     async with asyncio.timeout(seconds):
         while True:
             held = condition()
             if await held if inspect.isawaitable(held) else held:
                 return
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(every)

@@ -134,7 +134,7 @@ class Tab:
         if self.page.saves:
             await until(lambda: self._settled.issuperset(turn.answers), 120)
             await asyncio.gather(*(self._completing[one] for one in turn.answers if one in self._completing))
-        await until(self._idle, 120)
+        await until(self._idle, 120, every=0.05)
         if self.temporary:
             await until(lambda: self._settled.issuperset(turn.answers), 120)
         elif not self.page.saves:
