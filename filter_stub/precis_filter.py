@@ -42,7 +42,7 @@ LEFT_OUT = "[Older messages were left out here: they do not fit into the model's
 SHORTENED = "\n[… {} characters were left out here: they do not fit into the model's window …]\n"
 OLD_RESULT = "[An older tool result, left out to make room: {} → {} characters in {} lines, which begin: {} …]"
 HANDED = ("role", "content", "output", "usage", "error", "timestamp")  # what is handed over of a message
-LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ "
+SMALL, CAPITAL = b" abcdefghijklmnopqrstuvwxyz", b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 ASCII = bytes(range(128))
 STASH = "precis"  # our key in the metadata, which Open WebUI carries from hook to hook of one request
 
@@ -86,9 +86,11 @@ class Filter:
         window_tokens: int = Field(0, ge=0, description="Window of models that do not tell theirs; 0 means 131072.")
         windows: str = Field("", description='The same for each model, as JSON: {"llama3:8b": 8192}.')
         temporary_hours: int = Field(
-            0, ge=0, description="Hours that Precis keeps temporary chats; with 0 it never sees one."
+            0, ge=0, le=8760, description="Hours that Precis keeps temporary chats; with 0 it never sees one."
         )
-        api_days: int = Field(30, ge=1, description="Days that Precis keeps chats of API clients, which have no id.")
+        api_days: int = Field(
+            30, ge=1, le=3650, description="Days that Precis keeps chats of API clients, which have no id."
+        )
         show_status: bool = Field(True, description="Tell under the answer that the context was compressed.")
         write_context_summary: bool = Field(
             False, description="Also store summaries where Open WebUI keeps those of its own compaction."
@@ -339,7 +341,7 @@ class Filter:
         """One request to the service. 409 is an answer; other errors are raised."""
         if self._failures >= FAILURES and time.monotonic() < self._again_at:
             raise ConnectionError(f"after {self._failures} failures in a row the service is left alone for a while")
-        self._again_at, dead = time.monotonic() + PAUSE, True  # one request tries again, the others go on without
+        self._again_at = time.monotonic() + PAUSE  # one request tries again, the others go on without
         self._http = self._http or httpx.AsyncClient()
         # An error about a stray line end or a typographic quote would show the key in the log.
         key = "".join(character for character in self.valves.api_key if "!" <= character <= "~")
@@ -347,11 +349,14 @@ class Filter:
         url = f"{self.valves.service_url.rstrip('/')}/v1/{path}"
         content = json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace")
         try:
-            async with asyncio.timeout(seconds or self.valves.timeout):
+            async with asyncio.timeout(
+                seconds or self.valves.timeout * 0.7
+            ):  # before inlet's own deadline, which cancels
                 response = await self._http.request(method, url, content=content, headers=headers, timeout=None)
-            dead = response.status_code >= 500
-        finally:
-            self._failures = self._failures + 1 if dead else 0
+        except Exception:
+            self._failures += 1
+            raise
+        self._failures = self._failures + 1 if response.status_code >= 500 else 0
         if response.is_error and response.status_code != 409:
             raise ConnectionError(f"the service says {response.status_code}: {response.text[:300]}")
         return response
@@ -389,7 +394,7 @@ class Filter:
         if cap and (much := excess(window - answer)) > 0:
             body["messages"], count = truncate(body["messages"], much, density)
             why = "" if stash["served"] else ", no summary is ready yet"
-            status = f"Context truncated: {count} older messages left out{why}"
+            status = f"Context truncated: {count or 'parts of'} {'older' if count else 'long'} messages left out{why}"
         return status
 
 
@@ -470,11 +475,10 @@ def size_of(message: Mapping[str, Any]) -> int:
 
 
 def tokens_in(text: str) -> int:
-    """What a text costs at most with the usual tokenizers, but for random letters; English prose costs 3/4 of that."""
+    """What a text costs at most with the usual tokenizers; English prose costs 3/4 of that, base64 as much as that."""
     raw = text.encode("utf-8", "replace")
-    others = len(raw.translate(None, LETTERS))
-    foreign = len(raw.translate(None, ASCII))
-    return int((len(raw) - others) / 3.5 + (others - foreign) * 0.65 + foreign / 2.2) + 4
+    small, capital, plain = (len(raw) - len(raw.translate(None, some)) for some in (SMALL, CAPITAL, ASCII))
+    return int(small / 3.5 + capital * 0.9 + (plain - small - capital) * 0.65 + (len(raw) - plain) / 2.2) + 4
 
 
 def tokens_of(message: Mapping[str, Any]) -> int:
@@ -624,18 +628,17 @@ def truncate(messages: Sequence[Message], excess: int, density: float) -> tuple[
             excess -= int(sum(map(tokens_of, messages[at:start])) * density)
             at = start
     rest = list(messages[at:])
-    while excess > 0 and rest:
-        i = max(range(len(rest)), key=lambda i: len(text_of(rest[i])))
-        text, cost = text_of(rest[i]), tokens_of(rest[i])
-        keep = max(len(text) * (cost - excess) // cost * 9 // 10, 200)
-        if len(text) < 2 * keep and keep == 200:
-            break  # nothing is left to cut
-        cut = text[: keep * 2 // 3] + SHORTENED.format(len(text) - keep) + text[-keep // 3 :]
-        images = (
-            [p for p in rest[i]["content"] if p.get("type") != "text"] if isinstance(rest[i]["content"], list) else []
-        )
-        rest[i] = {**rest[i], "content": [{"type": "text", "text": cut}, *images] if images else cut}
-        excess -= cost - tokens_of(rest[i])
+    for i in sorted(range(len(rest)), key=lambda i: -len(text_of(rest[i]))):
+        text = cut = text_of(rest[i])
+        cost, keep = tokens_in(text), len(text)
+        while excess > cost - tokens_in(cut) and keep > 300:
+            keep = keep * 3 // 4
+            cut = text[: keep * 2 // 3] + SHORTENED.format(len(text) - keep) + text[-keep // 3 :]
+        if excess > 0 and len(cut) < len(text):
+            content = rest[i]["content"]
+            others = [p for p in content if p.get("type") != "text"] if isinstance(content, list) else []
+            rest[i] = {**rest[i], "content": [{"type": "text", "text": cut}, *others] if others else cut}
+            excess -= cost - tokens_in(cut)
     left_out = at - len(head)
     note = [{"role": "system", "content": LEFT_OUT}] if left_out and LEFT_OUT not in map(text_of, head) else []
     return [*head, *note, *rest], left_out
