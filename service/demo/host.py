@@ -22,9 +22,10 @@ Rows = dict[str, Stored]
 
 @dataclass
 class Host:
-    """Chats by id, each a tree of rows by message id."""
+    """Chats by id, each a tree of rows by message id. `reads` has the chats whose rows were asked for, in order."""
 
     chats: dict[str, Rows] = field(default_factory=dict)
+    reads: list[str] = field(default_factory=list)
     statuses: list[str] = field(default_factory=list)
 
     async def emit(self, event: dict[str, Any]) -> None:
@@ -33,8 +34,12 @@ class Host:
 
     async def get_messages_map_by_chat_id(self, chat_id: str) -> Rows | None:
         """`Chats.get_messages_map_by_chat_id`: all rows of a chat, every branch."""
-        rows = self.chats.get(chat_id)
-        return copy.deepcopy(rows)
+        self.reads.append(chat_id)
+        return copy.deepcopy(self.chats.get(chat_id))
+
+    async def upsert_message_to_chat_by_id_and_message_id(self, chat_id: str, message_id: str, message: Stored) -> None:
+        """`Chats.upsert_message_to_chat_by_id_and_message_id`: these keys of a message get new values."""
+        self.chats[chat_id][message_id].update(message)
 
     @contextmanager
     def importable(self) -> Iterator[None]:
@@ -78,6 +83,7 @@ def inlet_body(
     """What `inlet` gets for the turn that this user message opens."""
     first: list[Native] = [{"role": "system", "content": system}] if system else []
     metadata = {
+        "user_id": "user-1",
         "chat_id": chat,
         "user_message_id": user_message,
         "user_message": rows[user_message],

@@ -174,6 +174,11 @@ async def filter_of(url: str, key: str = "key", **valves: object) -> AsyncIterat
             await loaded._http.aclose()
 
 
+def remembered(loaded: Any) -> str:
+    """All that the filter keeps between two requests, as text."""
+    return repr({name: value for name, value in vars(loaded).items() if name not in ("valves", "_http")})
+
+
 def filler(word: str, tokens: int = 400) -> str:
     """A text of about so many tokens, in which `word` stands once."""
     return f"{word} is what this is about. " + "Then the river went on and on between the hills. " * (tokens // 11)

@@ -1,6 +1,7 @@
 """What breaks other context filters before a request (see the hazards of the read path), each by name."""
 
 import copy
+import re
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from service.demo.host import Host
 from service.transcript import Native
 from tests.builders import called, returned, said
 from tests.conftest import Service, drain
-from tests.filter.chat import Chat, Turn, filler, native, pairs_are_whole, tool_answer
+from tests.filter.chat import Chat, Turn, filler, native, pairs_are_whole, remembered, tool_answer
 from tests.filter.wire import Wire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -202,7 +203,7 @@ async def test_a_request_whose_older_messages_were_cut_by_an_earlier_filter_keep
 async def test_a_user_message_that_an_earlier_filter_added_at_the_end_hides_nothing(
     chat: Chat, service: Service, regenerated: bool
 ) -> None:
-    """Counting user messages from the end is wrong by one then."""
+    """Counting user messages from the end is wrong by one then; the texts tell."""
     await prepare(chat, service)
     if regenerated:
         await cover_all_but_a_question(chat, service)
@@ -211,12 +212,11 @@ async def test_a_user_message_that_an_earlier_filter_added_at_the_end_hides_noth
     turn = await chat.inlet()
     assert turn.served
     assert (len(turn.tail) == 1) is regenerated
-    turn = chat.request(str(chat.leaf))
-    turn.body["messages"].append({"role": "user", "content": "Answer in English."})
-    before = copy.deepcopy(turn.body["messages"])
+    more = chat.request(str(chat.leaf))
+    more.body["messages"].append({"role": "user", "content": "Answer in English."})
     with chat.host.importable():
-        await chat.filter.inlet(turn.body, __metadata__=turn.metadata)
-    assert turn.messages == before
+        await chat.filter.inlet(more.body, __metadata__=more.metadata)
+    assert more.messages == [*turn.messages, {"role": "user", "content": "Answer in English."}]
 
 
 async def test_a_users_message_that_an_earlier_filter_put_in_front_is_covered_or_kept(
@@ -285,6 +285,22 @@ async def test_a_guided_regeneration_keeps_the_old_answer_and_the_instruction(ch
     assert turn.hidden == native(chat.path(question))[: len(turn.hidden)]
 
 
+async def test_a_guided_regeneration_in_a_chat_of_equal_questions_hides_nothing_that_is_not_covered(
+    chat: Chat, service: Service
+) -> None:
+    for number in range(8):
+        await chat.say_nothing_of("go on", filler(f"a{number}", 900))
+    await chat.say("go on", "Quite far.")
+    await drain(service.runtime)
+    chat.ask("go on")
+    question = str(chat.leaf)
+    expected = (await chat.inlet()).tail
+    old = chat.answer("Further.")
+    instruction = {"role": "user", "content": "go on, but shorter"}
+    turn = await chat.inlet(question, *native([chat.rows[old]]), instruction, regeneration_message_id=old)
+    check(turn, [*expected, *native([chat.rows[old]]), instruction])
+
+
 async def test_a_continued_answer_stays_the_last_message(chat: Chat, service: Service) -> None:
     await prepare(chat, service)
     chat.ask("Name all rivers.")
@@ -320,10 +336,9 @@ async def test_a_fork_with_the_same_message_ids_is_another_chat(chat: Chat, serv
 
 async def test_diagnostics_of_one_request_are_not_seen_by_another(chat: Chat, service: Service) -> None:
     await prepare(chat, service)
-    before = {name: value for name, value in vars(chat.filter).items() if name != "_http"}
     chat.ask("Go on.")
+    before = remembered(chat.filter)
     turn = await chat.inlet()
-    chat.answer("Yes.")
-    await chat.outlet(turn)
-    assert {name: value for name, value in vars(chat.filter).items() if name != "_http"} == before
-    assert before == {"valves": chat.filter.valves, "_handing_over": set()}
+    assert turn.served
+    chat.filter._again_at = 0.0  # when the last request began
+    assert remembered(chat.filter) == re.sub(r"'_again_at': [\d.]+", "'_again_at': 0.0", before)

@@ -1,0 +1,49 @@
+"""A short chat, and what a service may answer about it, for tests that need no real service.
+
+`async with against(Answer({...})) as (chat, tap):` gives a chat of a few turns, whose filter talks to that wire.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+from filter_stub import precis_filter
+from filter_stub.precis_filter import SUMMARY
+from service.demo.host import Host
+from tests.filter.chat import Chat, filter_of
+from tests.filter.wire import Behaviour, Wire, wire
+
+Json = dict[str, Any]
+
+MADE = SUMMARY + "2 messages]\nThey talked."
+
+
+def chat_of(loaded: Any, turns: int = 3) -> Chat:
+    """A short chat; its last message is a user's."""
+    chat = Chat(Host(), loaded)
+    for number in range(turns):
+        chat.ask(f"Question {number}")
+        chat.answer(f"Answer {number}")
+    chat.ask("The last question")
+    return chat
+
+
+def good_answer(chat: Chat, until: str = "a2") -> Json:
+    """What a service says when its summary covers the path up to `until`."""
+    return {
+        "status": "ready",
+        "known": until,
+        "checkpoint_id": 7,
+        "covered_until": until,
+        "covered_digest": precis_filter.chain(chat.path(until))[-1].digest,
+        "covered_messages": 2,
+        "summary": MADE,
+        "tokens": {"before": 9000, "after": 3000},
+    }
+
+
+@contextlib.asynccontextmanager
+async def against(behaviour: Behaviour, timeout: float = 10.0, **valves: object) -> AsyncIterator[tuple[Chat, Wire]]:  # noqa: ASYNC109
+    """A chat whose filter talks to this service."""
+    async with wire(behaviour) as tap, filter_of(tap.url, timeout=timeout, **valves) as loaded:
+        yield chat_of(loaded), tap
