@@ -170,8 +170,9 @@ async def open_webui(
     Several workers are processes of their own on one SQLite file. They need a Redis to reach each other's browsers.
     """
     async with httpx.AsyncClient(timeout=120, trust_env=False) as http:
-        variables = _variables(version, folder, model_url, workers, redis_url) | dict(environment or {})
-        server = OpenWebUI(version, folder, free_port(), variables, http)
+        port = free_port()
+        variables = _variables(version, folder, port, model_url, workers, redis_url) | dict(environment or {})
+        server = OpenWebUI(version, folder, port, variables, http)
         try:
             await server.start()
             yield server
@@ -179,7 +180,7 @@ async def open_webui(
             await server.stop()
 
 
-def _variables(version: str, folder: Path, model_url: str, workers: int, redis_url: str) -> dict[str, str]:
+def _variables(version: str, folder: Path, port: int, model_url: str, workers: int, redis_url: str) -> dict[str, str]:
     (folder / "data").mkdir(parents=True, exist_ok=True)
     variables = _SETTINGS | {
         "HOME": str(folder),
@@ -187,7 +188,7 @@ def _variables(version: str, folder: Path, model_url: str, workers: int, redis_u
         "OPENAI_API_BASE_URLS": f"{model_url}/v1",
         "RAG_OPENAI_API_BASE_URL": f"{model_url}/v1",
         "RAG_OPENAI_API_KEY": "not-a-secret",
-        "CORS_ALLOW_ORIGIN": f"http://{HOST}",
+        "CORS_ALLOW_ORIGIN": f"http://{HOST}:{port}",  # the page's socket is refused without its own
         "UVICORN_WORKERS": str(workers),
         "USE_SLIM_DOCKER": str(is_slim(version)).lower(),
     }
