@@ -1,0 +1,43 @@
+"""Many chats deleted at once, of which Open WebUI tells by one event without their ids: they go from Precis too."""
+
+import pytest
+
+from tests.e2e.rig import Rig, question
+from tests.e2e.tab import Tab
+from tests.e2e.tab import tab as open_tab
+from tests.waiting import until
+
+pytestmark = pytest.mark.since("0.10.0", "functions of type Event came with it")
+
+
+async def test_the_chats_of_a_deleted_folder_go_and_others_stay(rig: Rig, tab: Tab) -> None:
+    folder = await rig.admin.post("/api/v1/folders/", {"name": "Soon gone"})
+    await rig.long_chat(tab)
+    kept = str(tab.chat_id)
+    await rig.long_chat(tab)
+    await rig.admin.post(f"/api/v1/chats/{tab.chat_id}/folder", {"folder_id": folder["id"]})
+
+    await rig.admin.call("DELETE", f"/api/v1/folders/{folder['id']}?delete_contents=true")
+
+    await until_unknown(rig, str(tab.chat_id))
+    assert await rig.checkpoints(kept)
+
+
+async def test_all_chats_of_a_user_go_and_nobody_elses(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+    user = await rig.server.add_user(rig.admin, "leaver")
+    async with open_tab(user) as theirs:
+        await theirs.send(question())
+        await rig.settled(theirs)
+
+        await user.call("DELETE", "/api/v1/chats/")
+
+        await until_unknown(rig, str(theirs.chat_id))
+    assert await rig.checkpoints(str(tab.chat_id))
+
+
+async def until_unknown(rig: Rig, chat_id: str) -> None:
+    async def unknown() -> bool:
+        return await rig.precis.show(chat_id) is None
+
+    await until(unknown)
