@@ -1,0 +1,204 @@
+"""A dead or slow service: a request waits for the deadline once, and after a few failures not at all for a while."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from service.demo.host import Host
+from tests.filter.chat import Chat, Turn, filter_of, handed_over
+from tests.filter.staged import against, chat_of, good_answer
+from tests.filter.wire import Answer, Behaviour, HangUp, Silence, Trickle, Wire, wire
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SOON = 0.2  # seconds of the deadline where the service never answers
+
+
+@pytest.mark.parametrize("behaviour", [Silence(), Trickle(), HangUp()])
+async def test_a_service_that_never_ends_its_answer_does_not_hold_a_request(behaviour: Behaviour) -> None:
+    """That inlet returns at all shows it: this wire goes on for ever."""
+    async with against(behaviour, timeout=SOON) as (chat, _):
+        turn = await chat.inlet()
+        assert turn.messages == turn.original
+        chat.answer("An answer")
+        body = {"chat_id": chat.id, "model": "m", "messages": chat.path()}
+        assert await chat.filter.outlet(body, __metadata__=turn.metadata) is body
+
+
+async def test_nobody_listens() -> None:
+    async with wire(Answer({})) as tap:
+        url = tap.url
+    async with filter_of(url) as loaded:  # the port is closed now
+        chat = chat_of(loaded)
+        turn = await chat.inlet()
+        assert turn.messages == turn.original
+        chat.answer("An answer")
+        await chat.outlet(turn)
+        assert loaded._failures == 2
+
+
+async def test_the_name_of_the_service_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object, **__: object) -> Any:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    async with filter_of("http://precis.invalid:8377") as loaded:
+        turn = await chat_of(loaded).inlet()
+        assert turn.messages == turn.original
+        assert loaded._failures == 1
+
+
+@pytest.fixture
+def stuck(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A resolver that does not come back before the test is over."""
+    over = threading.Event()
+
+    def resolve(*_: object, **__: object) -> Any:
+        over.wait(60)
+        raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    yield
+    over.set()
+
+
+@pytest.mark.usefixtures("stuck")
+async def test_the_resolver_hangs() -> None:
+    async with filter_of("http://precis.invalid:8377", timeout=SOON) as loaded:
+        turn = await chat_of(loaded).inlet()
+        assert turn.messages == turn.original
+
+
+async def ask(chat: Chat, times: int = 1) -> list[Turn]:
+    return [await chat.inlet() for _ in range(times)]
+
+
+@pytest.mark.parametrize("away", [Answer({}, 500), Answer("<html>Bad gateway</html>", 502), HangUp(), Silence()])
+async def test_after_three_failures_in_a_row_the_service_is_left_alone(away: Behaviour) -> None:
+    async with against(away, timeout=SOON if away == Silence() else 10.0) as (chat, tap):
+        while chat.filter._failures < 3:
+            await ask(chat)
+        seen = len(tap.seen)
+        turns = await ask(chat, 5)
+        assert len(tap.seen) == seen <= 3
+        assert all(turn.messages == turn.original for turn in turns)
+        assert chat.host.statuses == []
+
+
+async def test_a_hand_over_is_not_tried_while_the_service_is_left_alone() -> None:
+    async with against(Answer({}, 503)) as (chat, tap):
+        turn = (await ask(chat, 3))[-1]
+        chat.answer("An answer")
+        await chat.outlet(turn)
+        assert tap.asked == ["POST context"] * 3
+
+
+async def opened(chat: Chat, tap: Wire) -> None:
+    """Three failures, and then the pause is over."""
+    await ask(chat, 3)
+    chat.filter._again_at = 0
+    tap.seen.clear()
+
+
+async def test_after_the_pause_a_success_ends_it() -> None:
+    async with against(Answer({}, 500)) as (chat, tap):
+        await opened(chat, tap)
+        tap.behaviour = Answer(good_answer(chat))
+        turns = await ask(chat, 3)
+        assert tap.asked == ["POST context"] * 3
+        assert [turn.served for turn in turns] == [7, 7, 7]
+
+
+async def test_after_the_pause_a_failure_begins_another_one() -> None:
+    async with against(Answer({}, 500)) as (chat, tap):
+        await opened(chat, tap)
+        await ask(chat, 3)
+        assert len(tap.seen) == 1
+
+
+async def test_after_the_pause_one_request_tries_and_the_others_do_not_wait_for_it() -> None:
+    async with against(Answer({}, 500)) as (chat, tap):
+        await opened(chat, tap)
+        tap.behaviour = Silence()
+        tap.arrived.clear()
+        probe = asyncio.create_task(chat.inlet())
+        await tap.arrived.wait()
+        turns = await asyncio.gather(*(chat.inlet() for _ in range(5)))  # while the first one waits
+        assert len(tap.seen) == 1
+        assert all(turn.messages == turn.original for turn in turns)
+        probe.cancel()
+        await asyncio.gather(probe, return_exceptions=True)
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 409, 413, 422, 426, 429])
+async def test_a_refusal_is_an_answer_of_a_service_that_lives(status: int) -> None:
+    async with against(Answer({}, status)) as (chat, tap):
+        await ask(chat, 5)
+        assert len(tap.seen) == 5
+
+
+async def test_only_failures_in_a_row_count() -> None:
+    async with against(Answer({})) as (chat, tap):
+        for _ in range(3):
+            tap.behaviour = Answer({}, 500)
+            await ask(chat, 2)
+            tap.behaviour = Answer({"status": "unknown"})
+            await ask(chat)
+        assert len(tap.seen) == 9
+
+
+async def test_a_user_who_presses_stop_is_no_failure_of_the_service() -> None:
+    async with against(Silence()) as (chat, tap):
+        for _ in range(4):
+            tap.arrived.clear()
+            task = asyncio.create_task(chat.inlet())
+            await tap.arrived.wait()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        assert chat.filter._failures == 0
+
+
+async def test_a_database_that_hangs_is_no_failure_of_the_service() -> None:
+    class Stuck(Host):
+        async def get_messages_map_by_chat_id(self, _: str) -> Any:
+            await asyncio.Event().wait()
+
+    async with against(Answer({}), timeout=SOON) as (chat, tap):
+        chat.host = Stuck()
+        chat.host.chats[chat.id] = chat_of(None).rows
+        await ask(chat, 4)
+        assert tap.seen == []
+        assert chat.filter._failures == 0
+
+
+async def test_the_check_of_an_admin_is_asked_also_while_the_service_is_left_alone() -> None:
+    """Somebody has mended something, and wants to know."""
+    async with against(Answer({}, 500)) as (chat, tap):
+        await ask(chat, 3)
+        tap.behaviour = Answer({"version": "1"})
+        body = {"chat_id": "", "messages": [], "precis_check": True}
+        await chat.filter.outlet(body, __user__={"role": "admin"})
+        assert body["precis_check"] == {"version": "1"}
+        tap.behaviour = Answer(good_answer(chat))
+        assert (await ask(chat))[0].served == 7
+
+
+@pytest.mark.parametrize("user", [{"role": "user"}, {}, None])
+async def test_the_check_is_for_admins_alone(user: Any) -> None:
+    async with against(Answer({"version": "1"})) as (chat, tap):
+        body = {"chat_id": "", "messages": [], "precis_check": True}
+        await chat.filter.outlet(body, __user__=user)
+        await handed_over(chat.filter)
+        assert body["precis_check"] is True
+        assert tap.seen == []
+
+
+async def test_the_check_says_why_the_service_cannot_be_asked() -> None:
+    async with against(HangUp()) as (chat, _):
+        body: dict[str, Any] = {"precis_check": True}
+        assert await chat.filter.outlet(body, __user__={"role": "admin"}) is body
+        assert list(body["precis_check"]) == ["error"]

@@ -1,0 +1,185 @@
+"""2,000 random bodies, metadata, models, users and answers of the service through the three hooks: nothing raises.
+
+What comes back is the same body. Only its messages may differ: by a summary in place of what it covers, or cut.
+"""
+
+import contextlib
+import copy
+import logging
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from filter_stub.precis_filter import LEFT_OUT
+from tests.filter.chat import Chat, filter_of, handed_over
+from tests.filter.staged import MADE, chat_of, good_answer
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+Json = dict[str, Any]
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+JSON = SCALARS | st.lists(SCALARS, max_size=3) | st.dictionaries(st.text(max_size=8), SCALARS, max_size=3)
+WORDS = st.text(max_size=20) | st.sampled_from(
+    ["", MADE, "a long one " * 900, "长" * 5000, "[CONVERSATION SUMMARY]\nx"]
+)
+CALL = st.fixed_dictionaries({"id": st.just("c1") | JSON, "function": st.just({"name": "f", "arguments": "{}"}) | JSON})
+MESSAGE = st.fixed_dictionaries(
+    {},
+    optional={
+        "id": st.sampled_from(["u1", "a2", "u3", ""]) | JSON,
+        "role": st.sampled_from(["system", "user", "user", "assistant", "tool", "developer"]) | JSON,
+        "content": WORDS | JSON | st.lists(st.fixed_dictionaries({"type": st.just("text"), "text": WORDS | JSON})),
+        "tool_calls": st.lists(CALL, max_size=2) | JSON,
+        "tool_call_id": st.just("c1") | JSON,
+        "output": st.lists(st.fixed_dictionaries({"type": st.just("function_call_output"), "output": JSON})) | JSON,
+        "files": JSON,
+    },
+)
+IDS = st.sampled_from(["u1", "u3", "u5", "u7", "a2"]) | JSON
+QUESTION = st.fixed_dictionaries({"id": IDS, "parentId": IDS, "role": st.just("user"), "content": JSON}) | JSON
+METADATA = st.fixed_dictionaries(
+    {},
+    optional={
+        "chat_id": st.sampled_from(["chat-1", "", "temporary:x", "channel:x", "gone"]) | JSON,
+        "user_id": st.just("user-1") | JSON,
+        "user_message_id": IDS,
+        "parent_message_id": IDS,
+        "message_id": IDS,
+        "user_message": QUESTION,
+        "regeneration_message_id": IDS,
+        "precis": JSON,
+    },
+)
+WINDOWS = st.sampled_from([2048, 8192]) | JSON
+MODELS = st.fixed_dictionaries(
+    {},
+    optional={
+        "openai": st.fixed_dictionaries({"max_model_len": WINDOWS, "meta": JSON}) | JSON,
+        "info": st.fixed_dictionaries({"params": st.fixed_dictionaries({"num_ctx": WINDOWS}) | JSON}) | JSON,
+    },
+)
+BODIES = st.fixed_dictionaries(
+    {},
+    optional={
+        "model": st.text(max_size=5) | JSON,
+        "messages": st.lists(MESSAGE | JSON, max_size=6) | JSON,
+        "metadata": METADATA | JSON,
+        "chat_id": st.just("chat-1") | JSON,
+        "options": st.fixed_dictionaries({"num_ctx": WINDOWS}) | JSON,
+        "num_ctx": WINDOWS,
+        "max_tokens": JSON,
+        "tools": JSON,
+        "transforms": JSON,
+        "truncation": st.just("auto") | JSON,
+        "id": IDS,
+        "precis_check": JSON,
+    },
+)
+ANSWERS = st.just("good") | JSON | st.fixed_dictionaries({"status": st.sampled_from(["pending", "x"]), "tokens": JSON})
+
+
+@contextlib.contextmanager
+def no_log() -> Iterator[None]:
+    logging.getLogger("precis").disabled = True
+    try:
+        yield
+    finally:
+        logging.getLogger("precis").disabled = False
+
+
+class Service:
+    """In place of the network, which would take most of the time."""
+
+    answer: object = None
+
+    def __call__(self, _: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, json=self.answer)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def staged() -> AsyncIterator[tuple[Chat, Service]]:
+    service = Service()
+    async with filter_of("http://service", temporary_hours=1) as loaded:
+        loaded._http = httpx.AsyncClient(transport=httpx.MockTransport(service))
+        yield chat_of(loaded), service
+
+
+@settings(max_examples=1000, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(
+    body=BODIES,
+    metadata=METADATA | JSON,
+    model=MODELS | JSON,
+    user=st.just({"role": "admin"}) | JSON,
+    answer=ANSWERS,
+)
+async def test_no_body_makes_a_hook_raise_or_give_back_another_one(
+    staged: tuple[Chat, Service], body: Json, metadata: Any, model: Any, user: Any, answer: object
+) -> None:
+    chat, service = staged
+    service.answer = good_answer(chat) if answer == "good" else jsonable(answer)
+    original = copy.deepcopy(body)
+    with no_log(), chat.host.importable():
+        assert await chat.filter.inlet(body, metadata, model, chat.host.emit) is body
+        assert await chat.filter.request(body, metadata, model, chat.host.emit) is body
+        assert same(body, original, but=("messages", "metadata"))
+        before = copy.deepcopy(body)
+        assert await chat.filter.outlet(body, metadata, user, model) is body
+        await handed_over(chat.filter)
+        assert same(body, before, but=("precis_check", "metadata"))
+
+
+@settings(max_examples=1000, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(
+    more=BODIES.map(lambda body: {key: value for key, value in body.items() if key not in ("messages", "metadata")}),
+    told=METADATA.map(lambda told: {key: value for key, value in told.items() if key not in ("precis", "chat_id")}),
+    model=MODELS | JSON,
+    tools=st.lists(st.tuples(WORDS, WORDS), max_size=3),
+    answer=ANSWERS,
+)
+async def test_a_real_conversation_keeps_its_newest_turn_whatever_comes_with_it(
+    staged: tuple[Chat, Service], more: Json, told: Json, model: Any, tools: list[tuple[str, str]], answer: object
+) -> None:
+    chat, service = staged
+    service.answer = good_answer(chat) if answer == "good" else jsonable(answer)
+    turn = chat.request(str(chat.leaf))
+    turn.body |= more
+    turn.metadata |= told
+    loop = [one for call in tools for one in step(*call)]
+    with no_log(), chat.host.importable():
+        await chat.filter.inlet(turn.body, turn.metadata, model, chat.host.emit)
+        assert turn.messages[0] == turn.original[0]
+        assert turn.messages[-1] == turn.original[-1]
+        shown = [one for one in turn.messages if one["content"] not in (MADE, LEFT_OUT)]
+        assert shown[1:] == turn.original[len(turn.original) - len(shown) + 1 :]
+        turn.body["messages"] = [*turn.messages, *copy.deepcopy(loop)]
+        await chat.filter.request(turn.body, turn.metadata, model, chat.host.emit)
+        kept = turn.messages[len(turn.messages) - len(loop) :]
+        assert [one["role"] for one in kept] == [one["role"] for one in loop]
+        assert [one.get("tool_calls") for one in kept] == [one.get("tool_calls") for one in loop]
+        await handed_over(chat.filter)
+
+
+def step(text: str, result: str) -> list[Json]:
+    function = {"name": "f", "arguments": "{}"}
+    return [
+        {"role": "assistant", "content": text, "tool_calls": [{"id": "c1", "type": "function", "function": function}]},
+        {"role": "tool", "tool_call_id": "c1", "content": result},
+    ]
+
+
+def same(one: Json, other: Json, but: tuple[str, ...]) -> bool:
+    """Whether they are equal but for these keys; NaN is equal to itself."""
+    return repr({key: value for key, value in one.items() if key not in but}) == repr(
+        {key: value for key, value in other.items() if key not in but}
+    )
+
+
+def jsonable(answer: object) -> object:
+    """JSON on the wire has no NaN."""
+    return None if "nan" in repr(answer) or "inf" in repr(answer) else answer
