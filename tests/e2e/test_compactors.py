@@ -1,0 +1,124 @@
+"""Others that compress: Open WebUI's own compaction beside Precis, and its place for summaries."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from tests.e2e.model import OWN_SUMMARY
+from tests.e2e.rig import Rig, question
+from tests.e2e.tab import Tab
+from tests.e2e.view import SUMMARY, well_formed
+from tests.waiting import until
+
+pytestmark = pytest.mark.since("0.10.0", "Open WebUI's own compaction came with it")
+CONFIG = "/api/v1/chats/config"
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def own_compaction(rig: Rig) -> AsyncIterator[Rig]:
+    """Open WebUI compacts by itself from 9,000 tokens on."""
+    before = await rig.admin.get(CONFIG)
+    await rig.admin.post(CONFIG, before | switched_on(9000))
+    yield rig
+    await rig.admin.post(CONFIG, before)
+
+
+def switched_on(threshold: int) -> dict[str, object]:
+    limits = ("CONTEXT_COMPACTION_TOKEN_THRESHOLD", "CONTEXT_COMPACTION_TOKEN_CAP")
+    return {"ENABLE_CONTEXT_COMPACTION": True, **dict.fromkeys(limits, threshold)}
+
+
+async def test_what_open_webui_has_compacted_is_not_compressed_again(own_compaction: Rig, tab: Tab) -> None:
+    rig = own_compaction
+    await rig.open_story(tab, 22)
+
+    turn = await tab.send(question())
+
+    system = str(rig.model.received[-1].messages[0]["content"])
+    well_formed(rig.model.received[-1].messages)
+    assert OWN_SUMMARY in system
+    assert not SUMMARY.search(system)
+    assert [one for one in tab.statuses(turn.answer) if "Open WebUI" in one]
+
+
+async def test_no_request_of_many_turns_carries_both_summaries(own_compaction: Rig, tab: Tab) -> None:
+    rig = own_compaction
+    await rig.open_story(tab, 22)
+    for _ in range(8):
+        await tab.send(question())
+        await rig.settled(tab)
+
+    for received in rig.model.received:
+        well_formed(received.messages)
+        system = str(received.messages[0]["content"])
+        assert (OWN_SUMMARY in system) + len(SUMMARY.findall(system)) <= 1
+
+
+async def test_operators_see_who_compresses_a_chat(own_compaction: Rig, tab: Tab) -> None:
+    rig = own_compaction
+    await rig.open_story(tab, 22)
+
+    await tab.send(question())
+    await rig.settled(tab)
+
+    shown = await rig.precis.show(str(tab.chat_id))
+    assert shown
+    assert shown["chat"]["compactor"] == "open-webui"
+
+
+async def test_own_compaction_switched_on_for_a_chat_with_our_summary(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+    before = await rig.admin.get(CONFIG)
+    await rig.admin.post(CONFIG, before | switched_on(9000))
+    try:
+        for _ in range(3):
+            await tab.send(question())
+            await rig.settled(tab)
+            system = str(rig.model.received[-1].messages[0]["content"])
+            assert (OWN_SUMMARY in system) + len(SUMMARY.findall(system)) == 1
+            well_formed(rig.model.received[-1].messages)
+    finally:
+        await rig.admin.post(CONFIG, before)
+
+
+async def test_our_summary_is_written_where_open_webui_shows_its_own_when_asked_for(rig: Rig, tab: Tab) -> None:
+    path = await rig.long_chat(tab)
+    await rig.valves(write_context_summary=True)
+
+    await tab.send(question())
+
+    seen = await rig.compressed()
+    (*_, made) = [one for one in await rig.checkpoints(str(tab.chat_id)) if one.summary == seen.summary]
+    kept = path[made.messages]["id"]
+
+    async def written() -> bool:
+        return (await rig.saved(str(tab.chat_id)))[kept].get("contextSummary") == made.summary
+
+    await until(written)
+
+
+async def test_open_webui_may_show_our_summary_and_it_stands_in_the_request_once(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+    await rig.valves(write_context_summary=True)
+    await tab.send(question())
+    await rig.settled(tab)
+    before = await rig.admin.get(CONFIG)
+    await rig.admin.post(CONFIG, before | switched_on(2_000_000_000))
+    try:
+        await tab.send(question())
+
+        received = rig.model.received[-1]
+        well_formed(received.messages)
+        assert len(SUMMARY.findall(str(received.messages[0]["content"]))) == 1
+    finally:
+        await rig.admin.post(CONFIG, before)
+
+
+async def test_without_that_valve_nothing_is_written_into_the_chat(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+
+    await tab.send(question())
+
+    await rig.compressed()
+    assert not [one for one in (await rig.saved(str(tab.chat_id))).values() if one.get("contextSummary")]

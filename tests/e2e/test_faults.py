@@ -1,0 +1,120 @@
+"""What breaks around a chat: Precis or Open WebUI killed, slow, wrong. The chat goes on, and inside the window."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import SETTINGS
+from tests.e2e.openwebui import User, open_webui
+from tests.e2e.rig import WINDOW, Rig, question
+from tests.e2e.tab import Tab
+from tests.e2e.tab import tab as open_tab
+from tests.e2e.view import View, facts
+from tests.filter.wire import Answer, Behaviour, HangUp, Silence, Trickle, wire
+
+
+async def assert_goes_on(rig: Rig, tab: Tab) -> View:
+    """A turn is answered, and what reached the model was whole and inside the window."""
+    turn = await tab.send(asked := question())
+    seen = await rig.seen()
+    assert seen.tail[-1]["content"] == asked
+    assert rig.model.received[-1].tokens + rig.model.received[-1].tool_tokens < WINDOW
+    assert (await rig.saved(str(tab.chat_id)))[turn.answer]["content"]
+    return seen
+
+
+async def test_precis_killed_and_started_again_in_the_middle_of_a_chat(rig: Rig, tab: Tab) -> None:
+    path = await rig.long_chat(tab)
+    async with rig.precis.away():
+        assert not (await assert_goes_on(rig, tab)).summary
+        assert not (await assert_goes_on(rig, tab)).summary
+    await rig.reach()
+
+    turn = await tab.send(question())
+    await rig.settled(tab)
+    await rig.compressed()
+    stored = await rig.precis.show(str(tab.chat_id))
+    assert stored
+    assert stored["chat"]["leaf_id"] == turn.answer
+    await tab.send(question())
+    await rig.compressed()
+    assert facts(path) <= facts(rig.model.received[-1].messages)
+
+
+async def test_the_filter_leaves_a_dead_service_alone_for_a_while(rig: Rig, tab: Tab) -> None:
+    await rig.open_story(tab, 22)
+    async with wire(HangUp()) as tap:
+        await rig.valves(service_url=tap.url)
+        for _ in range(5):
+            await assert_goes_on(rig, tab)
+
+        assert len(tap.seen) <= 4
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [Silence(), Trickle(), HangUp(), Answer("<html>It works!</html>"), Answer({"status": "ready"}), Answer({}, 500)],
+    ids=lambda one: type(one).__name__,
+)
+async def test_a_service_that_is_silent_slow_or_answers_garbage_harms_no_chat(
+    rig: Rig, tab: Tab, behaviour: Behaviour
+) -> None:
+    await rig.long_chat(tab)
+    async with wire(behaviour) as tap:
+        await rig.valves(service_url=tap.url, timeout=0.8)
+
+        assert not (await assert_goes_on(rig, tab)).summary
+
+        assert tap.seen
+    await rig.valves()
+    await rig.reach()
+    await tab.send(question())
+    await rig.compressed()
+
+
+async def test_a_wrong_key_harms_no_chat(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+    await rig.valves(api_key="precis_fi_wrong")
+
+    assert not (await assert_goes_on(rig, tab)).summary
+
+    await rig.valves()
+    await tab.send(question())
+    await rig.compressed()
+
+
+async def test_a_restart_of_open_webui_loses_nothing(rig: Rig, tab: Tab) -> None:
+    path = await rig.long_chat(tab)
+    await tab.close()
+    await rig.server.restart()
+    async with open_tab(rig.admin) as again:
+        await again.open(str(tab.chat_id))
+
+        await again.send(question())
+
+        await rig.compressed()
+        await rig.settled(again)
+        assert facts(path) <= facts(rig.model.received[-1].messages)
+
+
+async def test_two_workers_on_one_database_serve_the_same_chat_in_turn(
+    rig: Rig, tab: Tab, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = await rig.long_chat(tab)
+    other = {**SETTINGS, "DATA_DIR": str(rig.server.folder / "data")}
+    folder: Path = tmp_path_factory.mktemp("second")
+    async with open_webui(rig.version, folder, rig.model.url, environment=other) as second:
+        account = {"id": rig.admin.id, "name": rig.admin.name, "email": rig.admin.email, "token": rig.admin.token}
+        async with open_tab(User(second, account)) as there:
+            await there.open(str(tab.chat_id))
+            for page in (there, tab, there, tab):
+                await page.open(str(tab.chat_id))
+                await page.send(question())
+                await rig.compressed()
+                await rig.settled(page)
+
+            both = await asyncio.gather(tab.send(question()), there.edit_and_send(path[-2]["id"], question()))
+            assert len({one.answer for one in both}) == 2
+    for received in rig.model.received[-2:]:
+        assert (await rig.seen(received)).summary
