@@ -117,7 +117,7 @@ async def test_each_request_hands_over_what_the_service_does_not_have(client: Cl
 
 
 async def test_an_agents_loop_uploads_no_growing_answer(client: Client, service: Service, tap: Wire) -> None:
-    """Each of its requests repeats the running turn and adds a step; the answer is not complete before the next turn."""
+    """Each of its requests repeats the running turn and adds a step; only the next turn shows the whole answer."""
     sent = [asks("Find it."), says("Where?"), asks("Everywhere.")]
     for number in range(6):
         await client.send(sent)
