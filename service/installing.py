@@ -204,7 +204,7 @@ def _check_ours(function: Function) -> None:
 
 
 async def _valves(found: Found, wish: Wish, desk: _Keys, say: Say) -> Json:
-    """The valves that the installer sets: the service's address, and a key that works or a new one."""
+    """The valves that the installer sets: the service's address, a working key, and at first the order."""
     now = found.valves.get(FILTER, {})
     url = (wish.service_url or now.get("service_url") or wish.first_url).rstrip("/")
     key = str(now.get("api_key") or "")
@@ -212,7 +212,8 @@ async def _valves(found: Found, wish: Wish, desk: _Keys, say: Say) -> Json:
     if not works and not await desk.known(key, wish.tenant):
         key = await desk.make(wish.tenant or wish.first_tenant)
         say(f"filter key for tenant {wish.tenant or wish.first_tenant!r}: made")
-    return {"service_url": url, "api_key": key}
+    last = {} if now else {"priority": 100}  # up to 0.8.5 Open WebUI takes the order from what is stored alone
+    return {"service_url": url, "api_key": key, **last}
 
 
 def _changes(webui: OpenWebUI, found: Found, wish: Wish, wanted: dict[str, str], valves: Json) -> list[Change]:

@@ -42,7 +42,7 @@ class Rig:
         await self.precis.run("install-filter", "--url", self.server.url, "--api-key", self.admin.token)
         self.installed = await self.admin.get(f"/api/v1/functions/id/{FILTER}/valves")
         await self.function("recorder", source(recorder))
-        await self.admin.post("/api/v1/functions/id/recorder/valves/update", {"url": self.model.url})
+        await self.admin.post("/api/v1/functions/id/recorder/valves/update", {"url": self.model.url, "priority": -1000})
         tool = {"id": "look_up", "name": "look_up", "content": source(look_up_tool)}
         await self.admin.post("/api/v1/tools/create", {**tool, "meta": {"description": "look_up", "manifest": {}}})
         await self.valves()
