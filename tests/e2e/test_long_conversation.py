@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from service.transcript import native_tokens
+from tests.builders import Json
 from tests.e2e.look_up_tool import result
 from tests.e2e.model import Call, Received, Reply
 from tests.e2e.rig import Rig, filler, question
@@ -12,7 +13,8 @@ from tests.e2e.view import View, facts
 
 TURNS = 80
 WINDOW = 32_768  # of which Open WebUI's own tool specifications take a quarter
-TOOL_EVERY, TOOL_SIZE = 3, 900
+TOOL_EVERY, TOOL_SIZES = 3, (900, 600)
+RESULTS = {result("pumps", size) for size in TOOL_SIZES}
 
 
 def answer(received: Received) -> Reply:
@@ -28,7 +30,12 @@ def answer(received: Received) -> Reply:
     return Reply(filler(f"Answer to number {number}", 500))
 
 
-def _newest_question(messages: Sequence[dict[str, object]]) -> int:
+def whole(message: Json) -> bool:
+    """Whether a tool result, if it is one, is as the tool gave it."""
+    return message["role"] != "tool" or message["content"] in RESULTS
+
+
+def _newest_question(messages: Sequence[Json]) -> int:
     return max(index for index, one in enumerate(messages) if one["role"] == "user")
 
 
@@ -48,6 +55,7 @@ async def test_eighty_turns_with_native_tools_twice_over_the_window(rig: Rig, ta
             seen = await rig.seen(call)
             assert (seen.system, seen.tail) == (views[-1].system, views[-1].tail), "the prefix changed inside a turn"
             assert facts(call.messages) == facts(" ".join(asked)), "a fact is nowhere in the request"
+            assert all(map(whole, seen.added)), "a result of this turn was cut, though there was room"
         await rig.settled(tab)
 
     path = await rig.path(tab)
