@@ -23,10 +23,8 @@ def answer(received: Received) -> Reply:
     number = int(asked.split("number ")[1].split(".")[0])
     looked = sum(one["role"] == "tool" for one in received.messages[_newest_question(received.messages) :])
     if number % TOOL_EVERY == 0 and looked < 2:
-        size = TOOL_SIZE - 300 * looked
-        return Reply(
-            "Let me see.", (Call(f"call-{number}-{looked}", "look_up", {"topic": f"t{number}", "size": size}),)
-        )
+        call = Call(f"call-{number}-{looked}", "look_up", {"topic": "pumps", "size": TOOL_SIZES[looked]})
+        return Reply("Let me see.", (call,))
     return Reply(filler(f"Answer to number {number}", 500))
 
 
