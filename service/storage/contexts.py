@@ -43,26 +43,29 @@ where chat.tenant_id = $1 and chat.external_id = $2 and chat.leaf_digest in ($3,
     and {_LIVES}
 """
 # Any path. ORDER BY, because no join keeps the order of the pairs by itself (a hash join did not).
-_BRANCHED = f"""
+_BY_PAIRS = f"""
 {_ANSWER}
 from chats chat
 cross join lateral (
-    select stored.message_id, stored.path_tokens + chat.overhead_tokens + ($5::bigint[])[pair.place], pair.place,
+    select newest.message_id, newest.path_tokens + chat.overhead_tokens + ($5::bigint[])[newest.place], newest.place,
         {LINE.format("head")}, {SAVINGS.format("head")}
-    from unnest($3::text[], $4::text[]) with ordinality as pair (id, digest, place)
-    join messages stored on stored.tenant_id = $1 and stored.chat_id = chat.id
-        and stored.message_id = pair.id and stored.digest = pair.digest
-    left join checkpoints head on head.tenant_id = $1 and head.chat_id = chat.id and head.id = stored.checkpoint_id
-    order by pair.place limit 1
+    from (
+        select stored.message_id, stored.path_tokens, stored.checkpoint_id, pair.place
+        from unnest($3::text[], $4::text[]) with ordinality as pair (id, digest, place)
+        join messages stored on stored.tenant_id = $1 and stored.chat_id = chat.id
+            and stored.message_id = pair.id and stored.digest = pair.digest
+        order by pair.place limit 1
+    ) newest
+    left join checkpoints head on head.tenant_id = $1 and head.chat_id = chat.id and head.id = newest.checkpoint_id
 ) known (id, tokens, place, line, savings)
 {_CHOSEN.format(window="$6")}
 where chat.tenant_id = $1 and
 """
-_IN_THE_CHAT = f"{_BRANCHED} chat.external_id = $2 and {_LIVES}"
+_BRANCHED = f"{_BY_PAIRS} chat.external_id = $2 and {_LIVES}"
 # In another chat, for a fork, a clone or an import: these keep the ids of their messages, and so the digests. Of
 # several chats, the one that knows the newest message. A chat that expires lends nothing: what is its own goes with it.
 _ELSEWHERE = f"""
-{_BRANCHED} ($2::text is null or chat.user_id = $2) and chat.expires_at is null and chat.id in (
+{_BY_PAIRS} ($2::text is null or chat.user_id = $2) and chat.expires_at is null and chat.id in (
     select lent.chat_id from checkpoints lent where lent.tenant_id = $1 and lent.covered_digest = any($4::text[])
 )
 order by known.place, chat.id desc limit 1
@@ -73,8 +76,8 @@ class Found(NamedTuple):
     """What is stored for the path of a request.
 
     `tokens` is the estimated size of the request without a summary, of which `overhead` is what the provider counts
-    beside the messages. `checkpoint` is the one to serve if that is over `apply_at`; None when there is none. `known` is
-    None when it is another chat's.
+    beside the messages. `checkpoint` is the one to serve if that is over `apply_at`; None when there is none. `known`
+    is None when it is another chat's.
     """
 
     window: int
@@ -107,7 +110,7 @@ async def find(
     row = await pool.fetchrow(_CONTINUED, tenant, chat, leaf, above, sizes[0] // _CHARACTERS if sizes else 0, window)
     if row is not None:
         return _found(row)
-    return await _branched(pool, _IN_THE_CHAT, tenant, chat, pairs, sizes, window)
+    return await _branched(pool, _BRANCHED, tenant, chat, pairs, sizes, window)
 
 
 async def find_elsewhere(

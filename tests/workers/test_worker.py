@@ -61,7 +61,7 @@ async def ready(talk: Talk, leaf: str) -> None:
 
 
 async def long_chat(service: Service, chat: str = "chat-1") -> tuple[Talk, str]:
-    talk = Talk(service.as_filter, chat)
+    talk = Talk(service.as_filter, chat, user=f"user of {chat}")  # not forks of each other
     leaf = talk.turns(14)
     assert await talk.hand_over(leaf)
     return talk, leaf
