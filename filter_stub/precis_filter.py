@@ -102,6 +102,7 @@ class Filter:
         self._http: httpx.AsyncClient | None = None
         self._handing_over: set[asyncio.Task[None]] = set()  # keeps the tasks alive
         self._failures, self._again_at = 0, 0.0
+        self._tools: dict[str, int] = {}  # tokens of the tools that Open WebUI adds for a model after inlet
         self._remembered: OrderedDict[str, tuple[str, list[Node]]] = OrderedDict()  # no texts
 
     async def inlet(
@@ -140,6 +141,7 @@ class Filter:
         """Keeps each model call of a turn inside the window. What Open WebUI saves of the turn stays whole."""
         try:
             stash = self._stash(body, __metadata__ or body.get("metadata") or {}, __model__)
+            self._tools[stash["model"]] = tokens_of_tools(body)
             if self._concerned(body["messages"], stash):
                 status = self._fit(body, stash)
                 async with asyncio.timeout(self.valves.timeout):
@@ -169,11 +171,13 @@ class Filter:
     def _stash(self, body: Message, metadata: Message, model: Given) -> Message:
         """What is known of this request, kept in its metadata from hook to hook."""
         if not isinstance(metadata.get(STASH), dict):
+            window = self._window(body, model or {})
             metadata[STASH] = {
                 "chat": metadata.get("chat_id") or "",
                 "user": metadata.get("user_id"),
                 "model": str(body.get("model")),
-                "window": self._window(body, model or {}),
+                "window": window,
+                "budget": window,  # as the service is told
                 "served": None,  # the checkpoint in the request, 0 for none; None: the usage says nothing about it
                 "density": 1.0,  # what the service counts, by what is estimated here
                 "overhead": 0,  # tokens that the provider counts besides the messages, as the service has measured
@@ -225,7 +229,7 @@ class Filter:
         if stash["compactor"] == "open-webui":
             return "Context compacted by Open WebUI itself"
         stash["served"] = 0
-        path, unsaved = await self._path(messages[len(head) :], metadata, stash)
+        path, unsaved = await self._path(body, metadata, stash)
         if not path:
             return ""
         answer = await self._context(path, stash)
@@ -233,6 +237,7 @@ class Filter:
             self._later(self._hand_over(unsaved, path, stash))
         if answer["status"] == "unknown":
             return ""
+        stash["window"] = stash["window"] or answer.get("window")
         tokens, stash["overhead"] = answer["tokens"], answer["tokens"].get("overhead") or 0
         older = sum(map(tokens_of, messages[len(head) : newest_turn(messages)]))
         if older and answer["known"] in [node.id for node in path[-2:]]:
@@ -240,7 +245,7 @@ class Filter:
             stash["density"] = min(max(counted / older, 0.5), 2.0)
         if answer["status"] != "ready":
             return ""
-        spliced = splice(messages, path, answer)
+        spliced = splice(messages, path, answer, guided=bool(metadata.get("regeneration_message_id")))
         if spliced is None:
             log.warning("precis: summary %s does not fit a request of %s", answer["checkpoint_id"], stash["chat"])
             return ""
@@ -252,10 +257,10 @@ class Filter:
         body["messages"] = spliced  # last, so that an odd answer has raised before anything is changed
         return status
 
-    async def _path(
-        self, messages: Sequence[Message], metadata: Message, stash: Message
-    ) -> tuple[list[Node], list[Message]]:
+    async def _path(self, body: Message, metadata: Message, stash: Message) -> tuple[list[Node], list[Message]]:
         """The branch up to the question, and its messages when Open WebUI does not save them; nothing to keep quiet."""
+        head = leading(body["messages"])
+        messages = body["messages"][len(head) :]
         question = metadata.get("user_message") or metadata.get("parent_message") or {}
         leaf = metadata.get("user_message_id") or metadata.get("parent_message_id") or question.get("id")
         if saved(stash["chat"]):
@@ -276,6 +281,9 @@ class Filter:
         if not (hours and first and stash["user"]):
             return [], []
         stash |= {"chat": f"content:{hashed(stash['user'], first)}", "expires_in": hours * 3600}
+        # No usage will tell what goes along with the messages, so that is taken off the window.
+        beside = sum(map(tokens_of, head)) + (tokens_of_tools(body) or self._tools.get(stash["model"], 0))
+        stash["budget"] = stash["window"] and max(stash["window"] - beside, 2048)
         return await asyncio.to_thread(chain, unsaved), unsaved
 
     async def _context(self, path: Sequence[Node], stash: Message) -> dict[str, Any]:
@@ -283,7 +291,7 @@ class Filter:
         leaf_first, answer = path[::-1], {"status": "unknown"}
         for pairs in (leaf_first[:PAIRS], leaf_first) if len(path) > PAIRS else (leaf_first,):
             sizes = [node.size for node in pairs]
-            question = {"model": stash["model"], "user_id": stash["user"], "window_tokens": stash["window"]}
+            question = {"model": stash["model"], "user_id": stash["user"], "window_tokens": stash["budget"]}
             question |= {"depth": len(path), "path": [(n.id, n.digest) for n in pairs], "sizes": sizes}
             answer = (await self._send("POST", f"chats/{quote(stash['chat'], safe='')}/context", question)).json()
             stash["known"] = answer.get("known")
@@ -312,7 +320,7 @@ class Filter:
         else:  # inlet did not ask; most likely the service has everything before this turn
             known = max((i for i, node in enumerate(path[:-1]) if node.role == "assistant"), default=-1)
         known = min(known, len(path) - 2)  # the newest message is always sent
-        transcript = {"model": stash["model"], "user_id": stash["user"] or "unknown", "window_tokens": stash["window"]}
+        transcript = {"model": stash["model"], "user_id": stash["user"] or "unknown", "window_tokens": stash["budget"]}
         transcript |= {"expires_in": stash.get("expires_in"), "compactor": stash.get("compactor")}
         url, files = f"chats/{quote(stash['chat'], safe='')}/transcript", stash.get("files") or {}
         for start in (known + 1, 0) if known >= 0 else (0,):
@@ -376,22 +384,23 @@ class Filter:
         window: int = stash["window"] or WINDOW
         density: float = stash["density"]
         # What goes to the model besides the messages: as measured, or the tools, which the `request` hook sees.
-        fixed: int = max(stash["overhead"], tokens_in(json.dumps(body["tools"])) if body.get("tools") else 0)
+        fixed: int = max(stash["overhead"], tokens_of_tools(body))
         wanted = body.get("max_tokens")
         answer = max(window // 8, min(wanted, window // 2) if isinstance(wanted, int) else 0)
 
-        def excess(room: int) -> int:
+        def size() -> int:
             newest = newest_turn(body["messages"])
             older, running = body["messages"][:newest], body["messages"][newest:]
-            return int(sum(map(tokens_of, older)) * density + sum(map(tokens_of, running))) + fixed - room
+            return int(sum(map(tokens_of, older)) * density + sum(map(tokens_of, running))) + fixed
 
-        status = ""
-        if (much := excess(window * 3 // 4)) > 0:
+        status, now = "", size()
+        if (much := now - window * 3 // 4) > 0:
             # In steps, so that the beginning of the request stays the same over many calls of a loop.
             body["messages"], count = relieve(body["messages"], -(-much // (window // 8)) * (window // 8))
-            status = "Older tool results of this turn left out" if count else ""
+            if count:
+                status, now = "Older tool results of this turn left out", size()
         cap = self.valves.on_overflow == "truncate" and stash.get("compactor") != "provider"
-        if cap and (much := excess(window - answer)) > 0:
+        if cap and (much := now - window + answer) > 0:
             body["messages"], count = truncate(body["messages"], much, density)
             why = "" if stash["served"] else ", no summary is ready yet"
             status = f"Context truncated: {count or 'parts of'} {'older' if count else 'long'} messages left out{why}"
@@ -490,6 +499,11 @@ def tokens_of(message: Mapping[str, Any]) -> int:
     return tokens_in(text_of(message) + (str(calls) if calls else "")) + 1000 * images
 
 
+def tokens_of_tools(body: Mapping[str, Any]) -> int:
+    """An estimate for the specifications of the tools in a request."""
+    return tokens_in(json.dumps(body["tools"])) if body.get("tools") else 0
+
+
 def view_of(messages: Sequence[Message]) -> str:
     """A hash of what was said, tool calls aside: the same for stored messages and for the native list of them."""
     return hashed(*(text for m in messages if m.get("role") in ("user", "assistant") and (text := text_of(m))))
@@ -565,7 +579,9 @@ def slices(path: Sequence[Node], start: int) -> list[tuple[int, int]]:
     return list(zip(cuts, [*cuts[1:], len(path)], strict=True))
 
 
-def splice(messages: Sequence[Message], path: Sequence[Node], answer: Mapping[str, Any]) -> list[Message] | None:
+def splice(
+    messages: Sequence[Message], path: Sequence[Node], answer: Mapping[str, Any], guided: bool
+) -> list[Message] | None:
     """Base system messages, summary, and the tail from the first uncovered user message on; None when that is unsafe.
 
     `messages` has no ids, and one stored answer may stand there as many messages. But each stored user message stands
@@ -581,15 +597,15 @@ def splice(messages: Sequence[Message], path: Sequence[Node], answer: Mapping[st
     kept = sum(node.role == "user" for node in tail)
     shown = [i for i, m in enumerate(messages) if is_question(m)][::-1]
 
-    def fits(shown: Sequence[int], first: int) -> bool:
-        """Whether the kept questions, and one above them, are as stored; the newest `first` are not looked at."""
-        pairs = list(zip(texts, shown, strict=False))[: kept + 1]
-        return len(shown) >= kept and all(text in text_of(messages[i]) for text, i in pairs[first:])
+    def fits(shown: Sequence[int], first: int = 0) -> bool:
+        pairs = list(zip(texts, shown, strict=False))[first : kept + 1]
+        return len(shown) >= kept and all(text in text_of(messages[i]) for text, i in pairs)
 
-    # The instruction of a guided regeneration is stored nowhere, and an earlier filter may have edited the newest one.
-    if not fits(shown, 0) and fits(shown[1:], 0):
+    # The instruction of a guided regeneration is stored nowhere. Only 0.12 tells of it; else it is one question more.
+    if guided or (len(shown) > len(texts) and fits(shown[1:])):
         shown = shown[1:]
-    elif not fits(shown, 1) or (len(texts) == 1 and not fits(shown, 0)):
+    # An earlier filter may have edited the newest one; the other kept ones, and one above them, must be as stored.
+    if not fits(shown, 1 if len(texts) > 1 else 0):
         return None
     base = leading(messages)
     if base and OWN_COMPACTION in text_of(base[0]):  # ours, as `show_in_open_webui` stored it
