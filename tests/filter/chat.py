@@ -7,7 +7,8 @@ filter made of one request.
 import asyncio
 import contextlib
 import copy
-from collections.abc import AsyncIterator, Sequence
+import logging
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -172,6 +173,16 @@ async def filter_of(url: str, key: str = "key", **valves: object) -> AsyncIterat
         await asyncio.gather(*loaded._handing_over, return_exceptions=True)
         if loaded._http:
             await loaded._http.aclose()
+
+
+@contextlib.contextmanager
+def no_log() -> Iterator[None]:
+    """Keeps the filter's warnings out of a report of hundreds of examples."""
+    logging.getLogger("precis").disabled = True
+    try:
+        yield
+    finally:
+        logging.getLogger("precis").disabled = False
 
 
 def remembered(loaded: Any) -> str:

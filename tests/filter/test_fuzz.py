@@ -3,10 +3,8 @@
 What comes back is the same body. Only its messages may differ: by a summary in place of what it covers, or cut.
 """
 
-import contextlib
 import copy
-import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -16,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from filter_stub.precis_filter import LEFT_OUT
-from tests.filter.chat import Chat, filter_of, handed_over
+from tests.filter.chat import Chat, filter_of, handed_over, no_log
 from tests.filter.staged import MADE, chat_of, good_answer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -82,15 +80,6 @@ BODIES = st.fixed_dictionaries(
     },
 )
 ANSWERS = st.just("good") | JSON | st.fixed_dictionaries({"status": st.sampled_from(["pending", "x"]), "tokens": JSON})
-
-
-@contextlib.contextmanager
-def no_log() -> Iterator[None]:
-    logging.getLogger("precis").disabled = True
-    try:
-        yield
-    finally:
-        logging.getLogger("precis").disabled = False
 
 
 class Service:

@@ -1,0 +1,363 @@
+"""No request above the model's window leaves the filter: the oldest turns go, then the middle of the longest texts.
+
+Sizes are the service's own count (`sent_tokens`), never the filter's estimate.
+"""
+
+import copy
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from filter_stub.precis_filter import LEFT_OUT, leading
+from service.transcript import Native
+from service.transcript.steps import sent_tokens
+from tests.filter.chat import Chat, filler, filter_of, no_log, pairs_are_whole
+from tests.filter.client import Client, asks, conversation, says, step
+from tests.filter.staged import MADE, against, good_answer
+from tests.filter.texts import KINDS, text_of_kind
+from tests.filter.wire import Answer, Behaviour, HangUp
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+Json = dict[str, Any]
+
+PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+NOTE = {"role": "system", "content": LEFT_OUT}
+
+
+# --- every list ---
+
+
+class Service:
+    """In place of the network. It knows every message but the newest, and counts it as a quarter of its characters."""
+
+    status = "away"
+    counted = 0
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        if self.status == "away":
+            raise httpx.ConnectError("nobody is there")
+        if request.method == "PUT":
+            return httpx.Response(202, json={"due": True})
+        asked = json.loads(request.content)
+        if self.status == "unknown" or len(asked["path"]) < 2:
+            return httpx.Response(200, json={"status": "unknown"})
+        before = self.counted + asked["sizes"][0] // 4
+        tokens = {"before": before, "after": before}
+        return httpx.Response(200, json={"status": self.status, "known": asked["path"][1][0], "tokens": tokens})
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def staged() -> AsyncIterator[tuple[Client, Service]]:
+    service = Service()
+    async with filter_of("http://service", skip_below_chars=24_000) as loaded:
+        loaded._http = httpx.AsyncClient(transport=httpx.MockTransport(service))
+        yield Client(loaded), service
+
+
+@st.composite
+def texts(draw: st.DrawFn, most: int) -> str:
+    return text_of_kind(draw(st.sampled_from(sorted(KINDS))), draw(st.integers(0, most)))
+
+
+@st.composite
+def loops(draw: st.DrawFn, most: int) -> list[Native]:
+    """The steps of a turn; a result may be as large as anything."""
+    sizes = draw(st.lists(st.sampled_from([30, 900, 4000]), max_size=3))
+    return [one for place, size in enumerate(sizes) for one in step(f"c{place}", draw(texts(min(size, most))), "Well.")]
+
+
+@st.composite
+def turns(draw: st.DrawFn) -> list[Native]:
+    """A question, steps, an answer; some answers failed, some questions have pictures."""
+    said = draw(texts(draw(st.sampled_from([60, 600, 3000]))))
+    pictures = [PICTURE] * draw(st.sampled_from([0, 0, 0, 0, 1, 3]))
+    question = {"role": "user", "content": [{"type": "text", "text": said}, *pictures] if pictures else said}
+    answer = draw(texts(draw(st.sampled_from([60, 600, 3000]))))
+    return [question, *draw(loops(4000)), *([says(answer)] if answer else [])]
+
+
+@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(
+    window=st.sampled_from([2048, 4096, 8192, 32_768]),
+    system=st.sampled_from(["", "You are a careful assistant."]),
+    older=st.lists(turns(), max_size=8),
+    pasted=st.sampled_from([200, 200, 2000, 60_000]).flatmap(texts),
+    pictured=st.booleans(),
+    loop=loops(4000),
+    status=st.sampled_from(["away", "unknown", "pending", "not_needed"]),
+)
+async def test_no_request_above_the_window_leaves_the_filter(
+    staged: tuple[Client, Service],
+    window: int,
+    system: str,
+    older: list[list[Native]],
+    pasted: str,
+    pictured: bool,
+    loop: list[Native],
+    status: str,
+) -> None:
+    client, service = staged
+    client.filter._failures = 0
+    client.filter.valves.window_tokens = window
+    question = {"role": "user", "content": [{"type": "text", "text": pasted}, PICTURE] if pictured else pasted or "So?"}
+    head = [{"role": "system", "content": system}] if system else []
+    before = [*head, *(one for turn in older for one in turn)]
+    service.status, service.counted = status, sent_tokens(before[len(head) :])
+    if status == "not_needed" and service.counted > window * 0.76:
+        service.status = "pending"
+    with no_log():
+        turn = await client.send([*before, question])
+        check(turn.messages, turn.original, window)
+        turn.body["messages"] = native = [*turn.messages, *copy.deepcopy(loop)]
+        await client.filter.request(turn.body, __metadata__=turn.metadata)
+        check(turn.messages, native, window)
+
+
+def check(sent: list[Native], given: list[Native], window: int) -> None:
+    head = leading([one for one in given if one != NOTE])
+    assert sent_tokens(sent) <= window
+    assert sent[: len(head)] == head
+    rest = sent[len(head) :]
+    if NOTE in rest:
+        assert rest.index(NOTE) == 0
+        rest = rest[1:]
+        assert rest[0]["role"] == "user"
+    else:
+        assert len(sent) == len(given)
+    assert NOTE not in rest
+    assert pairs_are_whole(rest)
+    for one, other in zip(reversed(rest), reversed([one for one in given if one != NOTE]), strict=False):
+        assert {**one, "content": ""} == {**other, "content": ""}
+        assert ("image_url" in str(one)) is ("image_url" in str(other))
+    assert any(one["role"] == "user" for one in rest)
+
+
+# --- named cases ---
+
+
+def six_turns() -> list[Native]:
+    """A system message and six turns of about 1,000 tokens."""
+    return conversation(6, 400)
+
+
+AWAY = [
+    HangUp(),
+    Answer({}, 500),
+    Answer({"status": "unknown"}),
+    Answer("<html>"),
+    Answer({"tokens": {"overhead": "x"}}),
+]
+PENDING = Answer({"status": "pending", "known": None, "tokens": {"before": 6000, "after": 6000}})
+
+
+@pytest.mark.parametrize("behaviour", [*AWAY, PENDING])
+async def test_whole_turns_go_from_the_oldest_on_and_a_note_stands_in_their_place(behaviour: Behaviour) -> None:
+    async with against(behaviour, window_tokens=4096) as (chat, _):
+        turn = await Client(chat.filter).send([*six_turns(), asks("How far are we?")])
+        system, note, *rest = turn.messages
+        assert system == turn.original[0]
+        assert note == NOTE
+        assert rest == turn.original[-len(rest) :]
+        assert rest[0]["role"] == "user"
+        assert 1 < len(rest) < len(turn.original) - 1
+        assert sent_tokens(turn.messages) <= 4096
+        assert pairs_are_whole(rest)
+
+
+async def test_the_status_tells_how_many_messages_are_left_out(chat_of_turns: Chat) -> None:
+    turn = await chat_of_turns.inlet()
+    (line,) = chat_of_turns.host.statuses
+    left_out = len(turn.original) + 1 - len(turn.messages)
+    assert line == f"Context truncated: {left_out} older messages left out, no summary is ready yet"
+    assert left_out > 4
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def chat_of_turns() -> AsyncIterator[Chat]:
+    """A saved chat of six turns in a window of 4096 tokens; the service has no summary yet."""
+    async with against(PENDING, window_tokens=4096) as (chat, _):
+        chat.leaf = None
+        for number in range(6):
+            await chat.say_nothing_of(filler(f"q{number}", 500), filler(f"a{number}", 500))
+        chat.ask("How far are we?")
+        yield chat
+
+
+async def test_it_holds_while_the_service_is_left_alone_after_failures(chat_of_turns: Chat) -> None:
+    chat_of_turns.filter._failures, chat_of_turns.filter._again_at = 3, float("inf")
+    turn = await chat_of_turns.inlet()
+    assert sent_tokens(turn.messages) <= 4096
+    assert turn.messages[1] == NOTE
+
+
+async def test_when_all_may_pass_nothing_is_left_out(chat_of_turns: Chat) -> None:
+    chat_of_turns.filter.valves.on_overflow = "pass"
+    turn = await chat_of_turns.inlet()
+    assert turn.messages == turn.original
+    assert chat_of_turns.host.statuses == []
+
+
+async def test_the_note_stands_there_once_also_after_more_hooks(chat_of_turns: Chat) -> None:
+    chat = chat_of_turns
+    turn = await chat.inlet()
+    turn.body["messages"] += step("c1", filler("result", 1500))
+    for _ in range(2):
+        await chat.filter.request(turn.body, __metadata__=turn.metadata, __event_emitter__=chat.host.emit)
+        assert turn.messages.count(NOTE) == 1
+        assert sent_tokens(turn.messages) <= 4096
+    assert len(chat.host.statuses) == 1
+
+
+async def test_the_lists_of_open_webui_are_not_changed_in_place(chat_of_turns: Chat) -> None:
+    turn = chat_of_turns.request(str(chat_of_turns.leaf))
+    turn.body["messages"][-1]["content"] = filler("pasted", 9000)
+    given, before = turn.body["messages"], copy.deepcopy(turn.body["messages"])
+    with chat_of_turns.host.importable():
+        await chat_of_turns.filter.inlet(turn.body, __metadata__=turn.metadata)
+    assert turn.messages is not given
+    assert given == before
+
+
+async def test_a_giant_pasted_message_loses_its_middle_and_keeps_both_ends(chat_of_turns: Chat) -> None:
+    chat = chat_of_turns
+    chat.ask("BEGIN " + text_of_kind("English", 90_000) + " What is the END?")
+    turn = await chat.inlet()
+    assert sent_tokens(turn.messages) <= 4096
+    newest = str(turn.messages[-1]["content"])
+    assert newest.startswith("BEGIN Then the river")
+    assert newest.endswith(" What is the END?")
+    assert "characters were left out here" in newest
+    assert sent_tokens(turn.messages) > 2000  # no more than needed
+
+
+async def test_a_giant_message_alone_is_told_as_parts_of_a_message() -> None:
+    async with against(PENDING, window_tokens=4096) as (chat, _):
+        chat.leaf = None
+        chat.ask(text_of_kind("Chinese", 20_000))
+        turn = await chat.inlet()
+        assert sent_tokens(turn.messages) <= 4096
+        assert NOTE not in turn.messages
+        (line,) = chat.host.statuses
+        assert line.startswith("Context truncated: parts of long messages left out")
+
+
+@pytest.mark.parametrize("kind", ["Chinese", "Russian", "base64", "English"])
+async def test_a_giant_message_is_weighed_whole_though_the_service_has_only_guessed_its_size(kind: str) -> None:
+    """It takes a message that was not handed over yet for a quarter of its characters."""
+    async with against(HangUp(), window_tokens=8192) as (chat, tap):
+        pasted = text_of_kind(kind, 22_000)
+        chat.ask(pasted)
+        size = 80 + len(pasted) // 4
+        status = "not_needed" if size < 6000 else "pending"
+        tap.behaviour = Answer({"status": status, "known": "a6", "tokens": {"before": size, "after": size}})
+        turn = await chat.inlet()
+        assert sent_tokens(turn.messages) <= 8192
+
+
+async def test_a_request_that_fits_by_the_services_count_is_whole_although_the_estimate_here_is_larger() -> None:
+    async with against(HangUp(), window_tokens=8192) as (chat, tap):
+        chat.leaf = None
+        for _ in range(5):
+            await chat.say_nothing_of(text_of_kind("Russian", 2000), text_of_kind("Russian", 2000))
+        chat.ask("И что?")
+        turn = chat.request(str(chat.leaf))
+        counted = sent_tokens(turn.original)
+        assert counted < 8192 * 0.76
+        newest_known = chat.path()[-2]["id"]
+        tap.behaviour = Answer(
+            {"status": "not_needed", "known": newest_known, "tokens": {"before": counted, "after": counted}}
+        )
+        turn = await chat.inlet()
+        assert turn.messages == turn.original
+        assert chat.host.statuses == []
+
+
+async def test_what_the_provider_counts_besides_the_messages_takes_its_room() -> None:
+    sizes = []
+    for overhead in (0, 2000):
+        tokens = {"before": 7000 + overhead, "after": 7000 + overhead, "overhead": overhead}
+        async with against(Answer({"status": "pending", "tokens": tokens}), window_tokens=4096) as (chat, _):
+            turn = await Client(chat.filter).send([*six_turns(), asks("So?")])
+            sizes.append(sent_tokens(turn.messages))
+    assert sizes[1] <= 4096 - 2000
+    assert sizes[1] < sizes[0] <= 4096
+
+
+@pytest.mark.parametrize(("wanted", "room"), [(None, 4096), (1500, 2596), (100_000, 2048), ("many", 4096), (-5, 4096)])
+async def test_the_answer_has_the_room_that_is_asked_for_it_up_to_half_the_window(wanted: object, room: int) -> None:
+    async with against(PENDING, window_tokens=4096) as (chat, _):
+        chat.ask(text_of_kind("English", 40_000))
+        turn = chat.request(str(chat.leaf))
+        turn.body["max_tokens"] = wanted
+        await chat.filter.inlet(turn.body, __metadata__=turn.metadata)
+        assert room // 2 < sent_tokens(turn.messages) <= room
+
+
+async def test_the_tools_of_a_model_call_take_their_room() -> None:
+    """Open WebUI adds them after inlet: 26 kB for its own ones."""
+    function = {"name": "f", "description": filler("tool", 900), "parameters": {}}
+    async with against(PENDING, window_tokens=4096) as (chat, _):
+        turn = await Client(chat.filter).send([*six_turns(), asks("So?")])
+        turn.body["tools"] = [{"type": "function", "function": function}] * 2
+        await chat.filter.request(turn.body, __metadata__=turn.metadata)
+        assert sent_tokens(turn.messages) <= 4096 - 1800
+        assert turn.messages[-1] == turn.original[-1]
+        assert turn.messages.count(NOTE) == 1
+
+
+async def test_a_summary_and_the_newest_turn_stay_when_the_tail_is_too_long_for_the_window() -> None:
+    async with against(HangUp(), window_tokens=4096) as (chat, tap):
+        for number in range(4):
+            await chat.say_nothing_of(filler(f"late{number}", 700), filler(f"reply{number}", 700))
+        chat.ask("How far are we?")
+        tap.behaviour = Answer(good_answer(chat))
+        turn = await chat.inlet()
+        assert turn.messages[:3] == [turn.original[0], {"role": "system", "content": MADE}, NOTE]
+        assert turn.messages[-1] == turn.original[-1]
+        assert sent_tokens(turn.messages) <= 4096
+        (line,) = chat.host.statuses
+        assert line.startswith("Context truncated: ")
+        assert "no summary" not in line
+
+
+async def test_the_usage_of_a_request_that_was_cut_tells_the_service_nothing(chat_of_turns: Chat) -> None:
+    """It compares the provider's count with the whole branch."""
+    turn = await chat_of_turns.inlet()
+    assert NOTE in turn.messages
+    assert turn.metadata["precis"]["served"] is None
+
+
+async def test_a_picture_costs_as_much_as_open_webui_counts() -> None:
+    async with against(PENDING, window_tokens=4096) as (chat, _):
+        pictured = {"role": "user", "content": [{"type": "text", "text": "Look."}, PICTURE, PICTURE]}
+        turn = await Client(chat.filter).send([pictured, says("A cat."), pictured, says("Two."), pictured])
+        assert turn.messages == [NOTE, pictured]
+
+
+async def test_pictures_of_the_newest_question_stay_when_its_text_is_cut() -> None:
+    async with against(PENDING, window_tokens=4096) as (chat, _):
+        content = [{"type": "text", "text": text_of_kind("English", 30_000)}, PICTURE, PICTURE]
+        turn = await Client(chat.filter).send([{"role": "user", "content": content}])
+        (shown,) = turn.messages
+        assert shown["content"][1:] == [PICTURE, PICTURE]
+        assert sent_tokens(turn.messages) <= 4096
+
+
+async def test_a_turn_that_cannot_be_made_small_enough_goes_on_as_small_as_it_gets() -> None:
+    """Its pictures and the arguments of its calls are above the window: nothing there is left to cut."""
+    async with against(PENDING, window_tokens=2048) as (chat, _):
+        question = {"role": "user", "content": [{"type": "text", "text": "word " * 300}, *[PICTURE] * 4]}
+        loop = step("c1", "A result")
+        loop[0]["tool_calls"][0]["function"]["arguments"] = json.dumps({"text": "x y " * 3000})
+        turn = await Client(chat.filter).send([asks("Hi."), says("Hi."), question])
+        turn.body["messages"] += loop
+        await chat.filter.request(turn.body, __metadata__=turn.metadata)
+        assert turn.messages[0] == NOTE
+        assert turn.messages[-2:] == loop
