@@ -42,8 +42,16 @@ LEFT_OUT = "[Older messages were left out here: they do not fit into the model's
 SHORTENED = "\n[… {} characters were left out here: they do not fit into the model's window …]\n"
 OLD_RESULT = "[An older tool result, left out to make room: {} → {} characters in {} lines, which begin: {} …]"
 HANDED = ("role", "content", "output", "usage", "error", "timestamp")  # what is handed over of a message
-SMALL, CAPITAL = b" abcdefghijklmnopqrstuvwxyz", b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-ASCII = bytes(range(128))
+# Tokens per character, by the first byte of its UTF-8: what scripts cost at most in texts of the kind (ADR 11).
+ASCII_COSTS = ((b" abcdefghijklmnopqrstuvwxyz", 0.29), (b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", 0.9))
+OTHER_COSTS = (
+    (0xC2, 0xD0, 0.9),
+    (0xD0, 0xE0, 0.45),
+    (0xE0, 0xE1, 0.6),
+    (0xE1, 0xE2, 1.9),
+    (0xE2, 0xF0, 1.0),
+    (0xF0, 0xF5, 3.0),
+)
 STASH = "precis"  # our key in the metadata, which Open WebUI carries from hook to hook of one request
 
 Message = dict[str, Any]
@@ -239,10 +247,11 @@ class Filter:
             return ""
         stash["window"] = stash["window"] or answer.get("window")
         tokens, stash["overhead"] = answer["tokens"], answer["tokens"].get("overhead") or 0
-        older = sum(map(tokens_of, messages[len(head) : newest_turn(messages)]))
-        if older and answer["known"] in [node.id for node in path[-2:]]:
-            counted = tokens["before"] - stash["overhead"] - (path[-1].size // 4 if len(path) > 1 else 0)
-            stash["density"] = min(max(counted / older, 0.5), 2.0)
+        older = messages[len(head) : newest_turn(messages)]
+        texts, images = sum(map(tokens_of, older)), 1000 * sum(map(images_in, older))
+        if texts > images and answer["known"] in [node.id for node in path[-2:]]:
+            counted = tokens["before"] - stash["overhead"] - path[-1].size // 4
+            stash["density"] = min(max((counted - images) / (texts - images), 0.7), 2.0)
         if answer["status"] != "ready":
             return ""
         spliced = splice(messages, path, answer, guided=bool(metadata.get("regeneration_message_id")))
@@ -384,23 +393,22 @@ class Filter:
         window: int = stash["window"] or WINDOW
         density: float = stash["density"]
         # What goes to the model besides the messages: as measured, or the tools, which the `request` hook sees.
-        fixed: int = max(stash["overhead"], tokens_of_tools(body))
+        fixed: int = stash["overhead"] or tokens_of_tools(body)
         wanted = body.get("max_tokens")
         answer = max(window // 8, min(wanted, window // 2) if isinstance(wanted, int) else 0)
 
-        def size() -> int:
+        def excess() -> int:
             newest = newest_turn(body["messages"])
-            older, running = body["messages"][:newest], body["messages"][newest:]
-            return int(sum(map(tokens_of, older)) * density + sum(map(tokens_of, running))) + fixed
+            costs = [tokens_of(m, density if i < newest else 1.0) for i, m in enumerate(body["messages"])]
+            return sum(costs) + fixed + answer - window
 
-        status, now = "", size()
-        if (much := now - window * 3 // 4) > 0:
+        status, much, step = "", excess(), window // 8
+        if much > 0:
             # In steps, so that the beginning of the request stays the same over many calls of a loop.
-            body["messages"], count = relieve(body["messages"], -(-much // (window // 8)) * (window // 8))
+            body["messages"], count = relieve(body["messages"], -(-much // step) * step)
             if count:
-                status, now = "Older tool results of this turn left out", size()
-        cap = self.valves.on_overflow == "truncate" and stash.get("compactor") != "provider"
-        if cap and (much := now - window + answer) > 0:
+                status, much = "Older tool results of this turn left out", excess()
+        if much > 0 and self.valves.on_overflow == "truncate" and stash.get("compactor") != "provider":
             body["messages"], count = truncate(body["messages"], much, density)
             why = "" if stash["served"] else ", no summary is ready yet"
             status = f"Context truncated: {count or 'parts of'} {'older' if count else 'long'} messages left out{why}"
@@ -474,34 +482,43 @@ def text_of(message: Mapping[str, Any]) -> str:
     return content.partition("</attached_files>\n\n")[2] if content.startswith("<attached_files>") else content
 
 
+def images_in(message: Mapping[str, Any]) -> int:
+    """How many images a native message has."""
+    content = message.get("content")
+    return sum(p.get("type") == "image_url" for p in content if isinstance(p, dict)) if isinstance(content, list) else 0
+
+
 def size_of(message: Mapping[str, Any]) -> int:
-    """Characters of a message, stored or native; of output items with what is written around them."""
+    """Characters of a message, stored or native; of output items with what is written around them; images as 2000."""
     extra = message.get("output") or message.get("tool_calls")
     if extra:
         return len(str(extra)) + len(text_of(message)) * ("output" not in message)
     content = message.get("content")
-    return len(content) if type(content) is str else len(text_of(message))
+    return len(content) if type(content) is str else len(text_of(message)) + 2000 * images_in(message)
 
 
 def tokens_in(text: str) -> int:
     """What a text costs at most with the usual tokenizers; English prose costs 3/4 of that, base64 as much as that."""
-    raw = text.encode("utf-8", "replace")
-    small, capital, plain = (len(raw) - len(raw.translate(None, some)) for some in (SMALL, CAPITAL, ASCII))
-    return int(small / 3.5 + capital * 0.9 + (plain - small - capital) * 0.65 + (len(raw) - plain) / 2.2) + 4
+    raw, cost, rest = text.encode("utf-8", "replace"), 4.0, 0
+    for some, price in ASCII_COSTS:
+        count = len(raw) - len(raw.translate(None, some))
+        cost, rest = cost + count * price, rest + count
+    if not text.isascii():
+        for first, end, price in OTHER_COSTS:
+            cost += price * (len(raw) - len(raw.translate(None, bytes(range(first, end)))))
+        raw = raw.translate(None, bytes(range(128, 256)))
+    return int(cost + 0.65 * (len(raw) - rest))
 
 
-def tokens_of(message: Mapping[str, Any]) -> int:
-    """An estimate for one native message; an image counts as Open WebUI counts it."""
-    content, calls = message.get("content"), message.get("tool_calls")
-    images = (
-        sum(p.get("type") == "image_url" for p in content if isinstance(p, dict)) if isinstance(content, list) else 0
-    )
-    return tokens_in(text_of(message) + (str(calls) if calls else "")) + 1000 * images
+def tokens_of(message: Mapping[str, Any], density: float = 1.0) -> int:
+    """An estimate for one native message; an image counts as Open WebUI counts it, whatever the `density` of texts."""
+    calls = message.get("tool_calls")
+    return int(tokens_in(text_of(message) + (str(calls) if calls else "")) * density) + 1000 * images_in(message)
 
 
 def tokens_of_tools(body: Mapping[str, Any]) -> int:
     """An estimate for the specifications of the tools in a request."""
-    return tokens_in(json.dumps(body["tools"])) if body.get("tools") else 0
+    return tokens_in(json.dumps(body["tools"])) * 3 // 4 if body.get("tools") else 0  # words, mostly
 
 
 def view_of(messages: Sequence[Message]) -> str:
@@ -641,7 +658,7 @@ def truncate(messages: Sequence[Message], excess: int, density: float) -> tuple[
     at, excess = len(head), excess + tokens_in(LEFT_OUT)
     for start in [i for i, m in enumerate(messages) if is_question(m)]:
         if excess > 0 and start > at:
-            excess -= int(sum(map(tokens_of, messages[at:start])) * density)
+            excess -= sum(tokens_of(m, density) for m in messages[at:start])
             at = start
     rest = list(messages[at:])
     for i in sorted(range(len(rest)), key=lambda i: -len(text_of(rest[i]))):
