@@ -1,6 +1,6 @@
 """One Open WebUI with Precis for all scenarios of a run, and the matrix at its end.
 
-These tests run by `scripts/e2e` alone: without its option `--openwebui VERSION` nothing here is collected.
+These tests run by `scripts/e2e`; pytest does not come here by itself.
 """
 
 from collections.abc import AsyncIterator, Generator
@@ -18,6 +18,7 @@ from tests.e2e.precis import keep_facts, precis
 from tests.e2e.rig import Rig
 from tests.e2e.tab import Tab
 from tests.e2e.tab import tab as open_tab
+from tests.e2e.versions import NEWEST
 from tests.fakes.scripted_llm import scripted_llm
 
 SETTINGS = {"BYPASS_MODEL_ACCESS_CONTROL": "true", "ENABLE_CHANNELS": "true"}  # for users who are no admins
@@ -25,17 +26,13 @@ _FOUND = pytest.StashKey[dict[str, str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--openwebui", metavar="VERSION", help="The version of Open WebUI to run the scenarios on.")
+    parser.addoption("--openwebui", metavar="VERSION", default=NEWEST, help="The Open WebUI to run the scenarios on.")
     parser.addoption("--matrix", metavar="PATH", type=Path, help="A JSON file to write the results into.")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_FOUND] = {}
     config.addinivalue_line("markers", "since(version, why): the scenario exists from this Open WebUI on.")
-
-
-def pytest_ignore_collect(config: pytest.Config) -> bool | None:
-    return None if config.getoption("--openwebui", default=None) else True
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
