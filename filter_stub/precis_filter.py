@@ -249,7 +249,7 @@ class Filter:
         tokens, stash["overhead"] = answer["tokens"], answer["tokens"].get("overhead") or 0
         older = messages[len(head) : newest_turn(messages)]
         texts, images = sum(map(tokens_of, older)), 1000 * sum(map(images_in, older))
-        if texts > images and answer["known"] in [node.id for node in path[-2:]]:
+        if texts > images and answer.get("known") in [node.id for node in path[-2:]]:
             counted = tokens["before"] - stash["overhead"] - path[-1].size // 4
             stash["density"] = min(max((counted - images) / (texts - images), 0.7), 2.0)
         if answer["status"] != "ready":
@@ -329,7 +329,7 @@ class Filter:
         else:  # inlet did not ask; most likely the service has everything before this turn
             known = max((i for i, node in enumerate(path[:-1]) if node.role == "assistant"), default=-1)
         known = min(known, len(path) - 2)  # the newest message is always sent
-        transcript = {"model": stash["model"], "user_id": stash["user"] or "unknown", "window_tokens": stash["budget"]}
+        transcript = {"model": stash["model"], "user_id": stash["user"] or stash["chat"], "window_tokens": stash["budget"]}
         transcript |= {"expires_in": stash.get("expires_in"), "compactor": stash.get("compactor")}
         url, files = f"chats/{quote(stash['chat'], safe='')}/transcript", stash.get("files") or {}
         for start in (known + 1, 0) if known >= 0 else (0,):
