@@ -30,6 +30,7 @@ class Page:
         edits_output: an answer is edited in its `output`; else in its `content` alone.
         names_user: a message says whose it is, and a temporary one what its id is.
         empty_tools: no tools are an empty list; else no key.
+        native_tools: tools are native unless the user asks otherwise; else the user of these tests asks for it.
     """
 
     saves: bool
@@ -40,6 +41,7 @@ class Page:
     edits_output: bool
     names_user: bool
     empty_tools: bool
+    native_tools: bool
 
 
 def page(version: str) -> Page:
@@ -54,6 +56,7 @@ def page(version: str) -> Page:
         edits_output=since(version, "0.9.6"),
         names_user=since(version, "0.12"),
         empty_tools=since(version, "0.12"),
+        native_tools=since(version, "0.10"),
     )
 
 
@@ -138,7 +141,8 @@ def with_text(output: Sequence[Json], text: str) -> list[Json]:
 def completion(page: Page, ask: Ask, choices: Choices, *, chat_id: str | None, new: bool, temporary: bool) -> Json:
     """`sendMessageSocket`; the caller adds who asks: session_id, model_item, variables."""
     first = ask.answers[0]
-    params = (choices.params or {}) | ({"system": choices.system} if choices.system else {})
+    params = ({} if page.native_tools else {"function_calling": "native"}) | (choices.params or {})
+    params |= {"system": choices.system} if choices.system else {}
     messages = [{"role": "system", "content": choices.system}] if choices.system else []
     if page.saves or temporary:
         messages += _conversation(page, ask)
