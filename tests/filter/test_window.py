@@ -1,0 +1,121 @@
+"""The model's window is taken from whoever tells it, the most trusted first."""
+
+import copy
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from service.transcript.steps import sent_tokens
+from tests.filter.chat import MODEL, filter_of
+from tests.filter.client import asks
+from tests.filter.staged import against, chat_of
+from tests.filter.texts import text_of_kind
+from tests.filter.wire import Answer, Wire, wire
+
+Json = dict[str, Any]
+
+# Who tells the window, in order of trust: where it stands, and with which value here.
+TOLD: list[tuple[str, tuple[str, ...], int]] = [
+    ("body", ("options", "num_ctx"), 3001),
+    ("body", ("num_ctx",), 3002),
+    ("model", ("info", "params", "num_ctx"), 3003),
+    ("model", ("openai", "max_model_len"), 3004),
+    ("model", ("openai", "context_length"), 3005),
+    ("model", ("openai", "meta", "n_ctx"), 3006),
+    ("windows", (MODEL,), 3007),
+    ("windows", ("base-model",), 3008),
+    ("valve", ("window_tokens",), 3009),
+]
+
+
+def put(place: Json, keys: tuple[str, ...], value: object) -> None:
+    for key in keys[:-1]:
+        place = place.setdefault(key, {})
+    place[keys[-1]] = value
+
+
+async def window_of(telling: list[tuple[str, tuple[str, ...], Any]], tap: Wire) -> int | None:
+    """The window that the filter tells the service when these tell it."""
+    body, windows, valves = Json(), Json(), Json()
+    model: Json = {"id": MODEL, "info": {"base_model_id": "base-model"}}
+    for who, keys, value in telling:
+        put({"body": body, "model": model, "windows": windows, "valve": valves}[who], keys, value)
+    async with filter_of(tap.url, windows=json.dumps(windows), **valves) as loaded:
+        chat = chat_of(loaded)
+        turn = chat.request(str(chat.leaf))
+        turn.body |= body
+        with chat.host.importable():
+            await loaded.inlet(turn.body, __metadata__=turn.metadata, __model__=model)
+    window: int | None = tap.bodies("POST")[-1]["window_tokens"]
+    return window
+
+
+@pytest.mark.parametrize("place", range(len(TOLD)))
+async def test_the_more_trusted_one_counts(place: int) -> None:
+    async with wire(Answer({"status": "unknown"})) as tap:
+        assert await window_of(TOLD[place:], tap) == TOLD[place][2]
+
+
+@pytest.mark.parametrize("odd", [None, 0, -1, 2047, True, "8192", 8192.5, [8192], {"n": 8192}])
+@pytest.mark.parametrize("place", [0, 3, 6])
+async def test_a_value_that_is_no_window_is_passed_over(odd: object, place: int) -> None:
+    who, keys, _ = TOLD[place]
+    async with wire(Answer({"status": "unknown"})) as tap:
+        assert await window_of([(who, keys, odd), *TOLD[place + 1 :]], tap) == TOLD[place + 1][2]
+
+
+async def test_when_nobody_tells_it_the_service_decides() -> None:
+    async with wire(Answer({"status": "unknown"})) as tap:
+        assert await window_of([], tap) is None
+
+
+async def test_the_window_is_told_at_the_hand_over_as_it_was_at_inlet() -> None:
+    """The body of outlet has no parameters."""
+    async with against(Answer({"status": "unknown"})) as (chat, tap):
+        chat.window = 5000
+        turn = await chat.inlet()
+        chat.answer("An answer")
+        await chat.outlet(turn)
+        assert [body["window_tokens"] for body in (*tap.bodies("POST"), *tap.bodies("PUT"))] == [5000, 5000]
+
+
+@pytest.mark.parametrize(
+    "windows", ["{", "small-model: 4096", "null", "5", "[]", '["x"]', '{"small-model": "4096"}', "{}{}"]
+)
+async def test_a_valve_that_is_no_json_is_logged_and_the_request_is_still_capped(
+    windows: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    pasted = {"role": "user", "content": text_of_kind("English", 60_000)}
+    with caplog.at_level(logging.WARNING, "precis"):
+        async with against(Answer({"status": "unknown"}), windows=windows, window_tokens=4096) as (chat, _):
+            turn = chat.request(str(chat.leaf))
+            turn.body["messages"] = [pasted]
+            await chat.filter.inlet(turn.body, __metadata__=turn.metadata)
+            assert sent_tokens(turn.messages) <= 4096
+    if windows not in ("[]", '{"small-model": "4096"}'):
+        assert "`windows` is not JSON" in caplog.text
+
+
+async def test_of_a_model_nobody_knows_a_window_of_131072_tokens_is_kept() -> None:
+    async with against(Answer({}, 500), skip_below_chars=24_000) as (chat, _):
+        chat.ask(text_of_kind("English", 300_000))
+        fits = await chat.inlet()
+        assert fits.messages == fits.original
+        chat.ask(text_of_kind("English", 500_000))
+        assert sent_tokens((await chat.inlet()).messages) <= 131_072
+
+
+async def test_models_of_one_filter_have_their_own_windows() -> None:
+    windows = json.dumps({"one": 4096, "other": 8192})
+    async with against(Answer({}, 500), windows=windows) as (chat, _):
+        sizes = []
+        for model in ("one", "other"):
+            turn = chat.request(str(chat.leaf))
+            turn.body |= {"model": model, "messages": [asks(text_of_kind("English", 60_000))]}
+            given = copy.deepcopy(turn.messages)
+            await chat.filter.inlet(turn.body, __metadata__=turn.metadata)
+            assert turn.messages != given
+            sizes.append(sent_tokens(turn.messages))
+        assert sizes[0] <= 4096 < sizes[1] <= 8192
