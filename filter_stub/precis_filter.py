@@ -198,7 +198,7 @@ class Filter:
         info, provider = model.get("info") or {}, model.get("openai") or {}
         try:
             windows = dict(json.loads(self.valves.windows or "{}"))
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             log.warning('precis: the valve `windows` is not JSON such as {"llama3:8b": 8192}: %s', error)
             windows = {}
         told = (
@@ -231,7 +231,7 @@ class Filter:
         """Changes `body["messages"]` when a summary is ready; returns the status line, or nothing."""
         messages: list[Message] = body["messages"]
         head = leading(messages)
-        if any(text_of(m).startswith(SUMMARY) for m in head):
+        if any(map(is_summary, head)):
             return ""
         stash["compactor"] = compactor_of(body, head)
         if stash["compactor"] == "open-webui":
@@ -329,7 +329,11 @@ class Filter:
         else:  # inlet did not ask; most likely the service has everything before this turn
             known = max((i for i, node in enumerate(path[:-1]) if node.role == "assistant"), default=-1)
         known = min(known, len(path) - 2)  # the newest message is always sent
-        transcript = {"model": stash["model"], "user_id": stash["user"] or stash["chat"], "window_tokens": stash["budget"]}
+        transcript = {
+            "model": stash["model"],
+            "user_id": stash["user"] or stash["chat"],
+            "window_tokens": stash["budget"],
+        }
         transcript |= {"expires_in": stash.get("expires_in"), "compactor": stash.get("compactor")}
         url, files = f"chats/{quote(stash['chat'], safe='')}/transcript", stash.get("files") or {}
         for start in (known + 1, 0) if known >= 0 else (0,):
@@ -410,8 +414,10 @@ class Filter:
                 status, much = "Older tool results of this turn left out", excess()
         if much > 0 and self.valves.on_overflow == "truncate" and stash.get("compactor") != "provider":
             body["messages"], count = truncate(body["messages"], much, density)
-            why = "" if stash["served"] else ", no summary is ready yet"
+            why = "" if any(map(is_summary, leading(body["messages"]))) else ", no summary is ready yet"
             status = f"Context truncated: {count or 'parts of'} {'older' if count else 'long'} messages left out{why}"
+        if status:
+            stash["served"] = None  # the usage of a cut request tells nothing about the whole one
         return status
 
 
@@ -465,6 +471,11 @@ def leading(messages: Sequence[Message]) -> list[Message]:
 def is_question(message: Mapping[str, Any]) -> bool:
     """Whether a user wrote it."""
     return message.get("role") == "user" and not text_of(message).startswith(TOOL_IMAGES)
+
+
+def is_summary(message: Mapping[str, Any]) -> bool:
+    """Whether it is a summary of ours."""
+    return text_of(message).startswith(SUMMARY)
 
 
 def newest_turn(messages: Sequence[Message]) -> int:
@@ -626,7 +637,8 @@ def splice(
         return None
     base = leading(messages)
     if base and OWN_COMPACTION in text_of(base[0]):  # ours, as `show_in_open_webui` stored it
-        base = [{**base[0], "content": text_of(base[0]).partition(OWN_COMPACTION)[0].rstrip()}]
+        prompt = text_of(base[0]).partition(OWN_COMPACTION)[0].rstrip()
+        base = [{**base[0], "content": prompt}] if prompt else []
     return [*base, {"role": "system", "content": summary}, *messages[shown[kept - 1] :]]
 
 
