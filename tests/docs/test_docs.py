@@ -8,6 +8,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
+from filter_stub.precis_filter import Filter
 from service import errors
 from service.api.app import create_app
 from service.cli import app as command
@@ -54,6 +55,16 @@ def test_every_setting_that_a_page_names_exists() -> None:
         named = set(re.findall(rf"\b{PREFIX}[A-Z_]+\b", page.read_text(encoding="utf-8")))
         unknown = {name for name in named if name.removesuffix("_FILE") not in known} - {f"{PREFIX}X_FILE", PREFIX}
         assert not unknown, page.name
+
+
+def test_the_page_of_open_webui_has_every_valve_of_the_filter_with_its_default() -> None:
+    page = (ROOT / "docs" / "howto" / "openwebui.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \| ?`?([^`|]*?)`? \|", page, re.MULTILINE))
+
+    assert rows == {
+        name: str(field.default).replace("True", "true").replace("False", "false")
+        for name, field in Filter.Valves.model_fields.items()
+    }
 
 
 def test_every_link_between_pages_leads_somewhere() -> None:

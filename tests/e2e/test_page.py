@@ -1,0 +1,175 @@
+"""The real page in a headless browser: what a user sees of a compressed chat, and what an admin sees of the filter.
+
+Needs Debian's chromium. `E2E_SCREENSHOTS=docs/images` keeps the pictures of the documentation.
+"""
+
+import os
+import shutil
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Page, async_playwright, expect
+
+from tests.builders import Json
+from tests.e2e.model import MODELS, Reply
+from tests.e2e.rig import Rig
+from tests.e2e.tab import Tab
+from tests.waiting import until
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = (
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+STATUS = "Context compressed"
+WINDOW = 32_768  # room for the tools that Open WebUI gives the model on its page
+PATIENCE = 60_000  # milliseconds, on a machine that is busy with tests
+expect.set_options(timeout=PATIENCE)
+
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: apt-get install -y chromium"),
+    pytest.mark.since("0.11", "the page's marks are those of 0.11 and 0.12"),
+]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        opened = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield opened
+        await opened.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def page(browser: Browser, rig: Rig) -> AsyncIterator[Page]:
+    """A page of the admin, without what is new in this version."""
+    context = await browser.new_context(viewport={"width": 1100, "height": 720})
+    opened = await context.new_page()
+    opened.set_default_timeout(PATIENCE)
+    await opened.goto(rig.server.url)
+    await opened.evaluate("token => localStorage.setItem('token', token)", rig.admin.token)
+    await rig.admin.post("/api/v1/users/user/settings/update", {"ui": {"version": rig.version}})
+    yield opened
+    await context.close()
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    folder = Path(os.environ.get("E2E_SCREENSHOTS") or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+async def test_the_status_line_is_under_the_answer_and_still_there_after_a_reload(
+    rig: Rig, tab: Tab, page: Page, pictures: Path
+) -> None:
+    await open_log(rig, tab)
+    await page.goto(f"{rig.server.url}/c/{tab.chat_id}")
+    await ask(
+        rig,
+        str(tab.chat_id),
+        page,
+        "Which bearing did we order for pump P-7?",
+        "The SKF 6310-2Z, on 3 March, for 184.50 EUR.",
+    )
+    await expect(page.get_by_text(STATUS)).to_have_count(1)
+
+    await page.reload()
+
+    await expect(page.get_by_text(STATUS)).to_have_count(1)
+    await expect(page.get_by_text("for 184.50 EUR")).to_be_visible()
+    await page.screenshot(path=pictures / "compressed-chat.png")
+
+
+async def test_the_chat_goes_on_on_the_page_with_its_summary(rig: Rig, tab: Tab, page: Page) -> None:
+    await open_log(rig, tab)
+    await page.goto(f"{rig.server.url}/c/{tab.chat_id}")
+    await ask(rig, str(tab.chat_id), page, "And the seal?", "The seal is the one of 2024.")
+
+    await page.reload()
+    await expect(page.get_by_text("The seal is the one of 2024.")).to_be_visible()
+    await ask(rig, str(tab.chat_id), page, "Who fitted it?", "The log does not say.")
+
+    await expect(page.get_by_text(STATUS)).to_have_count(2)
+    asked = [received for received in rig.model.received if received.question == "Who fitted it?"]
+    assert len(asked) == 1
+    seen = await rig.seen(asked[0])
+    assert seen.summary
+    assert seen.tail[-2]["content"] == "The seal is the one of 2024."
+
+
+async def test_an_admin_sees_the_filter_its_text_and_its_valves(rig: Rig, page: Page, pictures: Path) -> None:
+    await rig.admin.post("/api/v1/functions/id/precis/valves/update", rig.installed)
+    await page.goto(f"{rig.server.url}/admin/functions")
+    await page.get_by_placeholder("Search Functions").fill("Precis")
+    await expect(page.get_by_text("Keeps long chats inside the model's context window.")).to_be_visible()
+    await page.screenshot(path=pictures / "functions.png", clip={"x": 0, "y": 0, "width": 1100, "height": 260})
+
+    await page.locator("button[aria-label='Valves']").first.click()
+    await expect(page.get_by_text("Seconds that a request may wait for Precis", exact=False)).to_be_visible()
+    await expect(page.get_by_text(rig.precis.keys["filter"])).to_have_count(0)
+    await page.screenshot(path=pictures / "valves.png")
+
+    await page.goto(f"{rig.server.url}/admin/functions/edit?id=precis")
+    await expect(page.get_by_text("title: Precis")).to_be_visible()
+    await page.screenshot(path=pictures / "function-editor.png")
+
+
+async def open_log(rig: Rig, tab: Tab) -> None:
+    """A long chat that has a summary: the log of a pumping station."""
+    await rig.valves(window_tokens=WINDOW)
+    made = await rig.admin.post("/api/v1/chats/new", {"chat": pump_log(80)})
+    await tab.open(made["id"])
+    rig.model.script.append(Reply("Noted: P-7 runs again, with 2.1 mm/s."))
+    await tab.send("P-7 is back since 14:05. Vibration 2.1 mm/s, bearing at 47 °C.")
+    await rig.settled(tab)
+    assert await rig.precis.checkpoints(str(tab.chat_id)), "no summary was made"
+
+
+async def ask(rig: Rig, chat: str, page: Page, question: str, answer: str) -> None:
+    """Types a question as a user does, and waits until the scripted answer is on the page and done."""
+    rig.model.script.append(Reply(answer))
+    await page.locator("#chat-input").click()
+    await page.keyboard.type(question)
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_text(answer)).to_be_visible()
+
+    async def finished() -> bool:
+        return any(one["content"] == answer and one.get("done") for one in (await rig.saved(chat)).values())
+
+    await until(finished, 60)
+
+
+def pump_log(turns: int) -> Json:
+    """A chat as the page posts it."""
+    messages: dict[str, Json] = {}
+    parent: str | None = None
+    for day in range(1, turns + 1):
+        for role, text in (("user", _report(day)), ("assistant", _answer(day))):
+            identity = str(uuid.uuid4())
+            messages[identity] = {
+                **{"id": identity, "parentId": parent, "childrenIds": [], "role": role, "content": text},
+                **{"timestamp": 1_790_000_000 + 60 * len(messages), "done": True},
+                **({"models": [MODELS[0]]} if role == "user" else {"model": MODELS[0], "modelName": MODELS[0]}),
+            }
+            if parent:
+                messages[parent]["childrenIds"] = [identity]
+            parent = identity
+    history = {"messages": messages, "currentId": parent}
+    return {"title": "Pumping station", "models": [MODELS[0]], "history": history}
+
+
+def _report(day: int) -> str:
+    return f"Day {day}: P-{day % 9} showed {day * 37 % 90 / 10 + 1:.1f} mm/s and {40 + day % 20} °C at the bearing."
+
+
+def _answer(day: int) -> str:
+    lines = (
+        f"P-{pump}: {(day * 7 + pump * 13) % 60 / 10 + 1:.1f} mm/s, {38 + (day + pump) % 15} °C, flow"
+        f" {310 + (day * pump) % 50} m³/h, so nothing to do before the next inspection, in {day % 28 + 2} days."
+        for pump in range(1, 10)
+    )
+    return "I have added it to the log. The other pumps on that day:\n\n- " + "\n- ".join(lines)
