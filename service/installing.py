@@ -178,6 +178,11 @@ async def _look(webui: OpenWebUI, wish: Wish, wanted: dict[str, str]) -> Found:
     present = [name for name in wanted if name in functions]
     for name in present:
         _check_ours(functions[name])
+    for other in functions.values():
+        if other.id not in wanted and other.active and other.title == _DESCRIBED[FILTER][0]:
+            raise OpenWebUIError(
+                f"the function {other.id!r} in Open WebUI is the filter too: delete it, or both would run"
+            )
     models = await webui.models()
     for model in wish.models:
         if model not in models:

@@ -220,6 +220,15 @@ async def test_a_function_of_somebody_else_is_left_alone(install: Installer) -> 
     assert install.webui.writes == []
 
 
+async def test_the_filter_under_another_id_is_told_because_both_would_run(install: Installer) -> None:
+    await install()
+    install.webui.functions["by_hand"] = {**install.webui.functions.pop("precis"), "id": "by_hand"}
+    install.webui.writes.clear()
+
+    says(await install(), "'by_hand'", "both would run")
+    assert install.webui.writes == []
+
+
 async def test_no_model_yet_is_told(install: Installer) -> None:
     install.webui.models.clear()
 
