@@ -244,6 +244,8 @@ class Filter:
         if unsaved:
             self._later(self._hand_over(unsaved, path, stash))
         if answer["status"] == "unknown":
+            if not unsaved:  # the whole path is going to be handed over
+                stash["files"] = files_of(path, await rows_of(stash["chat"]))
             return ""
         stash["window"] = stash["window"] or answer.get("window")
         tokens, stash["overhead"] = answer["tokens"], answer["tokens"].get("overhead") or 0
@@ -281,7 +283,7 @@ class Filter:
             rows = await rows_of(stash["chat"])
             above = leaf or rows.get(str(metadata.get("message_id")), {}).get("parentId")
             path = await asyncio.to_thread(chain, branch(rows, above))
-            stash["files"] = {node.id: named(rows[node.id].get("files")) for node in path}
+            stash["files"] = files_of(path, rows)
             if path or leaf:
                 return path, []
         hours = self.valves.temporary_hours if str(stash["chat"]).startswith(TEMPORARY) else self.valves.api_days * 24
@@ -290,9 +292,10 @@ class Filter:
         if not (hours and first and stash["user"]):
             return [], []
         stash |= {"chat": f"content:{hashed(stash['user'], first)}", "expires_in": hours * 3600}
-        # No usage will tell what goes along with the messages, so that is taken off the window.
+        # No usage will tell what goes along with the messages. That is taken off the window, and as much as `_fit` may
+        # count too high.
         beside = sum(map(tokens_of, head)) + (tokens_of_tools(body) or self._tools.get(stash["model"], 0))
-        stash["budget"] = stash["window"] and max(stash["window"] - beside, 2048)
+        stash["budget"] = stash["window"] and max(stash["window"] * 15 // 16 - beside, 2048)
         return await asyncio.to_thread(chain, unsaved), unsaved
 
     async def _context(self, path: Sequence[Node], stash: Message) -> dict[str, Any]:
@@ -590,8 +593,13 @@ def fold(messages: Sequence[Message]) -> list[Message]:
     return folded
 
 
+def files_of(path: Sequence[Node], rows: Mapping[str, Message]) -> dict[str, list[Message]]:
+    """What is handed over of the files attached to messages: not their texts."""
+    return {node.id: named(rows[node.id].get("files")) for node in path if node.id in rows}
+
+
 def named(files: object) -> list[Message]:
-    """What is handed over of attached files: not their texts."""
+    """The names and kinds of files."""
     some = [file for file in files if isinstance(file, dict)] if isinstance(files, list) else []
     return [{key: file[key] for key in ("type", "name", "content_type") if file.get(key)} for file in some]
 
