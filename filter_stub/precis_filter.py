@@ -244,8 +244,6 @@ class Filter:
         if unsaved:
             self._later(self._hand_over(unsaved, path, stash))
         if answer["status"] == "unknown":
-            if not unsaved:  # the whole path is going to be handed over
-                stash["files"] = files_of(path, await rows_of(stash["chat"]))
             return ""
         stash["window"] = stash["window"] or answer.get("window")
         tokens, stash["overhead"] = answer["tokens"], answer["tokens"].get("overhead") or 0
@@ -283,7 +281,7 @@ class Filter:
             rows = await rows_of(stash["chat"])
             above = leaf or rows.get(str(metadata.get("message_id")), {}).get("parentId")
             path = await asyncio.to_thread(chain, branch(rows, above))
-            stash["files"] = files_of(path, rows)
+            stash["files"] = {node.id: named(rows[node.id].get("files")) for node in path}
             if path or leaf:
                 return path, []
         hours = self.valves.temporary_hours if str(stash["chat"]).startswith(TEMPORARY) else self.valves.api_days * 24
@@ -591,11 +589,6 @@ def fold(messages: Sequence[Message]) -> list[Message]:
         else:
             folded.append({"role": "assistant", "content": "", "output": output})
     return folded
-
-
-def files_of(path: Sequence[Node], rows: Mapping[str, Message]) -> dict[str, list[Message]]:
-    """What is handed over of the files attached to messages: not their texts."""
-    return {node.id: named(rows[node.id].get("files")) for node in path if node.id in rows}
 
 
 def named(files: object) -> list[Message]:
