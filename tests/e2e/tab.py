@@ -109,7 +109,8 @@ class Tab:
         user = self.messages[old["parentId"]]
         several = len(user.get("models") or self.models) > 1
         models = [old["model"]] if several else self.models
-        return await self._ask(user, models, instruction=instruction, replaced=old if instruction else None, wait=wait)
+        place = old.get("modelIdx", 0) if several else 0
+        return await self._ask(user, models, instruction, old if instruction else None, place, wait=wait)
 
     async def go_on(self, answer: str, *, wait: bool = True) -> Turn:
         """Continue Response: more of the same answer."""
@@ -249,9 +250,10 @@ class Tab:
         self,
         user: Json,
         models: Sequence[str] = (),
-        *,
         instruction: str | None = None,
         replaced: Json | None = None,
+        place: int = 0,
+        *,
         wait: bool,
     ) -> Turn:
         if self.chat_id is None and self.temporary:
@@ -260,7 +262,7 @@ class Tab:
             await self._create()
         answers = [
             self._add(unwritten(self.page, user["id"], model, index))
-            for index, model in enumerate(models or self.models)
+            for index, model in enumerate(models or self.models, place)
         ]
         if self.page.saves:
             await self._save()
@@ -272,9 +274,7 @@ class Tab:
         for answer in turn.answers:
             self._settled.discard(answer)
             self._completing.pop(answer, None)
-        asks = [ask]
-        if self.page.saves:  # one request for each model
-            asks = [Ask(ask.user, [one], ask.path, ask.instruction, ask.replaced, ask.continued) for one in ask.answers]
+        asks = [replace(ask, answers=[one]) for one in ask.answers] if self.page.saves else [ask]  # one for each model
         new = ask.user["parentId"] is None and not ask.continued
         for one in asks:
             body = completion(

@@ -30,7 +30,9 @@ class Page:
         edits_output: an answer is edited in its `output`; else in its `content` alone.
         names_user: a message says whose it is, and a temporary one what its id is.
         empty_tools: no tools are an empty list; else no key.
-        native_tools: tools are native unless the user asks otherwise; else the user of these tests asks for it.
+        native_tools: tools are native unless the user asks otherwise; else the user of these tests asks for it with them.
+        remembers: memory is on, and chats have variables of their own.
+        controls: parameters say which of them the model's own settings hold.
     """
 
     saves: bool
@@ -42,6 +44,8 @@ class Page:
     names_user: bool
     empty_tools: bool
     native_tools: bool
+    remembers: bool
+    controls: bool
 
 
 def page(version: str) -> Page:
@@ -57,6 +61,8 @@ def page(version: str) -> Page:
         names_user=since(version, "0.12"),
         empty_tools=since(version, "0.12"),
         native_tools=since(version, "0.10"),
+        remembers=since(version, "0.11"),
+        controls=since(version, "0.12"),
     )
 
 
@@ -141,17 +147,18 @@ def with_text(output: Sequence[Json], text: str) -> list[Json]:
 def completion(page: Page, ask: Ask, choices: Choices, *, chat_id: str | None, new: bool, temporary: bool) -> Json:
     """`sendMessageSocket`; the caller adds who asks: session_id, model_item, variables."""
     first = ask.answers[0]
-    params = ({} if page.native_tools else {"function_calling": "native"}) | (choices.params or {})
-    params |= {"system": choices.system} if choices.system else {}
+    asked = {"function_calling": "native"} if choices.tool_ids and not page.native_tools else {}
+    params = asked | (choices.params or {}) | ({"system": choices.system} if choices.system else {})
+    features = dict.fromkeys(("voice", "image_generation", "code_interpreter", "web_search"), False)
     messages = [{"role": "system", "content": choices.system}] if choices.system else []
     if page.saves or temporary:
         messages += _conversation(page, ask)
     body: Json = {
         "stream": choices.stream,
         "model": first["model"],
-        "params": params,
+        "params": params | ({"model_controls": {}} if page.controls else {}),
         "tool_servers": [],
-        "features": {"voice": False, "image_generation": False, "code_interpreter": False, "web_search": False},
+        "features": features | ({"memory": True} if page.remembers else {}),
         "id": first["id"],
         "parent_id": ask.user["id"] if page.saves else ask.user["parentId"],
         "parent_message" if page.saves else "user_message": ask.user,
@@ -169,6 +176,8 @@ def completion(page: Page, ask: Ask, choices: Choices, *, chat_id: str | None, n
         body["folder_id"] = choices.folder_id
     if chat_id:
         body["chat_id"] = chat_id
+    if page.remembers and (temporary or not chat_id):
+        body["chat_variables"] = {}
     if new and not temporary:
         body["background_tasks"] |= {"title_generation": True, "tags_generation": True}
     return body | ({} if page.saves else _server_side(page, ask))

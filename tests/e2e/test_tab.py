@@ -1,0 +1,121 @@
+"""`tab.py` against the page that it stands in for: both ask the same things, and their requests have the same shape.
+
+Needs Debian's chromium.
+"""
+
+import contextlib
+import json
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+from playwright.async_api import Page, Request, async_playwright, expect
+from playwright.async_api import TimeoutError as PlaywrightTimeout
+
+from tests.builders import Json
+from tests.e2e.model import MODELS
+from tests.e2e.rig import Rig
+from tests.e2e.tab import Tab
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+PATIENCE = 60_000  # milliseconds, on a machine that is busy with tests
+ROUTE = "/api/chat/completions"
+KEPT = ("features", "background_tasks")  # compared by their values
+THEIRS = ("model_item", "variables")  # what they are depends on the account and the clock
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: apt-get install -y chromium")
+
+
+async def test_a_saved_chat_is_asked_for_as_the_page_does(rig: Rig, tab: Tab) -> None:
+    async with page_of(rig, f"/?models={MODELS[0]}") as page:
+        by_page = await asked_by_page(page)
+
+    assert await asked_by_tab(rig, tab) == by_page
+
+
+async def test_a_temporary_chat_is_asked_for_as_the_page_does(rig: Rig, tab: Tab) -> None:
+    async with page_of(rig, f"/?models={MODELS[0]}&temporary-chat=true") as page:
+        by_page = await asked_by_page(page)
+
+    tab.new_chat(temporary=True)
+    assert await asked_by_tab(rig, tab) == by_page
+
+
+async def asked_by_page(page: Page) -> list[str]:
+    """The shapes of what the page posts for two messages."""
+    posted: list[str] = []
+
+    def keep(request: Request) -> None:
+        if request.method == "POST" and request.url.endswith(ROUTE):
+            posted.append(outline(json.loads(request.post_data or "{}")))
+
+    page.on("request", keep)
+    for text in ("First of two.", "Second of two."):
+        await say(page, text)
+        await expect(page.get_by_text(f"That was: {text}")).to_be_visible(timeout=PATIENCE)
+        await expect(page.locator("#send-message-button, #voice-input-button").first).to_be_visible(timeout=PATIENCE)
+    return posted
+
+
+async def say(page: Page, text: str) -> None:
+    """Types a message and sends it; again when the page, still loading, has cleared what was typed."""
+    for patience in (5_000, 5_000, PATIENCE):
+        with contextlib.suppress(PlaywrightTimeout):
+            async with page.expect_request(f"**{ROUTE}", timeout=patience):
+                await page.locator("#chat-input").click()
+                await page.keyboard.type(text)
+                await page.keyboard.press("Enter")
+            return
+
+
+async def asked_by_tab(rig: Rig, tab: Tab) -> list[str]:
+    """The same of the tab."""
+    posted: list[str] = []
+
+    async def keep(request: httpx.Request) -> None:
+        if request.url.path == ROUTE:
+            posted.append(outline(json.loads(request.content)))
+
+    rig.server.http.event_hooks["request"].append(keep)
+    try:
+        for text in ("First of two.", "Second of two."):
+            await tab.send(text)
+    finally:
+        rig.server.http.event_hooks["request"].remove(keep)
+    return posted
+
+
+def outline(body: Json) -> str:
+    """Keys and types, a line each."""
+    return json.dumps(shape(body), indent=1, sort_keys=True)
+
+
+def shape(value: Any, key: str = "") -> Any:
+    """Types for values; what is no more than a matter of the account or the clock is left out."""
+    if isinstance(value, dict):
+        return (
+            {name: shape(one, name) for name, one in value.items() if name not in THEIRS} if key not in KEPT else value
+        )
+    if isinstance(value, list):
+        return [shape(one, key) for one in value]
+    return type(value).__name__
+
+
+@asynccontextmanager
+async def page_of(rig: Rig, path: str) -> AsyncIterator[Page]:
+    """The page, as the admin sees it, without what is new in this version."""
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        page = await browser.new_page()
+        page.set_default_timeout(PATIENCE)
+        await page.goto(rig.server.url)
+        await page.evaluate("token => localStorage.setItem('token', token)", rig.admin.token)
+        await rig.admin.post("/api/v1/users/user/settings/update", {"ui": {"version": rig.version}})
+        await page.goto(rig.server.url + path)
+        try:
+            yield page
+        finally:
+            await browser.close()
