@@ -30,7 +30,7 @@ class Page:
         edits_output: an answer is edited in its `output`; else in its `content` alone.
         names_user: a message says whose it is, and a temporary one what its id is.
         empty_tools: no tools are an empty list; else no key.
-        native_tools: tools are native unless the user asks otherwise; else the user of these tests asks for it with them.
+        native_tools: tools are native unless the user asks otherwise; else the user asks for it, with them.
         remembers: memory is on, and chats have variables of their own.
         controls: parameters say which of them the model's own settings hold.
     """
