@@ -73,12 +73,14 @@ class Chat:
     filter: Any
     id: str = "chat-1"
     leaf: str | None = None
+    user: str = ""
     system: str = SYSTEM
     window: int | None = None
     numbers: int = 0
 
     def __post_init__(self) -> None:
         self.host.chats.setdefault(self.id, {})
+        self.user = self.user or f"user of {self.id}"  # a user's equal chats share their summaries
 
     @property
     def rows(self) -> Rows:
@@ -114,7 +116,7 @@ class Chat:
         """The request of a turn, before any filter; `more` is what Open WebUI appends to the branch."""
         body = inlet_body(self.rows, user_message, chat=self.id, model=MODEL, system=self.system)
         body["messages"] += copy.deepcopy(list(more))
-        body["metadata"] |= metadata
+        body["metadata"] |= {"user_id": self.user} | metadata
         if self.window:
             body["num_ctx"] = self.window
         return Turn(copy.deepcopy(body["messages"]), body, body["metadata"])
@@ -137,7 +139,7 @@ class Chat:
         assert here
         body = outlet_body(self.rows, here, chat=self.id, model=MODEL)
         before = copy.deepcopy(body)
-        assert await self.filter.outlet(body, __metadata__=turn.metadata, __user__={"id": "user-1"}) is body
+        assert await self.filter.outlet(body, __metadata__=turn.metadata, __user__={"id": self.user}) is body
         assert body == before
         await handed_over(self.filter)
 

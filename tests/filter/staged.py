@@ -11,10 +11,11 @@ from filter_stub import precis_filter
 from filter_stub.precis_filter import SUMMARY
 from service.demo.host import Host
 from tests.filter.chat import Chat, filter_of
-from tests.filter.wire import Behaviour, Wire, wire
+from tests.filter.wire import Answer, Behaviour, Wire, wire
 
 Json = dict[str, Any]
 
+NOT_NEEDED = Answer({"status": "not_needed", "known": None, "tokens": {"before": 100, "after": 100}})
 MADE = SUMMARY + "2 messages]\nThey talked."
 
 
@@ -43,7 +44,7 @@ def good_answer(chat: Chat, until: str = "a2") -> Json:
 
 
 @contextlib.asynccontextmanager
-async def against(behaviour: Behaviour, timeout: float = 10.0, **valves: object) -> AsyncIterator[tuple[Chat, Wire]]:  # noqa: ASYNC109
+async def against(behaviour: Behaviour, timeout: float = 10.0, **valves: Any) -> AsyncIterator[tuple[Chat, Wire]]:  # noqa: ASYNC109
     """A chat whose filter talks to this service."""
     async with wire(behaviour) as tap, filter_of(tap.url, timeout=timeout, **valves) as loaded:
         yield chat_of(loaded), tap

@@ -154,7 +154,7 @@ AWAY = [
     Answer("<html>"),
     Answer({"tokens": {"overhead": "x"}}),
 ]
-PENDING = Answer({"status": "pending", "known": None, "tokens": {"before": 6000, "after": 6000}})
+PENDING = Answer({"status": "pending", "known": None, "window": 4096, "tokens": {"before": 6000, "after": 6000}})
 
 
 @pytest.mark.parametrize("behaviour", [*AWAY, PENDING])
@@ -188,6 +188,13 @@ async def chat_of_turns() -> AsyncIterator[Chat]:
             await chat.say_nothing_of(filler(f"q{number}", 500), filler(f"a{number}", 500))
         chat.ask("How far are we?")
         yield chat
+
+
+async def test_the_window_that_the_service_knows_counts_where_nobody_else_tells_one(chat_of_turns: Chat) -> None:
+    chat_of_turns.filter.valves.window_tokens = 0
+    turn = await chat_of_turns.inlet()
+    assert turn.messages[1] == NOTE
+    assert sent_tokens(turn.messages) <= 4096
 
 
 async def test_it_holds_while_the_service_is_left_alone_after_failures(chat_of_turns: Chat) -> None:

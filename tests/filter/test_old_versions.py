@@ -1,4 +1,4 @@
-"""What Open WebUI 0.6.43 to 0.11 do otherwise: names in the metadata, functions that block, metadata of outlet alone."""
+"""What Open WebUI 0.6.43 to 0.11 do otherwise: names in the metadata, functions that block, what outlet is given."""
 
 import copy
 import threading
@@ -12,7 +12,7 @@ from filter_stub import precis_filter
 from service.demo.host import Host, Rows
 from tests.builders import said
 from tests.filter.chat import Chat, Turn, handed_over, tool_answer
-from tests.filter.staged import MADE, against, chat_of, good_answer
+from tests.filter.staged import MADE, NOT_NEEDED, against, chat_of, good_answer
 from tests.filter.wire import Answer, Wire
 
 Json = dict[str, Any]
@@ -36,7 +36,7 @@ class Old(Host):
 @pytest_asyncio.fixture
 async def old() -> AsyncIterator[tuple[Chat, Wire]]:
     """A chat of 0.8."""
-    async with against(Answer({"status": "unknown"})) as (chat, tap):
+    async with against(NOT_NEEDED) as (chat, tap):
         chat.host = Old(chat.host.chats)
         yield chat, tap
 
@@ -65,7 +65,13 @@ async def outlet(chat: Chat, **body: object) -> None:
         if "output" in chat.rows[str(message["id"])]:
             message["content"] = DETAILS + str(message["content"])
     asked = {"model": "m", "messages": messages, "chat_id": chat.id, "session_id": "s", "id": chat.leaf, **body}
-    metadata = {"chat_id": chat.id, "message_id": chat.leaf, "session_id": "s", "filter_ids": [], "user_id": "user-1"}
+    metadata: Json = {
+        "chat_id": chat.id,
+        "message_id": chat.leaf,
+        "session_id": "s",
+        "filter_ids": [],
+        "user_id": "user-1",
+    }
     with chat.host.importable():
         assert await chat.filter.outlet(asked, __metadata__=metadata, __user__={"id": "user-1"}) is asked
         await handed_over(chat.filter)
@@ -174,7 +180,7 @@ async def test_failed_answers_that_stay_in_the_request_as_empty_ones_hide_nothin
 
 async def test_an_answer_with_details_in_its_text_is_handed_over_as_it_is_stored() -> None:
     """0.9 has both: output items, and a text with the folded tool calls."""
-    async with against(Answer({"status": "unknown"})) as (chat, tap):
+    async with against(NOT_NEEDED) as (chat, tap):
         await chat.say("Look.", DETAILS + "Done.", said("Done."))
         chat.ask("And?")
         await chat.inlet()

@@ -319,10 +319,30 @@ async def test_a_continued_answer_stays_the_last_message(chat: Chat, service: Se
     assert {"role": "assistant", "content": "The Rhine, the Po"} in turn.tail
 
 
-async def test_a_fork_with_the_same_message_ids_is_another_chat(chat: Chat, service: Service) -> None:
-    await prepare(chat, service)
-    fork = Chat(Host(chat.host.chats), chat.filter, f"{chat.id}-fork", leaf=chat.leaf, numbers=chat.numbers)
+def forked(chat: Chat, user: str) -> Chat:
+    """A fork: the same messages with the same ids in another chat."""
+    fork = Chat(Host(chat.host.chats), chat.filter, f"{chat.id}-fork", leaf=chat.leaf, user=user, numbers=chat.numbers)
     fork.rows.update(copy.deepcopy(chat.rows))
+    return fork
+
+
+async def test_a_fork_of_the_same_user_gets_the_summary_at_once(chat: Chat, service: Service) -> None:
+    await prepare(chat, service)
+    fork = forked(chat, chat.user)
+    fork.ask("Go on in the fork.")
+    turn = await fork.inlet()
+    check(turn, turn.original[-len(turn.tail) :])
+    fork.answer("Yes.")
+    await fork.outlet(turn)
+    fork.ask("And now?")
+    again = await fork.inlet()
+    check(again, again.original[-len(again.tail) :])
+    assert again.summary == turn.summary
+
+
+async def test_a_fork_of_another_user_is_another_chat(chat: Chat, service: Service) -> None:
+    await prepare(chat, service)
+    fork = forked(chat, "somebody else")
     fork.ask("Go on in the fork.")
     turn = await fork.inlet()
     assert turn.messages == turn.original

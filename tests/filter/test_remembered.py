@@ -10,7 +10,7 @@ from filter_stub import precis_filter
 from service.transcript import Native
 from tests.builders import said, thought
 from tests.filter.chat import Chat, remembered, tool_answer
-from tests.filter.staged import against, good_answer
+from tests.filter.staged import NOT_NEEDED, against, good_answer
 from tests.filter.wire import Answer, Wire
 
 Json = dict[str, Any]
@@ -19,7 +19,7 @@ Json = dict[str, Any]
 @pytest_asyncio.fixture
 async def seen() -> AsyncIterator[tuple[Chat, Wire]]:
     """A chat whose last outlet the filter has seen."""
-    async with against(Answer({"status": "unknown"})) as (chat, tap):
+    async with against(NOT_NEEDED) as (chat, tap):
         await chat.say("Before?", "Yes.")
         chat.host.reads.clear()
         tap.seen.clear()
@@ -200,24 +200,17 @@ async def test_files_of_the_newest_question_travel_with_the_remembered_path(seen
     assert body["messages"][-2]["files"] == [{"type": "file", "name": "plan.pdf"}]
 
 
-async def test_files_of_older_questions_travel_when_the_whole_path_is_handed_over(seen: tuple[Chat, Wire]) -> None:
-    """The service may have lost the chat in between."""
+async def test_a_chat_that_the_service_does_not_know_is_read_once(seen: tuple[Chat, Wire]) -> None:
     chat, tap = seen
-    await chat.say("Read this.", "I did.", files=[{"type": "file", "name": "plan.pdf", "url": "f1"}])
+    tap.behaviour = Answer({"status": "unknown"})
+    chat.filter._remembered.clear()
     chat.ask("And now?")
-    turn = await chat.inlet()
-    chat.answer("Now too.")
-    tap.seen.clear()
-    await chat.outlet(turn)
-    sent = {message["id"]: message for body in tap.bodies("PUT") for message in body["messages"]}
-    assert len(sent) == len(chat.path())
-    assert [message["files"] for message in sent.values() if "files" in message] == [
-        [{"type": "file", "name": "plan.pdf"}]
-    ]
+    await chat.inlet()
+    assert chat.host.reads == [chat.id]
 
 
 async def test_only_so_many_chats_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with against(Answer({"status": "unknown"})) as (chat, _):
+    async with against(NOT_NEEDED) as (chat, _):
         monkeypatch.setitem(type(chat.filter)._take.__globals__, "REMEMBERED", 3)
         chats = [Chat(chat.host, chat.filter, f"many-{number}") for number in range(5)]
         for one in (*chats[:3], chats[0], *chats[3:]):
