@@ -62,10 +62,11 @@ async def asked_by_page(page: Page) -> list[str]:
 
 async def say(page: Page, text: str) -> None:
     """Types a message and sends it; again when the page, still loading, has cleared what was typed."""
-    for patience in (5_000, 5_000, PATIENCE):
+    for patience in (15_000, 15_000, PATIENCE):
         with contextlib.suppress(PlaywrightTimeout):
             async with page.expect_request(f"**{ROUTE}", timeout=patience):
                 await page.locator("#chat-input").click()
+                await page.keyboard.press("Control+A")
                 await page.keyboard.type(text)
                 await page.keyboard.press("Enter")
             return
