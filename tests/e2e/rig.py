@@ -17,6 +17,7 @@ from tests.e2e.model import MODELS, Model, Received
 from tests.e2e.openwebui import OpenWebUI, RefusedError, User
 from tests.e2e.precis import Checkpoint, Precis, fact
 from tests.e2e.tab import Tab
+from tests.e2e.versions import since
 from tests.e2e.view import View, check
 from tests.fakes.scripted_llm import ScriptedLLM
 
@@ -116,6 +117,10 @@ class Rig:
         assert seen.summary, "no summary"
         assert not seen.note, seen.note
         return seen
+
+    def size(self, received: Received) -> int:
+        """Tokens of a request. Before the `request` hook no filter sees the tools, so there they do not count."""
+        return received.tokens + (received.tool_tokens if since(self.version, "0.11.2") else 0)
 
     async def checkpoints(self, chat_id: str) -> Sequence[Checkpoint]:
         """The stored summaries of a chat."""

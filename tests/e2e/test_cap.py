@@ -11,9 +11,9 @@ from tests.fakes.scripted_llm import Request
 from tests.waiting import until
 
 
-def assert_inside_the_window(received: Received) -> None:
+def assert_inside_the_window(rig: Rig, received: Received) -> None:
     well_formed(received.messages)
-    assert received.tokens + received.tool_tokens < WINDOW
+    assert rig.size(received) < WINDOW
 
 
 async def test_a_chat_that_precis_does_not_know_is_truncated_to_the_window(rig: Rig, tab: Tab) -> None:
@@ -27,7 +27,7 @@ async def test_a_chat_that_precis_does_not_know_is_truncated_to_the_window(rig: 
     assert seen.note
     assert "lighthouse keeper" in seen.system
     assert seen.tail[-1]["content"] == asked
-    assert_inside_the_window(rig.model.received[-1])
+    assert_inside_the_window(rig, rig.model.received[-1])
     assert [one for one in tab.statuses(turn.answer) if "truncated" in one]
 
 
@@ -36,7 +36,7 @@ async def test_with_precis_away_a_long_chat_is_truncated_to_the_window(rig: Rig,
     async with rig.precis.away():
         turn = await tab.send(question())
 
-        assert_inside_the_window(rig.model.received[-1])
+        assert_inside_the_window(rig, rig.model.received[-1])
         assert [one for one in tab.statuses(turn.answer) if "truncated" in one]
         assert (await rig.saved(str(tab.chat_id)))[turn.answer]["content"]
 
@@ -59,7 +59,7 @@ async def test_while_the_first_summary_is_being_written_the_chat_is_truncated_to
     seen = await rig.seen()
     assert seen.note
     assert seen.tail[-1]["content"] == asked
-    assert_inside_the_window(rig.model.received[-1])
+    assert_inside_the_window(rig, rig.model.received[-1])
     await rig.settled(tab)
     await tab.send(question())
     await rig.compressed()
@@ -72,13 +72,13 @@ async def test_a_giant_pasted_message_is_cut_to_the_window(rig: Rig, tab: Tab) -
     await tab.send(f"{first} {filler('A log', 40_000)} {last}")
 
     received = rig.model.received[-1]
-    assert_inside_the_window(received)
+    assert_inside_the_window(rig, received)
     newest = plain(received.messages[-1]["content"])
     assert newest.startswith(first)
     assert newest.endswith(last)
     await rig.settled(tab)
     await tab.send(question())
-    assert_inside_the_window(rig.model.received[-1])
+    assert_inside_the_window(rig, rig.model.received[-1])
 
 
 async def test_with_on_overflow_pass_a_chat_that_is_too_long_is_left_alone(rig: Rig, tab: Tab) -> None:

@@ -24,7 +24,7 @@ async def test_the_next_turn_carries_the_summary_and_the_tail(rig: Rig, tab: Tab
     assert seen.summary == made.summary
     assert facts(seen.hidden) == facts(path[: made.messages])
     assert seen.tail[-1]["content"] == asked
-    assert rig.model.received[-1].tokens + rig.model.received[-1].tool_tokens < WINDOW
+    assert rig.size(rig.model.received[-1]) < WINDOW
 
 
 async def test_a_regenerated_answer_gets_the_same_request(rig: Rig, tab: Tab) -> None:

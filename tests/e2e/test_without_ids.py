@@ -15,7 +15,7 @@ async def talk(rig: Rig, tab: Tab, turns: int = TURNS) -> None:
     tab.new_chat(temporary=True)
     for _ in range(turns):
         await tab.send(f"{question()} {filler('Note', 700)}")
-        assert rig.model.received[-1].tokens + rig.model.received[-1].tool_tokens < WINDOW
+        assert rig.size(rig.model.received[-1]) < WINDOW
 
 
 async def new_chats(rig: Rig, known: list[str]) -> list[str]:
