@@ -127,6 +127,7 @@ class Filter:
             stash = self._stash(body, metadata, __model__)
             if not self._concerned(body["messages"], stash):
                 return body
+            stash["begun"] = begun
             try:
                 async with asyncio.timeout_at(begun + self.valves.timeout * 0.8):  # the rest is for the status
                     status = await self._compress(body, metadata, stash)
@@ -303,7 +304,9 @@ class Filter:
             sizes = [node.size for node in pairs]
             question = {"model": stash["model"], "user_id": stash["user"], "window_tokens": stash["budget"]}
             question |= {"depth": len(path), "path": [(n.id, n.digest) for n in pairs], "sizes": sizes}
-            answer = (await self._send("POST", f"chats/{quote(stash['chat'], safe='')}/context", question)).json()
+            # Ends before inlet's own deadline, so that a silent service is seen as a failure, and a Stop is not.
+            left = stash["begun"] + self.valves.timeout * 0.7 - asyncio.get_running_loop().time()
+            answer = (await self._send("POST", f"chats/{quote(stash['chat'], safe='')}/context", question, left)).json()
             stash["known"] = answer.get("known")
             if answer["status"] != "unknown":
                 break
@@ -359,7 +362,7 @@ class Filter:
         except Exception as error:
             return {"error": repr(error)}
 
-    async def _send(self, method: str, path: str, payload: object, seconds: float | None = None) -> httpx.Response:
+    async def _send(self, method: str, path: str, payload: object, seconds: float) -> httpx.Response:
         """One request to the service. 409 is an answer; other errors are raised."""
         if self._failures >= FAILURES and time.monotonic() < self._again_at:
             raise ConnectionError(f"after {self._failures} failures in a row the service is left alone for a while")
@@ -371,9 +374,7 @@ class Filter:
         url = f"{self.valves.service_url.rstrip('/')}/v1/{path}"
         content = json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace")
         try:
-            async with asyncio.timeout(
-                seconds or self.valves.timeout * 0.7
-            ):  # before inlet's own deadline, which cancels
+            async with asyncio.timeout(seconds):
                 response = await self._http.request(method, url, content=content, headers=headers, timeout=None)
         except Exception:
             self._failures += 1
