@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import httpx
+
 from filter_stub.precis_filter import STASH
 from service.demo.host import Host, Rows, inlet_body, load_filter, outlet_body, path
 from service.transcript import Native, unfold
@@ -167,14 +169,14 @@ async def handed_over(loaded: Any) -> None:
 async def filter_of(url: str, key: str = "key", **valves: object) -> AsyncIterator[Any]:
     """The real filter file, loaded as Open WebUI loads it; its connections are closed at the end."""
     loaded = load_filter(url, key, **{"skip_below_chars": 0, "timeout": 10.0} | valves)
+    loaded._http = httpx.AsyncClient(verify=False)  # reading certificates takes longer than most tests
     try:
         yield loaded
     finally:
         for task in list(loaded._handing_over):
             task.cancel()
         await asyncio.gather(*loaded._handing_over, return_exceptions=True)
-        if loaded._http:
-            await loaded._http.aclose()
+        await loaded._http.aclose()
 
 
 @contextlib.contextmanager

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pytest
 
 from service.demo.host import Host
@@ -100,7 +99,6 @@ async def test_a_slow_database_does_not_keep_a_hanging_service_from_being_left_a
 
     async with against(Silence(), timeout=SOON) as (chat, tap):
         chat.host = Slow(chat.host.chats)
-        chat.filter._http = httpx.AsyncClient()  # making it takes long
         await ask(chat, 5)
         assert chat.filter._failures >= 3
         assert len(tap.seen) <= 3

@@ -63,6 +63,17 @@ async def test_a_good_answer_is_used(ready: tuple[Chat, Wire]) -> None:
     assert chat.host.statuses == ["Context compressed: 9k → 3k tokens"]
 
 
+async def test_a_filter_opens_its_connections_at_the_first_request_and_once() -> None:
+    async with against(Answer({})) as (chat, tap):
+        tap.behaviour = Answer(good_answer(chat))
+        await chat.filter._http.aclose()
+        chat.filter._http = None
+        assert (await chat.inlet()).served == 7
+        opened = chat.filter._http
+        assert (await chat.inlet()).served == 7
+        assert chat.filter._http is opened
+
+
 @pytest.mark.parametrize("status", [200, 202, 401, 403, 404, 409, 422, 500, 503])
 @pytest.mark.parametrize("body", [GARBAGE[2], GARBAGE[9]])
 async def test_answers_that_mean_nothing(ready: tuple[Chat, Wire], status: int, body: object) -> None:

@@ -61,7 +61,7 @@ def loop_of(steps: int, tokens: int = 1200) -> list[Native]:
     return [one for number in range(steps) for one in step(f"c{number}", filler(f"r{number}", tokens))]
 
 
-async def test_a_loop_below_three_quarters_of_the_window_is_not_touched(running: tuple[Client, Turn]) -> None:
+async def test_a_loop_that_leaves_room_for_the_answer_is_not_touched(running: tuple[Client, Turn]) -> None:
     client, turn = running
     loop = loop_of(2)
     assert await call(client, turn, loop) == [*turn.messages, *loop]
@@ -198,7 +198,7 @@ async def test_when_notes_are_not_enough_older_turns_go_too(running: tuple[Clien
     assert "characters were left out here" in results(sent)[-1]
 
 
-async def test_a_loop_goes_below_three_quarters_also_where_everything_may_pass(running: tuple[Client, Turn]) -> None:
+async def test_results_become_notes_also_where_everything_may_pass(running: tuple[Client, Turn]) -> None:
     """`on_overflow` is about turns."""
     client, turn = running
     client.filter.valves.on_overflow = "pass"
