@@ -13,7 +13,6 @@ from typing import Any
 import httpx
 import pytest
 from playwright.async_api import Page, Request, async_playwright, expect
-from playwright.async_api import TimeoutError as PlaywrightTimeout
 
 from tests.builders import Json
 from tests.e2e.model import MODELS
@@ -62,13 +61,15 @@ async def asked_by_page(page: Page) -> list[str]:
 
 async def say(page: Page, text: str) -> None:
     """Types a message and sends it; again when the page, still loading, has cleared what was typed."""
+    said = page.locator(".user-message")
+    before = await said.count()
     for patience in (15_000, 15_000, PATIENCE):
-        with contextlib.suppress(PlaywrightTimeout):
-            async with page.expect_request(f"**{ROUTE}", timeout=patience):
-                await page.locator("#chat-input").click()
-                await page.keyboard.press("Control+A")
-                await page.keyboard.type(text)
-                await page.keyboard.press("Enter")
+        await page.locator("#chat-input").click()
+        await page.keyboard.press("Control+A")
+        await page.keyboard.type(text)
+        await page.keyboard.press("Enter")
+        with contextlib.suppress(AssertionError):
+            await expect(said).to_have_count(before + 1, timeout=patience)
             return
 
 
