@@ -21,8 +21,12 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 Json = dict[str, Any]
 
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
-JSON = SCALARS | st.lists(SCALARS, max_size=3) | st.dictionaries(st.text(max_size=8), SCALARS, max_size=3)
+ODD: list[object] = [
+    *(None, True, False, 0, 1, -1, 7, 10**30, 1.5, float("nan"), float("inf")),
+    *("", "x", "u1", "auto", "\x00", "\ud800", "a2\n", "{", " "),
+    *([], [None], [1, "x"], [{}], [[]], {}, {"a": 1}, {"": None}, {"id": "u1"}, {"text": 5}, {"x": float("nan")}),
+]
+JSON = st.sampled_from(ODD).map(copy.deepcopy)  # combined at random; making each at random takes most of the time
 WORDS = st.text(max_size=20) | st.sampled_from(
     ["", MADE, "a long one " * 900, "长" * 5000, "[CONVERSATION SUMMARY]\nx"]
 )
