@@ -151,10 +151,12 @@ class Filter:
         try:
             stash = self._stash(body, __metadata__ or body.get("metadata") or {}, __model__)
             self._tools[stash["model"]] = tokens_of_tools(body)
+            read = len(results_of(body["messages"]))
             if self._concerned(body["messages"], stash):
                 status = self._fit(body, stash)
                 async with asyncio.timeout(self.valves.timeout):
                     await self._tell(status, stash, __event_emitter__)
+            stash["read"] = read
         except Exception as error:
             log.warning("precis: a model call goes on unchanged or without a status: %r", error)
         return body
@@ -411,7 +413,7 @@ class Filter:
         status, much, step = "", excess(), window // 8
         if much > 0:
             # In steps, so that the beginning of the request stays the same over many calls of a loop.
-            body["messages"], count = relieve(body["messages"], -(-much // step) * step)
+            body["messages"], count = relieve(body["messages"], -(-much // step) * step, stash.get("read", 0))
             if count:
                 status, much = "Older tool results of this turn left out", excess()
         if much > 0 and self.valves.on_overflow == "truncate" and stash.get("compactor") != "provider":
@@ -644,17 +646,23 @@ def splice(
     return [*base, {"role": "system", "content": summary}, *messages[shown[kept - 1] :]]
 
 
-def relieve(messages: Sequence[Message], excess: int) -> tuple[list[Message], int]:
+def results_of(messages: Sequence[Message]) -> list[int]:
+    """Where the tool results of the running turn stand."""
+    return [i for i in range(newest_turn(messages), len(messages)) if messages[i].get("role") == "tool"]
+
+
+def relieve(messages: Sequence[Message], excess: int, read: int) -> tuple[list[Message], int]:
     """The list with the oldest tool results of the running turn as notes, to save `excess` tokens, and their number.
 
-    Never those of the latest step, which the model is about to read.
+    Never those of the latest step, which the model is about to read: what comes after the first `read` results and the
+    last tool call (0.11 gathers all calls of a turn in one message).
     """
-    out, count, begin = list(messages), 0, newest_turn(messages)
-    latest = max((i for i, m in enumerate(out) if m.get("tool_calls")), default=0)
+    out, count = list(messages), 0
+    called_at = max((i for i, m in enumerate(out) if m.get("tool_calls")), default=0)
     calls = {call.get("id"): call.get("function") or {} for m in out for call in m.get("tool_calls") or ()}
-    for i in range(begin, latest):
+    for place, i in enumerate(results_of(out)):
         text, function = text_of(out[i]), calls.get(out[i].get("tool_call_id"), {})
-        if excess > 0 and out[i].get("role") == "tool" and len(text) > 1000:
+        if excess > 0 and len(text) > 1000 and (i < called_at or place < read):
             name = f"{function.get('name')}({function.get('arguments')})"[:200]
             note = OLD_RESULT.format(name, len(text), text.count("\n") + 1, text[:200])
             excess -= tokens_in(text) - tokens_in(note)
