@@ -129,15 +129,14 @@ async def test_a_provider_that_is_told_not_to_trim_does_not(asked: Json) -> None
 
 async def test_by_default_nothing_is_written_into_open_webuis_database() -> None:
     async with against(Answer({})) as (chat, tap):
-        tap.behaviour = Answer(good_answer(chat))
         before = copy.deepcopy(chat.host.chats)
-        assert (await chat.inlet()).served
+        assert (await settled(chat, tap, valve=False)).served
         assert chat.host.chats == before
 
 
-async def settled(chat: Chat, tap: Wire, until: str = "a2", **changed: object) -> Turn:
-    """A request that is served a summary, with the valve on; and what it stores is stored."""
-    chat.filter.valves.write_context_summary = True
+async def settled(chat: Chat, tap: Wire, until: str = "a2", *, valve: bool = True, **changed: object) -> Turn:
+    """A request that is served a summary; and what it stores in Open WebUI is stored."""
+    chat.filter.valves.write_context_summary = valve
     tap.behaviour = Answer(good_answer(chat, until) | changed)
     turn = chat.request(str(chat.leaf))
     with chat.host.importable():

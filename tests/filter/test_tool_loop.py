@@ -157,10 +157,10 @@ async def test_the_beginning_of_the_request_changes_only_now_and_then(running: t
 
 async def test_the_specifications_of_tools_take_their_room(running: tuple[Client, Turn]) -> None:
     client, turn = running
-    loop = loop_of(2)
-    tools = [{"type": "function", "function": {"name": "f", "description": filler("spec", 2500)}}]
+    loop = loop_of(4)
+    tools = [{"type": "function", "function": {"name": "f", "description": filler("spec", 3500)}}]
     sent = await call(client, turn, loop, tools=tools)
-    assert sent_tokens(sent) <= WINDOW - 2500
+    assert sent_tokens(sent) <= WINDOW - 3500
     assert sent[-1] == loop[-1]
 
 
