@@ -17,6 +17,7 @@ import hashlib
 import inspect
 import json
 import logging
+import sys
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -134,6 +135,8 @@ class Filter:
             except Exception as error:
                 log.warning("precis: a request goes on without a summary: %r", error)
             status = self._fit(body, stash) or status
+            if status:
+                body["messages"] = merged(body["messages"])
             async with asyncio.timeout_at(begun + self.valves.timeout):
                 await self._tell(status, stash, __event_emitter__)
         except Exception as error:
@@ -470,6 +473,14 @@ def leading(messages: Sequence[Message]) -> list[Message]:
     """The system messages that a request begins with."""
     end = next((i for i, m in enumerate(messages) if m.get("role") not in ("system", "developer")), len(messages))
     return list(messages[:end])
+
+
+def merged(messages: list[Message]) -> list[Message]:
+    """With one leading system message, as many chat templates want it. Open WebUI itself merges them since 0.8."""
+    misc, head = sys.modules.get("open_webui.utils.misc"), leading(messages)
+    if misc is None or hasattr(misc, "merge_system_messages") or len(head) < 2:
+        return messages
+    return [{**head[0], "content": "\n".join(map(text_of, head))}, *messages[len(head) :]]
 
 
 def is_question(message: Mapping[str, Any]) -> bool:

@@ -1,8 +1,10 @@
 """What Open WebUI 0.6.43 to 0.11 do otherwise: names in the metadata, functions that block, what outlet is given."""
 
 import copy
+import sys
 import threading
 from collections.abc import AsyncIterator
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -185,3 +187,22 @@ async def test_an_answer_with_details_in_its_text_is_handed_over_as_it_is_stored
         chat.ask("And?")
         await chat.inlet()
         assert asked(tap) == digests(chat)
+
+
+@pytest.mark.parametrize("merges", [False, True])
+async def test_the_summary_joins_the_system_prompt_where_open_webui_does_not_merge_them(
+    monkeypatch: pytest.MonkeyPatch, merges: bool
+) -> None:
+    """Up to 0.7 it sends system messages as they are."""
+    misc = ModuleType("open_webui.utils.misc")
+    if merges:
+        misc.__dict__["merge_system_messages"] = list
+    monkeypatch.setitem(sys.modules, "open_webui.utils.misc", misc)
+    async with against(Answer({})) as (chat, tap):
+        answer = good_answer(chat)
+        tap.behaviour = Answer(answer)
+        turn = await chat.inlet()
+    texts = [one["content"] for one in turn.messages if one["role"] == "system"]
+    parts = [chat.system, answer["summary"]]
+    assert texts == (parts if merges else ["\n".join(parts)])
+    assert turn.messages[len(texts)]["role"] == "user"
