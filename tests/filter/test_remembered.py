@@ -92,6 +92,13 @@ def go_on_after_an_answer_that_was_stopped(chat: Chat) -> None:
     chat.answer("Half of an ans")  # no outlet
 
 
+def go_on_below_an_equal_answer(chat: Chat) -> None:
+    """Regenerated: the same words under another id."""
+    answer = chat.rows[str(chat.leaf)]
+    chat.leaf = answer["parentId"]
+    chat.answer(answer["content"])  # no outlet
+
+
 def begin_anew(chat: Chat) -> None:
     chat.leaf = None
 
@@ -105,6 +112,7 @@ def begin_anew(chat: Chat) -> None:
         insert_a_turn,
         go_on_elsewhere,
         go_on_after_an_answer_that_was_stopped,
+        go_on_below_an_equal_answer,
         begin_anew,
     ],
 )
