@@ -268,6 +268,13 @@ async def test_a_giant_message_is_weighed_whole_though_the_service_has_only_gues
         assert sent_tokens(turn.messages) <= 8192
 
 
+@pytest.mark.parametrize("kind", sorted(KINDS))
+async def test_a_giant_message_of_any_kind_is_kept_inside_the_window(kind: str) -> None:
+    async with against(HangUp(), window_tokens=4096) as (chat, _):
+        turn = await Client(chat.filter).send([asks("Hi."), says("Hello."), asks(text_of_kind(kind, 30_000))])
+        assert sent_tokens(turn.messages) <= 4096
+
+
 async def test_a_request_that_fits_by_the_services_count_is_whole_although_the_estimate_here_is_larger() -> None:
     async with against(HangUp(), window_tokens=8192) as (chat, tap):
         chat.leaf = None
