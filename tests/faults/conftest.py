@@ -52,7 +52,7 @@ async def operator(made: Fleet) -> AsyncIterator[httpx.AsyncClient]:
 
 async def long_chat(client: httpx.AsyncClient, chat: str) -> tuple[Talk, str]:
     """A chat with work that is due, and its leaf."""
-    talk = Talk(client, chat)
+    talk = Talk(client, chat, user=f"user of {chat}")  # not forks of each other
     leaf = talk.turns(14)
     assert await talk.hand_over(leaf)
     return talk, leaf

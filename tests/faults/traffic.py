@@ -126,7 +126,7 @@ class Traffic:
     """All chats. What happens is passed through `record`; `faults` are broken promises in words."""
 
     def __init__(self, client: httpx.AsyncClient, journal: Journal, chats: int, seed: int) -> None:
-        self.chats = [Chat(Talk(client, f"chaos-{number}")) for number in range(chats)]
+        self.chats = [Chat(Talk(client, f"chaos-{number}", user=f"user-{number}")) for number in range(chats)]
         self.counts: Counter[str] = Counter()
         self.faults: list[str] = []
         self._journal = journal
