@@ -21,6 +21,7 @@ from pathlib import Path
 import httpx
 
 from service.embedded.port import free_port
+from service.embedded.process import Program
 from tests.builders import Json
 from tests.faults.fleet import reachable_folder
 from tests.waiting import until
@@ -28,6 +29,7 @@ from tests.waiting import until
 ROOT = Path(__file__).parents[2]
 COMMAND = (sys.executable, "-c", "from service.cli import app; app()")
 FACT = re.compile(r"The code of gate \w+ is [a-z]+-\d+\.")
+_ENV = Program("precis", Path(shutil.which("env") or "/usr/bin/env"), None, ((signal.SIGTERM, 60.0),))
 _GREETING = re.compile(r"on http://\S+, summaries")
 
 
@@ -78,7 +80,7 @@ class Precis:
         greetings = len(_GREETING.findall(self.log)) if (self.folder / "precis.log").exists() else 0
         with (self.folder / "precis.log").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *COMMAND, "serve", env=self._environment(), cwd=ROOT, stdout=log, stderr=log
+                *self._command("serve"), cwd=ROOT, stdout=log, stderr=log
             )
         process = self._process
 
@@ -112,9 +114,7 @@ class Precis:
     async def run(self, *arguments: str) -> str:
         """Runs another command of Precis on the same data; returns what it said."""
         command = await asyncio.create_subprocess_exec(
-            *COMMAND,
-            *arguments,
-            env=self._environment(),
+            *self._command(*arguments),
             cwd=ROOT,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -167,6 +167,11 @@ class Precis:
         headers = {"Authorization": f"Bearer {self.keys[scope]}"}
         async with httpx.AsyncClient(base_url=self.url, headers=headers, timeout=30, trust_env=False) as http:
             yield http
+
+    def _command(self, *arguments: str) -> list[str]:
+        """A command line whose process ends with this one."""
+        variables = [f"{name}={value}" for name, value in self._environment().items()]
+        return _ENV.command([*variables, *COMMAND, *arguments])
 
     def _environment(self) -> dict[str, str]:
         plain = {name: value for name, value in os.environ.items() if not name.startswith("PRECIS_")}
