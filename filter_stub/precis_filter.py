@@ -153,7 +153,6 @@ class Filter:
         """Keeps each model call of a turn inside the window. What Open WebUI saves of the turn stays whole."""
         try:
             stash = self._stash(body, __metadata__ or body.get("metadata") or {}, __model__)
-            self._tools[stash["model"]] = tokens_of_tools(body)
             read = len(results_of(body["messages"]))
             if self._concerned(body["messages"], stash):
                 status = self._fit(body, stash)
@@ -404,7 +403,9 @@ class Filter:
         window: int = stash["window"] or WINDOW
         density: float = stash["density"]
         # What goes to the model besides the messages: as measured, or the tools, which the `request` hook sees.
-        fixed: int = stash["overhead"] or tokens_of_tools(body)
+        if tools := tokens_of_tools(body):
+            self._tools[stash["model"]] = tools
+        fixed: int = stash["overhead"] or tools
         wanted = body.get("max_tokens")
         answer = max(window // 8, min(wanted, window // 2) if isinstance(wanted, int) else 0)
 
