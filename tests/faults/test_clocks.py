@@ -21,8 +21,13 @@ async def test_workers_whose_clocks_are_wrong_do_the_work_once_and_respect_each_
     seen: dict[int, set[float]] = {}
 
     async def renewed() -> bool:
-        query = "select id, extract(epoch from lease_until - clock_timestamp()) as left, extract(epoch from lease_until) as until"
-        for row in await made.rows(f"{query} from chats where external_id like 'skewed-%' and lease_until is not null"):
+        # Not now(), which is when this read began: a lease may have been renewed since.
+        query = """
+            select id, extract(epoch from lease_until) as until,
+                extract(epoch from lease_until - clock_timestamp()) as left
+            from chats where external_id like 'skewed-%' and lease_until is not null
+        """
+        for row in await made.rows(query):
             assert row["left"] <= lease, "a lease ends by the database's clock"
             seen.setdefault(row["id"], set()).add(float(row["until"]))
         return len(seen) == 4 and all(max(ends) - min(ends) > lease for ends in seen.values())
