@@ -14,21 +14,23 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from service import planning, serving, tokens
+from service import planning, tokens
 from service.errors import PrecisError, SummariserAway, SummariserError
-from service.planning import Chunk, Draft, PathMessage, Plan, Policy
+from service.planning import Checkpoint, Chunk, Draft, PathMessage, Plan, Policy
 from service.settings import Settings
 from service.storage import chats, checkpoints, codec, endpoints, history, outage, transcripts, work
-from service.storage.checkpoints import Fresh, Memory
+from service.storage.checkpoints import Fresh
 from service.storage.transcripts import Row
-from service.summarising import gate, ledger, prompt
-from service.summarising.excerpts import excerpts
+from service.summarising import compose, prompt
+from service.summarising.compose import Covered, Draught, Material, Read
+from service.summarising.memory import Memory
 from service.summarising.reading import Reading, Reply, Summariser
-from service.transcript import Step, parse, steps
+from service.transcript import parse, steps
 
 _LONGEST_DELAY = 300  # seconds
+_MOST_DEGRADED = 2  # of one parent: the LLM makes a degraded one anew once, and goes on from it if that fails too
 
 log = structlog.get_logger(__name__)
 
@@ -63,37 +65,39 @@ class Worked:
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """One round of work on one chat."""
+    """One round of work on one chat. `replaces` is the degraded checkpoint that it is to make anew, if there is one."""
 
     bench: Bench
     lease: work.Lease
     run: int
     policy: Policy
     rows: Sequence[Row]
+    replaces: Checkpoint | None = None
 
     @property
-    def summariser(self) -> Summariser:
-        return self.bench.stand_in if self.lease.stand_in else self.bench.summariser
+    def by_rule(self) -> bool:
+        """Whether the built-in summariser writes, because there is no other, or because it stands in."""
+        return self.lease.stand_in or self.bench.summariser is self.bench.stand_in
 
 
 @dataclass(frozen=True, slots=True)
-class _Material:
-    """What one chunk is made of, read and parsed."""
+class _Written:
+    """A draught, who wrote it and of which kind it is, and what all calls for it have cost."""
 
-    reading: Reading
-    completed: tuple[Step, ...]
+    draught: Draught
+    kind: str
+    by: str
+    read: int
+    wrote: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What a round did: hidden marker lines left out, whether nothing is left to do, the last checkpoint published."""
+
     markers: int
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Draught:
-    """What became of a reply: the new memory, its summary message, and the gate's verdict."""
-
-    memory: Memory
-    summary: str
-    size: int
-    verdict: gate.Verdict
+    complete: bool
+    last: int | None
 
 
 class Refused(PrecisError):
@@ -148,24 +152,56 @@ async def _work(bench: Bench, lease: work.Lease, run: int) -> float | None:
     async with bench.engine.connect() as connection:
         rows = await transcripts.path(connection, lease.chat, lease.leaf) if lease.leaf else []
         made = await checkpoints.find(connection, lease.chat, rows[-1].checkpoint_id if rows else None)
+        replaces = made if made and await _made_anew(connection, bench, lease, made.id) else None
+        if replaces:
+            degraded = await checkpoints.degraded(connection, lease.chat, replaces.id)
+            made = await checkpoints.find(connection, lease.chat, degraded.parent if degraded else None)
         kept = await checkpoints.draft(connection, lease.chat)
     path = [PathMessage(row.message_id, row.role, row.digest, row.tokens, tuple(row.step_tokens)) for row in rows]
     place = _place(kept, rows)
     plan = await asyncio.to_thread(
         planning.plan, path, [made] if made else [], policy, overhead=lease.overhead, draft=place[0] if place else None
     )
-    this = _Round(bench, lease, run, policy, rows)
-    markers, complete = await _carry_out(this, plan, place[1] if place and plan.draft else None)
-    return await _end(bench, lease, run, "" if plan.chunks else plan.reason, markers, again=not complete)
+    this = _Round(bench, lease, run, policy, rows, replaces)
+    done = await _carry_out(this, plan, place[1] if place and plan.draft else None)
+    return await _end(
+        bench,
+        lease,
+        run,
+        "" if plan.chunks else plan.reason,
+        done.markers,
+        again=not done.complete,
+        deepest=done.last or (made.id if made else None),
+    )
+
+
+async def _made_anew(connection: AsyncConnection, bench: Bench, lease: work.Lease, checkpoint: int) -> bool:
+    """Whether a checkpoint is degraded, and the LLM is to make it anew; it tries that once."""
+    if lease.stand_in or bench.summariser is bench.stand_in:
+        return False
+    found = await checkpoints.degraded(connection, lease.chat, checkpoint)
+    return found is not None and found.siblings < _MOST_DEGRADED
 
 
 async def _end(
-    bench: Bench, lease: work.Lease, run: int, nothing: str, markers: int = 0, *, again: bool = False
+    bench: Bench,
+    lease: work.Lease,
+    run: int,
+    nothing: str,
+    markers: int = 0,
+    *,
+    again: bool = False,
+    deepest: int | None = None,
 ) -> float | None:
-    """Ends a round that went well; `nothing` is why there was nothing to do, if there was not."""
+    """Ends a round that went well; `nothing` is why there was nothing to do, if there was not.
+
+    When the `deepest` checkpoint is a degraded one, the chat is due again after a while.
+    """
     async with bench.engine.begin() as connection:
         await history.end(connection, lease.chat, run, "nothing to do" if nothing else "done", nothing, markers)
-        return await work.finish(connection, lease, again=again, debounce=bench.settings.debounce)
+        degraded = await checkpoints.degraded(connection, lease.chat, deepest) if deepest else None
+        later = bench.settings.replace_after if degraded and degraded.siblings < _MOST_DEGRADED else None
+        return await work.finish(connection, lease, again=again, debounce=bench.settings.debounce, later=later or None)
 
 
 def _place(kept: tuple[str, Draft, Memory] | None, rows: Sequence[Row]) -> tuple[Draft, Memory] | None:
@@ -177,28 +213,24 @@ def _place(kept: tuple[str, Draft, Memory] | None, rows: Sequence[Row]) -> tuple
     return replace(draft, position=replace(draft.position, message=index[kept[0]])), memory
 
 
-async def _carry_out(this: _Round, plan: Plan, read_before: Memory | None) -> tuple[int, bool]:
-    """Makes the plan's calls in order, until another chat waits.
-
-    Returns:
-        How many hidden marker lines were left out, and whether nothing is left to do.
-    """
+async def _carry_out(this: _Round, plan: Plan, read_before: Memory | None) -> _Done:
+    """Makes the plan's calls in order, until another chat waits; one that replaces a checkpoint makes them all."""
     parent = plan.reuse.id if plan.reuse else 0
     memory = read_before or Memory()
     if parent and read_before is None:
         async with this.bench.engine.connect() as connection:
             memory = await checkpoints.memory(connection, this.lease.chat, parent)
-    markers = 0
+    markers, last = 0, None
     for number, chunk in enumerate(plan.chunks):
-        if number and await _others_wait(this):
-            return markers, False
-        material = await _gather(this, chunk, memory)
-        markers += material.markers
-        reply = await this.summariser.summarise(material.reading)
-        draught = await asyncio.to_thread(_compose, this, chunk, material, memory, reply)
-        parent = await _publish(this, chunk, material, parent, reply, draught)
-        memory = draught.memory
-    return markers, plan.complete
+        if number and not this.replaces and await _others_wait(this):
+            return _Done(markers, False, last)
+        material, found = await _gather(this, chunk, memory)
+        markers += found
+        written = await _write(this, chunk, material)
+        parent = await _publish(this, chunk, parent, written)
+        last = parent if chunk.covers is not None else last
+        memory = written.draught.memory
+    return _Done(markers, plan.complete, last)
 
 
 async def _others_wait(this: _Round) -> bool:
@@ -206,7 +238,8 @@ async def _others_wait(this: _Round) -> bool:
         return await work.waiting(connection, 1, besides=this.lease.chat) > 0
 
 
-async def _gather(this: _Round, chunk: Chunk, memory: Memory) -> _Material:
+async def _gather(this: _Round, chunk: Chunk, memory: Memory) -> tuple[Material, int]:
+    """What the chunk is made of, and how many hidden marker lines were left out."""
     ids = list(dict.fromkeys(this.rows[read.position.message].message_id for read in chunk.reads))
     async with this.bench.engine.connect() as connection:
         packed = await transcripts.bodies(connection, this.lease.chat, ids)
@@ -218,64 +251,113 @@ async def _gather(this: _Round, chunk: Chunk, memory: Memory) -> _Material:
     return await asyncio.to_thread(_read, this, chunk, memory, packed)
 
 
-def _read(this: _Round, chunk: Chunk, memory: Memory, packed: dict[str, bytes]) -> _Material:
+def _read(this: _Round, chunk: Chunk, memory: Memory, packed: dict[str, bytes]) -> tuple[Material, int]:
     messages = {identity: parse(codec.unpack(body)) for identity, body in packed.items()}
     cut = {identity: steps(message) for identity, message in messages.items()}
     reads = [
-        (cut[this.rows[read.position.message].message_id][read.position.step], read.position.piece, read.pieces)
+        Read(cut[this.rows[read.position.message].message_id][read.position.step], read.position.piece, read.pieces)
         for read in chunk.reads
     ]
-    reading = Reading(memory.narrative, tuple(excerpts(reads)), this.policy.summary_tokens, chunk.part, chunk.parts)
-    wording = prompt.build(reading)
-    return _Material(
-        reading,
-        tuple(step for step, piece, pieces in reads if piece == pieces - 1),
-        sum(message.markers for message in messages.values()),
-        tokens.count(wording.system) + tokens.count(wording.user),
-    )
+    mask = this.bench.settings.mask_secrets
+    material = compose.gather(memory, reads, this.policy, part=chunk.part, parts=chunk.parts, mask=mask)
+    return material, sum(message.markers for message in messages.values())
 
 
-def _compose(this: _Round, chunk: Chunk, material: _Material, old: Memory, reply: Reply) -> _Draught:
+async def _write(this: _Round, chunk: Chunk, material: Material) -> _Written:
+    """Asks the summariser, once more with the gate's reasons if it must be, and falls back on rules.
+
+    Raises:
+        Rejected: nothing that may be published was written.
+    """
     last = this.rows[chunk.covers - 1 if chunk.covers else chunk.reads[-1].position.message]
-    entries = ledger.extend(old.ledger, material.completed, this.policy.ledger_tokens)
-    summary = serving.render(reply.text, entries, last.depth, last.sent_at)
-    size = serving.size(summary)
-    verdict = gate.judge(reply, limit=this.policy.summary_tokens, size=size, replaced=last.path_tokens)
-    return _Draught(Memory(reply.text.strip(), entries), summary, size, verdict)
+    covered = Covered(last.depth, last.path_tokens, last.sent_at)
+    if this.by_rule:
+        return await _by_rule(this, material, covered, "degraded" if this.lease.stand_in else "extractive")
+    summariser, read, wrote = this.bench.summariser, 0, 0
+    reasons: tuple[str, ...] = ()
+    for outcome in ("", "repaired"):
+        reading = replace(material.reading, faults=reasons)
+        reply = await summariser.summarise(reading)
+        read += reply.prompt_tokens if reply.prompt_tokens is not None else await asyncio.to_thread(_size, reading)
+        wrote += reply.completion_tokens if reply.completion_tokens is not None else tokens.count(reply.text)
+        draught = await asyncio.to_thread(compose.compose, material, reply, this.policy, covered)
+        if draught.verdict.accepted:
+            verdict = replace(draught.verdict, outcome=outcome or draught.verdict.outcome, reasons=reasons)
+            return _Written(replace(draught, verdict=verdict), "llm", summariser.name, read, wrote)
+        reasons = draught.verdict.reasons
+        log.info("compress.rejected", chat=this.lease.chat.id, summariser=summariser.name, reasons=reasons)
+    if not this.bench.settings.fallback_after:
+        await _spent(this, read, wrote)
+        raise Rejected(f"{summariser.name}: {'; '.join(reasons)}")
+    written = await _by_rule(this, material, covered, "degraded", reasons)
+    return replace(written, read=read + written.read, wrote=wrote + written.wrote)
 
 
-async def _publish(
-    this: _Round, chunk: Chunk, material: _Material, parent: int, reply: Reply, draught: _Draught
-) -> int:
+async def _by_rule(
+    this: _Round, material: Material, covered: Covered, kind: str, reasons: tuple[str, ...] = ()
+) -> _Written:
+    """What the built-in summariser writes; `reasons` are why the other one's replies were rejected."""
+    stand_in = this.bench.stand_in
+    reply = await stand_in.summarise(material.reading)
+    draught = await asyncio.to_thread(compose.compose, material, reply, this.policy, covered, by_rule=True)
+    if not draught.verdict.accepted:
+        raise Rejected(f"{stand_in.name}: {'; '.join(draught.verdict.reasons)}")
+    draught = replace(draught, verdict=replace(draught.verdict, outcome=kind, reasons=reasons))
+    return _Written(draught, kind, stand_in.name, await asyncio.to_thread(_size, material.reading), 0)
+
+
+def _size(reading: Reading) -> int:
+    wording = prompt.build(reading)
+    return tokens.count(wording.system) + tokens.count(wording.user)
+
+
+async def _publish(this: _Round, chunk: Chunk, parent: int, written: _Written) -> int:
     """Publishes a chunk as a checkpoint, or keeps it as a draft inside a long turn; returns the next one's parent."""
-    read = reply.prompt_tokens if reply.prompt_tokens is not None else material.tokens
-    written = reply.completion_tokens if reply.completion_tokens is not None else tokens.count(reply.text)
     published: int | bool | None = None
     async with this.bench.engine.begin() as connection:
         if this.bench.endpoint and not this.lease.stand_in:
             await endpoints.succeeded(connection, this.bench.endpoint)
-        if draught.verdict.accepted and chunk.covers is not None:
-            fresh = _fresh(this, this.rows[chunk.covers - 1], parent, draught)
+        if chunk.covers is not None:
+            fresh = _fresh(this, this.rows[chunk.covers - 1], parent, written)
             published = parent = await checkpoints.publish(connection, this.lease, fresh) or 0
-        elif draught.verdict.accepted and chunk.then is not None:
+        elif chunk.then is not None:
             message = this.rows[chunk.then.position.message]
             draft = Draft(parent or None, message.digest, chunk.then.position, chunk.then.pieces)
-            published = await checkpoints.save_draft(connection, this.lease, message.message_id, draft, draught.memory)
+            memory = written.draught.memory
+            published = await checkpoints.save_draft(connection, this.lease, message.message_id, draft, memory)
         await history.count(
-            connection, this.lease.chat, this.run, read=read, written=written, published=bool(published)
+            connection,
+            this.lease.chat,
+            this.run,
+            read=written.read,
+            written=written.wrote,
+            published=bool(published),
         )
-    if not draught.verdict.accepted:
-        raise Rejected(f"{this.summariser.name}: {draught.verdict.reason}")
     if not published:
         raise Refused("the chat was edited, reset or leased again while its summary was written")
     return parent
 
 
-def _fresh(this: _Round, until: Row, parent: int, draught: _Draught) -> Fresh:
-    built_in = "degraded" if this.lease.stand_in else "extractive"
-    kind = built_in if this.summariser is this.bench.stand_in else "llm"
+async def _spent(this: _Round, read: int, wrote: int) -> None:
+    """Counts calls that led to nothing."""
+    async with this.bench.engine.begin() as connection:
+        await history.count(connection, this.lease.chat, this.run, read=read, written=wrote, published=False)
+
+
+def _fresh(this: _Round, until: Row, parent: int, written: _Written) -> Fresh:
+    draught = written.draught
+    replaces = this.replaces.id if this.replaces and until.depth >= this.replaces.messages else None
     return Fresh(
-        parent, until, kind, draught.memory, draught.summary, draught.size, this.summariser.name, prompt.VERSION
+        parent,
+        until,
+        written.kind,
+        draught.memory,
+        draught.summary,
+        draught.size,
+        written.by,
+        prompt.VERSION,
+        draught.verdict.as_json(),
+        replaces,
     )
 
 

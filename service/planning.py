@@ -15,14 +15,23 @@ from itertools import accumulate
 DEFAULT_WINDOW = 131_072
 APPLY_AT = 100_000
 """Of the default window; other windows in proportion."""
-PROMPT_TOKENS = 400
+PROMPT_TOKENS = 560
 """What the wording around the text that a call reads may cost (`summarising.prompt`; a test holds it below)."""
-_LEAST_SUMMARY = 128
+_LEAST_SUMMARY = 128  # tokens, of each part
 
 
 def apply_at(window: int) -> int:
     """Tokens above which a request for a model with this window is served with a summary."""
     return window * APPLY_AT // DEFAULT_WINDOW
+
+
+def output_tokens(summary_tokens: int) -> int:
+    """How many tokens a summariser may write when it is asked for a narrative of `summary_tokens`, and for proposals.
+
+    Models overshoot, and an answer that meets the limit is cut off and therefore rejected: a tight limit would waste
+    whole runs.
+    """
+    return summary_tokens * 2 + 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +46,8 @@ class Policy:
         keep_messages: wanted length of the tail; halved down to 2 until the tail fits into `keep_tokens`.
         step_tokens: the least number of newly covered tokens that is worth a checkpoint.
         summary_tokens: bound on the narrative.
+        pins_tokens: bound on the pinned sections.
+        entry_tokens: how much of the pinned sections a summariser is shown.
         ledger_tokens: bound on the ledger.
         chunk_tokens: how much of the conversation one call may read.
         max_chunks: calls in one round; what is left waits for the next round.
@@ -49,6 +60,8 @@ class Policy:
     keep_messages: int
     step_tokens: int
     summary_tokens: int
+    pins_tokens: int
+    entry_tokens: int
     ledger_tokens: int
     chunk_tokens: int
     max_chunks: int
@@ -57,25 +70,32 @@ class Policy:
     def sized(cls, window: int = DEFAULT_WINDOW, summariser_window: int = 32_768, max_chunks: int = 8) -> "Policy":
         """Budgets in proportion to the window; at 131072 tokens they are the defaults of the design.
 
-        What a call reads again (the previous narrative and the wording) must stay a small part of what it reads new.
-        So a checkpoint covers at least four times that, and at small windows the narrative shrinks until such a step,
-        the tail and the summary fit under `apply_at` together.
+        What a call reads again (narrative, pins, wording) must stay a small part of what it reads new. So a checkpoint
+        covers at least four times that, and at small windows the narrative shrinks until such a step, the tail and the
+        summary fit under `apply_at` together. A summariser with a small window of its own is shown, and asked for, less
+        than the model is served.
         """
         keep, threshold = window // 4, apply_at(window)
         ledger = max(min(2000, window * 5 // 100), _LEAST_SUMMARY)
-        # Four times (narrative + wording), and the narrative itself, beside the tail and the ledger.
-        narrative = min(2000, window * 8 // 100, (threshold - keep - ledger - 4 * PROMPT_TOKENS) // 5)
-        narrative = max(narrative, _LEAST_SUMMARY)
-        answer = narrative * 3 // 2 + 256  # head-room that the clients ask for, so that a good answer is not cut off
-        room = summariser_window - narrative - answer - PROMPT_TOKENS
+        pins = max(min(3000, window * 6 // 100), _LEAST_SUMMARY)
+        entries = min(1000, window // 50, summariser_window // 16)
+        # Four times (narrative + pins + wording), and the narrative itself, beside the tail and what code writes.
+        beside = keep + ledger + pins + 4 * (PROMPT_TOKENS + entries)
+        narrative = min(2000, window * 8 // 100, (threshold - beside) // 5, summariser_window // 12)
+        narrative = max(narrative, min(window, summariser_window) // 25, _LEAST_SUMMARY)
+        step = max(window // 5, 4 * (narrative + entries + PROMPT_TOKENS))
+        fitting = threshold - keep - ledger - pins - narrative  # in a very small window what fits has to do
+        room = summariser_window - narrative - output_tokens(narrative) - entries - PROMPT_TOKENS
         return cls(
             window_tokens=window,
             apply_at=threshold,
             prepare_at=window // 2,
             keep_tokens=keep,
             keep_messages=10,
-            step_tokens=max(window // 5, 4 * (narrative + PROMPT_TOKENS)),
+            step_tokens=max(min(step, fitting), 1),
             summary_tokens=narrative,
+            pins_tokens=pins,
+            entry_tokens=entries,
             ledger_tokens=ledger,
             chunk_tokens=max(room * 9 // 10, 512),  # a tenth for tokenizers that count more than ours
             max_chunks=max_chunks,

@@ -193,8 +193,12 @@ async def holds(connection: AsyncConnection, lease: Lease) -> bool:
     return (await connection.execute(query)).scalar_one_or_none() == lease.epoch
 
 
-async def finish(connection: AsyncConnection, lease: Lease, *, again: bool, debounce: float) -> float | None:
+async def finish(
+    connection: AsyncConnection, lease: Lease, *, again: bool, debounce: float, later: float | None = None
+) -> float | None:
     """Ends the work. It stays due when more was handed over meanwhile, or when there is more to do (`again`).
+
+    With `later` it is due again in so many seconds if nothing else makes it due.
 
     Returns:
         Seconds until it is due again; None when it is not.
@@ -206,14 +210,17 @@ async def finish(connection: AsyncConnection, lease: Lease, *, again: bool, debo
         .where(*_mine(lease))
         .values(
             done_seq=lease.seq,
-            due_at=case((more, in_seconds(delay)), else_=null()),
+            due_at=case((more, in_seconds(delay)), else_=null() if later is None else in_seconds(later)),
             attempts=0,
             last_error=None,
             **_RELEASED,
         )
-        .returning(chats.c.due_at)
+        .returning(chats.c.due_at, more)
     )
-    return None if (await connection.execute(query)).scalar_one_or_none() is None else delay
+    row = (await connection.execute(query)).one_or_none()
+    if row is None or row[0] is None:
+        return None
+    return delay if row[1] else later
 
 
 async def give_back(connection: AsyncConnection, lease: Lease, error: str | None, delay: float | None) -> float | None:

@@ -18,6 +18,7 @@ import httpx
 import stamina
 
 from service.errors import ConfigurationError, SummariserAway, SummariserError
+from service.planning import output_tokens
 from service.summarising.prompt import build
 from service.summarising.reading import Finish, Reading, Reply
 
@@ -96,7 +97,7 @@ class OpenAISummariser:
 
     async def summarise(self, reading: Reading) -> Reply:
         """See `Summariser`. The message's reasoning, under whichever name, is never part of the reply."""
-        fields = {"max_tokens": output_tokens(reading), "temperature": self._temperature}
+        fields = {"max_tokens": output_tokens(reading.summary_tokens), "temperature": self._temperature}
         request = _request(self._endpoint, reading) | fields
         return await _post_json(self._endpoint, "/chat/completions", request, _openai_reply)
 
@@ -119,17 +120,9 @@ class OllamaSummariser:
 
     async def summarise(self, reading: Reading) -> Reply:
         """See `Summariser`. The message's `thinking` is never part of the reply."""
-        options = self._options | {"num_predict": output_tokens(reading)}
+        options = self._options | {"num_predict": output_tokens(reading.summary_tokens)}
         request = _request(self._endpoint, reading) | self._fields | {"options": options}
         return await _post_json(self._endpoint, "/api/chat", request, _ollama_reply)
-
-
-def output_tokens(reading: Reading) -> int:
-    """How many tokens the model may write: more than it is asked for, because models overshoot.
-
-    An answer that meets the limit is cut off and therefore rejected: a tight limit would waste whole runs.
-    """
-    return reading.summary_tokens * 3 // 2 + 256
 
 
 def _request(endpoint: Endpoint, reading: Reading) -> _Request:

@@ -1,14 +1,21 @@
-"""The publish gate: whether a summariser's reply may become a summary.
+"""The publish gate: what of a summariser's reply may stand in a summary. Pure.
 
-Pure. A rejected reply is never stored as a summary; the previous checkpoint keeps serving, and the reason is
-recorded with the run.
+A reply that is no answer at all is rejected whole. Of an answer the narrative is judged line by line: a line with a
+number, id, URL or quoted name that nothing covered bears out, with a value that holds no more, or with an order that
+only a tool or a quotation gave, is dropped. When too little stands, the reply is rejected with the reasons, which the
+summariser is told once. Pins need no judging, because their words are copied.
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from service import tokens
+from service import languages, tokens
+from service.summarising import suspicion, values
+from service.summarising.answer import NARRATIVE, Answer
 from service.summarising.reading import Finish, Reply
+from service.summarising.values import Evidence
 
 _REASONING = re.compile(r"</?(?:think|thinking|reasoning|thought)\b|<\|(?:channel|start)\|>|◁think▷", re.IGNORECASE)
 _PROTOCOL = re.compile(
@@ -16,44 +23,156 @@ _PROTOCOL = re.compile(
     r'^\s*\{\s*"(?:tool_calls|function_call|name"\s*:\s*"[^"]*",\s*"(?:arguments|parameters))\b',
     re.IGNORECASE | re.MULTILINE,
 )
+_REFUSAL = re.compile(
+    r"\s*(?:#+[^\n]*\n\s*[-*]?\s*)?(?:i['’]?m (?:sorry|unable|not able)|i (?:am (?:sorry|unable|not able)|can(?:no|['’])t (?:help|assist|"
+    r"comply|do|summari[sz]e|provide|fulfil+))|sorry,? (?:but )?i|as an ai\b|i apologi[sz]e|unfortunately,? i can|"
+    r"es tut mir leid|ich kann (?:dabei|dir|ihnen|diese[nrs]?)? ?(?:leider )?nicht|je suis désolé|lo siento|mi dispiace|desculp)",
+    re.IGNORECASE,
+)
+_QUOTED = re.compile(r"[\"“„«]([^\"“”„«»\n]{2,120})[\"”“»]|`([^`\n]{2,120})`|(?<!\w)'([^'\n]{2,120})'(?!\w)")  # noqa: RUF001
 _SLACK = 5 / 4  # a model cannot count its own tokens exactly
+_LEAST_GAIN = 9 / 10  # of what it replaces a summary may be so large at most
+_STANDS = 0.5  # of the lines have to be left, or a repair is asked for
+_SHOWN = 160  # characters of a dropped line in a verdict
+_MOST_REASONS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A line that was left out, and why."""
+
+    line: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`reason` is empty when the reply may be published."""
+    """What became of a reply; stored with the checkpoint and shown to operators.
 
-    reason: str = ""
+    Attributes:
+        outcome: `accepted`, `mended` (lines were dropped), `repaired` (the second reply was taken), `degraded` (rules
+            wrote it, because neither reply was usable), `extractive` (rules write here anyway), or `rejected`.
+        reasons: why an earlier reply, or this one, was rejected.
+        dropped: lines that were left out of the narrative.
+        unfounded: proposals and marks that nothing in the text bears out; they were ignored.
+        left_out: pins that found no room.
+        masked: secrets that were masked in what is new.
+    """
+
+    outcome: str
+    reasons: tuple[str, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+    unfounded: tuple[str, ...] = ()
+    left_out: int = 0
+    masked: int = 0
 
     @property
     def accepted(self) -> bool:
-        """Whether the reply may be published."""
-        return not self.reason
+        """Whether there is a narrative to publish."""
+        return self.outcome != "rejected"
+
+    def as_json(self) -> dict[str, Any]:
+        """For storage; empty fields are left out."""
+        whole = {
+            "outcome": self.outcome,
+            "reasons": list(self.reasons),
+            "dropped": [{"line": one.line[:_SHOWN], "reason": one.reason} for one in self.dropped[:_MOST_REASONS]],
+            "unfounded": [text[:_SHOWN] for text in self.unfounded[:_MOST_REASONS]],
+            "left_out": self.left_out,
+            "masked": self.masked,
+        }
+        return {name: value for name, value in whole.items() if value}
 
 
-def judge(reply: Reply, *, limit: int, size: int, replaced: int) -> Verdict:
-    """Whether `reply` finished normally, says something, is neither reasoning nor tool protocol, and saves tokens.
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """What a narrative is judged by.
 
-    Args:
-        reply: what the summariser wrote.
-        limit: bound on the narrative, in tokens.
-        size: tokens of the summary message that it would make.
-        replaced: tokens of what that message would stand for: everything that it covers.
+    Attributes:
+        evidence: of all that is covered: the texts read and the memory before.
+        ordered: of what people said themselves; only that may give orders.
+        stale: values that hold no more, each with those that took its place.
+        language: of the conversation; None when it cannot be told.
     """
+
+    evidence: Evidence
+    ordered: Evidence
+    stale: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    language: str | None = None
+
+
+def fault(reply: Reply) -> str | None:
+    """Why a reply is no answer at all; None when it is one."""
     text = reply.text.strip()
-    if not text:
-        return Verdict("empty answer")
-    if reply.finish is Finish.LENGTH:
-        return Verdict("cut off: the summariser reached its output limit")
-    if reply.finish is not Finish.STOP:
-        return Verdict("not finished normally")
-    if _REASONING.search(text):
-        return Verdict("contains reasoning")
-    if _PROTOCOL.search(text):
-        return Verdict("contains tool protocol")
-    written = tokens.count(text)
-    if written > limit * _SLACK:
-        return Verdict(f"too long: {written} tokens where {limit} were asked for")
-    if size >= replaced:
-        return Verdict(f"not smaller than what it replaces: {size} tokens for {replaced}")
-    return Verdict()
+    checks: tuple[tuple[Callable[[], object], str], ...] = (
+        (lambda: not text, "empty answer"),
+        (lambda: reply.finish is Finish.LENGTH, "cut off: the summariser reached its output limit"),
+        (lambda: reply.finish is not Finish.STOP, "not finished normally"),
+        (lambda: _REASONING.search(text), "contains reasoning"),
+        (lambda: _PROTOCOL.search(text), "contains tool protocol"),
+        (lambda: _REFUSAL.match(text), "a refusal, not a record"),
+    )
+    return next((reason for failed, reason in checks if failed()), None)
+
+
+def judge(answer: Answer, grounds: Grounds, limit: int) -> tuple[dict[str, tuple[str, ...]], Verdict]:
+    """The narrative lines that stand, and the verdict."""
+    kept: dict[str, tuple[str, ...]] = {}
+    dropped: list[Dropped] = []
+    for section in NARRATIVE:
+        judged = [(line, _objection(line, grounds)) for line in dict.fromkeys(answer.narrative.get(section, ()))]
+        kept[section] = tuple(line for line, objection in judged if not objection)
+        dropped += [Dropped(line, objection) for line, objection in judged if objection]
+    lines = [line for section in NARRATIVE for line in kept[section]]
+    if reasons := _whole(lines, dropped, answer, grounds, limit):
+        return kept, Verdict("rejected", reasons, tuple(dropped))
+    return kept, Verdict("mended" if dropped else "accepted", dropped=tuple(dropped))
+
+
+def gain(size: int, replaced: int) -> str | None:
+    """Why a summary message of `size` tokens is not worth what it stands for; None when it is."""
+    if size > replaced * _LEAST_GAIN:
+        return f"not smaller than what it replaces: {size} tokens for {replaced}"
+    return None
+
+
+def _whole(
+    lines: Sequence[str], dropped: Sequence[Dropped], answer: Answer, grounds: Grounds, limit: int
+) -> tuple[str, ...]:
+    """Why the narrative cannot stand as a whole."""
+    reasons = []
+    if not lines and not dropped and not (answer.proposals or answer.marks):
+        reasons.append("says nothing")
+    if dropped and len(lines) < _STANDS * (len(lines) + len(dropped)):
+        reasons += list(dict.fromkeys(f"{one.reason} in: {one.line[:_SHOWN]}" for one in dropped))[:_MOST_REASONS]
+    text = "\n".join(lines)
+    if grounds.language and languages.differs(text, grounds.language):
+        reasons.append(f"not in the language of the conversation ({grounds.language})")
+    if (written := tokens.count(text)) > limit * _SLACK:
+        reasons.append(f"too long: {written} tokens where {limit} were asked for")
+    return tuple(reasons)
+
+
+def _objection(line: str, grounds: Grounds) -> str:
+    """Why a line may not stand; empty when it may."""
+    if suspicion.structural(line):
+        return "imitates the structure of a prompt"
+    if missing := grounds.evidence.missing(line):
+        return f"{', '.join(missing[:3])} does not occur"
+    if names := [name for name in _names(line) if not grounds.evidence.says(name)]:
+        return f"“{names[0]}” does not occur"
+    if suspicion.suspicious(line) and not _said(line, grounds.ordered):
+        return "an order that no user gave"
+    present = {values.spelling(value) for value in values.found(line)}
+    old = [value for value in present & grounds.stale.keys() if not present & grounds.stale[value]]
+    return f"{old[0]} holds no more" if old else ""
+
+
+def _names(line: str) -> list[str]:
+    return [" ".join(next(filter(None, match.groups())).strip(" .,;:!?…").split()) for match in _QUOTED.finditer(line)]
+
+
+def _said(line: str, ordered: Evidence) -> bool:
+    """Whether people themselves used most of the line's words."""
+    words = re.findall(r"[^\W\d_]{4,}", line.casefold())
+    return sum(ordered.says(word) for word in words) >= 0.7 * len(words)

@@ -18,6 +18,7 @@ class Kind(StrEnum):
     PREFERENCE = "preference"
     GOAL = "goal"
     VALUE = "value"
+    FACT = "fact"
     FILE = "file"
 
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """One step of the conversation as text: `label` says whose (`user`, `assistant`, `tool call`, `tool result`)."""
+    """One part of a step as text: `label` says whose (`user`, `assistant`, `tool call`, `tool result`)."""
 
     label: str
     text: str
@@ -19,17 +19,27 @@ class Excerpt:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The previous narrative and the newly covered steps, in order.
+    """The record so far and the newly covered steps, in order.
 
-    `part` of `parts` is 1 of 1, unless one turn was too long for the summariser's window and is read in pieces.
-    `summary_tokens` is the bound on the narrative that is asked for.
+    Attributes:
+        previous: the narrative so far.
+        excerpts: what is new.
+        summary_tokens: bound on the narrative that is asked for.
+        entries: pins so far as lines such as `P7 constraint: …`; the newest and weightiest, if there are many.
+        part: 1 of 1, unless one turn was too long for the summariser's window and is read in pieces.
+        parts: see `part`.
+        language: ISO 639-1 code of the language that the conversation is in.
+        faults: why the earlier reply to this very reading was rejected; empty for a first call.
     """
 
     previous: str
     excerpts: tuple[Excerpt, ...]
     summary_tokens: int
+    entries: tuple[str, ...] = ()
     part: int = 1
     parts: int = 1
+    language: str = "en"
+    faults: tuple[str, ...] = ()
 
 
 class Finish(StrEnum):
@@ -42,7 +52,7 @@ class Finish(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The narrative that a summariser wrote. Token counts are the provider's own; None when it gave none."""
+    """What a summariser wrote (`answer` reads it). Token counts are the provider's own; None when it gave none."""
 
     text: str
     finish: Finish
@@ -57,7 +67,7 @@ class Summariser(Protocol):
     """Shown to operators and stored with each checkpoint, e.g. `openai:qwen3-8b`."""
 
     async def summarise(self, reading: Reading) -> Reply:
-        """Write the new narrative.
+        """Write the new narrative, and point at what is to be pinned.
 
         Raises:
             SummariserError: no usable answer came in time, with the reason in words.

@@ -1,0 +1,163 @@
+"""One chunk of work without its I/O: steps → what a summariser reads; its reply → a new memory and its summary message.
+
+Pure, and the only way from a reply to a summary: workers, tests and the fidelity benchmark all go through here.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from service import languages, secrets, tokens
+from service.planning import Policy
+from service.summarising import answer, gate, ledger, message, pins
+from service.summarising.excerpts import excerpts
+from service.summarising.gate import Grounds, Verdict
+from service.summarising.memory import Memory, Pin
+from service.summarising.reading import Reading, Reply
+from service.summarising.sentences import Sentence, sentences
+from service.summarising.values import Evidence
+from service.transcript import Call, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One step, or piece `piece` (from 0) of `pieces` of it, that a call reads."""
+
+    step: Step
+    piece: int = 0
+    pieces: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """What the new summary stands for: so many messages and tokens, the last one sent at `until` (Unix seconds)."""
+
+    messages: int
+    tokens: int
+    until: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What one chunk is made of. `completed` are the steps whose last piece it reads; `masked` counts secrets."""
+
+    memory: Memory
+    reading: Reading
+    read: tuple[Step, ...]
+    completed: tuple[Step, ...]
+    masked: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Draught:
+    """What became of a reply: the new memory, its summary message with its tokens, and the gate's verdict."""
+
+    memory: Memory
+    summary: str
+    size: int
+    verdict: Verdict
+
+
+def gather(
+    memory: Memory, reads: Sequence[Read], policy: Policy, *, part: int = 1, parts: int = 1, mask: bool = True
+) -> Material:
+    """What a summariser reads next. With `mask`, no secret of these steps gets any further than here."""
+    known: dict[int, Step] = {}
+    masked = 0
+    for read in reads:
+        if mask and id(read.step) not in known:
+            known[id(read.step)], found = _masked(read.step)
+            masked += found
+    own = [replace(read, step=known.get(id(read.step), read.step)) for read in reads]
+    steps = tuple(dict.fromkeys(read.step for read in own))
+    reading = Reading(
+        previous=memory.narrative,
+        excerpts=tuple(excerpts((read.step, read.piece, read.pieces) for read in own)),
+        summary_tokens=policy.summary_tokens,
+        entries=_entries(memory.pins, policy.entry_tokens),
+        part=part,
+        parts=parts,
+        language=_language(steps, memory) or "en",
+    )
+    completed = tuple(read.step for read in own if read.piece == read.pieces - 1)
+    return Material(memory, reading, steps, completed, masked)
+
+
+def compose(material: Material, reply: Reply, policy: Policy, covered: Covered, *, by_rule: bool = False) -> Draught:
+    """The new memory and its summary message, if the verdict accepts the reply.
+
+    Pins and ledger are made whatever the reply says.
+
+    Args:
+        material: from `gather`.
+        reply: the summariser's.
+        policy: the budgets.
+        covered: what the summary message stands for.
+        by_rule: the built-in summariser wrote it: lines may be dropped, but it is not rejected for its words.
+    """
+    said = list(sentences(material.read))
+    fault = gate.fault(reply) if not by_rule else None
+    given = answer.parse("" if fault else reply.text)
+    complete = list(sentences(material.completed))
+    pinned = pins.extend(material.memory.pins, said, complete, given.proposals, given.marks, policy.pins_tokens)
+    if fault:
+        narrative: dict[str, tuple[str, ...]] = {}
+        verdict = Verdict("rejected", (fault,))
+    else:
+        narrative, verdict = gate.judge(given, _grounds(material, said, pinned.pins), policy.summary_tokens)
+        if by_rule:
+            verdict = Verdict("extractive", dropped=verdict.dropped)
+    verdict = replace(verdict, unfounded=pinned.unfounded, left_out=pinned.left_out, masked=material.masked)
+    entries = ledger.extend(material.memory.ledger, material.completed, policy.ledger_tokens)
+    memory = Memory(answer.written(narrative), pinned.pins, entries)
+    summary = message.render(memory, covered.messages, covered.until)
+    size = message.size(summary)
+    if verdict.accepted and (reason := gate.gain(size, covered.tokens)):
+        verdict = replace(verdict, outcome="rejected", reasons=(reason,))
+    return Draught(memory, summary, size, verdict)
+
+
+def _masked(step: Step) -> tuple[Step, int]:
+    counts: list[int] = []
+
+    def clean(text: str) -> str:
+        found = secrets.mask(text)
+        counts.append(found.count)
+        return found.text
+
+    calls = tuple(
+        Call(replace(one.call, arguments=clean(one.call.arguments)), replace(one.result, text=clean(one.result.text)))
+        for one in step.calls
+    )
+    return replace(step, text=clean(step.text), calls=calls), sum(counts)
+
+
+def _entries(known: Iterable[Pin], limit: int) -> tuple[str, ...]:
+    """The newest pins that hold, as lines for the summariser, oldest first."""
+    lines: list[str] = []
+    for pin in reversed(list(pins.shown(known))):
+        line = f"P{pin.number} {pin.kind}: {pin.text}"
+        limit -= tokens.count(line) + 1
+        if limit < 0:
+            break
+        lines.append(line)
+    return tuple(reversed(lines))
+
+
+def _language(steps: Iterable[Step], memory: Memory) -> str | None:
+    """Of what the users wrote themselves; of everybody, when that is too little to tell."""
+    said = list(sentences(steps))
+    users = " ".join(one.text for one in said if one.role == "user")
+    return languages.detect(users) or languages.detect(" ".join(one.text for one in said) + " " + memory.narrative)
+
+
+def _grounds(material: Material, said: Sequence[Sentence], new: Sequence[Pin]) -> Grounds:
+    memory = material.memory
+    before = (memory.narrative, *(pin.text for pin in memory.pins), ledger.render(memory.ledger))
+    read = (f"{one.label}\n{one.text}" for one in material.reading.excerpts)
+    people = (
+        *(one.own for one in said if one.role == "user"),
+        *(pin.text for pin in memory.pins if pin.role == "user"),
+    )
+    return Grounds(
+        Evidence.of((*before, *read)), Evidence.of(people), pins.stale(new), _language(material.read, memory)
+    )

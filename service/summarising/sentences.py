@@ -1,0 +1,126 @@
+"""Steps → the sentences that their speakers wrote themselves, as they stand, each with the message it came from. Pure.
+
+Code, quotations, tables, logs and pasted documents are not the speaker's own words: an order in a forwarded mail is not
+the user's order. What stands in quotation marks inside a sentence stays in it, but does not decide what the sentence is
+(`Sentence.own`).
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from service import tokens
+from service.transcript import Step
+
+LONGEST = 320
+"""Characters of a sentence; a longer one is taken apart at clauses, so that no end of it is lost."""
+
+_FENCED = re.compile(r"(```|~~~).*?(?:\1|\Z)", re.DOTALL)
+# <document>…</document>, <email>…, <context>…: what people and programs paste, with its beginning and its end.
+_ELEMENT = re.compile(
+    r"<(?P<tag>[a-z][\w:-]*)(?:\s[^<>]*)?>.*?</(?P=tag)\s*>|<!--.*?-->|<[^<>\n]{1,200}/>", re.DOTALL | re.I
+)
+_DELIMITED = re.compile(
+    r'("""|\'\'\').*?(?:\1|\Z)'
+    r"|^[^\w\n]*(?:begin|start|anfang|début)\b[^\n]*\n.*?^[^\w\n]*(?:end|ende|fin)\b[^\n]*$",
+    re.DOTALL | re.MULTILINE | re.IGNORECASE,
+)
+# From here on a message is somebody else's text.
+_PASTED = re.compile(
+    r"^[ \t>*-]*(?:-{2,}\s*)?(?:original message|forwarded message|begin forwarded message|ursprüngliche nachricht|"
+    r"weitergeleitete nachricht|message d'origine|message transféré|mensaje original|mensaje reenviado)\b.*"
+    r"|^(?:from|von|de|da): .*\n(?:(?:sent|date|to|subject|gesendet|datum|an|betreff|envoyé|à|objet|para|asunto): .*\n?)+[\s\S]*",
+    re.IGNORECASE | re.DOTALL | re.MULTILINE,
+)
+_FOREIGN_LINE = re.compile(
+    r"^\s*(?:>|\||\$ |>>> |\+\+\+|@@|[{}\[\]]|</?\w|#!|import |from \w+ import|at \w+[.(]|"
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?(?:DEBUG|INFO|WARN(?:ING)?|ERROR|TRACE|FATAL)\]?\b|"
+    r"(?:select|insert into|update|delete from|create table|alter table)\b.*[;(,]\s*$)",
+    re.IGNORECASE,
+)
+_BULLET = re.compile(r"^\s*(?:(?:[*•+\-–—#]+|\d{1,3}[.)])\s+)+")
+_EMPHASIS = re.compile(r"(?<!\w)(?:\*\*|__)|(?:\*\*|__)(?!\w)")
+_END = re.compile(r"(?<=[.!?…])[\"')\]”’»]*\s+(?=[\"'(\[“„«¿¡]*[^\W_a-zß-öø-ÿ]|[-–—])|(?<=[。！？])")  # noqa: RUF001
+_ABBREVIATION = re.compile(
+    r"(?:\b(?:e\.g|i\.e|z\.\s?B|d\.\s?h|u\.\s?a|bzw|ca|approx|no|nr|vs|etc|dr|mr|mrs|ms|st|inc|ltd|co|fig|p|pp|cf|usw|"
+    r"jan|feb|mar|apr|jun|jul|aug|sep|sept|oct|nov|dec)|\b[A-Za-z])\.$",
+    re.IGNORECASE,
+)
+_CLAUSE = re.compile(r"(?<=[;:])\s+|\s+[-–—]\s+|(?<=,)\s+")
+_QUOTED = re.compile(r"[\"“„«][^\"“”„«»\n]{16,}[\"”“»]|(?<!\w)'[^'\n]{16,}'(?!\w)|`[^`\n]{16,}`")  # noqa: RUF001
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence on one line. `first` tells that a message of the speaker begins with it."""
+
+    text: str
+    source: str
+    role: str
+    first: bool = False
+
+    @property
+    def own(self) -> str:
+        """The sentence without what it quotes."""
+        return _QUOTED.sub('"…"', self.text)
+
+
+def sentences(steps: Iterable[Step]) -> Iterator[Sentence]:
+    """The own sentences of the speakers of `steps`, in order."""
+    for step in steps:
+        first = True
+        for text in split(own_words(tokens.without_data(step.text))):
+            yield Sentence(text, step.message_id, step.role, first)
+            first = False
+
+
+def own_words(text: str) -> str:
+    """`text` without code, quoted lines, tables, logs and pasted documents."""
+    text = _FENCED.sub("\n", text)
+    text = _DELIMITED.sub("\n", _ELEMENT.sub("\n", text))
+    text = _PASTED.sub("\n", text, count=1)
+    return "\n".join(line for line in text.splitlines() if not _FOREIGN_LINE.match(line))
+
+
+def split(text: str) -> Iterator[str]:
+    """The sentences of `text`, each on one line, none longer than `LONGEST`; list marks and emphasis are left out."""
+    for line in text.splitlines():
+        line = " ".join(_EMPHASIS.sub("", _BULLET.sub("", line, count=1)).split())
+        for sentence in _line_sentences(line):
+            yield from _bounded(sentence)
+
+
+def _line_sentences(line: str) -> Iterator[str]:
+    begin = 0
+    for end in _END.finditer(line):
+        if not _ABBREVIATION.search(line, begin, end.start()):
+            yield line[begin : end.start()] + end[0].rstrip()
+            begin = end.end()
+    if begin < len(line):
+        yield line[begin:]
+
+
+def _bounded(sentence: str) -> Iterator[str]:
+    """Takes a long sentence apart at its clauses, and a long clause between words."""
+    begin, last = 0, 0
+    if len(sentence) > LONGEST:
+        for end in _CLAUSE.finditer(sentence):
+            if end.start() - begin > LONGEST and last > begin:
+                yield from _words(sentence[begin:last].strip())
+                begin = last
+            last = end.end()
+        if last > begin and len(sentence) - begin > LONGEST:
+            yield from _words(sentence[begin:last].strip())
+            begin = last
+    yield from _words(sentence[begin:].strip())
+
+
+def _words(text: str) -> Iterator[str]:
+    while len(text) > LONGEST:
+        cut = text.rfind(" ", 0, LONGEST)
+        if cut <= 0:
+            break  # one endless word: no sentence
+        yield text[:cut]
+        text = text[cut + 1 :]
+    if 0 < len(text) <= LONGEST:
+        yield text
