@@ -6,6 +6,7 @@ split, `unfold` makes the native list, `refold` maps a native list back to messa
 
 from service.transcript.digests import ROOT, digest
 from service.transcript.items import Call, Message, Native, Step, Stored
+from service.transcript.masking import masked
 from service.transcript.messages import parse
 from service.transcript.native import refold, text_of, unfold
 from service.transcript.steps import native_tokens, sent_tokens, step_tokens, steps
@@ -18,6 +19,7 @@ __all__ = [
     "Step",
     "Stored",
     "digest",
+    "masked",
     "native_tokens",
     "parse",
     "refold",

@@ -5,12 +5,13 @@
 3. a bare, HTML-escaped JSON value on lines of its own, left behind by pipes and by old tool servers.
 
 `<details type="reasoning">` and `<details type="code_interpreter">` stand beside them. In: the text of an answer.
-Out: typed items in the same order.
+Out: typed items in the same order, or the same text with what came from tools changed.
 """
 
 import json
 import re
-from html import unescape
+from collections.abc import Callable, Iterator
+from html import escape, unescape
 
 from service.transcript.items import CodeRun, Item, Reasoning, Text, ToolCall, ToolResult
 
@@ -20,6 +21,7 @@ _DETAILS = re.compile(
 )
 _END = "</details>"
 _ATTRIBUTE = re.compile(r'([\w-]+)="([^"]*)"')
+_ABOUT_A_FOLD = {"type", "id", "name", "done", "duration"}
 _SUMMARY = re.compile(r"\s*<summary>.*?</summary>\s*", re.DOTALL)
 _FENCE = re.compile(r"```[^\n]*\n(.*?)\n?```", re.DOTALL)
 _QUOTE = re.compile(r"^\s*(?:>|&gt;) ?", re.MULTILINE)
@@ -38,6 +40,42 @@ def items_of(content: str) -> list[Item]:
         items += _folded(attributes, match["body"], position=match.start())
         position = match.end()
     return items + _plain(content[position:])
+
+
+def rewritten(content: str, rewrite: Callable[[str], str]) -> str:
+    """The text with each argument and result of a tool, and each run of code, passed through `rewrite`.
+
+    Where `rewrite` changes nothing the text stays byte for byte; else the value is escaped again as often as it was.
+    """
+    out: list[str] = []
+    position = 0
+    for start, end in _values(content):
+        text, depth = _unescaped(content[start:end])
+        if (new := rewrite(text)) != text:
+            for _ in range(depth):
+                new = escape(new)
+            out += [content[position:start], new]
+            position = end
+    return "".join([*out, content[position:]]) if out else content
+
+
+def _values(content: str) -> Iterator[tuple[int, int]]:
+    """Where the values of tools stand in an answer's text, in order, each with its escapes."""
+    position = 0
+    for match in _DETAILS.finditer(content, 0, content.rfind(_END) + len(_END)):
+        yield from _bare(content, position, match.start())
+        attributes, position = match["attributes"], match.end()
+        if 'type="reasoning"' in attributes:
+            continue
+        start = match.start("attributes")
+        for one in _ATTRIBUTE.finditer(attributes):
+            if one[1] not in _ABOUT_A_FOLD:
+                yield start + one.start(2), start + one.end(2)
+        summary = _SUMMARY.search(content, match.start("body"), match.end("body"))
+        if summary:
+            yield match.start("body"), summary.start()
+        yield summary.end() if summary else match.start("body"), match.end("body")
+    yield from _bare(content, position, len(content))
 
 
 def _folded(attributes: dict[str, str], body: str, position: int) -> list[Item]:
@@ -63,17 +101,23 @@ def _folded(attributes: dict[str, str], body: str, position: int) -> list[Item]:
 def _plain(text: str) -> list[Item]:
     items: list[Item] = []
     position = 0
-    for match in _BARE.finditer(text):
+    for start, end in _bare(text, 0, len(text)):
+        items += _visible(text[position:start])
+        call_id = f"bare-{start}"
+        items += [ToolCall(call_id, "tool", "{}"), ToolResult(call_id, unescape(text[start:end]).strip())]
+        position = end
+    return items + _visible(text[position:])
+
+
+def _bare(content: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Where bare values stand between two places: a paragraph, or else its first line."""
+    for match in _BARE.finditer(content[start:end]):
         if "&quot;" not in match[0]:
             continue
-        escaped = next((part for part in (match[0], match[0].split("\n", 1)[0]) if _is_json(unescape(part))), None)
-        if escaped is None:
-            continue
-        items += _visible(text[position : match.start()])
-        call_id = f"bare-{match.start()}"
-        items += [ToolCall(call_id, "tool", "{}"), ToolResult(call_id, unescape(escaped).strip())]
-        position = match.start() + len(escaped)
-    return items + _visible(text[position:])
+        for part in (match[0], match[0].split("\n", 1)[0]):
+            if _is_json(unescape(part)):
+                yield start + match.start(), start + match.start() + len(part)
+                break
 
 
 def _visible(text: str) -> list[Item]:
@@ -95,6 +139,16 @@ def _value(escaped: str) -> str:
             break
         text = value
     return text
+
+
+def _unescaped(escaped: str) -> tuple[str, int]:
+    """A value without its escapes, and how often it was escaped: until it is JSON; once, if it never is."""
+    text = escaped
+    for depth in (1, 2, 3):
+        text = unescape(text)
+        if _is_json(text):
+            return text, depth
+    return unescape(escaped), 1
 
 
 def _printed(value: str) -> str:

@@ -1,0 +1,69 @@
+"""A stored message without the secrets in what came from tools.
+
+In: a stored message of any of the four formats. Out: a message that parses to the same steps but for the masks, and how
+many there are. What users and assistants wrote, and what the model thought, stays as it is.
+"""
+
+from typing import Any
+
+from service import secrets
+from service.transcript import details
+from service.transcript.items import Stored
+
+_WRITTEN = ("message", "reasoning")
+
+
+def masked(stored: Stored) -> tuple[Stored, int]:
+    """The message with its tools' arguments, results, code and error masked, and the number of masks."""
+    masking = _Masking()
+    match stored.get("role"):
+        case "assistant":
+            new = {name: masking.answer(name, value) for name, value in stored.items()}
+        case "tool":
+            new = {name: masking.value(name, value) for name, value in stored.items()}
+        case _:
+            return stored, 0
+    return new, masking.count
+
+
+class _Masking:
+    """Masks, and counts what it masks."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def answer(self, name: str, value: Any) -> Any:  # noqa: ANN401 - JSON
+        """A field of an answer."""
+        match name, value:
+            case "content", str():
+                return details.rewritten(value, self.text)
+            case "output", list():
+                return [self.item(one) for one in value]
+            case "error", _:
+                return self.value(name, value)
+            case _:
+                return value
+
+    def item(self, item: Any) -> Any:  # noqa: ANN401 - JSON
+        """An entry of `output`."""
+        return item if isinstance(item, dict) and item.get("type") in _WRITTEN else self.value("", item)
+
+    def value(self, name: str, value: Any) -> Any:  # noqa: ANN401 - JSON
+        """Any JSON value; `name` is what it stands under, for a password is known by its name."""
+        match value:
+            case str():
+                return self.text(value, f"{name}=")
+            case list():
+                return [self.value(name, one) for one in value]
+            case dict():
+                return {key: self.value(key, one) for key, one in value.items()}
+            case _:
+                return value
+
+    def text(self, text: str, head: str = "") -> str:
+        """A text that stands behind `head`, counted."""
+        found = secrets.mask(head + text)
+        if not found.text.startswith(head):  # the head itself has a secret in it
+            found, head = secrets.mask(text), ""
+        self.count += found.count
+        return found.text.removeprefix(head)
