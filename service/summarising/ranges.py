@@ -1,0 +1,117 @@
+"""From the cells of a column to its range and sum, exactly: the numbers stand as in the source, nothing is rounded.
+
+In: cells as parsed (`Number`, text, None). Out: `244..6583 (sum 98123)`, or "" when they are no numbers and no moments.
+A text that can be read in several ways (1.234 in English or German) has a range only when all ways agree on it.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from decimal import Context, Decimal, localcontext
+from typing import Any
+
+from service.summarising.wording import Number
+
+_LONGEST = 40  # characters; what is longer is no figure to compare
+_MISSING = {"", "-", "–", "null", "NULL", "None", "NaN", "nan", "n/a", "N/A", "NA", "Infinity", "-Infinity"}
+_WHOLE = re.compile(r"[+-]?(?:0|[1-9][0-9]*)")
+_PLAIN = re.compile(r"[+-]?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?")
+_ENGLISH = re.compile(r"[+-]?(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+|0|[1-9][0-9]*)(?:\.[0-9]+)?")
+_CONTINENTAL = re.compile(r"[+-]?(?:[1-9][0-9]{0,2}(?:\.[0-9]{3})+|0|[1-9][0-9]*)(?:,[0-9]+)?")
+_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}(?:-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?)?)?Z?")
+_CURRENCY = re.compile(r"(?:[$€£¥₹]|[A-Z]{3} ) ?")
+_UNIT = re.compile(r" ?(?:%|[€$£¥₹]|[A-Za-zµ°²³/]{1,6})\Z")
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
+# A sum of these says nothing: they name, order or measure something, or are themselves ratios and means.
+_NO_SUM = re.compile(
+    r"id|ids|uid|pid|no|nr|num|number|code|key|index|idx|rank|year|month|day|hour|minute|week|quarter|date|"
+    r"time|at|ts|timestamp|epoch|lat|lon|lng|latitude|longitude|port|zip|postcode|phone|version|chunk|step|"
+    r"page|line|position|pos|seq|sequence|level|age|score|rating|grade|temp|temperature|humidity|pressure|"
+    r"speed|pct|percent|percentage|rate|ratio|share|per|avg|average|mean|median|min|max|std|stddev|"
+    r"variance|price|probability|x|y|z|row|attempt|batch|task|job|shard|node|account|invoice|customer|user|"
+    r"p|rps|qps|iops|ms|latency|lag|load|hit|wait",
+    re.IGNORECASE,
+)
+_Reading = Callable[[str], Decimal | None]
+
+
+def span(cells: Sequence[Any], name: str = "") -> str:
+    """`min..max`, with the sum where that says something; "" for a column that is neither numbers nor moments."""
+    texts = [cell for cell in cells if cell is not None and not (isinstance(cell, str) and cell in _MISSING)]
+    if len(texts) < 2 or not all(isinstance(text, str) and len(text) <= _LONGEST for text in texts):
+        return ""
+    if len({len(text) for text in texts}) == 1 and all(_MOMENT.fullmatch(text) for text in texts):
+        return f"{min(texts)}..{max(texts)}"
+    bare = _without_units(texts)
+    if all(map(_WHOLE.fullmatch, bare)):
+        readings: list[Sequence[int | Decimal]] = [[int(text) for text in bare]]
+    else:
+        readings = _readings(bare, isinstance(texts[0], Number))
+    ends = {_ends(texts, read) for read in readings}
+    if len(ends) != 1:
+        return ""
+    total = _sum(bare, readings[0], name) if len(readings) == 1 and bare is texts else ""
+    return "..".join(ends.pop()) + total
+
+
+def _readings(texts: Sequence[str], json: bool) -> list[Sequence[int | Decimal]]:
+    """The different ways to read all of the texts as numbers; JSON leaves but one."""
+    found: list[Sequence[int | Decimal]] = []
+    for way in (_plain,) if json else (_plain, _english, _continental):
+        if (read := _read(texts, way)) and read not in found:
+            found.append(read)
+    return found
+
+
+def _plain(text: str) -> Decimal | None:
+    return Decimal(text) if _PLAIN.fullmatch(text) else None
+
+
+def _english(text: str) -> Decimal | None:
+    return Decimal(text.replace(",", "")) if _ENGLISH.fullmatch(text) else None
+
+
+def _continental(text: str) -> Decimal | None:
+    return Decimal(text.replace(".", "").replace(",", ".")) if _CONTINENTAL.fullmatch(text) else None
+
+
+def _read(texts: Sequence[str], way: _Reading) -> list[Decimal]:
+    """All numbers, or nothing when one of the texts is none."""
+    numbers = []
+    for text in texts:
+        if (number := way(text)) is None:
+            return []
+        numbers.append(number)
+    return numbers
+
+
+def _ends(texts: Sequence[str], numbers: Sequence[int | Decimal]) -> tuple[str, str]:
+    least, most = min(numbers), max(numbers)
+    return texts[numbers.index(least)], texts[numbers.index(most)]
+
+
+def _without_units(texts: list[str]) -> list[str]:
+    """The texts without a currency or a unit that all of them have; `texts` itself when there is none."""
+    before, after = _CURRENCY.match(texts[0]), _UNIT.search(texts[0])
+    prefix, suffix = before[0] if before else "", after[0] if after else ""
+    if not (prefix or suffix) or not all(text.startswith(prefix) and text.endswith(suffix) for text in texts):
+        return texts
+    return [text[len(prefix) : len(text) - len(suffix)] for text in texts]
+
+
+def _sum(texts: Sequence[str], numbers: Sequence[int | Decimal], name: str) -> str:
+    if any(map(_NO_SUM.fullmatch, _WORD.findall(name))) or _are_keys(texts):
+        return ""
+    if any("e" in text or "E" in text for text in texts):
+        return ""
+    with localcontext(Context(prec=2 * _LONGEST + 20)):  # enough for every sum of what may be so long
+        return f" (sum {sum(numbers, start=Decimal(0)):f})"
+
+
+def _are_keys(texts: Sequence[str]) -> bool:
+    """Equally long whole numbers without repetition, like the numbers of invoices."""
+    return (
+        len(texts[0]) > 4
+        and len({len(text) for text in texts}) == 1
+        and len(set(texts)) == len(texts) > 2
+        and (all(map(_WHOLE.fullmatch, texts)))
+    )

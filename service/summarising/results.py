@@ -1,0 +1,366 @@
+"""What a tool answered, in words: how many rows or lines, columns, ranges, errors, the first and the last.
+
+In: the text of a result, as JSON, a table, log lines, an error, base64 or anything else, perhaps escaped once or twice.
+Out: a `Result`, whose parts stand in order of worth. No number in it is rounded, see `wording` and `ranges`.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from html import unescape
+from typing import Any
+
+from service.summarising import tables, wording
+from service.summarising.ranges import span
+from service.summarising.tables import Table
+from service.summarising.wording import Number, line, listed, parsed
+
+SAMPLE = 240  # characters of a row, a line or a message
+_RANGES = 300
+_COLUMNS = 300
+_TRACE = 40  # lines that an error message may have
+_LAYERS = 4  # a text in a text in a text
+_NULLS = {"null", "None", '""', "''", "{}", "[null]"}
+_ERROR = re.compile(
+    r"\b(?:error|exception|traceback|failed|failure|fatal|panic|denied|timed out|timeout (?:after|exceeded|expired))\b",
+    re.IGNORECASE,
+)
+_NO_ERROR = re.compile(
+    r"\b(?:no|0|without) (?:error|failure)|\berrors?\W{0,2}[=:]\s*(?:0|none|null|false|\[\])", re.IGNORECASE
+)
+_BEGINS_WITH_ERROR = re.compile(
+    r"Traceback \(most recent|(?:[\w.]*(?:Error|Exception)|ERROR|FATAL|fatal)\b[^\n:]{0,60}:"
+)
+_VARIES = re.compile(r"[0-9a-fA-F]*[0-9][0-9a-fA-F]*")
+_PAIR = re.compile(r"(?<![^\s,;(\[{])([A-Za-z_][\w.-]{0,40})=([^\s,;)\]}]+)")
+_ESCAPED = re.compile(r"&(?:quot|#34|lt|gt|amp);")
+_FENCED = re.compile(r"```[^\n`]*\n(.*?)\n?```", re.DOTALL)
+_DATA = re.compile(r"data:([\w.+-]+/[\w.+-]+)?[^,\s]{0,40};base64,[A-Za-z0-9+/=_-]{64,}")
+_BASE64 = re.compile(r"(?=[^\n]*[a-z])(?=[^\n]*[A-Z])(?=[^\n]*[0-9])[A-Za-z0-9+/_\r\n-]{200,}={0,2}")
+_MAGIC = {
+    "iVBORw0KGgo": "PNG image",
+    "/9j/": "JPEG image",
+    "R0lGOD": "GIF image",
+    "UklGR": "WebP image",
+    "JVBERi0": "PDF",
+    "UEsDB": "ZIP archive",
+    "H4sI": "gzip data",
+}
+_RAW = {
+    "%PDF-": "PDF",
+    "\x89PNG": "PNG image",
+    "\ufffdPNG": "PNG image",
+    "PK\x03\x04": "ZIP archive",
+    "GIF8": "GIF image",
+}
+_ODD = re.compile("[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\ufffd]")
+_REPR = re.compile(
+    r"""Decimal\('([^'\\]*)'\)|(datetime\.\w+\([\d, ]*\))|('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+    # An escape outside a string is passed over, which keeps this linear.
+    r"""|\b(None|True|False|nan)\b|([()])|(\\.)|,\s*(?=[\])])""",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """`said` in a few words, then `details`, the most valuable first."""
+
+    said: str
+    details: tuple[str, ...] = ()
+    failed: bool = False
+
+
+def read(text: str) -> Result:
+    """Describes any text; never raises."""
+    return _read(text, 0)
+
+
+def _read(text: str, layer: int) -> Result:
+    text = text.lstrip("\ufeff").strip()
+    if not text or text in _NULLS:
+        return Result("empty result" + (f" ({text})" if text else ""))
+    if (data := _binary(text)) is not None:
+        return data
+    text, inline = _without_data(_unescaped(text))
+    found = _structured(text, layer) or _lines(text)
+    return replace(found, details=(*found.details, _counted(inline, "inline file"))) if inline else found
+
+
+def _structured(text: str, layer: int) -> Result | None:
+    value = _value(text)
+    if isinstance(value, str) and not isinstance(value, Number):
+        return _read(value, layer + 1) if layer < _LAYERS else None
+    if isinstance(value, dict | list):
+        return _of_json(value, text, layer)
+    if layer < _LAYERS and (inner := _introduced(text)) is not None:
+        return _read(inner, layer + 1)
+    table = tables.in_text(text)
+    return _of_table(table) if table else None
+
+
+def _value(text: str) -> Any:  # noqa: ANN401 - a tool's JSON
+    """The JSON value that a text is: plain, as a string with JSON in it, or as Python prints it."""
+    if text[0] not in '[{"(':
+        return None
+    value = parsed(text)
+    if value is None and text.startswith(('[{\\"', '{\\"', '[\\"')):
+        value = parsed(parsed(f'"{text}"') or "")
+    if value is None and text[0] in "[({" and ("'" in text or "None" in text or "(" in text):
+        value = parsed(_REPR.sub(_as_json, text))
+    return value
+
+
+def _as_json(match: re.Match[str]) -> str:
+    """A token of Python's repr as one of JSON."""
+    number, moment, string, word, bracket, stray = match.groups()
+    if string:
+        inner = string[1:-1].replace("\\'", "'")
+        return string if string[0] == '"' else '"' + re.sub(r'(?<!\\)"', r"\"", inner).replace("\\x", "\\u00") + '"'
+    if word:
+        return {"None": "null", "True": "true", "False": "false"}.get(word, "null")
+    if bracket:
+        return "[" if bracket == "(" else "]"
+    return number or stray or (f'"{moment}"' if moment else "")
+
+
+def _introduced(text: str) -> str | None:
+    """The JSON or table of a text that is one fenced block, or JSON below a line or two of words."""
+    if text.startswith("```") and (fenced := _FENCED.fullmatch(text)):
+        return fenced[1]
+    begin = min((at for at in (text.find("\n["), text.find("\n{")) if at >= 0), default=-1)
+    if (
+        0 < begin < SAMPLE
+        and text[-1] in "]}"
+        and text[0] not in "[{"
+        and isinstance(parsed(text[begin:]), dict | list)
+    ):
+        return text[begin:]
+    return None
+
+
+def _of_json(value: dict[str, Any] | list[Any], text: str, layer: int) -> Result:
+    if not value:
+        return Result("0 items" if isinstance(value, list) else "empty result ({})")
+    failure = _failure(value) if isinstance(value, dict) else ""
+    if layer < _LAYERS and (inner := _inner(value, len(text))) is not None:
+        return _marked(_unwrapped(value, inner, layer), failure)
+    found = tables.in_value(value)
+    if found.table and found.table.what == "items" and isinstance(value, dict) and len(text) <= SAMPLE and not failure:
+        return _of_object(value)
+    if found.table and not (failure and found.path.startswith("error")):
+        return _marked(_of_table(found.table, _beside(found)), failure)
+    if failure:
+        return Result(f"error: {failure}", failed=True)
+    return _of_object(dict(value))
+
+
+def _of_object(value: Mapping[str, Any]) -> Result:
+    whole = wording.value(value, SAMPLE)
+    if not whole.endswith(" keys}"):
+        return Result(whole)
+    shown = wording.row(value, SAMPLE, max(SAMPLE // len(value), wording.VALUE))
+    return Result(f"object with {wording.names(value, _COLUMNS)}", (shown,))
+
+
+def _marked(result: Result, failure: str) -> Result:
+    if not failure or result.failed:
+        return result
+    return replace(result, details=(*result.details[:2], f"error: {failure}", *result.details[2:]))
+
+
+def _failure(value: Mapping[str, Any]) -> str:
+    """What an object says that went wrong, or ""."""
+    for key in ("error", "errors", "exception", "fault"):
+        one = value.get(key)
+        if (
+            one
+            and not isinstance(one, Number)
+            and not (isinstance(one, str) and one.lower() in ("none", "false", "no"))
+        ):
+            return _message(value) if one is True else _told(one)
+    status = value.get("status")
+    if isinstance(status, str) and status.lower() in ("error", "failed", "failure", "fail"):
+        return _message(value) or status
+    if value.get("success") is False or value.get("ok") is False or value.get("isError") is True:
+        return _message(value) or "not successful"
+    code = next((value[key] for key in ("exit_code", "returncode", "exitCode") if key in value), "0")
+    if isinstance(code, Number) and code != "0":
+        last = str(value.get("stderr") or "").strip().splitlines()[-1:]
+        return f"exit code {code}" + "".join(f": {line(one, SAMPLE)}" for one in last)
+    if set(value) == {"detail"}:
+        return _told(value["detail"])
+    return ""
+
+
+def _message(value: Mapping[str, Any]) -> str:
+    return next((_told(value[key]) for key in ("message", "detail", "reason", "error_message") if value.get(key)), "")
+
+
+def _told(one: Any) -> str:  # noqa: ANN401 - a tool's JSON
+    if isinstance(one, str):
+        return line(one, SAMPLE)
+    if isinstance(one, list):
+        return f"{len(one)}: {wording.array(one, SAMPLE)}" if len(one) > 2 else wording.array(one, SAMPLE)
+    return wording.row(one, SAMPLE) if isinstance(one, dict) else wording.value(one)
+
+
+def _inner(value: dict[str, Any] | list[Any], size: int) -> str | None:
+    """The text that an object or a list of text parts (as MCP has them) is only the wrapping of."""
+    parts = value.get("content") if isinstance(value, dict) else value
+    if isinstance(parts, list) and parts:
+        texts = [one.get("text") for one in parts if isinstance(one, dict) and one.get("type") == "text"]
+        if len(texts) == len(parts) and all(isinstance(text, str) for text in texts):
+            return "\n".join(map(str, texts))
+    if not isinstance(value, dict):
+        return None
+    strings = [one for one in value.values() if isinstance(one, str) and not isinstance(one, Number)]
+    longest = max(strings, key=len, default="")
+    structured = longest.lstrip()[:1] in ("[", "{") and longest
+    if structured and len(value) == 1:
+        return longest
+    return longest if (structured or "\n" in longest) and len(longest) * 10 > size * 7 else None
+
+
+def _unwrapped(value: dict[str, Any] | list[Any], inner: str, layer: int) -> Result:
+    result = _read(inner, layer + 1)
+    if not isinstance(value, dict):
+        return result
+    beside = {key: one for key, one in value.items() if one is not inner and not isinstance(one, dict | list)}
+    shown = (f"beside: {wording.row(beside, SAMPLE)}",) if beside else ()
+    return replace(result, details=(*result.details[:2], *shown, *result.details[2:]))
+
+
+def _beside(found: tables.Found) -> str:
+    """What stood beside the rows, in words: single values, and other tables by their size."""
+    said = [wording.row(found.beside, SAMPLE)] if found.beside else []
+    return listed(
+        [*said, *(f"{line(name, wording.VALUE)}: {_counted(count, 'row')}" for name, count in found.others)], SAMPLE
+    )
+
+
+def _of_table(table: Table, beside: str = "") -> Result:
+    said = _counted(len(table.rows), table.what.removesuffix("s"))
+    if table.what == "items":
+        return Result(said, _of_items([row[0] for row in table.rows], beside))
+    details = [f"columns: {wording.names(table.names, _COLUMNS)}"]
+    if ranges := _ranges(table):
+        details.append(f"ranges: {ranges}")
+    if beside:
+        details.append(f"beside: {beside}")
+    if table.rows:
+        details.append(f"first: {wording.row(table.row(0), SAMPLE)}")
+    if len(table.rows) > 1:
+        details.append(f"last: {wording.row(table.row(-1), SAMPLE)}")
+    return Result(said, tuple(details))
+
+
+def _of_items(items: Sequence[Any], beside: str) -> tuple[str, ...]:
+    ranges = [f"ranges: {found}"] if (found := span(items)) else []
+    others = [f"beside: {beside}"] if beside else []
+    last = [f"last: {wording.value(items[-1], SAMPLE)}"] if len(items) > 1 else []
+    return (*ranges, *others, f"first: {wording.value(items[0], SAMPLE)}", *last)
+
+
+def _ranges(table: Table) -> str:
+    found = ((name, span(cells, name)) for name, cells in table.columns())
+    return listed((f"{line(name, wording.VALUE)} {said}" for name, said in found if said), _RANGES)
+
+
+def _lines(text: str) -> Result:
+    lines = [one for one in text.splitlines() if one.strip()]
+    if not lines:
+        return Result(f"{len(text)} blank characters")
+    if _BEGINS_WITH_ERROR.match(text) and (len(lines) <= _TRACE or text.startswith("Traceback")) and not _is_log(lines):
+        return _of_trace(text, lines)
+    if len(text) <= SAMPLE:
+        return Result(line(text, SAMPLE), failed=bool(_ERROR.match(text)))
+    if len(lines) == 1:
+        shown = line(text, SAMPLE)
+        begins = () if shown == f"[{len(text)} characters]" else (f"first: {shown}",)
+        return Result(f"{len(text)} characters", begins, bool(_ERROR.match(text)))
+    return _of_lines(text, lines)
+
+
+def _is_log(lines: Sequence[str]) -> bool:
+    """Several lines begin with a level."""
+    return sum(bool(re.match(r"\W*(?:ERROR|INFO|WARN|WARNING|DEBUG|FATAL)\b", one)) for one in lines[:20]) > 1
+
+
+def _of_trace(text: str, lines: Sequence[str]) -> Result:
+    """A traceback says what happened in its last line, any other error in its first."""
+    trace = text.startswith("Traceback")
+    said = line(lines[-1] if trace else text, SAMPLE)
+    if not trace or len(lines) == 1:
+        return Result(said, failed=True)
+    return Result(f"error: {said}", (f"traceback of {len(lines)} lines",), failed=True)
+
+
+def _of_lines(text: str, lines: Sequence[str]) -> Result:
+    mentions = [one for one in lines if _ERROR.search(one) and not _NO_ERROR.search(one)]
+    said = f"{_counted(len(lines), 'line')} ({len(text)} characters)"
+    details = []
+    if mentions:
+        said += f", {len(mentions)} mention an error"
+        details.append(f"errors: {_messages(mentions)}")
+    if table := tables.within(text):
+        details += [f"a table of {_counted(len(table.rows), 'row')}", *_of_table(table).details[:2]]
+    elif ranges := _pairs(lines):
+        details.append(f"ranges: {ranges}")
+    details += [f"first: {line(lines[0], SAMPLE // 2)}", f"last: {line(lines[-1], SAMPLE // 2)}"]
+    return Result(said, tuple(details))
+
+
+def _messages(mentions: Sequence[str]) -> str:
+    """The most frequent kinds of lines, each with its first one; lines that differ in numbers only are one kind."""
+    kinds: Counter[str] = Counter()
+    firsts: dict[str, str] = {}
+    for one in mentions:
+        kind = _VARIES.sub("#", one[:400])
+        kinds[kind] += 1
+        firsts.setdefault(kind, one)
+    said = (f"{count} × {line(firsts[kind], SAMPLE // 2)}" for kind, count in kinds.most_common(2))
+    return "; ".join(said) + ("; …" if len(kinds) > 2 else "")
+
+
+def _pairs(lines: Sequence[str]) -> str:
+    """Ranges of the `name=number` of log lines."""
+    cells: dict[str, list[str]] = {}
+    for one in lines:
+        for name, figure in _PAIR.findall(one[:2000]) if "=" in one else ():
+            if name in cells or len(cells) < 40:
+                cells.setdefault(name, []).append(figure)
+    often = ((name, span(found, name)) for name, found in cells.items() if len(found) * 2 >= len(lines))
+    return listed((f"{line(name, wording.VALUE)} {said}" for name, said in often if said), _RANGES)
+
+
+def _unescaped(text: str) -> str:
+    """Undoes HTML escaping of a text that was escaped as a whole: nothing in it needs escaping any more."""
+    for _ in range(3):
+        if not _ESCAPED.search(text) or any(mark in text for mark in '<>"'):
+            return text
+        text = unescape(text)
+    return text
+
+
+def _without_data(text: str) -> tuple[str, int]:
+    return _DATA.subn(lambda match: f"[{match[1] or 'file'}]", text) if ";base64," in text else (text, 0)
+
+
+def _binary(text: str) -> Result | None:
+    kind = next((name for magic, name in _RAW.items() if text.startswith(magic)), None)
+    start = text[:4000]
+    odd = len(_ODD.findall(start))
+    if (kind and odd) or odd * 10 > len(start):
+        return Result(f"binary data ({kind or 'unknown'}, {len(text)} characters)")
+    if match := _DATA.fullmatch(text):
+        return Result(f"inline file ({match[1] or 'unknown'}, {len(text)} characters)")
+    if _BASE64.fullmatch(text) and len({len(one) for one in text.splitlines()[:-1]}) < 2:
+        name = next((name for magic, name in _MAGIC.items() if text.startswith(magic)), "unknown")
+        return Result(f"base64 data ({name}, {len(text)} characters)")
+    return None
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

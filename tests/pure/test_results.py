@@ -1,0 +1,472 @@
+"""What a tool's result is said to be: rows under any key, tables, logs, errors, data; and every number as it stands."""
+
+import csv
+import html
+import io
+import json
+import re
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from service.summarising import results, wording
+from service.summarising.ranges import span
+from service.summarising.wording import Number
+from service.transcript import parse, steps
+
+ROWS = [{"diagnosis": "Malignant neoplasm", "count": 5}, {"diagnosis": "Benign", "count": 2}]
+COLUMNS = "2 rows | columns: diagnosis, count | ranges: count 2..5 (sum 7)"
+SAMPLES = '| first: {"diagnosis": "Malignant neoplasm", "count": 5} | last: {"diagnosis": "Benign", "count": 2}'
+
+
+def said(text: str) -> str:
+    found = results.read(text)
+    return " | ".join([found.said, *found.details])
+
+
+def described(value: Any) -> str:
+    return said(json.dumps(value))
+
+
+# ---- rows
+
+
+@pytest.mark.parametrize(
+    ("value", "beside"),
+    [
+        (ROWS, ""),
+        ({"rows": ROWS}, ""),
+        ({"anything": ROWS, "total": 2481, "page": {"size": 2}}, '{"total": 2481, "page.size": 2}'),
+        ({"a": {"b": {"c": ROWS}}}, ""),
+        ({"columns": ["diagnosis", "count"], "rows": [["Malignant neoplasm", 5], ["Benign", 2]]}, ""),
+        (
+            {"columns": [{"name": "diagnosis"}, {"name": "count"}], "data": [["Malignant neoplasm", 5], ["Benign", 2]]},
+            "",
+        ),
+        ({"columns": ["diagnosis", "count"], "index": [0, 1], "data": [["Malignant neoplasm", 5], ["Benign", 2]]}, ""),
+        ({"diagnosis": ["Malignant neoplasm", "Benign"], "count": [5, 2]}, ""),
+        ({"diagnosis": {"0": "Malignant neoplasm", "1": "Benign"}, "count": {"0": 5, "1": 2}}, ""),
+        ([["diagnosis", "count"], ["Malignant neoplasm", 5], ["Benign", 2]], ""),
+        ({"small": [{"x": 1}], "large": ROWS}, "small: 1 row"),
+        ({"content": [{"type": "text", "text": json.dumps(ROWS)}], "isError": False}, ""),
+        ({"result": json.dumps(ROWS)}, ""),
+    ],
+    ids=lambda value: json.dumps(value)[:40],
+)
+def test_rows_are_counted_named_and_shown_under_any_key(value: Any, beside: str) -> None:
+    shown = described(value)
+    assert shown.startswith(COLUMNS)
+    assert shown.endswith(SAMPLES)
+    if beside:
+        assert f" | beside: {beside} | " in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        html.escape(json.dumps(ROWS)),
+        html.escape(html.escape(json.dumps({"rows": ROWS}))),
+        json.dumps(json.dumps(ROWS)),
+        json.dumps(json.dumps(json.dumps(ROWS))),
+        html.escape(json.dumps(json.dumps(ROWS))),
+        json.dumps(json.dumps(ROWS))[1:-1],
+        "\ufeff" + json.dumps(ROWS),
+        "```json\n" + json.dumps(ROWS, indent=1) + "\n```",
+        "Here are the rows:\n" + json.dumps(ROWS),
+        "\n".join(map(json.dumps, ROWS)),
+        str(ROWS),
+    ],
+    ids=lambda text: text[:30],
+)
+def test_rows_are_found_however_they_are_wrapped(text: str) -> None:
+    assert said(text) == f"{COLUMNS} {SAMPLES}"
+
+
+def test_objects_under_keys_and_numbers_under_keys_are_rows() -> None:
+    keyed = {name: {"n": n} for n, name in enumerate("abc")}
+    assert described(keyed).startswith(
+        '3 rows | columns: key, n | ranges: n 0..2 (sum 3) | first: {"key": "a", "n": 0}'
+    )
+    assert described({f"k{n}": n for n in range(12)}).startswith("12 rows | columns: key, value | ranges: value 0..11")
+
+
+def test_nested_columns_have_ranges_too() -> None:
+    value = {"hits": {"total": 9, "hits": [{"_id": "a", "_source": {"n": 3}}, {"_id": "b", "_source": {"n": 14}}]}}
+    shown = described(value)
+    assert "2 rows | columns: _id, _source | ranges: _source.n 3..14 (sum 17)" in shown
+    assert 'beside: {"hits.total": 9}' in shown
+
+
+def test_what_pythons_print_shows_is_read() -> None:
+    text = "[(1, 'it''s', Decimal('12.50'), None, datetime.date(2026, 1, 2)), (2, \"b\", Decimal('0.70'), True, 'x')]"
+    shown = said(text.replace("''", "\\'"))
+    assert shown.startswith("2 rows | columns: column 1, column 2, column 3, column 4, column 5")
+    assert "column 3 0.70..12.50 (sum 13.20)" in shown
+    assert '"column 2": "it\'s", "column 3": 12.50, "column 4": null, "column 5": "datetime.date(2026, 1, 2)"' in shown
+
+
+TABLE = (
+    "2 rows | columns: name, n | ranges: n 1..2 (sum 3)"
+    ' | first: {"name": "a, b", "n": "1"} | last: {"name": "c", "n": "2"}'
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'name,n\n"a, b",1\nc,2',
+        'name,n\r\n"a, b",1\r\nc,2\r\n',
+        "name;n\na, b;1\nc;2",
+        "name\tn\na, b\t1\nc\t2",
+        "name|n\na, b|1\nc|2",
+        "| name | n |\n|---|---:|\n| a, b | 1 |\n| c | 2 |",
+        "The table:\n\n| name | n |\n|---|---:|\n| a, b | 1 |\n| c | 2 |\n",
+        "name | n\n--- | ---\na, b | 1\nc | 2",
+        " name | n \n------+---\n a, b | 1\n c    | 2\n",
+        "+------+---+\n| name | n |\n+------+---+\n| a, b | 1 |\n| c    | 2 |\n+------+---+",
+    ],
+)
+def test_csv_and_tables_of_text_are_rows(text: str) -> None:
+    assert said(text) == TABLE
+
+
+def test_a_bar_inside_a_cell_does_not_end_it() -> None:
+    assert '"first \\| x"' not in said("| a | b |\n|---|---|\n| x \\| y | 1 |\n")
+    assert said("| a | b |\n|---|---|\n| x \\| y | 1 |\n").endswith('first: {"a": "x | y", "b": "1"}')
+
+
+def test_csv_with_a_line_break_in_a_cell_and_a_name_that_comes_twice() -> None:
+    shown = said('name,n,n\n"a\nb",1,7\nc,2,8')
+    assert shown.startswith("2 rows | columns: name, n, n | ranges: n 1..2 (sum 3), n 7..8 (sum 15)")
+
+
+def test_csv_without_a_head_has_no_row_less() -> None:
+    assert said("1,7\n2,8\n3,9").startswith("3 rows | columns: column 1, column 2 | ranges: column 1 1..3")
+
+
+def test_one_line_below_a_head_is_a_row_and_two_sentences_are_not() -> None:
+    assert said("region,amount\nnorth,12847.50").startswith("1 row | columns: region, amount | first:")
+    assert "row" not in said("First, we look.\nThen, we leap.")
+    assert "row" not in said("Well, this is a text.\nIt has commas, too.\nAnd more, as you see.")
+
+
+def test_a_table_within_a_text_is_named() -> None:
+    text = (
+        "# Notes\n\nSome words.\n\n| a | b |\n|---|---|\n| 1 | 20 |\n| 3 | 40 |\n\n"
+        + "More words. " * 20
+        + "\n\nEnd.\n"
+    )
+    shown = said(text)
+    assert shown.startswith(
+        f"8 lines ({len(text.strip())} characters) | a table of 2 rows | columns: a, b | ranges: a 1..3"
+    )
+
+
+def test_one_row_items_and_nothing() -> None:
+    assert described([{"n": 1}]) == '1 row | columns: n | first: {"n": 1}'
+    assert described([3, 4, 5]) == "3 items | ranges: 3..5 (sum 12) | first: 3 | last: 5"
+    assert described(["a"]) == '1 item | first: "a"'
+    assert described([]) == "0 items"
+    assert described({"columns": ["a", "b"], "rows": []}) == "0 rows | columns: a, b"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("", "empty result"),
+        ("  \n ", "empty result"),
+        ("null", "empty result (null)"),
+        ("{}", "empty result ({})"),
+        ('""', 'empty result ("")'),
+    ],
+)
+def test_nothing_is_an_empty_result(text: str, shown: str) -> None:
+    assert results.read(text) == results.Result(shown)
+
+
+def test_a_small_object_is_shown_whole_and_a_large_one_by_its_keys() -> None:
+    assert described({"a": 1, "b": {"c": [1, 2]}}) == '{"a": 1, "b": {"c": [1, 2]}}'
+    shown = described({"name": "x", "text": "words and " * 90, "n": 12, "list": list(range(3))})
+    assert shown.startswith('3 items | ranges: 0..2 (sum 3) | beside: {"name": "x", "text": "words and words')
+    shown = described({"name": "x", "text": "words and " * 90, "deep": {"n": 12847.5}})
+    assert shown.startswith('object with name, text, deep | {"name": "x", "text": "words and')
+    assert shown.endswith('…", "deep": {"n": 12847.5}}')
+
+
+# ---- errors
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ({"error": "boom: test"}, "error: boom: test"),
+        ({"error": {"code": 5, "message": "no"}}, 'error: {"code": 5, "message": "no"}'),
+        ({"errors": ["a", "b"], "data": None}, 'error: ["a", "b"]'),
+        ({"error": True, "message": "disk full"}, "error: disk full"),
+        ({"status": "error", "message": "disk full"}, "error: disk full"),
+        ({"success": False, "reason": "no such table"}, "error: no such table"),
+        ({"detail": "Not found"}, "error: Not found"),
+        ({"stdout": "", "stderr": "ls: x\nls: cannot open\n", "exit_code": 2}, "error: exit code 2: ls: cannot open"),
+    ],
+)
+def test_an_object_that_tells_of_an_error_is_one(value: Any, shown: str) -> None:
+    assert results.read(json.dumps(value)) == results.Result(shown, failed=True)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{"error": None, "n": 1}, {"errors": [], "n": 1}, {"error": False}, {"error": 0.05, "n": 1}, {"exit_code": 0}],
+)
+def test_an_empty_error_and_a_number_are_none(value: Any) -> None:
+    assert not results.read(json.dumps(value)).failed
+
+
+def test_an_error_beside_rows_is_told_with_them() -> None:
+    found = results.read(json.dumps({"rows": ROWS, "errors": ["page 3 is missing"]}))
+    assert not found.failed
+    assert found.said == "2 rows"
+    assert 'error: ["page 3 is missing"]' in found.details
+
+
+@pytest.mark.parametrize("text", ["Error: no such table", "Traceback (most recent call last)", "failed to connect"])
+def test_a_text_that_begins_with_an_error_is_one(text: str) -> None:
+    assert results.read(text) == results.Result(text, failed=True)
+
+
+def test_a_traceback_is_its_last_line() -> None:
+    text = "Traceback (most recent call last):\n" + '  File "a.py", line 3, in f\n' * 20 + "ValueError: 7 is odd\n"
+    assert results.read(text) == results.Result("error: ValueError: 7 is odd", ("traceback of 22 lines",), failed=True)
+
+
+@pytest.mark.parametrize(
+    "form", ["2026-11-21 10:00:0{},123 {}: disk", "21/11/2026 10:00:0{}, {}, disk", "[{}] {} disk"]
+)
+def test_log_lines_are_counted_and_their_errors_told(form: str) -> None:
+    lines = [form.format(n, "ERROR" if n % 3 == 0 else "INFO") for n in range(9)]
+    text = "\n".join(lines) + "\n" + "x" * 240
+    assert said(text) == (
+        f"10 lines ({len(text)} characters), 3 mention an error | errors: 3 × {lines[0]}"
+        f" | first: {lines[0]} | last: [240 characters]"
+    )
+
+
+def test_kinds_of_errors_are_counted_and_the_absence_of_errors_is_none() -> None:
+    lines = [
+        "INFO 0 errors so far",
+        "ERROR disk 7 full",
+        "INFO errors=0",
+        "ERROR disk 8 full",
+        "ERROR no route to db-1",
+    ] * 4
+    assert ", 12 mention an error | errors: 8 × ERROR disk 7 full; 4 × ERROR no route to db-1 | first:" in said(
+        "\n".join(lines)
+    )
+
+
+def test_numbers_of_log_lines_have_ranges() -> None:
+    lines = "\n".join(f"line {n:05} status=OK latency_ms={n % 9} bytes={n * 10} path=/v1/item/{n}" for n in range(300))
+    assert "ranges: latency_ms 0..8, bytes 0..2990 (sum 448500)" in said(lines)
+
+
+# ---- data that is no text
+
+
+def test_binary_and_inline_data_are_named_not_shown() -> None:
+    blob = "iVBORw0KGgoAAAANSUhEUg" + "Ab1/" * 80
+    assert said(blob) == f"base64 data (PNG image, {len(blob)} characters)"
+    assert said(f"data:image/png;base64,{blob}") == f"inline file (image/png, {len(blob) + 22} characters)"
+    assert said("%PDF-1.7\n\ufffd\ufffd\x00") == "binary data (PDF, 12 characters)"
+    assert said("\ufffd\x01\x02" * 50) == "binary data (unknown, 150 characters)"
+    shown = described([{"n": 1, "image": f"data:image/png;base64,{blob}"}, {"n": 2, "image": blob}])
+    assert '"image": "[image/png]"' in shown
+    assert f'"image": "[{len(blob)} characters]"' in shown
+    assert shown.endswith("| 1 inline file")
+
+
+def test_colours_and_characters_that_hide_words_are_not_shown() -> None:
+    assert said("\x1b[31mred\x1b[0m \u202eabc\u202c zero\u200bwidth\U000e0041") == "red abc zerowidth"
+
+
+# ---- all four stored formats say the same
+
+
+RESULT = json.dumps({"rows": ROWS, "note": 'a "quoted" <b> & more'})
+ESCAPED = html.escape(json.dumps(RESULT))
+FOLD = '<details type="tool_calls" done="true" id="c" name="q" arguments="{}"'
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {
+            "output": [
+                {"type": "function_call", "call_id": "c", "name": "q", "arguments": "{}", "status": "completed"},
+                {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_text", "text": RESULT}]},
+            ]
+        },
+        {"content": f'{FOLD} result="{ESCAPED}">\n</details>'},
+        {"content": f'{FOLD} result="{html.escape(ESCAPED)}">\n</details>'},
+        {"content": f"{FOLD}>\n<summary>Tool Executed</summary>\n{ESCAPED}\n</details>"},
+        {"content": html.escape(RESULT)},
+        {"content": html.escape(html.escape(RESULT))},
+    ],
+    ids=["output", "attribute", "attribute, twice", "body", "bare", "bare, twice"],
+)
+def test_a_result_is_the_same_in_every_stored_format(stored: dict[str, Any]) -> None:
+    [step] = steps(parse({"id": "m", "role": "assistant", "content": "", **stored}))
+    [call] = step.calls
+    assert said(call.result.text) == f'{COLUMNS} | beside: {{"note": "a \\"quoted\\" <b> & more"}} {SAMPLES}'
+
+
+# ---- numbers
+
+
+@pytest.mark.parametrize(
+    ("cells", "name", "shown"),
+    [
+        (["12847.50", "3.5"], "amount", "3.5..12847.50 (sum 12851.00)"),
+        (["0.1", "0.2", "0.3"], "n", "0.1..0.3 (sum 0.6)"),
+        (["90071992547409931234", "1"], "n", "1..90071992547409931234 (sum 90071992547409931235)"),
+        (["-5", "+7", ""], "delta", "-5..+7 (sum 2)"),
+        (["1e3", "20"], "n", "20..1e3"),
+        (["3", "4"], "invoice_id", "3..4"),
+        (["3", "4"], "unitPrice", "3..4"),
+        (["8376844", "8245495", "8397626"], "bill", "8245495..8397626"),
+        (["1,234.50", "999"], "n", "999..1,234.50 (sum 2233.50)"),
+        (["1.234,50", "999"], "n", "999..1.234,50 (sum 2233.50)"),
+        (["1.234", "999"], "n", ""),
+        (["1,234", "2,345"], "n", "1,234..2,345"),
+        (["$1,234.50", "$7"], "n", "$7..$1,234.50"),
+        (["2 h", "24 h"], "n", "2 h..24 h"),
+        (["2 h", "24 d"], "n", ""),
+        (["2026-01-09", "2025-12-31"], "day", "2025-12-31..2026-01-09"),
+        (["2026-01-09", "2025-12"], "day", ""),
+        (["007", "12"], "n", ""),
+        (["CBM-60", "CBM-218"], "n", ""),
+        (["n/a", "-", "4", "5"], "n", "4..5 (sum 9)"),
+        (["4"], "n", ""),
+        ([True, "4"], "n", ""),
+        (["1" * 41, "2"], "n", ""),
+        ([Number("1.234"), Number("999")], "n", "1.234..999 (sum 1000.234)"),
+    ],
+    ids=str,
+)
+def test_ranges_and_sums(cells: list[Any], name: str, shown: str) -> None:
+    assert span(cells, name) == shown
+
+
+FIGURES = st.from_regex(r"-?(0|[1-9][0-9]{0,24})(\.[0-9]{1,12})?", fullmatch=True)
+
+
+@given(st.lists(FIGURES, min_size=2, max_size=20))
+@example(["1.1", "2.2", "0.10"])
+def test_a_range_is_text_of_the_source_and_a_sum_is_exact(figures: list[str]) -> None:
+    for cells in ([Number(one) for one in figures], figures):
+        found = re.fullmatch(r"(\S+)\.\.(-?\d\S*?)(?: \(sum (\S+)\))?", span(cells, "amount"))
+        if not found:
+            assert cells is figures, "JSON numbers always have a range"
+            continue
+        least, most, total = found.groups()
+        assert {least, most} <= set(figures)
+        assert Fraction(least) == min(map(Fraction, figures))
+        assert Fraction(most) == max(map(Fraction, figures))
+        if total:
+            assert Fraction(total) == sum(map(Fraction, figures))
+            assert "E" not in total
+
+
+OF_OURS = re.compile(r"^\d+ rows?|\(sum [^)]*\)|\[(?:number of )?\d+ (?:characters|items)\]|\{\d+ keys\}|column \d+")
+DIGITS = re.compile(r"\d[\d.]*(?:[eE][+-]?\d+)?")
+CELLS = st.one_of(
+    FIGURES.map(Number), st.text(st.characters(codec="ascii", categories=("L", "N", "P", "Z")), max_size=90)
+)
+
+
+def written(rows: list[list[Any]], names: list[str]) -> tuple[str, str]:
+    """The rows as JSON, each number as it stands, and as CSV."""
+    objects = (
+        ", ".join(
+            f'"{name}": {c if isinstance(c, Number) else json.dumps(c)}' for name, c in zip(names, row, strict=True)
+        )
+        for row in rows
+    )
+    text = io.StringIO()
+    csv.writer(text).writerows([names, *rows])
+    return "[" + ", ".join(f"{{{one}}}" for one in objects) + "]", text.getvalue()
+
+
+@given(
+    st.integers(2, 6).flatmap(
+        lambda width: st.lists(st.lists(CELLS, min_size=width, max_size=width), min_size=3, max_size=6)
+    )
+)
+def test_every_number_that_is_shown_stands_in_the_source(rows: list[list[Any]]) -> None:
+    names = [f"{letter}_name" for letter in "abcdef"[: len(rows[0])]]
+    for source in written(rows, names):
+        shown = OF_OURS.sub("", said(source).replace('\\"', '"'))
+        figures = set(DIGITS.findall(source))
+        for one in DIGITS.findall(shown.replace("..", " ")):
+            assert one in figures or one.rstrip(".") in {figure.rstrip(".") for figure in figures}, (one, source)
+
+
+# ---- cutting
+
+
+@given(
+    st.lists(
+        st.from_regex(r"[a-z]{1,9}|[0-9]{1,12}(\.[0-9]+)?|https://[a-z]{1,30}/[0-9]{1,20}", fullmatch=True), min_size=1
+    ),
+    st.integers(20, 120),
+)
+def test_a_cut_is_between_words(words: list[str], limit: int) -> None:
+    text = " ".join(words)
+    cut = wording.line(text, limit)
+    assert len(cut) <= limit
+    if cut != text and not cut.startswith("["):
+        assert cut.endswith("…")
+        kept = cut[:-1].split()
+        assert kept == words[: len(kept)]
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "shown"),
+    [
+        ("it costs 12 847.50 EUR", 18, "it costs…"),
+        ("it costs 12847.50 EUR", 20, "it costs…"),
+        ("see https://a.example/b,c,d/e now", 24, "see…"),
+        ("alpha,beta,gamma,delta,epsilon", 20, "alpha,beta,gamma,…"),
+        ("移行は金曜日までに12847件完了します", 12, "移行は金曜日まで…"),
+        ("x" * 900, 60, "[900 characters]"),
+        ("one two" + " " * 900 + "3", 60, "one…"),
+    ],
+)
+def test_numbers_ids_and_urls_are_shown_whole_or_not_at_all(text: str, limit: int, shown: str) -> None:
+    assert wording.line(text, limit) == shown
+
+
+# ---- anything
+
+
+@given(
+    st.text(max_size=80)
+    | st.text(alphabet="{}[]\"',:|-\n\t;ab1()&#`=\\", max_size=60)
+    | st.recursive(
+        st.none() | st.integers() | st.text(max_size=5) | st.floats(),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    ).map(json.dumps)
+    | st.recursive(
+        st.none() | st.booleans() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=4) | st.tuples(inner, inner) | st.dictionaries(st.text(max_size=5), inner)
+        ),
+    ).map(repr)
+)
+def test_no_text_is_too_odd(text: str) -> None:
+    shown = said(text)
+    assert shown
+    assert len(shown.splitlines()) == 1
+    assert len(shown) < 3000
+    assert shown.encode()
