@@ -26,7 +26,7 @@ _SUMMARY = re.compile(r"\s*<summary>.*?</summary>\s*", re.DOTALL)
 _FENCE = re.compile(r"```[^\n]*\n(.*?)\n?```", re.DOTALL)
 _QUOTE = re.compile(r"^\s*(?:>|&gt;) ?", re.MULTILINE)
 # A paragraph, or one line, that could be an escaped JSON value.
-_BARE = re.compile(r"^[ \t]*(?:[\[{]|&quot;)[^\n]*(?:\n(?![ \t]*(?:\n|\Z))[^\n]*)*", re.MULTILINE)
+_BARE = re.compile(r"^[ \t]*(?:[\[{]|&(?:amp;)?quot;)[^\n]*(?:\n(?![ \t]*(?:\n|\Z))[^\n]*)*", re.MULTILINE)
 
 
 def items_of(content: str) -> list[Item]:
@@ -104,7 +104,7 @@ def _plain(text: str) -> list[Item]:
     for start, end in _bare(text, 0, len(text)):
         items += _visible(text[position:start])
         call_id = f"bare-{start}"
-        items += [ToolCall(call_id, "tool", "{}"), ToolResult(call_id, unescape(text[start:end]).strip())]
+        items += [ToolCall(call_id, "tool", "{}"), ToolResult(call_id, _unescaped(text[start:end])[0].strip())]
         position = end
     return items + _visible(text[position:])
 
@@ -112,10 +112,10 @@ def _plain(text: str) -> list[Item]:
 def _bare(content: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Where bare values stand between two places: a paragraph, or else its first line."""
     for match in _BARE.finditer(content[start:end]):
-        if "&quot;" not in match[0]:
+        if "quot;" not in match[0]:
             continue
         for part in (match[0], match[0].split("\n", 1)[0]):
-            if _is_json(unescape(part)):
+            if _is_json(_unescaped(part)[0]):
                 yield start + match.start(), start + match.start() + len(part)
                 break
 
