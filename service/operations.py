@@ -1,17 +1,21 @@
 """What operators do with chats, the same for REST and the command line. Every change leaves an audit row."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from service.errors import NotFound
+from service.correction import GivenPin, check_size, corrected
+from service.errors import Conflict, NotFound
 from service.storage import audit, chats, checkpoints, endpoints, jobs, transcripts, work
 from service.storage.chats import Branch, Made, Overview, Run, Spent
 from service.storage.endpoints import Endpoint
 from service.storage.jobs import Figures, Job
 from service.storage.owner import ChatKey
+from service.summarising import message
+from service.summarising.memory import Memory, Pin
 
 _MOST_LEASES = 100  # shown
 
@@ -46,10 +50,12 @@ class CoveredMessage:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A summary and what it covers. `current` is False when the covered path was edited since."""
+    """A summary, what it was made of, and what it covers. `current` is False when the covered path was edited since."""
 
     checkpoint: Made
     summary: str
+    narrative: str
+    pins: tuple[Pin, ...]
     current: bool
     covers: list[CoveredMessage]
 
@@ -65,6 +71,15 @@ class Dropped:
     checkpoints: int
     waits: bool
     ring: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """The checkpoint that serves from now on. `waits` and `ring` are those of `Dropped`."""
+
+    checkpoint: Made
+    waits: bool
+    ring: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,20 +130,80 @@ async def show_summary(engine: AsyncEngine, tenant: int, chat: str, checkpoint: 
     """
     async with engine.connect() as connection:
         key = ChatKey(tenant, (await _overview(connection, tenant, chat)).id)
-        found = await chats.summary(connection, key, checkpoint)
-        if found is None:
-            raise NotFound(f"chat {chat!r} has no checkpoint {checkpoint}")
-        made, text = found
+        made, text = await _made(connection, key, chat, checkpoint)
+        memory = await checkpoints.memory(connection, key, checkpoint)
         path = await transcripts.path(connection, key, made.covered_until)
     current = bool(path) and path[-1].digest == made.covered_digest
     covers = [CoveredMessage(row.message_id, row.role, row.tokens) for row in path] if current else []
-    return Shown(made, text, current, covers)
+    return Shown(made, text, memory.narrative, memory.pins, current, covers)
+
+
+async def serve(engine: AsyncEngine, by: Operator, chat: str, checkpoint: int) -> Served:
+    """Makes a checkpoint, an older version or an ancestor, the one that serves at its boundary and below.
+
+    Deeper ones serve no more; what they covered is summarised anew from this one. Work that is under way is refused.
+
+    Raises:
+        NotFound: this tenant has no such chat, or the chat no such checkpoint.
+        Conflict: what it covers was edited or deleted since.
+    """
+    async with engine.begin() as connection:
+        key = await _lock(connection, by.tenant, chat)
+        await _made(connection, key, chat, checkpoint)
+        served = await _serve(connection, by, key, chat, checkpoint)
+        await audit.record(connection, by.tenant, by.actor, "checkpoint.serve", chat, checkpoint=checkpoint)
+    return served
+
+
+async def correct(
+    engine: AsyncEngine,
+    by: Operator,
+    chat: str,
+    checkpoint: int,
+    narrative: str | None = None,
+    pins: Sequence[GivenPin] | None = None,
+) -> Served:
+    """Makes a new version of a checkpoint, with another narrative or other pins or both, and serves that.
+
+    The version that was there is kept, and may be served again.
+
+    Raises:
+        NotFound: this tenant has no such chat, or the chat no such checkpoint.
+        Conflict: what it covers was edited or deleted since.
+        Unprocessable: a part is too long, or names what there is not; nothing was stored.
+    """
+    async with engine.begin() as connection:
+        key = await _lock(connection, by.tenant, chat)
+        old, _ = await _made(connection, key, chat, checkpoint)
+        memory = corrected(await checkpoints.memory(connection, key, checkpoint), narrative, pins)
+        rows = await transcripts.find(connection, key, [old.covered_until])
+        sent_at = rows[old.covered_until].sent_at if rows else None
+        summary, size = await asyncio.to_thread(_rendered, memory, old.covered_messages, sent_at)
+        window = (await _overview(connection, by.tenant, chat)).window_tokens
+        check_size(size, before=old.tokens, covered=old.covered_tokens, window=window)
+        new = await checkpoints.correct(
+            connection,
+            key,
+            checkpoint,
+            memory,
+            kind="corrected",
+            summary=summary,
+            tokens=size,
+            summariser="operator",
+            prompt_version="",
+            verdict={"outcome": "corrected", "by": by.actor},
+        )
+        served = await _serve(connection, by, key, chat, new)
+        what = {"checkpoint": checkpoint, "made": new}
+        await audit.record(connection, by.tenant, by.actor, "checkpoint.correct", chat, **what)
+    return served
 
 
 async def reset(engine: AsyncEngine, by: Operator, chat: str, keep: int | None = None) -> Dropped:
     """Drops the checkpoints of a chat; with `keep`, only those that do not lead up to that one.
 
-    Work that is under way is refused when it comes to publish. New summaries are made when the chat goes on.
+    The one that is kept serves. Work that is under way is refused when it comes to publish. New summaries are made when
+    the chat goes on.
     """
     async with engine.begin() as connection:
         dropped = await _drop(connection, by, chat, keep)
@@ -203,11 +278,39 @@ async def _drop(connection: AsyncConnection, by: Operator, chat: str, keep: int 
         while step in made:
             line.append(step)
             step = made[step]
-    count = await chats.drop_checkpoints(connection, key, line)
+    dropped = await chats.drop_checkpoints(connection, key, line)
+    if keep is not None:
+        await checkpoints.serve(connection, key, keep, by.actor)
     waits = await _lacks_texts(connection, key, (await _overview(connection, by.tenant, chat)).leaf_id)
     if waits:
         await work.ask_for_bodies(connection, key)
-    return Dropped(count, waits)
+    return Dropped(dropped, waits)
+
+
+def _rendered(memory: Memory, messages: int, until: int | None) -> tuple[str, int]:
+    summary = message.render(memory, messages, until)
+    return summary, message.size(summary)
+
+
+async def _serve(connection: AsyncConnection, by: Operator, key: ChatKey, chat: str, checkpoint: int) -> Served:
+    """Serves a checkpoint that exists, and marks due what follows it."""
+    if not await checkpoints.serve(connection, key, checkpoint, by.actor):
+        raise Conflict(f"what checkpoint {checkpoint} covers was edited or deleted since, so it fits no request")
+    ring = None
+    waits = await _lacks_texts(connection, key, (await _overview(connection, key.tenant, chat)).leaf_id)
+    if waits:
+        await work.ask_for_bodies(connection, key)
+    else:
+        ring = await work.mark_due_at_once(connection, key)
+    made, _ = await _made(connection, key, chat, checkpoint)
+    return Served(made, waits, ring)
+
+
+async def _made(connection: AsyncConnection, key: ChatKey, chat: str, checkpoint: int) -> tuple[Made, str]:
+    found = await chats.summary(connection, key, checkpoint)
+    if found is None:
+        raise NotFound(f"chat {chat!r} has no checkpoint {checkpoint}")
+    return found
 
 
 async def _lacks_texts(connection: AsyncConnection, chat: ChatKey, leaf: str | None) -> bool:

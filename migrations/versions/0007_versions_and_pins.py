@@ -59,7 +59,9 @@ def upgrade() -> None:
     )
     for table in ("checkpoints", "drafts"):
         op.add_column(table, _json("pins", "[]"))
-    op.add_column("checkpoints", _json("verdict", "{}", "What the publish gate found, or who corrected it."))
+    op.add_column(
+        "checkpoints", _json("verdict", "{}", "What the publish gate found, and who corrected or served it by hand.")
+    )
     op.add_column(
         "checkpoints",
         sa.Column(

@@ -1,4 +1,4 @@
-"""What operators ask: look at chats and summaries, reset, recompute, delete."""
+"""What operators ask: look at chats and summaries, serve another version, correct, reset, recompute, delete."""
 
 import base64
 from datetime import UTC, datetime
@@ -10,11 +10,16 @@ from pydantic import BaseModel, Field
 from service import operations
 from service.api.deps import ChatId, OperatorDep, RuntimeDep, documented, read_body
 from service.api.wire import Strict
+from service.correction import GivenPin
 from service.errors import BadRequest
-from service.operations import Detail, Shown
+from service.operations import Detail, Served, Shown
+from service.runtime import Runtime
 from service.storage.chats import Made, Overview
+from service.summarising.memory import Kind
 
 router = APIRouter(prefix="/v1/chats", tags=["operators"])
+
+CheckpointId = Annotated[int, Path(ge=1, le=2**62)]
 
 
 class ChatPage(BaseModel):
@@ -22,6 +27,29 @@ class ChatPage(BaseModel):
 
     chats: list[Overview]
     next: str | None = None
+
+
+class PinRequest(Strict):
+    """One entry of the pinned sections."""
+
+    number: Annotated[int, Field(ge=1, le=2**31)] | None = Field(
+        None, description="Of the pin that it stands for, which keeps where it came from; null for a new one."
+    )
+    kind: Kind
+    text: str = Field(description="One sentence; line breaks become blanks.")
+
+    def given(self) -> GivenPin:
+        """As the use case takes it."""
+        return GivenPin(self.kind, self.text, self.number)
+
+
+class CorrectRequest(Strict):
+    """The parts to replace. What is null stays."""
+
+    narrative: str | None = Field(None, description="Markdown with `## ` heads.")
+    pins: list[PinRequest] | None = Field(
+        None, description="All that are to be shown: one that is left out goes. Superseded ones need not be named."
+    )
 
 
 class ResetRequest(Strict):
@@ -48,6 +76,12 @@ class RecomputeAnswer(BaseModel):
 
     due: bool
     waits: bool = Field(description=_WAITS)
+
+
+class ServedAnswer(RecomputeAnswer):
+    """What serves from now on, and whether work on what follows it is due."""
+
+    checkpoint: Made
 
 
 @router.get("")
@@ -84,10 +118,38 @@ async def list_checkpoints(chat_id: ChatId, operator: OperatorDep, runtime: Runt
 
 @router.get("/{chat_id}/checkpoints/{checkpoint_id}")
 async def show_summary(
-    chat_id: ChatId, checkpoint_id: Annotated[int, Path(ge=1, le=2**62)], operator: OperatorDep, runtime: RuntimeDep
+    chat_id: ChatId, checkpoint_id: CheckpointId, operator: OperatorDep, runtime: RuntimeDep
 ) -> Shown:
-    """A summary and the messages that it covers."""
+    """A summary with its narrative and pins, and the messages that it covers."""
     return await operations.show_summary(runtime.database.engine, operator.tenant, chat_id, checkpoint_id)
+
+
+@router.patch("/{chat_id}/checkpoints/{checkpoint_id}", openapi_extra=documented(CorrectRequest))
+async def correct(
+    chat_id: ChatId, checkpoint_id: CheckpointId, operator: OperatorDep, runtime: RuntimeDep, request: Request
+) -> ServedAnswer:
+    """Corrects a summary: makes a new version with the given parts, and serves it. The old version is kept.
+
+    The ledger stays as it is. 409 when what it covers was edited or deleted since; 422 when a part is too long.
+    """
+    body = await read_body(request, CorrectRequest, runtime.settings.max_body_bytes)
+    pins = None if body.pins is None else [one.given() for one in body.pins]
+    engine = runtime.database.engine
+    return await _served(
+        runtime, await operations.correct(engine, operator, chat_id, checkpoint_id, body.narrative, pins)
+    )
+
+
+@router.post("/{chat_id}/checkpoints/{checkpoint_id}/serve")
+async def serve(
+    chat_id: ChatId, checkpoint_id: CheckpointId, operator: OperatorDep, runtime: RuntimeDep
+) -> ServedAnswer:
+    """Serves this summary, an older version or an earlier one, at its boundary and below.
+
+    Deeper summaries are kept and serve no more; what they covered is summarised anew from this one. 409 when what it
+    covers was edited or deleted since.
+    """
+    return await _served(runtime, await operations.serve(runtime.database.engine, operator, chat_id, checkpoint_id))
 
 
 @router.post("/{chat_id}/reset", openapi_extra=documented(ResetRequest, required=False))
@@ -97,7 +159,10 @@ async def reset(
     runtime: RuntimeDep,
     request: Request,
 ) -> ResetAnswer:
-    """Drops a chat's checkpoints, or only those beyond one that is kept. New ones are made when the chat goes on."""
+    """Drops a chat's checkpoints, or only those beyond one that is kept, and that one serves.
+
+    New ones are made when the chat goes on.
+    """
     body = await read_body(request, ResetRequest, runtime.settings.max_body_bytes, empty=ResetRequest())
     dropped = await operations.reset(runtime.database.engine, operator, chat_id, body.keep)
     return ResetAnswer(dropped=dropped.checkpoints, waits=dropped.waits)
@@ -113,6 +178,12 @@ async def recompute(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep)
     if dropped.ring:
         await runtime.doorbell.ring(dropped.ring)
     return RecomputeAnswer(due=not dropped.waits, waits=dropped.waits)
+
+
+async def _served(runtime: Runtime, served: Served) -> ServedAnswer:
+    if served.ring:
+        await runtime.doorbell.ring(served.ring)
+    return ServedAnswer(checkpoint=served.checkpoint, due=not served.waits, waits=served.waits)
 
 
 def _encode(last: Overview) -> str:

@@ -1,28 +1,38 @@
-"""`precis chats`: look at chats and their summaries, reset, recompute, delete."""
+"""`precis chats`: look at chats and their summaries, serve another version, correct, reset, recompute, delete."""
 
-from collections.abc import Awaitable, Callable
-from typing import Annotated, TypeVar
+import json
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
+from pydantic import TypeAdapter, ValidationError
 from rich.markdown import Markdown
 from rich.markup import escape
 from rich.table import Column, Table
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service import operations
+from service.api.chats import PinRequest
 from service.cli import shell
+from service.correction import GivenPin
 from service.errors import NotFound
 from service.operations import Operator
 from service.runtime import FIRST_TENANT
 from service.storage import keys
 from service.storage.chats import Overview
+from service.summarising.memory import Pin
+from service.summarising.pins import shown as holding
 
 app = typer.Typer(no_args_is_help=True, help="Chats and their summaries.")
 
 ChatId = Annotated[str, typer.Argument(help="Open WebUI's chat id.")]
+CheckpointId = Annotated[int, typer.Argument(help="A checkpoint, as `precis chats show` numbers them.")]
 Tenant = Annotated[str, typer.Option(help="Which Open WebUI.")]
 Result = TypeVar("Result")
 
+_PINS = TypeAdapter(list[PinRequest])
 _WAITS = "Texts that new summaries need are not kept any more: the work waits for the chat's next turn."
 
 
@@ -59,15 +69,45 @@ def list_chats(tenant: Tenant = FIRST_TENANT, limit: Annotated[int, typer.Option
 def show(
     chat: ChatId,
     checkpoint: Annotated[int | None, typer.Option(help="Show the summary of this checkpoint.")] = None,
+    only: Annotated[
+        Literal["narrative", "pins"] | None, typer.Option(help="Only this part of it, as `correct` reads it.")
+    ] = None,
     tenant: Tenant = FIRST_TENANT,
 ) -> None:
     """Shows a chat with its branches, checkpoints and latest work, or one summary and what it covers."""
     if checkpoint is None:
+        if only:
+            raise typer.BadParameter("--only needs --checkpoint")
         _print_chat(with_tenant(tenant, lambda engine, by: operations.show_chat(engine, by.tenant, chat)))
+        return
+    shown = with_tenant(tenant, lambda engine, by: operations.show_summary(engine, by.tenant, chat, checkpoint))
+    if only == "narrative":
+        typer.echo(shown.narrative)
+    elif only == "pins":
+        pins = [{"number": pin.number, "kind": pin.kind, "text": pin.text} for pin in holding(shown.pins)]
+        typer.echo(json.dumps(pins, indent=2, ensure_ascii=False))
     else:
-        _print_summary(
-            with_tenant(tenant, lambda engine, by: operations.show_summary(engine, by.tenant, chat, checkpoint))
-        )
+        _print_summary(shown)
+
+
+@app.command()
+def serve(chat: ChatId, checkpoint: CheckpointId, tenant: Tenant = FIRST_TENANT) -> None:
+    """Serves this checkpoint, an older version or an earlier one; what follows is made anew from it."""
+    _print_served(with_tenant(tenant, lambda engine, by: operations.serve(engine, by, chat, checkpoint)))
+
+
+@app.command()
+def correct(
+    chat: ChatId,
+    checkpoint: CheckpointId,
+    narrative: Annotated[Path | None, typer.Option(help="A file with the new narrative; - reads stdin.")] = None,
+    pins: Annotated[Path | None, typer.Option(help="A file with all pins to be shown, in JSON; - reads stdin.")] = None,
+    tenant: Tenant = FIRST_TENANT,
+) -> None:
+    """Makes a new version of a checkpoint with other texts, and serves it. The old version is kept."""
+    text = _read(narrative)
+    given = _pins(pins)
+    _print_served(with_tenant(tenant, lambda engine, by: operations.correct(engine, by, chat, checkpoint, text, given)))
 
 
 @app.command()
@@ -101,6 +141,31 @@ def delete(
     shell.console.print("Deleted.")
 
 
+def _read(path: Path | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        return sys.stdin.buffer.read().decode() if str(path) == "-" else path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"{path}: {error}") from None
+
+
+def _pins(path: Path | None) -> list[GivenPin] | None:
+    text = _read(path)
+    try:
+        return None if text is None else [one.given() for one in _PINS.validate_json(text)]
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        where = "/".join(map(str, wrong["loc"]))
+        raise typer.BadParameter(f"{path}: {where}: {wrong['msg']}" if where else f"{path}: {wrong['msg']}") from None
+
+
+def _print_served(served: operations.Served) -> None:
+    made = served.checkpoint
+    follows = _WAITS if served.waits else "What follows it is made anew."
+    shell.console.print(f"Checkpoint {made.id}, version {made.version}, serves now. {follows}")
+
+
 def _by_others(chat: Overview) -> str:
     return f"compressed by {chat.compactor}" if chat.compactor else ""
 
@@ -113,6 +178,8 @@ def _print_chat(detail: operations.Detail) -> None:
     )
     if chat.compactor:
         shell.console.print(f"{_by_others(chat).capitalize()}.")
+    if chat.masked:
+        shell.console.print(f"{chat.masked} secrets are masked in what is stored of it.")
     if chat.expires_at:
         shell.console.print(f"Is removed after {chat.expires_at:%Y-%m-%d %H:%M} UTC, unless it goes on before.")
     if chat.wants_bodies:
@@ -123,11 +190,15 @@ def _print_chat(detail: operations.Detail) -> None:
     for leaf in detail.branches:
         table.add_row(leaf.leaf_id, str(leaf.messages), f"{leaf.path_tokens:,}", str(leaf.checkpoint_id or ""))
     shell.console.print(table)
-    table = Table("id", "grew from", "covers", "tokens", "summary", "kind", "by", "made", title="checkpoints")
+    table = Table(
+        *("id", "version", "serves", "grew from", "covers", "tokens", "summary", "kind", "by", "made"),
+        title="checkpoints",
+    )
     for one in detail.checkpoints:
         covers = (f"{one.covered_messages} messages", f"{one.covered_tokens:,}", f"{one.tokens:,}")
         made = f"{one.created_at:%Y-%m-%d %H:%M:%S}"
-        table.add_row(str(one.id), str(one.parent_id or ""), *covers, one.kind, one.summariser, made)
+        place = (str(one.id), str(one.version), "yes" if one.serving else "", str(one.parent_id or ""))
+        table.add_row(*place, *covers, one.kind, one.summariser, made)
     shell.console.print(table)
     table = Table("run", "outcome", "calls", "read", "written", "published", "started", "reason", title="latest work")
     for run in detail.runs:
@@ -144,5 +215,23 @@ def _print_summary(shown: operations.Shown) -> None:
         f"[dim]checkpoint {made.id} covers {made.covered_messages} messages, {made.covered_tokens:,} tokens,"
         f" up to {made.covered_until}[/]{state}"
     )
+    serves = "serves" if made.serving else "does not serve"
+    shell.console.print(f"[dim]version {made.version}, {made.kind} by {escape(made.summariser)}, {serves}[/]")
+    for name, found in made.verdict.items():
+        shell.console.print(f"[dim]{name}: {escape(_told(found))}[/]", highlight=False)
+    if shown.pins:
+        shell.console.print(_pin_table(shown.pins))
     for message in shown.covers:
         shell.console.print(f"[dim]{message.id}  {message.role:9} {message.tokens:,}[/]", highlight=False)
+
+
+def _told(found: Any) -> str:  # noqa: ANN401 - JSON
+    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+
+
+def _pin_table(pins: Sequence[Pin]) -> Table:
+    table = Table("pin", "kind", "text", "from", "replaced by", title="pins")
+    for pin in pins:
+        by = f"P{pin.replaced_by}" if pin.replaced_by else ""
+        table.add_row(f"P{pin.number}", pin.kind, escape(pin.text), pin.source, by)
+    return table

@@ -20,6 +20,7 @@ class Overview:
 
     `wants_bodies` says that work waits for texts that are not kept any more; they come with the chat's next turn.
     `compactor` is who else compresses the chat; while it is `open-webui`, no summary is made here.
+    `masked` counts the secrets that were masked in what is stored of it.
     """
 
     id: int
@@ -39,6 +40,7 @@ class Overview:
     last_error: str | None
     expires_at: datetime | None
     compactor: str | None
+    masked: int
     created_at: datetime
     updated_at: datetime
 
@@ -55,10 +57,16 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """One checkpoint without its texts."""
+    """One checkpoint without its texts.
+
+    Those of one parent and boundary are versions of each other; `serving` says that some message leads to this one,
+    or to one that grew from it. `verdict` is what the publish gate found, and who corrected or served it by hand.
+    """
 
     id: int
     parent_id: int | None
+    serving: bool
+    version: int
     covered_until: str
     covered_digest: str
     covered_messages: int
@@ -67,6 +75,7 @@ class Made:
     kind: str
     summariser: str
     prompt_version: str
+    verdict: dict[str, Any]
     created_at: datetime
 
 
@@ -96,11 +105,6 @@ class Run:
     ended_at: datetime | None
 
 
-_MADE = [
-    checkpoints.c.id,
-    func.nullif(checkpoints.c.parent_id, 0),
-    *(checkpoints.c[name] for name in list(Made.__dataclass_fields__)[2:]),
-]
 LINE = "({0}.ancestors || {0}.id)[cardinality({0}.ancestors) - 14:]"
 """SQL: the deepest 16 of a checkpoint and those it grew from, oldest first. An older one would leave more in a request
 than all of these."""
@@ -154,15 +158,18 @@ async def open_chat(
     return ChatKey(tenant, row.id), row.wants_bodies
 
 
-async def handed_over(connection: AsyncConnection, chat: ChatKey, leaf: str, overhead: int | None) -> int:
+async def handed_over(connection: AsyncConnection, chat: ChatKey, leaf: str, overhead: int | None, masks: int) -> int:
     """Notes the newest path, whose texts are here now; `overhead` None keeps the one that was measured before.
+
+    `masks` is how many secrets were masked in the texts that are new.
 
     Returns:
         The overhead in force.
     """
     await note_leaf(connection, chat, leaf)
     known = chats.c.overhead_tokens if overhead is None else overhead
-    query = update(chats).where(*of(chat, chats)).values(overhead_tokens=known, wants_bodies=False)
+    noted = {"overhead_tokens": known, "wants_bodies": False, "masked": chats.c.masked + masks}
+    query = update(chats).where(*of(chat, chats)).values(noted)
     return cast(int, (await connection.execute(query.returning(chats.c.overhead_tokens))).scalar_one())
 
 
@@ -211,6 +218,7 @@ async def overviews(
         chats.c.last_error,
         chats.c.expires_at,
         chats.c.compactor,
+        chats.c.masked,
         chats.c.created_at,
         chats.c.updated_at,
     ]
@@ -247,15 +255,25 @@ async def branches(connection: AsyncConnection, chat: ChatKey) -> list[Branch]:
 
 async def made(connection: AsyncConnection, chat: ChatKey) -> list[Made]:
     """The chat's checkpoints, oldest first."""
-    query = select(*_MADE).where(*of(chat, checkpoints)).order_by(checkpoints.c.id)
+    query = select(*_made(chat)).where(*of(chat, checkpoints)).order_by(checkpoints.c.id)
     return [Made(*row) for row in await connection.execute(query)]
 
 
 async def summary(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> tuple[Made, str] | None:
     """One checkpoint and its summary message."""
-    query = select(*_MADE, checkpoints.c.summary).where(*of(chat, checkpoints), checkpoints.c.id == checkpoint)
+    query = select(*_made(chat), checkpoints.c.summary).where(*of(chat, checkpoints), checkpoints.c.id == checkpoint)
     row = (await connection.execute(query)).one_or_none()
     return (Made(*row[:-1]), row[-1]) if row else None
+
+
+def _made(chat: ChatKey) -> list[ColumnElement[Any]]:
+    pointed = select(messages.c.checkpoint_id).where(*of(chat, messages))
+    head = checkpoints.alias("head")
+    lines = select(func.unnest(func.array_append(head.c.ancestors, head.c.id))).where(
+        *of(chat, head), head.c.id.in_(pointed)
+    )
+    columns = (checkpoints.c[name] for name in list(Made.__dataclass_fields__)[3:])
+    return [checkpoints.c.id, func.nullif(checkpoints.c.parent_id, 0), checkpoints.c.id.in_(lines), *columns]
 
 
 async def latest_runs(connection: AsyncConnection, chat: ChatKey, limit: int = 20) -> list[Run]:
@@ -288,9 +306,14 @@ async def drop_checkpoints(connection: AsyncConnection, chat: ChatKey, keep: Seq
     )
     dropped = await connection.execute(delete(checkpoints).where(*of(chat, checkpoints), checkpoints.c.id.not_in(keep)))
     await connection.execute(delete(drafts).where(*of(chat, drafts)))
-    await connection.execute(update(chats).where(*of(chat, chats)).values(epoch=chats.c.epoch + 1))
+    await fence(connection, chat)
     await note_leaf(connection, chat)
     return dropped.rowcount
+
+
+async def fence(connection: AsyncConnection, chat: ChatKey) -> None:
+    """Work that is under way is refused when it comes to publish."""
+    await connection.execute(update(chats).where(*of(chat, chats)).values(epoch=chats.c.epoch + 1))
 
 
 async def forget(connection: AsyncConnection, chat: ChatKey) -> None:

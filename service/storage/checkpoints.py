@@ -1,31 +1,37 @@
-"""Checkpoints: append-only versions, published by compare and swap. And drafts: how far a long turn has been read."""
+"""Checkpoints: append-only versions, published by compare and swap. And drafts: how far a long turn has been read.
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+Of several versions for one boundary, the messages at and below it say which one serves: they point to it. One that was
+put out of service is `retired`, so that a message which an undone edit brings back does not find it by its digest.
+"""
+
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, func, null, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.planning import Checkpoint, Draft, Position
 from service.storage import chats, transcripts, work
 from service.storage.owner import ChatKey, of
-from service.storage.tables import checkpoints, drafts
+from service.storage.tables import checkpoints, drafts, messages
 from service.summarising.ledger import Entry
+from service.summarising.memory import Kind, Memory, Pin
 
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """What a next summary grows from: the narrative and the ledger so far."""
-
-    narrative: str = ""
-    ledger: tuple[Entry, ...] = ()
+_OF_ITS_CHAT = (
+    *("id", "tenant_id", "chat_id", "parent_id", "ancestors", "savings"),
+    *("version", "created_at", "retired_at"),
+)
+CONTENT = [column for column in checkpoints.c if column.name not in _OF_ITS_CHAT]
+"""The columns that say the same in whatever chat and version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """A checkpoint about to be published."""
+    """A checkpoint about to be published. `verdict` is what the gate found, as JSON.
+
+    `replaces` is the degraded one, of the same parent, that it is to serve in place of.
+    """
 
     parent: int
     until: transcripts.Row
@@ -35,6 +41,19 @@ class Fresh:
     tokens: int
     summariser: str
     prompt_version: str
+    verdict: dict[str, Any] = field(default_factory=dict)
+    replaces: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Degraded:
+    """A checkpoint that the built-in summariser wrote in place of the LLM.
+
+    `parent` is what it grew from, 0 for nothing; `siblings` counts the degraded ones of that parent, itself included.
+    """
+
+    parent: int
+    siblings: int
 
 
 class Line(NamedTuple):
@@ -53,11 +72,27 @@ async def find(connection: AsyncConnection, chat: ChatKey, checkpoint: int | Non
 
 
 async def memory(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> Memory:
-    """The narrative and ledger of a stored checkpoint."""
-    query = select(checkpoints.c.narrative, checkpoints.c.ledger).where(
+    """What a stored checkpoint says."""
+    query = select(checkpoints.c.narrative, checkpoints.c.pins, checkpoints.c.ledger).where(
         *of(chat, checkpoints), checkpoints.c.id == checkpoint
     )
     return _memory(*(await connection.execute(query)).one())
+
+
+async def degraded(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> Degraded | None:
+    """Where a degraded checkpoint stands; None when this one is of another kind, or an operator wants it as it is."""
+    sibling = checkpoints.alias()
+    siblings = select(func.count()).where(
+        *of(chat, sibling), sibling.c.parent_id == checkpoints.c.parent_id, sibling.c.kind == "degraded"
+    )
+    query = select(checkpoints.c.parent_id, siblings.scalar_subquery()).where(
+        *of(chat, checkpoints),
+        checkpoints.c.id == checkpoint,
+        checkpoints.c.kind == "degraded",
+        ~checkpoints.c.verdict.has_key("served_by"),
+    )
+    row = (await connection.execute(query)).one_or_none()
+    return Degraded(*row) if row else None
 
 
 async def draft(connection: AsyncConnection, chat: ChatKey) -> tuple[str, Draft, Memory] | None:
@@ -69,7 +104,7 @@ async def draft(connection: AsyncConnection, chat: ChatKey) -> tuple[str, Draft,
     if row is None:
         return None
     place = Draft(row.base_id or None, row.digest, Position(0, row.step, row.piece), row.pieces)
-    return row.message_id, place, _memory(row.narrative, row.ledger)
+    return row.message_id, place, _memory(row.narrative, row.pins, row.ledger)
 
 
 async def save_draft(
@@ -85,8 +120,7 @@ async def save_draft(
         "step": place.position.step,
         "piece": place.position.piece,
         "pieces": place.pieces,
-        "narrative": so_far.narrative,
-        "ledger": _entries(so_far.ledger),
+        **_columns(so_far),
     }
     statement = insert(drafts).values(**lease.chat.columns, **values)
     await connection.execute(statement.on_conflict_do_update(index_elements=["chat_id"], set_=values))
@@ -117,41 +151,89 @@ async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) 
         "covered_messages": row.depth,
         "covered_tokens": row.path_tokens,
         "kind": fresh.kind,
-        "narrative": fresh.memory.narrative,
-        "ledger": _entries(fresh.memory.ledger),
         "summary": fresh.summary,
         "tokens": fresh.tokens,
         "summariser": fresh.summariser,
         "prompt_version": fresh.prompt_version,
+        "verdict": fresh.verdict,
+        **_columns(fresh.memory),
     }
     *ancestors, identity = (await add(connection, lease.chat, line, content)).ids
+    if fresh.replaces:
+        ancestors.append(fresh.replaces)
     await transcripts.point_to(connection, lease.chat, row.message_id, identity, ancestors)
+    if fresh.replaces:
+        await _retire(connection, lease.chat, fresh.replaces)
     await chats.note_leaf(connection, lease.chat)
     await connection.execute(delete(drafts).where(*of(lease.chat, drafts)))
     return identity
 
 
+async def correct(connection: AsyncConnection, chat: ChatKey, original: int, memory: Memory, **changed: object) -> int:
+    """Adds a version of a checkpoint that says something else; returns its id. No message points to it yet.
+
+    Args:
+        connection: in a transaction that has the chat locked.
+        chat: whose.
+        original: the checkpoint, which exists.
+        memory: what the new version says.
+        changed: its other columns, as far as they differ.
+    """
+    query = select(checkpoints).where(*of(chat, checkpoints), checkpoints.c.id == original)
+    row = (await connection.execute(query)).mappings().one()
+    content = {column.name: row[column.name] for column in CONTENT} | _columns(memory) | changed
+    return (await add(connection, chat, Line(row["ancestors"], row["savings"][:-1]), content)).ids[-1]
+
+
+async def serve(connection: AsyncConnection, chat: ChatKey, checkpoint: int, by: str) -> bool:
+    """Makes a checkpoint the one that serves at its boundary and below, whatever did so before, as `by` wants it.
+
+    All others that reach as far are retired, but those of branches that go off above the boundary. One whose own
+    boundary was edited since may be of either, and is retired as well: should the edit be undone, a new one is made.
+
+    Returns:
+        Whether it was done. It is not when the message at its boundary is not stored as the summary has read it.
+    """
+    made = await find(connection, chat, checkpoint)
+    if made is None:
+        return False
+    row = (await transcripts.find(connection, chat, [made.until])).get(made.until)
+    if row is None or row.digest != made.digest:
+        return False
+    await transcripts.point_to(connection, chat, made.until, checkpoint, None)
+    elsewhere = select(messages).where(
+        *of(chat, messages),
+        messages.c.message_id == checkpoints.c.covered_until,
+        messages.c.digest == checkpoints.c.covered_digest,
+        messages.c.message_id.not_in(transcripts.subtree(chat, [made.until])),
+    )
+    reaches = (checkpoints.c.covered_messages >= made.messages, checkpoints.c.retired_at.is_(None))
+    others = (*of(chat, checkpoints), *reaches, checkpoints.c.id != checkpoint, ~elsewhere.exists())
+    await connection.execute(update(checkpoints).where(*others).values(retired_at=func.now()))
+    this = (*of(chat, checkpoints), checkpoints.c.id == checkpoint)
+    verdict = checkpoints.c.verdict.concat({"served_by": by})
+    await connection.execute(update(checkpoints).where(*this).values(retired_at=null(), verdict=verdict))
+    await connection.execute(delete(drafts).where(*of(chat, drafts)))
+    await chats.fence(connection, chat)
+    await chats.note_leaf(connection, chat)
+    return True
+
+
 async def add(connection: AsyncConnection, chat: ChatKey, line: Line, content: dict[str, Any]) -> Line:
-    """Inserts a checkpoint that grew from the last one of `line`; what was there already for this boundary, stays.
+    """Inserts a checkpoint that grew from the last one of `line`: the next version, when others are there already.
 
     `content` are the columns that do not depend on the chat. No message points to it yet.
     """
     parent = line.ids[-1] if line.ids else 0
     saved = max([*line.savings[-1:], content["covered_tokens"] - content["tokens"]])
-    query = (
-        insert(checkpoints)
-        .values(**chat.columns, parent_id=parent, ancestors=line.ids, savings=[*line.savings, saved], **content)
-        .on_conflict_do_nothing()
-        .returning(checkpoints.c.id, checkpoints.c.savings)
+    versions = select(func.coalesce(func.max(checkpoints.c.version), 0) + 1).where(
+        *of(chat, checkpoints),
+        checkpoints.c.parent_id == parent,
+        checkpoints.c.covered_digest == content["covered_digest"],
     )
-    row = (await connection.execute(query)).one_or_none()
-    if row is None:
-        same = select(checkpoints.c.id, checkpoints.c.savings).where(
-            *of(chat, checkpoints),
-            checkpoints.c.parent_id == parent,
-            checkpoints.c.covered_digest == content["covered_digest"],
-        )
-        row = (await connection.execute(same)).one()
+    grown = {"parent_id": parent, "ancestors": line.ids, "savings": [*line.savings, saved]}
+    query = insert(checkpoints).values(**chat.columns, **grown, version=versions.scalar_subquery(), **content)
+    row = (await connection.execute(query.returning(checkpoints.c.id, checkpoints.c.savings))).one()
     return Line([*line.ids, row.id], row.savings)
 
 
@@ -164,9 +246,24 @@ async def _line(connection: AsyncConnection, chat: ChatKey, last: int) -> Line |
     return Line([*row.ancestors, last], row.savings) if row else None
 
 
-def _entries(ledger: Sequence[Entry]) -> list[dict[str, Any]]:
-    return [asdict(entry) for entry in ledger]
+async def _retire(connection: AsyncConnection, chat: ChatKey, replaced: int) -> None:
+    """A branch that goes off between its boundary and that of its successor still needs it."""
+    used = select(messages).where(*of(chat, messages), messages.c.checkpoint_id == replaced)
+    this = (*of(chat, checkpoints), checkpoints.c.id == replaced, ~used.exists())
+    await connection.execute(update(checkpoints).where(*this).values(retired_at=func.now()))
 
 
-def _memory(narrative: str, ledger: list[dict[str, Any]]) -> Memory:
-    return Memory(narrative, tuple(Entry(**entry) for entry in ledger))
+def _columns(memory: Memory) -> dict[str, Any]:
+    return {
+        "narrative": memory.narrative,
+        "pins": [asdict(pin) for pin in memory.pins],
+        "ledger": [asdict(entry) for entry in memory.ledger],
+    }
+
+
+def _memory(narrative: str, pins: list[dict[str, Any]], ledger: list[dict[str, Any]]) -> Memory:
+    return Memory(
+        narrative,
+        tuple(Pin(**pin | {"kind": Kind(pin["kind"])}) for pin in pins),
+        tuple(Entry(**entry) for entry in ledger),
+    )

@@ -11,7 +11,7 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import transcripts
-from service.storage.chats import note_leaf
+from service.storage.chats import fence, note_leaf
 from service.storage.owner import ChatKey, of
 from service.storage.tables import chats, checkpoints, drafts, messages
 
@@ -37,7 +37,7 @@ async def cut(connection: AsyncConnection, chat: ChatKey, roots: Collection[str]
     stays = list(takewhile(lambda message: message not in roots, path))
     gone = await transcripts.drop_below(connection, chat, roots, keep=())
     lost = await _drop_lost(connection, chat)
-    await connection.execute(update(chats).where(*of(chat, chats)).values(epoch=chats.c.epoch + 1))
+    await fence(connection, chat)
     if stays:
         await note_leaf(connection, chat, stays[-1])
     else:

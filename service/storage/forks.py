@@ -5,23 +5,23 @@ equal digest says that the same was said up to there, and the summary of it is r
 """
 
 from collections.abc import Collection
+from typing import Any
 
-from sqlalchemy import and_, func, or_, select, true
+from sqlalchemy import Row, and_, func, or_, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import transcripts
-from service.storage.checkpoints import Line, add
+from service.storage.checkpoints import CONTENT, Line, add
 from service.storage.owner import ChatKey, of
 from service.storage.tables import chats, checkpoints
-
-_OF_ITS_CHAT = ("id", "tenant_id", "chat_id", "parent_id", "ancestors", "savings", "created_at")
-_CONTENT = [column for column in checkpoints.c if column.name not in _OF_ITS_CHAT]
 
 
 async def adopt(
     connection: AsyncConnection, chat: ChatKey, user: str | None, digests: Collection[str]
 ) -> dict[int, int]:
     """Copies the deepest checkpoint of another chat that ends at one of `digests`, and those that it grew from.
+
+    Of several versions, the one that was not put out of service there, nor here.
 
     The copies are this chat's own: they stay when the other one goes.
 
@@ -35,7 +35,11 @@ async def adopt(
         The copies by the ids of the originals, shallowest first; none when this chat has one as deep itself.
     """
     own = chats.c.id == chat.id
-    lends = and_(chats.c.expires_at.is_(None), true() if user is None else chats.c.user_id == user)
+    lends = and_(
+        chats.c.expires_at.is_(None),
+        checkpoints.c.retired_at.is_(None),
+        true() if user is None else chats.c.user_id == user,
+    )
     query = (
         select(checkpoints.c.chat_id, func.array_append(checkpoints.c.ancestors, checkpoints.c.id))
         .join(chats, and_(chats.c.tenant_id == chat.tenant, chats.c.id == checkpoints.c.chat_id))
@@ -50,16 +54,36 @@ async def adopt(
 
 
 async def _copy(connection: AsyncConnection, chat: ChatKey, lender: ChatKey, ids: list[int]) -> dict[int, int]:
-    """Copies a line and makes the messages point to it; nothing when a part of it has gone meanwhile."""
-    query = select(checkpoints.c.id, *_CONTENT).where(*of(lender, checkpoints), checkpoints.c.id.in_(ids))
+    """Copies a line and makes the messages point to it.
+
+    Nothing when a part of it has gone meanwhile, or was put out of service here.
+    """
+    query = select(checkpoints.c.id, *CONTENT).where(*of(lender, checkpoints), checkpoints.c.id.in_(ids))
     originals = (await connection.execute(query.order_by(checkpoints.c.id))).mappings().all()
     if len(originals) < len(ids):
         return {}
     line = Line([], [])
     for original in originals:
-        line = await add(connection, chat, line, {column.name: original[column] for column in _CONTENT})
+        content = {column.name: original[column] for column in CONTENT}
+        known = await _known(connection, chat, line, content)
+        if known and known.retired_at:
+            return {}
+        line = Line([*line.ids, known.id], known.savings) if known else await add(connection, chat, line, content)
     # The deepest first: each message is then pointed to its own at once.
     for place in range(len(ids) - 1, -1, -1):
         until = originals[place]["covered_until"]
         await transcripts.point_to(connection, chat, until, line.ids[place], line.ids[:place])
     return dict(zip(ids, line.ids, strict=True))
+
+
+async def _known(
+    connection: AsyncConnection, chat: ChatKey, line: Line, content: dict[str, Any]
+) -> Row[Any, Any, Any] | None:
+    """The copy that was made before: the fork is handed over bit by bit."""
+    query = select(checkpoints.c.id, checkpoints.c.savings, checkpoints.c.retired_at).where(
+        *of(chat, checkpoints),
+        checkpoints.c.parent_id == (line.ids[-1] if line.ids else 0),
+        checkpoints.c.covered_digest == content["covered_digest"],
+        checkpoints.c.summary == content["summary"],
+    )
+    return (await connection.execute(query.limit(1))).one_or_none()

@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
+    FromClause,
     Select,
     Subquery,
     Table,
@@ -131,7 +132,7 @@ async def covered_bodies(connection: AsyncConnection, chat: ChatKey, *, dry: boo
 
 async def lost_chats(connection: AsyncConnection, after: int, days: int) -> Page:
     """The chats of the next page of old checkpoints that the message at their boundary does not lead to any more."""
-    page = _page(after, checkpoints.c.created_at < _before(days))
+    page = _page(after, _old(checkpoints, days))
     led_to = and_(_boundary(page), messages.c.checkpoint_id == page.c.id)
     query = select(page.c.tenant_id, page.c.chat_id).outerjoin(messages, led_to).where(messages.c.message_id.is_(None))
     return await _read(connection, page, query)
@@ -140,7 +141,8 @@ async def lost_chats(connection: AsyncConnection, after: int, days: int) -> Page
 async def lost_checkpoints(connection: AsyncConnection, chat: ChatKey, days: int, *, dry: bool) -> int:
     """Removes the old checkpoints that no message leads to, neither itself nor by one that grew from them.
 
-    One from which a young one grew stays too: an edit that is undone would find the young one, and miss this.
+    One from which a young one grew stays too: an edit that is undone would find the young one, and miss this. One
+    that was put out of service is as old as that, so that it can be brought back.
 
     Returns:
         How many.
@@ -152,12 +154,16 @@ async def lost_checkpoints(connection: AsyncConnection, chat: ChatKey, days: int
     living = select(grown).where(
         *of(chat, grown),
         or_(grown.c.id == checkpoints.c.id, checkpoints.c.id == any_(grown.c.ancestors)),
-        or_(grown.c.created_at >= _before(days), used),
+        or_(~_old(grown, days), used),
     )
-    lost = (*of(chat, checkpoints), checkpoints.c.created_at < _before(days), ~living.exists())
+    lost = (*of(chat, checkpoints), _old(checkpoints, days), ~living.exists())
     if dry:
         return len((await connection.execute(select(checkpoints.c.id).where(*lost))).all())
     return (await connection.execute(delete(checkpoints).where(*lost))).rowcount
+
+
+def _old(made: FromClause, days: int) -> ColumnElement[bool]:
+    return func.coalesce(made.c.retired_at, made.c.created_at) < _before(days)
 
 
 def _before(days: int) -> ColumnElement[datetime]:

@@ -195,7 +195,7 @@ checkpoints = Table(
         JSONB,
         nullable=False,
         server_default=text("'{}'::jsonb"),
-        comment="What the publish gate found, or who corrected it.",
+        comment="What the publish gate found, and who corrected or served it by hand.",
     ),
     _now("created_at"),
     Column(

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, bindparam, delete, func, literal, or_, select, update
+from sqlalchemy import ColumnElement, Select, bindparam, delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -77,10 +77,10 @@ async def give_back(connection: AsyncConnection, chat: ChatKey, packed: dict[str
 
 
 async def checkpoints_by_digest(connection: AsyncConnection, chat: ChatKey, digests: Collection[str]) -> dict[str, int]:
-    """The newest checkpoint that covers exactly up to each digest, where there is one."""
+    """The newest checkpoint that covers exactly up to each digest, where there is one that was not retired."""
     query = (
         select(checkpoints.c.covered_digest, checkpoints.c.id)
-        .where(*of(chat, checkpoints), checkpoints.c.covered_digest.in_(digests))
+        .where(*of(chat, checkpoints), checkpoints.c.covered_digest.in_(digests), checkpoints.c.retired_at.is_(None))
         .order_by(checkpoints.c.id)
     )
     return {row.covered_digest: row.id for row in await connection.execute(query)}
@@ -109,47 +109,30 @@ async def drop_below(connection: AsyncConnection, chat: ChatKey, roots: Collecti
     Returns:
         How many.
     """
-    below = (
-        select(messages.c.message_id, literal(0).label("level"))
-        .where(*of(chat, messages), messages.c.message_id.in_(roots))
-        .cte("below", recursive=True)
-    )
-    below = below.union_all(
-        select(messages.c.message_id, below.c.level + 1).where(
-            *of(chat, messages), messages.c.parent_id == below.c.message_id
-        )
-    )
     gone = delete(messages).where(
         *of(chat, messages),
-        messages.c.message_id.in_(select(below.c.message_id)),
+        messages.c.message_id.in_(subtree(chat, roots)),
         messages.c.message_id.not_in(keep),
     )
     return (await connection.execute(gone)).rowcount
 
 
 async def point_to(
-    connection: AsyncConnection, chat: ChatKey, until: str, checkpoint: int, ancestors: Sequence[int]
+    connection: AsyncConnection, chat: ChatKey, until: str, checkpoint: int, instead_of: Collection[int] | None
 ) -> None:
     """Makes `checkpoint` the deepest one of the message that it covers last and of everything below it.
 
-    A message that already has one from elsewhere (deeper, on its own branch) keeps it.
+    A message keeps one that is not in `instead_of` (deeper, on its own branch); with None, none does.
     """
-    below = (
-        select(messages.c.message_id)
-        .where(*of(chat, messages), messages.c.message_id == until)
-        .cte("below", recursive=True)
-    )
-    below = below.union_all(
-        select(messages.c.message_id).where(*of(chat, messages), messages.c.parent_id == below.c.message_id)
-    )
-    await connection.execute(
-        messages.update()
-        .where(
-            and_(
-                *of(chat, messages),
-                messages.c.message_id.in_(select(below.c.message_id)),
-                or_(messages.c.checkpoint_id.is_(None), messages.c.checkpoint_id.in_(ancestors)),
-            )
-        )
-        .values(checkpoint_id=checkpoint)
-    )
+    query = update(messages).where(*of(chat, messages), messages.c.message_id.in_(subtree(chat, [until])))
+    if instead_of is not None:
+        query = query.where(or_(messages.c.checkpoint_id.is_(None), messages.c.checkpoint_id.in_(instead_of)))
+    await connection.execute(query.values(checkpoint_id=checkpoint))
+
+
+def subtree(chat: ChatKey, roots: Collection[str]) -> Select[tuple[str]]:
+    """The ids of `roots` and of all that hangs below them."""
+    below = select(messages.c.message_id).where(*of(chat, messages), messages.c.message_id.in_(roots))
+    found = below.cte("below", recursive=True)
+    child = select(messages.c.message_id).where(*of(chat, messages), messages.c.parent_id == found.c.message_id)
+    return select(found.union_all(child).c.message_id)

@@ -177,6 +177,8 @@ async def run_sql(runtime: Runtime, statement: str, **values: object) -> None:
 async def check_tree(runtime: Runtime) -> None:
     """Every stored row follows from its parent's row, and points to a checkpoint on its own path, the deepest one.
 
+    One that was put out of service does not count, and no row points to it.
+
     Every chat's row says of its leaf what the leaf's row says.
     """
     stored = await rows(runtime, "select * from messages")
@@ -196,11 +198,12 @@ async def check_tree(runtime: Runtime) -> None:
             for checkpoint in made.values()
             if checkpoint.chat_id == one.chat_id and path.get(checkpoint.covered_until) == checkpoint.covered_digest
         ]
-        deepest = max((checkpoint.covered_messages for checkpoint in on_path), default=0)
+        deepest = max((each.covered_messages for each in on_path if not each.retired_at), default=0)
         assert (made[one.checkpoint_id].covered_messages if one.checkpoint_id else 0) == deepest, one.message_id
         if one.checkpoint_id:
             chosen = made[one.checkpoint_id]
             assert chosen in on_path
+            assert not chosen.retired_at
             assert all(made[ancestor] in on_path for ancestor in chosen.ancestors)
     for chat in await rows(runtime, "select * from chats where leaf_id is not null"):
         leaf = by_id[chat.id, chat.leaf_id]

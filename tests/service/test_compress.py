@@ -519,19 +519,19 @@ async def test_a_result_for_a_chat_that_was_edited_meanwhile_is_refused(desk: De
     await check_tree(desk.service.runtime)
 
 
-async def test_a_boundary_that_is_published_again_from_the_same_parent_is_the_same_checkpoint(desk: Desk) -> None:
+async def test_a_boundary_that_is_published_again_from_the_same_parent_is_another_version(desk: Desk) -> None:
     leaf = await desk.long_chat()
     await desk.drain()
-    made = await desk.made()
+    (first, *_) = await desk.made()
     await run_sql(desk.service.runtime, "update messages set checkpoint_id = null")
     await run_sql(desk.service.runtime, "update chats set due_at = now()")
 
     await desk.drain()
 
-    assert await desk.made() == made
-    assert (await row(desk.service.runtime, f"select checkpoint_id from messages where message_id = '{leaf}'"))[
-        0
-    ] == made[-1].id
+    versions = [one for one in await desk.made() if one.covered_digest == first.covered_digest]
+    assert [(one.parent_id, one.version) for one in versions] == [(0, 1), (0, 2)]
+    assert versions[0] == first
+    assert (await desk.talk.ask(leaf))["checkpoint_id"] > versions[1].id
     await check_tree(desk.service.runtime)
 
 

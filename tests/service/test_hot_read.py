@@ -9,7 +9,8 @@ import pytest
 
 from service.planning import Checkpoint, Policy
 from service.storage import checkpoints, contexts, transcripts, work
-from service.storage.checkpoints import Fresh, Memory
+from service.storage.checkpoints import Fresh
+from service.summarising.memory import Memory
 from tests.conftest import Service
 from tests.service.desk import Desk
 from tests.service.talk import row, run_sql

@@ -34,10 +34,11 @@ from service.storage import (
     transcripts,
     work,
 )
-from service.storage.checkpoints import Fresh, Memory
+from service.storage.checkpoints import Fresh
 from service.storage.tables import metadata
+from service.summarising.memory import Memory
 from tests.conftest import Service, execute
-from tests.fakes.scripted_llm import Empty, Say
+from tests.fakes.scripted_llm import Fail, Say
 from tests.service.desk import Desk
 from tests.service.talk import Talk, prose
 
@@ -95,11 +96,11 @@ class Tenant:
         await execute(self.service.runtime.urls.database, f"update chats set due_at = {until} where {where}")
 
     async def work(self, desk: Desk, calls: int | None = None) -> None:
-        """One round; what the model writes has the tenant's name. After so many `calls` it writes nothing."""
+        """One round; what the model writes has the tenant's name. After so many `calls` it fails."""
         await self.put_off("now()")
         desk.llm.default = narrative = Say(f"## Current state\n- Narrative of {self.name}.")
         if calls:
-            desk.llm.script(*[narrative] * calls, Empty())
+            desk.llm.script(*[narrative] * calls, Fail(400))
         await compress(desk.bench())
 
 
@@ -156,6 +157,13 @@ async def journey(a: Tenant, b: Tenant, leaf: str, desk: Desk, still: Callable[[
     assert (await a.talk.ask(leaf))["summary"].count("Narrative of tenant-a") == 1
     assert (await a.ask("GET", f"/chat-1/checkpoints/{theirs}")).status_code == 404
     assert (await a.ask("POST", "/chat-1/reset", json={"keep": theirs})).status_code == 404
+    assert (await a.ask("POST", f"/chat-1/checkpoints/{theirs}/serve")).status_code == 404
+    said = {"narrative": "Narrative of tenant-a, corrected.", "pins": [{"kind": "goal", "text": "Peace."}]}
+    assert (await a.ask("PATCH", f"/chat-1/checkpoints/{theirs}", json=said)).status_code == 404
+    corrected = await a.ask("PATCH", f"/chat-1/checkpoints/{own}", json=said)
+    assert corrected.json()["checkpoint"]["version"] == 2
+    assert (await a.ask("POST", f"/chat-1/checkpoints/{own}/serve")).status_code == 200
+    await a.put_off("now() + interval '1 day'")
     assert (await a.talk.put(a.talk.transcript(leaf, served=theirs))).status_code == 202
     await still()
 
@@ -251,9 +259,10 @@ async def _by_hand(a: Tenant, desk: Desk) -> None:
         assert await work.renew(connection, lease, 60)
         path = await transcripts.path(connection, lease.chat, lease.leaf)
         fresh = Fresh(0, path[5], "llm", Memory(), "summary", 1, "by hand", "1")
-        assert await checkpoints.publish(connection, lease, fresh) == await checkpoints.publish(
-            connection, lease, fresh
-        )
+        first, again = [await checkpoints.publish(connection, lease, fresh) for _ in range(2)]
+        assert first
+        assert again == first + 1, "another version"
+        assert await checkpoints.degraded(connection, lease.chat, first) is None
         await work.give_back(connection, lease, None, 0)
 
 

@@ -1,0 +1,102 @@
+"""Correcting a summary by hand: in goes its memory and what an operator wants there, out comes the new memory. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+from service.errors import Unprocessable
+from service.summarising import answer
+from service.summarising.memory import Kind, Memory, Pin
+from service.summarising.pins import shown
+
+_LONGEST_NARRATIVE = 100_000  # characters; what fits is counted in tokens as well
+_MOST_LINES = 400  # as many as `answer.parse` reads
+_LONGEST_PIN = 2000
+_MOST_PINS = 500
+_SOURCE = "operator"
+
+
+@dataclass(frozen=True, slots=True)
+class GivenPin:
+    """A pin as an operator wants it. With the `number` of one that there is, it stands for that one; else it is new."""
+
+    kind: Kind
+    text: str
+    number: int | None = None
+
+
+def corrected(old: Memory, narrative: str | None, pins: Sequence[GivenPin] | None) -> Memory:
+    """`old` with the parts that are given. Pins that were superseded before stay with those that replaced them.
+
+    A pin with a known number keeps where it came from; a new one gets the next number, and comes from `operator`.
+
+    Raises:
+        Unprocessable: nothing is given, nothing is left, a part is too long, or a number is not known.
+    """
+    if narrative is None and pins is None:
+        raise Unprocessable("give a narrative, pins, or both")
+    new = old
+    if narrative is not None:
+        new = replace(new, narrative=_narrated(_text(narrative, _LONGEST_NARRATIVE, "/narrative")))
+    if pins is not None:
+        new = replace(new, pins=_pinned(old.pins, pins))
+    if not new.narrative and not any(shown(new.pins)):
+        raise Unprocessable("nothing would be left of this summary; to be without it, reset the chat")
+    return new
+
+
+def _narrated(text: str) -> str:
+    """In the form in which it is stored; lines under no head are the current state.
+
+    Those of a pinned section are refused: they are shown from the pins alone, and would be lost.
+    """
+    said = answer.parse(text)
+    if said.proposals or said.marks:
+        heads = ", ".join(answer.NARRATIVE)
+        raise Unprocessable(f"the heads of a narrative are {heads}; give the rest as pins", pointer="/narrative")
+    if len(text.splitlines()) > _MOST_LINES:
+        raise Unprocessable(f"/narrative has more than {_MOST_LINES} lines", pointer="/narrative")
+    return answer.written(said.narrative)
+
+
+def _pinned(old: Sequence[Pin], given: Sequence[GivenPin]) -> tuple[Pin, ...]:
+    if len(given) > _MOST_PINS:
+        raise Unprocessable(f"there are {len(given)} pins, and {_MOST_PINS} are the most", pointer="/pins")
+    known = {pin.number: pin for pin in old}
+    numbers = count(max(known, default=0) + 1)
+    pinned = {pin.number: pin for pin in old if pin.replaced_by}
+    seen = set[int]()
+    for place, one in enumerate(given):
+        if one.number is not None and (one.number not in known or one.number in seen):
+            why = "is there twice" if one.number in seen else "is no pin of this checkpoint; a new one has no number"
+            raise Unprocessable(f"P{one.number} {why}", pointer=f"/pins/{place}/number")
+        text = " ".join(_text(one.text, _LONGEST_PIN, f"/pins/{place}/text").split())
+        if not text:
+            raise Unprocessable("a pin has no text", pointer=f"/pins/{place}/text")
+        number = next(numbers) if one.number is None else one.number
+        before = known.get(number, Pin(number, one.kind, text, source=_SOURCE))
+        pinned[number] = replace(before, kind=one.kind, text=text, replaced_by=None)
+        seen.add(number)
+    return tuple(pin for _, pin in sorted(pinned.items()))
+
+
+def _text(text: str, most: int, pointer: str) -> str:
+    if len(text) > most:
+        raise Unprocessable(f"{pointer} has {len(text)} characters, and {most} are the most", pointer=pointer)
+    if "\0" in text:
+        raise Unprocessable(f"{pointer} has a NUL character, which cannot be stored", pointer=pointer)
+    return text
+
+
+def check_size(size: int, *, before: int, covered: int, window: int) -> None:
+    """Refuses a summary that is too large; one may be as large as it was before the correction. All in tokens.
+
+    Raises:
+        Unprocessable: it saves nothing, or leaves too little of the window.
+    """
+    most = max(before, min(covered - 1, window // 4))
+    if size > most:
+        raise Unprocessable(
+            f"the summary would have {size} tokens, and at most {most} fit: less than what it covers ({covered}),"
+            f" and a quarter of the window ({window})"
+        )
