@@ -1,6 +1,7 @@
 """Takes a handed-over path: checks it, weighs it, stores it, and marks work due, all in one transaction.
 
-Idempotent: the same hand-over again changes nothing. The path of one chat grows from what is stored (`after`), so
+Secrets in what tools gave are masked in what is stored; fingerprints, hashes and sizes are those of what was handed
+over. Idempotent: the same hand-over again changes nothing. The path of one chat grows from what is stored (`after`), so
 what is uploaded and counted is what is new. A chat whose work waits for texts that are not kept any more takes only a
 whole path; a text that comes again is stored again.
 """
@@ -19,7 +20,7 @@ from service.errors import Conflict, Unprocessable
 from service.storage import chats, checkpoints, codec, forks, transcripts, work
 from service.storage.owner import ChatKey
 from service.storage.transcripts import Row
-from service.transcript import ROOT, Stored, digest, native_tokens, parse, step_tokens, steps
+from service.transcript import ROOT, Stored, digest, masked, native_tokens, parse, step_tokens, steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class HandOver:
     expires_in: int | None = None
     compactor: str | None = None
     anyone: bool = False
+    mask_secrets: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +89,10 @@ async def hand_over(engine: AsyncEngine, handed: HandOver, debounce: float) -> A
         base = await _base(connection, chat, handed.after)
         found = await transcripts.find(connection, chat, [message.id for message in handed.messages])
         await _check_stored(connection, chat, handed, base, found)
-        rows = await _store(connection, chat, handed, base, found)
+        rows, masks = await _store(connection, chat, handed, base, found)
         adopted = await _adopt(connection, chat, handed, found)
         overhead = await _overhead(connection, chat, handed, rows, base, adopted)
-        overhead = await chats.handed_over(connection, chat, rows[-1].message_id, overhead)
+        overhead = await chats.handed_over(connection, chat, rows[-1].message_id, overhead, masks)
         deepest = [*adopted.values()][-1] if adopted else rows[-1].checkpoint_id
         size = await _size(connection, chat, rows[-1], deepest, overhead)
         if handed.compactor == chats.COMPACTS_ITSELF or (size < handed.policy.prepare_at and not wanted):
@@ -156,8 +158,8 @@ async def _check_stored(
 
 async def _store(
     connection: AsyncConnection, chat: ChatKey, handed: HandOver, base: Row | None, found: dict[str, Row]
-) -> list[Row]:
-    """Writes the rows that are new or moved; returns those of the whole hand-over, root to leaf."""
+) -> tuple[list[Row], int]:
+    """Writes the rows that are new or moved; returns those of the whole hand-over, root to leaf, and the new masks."""
     same = 0
     while same < len(handed.messages):
         row = found.get(handed.messages[same].id)
@@ -166,33 +168,50 @@ async def _store(
         same += 1
     rows = [found[message.id] for message in handed.messages[:same]]
     if rows:
-        await _give_back(connection, chat, handed.messages[:same])
+        await _give_back(connection, chat, handed, same)
     changed = handed.messages[same:]
     if not changed:
-        return rows
+        return rows, 0
     moved = [message.id for message in changed if message.id in found]
     if moved:
         await transcripts.drop_below(connection, chat, moved, keep=[message.id for message in handed.messages])
     made = await transcripts.checkpoints_by_digest(connection, chat, [message.digest for message in changed])
+    new = await asyncio.to_thread(_packed, changed, handed.mask_secrets)
     fresh = await asyncio.to_thread(_weigh, changed, rows[-1] if rows else base, made)
-    await transcripts.write(connection, chat, fresh)
-    return rows + [row for row, _ in fresh]
+    await transcripts.write(connection, chat, [(row, new[row.message_id].body) for row in fresh])
+    return rows + fresh, sum(one.masks for one in new.values())
 
 
-async def _give_back(connection: AsyncConnection, chat: ChatKey, messages: Sequence[Handed]) -> None:
-    """Stores the texts again of those messages whose texts are not kept any more."""
+async def _give_back(connection: AsyncConnection, chat: ChatKey, handed: HandOver, same: int) -> None:
+    """Stores the texts again of those of the first messages whose texts are not kept any more."""
+    messages = handed.messages[:same]
     gone = await transcripts.without_body(connection, chat, [message.id for message in messages])
     if gone:
         again = [message for message in messages if message.id in gone]
-        await transcripts.give_back(connection, chat, await asyncio.to_thread(_packed, again))
+        packed = await asyncio.to_thread(_packed, again, handed.mask_secrets)
+        await transcripts.give_back(connection, chat, {identity: one.body for identity, one in packed.items()})
 
 
-def _packed(messages: Sequence[Handed]) -> dict[str, bytes]:
-    return {message.id: codec.pack(_without_nul(message.stored)) for message in messages}
+@dataclass(frozen=True, slots=True)
+class _Packed:
+    """What is stored of a message, and how many secrets were masked in it."""
+
+    body: bytes
+    masks: int
 
 
-def _weigh(messages: Sequence[Handed], parent: Row | None, made: dict[str, int]) -> list[tuple[Row, bytes]]:
-    """The rows of new messages, with running totals, and their packed bodies."""
+def _packed(messages: Sequence[Handed], mask_secrets: bool) -> dict[str, _Packed]:
+    out = {}
+    for message in messages:
+        stored, masks = _without_nul(message.stored), 0
+        if mask_secrets:
+            stored, masks = masked(stored)
+        out[message.id] = _Packed(codec.pack(stored), masks)
+    return out
+
+
+def _weigh(messages: Sequence[Handed], parent: Row | None, made: dict[str, int]) -> list[Row]:
+    """The rows of new messages, with running totals."""
     out = []
     for message in messages:
         stored = _without_nul(message.stored)
@@ -212,7 +231,7 @@ def _weigh(messages: Sequence[Handed], parent: Row | None, made: dict[str, int])
             sent_at=parsed.timestamp,
             checkpoint_id=made.get(message.digest, parent.checkpoint_id if parent else None),
         )
-        out.append((parent, codec.pack(stored)))
+        out.append(parent)
     return out
 
 

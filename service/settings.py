@@ -83,6 +83,12 @@ class Settings(BaseSettings):
         " the same `user`'s chats, or of any chat of the `tenant` (one Open WebUI).",
     )
 
+    mask_secrets: bool = Field(
+        True,
+        description="Whether API keys, bearer tokens, passwords and private keys are masked in what is stored of tool"
+        " results and in summaries.",
+    )
+
     openwebui_key: SecretStr = Field(
         SecretStr(""), description="API key of an admin of Open WebUI, for `precis install-filter`."
     )
@@ -112,7 +118,15 @@ class Settings(BaseSettings):
         4, ge=1, description="Chats that the whole fleet lets the summariser work on at the same time."
     )
     fallback_after: int = Field(
-        3, ge=0, description="Failed attempts after which the extractive summariser stands in; 0 means never."
+        3,
+        ge=0,
+        description="Failed attempts after which the extractive summariser stands in; 0 means never. It stands in at once when"
+        " neither of two replies was usable.",
+    )
+    replace_after: float = Field(
+        300.0,
+        ge=0,
+        description="Seconds after which the LLM makes a degraded summary anew, once; 0 means not before the next turn.",
     )
     breaker_after: int = Field(
         5, ge=1, description="Calls in a row that fail before the fleet leaves the summariser alone for a while."

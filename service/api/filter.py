@@ -47,6 +47,7 @@ async def put_transcript(request: Request, chat_id: ChatId, key: FilterKey, runt
         expires_in=body.expires_in,
         compactor=body.compactor,
         anyone=settings.share_forks == "tenant",
+        mask_secrets=settings.mask_secrets,
     )
     accepted = await hand_over(runtime.database.engine, handed, settings.debounce)
     if accepted.ring:

@@ -1,0 +1,110 @@
+"""Stored messages of all four formats without their tools' secrets: they parse to the same steps but for the masks."""
+
+import json
+from collections.abc import Iterator
+from html import escape
+from typing import Any
+
+import pytest
+
+from service.transcript import masked, parse, steps
+from tests.builders import Json, answer, capture, ran, said, scenarios, thought, user
+from tests.leaks import ARGUMENTS, BARE, CLEAN, CLEAN_ARGUMENTS, FORMATS, KEY, PASSWORD, RESULT, escaped, fold
+
+
+def calls(stored: Json) -> list[tuple[str, Any, Any]]:
+    return [
+        (one.call.name, json.loads(one.call.arguments), json.loads(one.result.text))
+        for step in steps(parse(stored))
+        for one in step.calls
+    ]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_arguments_and_results_lose_their_secrets_and_nothing_else(name: str) -> None:
+    stored = FORMATS[name]
+
+    clean, count = masked(stored)
+
+    assert count == 4
+    assert calls(stored) == [("fetch", ARGUMENTS, RESULT)]
+    assert calls(clean) == [("fetch", CLEAN_ARGUMENTS, CLEAN)]
+    assert (
+        [step.text for step in steps(parse(clean))]
+        == [step.text for step in steps(parse(stored))]
+        == ["Here:", "Done."]
+    )
+    assert masked(clean) == (clean, 0)
+
+
+def test_a_bare_value_loses_its_secrets() -> None:
+    clean, count = masked(BARE)
+
+    assert count == 3
+    assert calls(clean) == [("tool", {}, CLEAN)]
+    assert [step.text for step in steps(parse(clean))] == ["Here:", "Done."]
+
+
+def test_what_is_not_a_value_of_a_tool_stays_byte_for_byte() -> None:
+    around = f'My key is {KEY} &amp; "so".\n<details type="reasoning">\n<summary>x</summary>\n&gt; {KEY}\n</details>\n'
+    stored = answer(text=around + fold("{}", f' result="{escaped([KEY])}"') + around)
+
+    clean, count = masked(stored)
+
+    assert count == 1
+    assert clean["content"] == around + fold("{}", ' result="[&quot;[masked: API key]&quot;]"') + around
+
+
+@pytest.mark.parametrize("output", [{"stdout": f"key {KEY}"}, f"key {KEY}"])
+def test_code_that_ran_and_what_it_printed_lose_their_secrets(output: object) -> None:
+    stored = answer(ran(f"login({PASSWORD!r}, password={PASSWORD!r})", output))
+
+    clean, count = masked(stored)
+
+    (step,) = steps(parse(clean))
+    assert count == 2
+    assert "password='[masked: password]'" in step.text
+    assert step.text.endswith("key [masked: API key]")
+
+
+def test_a_code_interpreter_in_the_text_loses_its_secrets() -> None:
+    text = (
+        f'<details type="code_interpreter" done="true" output="{escape(json.dumps({"stdout": f"key {KEY} &amp;"}))}">\n'
+        f"<summary>Analyzed</summary>\n```python\nif a &lt; 1 or b == &#x27;&amp;lt;&#x27;: key = '{KEY}'\n```\n"
+        "</details>\nDone."
+    )
+
+    clean, count = masked(answer(text=text))
+
+    assert count == 2
+    assert [step.text for step in steps(parse(clean))] == [
+        step.text.replace(KEY, "[masked: API key]") for step in steps(parse(answer(text=text)))
+    ]
+
+
+def test_what_people_and_models_wrote_stays_as_it_is() -> None:
+    for stored in (user(f"My key is {KEY}"), answer(text=f"Use {KEY}"), answer(said(f"Use {KEY}"), thought(KEY))):
+        assert masked(stored) == (stored, 0)
+
+
+def test_the_error_of_an_answer_and_a_message_of_a_tool_lose_their_secrets() -> None:
+    failed = answer(error={"content": f"Incorrect API key provided: {KEY}"})
+    tool = {"id": "t", "role": "tool", "content": f"key {KEY}"}
+
+    assert masked(failed)[0]["error"] == {"content": "Incorrect API key provided: [masked: API key]"}
+    assert masked(tool) == ({"id": "t", "role": "tool", "content": "key [masked: API key]"}, 1)
+
+
+def recorded() -> Iterator[Json]:
+    for name in scenarios():
+        for messages in capture(name).rows.values():
+            yield from messages.values()
+        for hook in capture(name).hooks:
+            yield from hook.messages
+
+
+def test_in_recorded_conversations_nothing_is_taken_for_a_secret() -> None:
+    messages = list(recorded())
+
+    assert len(messages) > 100
+    assert [one for one in messages if masked(one) != (one, 0)] == []

@@ -1,0 +1,133 @@
+"""Secrets in what tools gave are not persisted: masked in stored texts and in summaries, and counted."""
+
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from service.storage import codec
+from service.transcript import native_tokens, parse, steps
+from tests.conftest import Service, drain, serving
+from tests.leaks import BARE, FORMATS, KEY, PASSWORD
+from tests.service.talk import Json, Talk, row, rows, run_sql, tables
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+ANSWERS = FORMATS | {"bare value": BARE}
+SECRETS = (KEY, PASSWORD, "abcdefghij0123456789", "x1y2z3")
+
+
+@pytest.fixture
+def talk(service: Service) -> Talk:
+    return Talk(service.as_filter)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def unmasked(shared_service: Service) -> AsyncIterator[Service]:
+    """A service on the same database that is set not to mask."""
+    async with serving(shared_service.runtime.settings.model_copy(update={"mask_secrets": False})) as started:
+        yield started
+
+
+def leaking(talk: Talk, name: str) -> str:
+    """A question and an answer whose tool gives secrets away; returns the answer's id."""
+    return talk.add("a0", talk.add("u0", None), **{key: ANSWERS[name][key] for key in ANSWERS[name] if key != "id"})
+
+
+async def stored(service: Service, identity: str = "a0") -> Json:
+    found = await row(service.runtime, "select body from messages where message_id = :id", id=identity)
+    return codec.unpack(found.body)
+
+
+async def shown(service: Service) -> Json:
+    found: Json = (await service.as_operator.get("/v1/chats/chat-1")).json()
+    return found
+
+
+async def everything(service: Service) -> str:
+    """All that the database has, texts of messages among it."""
+    bodies = [codec.unpack(one.body) for one in await rows(service.runtime, "select body from messages")]
+    return json.dumps([bodies, await tables(service.runtime)], default=str)
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+async def test_no_secret_of_a_tool_is_stored(talk: Talk, service: Service, name: str) -> None:
+    await talk.hand_over(leaking(talk, name))
+
+    found = await everything(service)
+    assert [secret for secret in SECRETS if secret in found] == []
+    kept, given = steps(parse(await stored(service))), steps(parse(talk.rows["a0"]))
+    assert [(one.text, [call.call.name for call in one.calls]) for one in kept] == [
+        (one.text, [call.call.name for call in one.calls]) for one in given
+    ]
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+async def test_hash_digest_and_size_are_those_of_what_was_handed_over(talk: Talk, service: Service, name: str) -> None:
+    leaf = leaking(talk, name)
+    await talk.hand_over(leaf)
+
+    kept = await row(service.runtime, "select * from messages where message_id = 'a0'")
+    assert (kept.message_id, kept.fingerprint, kept.digest) == talk.chain(leaf)[-1]
+    assert kept.tokens == native_tokens(talk.rows["a0"])
+    await talk.hand_over(leaf)  # the same content again is not taken for another one
+    assert (await talk.put(talk.transcript(leaf))).status_code == 202
+
+
+async def test_masks_are_counted_once_and_shown_to_operators(talk: Talk, service: Service) -> None:
+    leaf = leaking(talk, "output items")
+
+    await talk.hand_over(leaf)
+    await talk.hand_over(leaf)
+    assert (await shown(service))["chat"]["masked"] == 4
+
+    talk.rows |= {"a1": {**talk.rows["a0"], "id": "a1", "parentId": "u1"}}
+    talk.add("u1", "a0")
+    await talk.hand_over("a1", after="a0")
+    assert (await shown(service))["chat"]["masked"] == 8
+
+
+async def test_what_people_write_is_stored_as_they_wrote_it(talk: Talk, service: Service) -> None:
+    leaf = talk.add("a0", talk.add("u0", None, content=f"Use {KEY}"), "assistant", f"I use {KEY}")
+
+    await talk.hand_over(leaf)
+
+    assert [(await stored(service, one))["content"] for one in ("u0", "a0")] == [f"Use {KEY}", f"I use {KEY}"]
+    assert (await shown(service))["chat"]["masked"] == 0
+
+
+async def test_texts_that_are_stored_again_are_masked_again(talk: Talk, service: Service) -> None:
+    leaf = leaking(talk, "body")
+    await talk.hand_over(leaf)
+    await run_sql(service.runtime, "update messages set body = null")
+
+    await talk.hand_over(leaf)
+
+    assert KEY not in json.dumps(await stored(service))
+    assert (await shown(service))["chat"]["masked"] == 4
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+async def test_switched_off_everything_is_stored_as_it_came(service: Service, unmasked: Service, name: str) -> None:
+    talk = Talk(unmasked.as_filter)
+
+    await talk.hand_over(leaking(talk, name))
+
+    handed = talk.transcript("a0")["messages"][1]
+    assert await stored(service) == {
+        key: value for key, value in handed.items() if key not in ("fingerprint", "digest")
+    }
+    assert (await shown(service))["chat"]["masked"] == 0
+
+
+async def test_a_secret_in_a_tool_result_reaches_neither_the_summary_nor_the_ledger(
+    talk: Talk, service: Service
+) -> None:
+    leaf = talk.turns(14, leaf=leaking(talk, "output items"))
+    assert await talk.hand_over(leaf)
+    await drain(service.runtime)
+
+    assert await rows(service.runtime, "select 1 from checkpoints")
+    found = await everything(service)
+    assert [secret for secret in SECRETS if secret in found] == []
