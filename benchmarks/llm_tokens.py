@@ -12,9 +12,10 @@ import random
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from benchmarks import stage
-from benchmarks.conversation import Message, grown, prose
+from benchmarks.conversation import Message, grown
 from benchmarks.report import Figure, Report, command
 from service import tokens
 from service.runtime import Runtime, Urls, running
@@ -101,7 +102,7 @@ async def _play(scene: Scene, urls: Urls) -> Play:
 
         def summarised(messages: list[Prompted]) -> str:
             play.prompts.append(sum(tokens.count(message["content"]) for message in messages))
-            return prose(rng, size)
+            return _record(rng, messages[-1]["content"], size)
 
         llm.default = summarised
         runtime = await stack.enter_async_context(running(settings, urls))
@@ -110,6 +111,14 @@ async def _play(scene: Scene, urls: Urls) -> Play:
                 await _turn(runtime, play, question, answer)
         await _nothing_failed(urls)
     return play
+
+
+def _record(rng: random.Random, prompt: str, size: int) -> str:
+    """A narrative of `size` tokens out of what the prompt shows: the gate lets nothing else pass."""
+    lines = [line for line in dict.fromkeys(prompt.splitlines()) if len(line) > 40 and not line.startswith("=")]
+    rng.shuffle(lines)
+    costs = accumulate(tokens.count(line) + 3 for line in lines)
+    return "\n".join(["## Current state", *(f"- {line}" for line, cost in zip(lines, costs, strict=True) if cost < size)])
 
 
 def _growing(rng: random.Random, scene: Scene) -> Iterator[Message]:

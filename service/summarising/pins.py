@@ -129,7 +129,7 @@ def _dangerous(sentence: Sentence) -> bool:
 
 def _with_subject(sentence: Sentence, before: Sentence | None) -> Sentence:
     """A sentence that begins with a pronoun says nothing without the one before it."""
-    near = before and before.source == sentence.source and not before.text.endswith("?")
+    near = before and before.source == sentence.source and len(before.text.split()) > 3 and before.text[-1] not in "?？"
     if before and near and _ANAPHORA.match(sentence.text) and _fits(whole := f"{before.text} {sentence.text}"):
         return replace(sentence, text=whole)
     return sentence
