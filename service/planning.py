@@ -82,7 +82,7 @@ class Policy:
         # Four times (narrative + pins + wording), and the narrative itself, beside the tail and what code writes.
         beside = keep + ledger + pins + 4 * (PROMPT_TOKENS + entries)
         narrative = min(2000, window * 8 // 100, (threshold - beside) // 5, summariser_window // 12)
-        narrative = max(narrative, min(window, summariser_window) // 25, _LEAST_SUMMARY)
+        narrative = max(narrative, min(2000, window // 25, summariser_window // 25), _LEAST_SUMMARY)
         step = max(window // 5, 4 * (narrative + entries + PROMPT_TOKENS))
         fitting = threshold - keep - ledger - pins - narrative  # in a very small window what fits has to do
         room = summariser_window - narrative - output_tokens(narrative) - entries - PROMPT_TOKENS

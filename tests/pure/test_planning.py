@@ -19,6 +19,7 @@ from service.planning import (
     Policy,
     Position,
     measured_overhead,
+    output_tokens,
     plan,
     turn_starts,
 )
@@ -65,6 +66,8 @@ POLICIES = st.builds(
     keep_messages=st.sampled_from([2, 5, 10]),
     step_tokens=st.integers(1, 200),
     summary_tokens=st.integers(1, 50),
+    pins_tokens=st.integers(1, 30),
+    entry_tokens=st.integers(1, 20),
     ledger_tokens=st.integers(1, 30),
     chunk_tokens=st.integers(50, 500),
     max_chunks=st.integers(1, 4),
@@ -78,10 +81,14 @@ def carry_out(path: Sequence[PathMessage], policy: Policy, made: Plan, upto: int
     return [_checkpoint(path, policy, identity + n, covered) for n, covered in enumerate(covers, 1)]
 
 
+def _summary(policy: Policy) -> int:
+    return policy.summary_tokens + policy.pins_tokens + policy.ledger_tokens
+
+
 def _checkpoint(path: Sequence[PathMessage], policy: Policy, identity: int, covers: int) -> Checkpoint:
     last = path[covers - 1]
     cost = sum(message.tokens for message in path[:covers])
-    return Checkpoint(identity, last.id, last.digest, covers, cost, policy.summary_tokens + policy.ledger_tokens)
+    return Checkpoint(identity, last.id, last.digest, covers, cost, _summary(policy))
 
 
 def reads_of(chunks: Sequence[Chunk]) -> list[tuple[Position, int]]:
@@ -323,7 +330,20 @@ def test_a_crash_after_each_call_reads_nothing_twice_and_skips_nothing(
 
 
 LONG = path_of([("user", 10, (10,)), ("assistant", 3050, (1000, 1000, 1000, 50)), ("user", 10, (10,))])
-SMALL = Policy(4000, 3000, 1000, 500, 10, 100, 50, 50, 400, 2)
+SMALL = Policy(
+    window_tokens=4000,
+    apply_at=3000,
+    prepare_at=1000,
+    keep_tokens=500,
+    keep_messages=10,
+    step_tokens=100,
+    summary_tokens=50,
+    pins_tokens=50,
+    entry_tokens=20,
+    ledger_tokens=50,
+    chunk_tokens=400,
+    max_chunks=2,
+)
 
 
 def test_a_draft_is_taken_up_where_it_stopped() -> None:
@@ -485,12 +505,12 @@ def test_the_default_budgets_are_those_of_the_design() -> None:
     assert policy == Policy.sized(131_072)
     assert (policy.window_tokens, policy.apply_at, policy.prepare_at) == (131_072, 100_000, 65_536)
     assert (policy.keep_tokens, policy.keep_messages, policy.step_tokens) == (32_768, 10, 26_214)
-    assert (policy.summary_tokens, policy.ledger_tokens) == (2000, 2000)
+    assert (policy.summary_tokens, policy.pins_tokens, policy.ledger_tokens) == (2000, 3000, 2000)
 
 
 WINDOWS = [*range(2048, 40_000, 37), 65_536, 131_072, 262_144, 1_048_576]
-FITS_FROM = 4837
-"""Below, a step worth its call, the tail and a summary do not fit under `apply_at` together."""
+FULL_STEP_FROM = 5000
+"""Below, a step that is worth its call does not fit beside the tail and the summary: what fits has to do."""
 
 
 @pytest.mark.parametrize("summariser", [2048, 4096, 8192, 32_768, 131_072])
@@ -501,21 +521,35 @@ def test_budgets_are_positive_and_bounded_at_every_window(summariser: int) -> No
         assert policy.prepare_at < policy.apply_at < window
         assert policy.summary_tokens <= 2000
         assert policy.summary_tokens <= max(window * 8 // 100, 128)
-        assert policy.step_tokens >= 4 * (policy.summary_tokens + PROMPT_TOKENS)
+        assert policy.entry_tokens <= min(1000, policy.pins_tokens)
 
 
-def test_step_tail_and_summary_fit_under_the_threshold_together() -> None:
-    for window in [FITS_FROM, *WINDOWS]:
-        policy = Policy.sized(window)
-        together = policy.step_tokens + policy.keep_tokens + policy.summary_tokens + policy.ledger_tokens
-        assert (together <= policy.apply_at) == (window >= FITS_FROM), window
+@pytest.mark.parametrize("summariser", [2048, 4096, 8192, 32_768, 131_072])
+def test_step_tail_and_summary_fit_under_the_threshold_together(summariser: int) -> None:
+    for window in WINDOWS:
+        policy = Policy.sized(window, summariser)
+        assert policy.step_tokens + policy.keep_tokens + _summary(policy) <= policy.apply_at, window
 
 
-@pytest.mark.parametrize("window", [4096, 8192, 16_384, 32_768])
-def test_a_call_fits_the_window_of_its_summariser(window: int) -> None:
-    policy = Policy.sized(131_072, window)
-    answer = policy.summary_tokens * 3 // 2
-    assert policy.chunk_tokens + policy.summary_tokens + answer + PROMPT_TOKENS <= window or window < 8192
+@pytest.mark.parametrize("summariser", [4096, 8192, 32_768])
+def test_what_a_call_reads_again_is_a_quarter_of_what_it_reads_new(summariser: int) -> None:
+    for window in (window for window in WINDOWS if window >= FULL_STEP_FROM):
+        policy = Policy.sized(window, summariser)
+        again = policy.summary_tokens + policy.entry_tokens + PROMPT_TOKENS
+        assert policy.step_tokens >= 4 * again or policy.step_tokens >= window // 5, window
+
+
+@pytest.mark.parametrize("summariser", [2048, 4096, 8192, 16_384, 32_768])
+@pytest.mark.parametrize("window", [2048, 8192, 131_072])
+def test_a_call_fits_the_window_of_its_summariser(window: int, summariser: int) -> None:
+    policy = Policy.sized(window, summariser)
+    read = policy.chunk_tokens + policy.summary_tokens + policy.entry_tokens + PROMPT_TOKENS
+    assert read + output_tokens(policy.summary_tokens) <= summariser
+
+
+@pytest.mark.parametrize("limit", [1, 128, 2000])
+def test_a_summariser_may_write_more_than_it_is_asked_for(limit: int) -> None:
+    assert output_tokens(limit) >= 2 * limit
 
 
 def test_budgets_never_shrink_with_the_window() -> None:
@@ -524,3 +558,5 @@ def test_budgets_never_shrink_with_the_window() -> None:
         assert small.apply_at <= large.apply_at
         assert small.keep_tokens <= large.keep_tokens
         assert small.summary_tokens <= large.summary_tokens
+        assert small.pins_tokens <= large.pins_tokens
+        assert small.ledger_tokens <= large.ledger_tokens

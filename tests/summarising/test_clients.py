@@ -15,13 +15,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from service.errors import ConfigurationError, SummariserError
+from service.planning import output_tokens
 from service.summarising.clients import (
     MAX_ANSWER_BYTES,
     Endpoint,
     OllamaSummariser,
     OpenAISummariser,
     Patience,
-    output_tokens,
 )
 from service.summarising.reading import Excerpt, Finish, Reading, Summariser
 from tests.fakes.scripted_llm import (
@@ -119,7 +119,7 @@ async def test_what_openai_is_asked(http: httpx.AsyncClient, llm: ScriptedLLM) -
     (request,) = llm.requests
     assert summariser.name == "openai:small"
     assert request.path == "/v1/chat/completions"
-    assert request.body["max_tokens"] == output_tokens(READING) > READING.summary_tokens
+    assert request.body["max_tokens"] == output_tokens(READING.summary_tokens) > READING.summary_tokens
     assert request.body["temperature"] == 0.3
 
 
@@ -129,7 +129,7 @@ async def test_what_ollama_is_asked(http: httpx.AsyncClient, llm: ScriptedLLM) -
     (request,) = llm.requests
     assert summariser.name == "ollama:small"
     assert request.path == "/api/chat"
-    expected = {"num_ctx": 8192, "num_predict": output_tokens(READING), "temperature": 0.3}
+    expected = {"num_ctx": 8192, "num_predict": output_tokens(READING.summary_tokens), "temperature": 0.3}
     assert request.body["options"] == expected
     assert request.body["truncate"] is False
     assert "think" not in request.body
