@@ -44,9 +44,12 @@ _BINDING = _any(
     r"必须|不得|禁止|不要|不能|只能|最多|至少|务必|必ず|決して|しないで|してはいけない|まで(?:に)|нельзя|никогда|всегда|обязательно|не более|должн",
 )
 _LIMITING = _any(
-    r"\b(?:only|just|exactly|don['’]?t|doesn['’]?t|won['’]?t|shouldn['’]?t|should|avoid|no|none|not|nothing|nobody|without|"
-    r"unless|until|except|by (?:monday|tuesday|wednesday|thursday|friday|saturday|sunday|the end|eod|noon)|before|"
-    r"under|below|within|nur|kein\w*|nicht|ohne|bis|vor|unter|seul\w*|pas|sans|avant|sólo|solo|sin|antes|senza|prima|sem)\b"
+    r"\b(?:only|exactly|won['’]?t|shouldn['’]?t|should|avoid|without|unless|until|except|under|below|within|"
+    r"by (?:monday|tuesday|wednesday|thursday|friday|saturday|sunday|the end|eod|noon|midnight)|"
+    r"before (?:the|we|you|i|any|monday|tuesday|wednesday|thursday|friday|noon|\d)|nothing|nobody|nowhere|"
+    r"nur|ohne|seulement|sans|avant|sólo|solo|sin|antes|senza|prima|sem)\b",
+    r"(?:^|[,;:.] |\b(?:and|but|so|please|also|then|und|aber|bitte) )(?:don['’]?t|do not|no|not|kein\w*|nicht|pas de) "
+    r"(?!(?:know|think|worry|problem|idea|need to|sure|yet|bad|really|matter|wonder|one|doubt|longer)\b)\w",
 )
 _PREFERRED = _any(
     r"\b(?:prefer\w*|i(?:['’]d| would) (?:rather|like|love|appreciate)|i (?:like|love|hate|dislike|want (?:it|them|you|all|the)|"
@@ -150,11 +153,15 @@ def kind_of(sentence: Sentence) -> Kind | None:
 
 
 def weight(kind: Kind, text: str, role: str) -> int:
-    """How much an entry is worth when room is short: binding words before hints, users before assistants."""
+    """How much an entry is worth when room is short.
+
+    What a user said goes before all that an assistant did, because only users bind, and they do so in words that no
+    rule knows, too. Then binding words go before hints.
+    """
     rank = (len(Kind) - list(Kind).index(kind)) * 4
     if kind is Kind.CONSTRAINT and not (_BINDING.search(text) or _LABEL.match(text)):
-        rank -= 9  # a hint such as "only" or "not" comes after values
-    return rank + 2 * (role == "user")
+        rank -= 6  # a hint such as "only" comes after decisions
+    return rank + 100 * (role == "user")
 
 
 def replaces(text: str) -> bool:

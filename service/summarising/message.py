@@ -17,8 +17,8 @@ _END = "[End of summary - recent messages follow]"
 def render(memory: Memory, messages: int, until: int | None) -> str:
     """The summary message. The same arguments give the same bytes.
 
-    Nothing inside can end it or open another: a line that imitates its marks or the tags of a chat template is indented
-    behind a mark of our own, whoever wrote it.
+    Nothing inside can end it or open another: what imitates its marks or the tags of a chat template is taken out,
+    whoever wrote it.
 
     Args:
         memory: narrative, pins and ledger.
@@ -34,7 +34,7 @@ def render(memory: Memory, messages: int, until: int | None) -> str:
     blocks = [
         "\n".join([f"## {section}", *(f"- {suspicion.defused(line)}" for line in lines)])
         for section in answer.SECTIONS
-        if (lines := [*pinned.get(section, ()), *narrative.get(section, ())])
+        if (lines := dict.fromkeys([*pinned.get(section, ()), *narrative.get(section, ())]))
     ]
     calls = [f"{_LEDGER_HEAD}\n{suspicion.defused(ledger.render(memory.ledger))}"] if memory.ledger else []
     return "\n".join([_HEAD.format(messages=messages, until=moment), "\n\n".join([*blocks, *calls]), _END])

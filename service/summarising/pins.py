@@ -13,10 +13,11 @@ from functools import lru_cache
 from service import tokens
 from service.summarising import cues, suspicion, values
 from service.summarising.memory import Kind, Pin
-from service.summarising.sentences import LONGEST, Sentence
+from service.summarising.sentences import LONGEST, Sentence, split
 
 _MEANT = 0.6  # of a proposal's words that a sentence has to have, to be what it means
 _SAME_SUBJECT = 0.5  # of the words of the shorter of two sentences
+_RANKS = list(Kind)
 _REMEMBERED = 64  # superseded pins that are kept, so that their values can be told from those that hold
 _ANAPHORA = re.compile(
     r"(?:it|that|this|these|those|they|them|same|both|neither|otherwise|also|and|but|or|so|never exceed|das|dies\w*|es|sie|"
@@ -107,19 +108,23 @@ def stale(pins: Sequence[Pin]) -> dict[str, frozenset[str]]:
     return out
 
 
-def _by_rule(sentences: Sequence[Sentence]) -> Iterator[tuple[Kind, Sentence]]:
+def _by_rule(sentences: Sequence[Sentence]) -> list[tuple[Kind, Sentence]]:
+    found: list[tuple[Kind, Sentence]] = []
     asked: Sentence | None = None
     before: Sentence | None = None
     for sentence in sentences:
         if sentence.role == "assistant" and sentence.text.endswith(("?", "？")):
             asked = sentence
         if asked and cues.confirms(sentence) and _fits(pair := f"{asked.text} → {sentence.text}"):
-            yield Kind.DECISION, replace(sentence, text=pair)
+            found.append((Kind.DECISION, replace(sentence, text=pair)))
         elif (kind := cues.kind_of(sentence)) and not _dangerous(sentence):
-            yield kind, _with_subject(sentence, before)
+            whole = _with_subject(sentence, before)
+            if found and found[-1][1] is before and whole is not sentence:  # which it has in it now
+                kind = min(kind, found.pop()[0], key=_RANKS.index)
+            found.append((kind, whole))
         asked = None if sentence.role == "user" else asked
         before = sentence
-    return
+    return found
 
 
 def _dangerous(sentence: Sentence) -> bool:
@@ -142,7 +147,7 @@ def _fits(text: str) -> bool:
 def _meant(proposals: Iterable[Proposal], index: "_Index") -> tuple[list[tuple[Kind, Sentence]], list[str]]:
     found, unfounded = [], []
     for proposal in proposals:
-        sentence = index.best(proposal.text)
+        sentence = index.meant(proposal.text)
         kind = _kind(proposal, sentence) if sentence else None
         if sentence and kind:
             found.append((kind, sentence))
@@ -169,8 +174,9 @@ def _numbered(pins: Sequence[Pin], new: Iterable[tuple[Kind, Sentence]]) -> list
     for kind, sentence in new:
         key = _key(sentence.text)
         known = merged[places[key]] if key in places else None
-        if known and known.replaced_by is None:
-            continue  # said before, and it still holds
+        if known and known.replaced_by is None:  # said before, and it still holds
+            merged[places[key]] = replace(known, kind=min(kind, known.kind, key=_RANKS.index))
+            continue
         number += 1
         places[key] = len(merged)
         merged.append(Pin(number, kind, sentence.text, sentence.source, sentence.role))
@@ -226,7 +232,7 @@ def _superseded_by_marks(pins: Sequence[Pin], marks: Iterable[Mark], index: "_In
     pins, idle = list(pins), []
     by_number = {pin.number: place for place, pin in enumerate(pins)}
     for mark in marks:
-        sentence, at = index.best(mark.text), by_number.get(mark.number)
+        sentence, at = index.meant(mark.text), by_number.get(mark.number)
         new = next((pin for pin in pins if sentence and _key(pin.text) == _key(sentence.text)), None)
         if at is None or new is None or not _bears_out(new, pins[at]):
             idle.append(f"P{mark.number}: {mark.text}")
@@ -305,7 +311,11 @@ class _Index:
             for word in _words(sentence.text):
                 self._with[word].append(place)
 
-    def best(self, text: str) -> Sentence | None:
+    def meant(self, text: str) -> Sentence | None:
+        """What a proposal means: one sentence, or the first that is found when it copies several."""
+        return self._best(text) or next(filter(None, map(self._best, split(text))), None)
+
+    def _best(self, text: str) -> Sentence | None:
         """The sentence with most of the words of `text` and all of its values; a user's, and the newest, of equals."""
         words = _words(text)
         hits = Counter(place for word in words for place in self._with.get(word, ()))

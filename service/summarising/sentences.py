@@ -40,9 +40,9 @@ _FOREIGN_LINE = re.compile(
 )
 _BULLET = re.compile(r"^\s*(?:(?:[*•+\-–—#]+|\d{1,3}[.)])\s+)+")
 _EMPHASIS = re.compile(r"(?<!\w)(?:\*\*|__)|(?:\*\*|__)(?!\w)")
-_END = re.compile(r"(?<=[.!?…])[\"')\]”’»]*\s+(?=[\"'(\[“„«¿¡]*[^\W_a-zß-öø-ÿ]|[-–—])|(?<=[。！？])")  # noqa: RUF001
+_END = re.compile(r"(?<=[.!?…])[\"')\]”’»]*\s+(?=\S)|(?<=[。！？])")  # many write sentences in small letters
 _ABBREVIATION = re.compile(
-    r"(?:\b(?:e\.g|i\.e|z\.\s?B|d\.\s?h|u\.\s?a|bzw|ca|approx|no|nr|vs|etc|dr|mr|mrs|ms|st|inc|ltd|co|fig|p|pp|cf|usw|"
+    r"(?:\b(?:e\.g|i\.e|z\.\s?B|d\.\s?h|u\.\s?a|bzw|ca|approx|no|nr|vs|etc|dr|mr|mrs|ms|st|inc|ltd|co|fig|p|pp|cf|usw|inkl|ggf|evtl|max|min|tel|str|sog|vgl|bspw|abs|art|"
     r"jan|feb|mar|apr|jun|jul|aug|sep|sept|oct|nov|dec)|\b[A-Za-z])\.$",
     re.IGNORECASE,
 )
