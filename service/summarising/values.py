@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 
-_TOKEN = re.compile(r"[^\s\"'`“”„«»‘’<>()\[\]{}|;*]+|'(?=\d{3})")  # noqa: RUF001
+_TOKEN = re.compile(r"[^\s\"'`“”„«»‘’<>()\[\]{}|;*]+(?:['’](?=\d{3})[^\s\"'`“”„«»‘’<>()\[\]{}|;*]+)*")
 _TRAILING = ".,:;!?…*_-–—=/"
 _NUMBER = re.compile(r"[+\-−~≈<>=≤≥±]*([$€£¥])?(\d[\d.,'’  ]*)([^\W\d_]{0,12}|[%‰°µ][^\W\d_]{0,2})?([$€£¥%])?")
 _SPACED = re.compile(r"(?<![\d.,])(\d{1,3}(?:[   ]\d{3})+)(?![\d])")
 _DIGITS = re.compile(r"\d+")
 _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}")
 _ANY_NUMBER = re.compile(
-    r"(?<![a-z_\d])(?<![a-z_][-–])([$€£¥]\s?)?(\d[\d.,'’]*)(\s?[^\W\d_]{1,12}|\s?[%‰°][^\W\d_]?)?(\s?[$€£¥])?"  # noqa: RUF001
+    r"(?<![a-z_\d])(?<![a-z_][-–])([$€£¥]\s?)?(\d[\d.,'’]*)(\s?[^\W\d_]{1,12}|\s?[%‰°][^\W\d_]?)?(\s?[$€£¥])?"
 )
 _LINK = re.compile(r"(?:[a-z][a-z0-9+.-]*://|www\.)\S+", re.IGNORECASE)
 _ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
@@ -92,6 +92,15 @@ def spelling(value: Value) -> str:
     return f"{max(value.readings)}{value.unit}" if value.readings else value.text.casefold()
 
 
+def sort(value: Value) -> str:
+    """Of which sort a value is: `date`, `link`, `name` (ids, paths), or a number of some unit."""
+    if value.readings:
+        return f"number {value.unit}"
+    if _DATE.fullmatch(value.text):
+        return "date"
+    return "link" if _LINK.fullmatch(value.text) or _ADDRESS.fullmatch(value.text) else "name"
+
+
 def marked(text: str) -> bool:
     """Whether `text` has a value at all; cheap."""
     return bool(_DIGITS.search(text) or _LINK.search(text) or _ADDRESS.search(text) or _FILE_NAME.search(text))
@@ -108,11 +117,13 @@ class Evidence:
     @classmethod
     def of(cls, texts: Iterable[str]) -> "Evidence":
         """Evidence from all of `texts`."""
-        made = cls("\n".join(texts).casefold())
-        spaced = " ".join(_joined(match[0]) for match in _SPACED.finditer(made._folded))
-        for reading, unit in (*_every_number(made._folded), *_every_number(spaced)):
+        folded = [text.casefold() for text in texts]
+        whole = "\n".join(folded)
+        made = cls("\n".join(" ".join(text.split()) for text in folded))
+        spaced = " ".join(_joined(match[0]) for match in _SPACED.finditer(whole))
+        for reading, unit in (*_every_number(whole), *_every_number(spaced)):
             made._numbers[reading].add(unit)
-        made._dates.update(_parts(match[0]) for match in _DATE.finditer(made._folded))
+        made._dates.update(_parts(match[0]) for match in _DATE.finditer(whole))
         return made
 
     def has(self, value: Value) -> bool:
@@ -196,10 +207,11 @@ def _plain_readings(digits: str) -> set[Decimal]:
         readings.add(digits.replace(other, "").replace(last, "."))
     elif len(set(separators)) == 1:
         groups = re.split(r"[.,]", digits)
-        if len(groups) == 2:
-            readings.add(".".join(groups))
-        if all(len(group) == 3 for group in groups[1:]) and 0 < len(groups[0]) <= 3 and groups[0][0] != "0":
+        thousands = all(len(group) == 3 for group in groups[1:]) and 0 < len(groups[0]) <= 3 and groups[0][0] != "0"
+        if thousands:
             readings.add("".join(groups))
+        if len(groups) == 2 and not (thousands and groups[1] == "000"):  # or any 5 would bear out 5,000
+            readings.add(".".join(groups))
     return {value for reading in readings if (value := _decimal(reading)) is not None}
 
 

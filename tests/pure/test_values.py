@@ -1,0 +1,192 @@
+"""Values of a text: what counts as one, how it is spelt, and whether what is covered bears it out."""
+
+import re
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from service.summarising.values import Evidence, found, marked, spelling
+
+# ---- what is found
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The cap is 12,847.50 EUR.", ["12,847.50"]),
+        ("It weighs 5kg, at most 7.5 kg.", ["5kg", "7.5"]),
+        ("See https://example.org/runbook#7.", ["https://example.org/runbook#7"]),
+        ("Mail to ops@example.org, please.", ["ops@example.org"]),
+        ("It is in /srv/data/q3.csv or ./out", ["/srv/data/q3.csv", "./out"]),
+        ("Rename report_final.xlsx (not notes)", ["report_final.xlsx"]),
+        ("Ticket ZXHC-86630 and `v1.2.3`", ["ZXHC-86630", "v1.2.3"]),
+        ("Due on 2026-12-01.", ["2026-12-01"]),
+        ("The column user_id is a key", ["user_id"]),
+        ("1. first\n2) second\n- 3. third", []),
+        ("- 3 eggs", ["3"]),
+        ("no value here, none at all", []),
+        ("99% of $1,200", ["99%", "$1,200"]),
+        ("commit 9f3c2ab", ["9f3c2ab"]),
+        ("port: 8443/tcp", ["8443/tcp"]),
+    ],
+)
+def test_values_are_found_as_they_stand(text: str, expected: list[str]) -> None:
+    assert [value.text for value in found(text)] == expected
+
+
+@pytest.mark.parametrize("text", ["x 7", "at https://a.example", "to a@b.example", "in notes.md"])
+def test_a_text_with_a_value_is_marked(text: str) -> None:
+    assert marked(text)
+
+
+def test_a_text_without_one_is_not() -> None:
+    assert not marked("Nothing to see here.")
+
+
+@pytest.mark.parametrize(
+    ("word", "weighty"), [("3", False), ("42", True), ("3 GB", True), ("5%", True), ("a.csv", True), ("A-1", True)]
+)
+def test_a_small_count_is_not_worth_keeping_for_itself(word: str, weighty: bool) -> None:
+    [value, *_] = found(word)
+    assert value.weighty is weighty
+
+
+# ---- spellings
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("12,847", "12847"),
+        ("12'847", "12847"),
+        ("12’847", "12847"),
+        ("1,204,331.50", "1.204.331,50"),
+        ("5 GB", "5 gigabytes"),
+        ("5GB", "5 gb"),
+        ("$40", "40 USD"),
+        ("40 €", "€40"),
+        ("10k", "10000"),
+        ("30%", "30 percent"),
+        ("Report.PDF", "report.pdf"),
+        ("12.50", "12.5"),
+    ],
+)
+def test_one_value_has_one_spelling(one: str, other: str) -> None:
+    assert {spelling(value) for value in found(one)} & {spelling(value) for value in found(other)}
+
+
+@pytest.mark.parametrize(("one", "other"), [("12,847", "12,874"), ("5 GB", "5 MB"), ("a-1", "a-2"), ("1.5", "15")])
+def test_different_values_have_different_spellings(one: str, other: str) -> None:
+    assert not {spelling(value) for value in found(one)} & {spelling(value) for value in found(other)}
+
+
+# ---- evidence
+
+
+@pytest.mark.parametrize(
+    ("source", "claim"),
+    [
+        ("The total is 12,847 units", "12847 units"),
+        ("Die Summe ist 1.204.331,50 Euro", "EUR 1,204,331.50"),
+        ("Es sind 12 847 Stück", "12847 pieces"),
+        ("12847 pieces", "12 847 pieces"),
+        ("about 5 gigabytes of logs", "5 GB"),
+        ("it took 30 seconds", "30s"),
+        ("the budget is $40k", "a budget of 40,000 dollars"),
+        ("2.5 million people", "2,500,000 people"),
+        ("on 2026-12-01", "01.12.2026"),
+        ("see HTTPS://Example.org/A", "https://example.org/a"),
+        ("the job nightly_sync fails", "NIGHTLY_SYNC"),
+        ("a rate of 33 %", "33%"),
+        ("{'n': 247}", "247 rows"),
+        ("3,50 €", "3.50 EUR"),
+        ("ZXHC-86630", "ticket ZXHC-86630."),
+    ],
+)
+def test_a_value_is_borne_out_in_whatever_spelling(source: str, claim: str) -> None:
+    assert Evidence.of([source]).missing(claim) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "claim", "missing"),
+    [
+        ("The total is 12,847 units", "12,874 units", ["12,874"]),
+        ("It costs 5 GB", "It costs 5 MB", ["5"]),
+        ("Ticket ZXHC-86630", "Ticket ZXHC-86631", ["ZXHC-86631"]),
+        ("https://example.org/a", "https://example.org/b", ["https://example.org/b"]),
+        ("/srv/data.csv", "/srv/data2.csv", ["/srv/data2.csv"]),
+        ("on 2026-12-01", "on 2026-12-02", ["2026-12-02"]),
+        ("v1.2.3", "v1.2.4", ["v1.2.4"]),
+        ("128474", "12847", ["12847"]),
+        ("5,040 rows in 5 files", "about 5,000 rows", ["5,000"]),
+        ("nothing", "33 percent", ["33"]),
+        ("ops@example.org", "ops@evil.example", ["ops@evil.example"]),
+    ],
+)
+def test_a_value_that_does_not_occur_is_missing_as_it_stands(source: str, claim: str, missing: list[str]) -> None:
+    assert Evidence.of([source]).missing(claim) == missing
+
+
+def test_words_occur_as_whole_words_only() -> None:
+    evidence = Evidence.of(["The Nightly  job\nruns; nightlyjobs do not."])
+    assert evidence.says("nightly job")
+    assert not evidence.says("night")
+    assert not evidence.says("jobs")
+    assert not evidence.says("")
+
+
+def test_evidence_comes_from_all_texts() -> None:
+    assert Evidence.of(["a 111", "b 222"]).missing("111, 222, 333") == ["333"]
+
+
+PARTS = st.sampled_from(
+    ["we", "12,847", "1.234,5", "3.5", "v1.2", "2026-12-01", "ZX-9", "a_b", "/srv/x.csv", "https://a.example/?q=1"]
+) | st.sampled_from(
+    ["5 GB", "$4k", "12 847", "99%", "'quoted'", "x@y.example", "(7)", "~300ms", "1,2,3", "0x1F", "·", "\n- "]
+)
+TEXTS = st.lists(PARTS, max_size=12).map(" ".join) | st.text(max_size=60)
+
+
+@given(TEXTS)
+def test_a_text_bears_itself_out(text: str) -> None:
+    assert Evidence.of([text]).missing(text) == []
+
+
+@given(TEXTS, TEXTS, TEXTS)
+def test_a_text_bears_itself_out_among_others(before: str, text: str, after: str) -> None:
+    assert Evidence.of([before, text, after]).missing(text) == []
+
+
+@given(TEXTS)
+def test_what_is_found_stands_in_the_text(text: str) -> None:
+    assert all(value.text in text for value in found(text))
+
+
+@given(TEXTS)
+def test_a_value_that_has_a_digit_is_marked(text: str) -> None:
+    assert marked(text) or not any(re.search(r"\d", value.text) for value in found(text))
+
+
+@given(
+    st.integers(100, 10**12),
+    st.integers(0, 11),
+    st.integers(1, 9),
+    st.sampled_from(["{}", "{:,}", "EUR {:,}.", "{} ms", "-{}", "n={}", "#{}", "A-{}"]),
+)
+def test_a_number_with_an_altered_digit_is_missing(number: int, place: int, by: int, form: str) -> None:
+    digits = str(number)
+    place %= len(digits)
+    altered = digits[:place] + str((int(digits[place]) + by) % 10) + digits[place + 1 :]
+    assume(altered[0] != "0")
+    evidence = Evidence.of([f"We counted {form.format(number)} of them."])
+    assert evidence.missing(form.format(number)) == []
+    assert evidence.missing(form.format(int(altered))) != []
+
+
+@given(st.decimals(1, 10**7, places=2).filter(lambda number: number % 1 != 0))
+def test_comma_and_point_may_change_places(number: object) -> None:
+    english, plain = f"{number:,}", f"{number}"
+    german = english.translate(str.maketrans(",.", ".,"))
+    for source in (english, german, plain):
+        assert all(Evidence.of([f"Summe: {source} EUR"]).missing(f"{claim} EUR") == [] for claim in (english, german))
