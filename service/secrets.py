@@ -63,6 +63,9 @@ _HINTS: dict[type[RegexBasedDetector], tuple[str, ...]] = {
     TwilioKeyDetector: (),
 }
 
+# What such a pattern finds also in DNA (`ACCA…`) and in base64 is no key unless it has a length of one.
+_HOLDS: dict[type[RegexBasedDetector], Callable[[str], bool]] = {AWSKeyDetector: lambda text: len(text) in (20, 40)}
+
 _PLACEHOLDER = re.compile(
     r"[<{\[]|\$(?:\w+$|[{(]|env:)|%[(s]|[*•.x]+$|your|(?:none|null|true|false|undefined|redacted)$", re.IGNORECASE
 )
@@ -127,11 +130,16 @@ _QUALIFIERS = ("api", "secret", "access", "private", "account", "auth", "signing
 _NAMES = (
     "secret",
     "credential",
-    "token(?<!pagetoken)(?<!page_token)(?<!continuationtoken)(?<!continuation_token)",
+    "token(?<!pagetoken)(?<!page_token)(?<!continuationtoken)(?<!continuation_token)(?<!publickeytoken)",
     f"key(?:{'|'.join(alternative for qualifier in _QUALIFIERS for alternative in _key(qualifier))})",
 )
 # Between a name and its value, in code, JSON, YAML, XML; in JSON inside JSON the quotes have backslashes.
 _IS = r"(?:\\{0,3}[\"']\]?)?(?:\s{0,8}[:=]{1,3}>?\s{0,8}|>)"
+# In a connection string any word is a password, which it is not in code or in prose.
+_BEFORE_PASSWORD = (
+    *(";", "&", r"\?"),
+    *(rf"{name}=[^\s;=]{{1,128}}[\s;]" for name in ("user", "host", "port", "dbname")),
+)
 _GAP = r"(?:\s|\\[nr])"
 _LINES = rf"[A-Za-z0-9+/=]{{20,}}+(?:{_GAP}++[A-Za-z0-9+/=]{{20,}}+)*+"
 _OURS = (
@@ -163,6 +171,7 @@ _OURS = (
         re.compile(r"://[^\s/:@?#\"'<>\\]{0,128}:(?P<value>[^\s/?\"'<>\\]{1,256})@(?=[\w\[.-])"),
         _value,
     ),
+    _Rule("password", re.compile(r"PASSWORD=[\"']?(?P<value>[^\s;\"'\\&()]{3,256}+)(?!\()"), _value),
     *(
         _Rule(
             "password",
@@ -170,7 +179,7 @@ _OURS = (
             _value,
             any_case=True,
         )
-        for before in (";", r"user=[^\s;=]{1,128}[\s;]")
+        for before in _BEFORE_PASSWORD
     ),
     *(
         _Rule(
@@ -196,25 +205,29 @@ _OURS = (
 )
 _RULES = (
     *(
-        _Rule(vars(plugin)["secret_type"], pattern, hints=hints)
+        _Rule(vars(plugin)["secret_type"], pattern, _HOLDS.get(plugin, bool), hints=hints)
         for plugin, hints in _HINTS.items()
         for pattern in vars(plugin)["denylist"]
     ),
     *_OURS,
 )
-_REST = re.compile(r"[\w-]*")
+_PASSES = 4  # what stood against another secret may be seen only when that one is gone
+_REST = re.compile(r"[\w-]{0,512}")
 
 
 def mask(text: str) -> Masked:
     """The text with each secret replaced by its kind. Pure; a text without secrets is returned as it is."""
-    found = sorted(_found(text))
-    if not found:
-        return Masked(text, 0)
-    out, position, count = [], 0, 0
-    for start, end, order in _joined(found):
-        out += [text[position:start], f"[masked: {_RULES[order].kind}]"]
-        position, count = end, count + 1
-    return Masked("".join([*out, text[position:]]), count)
+    count = 0
+    for _ in range(_PASSES):
+        found = sorted(_found(text))
+        if not found:
+            break
+        out, position = [], 0
+        for start, end, order in _joined(found):
+            out += [text[position:start], f"[masked: {_RULES[order].kind}]"]
+            position, count = end, count + 1
+        text = "".join([*out, text[position:]])
+    return Masked(text, count)
 
 
 def _found(text: str) -> Iterator[tuple[int, int, int]]:

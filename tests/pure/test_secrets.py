@@ -85,6 +85,9 @@ SECRETS = {
     "redis without user": ("REDIS_URL=redis://:", "letters", "@cache:6379/0", "password"),
     "ado": ("Server=sql1,1433;User ID=sa;Password=", "lettersonly", ";Encrypt=true", "password"),
     "libpq": ("host=db1 user=app password=", "lettersonly", " sslmode=require", "password"),
+    "libpq in another order": ("dbname=crm password=", "lettersonly", " user=app", "password"),
+    "jdbc": ("jdbc:postgresql://localhost/test?user=fred&password=", "lettersonly", "&ssl=true", "password"),
+    "variable for a container": ("docker run -e MYSQL_ROOT_PASSWORD=", "lettersonly", " mysql", "password"),
     "environment": ("DB_PASSWORD=", "x7$kPq29zLm", "\n", "password"),
     "environment, short": ("SMTP_PASS=", "hunter2", "\nSMTP_PORT=25", "password"),
     "password in JSON": ('{"user": "app", "password": "', "hV7#p(l2,wQ9", '", "host": "db"}', "password"),
@@ -170,6 +173,12 @@ def test_every_secret_of_a_text_is_masked_and_counted() -> None:
 
     assert masked.count == len(SECRETS)
     assert [name for name, (_, secret, _, _) in SECRETS.items() if secret in masked.text] == []
+
+
+def test_secrets_that_stand_against_each_other_are_both_masked() -> None:
+    text = SECRETS["aws key id"][1] + SECRETS["github"][1]
+
+    assert mask(text).text == "[masked: AWS Access Key][masked: GitHub Token]"
 
 
 PIECES = st.sampled_from(
