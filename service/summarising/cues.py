@@ -77,7 +77,7 @@ _AIMED = _any(
     r"\b(?:(?:the|my|our|main|overall|end) (?:goal|aim|objective|task|target|plan|project|mission)\b|goal\b|"
     r"i(?:['’]m| am) (?:trying|working on|building|planning|writing|preparing|looking to|migrating)|"
     r"i(?: would|['’]d)? (?:want|need|have|like|hope) to|we(?:['’]re| are) (?:trying|building|planning|preparing|migrating|"
-    r"working)|we (?:want|need|have|hope) to|help me|the point of|so that we can|what i(?:['’]m| am) after|in the end|"
+    r"working)|we (?:want|need|have|hope) to|help me|(?:it|this|all this|exercise|project|chat|thread) is (?:all )?about|the (?:point|purpose|idea) (?:of|is|here)|so that we can|what i(?:['’]m| am) after|in the end|"
     r"ziel|ich (?:will|möchte|brauche|plane|arbeite)|wir (?:wollen|möchten|brauchen|planen|müssen)|hilf mir|"
     r"(?:mon|notre|l['’]) ?(?:but|objectif)|je (?:veux|dois|cherche)|nous (?:voulons|devons)|objetivo|quiero|queremos|"
     r"necesito|obiettivo|voglio|vogliamo|quero|precisamos|preciso)\b",
@@ -89,9 +89,14 @@ _REPLACES = _any(
     r"updat\w+|now|new|raised?|lowered|increased?|decreased?|cut (?:to|from|down)|bumped?|extended|postponed|brought forward|"
     r"make (?:that|it)|was (?:wrong|a typo|a mistake|off)|i (?:meant|mis\w+|was wrong)|sorry|overrul\w+|supersed\w+|revis\w+|"
     r"not \S+,? (?:but|it['’]s)|drop(?:ped|ping)?|cancel\w*|revert\w*|undo|renamed?|wait|on second thought|after all|"
-    r"changed (?:my|our) mind|becomes?|as of|effective)\b",
+    r"changed (?:my|our) mind|becomes?|as of|effective|"
+    r"push(?:ed)? (?:back|out)|put (?:back|off)|slip(?:ped|s)?|delay\w*|reschedul\w+|newer|newest|latest|re-?count\w*|"
+    r"counted again|checked again|turn(?:s|ed) out|it(?:['’]ll| will) be|going to be|could(?:n['’]t| not) (?:hold|keep|make)|"
+    r"takes? over|took over|hands? over|steps? in|stand(?:s|ing)? in|(?:is|got|fell) (?:sick|ill)|on leave|left us|has left|quit|"
+    r"in (?:his|her|their|its) place|since then|meanwhile|by now|these days|goalposts)\b",
     r"\b(?:statt(?:dessen)?|nicht mehr|jetzt|neu\w*|nun|korrektur|eigentlich|doch|vergiss|verschoben|geändert|ändert|"
-    r"ändern|ersetz\w+|sondern|erhöht|gesenkt|ab sofort|plutôt|ne\b.{1,30}\bplus|maintenant|désormais|finalement|remplac\w+|"
+    r"ändern|ersetz\w+|sondern|erhöht|gesenkt|ab sofort|nachgezählt|inzwischen|mittlerweile|krank|übernimmt|vertritt|gekündigt|verschiebt|verlegt|"
+    r"aktualisiert|stellt sich heraus|anders als|plutôt|ne\b.{1,30}\bplus|maintenant|désormais|finalement|remplac\w+|"
     r"nouve\w+|en lugar|ya no|ahora|corrección|cambi\w+|mejor|invece|non\b.{1,30}\bpiù|adesso|ora|nuov\w+|agora|em vez|não\b.{1,30}\bmais|nov[oa])\b",
     r"改成|改为|不再|而不是|现在|に変更|ではなく|вместо|теперь|больше не",
 )

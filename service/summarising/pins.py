@@ -19,6 +19,13 @@ _MEANT = 0.6  # of a proposal's words that a sentence has to have, to be what it
 _SAME_SUBJECT = 0.5  # of the words of the shorter of two sentences
 _RANKS = list(Kind)
 _REMEMBERED = 64  # superseded pins that are kept, so that their values can be told from those that hold
+_TELLING = 2  # earlier pins with a word, up to which it tells what a sentence is about
+_MONTH = re.compile(
+    r"\d\.?\s?(?:jan|feb|m[aä]r|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz])|"
+    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.? \d",
+    re.IGNORECASE,
+)
+_DATE = frozenset(("date",))
 _ANAPHORA = re.compile(
     r"(?:it|that|this|these|those|they|them|same|both|neither|otherwise|also|and|but|or|so|never exceed|das|dies\w*|es|sie|"
     r"und|aber|ça|cela|eso|esto)\b",
@@ -198,22 +205,31 @@ def _superseded_by_rule(pins: Sequence[Pin], old: int) -> list[Pin]:
 def _replaced(new: Pin, earlier: Sequence[Pin]) -> list[Pin]:
     """Which pins a sentence with words of change replaces: those about its subject, and all with the same old value."""
     fresh, words = _values(new.text), _subject(new.text)
-    about = [pin for pin in earlier if _about(new, pin, fresh, words)]
+    common = Counter(word for pin in earlier for word in words & _subject(pin.text))
+    telling = frozenset(word for word, count in common.items() if count <= _TELLING)
+    about = [pin for pin in earlier if _about(new, pin, fresh, telling)]
     gone = {value for pin in about for value in _values(pin.text)} - fresh
     gone |= _given_up(new.text)
     also = [pin for pin in earlier if pin not in about and gone & _values(pin.text) and words & _subject(pin.text)]
     return about + [pin for pin in also if pin.kind is not Kind.CONSTRAINT or len(words & _subject(pin.text)) >= 2]
 
 
-def _about(new: Pin, pin: Pin, fresh: frozenset[str], words: frozenset[str]) -> bool:
-    subject = _subject(pin.text)
-    common = len(words & subject)
-    if common < 2 or common < _SAME_SUBJECT * min(len(words), len(subject)):
+def _about(new: Pin, pin: Pin, fresh: frozenset[str], telling: frozenset[str]) -> bool:
+    """Whether a sentence that tells of a change is about what an earlier one said.
+
+    One value takes the place of another of its sort, or, without values, one entry that of another of its kind. A
+    constraint needs more in common than a single telling word.
+    """
+    words, subject = _subject(new.text), _subject(pin.text)
+    common, shorter = words & subject, min(len(words), len(subject))
+    close = len(common) >= max(_SAME_SUBJECT * shorter, min(2, shorter)) and bool(common)
+    if not close and (pin.kind is Kind.CONSTRAINT or not common & telling):
         return False
     had = _values(pin.text)
-    if had or fresh:  # one value takes the place of another
-        return bool(had - fresh) and bool(fresh - had or _given_up(new.text))
-    return pin.kind is new.kind
+    if had or fresh:
+        changed = bool(had - fresh) and bool(fresh - had or _given_up(new.text))
+        return changed and (close or bool(_sorts(new.text) & _sorts(pin.text)))
+    return close and pin.kind is new.kind
 
 
 def _given_up(text: str) -> frozenset[str]:
@@ -233,7 +249,7 @@ def _superseded_by_marks(pins: Sequence[Pin], marks: Iterable[Mark], index: "_In
     by_number = {pin.number: place for place, pin in enumerate(pins)}
     for mark in marks:
         sentence, at = index.meant(mark.text), by_number.get(mark.number)
-        new = next((pin for pin in pins if sentence and _key(pin.text) == _key(sentence.text)), None)
+        new = next((pin for pin in reversed(pins) if sentence and _key(sentence.text) in _key(pin.text)), None)
         if at is None or new is None or not _bears_out(new, pins[at]):
             idle.append(f"P{mark.number}: {mark.text}")
         elif pins[at].replaced_by is None:
@@ -242,14 +258,11 @@ def _superseded_by_marks(pins: Sequence[Pin], marks: Iterable[Mark], index: "_In
 
 
 def _bears_out(new: Pin, old: Pin) -> bool:
-    common = len(_subject(new.text) & _subject(old.text))
-    told = cues.replaces(new.text)
-    return (
-        new.role == "user"
-        and new.number > old.number
-        and (common >= 2 or (common == 1 and told))
-        and (told or old.kind is not Kind.CONSTRAINT)
-    )
+    """Whether a user's later sentence has the subject of what it is said to supersede, and tells of a change in it."""
+    if new.role != "user" or new.number <= old.number or not _subject(new.text) & _subject(old.text):
+        return False
+    changed = bool(_sorts(new.text) & _sorts(old.text)) and _values(new.text) != _values(old.text)
+    return changed or cues.replaces(new.text) or old.kind is not Kind.CONSTRAINT
 
 
 def _bounded(pins: Sequence[Pin], limit: int) -> tuple[Pin, ...]:
@@ -288,6 +301,13 @@ def _values(text: str) -> frozenset[str]:
     """The weighty values of a text, in one spelling."""
     found = values.found(text) if values.marked(text) else []
     return frozenset(values.spelling(value) for value in found if value.weighty)
+
+
+@lru_cache(maxsize=4096)
+def _sorts(text: str) -> frozenset[str]:
+    """Of which sorts the values of a text are: only a date takes the place of a date."""
+    found = values.found(text) if values.marked(text) else []
+    return frozenset(values.sort(value) for value in found if value.weighty) | (_DATE if _MONTH.search(text) else frozenset())
 
 
 @lru_cache(maxsize=4096)

@@ -39,13 +39,15 @@ _FOREIGN_LINE = re.compile(
     re.IGNORECASE,
 )
 _BULLET = re.compile(r"^\s*(?:(?:[*•+\-–—#]+|\d{1,3}[.)])\s+)+")
-_EMPHASIS = re.compile(r"(?<!\w)(?:\*\*|__)|(?:\*\*|__)(?!\w)")
+_EMPHASIS = re.compile(r"(?<![\w*])\*\*(?=\S)(.+?)(?<=\S)\*\*(?![\w*])")  # not `2 ** 10`, `**kwargs`, `__init__.py`
 _END = re.compile(r"(?<=[.!?…])[\"')\]”’»]*\s+(?=\S)|(?<=[。！？])")  # many write sentences in small letters
 _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|z\.\s?B|d\.\s?h|u\.\s?a|bzw|ca|approx|no|nr|vs|etc|dr|mr|mrs|ms|st|inc|ltd|co|fig|p|pp|cf|usw|inkl|ggf|evtl|max|min|tel|str|sog|vgl|bspw|abs|art|"
     r"jan|feb|mar|apr|jun|jul|aug|sep|sept|oct|nov|dec)|\b[A-Za-z])\.$",
     re.IGNORECASE,
 )
+_DAY = re.compile(r"\b\d{1,2}\.$")  # of `10. April`, which ends no sentence
+_MONTH = re.compile(r"(?:jan|feb|mär|apr|mai|jun|jul|aug|sep|okt|nov|dez)", re.IGNORECASE)
 _CLAUSE = re.compile(r"(?<=[;:])\s+|\s+[-–—]\s+|(?<=,)\s+")
 _QUOTED = re.compile(r"[\"“„«][^\"“”„«»\n]{16,}[\"”“»]|(?<!\w)'[^'\n]{16,}'(?!\w)|`[^`\n]{16,}`")  # noqa: RUF001
 
@@ -85,7 +87,7 @@ def own_words(text: str) -> str:
 def split(text: str) -> Iterator[str]:
     """The sentences of `text`, each on one line, none longer than `LONGEST`; list marks and emphasis are left out."""
     for line in text.splitlines():
-        line = " ".join(_EMPHASIS.sub("", _BULLET.sub("", line, count=1)).split())
+        line = " ".join(_EMPHASIS.sub(r"\1", _BULLET.sub("", line, count=1)).split())
         for sentence in _line_sentences(line):
             yield from _bounded(sentence)
 
@@ -93,11 +95,18 @@ def split(text: str) -> Iterator[str]:
 def _line_sentences(line: str) -> Iterator[str]:
     begin = 0
     for end in _END.finditer(line):
-        if not _ABBREVIATION.search(line, begin, end.start()):
+        if not _goes_on(line, begin, end):
             yield line[begin : end.start()] + end[0].rstrip()
             begin = end.end()
     if begin < len(line):
         yield line[begin:]
+
+
+def _goes_on(line: str, begin: int, end: re.Match[str]) -> bool:
+    """Whether the point is one of an abbreviation or of a date."""
+    if _DAY.search(line, begin, end.start()) and _MONTH.match(line, end.end()):
+        return True
+    return bool(_ABBREVIATION.search(line, begin, end.start()))
 
 
 def _bounded(sentence: str) -> Iterator[str]:
