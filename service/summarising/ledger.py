@@ -21,7 +21,6 @@ _FEWER_ARGUMENTS = 60
 _COMMENT = 200
 _MESSAGES = 3  # different messages of failures in a row
 _LEAST = 8  # tokens that every line takes
-_FIGURES = ("ranges: ", "error", "also: ")
 _SEVERAL = "several tools"
 
 
@@ -29,7 +28,8 @@ _SEVERAL = "several tools"
 class Entry:
     """One covered call, or several merged ones (`count` > 1, from `first` to `last`).
 
-    `outcome` says in a few words what came back, `details` more of it, the most valuable first.
+    `outcome` says in a few words what came back, `details` more of it, the most valuable first, and `short` what stands
+    in their place when room is scarce.
     """
 
     first: int
@@ -41,9 +41,11 @@ class Entry:
     comment: str = ""
     count: int = 1
     details: tuple[str, ...] = ()
+    short: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "details", tuple(self.details))  # stored as JSON, a list comes back
+        object.__setattr__(self, "short", tuple(self.short))
 
     def render(self) -> str:
         """The entry as one line of the summary message."""
@@ -98,6 +100,7 @@ def _entry(number: int, call: Call) -> Entry:
         found.said,
         found.failed,
         details=(*pictures, *found.details),
+        short=(*pictures, *found.short) if found.short else (),
     )
 
 
@@ -117,9 +120,9 @@ def _arguments(raw: str) -> str:
 def _bounded(entries: Sequence[Entry], limit: int) -> tuple[Entry, ...]:
     """Makes the oldest entries smaller, step by step, until all fit into `limit` tokens.
 
-    First they lose their last rows, then the first ones, then comments and all but figures and errors, then those and
-    most of the arguments. After that the oldest merge into a line per tool, and with so many tools that a line each is
-    too much, the oldest lines merge across tools.
+    First they say the same in fewer words, then they lose comments and most of their arguments, then what stood beside
+    the rows, the last row, the first one, and at last columns and figures. After that the oldest merge into a line per
+    tool, and with so many tools that a line each is too much, the oldest lines merge across tools.
     """
     entries = _merge_failures(entries)
     surplus = max(len(entries) - limit // _LEAST, 0)
@@ -155,21 +158,32 @@ def _cost(entry: Entry) -> int:
     return tokens.count(entry.render()) + 1
 
 
+def _shorter(entry: Entry) -> Entry:
+    return replace(entry, details=entry.short or entry.details, short=())
+
+
+def _uncommented(entry: Entry) -> Entry:
+    fewer = wording.shorten(entry.arguments, _FEWER_ARGUMENTS)
+    return replace(entry, comment="", arguments=entry.arguments if fewer[:1] == "[" else fewer)
+
+
 def _without(*labels: str) -> Callable[[Entry], Entry]:
     """An entry without the details of these labels."""
     return lambda entry: replace(entry, details=tuple(one for one in entry.details if not one.startswith(labels)))
 
 
-def _figures(entry: Entry) -> Entry:
-    return replace(entry, details=tuple(one for one in entry.details if one.startswith(_FIGURES)), comment="")
-
-
 def _bare(entry: Entry) -> Entry:
-    fewer = wording.shorten(entry.arguments, _FEWER_ARGUMENTS)
-    return replace(entry, details=(), comment="", arguments=entry.arguments if fewer[:1] == "[" else fewer)
+    return replace(entry, details=())
 
 
-_LESSER: tuple[Callable[[Entry], Entry], ...] = (_without("last: "), _without("first: "), _figures, _bare)
+_LESSER: tuple[Callable[[Entry], Entry], ...] = (
+    _shorter,
+    _uncommented,
+    _without("beside: ", "traceback "),
+    _without("last: "),
+    _without("first: "),
+    _bare,
+)
 
 
 def _fitted(entry: Entry, room: int) -> Entry:

@@ -17,9 +17,11 @@ from service.summarising.tables import Table
 from service.summarising.wording import Number, line, listed, parsed
 
 SAMPLE = 240  # characters of a row, a line or a message
+_SHORT = 80
 _RANGES = 300
 _COLUMNS = 300
 _TRACE = 40  # lines that an error message may have
+_ENDS = ("first", "last")
 _LAYERS = 4  # a text in a text in a text
 _NULLS = {"null", "None", '""', "''", "{}", "[null]"}
 _ERROR = re.compile(
@@ -65,11 +67,17 @@ _REPR = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """`said` in a few words, then `details`, the most valuable first."""
+    """`said` in a few words, then `details`, the most valuable first; `short` says about the same in fewer words."""
 
     said: str
     details: tuple[str, ...] = ()
     failed: bool = False
+    short: tuple[str, ...] = ()
+
+    def also(self, detail: str, place: int = 2) -> "Result":
+        """With one detail more."""
+        details, short = ((*old[:place], detail, *old[place:]) for old in (self.details, self.short))
+        return replace(self, details=details, short=short if self.short else ())
 
 
 def read(text: str) -> Result:
@@ -85,7 +93,7 @@ def _read(text: str, layer: int) -> Result:
         return data
     text, inline = _without_data(_unescaped(text))
     found = _structured(text, layer) or _lines(text)
-    return replace(found, details=(*found.details, _counted(inline, "inline file"))) if inline else found
+    return found.also(_counted(inline, "inline file"), len(found.details)) if inline else found
 
 
 def _structured(text: str, layer: int) -> Result | None:
@@ -167,7 +175,7 @@ def _of_object(value: Mapping[str, Any]) -> Result:
 def _marked(result: Result, failure: str) -> Result:
     if not failure or result.failed:
         return result
-    return replace(result, details=(*result.details[:2], f"error: {failure}", *result.details[2:]))
+    return result.also(f"error: {failure}", 1)
 
 
 def _failure(value: Mapping[str, Any]) -> str:
@@ -228,8 +236,7 @@ def _unwrapped(value: dict[str, Any] | list[Any], inner: str, layer: int) -> Res
     if not isinstance(value, dict):
         return result
     beside = {key: one for key, one in value.items() if one is not inner and not isinstance(one, dict | list)}
-    shown = (f"beside: {wording.row(beside, SAMPLE)}",) if beside else ()
-    return replace(result, details=(*result.details[:2], *shown, *result.details[2:]))
+    return result.also(f"beside: {wording.row(beside, SAMPLE)}") if beside else result
 
 
 def _beside(found: tables.Found) -> str:
@@ -244,16 +251,23 @@ def _of_table(table: Table, beside: str = "") -> Result:
     said = _counted(len(table.rows), table.what.removesuffix("s"))
     if table.what == "items":
         return Result(said, _of_items([row[0] for row in table.rows], beside))
-    details = [f"columns: {wording.names(table.names, _COLUMNS)}"]
-    if ranges := _ranges(table):
-        details.append(f"ranges: {ranges}")
-    if beside:
-        details.append(f"beside: {beside}")
-    if table.rows:
-        details.append(f"first: {wording.row(table.row(0), SAMPLE)}")
-    if len(table.rows) > 1:
-        details.append(f"last: {wording.row(table.row(-1), SAMPLE)}")
-    return Result(said, tuple(details))
+    columns = wording.names(table.names, _COLUMNS)
+    ranges = [(name, found) for name, cells in table.columns() if (found := span(cells, name))]
+    figures = listed((f"{line(name, wording.VALUE)} {found}" for name, found in ranges), _RANGES)
+    about = [f"columns: {columns}", *([f"ranges: {figures}"] if ranges else [])]
+    others = [f"beside: {beside}"] if beside else []
+    ends = list(dict.fromkeys([0, len(table.rows) - 1])) if table.rows else []
+    samples = [f"{name}: {wording.row(table.row(place), SAMPLE)}" for name, place in zip(_ENDS, ends, strict=False)]
+    short = [f"columns: {_with_ranges(table, dict(ranges)) if columns != wording.WITHHELD else columns}", *others]
+    short += [f"{name}: {wording.cells(table.rows[place], SAMPLE)}" for name, place in zip(_ENDS, ends, strict=False)]
+    return Result(said, (*about, *others, *samples), short=tuple(short))
+
+
+def _with_ranges(table: Table, ranges: Mapping[str, str]) -> str:
+    """The names of the columns, each with its range but without the sum."""
+    inner = [name for name in ranges if name not in table.names]
+    named = ((line(name, wording.VALUE), ranges.get(name, "").partition(" (")[0]) for name in [*table.names, *inner])
+    return listed((f"{name} {found}".rstrip() for name, found in named), _RANGES)
 
 
 def _of_items(items: Sequence[Any], beside: str) -> tuple[str, ...]:
@@ -261,11 +275,6 @@ def _of_items(items: Sequence[Any], beside: str) -> tuple[str, ...]:
     others = [f"beside: {beside}"] if beside else []
     last = [f"last: {wording.value(items[-1], SAMPLE)}"] if len(items) > 1 else []
     return (*ranges, *others, f"first: {wording.value(items[0], SAMPLE)}", *last)
-
-
-def _ranges(table: Table) -> str:
-    found = ((name, span(cells, name)) for name, cells in table.columns())
-    return listed((f"{line(name, wording.VALUE)} {said}" for name, said in found if said), _RANGES)
 
 
 def _lines(text: str) -> Result:
@@ -300,19 +309,24 @@ def _of_trace(text: str, lines: Sequence[str]) -> Result:
 def _of_lines(text: str, lines: Sequence[str]) -> Result:
     mentions = [one for one in lines if _ERROR.search(one) and not _NO_ERROR.search(one)]
     said = f"{_counted(len(lines), 'line')} ({len(text)} characters)"
-    details = []
+    details, short = [], []
     if mentions:
         said += f", {len(mentions)} mention an error"
-        details.append(f"errors: {_messages(mentions)}")
+        details.append(f"errors: {_messages(mentions, 2, SAMPLE // 2)}")
+        short.append(f"errors: {_messages(mentions, 1, _SHORT)}")
     if table := tables.within(text):
-        details += [f"a table of {_counted(len(table.rows), 'row')}", *_of_table(table).details[:2]]
+        found = _of_table(table)
+        details += [f"a table of {_counted(len(table.rows), 'row')}", *found.details[:2]]
+        short.append(f"a table of {_counted(len(table.rows), 'row')}, {found.short[0]}")
     elif ranges := _pairs(lines):
         details.append(f"ranges: {ranges}")
-    details += [f"first: {line(lines[0], SAMPLE // 2)}", f"last: {line(lines[-1], SAMPLE // 2)}"]
-    return Result(said, tuple(details))
+        short.append(f"ranges: {ranges}")
+    details += [f"{name}: {line(lines[place], SAMPLE // 2)}" for name, place in zip(_ENDS, (0, -1), strict=True)]
+    short += [f"{name}: {line(lines[place], _SHORT)}" for name, place in zip(_ENDS, (0, -1), strict=True)]
+    return Result(said, tuple(details), short=tuple(short))
 
 
-def _messages(mentions: Sequence[str]) -> str:
+def _messages(mentions: Sequence[str], most: int, room: int) -> str:
     """The most frequent kinds of lines, each with its first one; lines that differ in numbers only are one kind."""
     kinds: Counter[str] = Counter()
     firsts: dict[str, str] = {}
@@ -320,8 +334,8 @@ def _messages(mentions: Sequence[str]) -> str:
         kind = _VARIES.sub("#", one[:400])
         kinds[kind] += 1
         firsts.setdefault(kind, one)
-    said = (f"{count} × {line(firsts[kind], SAMPLE // 2)}" for kind, count in kinds.most_common(2))
-    return "; ".join(said) + ("; …" if len(kinds) > 2 else "")
+    said = (f"{count} × {line(firsts[kind], room)}" for kind, count in kinds.most_common(most))
+    return "; ".join(said) + ("; …" if len(kinds) > most else "")
 
 
 def _pairs(lines: Sequence[str]) -> str:

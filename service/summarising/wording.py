@@ -110,6 +110,18 @@ def array(items: Sequence[Any], room: int) -> str:
     return "[" + listed((_shown(one, VALUE, 1) for one in items[: _ITEMS + 1]), room) + "]"
 
 
+def cells(items: Iterable[Any], room: int) -> str:
+    """The cells of a row without their names; quoted only where a reader could mistake where one ends."""
+    return listed((_cell(one) for one in items), room)
+
+
+def _cell(one: Any) -> str:  # noqa: ANN401 - a tool's JSON
+    if isinstance(one, Number) or not isinstance(one, str):
+        return _shown(one, VALUE, 1)
+    said = line(one, VALUE)
+    return said if said and not re.search('[,"|]', said) else _quoted(one, VALUE)
+
+
 def _pairs(cells: Mapping[str, Any], room: int, depth: int) -> Iterable[str]:
     for _, (key, one) in zip(range(_ITEMS + 1), cells.items(), strict=False):
         yield f"{_quoted(key, VALUE)}: {_shown(one, room, depth)}"

@@ -211,18 +211,37 @@ def test_the_oldest_calls_lose_their_samples_before_any_is_merged() -> None:
     whole = ledger.extend((), steps, 100_000)
     labels = [[one.partition(":")[0] for one in entry.details] for entry in whole]
     assert labels == [["columns", "ranges", "first", "last"]] * 12
-    bounded = ledger.extend((), steps, cost(whole) - 50)
+    bounded = ledger.extend((), steps, cost(whole) - 20)
     assert [entry.first for entry in bounded] == [entry.first for entry in whole]
-    assert bounded[0].details == whole[0].details[:3]
+    assert bounded[0].details == (
+        "columns: diagnosis, count 0..8",
+        "first: malignant neoplasm, 0",
+        "last: malignant neoplasm, 8",
+    )
     assert bounded[-1] == whole[-1]
 
 
-def test_figures_go_last() -> None:
+def test_comments_go_before_samples_and_samples_before_figures() -> None:
     rows = json.dumps([{"diagnosis": "malignant neoplasm", "count": number} for number in range(9)])
-    steps = [step(call(rows, "trino_query", f'{{"q": {number}}}')) for number in range(12)]
-    bounded = ledger.extend((), steps, cost(ledger.extend((), steps, 100_000)) // 3)
-    assert [entry.count for entry in bounded] == [1] * 12
-    assert {entry.details for entry in bounded} == {(), ("ranges: count 0..8 (sum 36)",)}
+    steps = [
+        step(call(rows, "trino_query", f'{{"q": {number}}}'), text="I have looked at all of it." if number else "")
+        for number in range(12)
+    ]
+    whole = ledger.extend((), steps, 100_000)
+    assert all(entry.comment for entry in whole[:-1])
+    seen = []
+    for limit in range(cost(whole) + 20, 0, -20):
+        entry = ledger.extend((), steps, limit)[0]
+        if entry.count == 1:
+            seen.append((bool(entry.comment), *(one.partition(":")[0] for one in entry.details)))
+    assert list(dict.fromkeys(seen)) == [
+        (True, "columns", "ranges", "first", "last"),
+        (True, "columns", "first", "last"),
+        (False, "columns", "first", "last"),
+        (False, "columns", "first"),
+        (False, "columns"),
+        (False,),
+    ]
 
 
 def test_one_call_never_breaks_the_bound() -> None:

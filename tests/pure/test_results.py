@@ -196,6 +196,16 @@ def test_a_small_object_is_shown_whole_and_a_large_one_by_its_keys() -> None:
     assert shown.endswith('…", "deep": {"n": 12847.5}}')
 
 
+def test_few_words_say_the_same_of_rows_but_sums() -> None:
+    value = [{"name": "a, b", "n": 12847.5, "note": None}, {"name": "c", "n": 7, "note": {"k": 1}}]
+    assert results.read(json.dumps(value)).short == (
+        "columns: name, n 7..12847.5, note",
+        'first: "a, b", 12847.5, null',
+        'last: c, 7, {"k": 1}',
+    )
+    assert results.read("name,n\nx,007\ny,\nz,3").short == ("columns: name, n", "first: x, 007", "last: z, 3")
+
+
 # ---- errors
 
 
