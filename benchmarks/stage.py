@@ -28,6 +28,8 @@ from service.runtime import FIRST_TENANT, Runtime, Urls
 from service.storage import chats, contexts, keys
 from service.storage.database import Database, connect, migrate
 from service.storage.owner import ChatKey
+from service.summarising import message
+from service.summarising.memory import Memory
 
 MODEL = "benchmark"
 ROOT = Path(__file__).parents[1]
@@ -136,7 +138,7 @@ async def note_leaf(url: str, tenant: int, chat: int) -> None:
 
 def summary(narrative: str, covered: int) -> str:
     """The summary message for a narrative."""
-    return serving.render(narrative, (), covered, 1_790_000_000)
+    return message.render(Memory(narrative), covered, 1_790_000_000)
 
 
 def handing_over(

@@ -119,6 +119,57 @@ async def test_reset_recompute_and_delete_do_what_they_say_and_are_audited(cli: 
     ]
 
 
+async def test_a_summary_is_corrected_from_files_and_the_old_version_served_again(
+    cli: Cli, service: Service, tmp_path: Path
+) -> None:
+    talk, leaf = await summarised(service)
+    first = (await talk.ask(leaf))["checkpoint_id"]
+    shown = ("chats", "show", "chat-1", "--checkpoint")
+    narrative = (await cli(*shown, str(first), "--only", "narrative")).stdout
+    assert (await cli(*shown, str(first), "--only", "pins")).stdout.startswith("[")
+
+    made = await cli(
+        "chats", "correct", "chat-1", str(first), "--narrative", "-", answer=f"{narrative}\n- All is well."
+    )
+
+    second = (await talk.ask(leaf))["checkpoint_id"]
+    assert made.stdout == f"Checkpoint {second}, version 2, serves now. What follows it is made anew.\n"
+    assert "All is well." in (await talk.ask(leaf))["summary"]
+    (tmp_path / "pins.json").write_text('[{"kind": "goal", "text": "Peace."}]')
+    await cli("chats", "correct", "chat-1", str(second), "--pins", str(tmp_path / "pins.json"))
+    third = (await talk.ask(leaf))["checkpoint_id"]
+    detail = (await cli(*shown, str(third))).stdout
+    for part in ("version 3, corrected by operator, serves", "outcome: corrected", "by: cli", "Peace.", "goal"):
+        assert part in detail
+    listed = (await cli("chats", "show", "chat-1")).stdout
+    versions = [[cell.strip() for cell in line.split("│")[1:4]] for line in listed.splitlines() if "messages" in line]
+    assert [str(third), "3", "yes"] in versions
+    assert [str(first), "1", ""] in versions
+    assert (await cli("chats", "serve", "chat-1", str(first))).stdout.startswith(f"Checkpoint {first}, version 1,")
+    assert (await talk.ask(leaf))["checkpoint_id"] == first
+
+
+async def test_a_correction_that_cannot_be_read_changes_nothing(cli: Cli, service: Service, tmp_path: Path) -> None:
+    talk, leaf = await summarised(service)
+    first = (await talk.ask(leaf))["checkpoint_id"]
+    wrong = tmp_path / "wrong"
+    wrong.write_bytes(b'[{"kind": "wish", "text": "\xff"}]')
+    odd = tmp_path / "odd"
+    odd.write_text('[{"kind": "wish", "text": "x"}]')
+
+    for option, path, told in (
+        ("--narrative", str(tmp_path / "nowhere"), "No such file"),
+        ("--narrative", str(wrong), "utf-8"),
+        ("--pins", str(odd), "kind"),
+    ):
+        result = await cli("chats", "correct", "chat-1", str(first), option, path)
+        assert result.exit_code == 2
+        assert told in result.stderr
+    says(await cli("chats", "correct", "chat-1", str(first)), "a narrative, pins, or both")
+    says(await cli("chats", "serve", "chat-1", "999"), "no checkpoint 999")
+    assert (await talk.ask(leaf))["checkpoint_id"] == first
+
+
 async def test_what_does_not_exist_is_told_in_one_line(cli: Cli, service: Service) -> None:
     await summarised(service)
 

@@ -258,3 +258,49 @@ async def test_checkpoints_made_before_0003_say_what_each_of_their_line_saves(em
 
     found = await fetch(empty, "select savings from checkpoints order by id")
     assert found == [str(savings) for *_, savings in _LINES]
+
+
+# (id, parent, ancestors, digest, version, kind, retired): a summary with three versions, of which the corrected one
+# serves with one that grew from it, and one that grew from the first version.
+_VERSIONS = [
+    (1, 0, "{}", "d2", 1, "llm", False),
+    (2, 1, "{1}", "d4", 1, "degraded", True),
+    (3, 2, "{1,2}", "d6", 1, "llm", True),
+    (4, 1, "{1}", "d4", 2, "corrected", True),
+    (5, 1, "{1}", "d4", 3, "corrected", False),
+    (6, 5, "{1,5}", "d6", 1, "llm", False),
+]
+
+
+@pytest.mark.parametrize("leads_to", [6, 3], ids=["what serves", "a line of an older version"])
+async def test_of_several_versions_the_one_that_serves_is_left_on_the_way_back(empty: str, leads_to: int) -> None:
+    await migrate(empty)
+    chat = "insert into chats (tenant_id, external_id, user_id, model, window_tokens, leaf_id)"
+    await execute(
+        empty,
+        "insert into tenants (name) values ('one')",
+        f"{chat} select id, 'chat-1', 'user', 'model', 8192, 'm7' from tenants",
+        "insert into messages (tenant_id, chat_id, message_id, role, depth, fingerprint, digest, content_hash, tokens,"
+        " path_tokens, step_tokens, checkpoint_id)"
+        f" select tenant_id, id, 'm7', 'user', 7, 'f', 'd7', '', 5, 35, '{{5}}', {leads_to} from chats",
+    )
+    for identity, parent, ancestors, digest, version, kind, retired in _VERSIONS:
+        savings = [10 * (place + 1) for place in range(ancestors.count(",") + 1 + bool(parent))]
+        await execute(
+            empty,
+            "insert into checkpoints (id, tenant_id, chat_id, parent_id, ancestors, savings, covered_until,"
+            " covered_digest, covered_messages, covered_tokens, version, kind, narrative, ledger, summary, tokens,"
+            " summariser, prompt_version, retired_at) overriding system value"
+            f" select {identity}, tenant_id, id, {parent}, '{ancestors}', array{savings}::bigint[], 'm',"
+            f" '{digest}', 2, 10, {version}, '{kind}', '', '[]', '', 3, 'by', '1',"
+            f" {'now()' if retired else 'null'} from chats",
+        )
+
+    await asyncio.to_thread(command.downgrade, alembic_config(empty), "0006")
+
+    assert await fetch(empty, "select id from checkpoints order by id") == ["1", "5", "6"]
+    assert set(await fetch(empty, "select kind from checkpoints")) == {"llm"}
+    deepest = 6 if leads_to == 6 else 1
+    assert await fetch(empty, "select checkpoint_id from messages") == [str(deepest)]
+    assert await fetch(empty, "select leaf_line from chats") == [str([1, 5, 6] if deepest == 6 else [1])]
+    await migrate(empty)

@@ -298,6 +298,8 @@ async def test_looking_leaves_no_audit_row(service: Service, talk: Talk) -> None
         ("DELETE", ""),
         ("GET", "/checkpoints"),
         ("GET", "/checkpoints/1"),
+        ("PATCH", "/checkpoints/1"),
+        ("POST", "/checkpoints/1/serve"),
         ("POST", "/reset"),
         ("POST", "/recompute"),
     ],
@@ -308,7 +310,8 @@ async def test_what_does_not_exist_is_not_found_and_nothing_changes(
     await summarised(service, talk)
     before = await tables(service.runtime)
 
-    response = await service.as_operator.request(method, f"/v1/chats/nowhere{where}")
+    body = {"narrative": "Corrected."} if method == "PATCH" else None
+    response = await service.as_operator.request(method, f"/v1/chats/nowhere{where}", json=body)
 
     assert response.status_code == 404
     assert response.json()["type"] == "urn:precis:problem:not-found"
@@ -326,8 +329,13 @@ async def test_a_checkpoint_that_does_not_exist_is_not_found(service: Service, t
 
     for number in (elsewhere, 10**9):
         assert (await service.as_operator.get(f"/v1/chats/chat-1/checkpoints/{number}")).status_code == 404
-        response = await service.as_operator.post("/v1/chats/chat-1/reset", json={"keep": number})
-        assert response.status_code == 404
+        for method, where, body in (
+            ("POST", "reset", {"keep": number}),
+            ("POST", f"checkpoints/{number}/serve", None),
+            ("PATCH", f"checkpoints/{number}", {"narrative": "Corrected."}),
+        ):
+            response = await service.as_operator.request(method, f"/v1/chats/chat-1/{where}", json=body)
+            assert response.status_code == 404
 
     assert await tables(service.runtime) == before
 
@@ -353,10 +361,13 @@ async def test_no_tenant_sees_or_changes_anothers_rows_on_any_endpoint(service: 
         ("DELETE", "/chat-1"),
         ("GET", "/chat-1/checkpoints"),
         ("GET", f"/chat-1/checkpoints/{made}"),
+        ("PATCH", f"/chat-1/checkpoints/{made}"),
+        ("POST", f"/chat-1/checkpoints/{made}/serve"),
         ("POST", "/chat-1/reset"),
         ("POST", "/chat-1/recompute"),
     ):
-        assert (await ask("operator", method, where)).status_code == 404, (method, where)
+        body: Json = {"json": {"narrative": "Corrected."}} if method == "PATCH" else {}
+        assert (await ask("operator", method, where, **body)).status_code == 404, (method, where)
     assert (await ask("filter", "POST", "/chat-1/context", json=talk.question(leaf))).json() == {"status": "unknown"}
     growing = talk.transcript(leaf, after=talk.rows[leaf]["parentId"])
     assert (await ask("filter", "PUT", "/chat-1/transcript", json=growing)).status_code == 409

@@ -1,0 +1,102 @@
+"""A summary corrected by hand: which pins keep their number and source, what stays, and what is refused."""
+
+import pytest
+
+from service.correction import GivenPin, check_size, corrected
+from service.errors import Unprocessable
+from service.summarising.memory import Kind, Memory, Pin
+
+OLD = Memory(
+    "## Goal\n- Keep the pumps.",
+    (
+        Pin(2, Kind.CONSTRAINT, "Never above 4 bar.", "u1"),
+        Pin(4, Kind.VALUE, "P-7 showed 3 bar.", "a1", "assistant", replaced_by=7),
+        Pin(7, Kind.VALUE, "P-7 showed 2 bar.", "a3", "assistant"),
+    ),
+)
+
+
+def test_a_known_pin_keeps_its_number_its_source_and_who_said_it() -> None:
+    new = corrected(OLD, None, [GivenPin(Kind.FACT, "P-7 showed 1 bar.", 7)])
+
+    assert new.pins[-1] == Pin(7, Kind.FACT, "P-7 showed 1 bar.", "a3", "assistant")
+    assert new.narrative == OLD.narrative
+
+
+def test_new_pins_get_the_next_numbers_in_their_order() -> None:
+    given = [GivenPin(Kind.GOAL, "First."), GivenPin(Kind.CONSTRAINT, "Known.", 2), GivenPin(Kind.GOAL, "Second.")]
+
+    shown = [pin for pin in corrected(OLD, None, given).pins if not pin.replaced_by]
+
+    assert [(pin.number, pin.text, pin.source) for pin in shown] == [
+        (2, "Known.", "u1"),
+        (8, "First.", "operator"),
+        (9, "Second.", "operator"),
+    ]
+
+
+def test_a_pin_that_is_left_out_goes_and_a_superseded_one_stays() -> None:
+    assert corrected(OLD, None, []).pins == (OLD.pins[1],)
+
+
+def test_a_superseded_pin_that_is_given_holds_again() -> None:
+    new = corrected(OLD, None, [GivenPin(Kind.VALUE, "P-7 showed 3 bar.", 4)])
+
+    assert new.pins == (Pin(4, Kind.VALUE, "P-7 showed 3 bar.", "a1", "assistant"),)
+
+
+def test_a_pin_is_one_line() -> None:
+    new = corrected(OLD, None, [GivenPin(Kind.GOAL, " one\n\n## Goal\ttwo ")])
+
+    assert new.pins[-1].text == "one ## Goal two"
+
+
+def test_lines_under_no_head_are_the_current_state() -> None:
+    assert corrected(OLD, "All is well.", None).narrative == "## Current state\n- All is well."
+
+
+@pytest.mark.parametrize(
+    ("narrative", "pins", "pointer"),
+    [
+        (None, None, None),
+        ("", [], None),
+        ("## Constraints\n- Never above 5 bar.", None, "/narrative"),
+        ("## Superseded\n- P2: Never above 5 bar.", None, "/narrative"),
+        ("x" * 100_001, None, "/narrative"),
+        ("x\n" * 401, None, "/narrative"),
+        ("\0", None, "/narrative"),
+        (None, [GivenPin(Kind.GOAL, "x")] * 501, "/pins"),
+        (None, [GivenPin(Kind.GOAL, "x", 2), GivenPin(Kind.GOAL, "y", 2)], "/pins/1/number"),
+        (None, [GivenPin(Kind.GOAL, "x", 3)], "/pins/0/number"),
+        (None, [GivenPin(Kind.GOAL, "x"), GivenPin(Kind.GOAL, "y", 8)], "/pins/1/number"),
+        (None, [GivenPin(Kind.GOAL, " \n ")], "/pins/0/text"),
+        (None, [GivenPin(Kind.GOAL, "x" * 2001)], "/pins/0/text"),
+        (None, [GivenPin(Kind.GOAL, "x\0")], "/pins/0/text"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_its_place(
+    narrative: str | None, pins: list[GivenPin] | None, pointer: str | None
+) -> None:
+    with pytest.raises(Unprocessable) as refused:
+        corrected(OLD, narrative, pins)
+
+    assert refused.value.extensions.get("pointer") == pointer
+
+
+@pytest.mark.parametrize(
+    ("size", "before", "covered", "window", "fits"),
+    [
+        (2048, 100, 9000, 8192, True),  # a quarter of the window
+        (2049, 100, 9000, 8192, False),
+        (499, 100, 500, 8192, True),
+        (500, 100, 500, 8192, False),  # it would save nothing
+        (3000, 3000, 9000, 8192, True),  # as large as it was
+        (3001, 3000, 9000, 8192, False),
+    ],
+)
+def test_a_correction_leaves_room(size: int, before: int, covered: int, window: int, fits: bool) -> None:
+    if fits:
+        check_size(size, before=before, covered=covered, window=window)
+    else:
+        with pytest.raises(Unprocessable, match=f"{size} tokens"):
+            check_size(size, before=before, covered=covered, window=window)
