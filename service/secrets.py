@@ -91,7 +91,7 @@ def _password(text: str) -> bool:
 
 
 def _random(text: str) -> bool:
-    """Letters and digits, or upper and lower case, mixed within a word."""
+    """Letters and digits mixed within a word."""
     return _value(text) and not _worded(text) and bool(re.search(r"\d", text)) and bool(re.search(r"[A-Za-z]", text))
 
 
