@@ -285,7 +285,7 @@ async def _write(this: _Round, chunk: Chunk, material: Material) -> _Written:
             verdict = replace(draught.verdict, outcome=outcome or draught.verdict.outcome, reasons=reasons)
             return _Written(replace(draught, verdict=verdict), "llm", summariser.name, read, wrote)
         reasons = draught.verdict.reasons
-        log.info("compress.rejected", chat=this.lease.chat.id, summariser=summariser.name, reasons=reasons)
+        log.warning("compress.rejected", chat=this.lease.chat.id, summariser=summariser.name, reasons=reasons)
     if not this.bench.settings.fallback_after:
         await _spent(this, read, wrote)
         raise Rejected(f"{summariser.name}: {'; '.join(reasons)}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from service import languages, secrets, tokens
 from service.planning import Policy
-from service.summarising import answer, gate, ledger, message, pins
+from service.summarising import answer, gate, ledger, message, pins, wording
 from service.summarising.excerpts import excerpts
 from service.summarising.gate import Grounds, Verdict
 from service.summarising.memory import Memory, Pin
@@ -60,15 +60,13 @@ class Draught:
 def gather(
     memory: Memory, reads: Sequence[Read], policy: Policy, *, part: int = 1, parts: int = 1, mask: bool = True
 ) -> Material:
-    """What a summariser reads next. With `mask`, no secret of these steps gets any further than here."""
-    known: dict[int, Step] = {}
-    masked = 0
-    for read in reads:
-        if mask and id(read.step) not in known:
-            known[id(read.step)], found = _masked(read.step)
-            masked += found
-    own = [replace(read, step=known.get(id(read.step), read.step)) for read in reads]
-    steps = tuple(dict.fromkeys(read.step for read in own))
+    """What a summariser reads next. No hidden character of these steps gets any further than here, nor, with `mask`,
+    a secret.
+    """
+    cleaned = {id(read.step): _cleaned(read.step, mask) for read in reads}
+    own = [replace(read, step=cleaned[id(read.step)][0]) for read in reads]
+    masked = sum(found for _, found in cleaned.values())
+    steps = tuple(step for step, _ in cleaned.values())
     reading = Reading(
         previous=memory.narrative,
         excerpts=tuple(excerpts((read.step, read.piece, read.pieces) for read in own)),
@@ -96,7 +94,7 @@ def compose(material: Material, reply: Reply, policy: Policy, covered: Covered, 
     """
     said = list(sentences(material.read))
     fault = gate.fault(reply) if not by_rule else None
-    given = answer.parse("" if fault else reply.text)
+    given = answer.parse("" if fault else wording.plain(reply.text))
     complete = list(sentences(material.completed))
     pinned = pins.extend(material.memory.pins, said, complete, given.proposals, given.marks, policy.pins_tokens)
     if fault:
@@ -107,7 +105,8 @@ def compose(material: Material, reply: Reply, policy: Policy, covered: Covered, 
         if by_rule:
             verdict = Verdict("extractive", dropped=verdict.dropped)
     verdict = replace(verdict, unfounded=pinned.unfounded, left_out=pinned.left_out, masked=material.masked)
-    entries = ledger.extend(material.memory.ledger, material.completed, policy.ledger_tokens)
+    unused = max(policy.pins_tokens - pins.size(pinned.pins), 0)
+    entries = ledger.extend(material.memory.ledger, material.completed, policy.ledger_tokens + unused)
     memory = Memory(answer.written(narrative), pinned.pins, entries)
     summary = message.render(memory, covered.messages, covered.until)
     size = message.size(summary)
@@ -116,31 +115,39 @@ def compose(material: Material, reply: Reply, policy: Policy, covered: Covered, 
     return Draught(memory, summary, size, verdict)
 
 
-def _masked(step: Step) -> tuple[Step, int]:
-    counts: list[int] = []
+def _cleaned(step: Step, mask: bool) -> tuple[Step, int]:
+    """A step without characters that show nothing and without secrets, and how many secrets there were."""
+    masked = 0
 
     def clean(text: str) -> str:
+        nonlocal masked
+        text = wording.plain(text)
+        if not mask:
+            return text
         found = secrets.mask(text)
-        counts.append(found.count)
+        masked += found.count
         return found.text
 
     calls = tuple(
         Call(replace(one.call, arguments=clean(one.call.arguments)), replace(one.result, text=clean(one.result.text)))
         for one in step.calls
     )
-    return replace(step, text=clean(step.text), calls=calls), sum(counts)
+    return replace(step, text=clean(step.text), calls=calls), masked
 
 
-def _entries(known: Iterable[Pin], limit: int) -> tuple[str, ...]:
-    """The newest pins that hold, as lines for the summariser, oldest first."""
-    lines: list[str] = []
-    for pin in reversed(list(pins.shown(known))):
-        line = f"P{pin.number} {pin.kind}: {pin.text}"
-        limit -= tokens.count(line) + 1
+def _entries(known: Sequence[Pin], limit: int) -> tuple[str, ...]:
+    """Pins that hold as lines for the summariser, oldest first: the newest of users, then those of assistants."""
+    chosen: list[Pin] = []
+    for pin in sorted(pins.shown(known), key=lambda pin: (pin.role == "user", pin.number), reverse=True):
+        limit -= tokens.count(_entry(pin)) + 1
         if limit < 0:
             break
-        lines.append(line)
-    return tuple(reversed(lines))
+        chosen.append(pin)
+    return tuple(_entry(pin) for pin in sorted(chosen, key=lambda pin: pin.number))
+
+
+def _entry(pin: Pin) -> str:
+    return f"P{pin.number} {pin.kind}: {pin.text}"
 
 
 def _language(steps: Iterable[Step], memory: Memory) -> str | None:
@@ -153,11 +160,15 @@ def _language(steps: Iterable[Step], memory: Memory) -> str | None:
 def _grounds(material: Material, said: Sequence[Sentence], new: Sequence[Pin]) -> Grounds:
     memory = material.memory
     before = (memory.narrative, *(pin.text for pin in memory.pins), ledger.render(memory.ledger))
-    read = (f"{one.label}\n{one.text}" for one in material.reading.excerpts)
+    excerpts = material.reading.excerpts
     people = (
         *(one.own for one in said if one.role == "user"),
         *(pin.text for pin in memory.pins if pin.role == "user"),
     )
     return Grounds(
-        Evidence.of((*before, *read)), Evidence.of(people), pins.stale(new), _language(material.read, memory)
+        evidence=Evidence.of((*before, *(f"{one.label}\n{one.text}" for one in excerpts))),
+        ordered=Evidence.of(people),
+        foreign=tuple(one.text for one in excerpts if one.label.startswith("tool")),
+        stale=pins.stale(new),
+        language=_language(material.read, memory),
     )

@@ -115,7 +115,7 @@ _ASKS = re.compile(
 )
 _CHATTER = re.compile(
     r"\W*(?:thanks?|thank you|great|cool|nice|perfect|hi|hello|hey|good (?:morning|evening)|ok(?:ay)?|sounds good|"
-    r"wonderful|awesome|danke\w*|super|hallo|guten|merci|bonjour|gracias|hola|grazie|ciao|obrigad\w+)\b.{0,40}",
+    r"wonderful|awesome|danke\w*|super|hallo|guten|merci|bonjour|gracias|hola|grazie|ciao|obrigad\w+)\b\W*(?:\w+\W*){0,3}",
     re.IGNORECASE,
 )
 _LABEL = re.compile(

@@ -9,6 +9,7 @@ summariser is told once. Pins need no judging, because their words are copied.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from service import languages, tokens
@@ -35,6 +36,8 @@ _LEAST_GAIN = 9 / 10  # of what it replaces a summary may be so large at most
 _STANDS = 0.5  # of the lines have to be left, or a repair is asked for
 _SHOWN = 160  # characters of a dropped line in a verdict
 _MOST_REASONS = 12
+_PASSAGE = 160  # characters around a value in a tool's result
+_MOST_PLACES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +94,14 @@ class Grounds:
     Attributes:
         evidence: of all that is covered: the texts read and the memory before.
         ordered: of what people said themselves; only that may give orders.
+        foreign: what tools answered.
         stale: values that hold no more, each with those that took its place.
         language: of the conversation; None when it cannot be told.
     """
 
     evidence: Evidence
     ordered: Evidence
+    foreign: Sequence[str] = ()
     stale: Mapping[str, frozenset[str]] = field(default_factory=dict)
     language: str | None = None
 
@@ -163,9 +168,23 @@ def _objection(line: str, grounds: Grounds) -> str:
         return f"“{names[0]}” does not occur"
     if suspicion.suspicious(line) and not _said(line, grounds.ordered):
         return "an order that no user gave"
+    if planted := [value for value in values.found(line) if _planted(value.text, grounds)]:
+        return f"{planted[0].text} stands only in an order that a tool gave"
     present = {values.spelling(value) for value in values.found(line)}
     old = [value for value in present & grounds.stale.keys() if not present & grounds.stale[value]]
     return f"{old[0]} holds no more" if old else ""
+
+
+def _planted(value: str, grounds: Grounds) -> bool:
+    """Whether a value stands nowhere but in passages of tool results that read like orders."""
+    if grounds.ordered.says(value):
+        return False
+    places = [
+        text[max(found.start() - _PASSAGE, 0) : found.end() + _PASSAGE]
+        for text in grounds.foreign
+        for found in islice(re.finditer(re.escape(value), text, re.IGNORECASE), _MOST_PLACES)
+    ]
+    return bool(places) and all(map(suspicion.suspicious, places))
 
 
 def _names(line: str) -> list[str]:

@@ -33,6 +33,7 @@ class Pin:
         source: id of the message that it came from.
         role: who said it: `user` or `assistant`.
         replaced_by: number of the pin that superseded it; such a pin is not shown any more.
+        amended_by: number of a later pin that may supersede a part of it; both are shown, as one line.
     """
 
     number: int
@@ -41,6 +42,7 @@ class Pin:
     source: str
     role: str = "user"
     replaced_by: int | None = None
+    amended_by: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

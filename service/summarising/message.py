@@ -28,7 +28,7 @@ def render(memory: Memory, messages: int, until: int | None) -> str:
     moment = f", up to {datetime.fromtimestamp(until, UTC):%Y-%m-%d %H:%M} UTC" if until else ""
     narrative = answer.parse(memory.narrative).narrative
     pinned = {
-        section: [pin.text for pin in pins.shown(memory.pins) if pin.kind in kinds]
+        section: [pins.line(pin, memory.pins) for pin in pins.shown(memory.pins) if pin.kind in kinds]
         for section, kinds in answer.KINDS.items()
     }
     blocks = [

@@ -38,6 +38,8 @@ _STOP = frozenset(
     "der die das den dem des ein eine einen und oder aber ist sind war nicht nur für mit von zu im in auf an es ich wir du sie "
     "bitte jetzt statt auch le la les un une des et ou est sont pas pour avec de du en je nous vous el los las y o es son no "
     "para con por il lo gli e di che per per non si".split()
+    # What is counted is no subject: a laptop for 500 EUR has nothing to do with a budget of 500 EUR.
+    + "eur euro euros usd dollar dollars gbp pound pounds percent prozent kg km cm mm kb mb gb tb kwh ms".split()
 )
 _WORD = re.compile(r"[^\W_]+(?:['’_-][^\W_]+)*")
 
@@ -98,6 +100,12 @@ def extend(
 def shown(pins: Iterable[Pin]) -> Iterator[Pin]:
     """Those that hold."""
     return (pin for pin in pins if pin.replaced_by is None)
+
+
+def line(pin: Pin, pins: Iterable[Pin]) -> str:
+    """What a summary shows of a pin: its words, and those of the later one that amends it."""
+    later = next((one for one in pins if one.number == pin.amended_by), None) if pin.amended_by else None
+    return f"{pin.text} (later: {later.text})" if later else pin.text
 
 
 def stale(pins: Sequence[Pin]) -> dict[str, frozenset[str]]:
@@ -182,7 +190,9 @@ def _numbered(pins: Sequence[Pin], new: Iterable[tuple[Kind, Sentence]]) -> list
         key = _key(sentence.text)
         known = merged[places[key]] if key in places else None
         if known and known.replaced_by is None:  # said before, and it still holds
-            merged[places[key]] = replace(known, kind=min(kind, known.kind, key=_RANKS.index))
+            kind = min(kind, known.kind, key=_RANKS.index)
+            by_user = known if sentence.role != "user" else replace(known, role="user", source=sentence.source)
+            merged[places[key]] = replace(by_user if known.role != "user" else known, kind=kind)
             continue
         number += 1
         places[key] = len(merged)
@@ -196,40 +206,52 @@ def _superseded_by_rule(pins: Sequence[Pin], old: int) -> list[Pin]:
     for place in range(old, len(pins)):
         new = pins[place]
         if new.role == "user" and cues.replaces(new.text):
-            for earlier in _replaced(new, [pin for pin in pins[:place] if pin.replaced_by is None]):
-                at = pins.index(earlier)
-                pins[at] = replace(earlier, replaced_by=new.number)
+            holding = [pin for pin in pins[:place] if pin.replaced_by is None]
+            replaced, amended = _replaced(new, holding)
+            for earlier in replaced:
+                pins[pins.index(earlier)] = replace(earlier, replaced_by=new.number)
+            for earlier in amended:
+                pins[pins.index(earlier)] = replace(earlier, amended_by=new.number)
     return pins
 
 
-def _replaced(new: Pin, earlier: Sequence[Pin]) -> list[Pin]:
-    """Which pins a sentence with words of change replaces: those about its subject, and all with the same old value."""
+def _replaced(new: Pin, earlier: Sequence[Pin]) -> tuple[list[Pin], list[Pin]]:
+    """Which pins a sentence with words of change replaces, and which it only amends.
+
+    It replaces those about its subject and all with the same old value. A constraint may say more than the value that
+    has changed, so it is only amended when little else speaks for it.
+    """
     fresh, words = _values(new.text), _subject(new.text)
     common = Counter(word for pin in earlier for word in words & _subject(pin.text))
     telling = frozenset(word for word, count in common.items() if count <= _TELLING)
     about = [pin for pin in earlier if _about(new, pin, fresh, telling)]
     gone = {value for pin in about for value in _values(pin.text)} - fresh
     gone |= _given_up(new.text)
-    also = [pin for pin in earlier if pin not in about and gone & _values(pin.text) and words & _subject(pin.text)]
-    return about + [pin for pin in also if pin.kind is not Kind.CONSTRAINT or len(words & _subject(pin.text)) >= 2]
+    about += [pin for pin in earlier if pin not in about and gone & _values(pin.text) and words & _subject(pin.text)]
+    amended = [pin for pin in about if pin.kind is Kind.CONSTRAINT and not _close(new, pin)]
+    return [pin for pin in about if pin not in amended], amended
 
 
 def _about(new: Pin, pin: Pin, fresh: frozenset[str], telling: frozenset[str]) -> bool:
     """Whether a sentence that tells of a change is about what an earlier one said.
 
-    One value takes the place of another of its sort, or, without values, one entry that of another of its kind. A
-    constraint needs more in common than a single telling word.
+    One value takes the place of another of its sort, or, without values, one entry that of another of its kind.
     """
-    words, subject = _subject(new.text), _subject(pin.text)
-    common, shorter = words & subject, min(len(words), len(subject))
-    close = len(common) >= max(_SAME_SUBJECT * shorter, min(2, shorter)) and bool(common)
-    if not close and (pin.kind is Kind.CONSTRAINT or not common & telling):
+    close = _close(new, pin)
+    if not close and not _subject(new.text) & _subject(pin.text) & telling:
         return False
     had = _values(pin.text)
     if had or fresh:
         changed = bool(had - fresh) and bool(fresh - had or _given_up(new.text))
         return changed and (close or bool(_sorts(new.text) & _sorts(pin.text)))
     return close and pin.kind is new.kind
+
+
+def _close(new: Pin, pin: Pin) -> bool:
+    """Whether two sentences have most of their subject in common."""
+    words, subject = _subject(new.text), _subject(pin.text)
+    common, shorter = len(words & subject), min(len(words), len(subject))
+    return common >= max(_SAME_SUBJECT * shorter, min(2, shorter), 1)
 
 
 def _given_up(text: str) -> frozenset[str]:
@@ -269,7 +291,7 @@ def _bounded(pins: Sequence[Pin], limit: int) -> tuple[Pin, ...]:
     """What is worth least goes first; of equals the oldest, but for goals and constraints, where it is the newest."""
     behind = [pin for pin in pins if pin.replaced_by is not None][-_REMEMBERED:]
     holding = list(shown(pins))
-    costs = {pin.number: cost(pin) for pin in holding}
+    costs = {pin.number: tokens.count(line(pin, pins)) + 3 for pin in holding}
     total = sum(costs.values())
     gone: set[int] = set()
     for pin in sorted(holding, key=_worth):
@@ -281,9 +303,9 @@ def _bounded(pins: Sequence[Pin], limit: int) -> tuple[Pin, ...]:
     return tuple(pin for pin in pins if pin.number in kept)
 
 
-def cost(pin: Pin) -> int:
-    """Tokens of its line."""
-    return tokens.count(pin.text) + 3
+def size(pins: Sequence[Pin]) -> int:
+    """Tokens of the lines that are shown."""
+    return sum(tokens.count(line(pin, pins)) + 3 for pin in shown(pins))
 
 
 def _worth(pin: Pin) -> tuple[int, int]:
@@ -307,7 +329,9 @@ def _values(text: str) -> frozenset[str]:
 def _sorts(text: str) -> frozenset[str]:
     """Of which sorts the values of a text are: only a date takes the place of a date."""
     found = values.found(text) if values.marked(text) else []
-    return frozenset(values.sort(value) for value in found if value.weighty) | (_DATE if _MONTH.search(text) else frozenset())
+    return frozenset(values.sort(value) for value in found if value.weighty) | (
+        _DATE if _MONTH.search(text) else frozenset()
+    )
 
 
 @lru_cache(maxsize=4096)
