@@ -2,19 +2,23 @@
 
 import argparse
 import json
+import os
 import sys
 import time
-from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.fidelity import kit, page
 from benchmarks.fidelity.marks import Json, marks
 from benchmarks.fidelity.phrasebook import TYPES
+from benchmarks.fidelity.plots import middle
 from benchmarks.fidelity.running import faults, figures, rounds, run
+from benchmarks.fidelity.systems import ROUNDS
 
-SEEDS, BUDGETS = (1, 2, 3, 4, 5), (0.10, 0.20, 0.30)
+SEEDS, BUDGETS, KIT_SEEDS = (1, 2, 3, 4, 5), (0.10, 0.20, 0.30), (1, 2, 3, 4)
 
 console = Console(width=170) if not sys.stdout.isatty() else Console()
 
@@ -22,7 +26,7 @@ console = Console(width=170) if not sys.stdout.isatty() else Console()
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description="What summaries keep of conversations, and what they get wrong.")
-    parser.add_argument("--quick", action="store_true", help="one seed, one budget (20 %%)")
+    parser.add_argument("--quick", action="store_true", help="one chat, one budget (20 %%)")
     parser.add_argument("--json", type=Path, help="write every figure, and the marks, to this file")
     parser.add_argument("--docs", type=Path, help="write fidelity.md and its plots into this folder")
     parser.add_argument("--seeds", type=_range, help="e.g. 1-5; those from 100 on lack the held-out phrasings")
@@ -34,21 +38,26 @@ def main() -> None:
     console.print(f"{time.monotonic() - started:.0f} s", highlight=False)
     if given.json:
         given.json.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    if given.docs:
+        page.write(found, given.docs)
 
 
 def everything(seeds: tuple[int, ...], budgets: tuple[float, ...]) -> Json:
     """One run as one object, as it is written."""
-    records = run(seeds, budgets)
-    by_type, by_round = figures(records), rounds(records)
-    return {
-        "seeds": seeds,
-        "budgets": budgets,
-        "rounds_each": 5,
-        "marks": {mark.name: mark.as_json() for mark in marks(by_type, by_round)},
-        "survival": by_type,
-        "rounds": by_round,
-        "faults": faults(records),
-    }
+    with ProcessPoolExecutor(os.cpu_count()) as processes:
+        of_the_kit = processes.submit(kit.benchmark, KIT_SEEDS[: len(seeds)], budgets)
+        records = run(processes, seeds, budgets)
+        by_type, by_round = figures(records), rounds(records)
+        return {
+            "seeds": seeds,
+            "budgets": budgets,
+            "rounds_each": ROUNDS,
+            "marks": {mark.name: mark.as_json() for mark in marks(by_type, by_round)},
+            "survival": by_type,
+            "rounds": by_round,
+            "faults": faults(records),
+            "kit": of_the_kit.result(),
+        }
 
 
 def show(found: Json) -> None:
@@ -67,7 +76,7 @@ def show(found: Json) -> None:
 
 
 def _survival(found: Json) -> Table:
-    share = _middle(found["budgets"])
+    share = middle(found["budgets"])
     table = Table(title=f"Kept in the last round, budget {share:.0%}", title_justify="left")
     for head in ("system", "LLM", *TYPES, "tool", "values right", "found"):
         table.add_column(head)
@@ -82,10 +91,6 @@ def _survival(found: Json) -> Table:
             cells = (f"{value * 100:.0f}" for value in (*(kept.get(type_, 0) for type_ in (*TYPES, "tool")), *values))
             table.add_row(end["system"], end["llm"], *cells)
     return table
-
-
-def _middle(budgets: Sequence[float]) -> float:
-    return sorted(budgets)[len(budgets) // 2]
 
 
 def _marks(made: Json) -> Table:

@@ -3,10 +3,9 @@
 In: seeds and budgets. Out: a `Record` for each summary; `figures` and `rounds` are their sums over the seeds.
 """
 
-import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -42,26 +41,24 @@ class Record:
         return self.system, self.llm, self.budget
 
 
-def run(seeds: Sequence[int], budgets: Sequence[float], only: str = "") -> list[Record]:
-    """All records; `only` is the name of one system."""
-    jobs = list(product(seeds, budgets))
-    with ProcessPoolExecutor(os.cpu_count()) as processes:
-        made = processes.map(_job, *zip(*((seed, share, only) for seed, share in jobs), strict=True))
-        return [record for some in made for record in some]
+def run(processes: Executor, seeds: Sequence[int], budgets: Sequence[float]) -> list[Record]:
+    """All records."""
+    made = processes.map(_chat, *zip(*product(seeds, budgets), strict=True))
+    return [record for some in made for record in some]
 
 
-def _job(seed: int, share: float, only: str) -> list[Record]:
+def _chat(seed: int, share: float) -> list[Record]:
     path = Path.of(build(seed))
     sources: dict[int, Source] = {}
-    chosen = (system for system in systems() if only in ("", system.name))
-    return [record for system in chosen for record in one(path, system, share, sources)]
+    return [record for system in systems() for record in one(path, system, share, sources)]
 
 
 def one(path: Path, system: System, share: float, sources: dict[int, Source]) -> Iterator[Record]:
     """The five records of a system on one chat. `sources` is filled by number of covered messages."""
     before: Score | None = None
     for number, made in enumerate(system.run(path, budget(path, share)), 1):
-        source = sources.setdefault(len(made.covered), Source.of(path.chat, made.covered))
+        source = sources.get(len(made.covered)) or Source.of(path.chat, made.covered)
+        sources[len(made.covered)] = source
         before = score(source, made.summary, before)
         size = tokens.count(made.summary)
         yield Record(
@@ -136,6 +133,7 @@ def _sums(group: Sequence[Record]) -> Json:
         "superseded": sum(score.superseded for score in scores),
         "contradictions": _ratio(contradicted, sum(score.contradicted[1] for score in scores), empty=0),
         "drift": _ratio(*_added(score.drift for score in scores), empty=0),
+        "tool_drift": _ratio(*_added(score.tool_drift for score in scores), empty=0),
         "orders_repeated": sum(score.order for score in scores),
         "covered_tokens": sum(record.covered for record in group),
         "summary_tokens": sum(record.tokens for record in group),

@@ -5,7 +5,7 @@ service's own gate, which it judges.
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.fidelity.generator import Chat
@@ -35,7 +35,8 @@ class Score:
         leaks: superseded items that it shows as if they still held.
         superseded: how many are superseded.
         contradicted: (items, all with a subject and a value) that it gives another value.
-        drift: (changed, all) items that stand in it as they did before.
+        drift: (changed, all) of the items that stood in the last summary too: whether their line is another one.
+        tool_drift: the same of what tools gave, whose lines code makes shorter as they grow old.
         order: whether it repeats what an instruction in a tool result asked for.
         lines: where each kept item stands.
         wrong: values that no source has.
@@ -50,6 +51,7 @@ class Score:
     superseded: int
     contradicted: tuple[tuple[str, ...], int]
     drift: tuple[int, int]
+    tool_drift: tuple[int, int]
     order: bool
     lines: dict[str, frozenset[str]] = field(default_factory=dict)
     wrong: tuple[str, ...] = ()
@@ -106,6 +108,7 @@ def score(source: Source, summary: str, before: Score | None = None) -> Score:
     superseded = source.superseded
     valued = [item for item in current if item.type != "tool" and item.subject and item.values]
     same = kept & before.kept if before else frozenset[str]()
+    tools = {item.id for item in current if item.type == "tool"}
     return Score(
         kept=kept,
         lost=tuple(item.id for item in current if item.id not in kept),
@@ -115,11 +118,16 @@ def score(source: Source, summary: str, before: Score | None = None) -> Score:
         leaks=tuple(old.id for old, new in superseded if any(_leaks(old, new, line) for line in lines)),
         superseded=len(superseded),
         contradicted=(tuple(item.id for item in valued if _contradicted(item, lines, current, wrong)), len(valued)),
-        drift=(sum(not (before.lines[one] & places[one]) for one in same) if before else 0, len(same)),
+        drift=_drift(same - tools, before, places),
+        tool_drift=_drift(same & tools, before, places),
         order=normal(source.chat.order) in text,
         lines=places,
         wrong=tuple(wrong),
     )
+
+
+def _drift(same: Collection[str], before: Score | None, places: Mapping[str, frozenset[str]]) -> tuple[int, int]:
+    return sum(not (before.lines[one] & places[one]) for one in same) if before else 0, len(same)
 
 
 def _places(item: Item, raw: Sequence[str], lines: Sequence[str]) -> list[str]:

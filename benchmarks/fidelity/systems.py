@@ -23,6 +23,7 @@ from service.transcript import ROOT, Step, digest, native_tokens, parse, step_to
 
 ROUNDS = 5
 _TAIL = 10  # messages
+_SUMMARISER = 16_384  # tokens of its window
 _MASKED = "[tool output left out]"
 
 Answer = Callable[[Reading], Reply]
@@ -111,16 +112,16 @@ def systems() -> list[System]:
     return [*ours, built_in, *free, *floors]
 
 
-def policy_of(limit: int, window: int = planning.DEFAULT_WINDOW, summariser_window: int = 16_384) -> Policy:
+def policy_of(limit: int, keep: int = _TAIL) -> Policy:
     """The service's own budgets, scaled so that narrative, pins and ledger together have so many tokens.
 
-    Each round of the chat is worth a checkpoint, and its tail is ten messages.
+    Each round of the chat is worth a checkpoint, and its tail is `keep` messages.
     """
-    sized = Policy.sized(window, summariser_window)
+    sized = Policy.sized(planning.DEFAULT_WINDOW, _SUMMARISER)
     parts = {name: getattr(sized, name) for name in ("summary_tokens", "pins_tokens", "ledger_tokens")}
     whole = sum(parts.values())
     scaled = {name: part * limit // whole for name, part in parts.items()}
-    return replace(sized, prepare_at=0, step_tokens=1, keep_tokens=10**6, keep_messages=_TAIL, **scaled)
+    return replace(sized, prepare_at=0, step_tokens=1, keep_tokens=10**6, keep_messages=keep, **scaled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,12 +179,13 @@ def _composed(work: _Work, chunk: Chunk, material: Material, verdicts: Counter[s
         verdicts.update(f"rejected: {_short(reason)}" for reason in draught.verdict.reasons)
         reading = replace(material.reading, faults=draught.verdict.reasons)
     verdicts["degraded"] += 1
-    return compose(material, _by_rule(material.reading), work.policy, covered, by_rule=True), read
+    return compose(material, by_rule(material.reading), work.policy, covered, by_rule=True), read
 
 
 def _short(reason: str) -> str:
     """A reason without the words that it is about."""
-    return re.sub(r"^.* (?=does not occur|holds no more)", "a value ", reason.partition(":")[0].partition(" in: ")[0])
+    short = reason.partition(" in: ")[0].partition(": ")[0]
+    return re.sub(r"^.* (?=does not occur|holds no more)", "a value ", short, flags=re.DOTALL)
 
 
 def _cost(reading: Reading) -> int:
@@ -191,7 +193,8 @@ def _cost(reading: Reading) -> int:
     return tokens.count(wording.system) + tokens.count(wording.user)
 
 
-def _by_rule(reading: Reading) -> Reply:
+def by_rule(reading: Reading) -> Reply:
+    """The built-in summariser's reply."""
     return Reply(extract(reading), Finish.STOP)
 
 
@@ -200,7 +203,7 @@ def _with(script: Script) -> Callable[[Path, int], Iterator[Made]]:
 
 
 def _extractive(path: Path, limit: int) -> Iterator[Made]:
-    return precis(path, policy_of(limit), _by_rule, by_rule=True)
+    return precis(path, policy_of(limit), by_rule, by_rule=True)
 
 
 def _free(script: Script) -> Callable[[Path, int], Iterator[Made]]:
