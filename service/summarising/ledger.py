@@ -67,7 +67,7 @@ def extend(entries: Sequence[Entry], steps: Iterable[Step], limit: int) -> tuple
     told = list(entries)
     waits = bool(told) and told[-1].count == 1  # a turn may go on where the last checkpoint ended
     for step in steps:
-        if step.text:
+        if step.text or step.role != "assistant":
             if waits and not told[-1].comment and step.role == "assistant":
                 told[-1] = replace(told[-1], comment=wording.line(step.text, _COMMENT))
             waits = False
@@ -223,6 +223,7 @@ def _failed_again(old: Entry, new: Entry) -> Entry:
         count=count,
         comment=new.comment or old.comment,
         details=also,
+        short=(),
     )
 
 

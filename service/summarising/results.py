@@ -38,7 +38,7 @@ _VARIES = re.compile(r"[0-9a-fA-F]*[0-9][0-9a-fA-F]*")
 _PAIR = re.compile(r"(?<![^\s,;(\[{])([A-Za-z_][\w.-]{0,40})=([^\s,;)\]}]+)")
 _ESCAPED = re.compile(r"&(?:quot|#34|lt|gt|amp);")
 _FENCED = re.compile(r"```[^\n`]*\n(.*?)\n?```", re.DOTALL)
-_DATA = re.compile(r"data:([\w.+-]+/[\w.+-]+)?[^,\s]{0,40};base64,[A-Za-z0-9+/=_-]{64,}")
+_DATA = re.compile(r"data:([\w.+-]{1,20}/[\w.+-]{1,40})?[^,\s]{0,40};base64,[A-Za-z0-9+/=_-]{64,}")
 _BASE64 = re.compile(r"(?=[^\n]*[a-z])(?=[^\n]*[A-Z])(?=[^\n]*[0-9])[A-Za-z0-9+/_\r\n-]{200,}={0,2}")
 _MAGIC = {
     "iVBORw0KGgo": "PNG image",
@@ -104,8 +104,12 @@ def _structured(text: str, layer: int) -> Result | None:
         return _of_json(value, text, layer)
     if layer < _LAYERS and (inner := _introduced(text)) is not None:
         return _read(inner, layer + 1)
-    table = tables.in_text(text)
-    return _of_table(table) if table else None
+    if table := tables.in_text(text):
+        return _of_table(table)
+    if table := tables.cut_off(text):
+        found = _of_table(table)
+        return replace(found, said=f"{found.said} before it breaks off")
+    return None
 
 
 def _value(text: str) -> Any:  # noqa: ANN401 - a tool's JSON
@@ -196,7 +200,7 @@ def _failure(value: Mapping[str, Any]) -> str:
     code = next((value[key] for key in ("exit_code", "returncode", "exitCode") if key in value), "0")
     if isinstance(code, Number) and code != "0":
         last = str(value.get("stderr") or "").strip().splitlines()[-1:]
-        return f"exit code {code}" + "".join(f": {line(one, SAMPLE)}" for one in last)
+        return f"exit code {wording.value(code)}" + "".join(f": {line(one, SAMPLE)}" for one in last)
     if set(value) == {"detail"}:
         return _told(value["detail"])
     return ""
@@ -284,7 +288,8 @@ def _lines(text: str) -> Result:
     if _BEGINS_WITH_ERROR.match(text) and (len(lines) <= _TRACE or text.startswith("Traceback")) and not _is_log(lines):
         return _of_trace(text, lines)
     if len(text) <= SAMPLE:
-        return Result(line(text, SAMPLE), failed=bool(_ERROR.match(text)))
+        shown = line(text, SAMPLE) or f"{len(text)} characters that show nothing"
+        return Result(shown, failed=bool(_ERROR.match(text)))
     if len(lines) == 1:
         shown = line(text, SAMPLE)
         begins = () if shown == f"[{len(text)} characters]" else (f"first: {shown}",)
@@ -369,7 +374,7 @@ def _binary(text: str) -> Result | None:
     if (kind and odd) or odd * 10 > len(start):
         return Result(f"binary data ({kind or 'unknown'}, {len(text)} characters)")
     if match := _DATA.fullmatch(text):
-        return Result(f"inline file ({match[1] or 'unknown'}, {len(text)} characters)")
+        return Result(f"inline file ({line(match[1] or 'unknown', wording.VALUE)}, {len(text)} characters)")
     if _BASE64.fullmatch(text) and len({len(one) for one in text.splitlines()[:-1]}) < 2:
         name = next((name for magic, name in _MAGIC.items() if text.startswith(magic)), "unknown")
         return Result(f"base64 data ({name}, {len(text)} characters)")

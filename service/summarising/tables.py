@@ -13,7 +13,7 @@ from io import StringIO
 from itertools import chain
 from typing import Any
 
-from service.summarising.wording import Number, parsed
+from service.summarising.wording import Number, parsed, parsed_from
 
 ABSENT = object()
 """The cell of a row that has no value under a name."""
@@ -22,11 +22,13 @@ _COLUMNS = 40  # are read; a row is shown with fewer
 _LEVELS = 6
 _VISITS = 400  # objects and arrays that are looked into
 _NAME = 60  # characters that a column's name has at most
+_START = 400  # characters within which an array begins
 _KEYED = 12  # so many numbers under keys are a table
 _MOMENT = re.compile(r"\W*\d{1,4}[-/:.]\d{1,2}[-/:.T ]")
 _RULE = re.compile(r"[\s|+:=-]*-[\s|+:=-]*")
 _BAR = re.compile(r"(?<!\\)\|")
 _FIGURE = re.compile(r"[+-]?[0-9][0-9.,]*%?")
+_COMMA = re.compile(r"\s*,?\s*")
 _NAMES = ("columns", "column_names", "header", "headers", "fields", "schema")
 
 
@@ -96,6 +98,19 @@ def in_text(text: str) -> Table | None:
 def within(text: str) -> Table | None:
     """The first Markdown table inside a text."""
     return _ruled(text.splitlines(), share=0)
+
+
+def cut_off(text: str) -> Table | None:
+    """The whole objects of a JSON array that ends in the middle, as tools leave it that bound their output."""
+    place, rows = text.find("[{", 0, _START) + 1, []
+    while place and text.startswith("{", place):
+        row, end = parsed_from(text, place)
+        if row is None:
+            break
+        rows.append(row)
+        comma = _COMMA.match(text, end)
+        place = comma.end() if comma else end
+    return _of_objects(rows) if len(rows) > 1 else None
 
 
 def _records(value: Any) -> Table | None:  # noqa: ANN401 - a tool's JSON

@@ -50,6 +50,14 @@ def parsed(text: str) -> Any:  # noqa: ANN401 - a tool's JSON
         return None
 
 
+def parsed_from(text: str, place: int) -> tuple[Any, int]:
+    """The JSON value that begins there, and where it ends; None when there is no whole one."""
+    try:
+        return _DECODER.raw_decode(text, place)
+    except (ValueError, RecursionError):
+        return None, place
+
+
 def plain(text: str) -> str:
     """`text` without terminal colours and characters that show nothing; line breaks stay."""
     if "\x1b" in text:

@@ -100,6 +100,12 @@ def test_nested_columns_have_ranges_too() -> None:
     assert 'beside: {"hits.total": 9}' in shown
 
 
+@pytest.mark.parametrize("start", ["", '{"total": 9, "rows": '])
+def test_json_that_breaks_off_has_the_rows_before(start: str) -> None:
+    text = start + json.dumps(ROWS)[:-1] + ', {"diagnosis": "Ben… [truncated]'
+    assert said(text) == f"{COLUMNS} {SAMPLES}".replace("2 rows", "2 rows before it breaks off", 1)
+
+
 def test_what_pythons_print_shows_is_read() -> None:
     text = "[(1, 'it''s', Decimal('12.50'), None, datetime.date(2026, 1, 2)), (2, \"b\", Decimal('0.70'), True, 'x')]"
     shown = said(text.replace("''", "\\'"))
