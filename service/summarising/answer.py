@@ -32,7 +32,10 @@ KINDS: Mapping[str, tuple[Kind, ...]] = {
 }
 SUPERSEDED = "Superseded"
 
-_HEAD = re.compile(r"^\s*(?:#{1,6}\s*|\*\*)([^#*:]+?)\s*:?\s*(?:\*\*)?:?\s*$|^\s*([A-Z][A-Za-z ]{3,30}):\s*$")
+_HEAD = re.compile(
+    r"^\s*(?:\d{1,2}[.)]\s*)?(?:#{1,6}\s*(?:\*\*)?|\*\*)(?:\d{1,2}[.)]\s*)?([^#*:]+?)\s*:?\s*(?:\*\*)?:?\s*$"
+    r"|^\s*([A-Z][A-Za-z ]{3,30}):\s*$"
+)
 _BULLET = re.compile(r"^\s*(?:[*•\-–—]|\d{1,3}[.)])\s+")
 _FENCE_LINE = re.compile(r"^\s*(?:```\w*|~~~\w*|={3,}.*)\s*$")
 _NUMBERED = re.compile(r"^\W*P(\d{1,6})\W*[:\-–—→>]*\s*(?:(?:is )?(?:superseded|replaced)(?: by)?\W*)?")
