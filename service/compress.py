@@ -26,7 +26,7 @@ from service.storage.transcripts import Row
 from service.summarising import compose, prompt
 from service.summarising.compose import Covered, Draught, Material, Read
 from service.summarising.memory import Memory
-from service.summarising.reading import Reading, Reply, Summariser
+from service.summarising.reading import Reading, Summariser
 from service.transcript import parse, steps
 
 _LONGEST_DELAY = 300  # seconds

@@ -9,10 +9,10 @@ from typing import Final
 
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-_KNOWN: Final = (
-    "ar bg bn ca cs da de el en es et fa fi fr he hi hr hu id it ja ko lt lv ms nl no pl pt ro ru sk sl sr sv sw ta te th tr uk "
-    "ur vi zh"
-).split()
+_CODES: Final = """
+ar bg bn ca cs da de el en es et fa fi fr he hi hr hu id it ja ko lt lv ms nl no pl pt ro ru sk sl sr sv sw ta te th tr
+uk ur vi zh
+"""
 _LEAST: Final = 40  # letters; below that a guess says nothing
 _ENOUGH: Final = 4000  # characters; more makes no better guess
 _CERTAIN: Final = 20.0  # log-likelihood between two languages, over which a text is not in the second one
@@ -43,5 +43,5 @@ def _ranked(text: str) -> list[tuple[str, float]]:
 @cache
 def _identifier() -> LanguageIdentifier:
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE)
-    identifier.set_languages(_KNOWN)
+    identifier.set_languages(_CODES.split())
     return identifier

@@ -120,13 +120,13 @@ class Settings(BaseSettings):
     fallback_after: int = Field(
         3,
         ge=0,
-        description="Failed attempts after which the extractive summariser stands in; 0 means never. It stands in at once when"
-        " neither of two replies was usable.",
+        description="Failed attempts after which the extractive summariser stands in; 0 means never."
+        " It stands in at once when neither of two replies was usable.",
     )
     replace_after: float = Field(
         300.0,
         ge=0,
-        description="Seconds after which the LLM makes a degraded summary anew, once; 0 means not before the next turn.",
+        description="Seconds after which the LLM makes a degraded summary anew, once; 0 means at the next turn.",
     )
     breaker_after: int = Field(
         5, ge=1, description="Calls in a row that fail before the fleet leaves the summariser alone for a while."

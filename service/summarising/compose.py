@@ -60,8 +60,9 @@ class Draught:
 def gather(
     memory: Memory, reads: Sequence[Read], policy: Policy, *, part: int = 1, parts: int = 1, mask: bool = True
 ) -> Material:
-    """What a summariser reads next. No hidden character of these steps gets any further than here, nor, with `mask`,
-    a secret.
+    """What a summariser reads next.
+
+    No hidden character of these steps gets any further than here, nor, with `mask`, a secret.
     """
     cleaned = {id(read.step): _cleaned(read.step, mask) for read in reads}
     own = [replace(read, step=cleaned[id(read.step)][0]) for read in reads]

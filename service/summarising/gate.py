@@ -25,12 +25,14 @@ _PROTOCOL = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _REFUSAL = re.compile(
-    r"\s*(?:#+[^\n]*\n\s*[-*]?\s*)?(?:i['’]?m (?:sorry|unable|not able)|i (?:am (?:sorry|unable|not able)|can(?:no|['’])t (?:help|assist|"
-    r"comply|do|summari[sz]e|provide|fulfil+))|sorry,? (?:but )?i|as an ai\b|i apologi[sz]e|unfortunately,? i can|"
-    r"es tut mir leid|ich kann (?:dabei|dir|ihnen|diese[nrs]?)? ?(?:leider )?nicht|je suis désolé|lo siento|mi dispiace|desculp)",
+    r"\s*(?:#+[^\n]*\n\s*[-*]?\s*)?(?:i['’]?m (?:sorry|unable|not able)|i am (?:sorry|unable|not able)|"
+    r"i can(?:no|['’])t (?:help|assist|comply|do|summari[sz]e|provide|fulfil+)|sorry,? (?:but )?i|as an ai\b|"
+    r"i apologi[sz]e|unfortunately,? i can|"
+    r"es tut mir leid|ich kann (?:dabei|dir|ihnen|diese[nrs]?)? ?(?:leider )?nicht|"
+    r"je suis désolé|lo siento|mi dispiace|desculp)",
     re.IGNORECASE,
 )
-_QUOTED = re.compile(r"[\"“„«]([^\"“”„«»\n]{2,120})[\"”“»]|`([^`\n]{2,120})`|(?<!\w)'([^'\n]{2,120})'(?!\w)")  # noqa: RUF001
+_QUOTED = re.compile(r"[\"“„«]([^\"“”„«»\n]{2,120})[\"”“»]|`([^`\n]{2,120})`|(?<!\w)'([^'\n]{2,120})'(?!\w)")
 _SLACK = 5 / 4  # a model cannot count its own tokens exactly
 _LEAST_GAIN = 9 / 10  # of what it replaces a summary may be so large at most
 _STANDS = 0.5  # of the lines have to be left, or a repair is asked for

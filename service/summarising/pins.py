@@ -1,4 +1,4 @@
-"""The pinned sections: which sentences are carried word for word, which are superseded, and which go when room is short.
+"""The pinned sections: what is carried word for word, what is superseded, and what goes when room is short.
 
 A summariser's answer only points at sentences; the words of a pin are always those of the conversation. Rules propose
 too, so that what a summariser forgets is kept all the same. Pure.
@@ -27,20 +27,21 @@ _MONTH = re.compile(
 )
 _DATE = frozenset(("date",))
 _ANAPHORA = re.compile(
-    r"(?:it|that|this|these|those|they|them|same|both|neither|otherwise|also|and|but|or|so|never exceed|das|dies\w*|es|sie|"
-    r"und|aber|ça|cela|eso|esto)\b",
+    r"(?:it|that|this|these|those|they|them|same|both|neither|otherwise|also|and|but|or|so|never exceed|"
+    r"das|dies\w*|es|sie|und|aber|ça|cela|eso|esto)\b",
     re.IGNORECASE,
 )
-_STOP = frozenset(
-    "a an and are as at be been but by can could did do does for from had has have he her his how i if in into is it its just "
-    "let me more my no not now of ok on only or our please she should so some than thanks that the their them then there they "
-    "this to too up us use was we were what when which who will with would yes you your instead actually all also any about "
-    "der die das den dem des ein eine einen und oder aber ist sind war nicht nur für mit von zu im in auf an es ich wir du sie "
-    "bitte jetzt statt auch le la les un une des et ou est sont pas pour avec de du en je nous vous el los las y o es son no "
-    "para con por il lo gli e di che per per non si".split()
-    # What is counted is no subject: a laptop for 500 EUR has nothing to do with a budget of 500 EUR.
-    + "eur euro euros usd dollar dollars gbp pound pounds percent prozent kg km cm mm kb mb gb tb kwh ms".split()
-)
+_STOP_WORDS = """
+a an and are as at be been but by can could did do does for from had has have he her his how i if in into is it its
+just let me more my no not now of ok on only or our please she should so some than thanks that the their them then
+there they this to too up us use was we were what when which who will with would yes you your instead actually all
+also any about der die das den dem des ein eine einen und oder aber ist sind war nicht nur für mit von zu im auf es
+ich wir du sie bitte jetzt statt auch le la les un une et ou est sont pas pour avec de en je nous vous el los las y
+o son para con por il lo gli e di che per non si
+"""
+# What is counted is no subject: a laptop for 500 EUR has nothing to do with a budget of 500 EUR.
+_COUNTED = "eur euro euros usd dollar dollars gbp pound pounds percent prozent kg km cm mm kb mb gb tb kwh ms"
+_STOP = frozenset((*_STOP_WORDS.split(), *_COUNTED.split()))
 _WORD = re.compile(r"[^\W_]+(?:['’_-][^\W_]+)*")
 
 
@@ -62,7 +63,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Extended:
-    """The new pins. `unfounded` are proposals and marks that nothing in the text bears out; `left_out` found no room."""
+    """The new pins. `unfounded` are proposals and marks that nothing bears out; `left_out` found no room."""
 
     pins: tuple[Pin, ...]
     unfounded: tuple[str, ...] = ()
@@ -257,7 +258,8 @@ def _close(new: Pin, pin: Pin) -> bool:
 def _given_up(text: str) -> frozenset[str]:
     """Values that the sentence itself puts behind a word of change: `8443 instead of 8080`."""
     found = re.findall(
-        r"\b(?:instead of|rather than|not|no longer|from|statt|was|forget|drop|scrap|replaces?|au lieu de|en lugar de)\s+"
+        r"\b(?:instead of|rather than|not|no longer|from|was|forget|drop|scrap|replaces?|statt|au lieu de|en lugar de)"
+        r"\s+"
         r"(?:\w+\s+){0,2}?(\S*\d\S*)",
         text,
         re.IGNORECASE,

@@ -29,7 +29,8 @@ _DELIMITED = re.compile(
 _PASTED = re.compile(
     r"^[ \t>*-]*(?:-{2,}\s*)?(?:original message|forwarded message|begin forwarded message|ursprüngliche nachricht|"
     r"weitergeleitete nachricht|message d'origine|message transféré|mensaje original|mensaje reenviado)\b.*"
-    r"|^(?:from|von|de|da): .*\n(?:(?:sent|date|to|subject|gesendet|datum|an|betreff|envoyé|à|objet|para|asunto): .*\n?)+[\s\S]*",
+    r"|^(?:from|von|de|da): .*\n(?:(?:sent|date|to|subject|gesendet|datum|an|betreff|envoyé|à|objet|para|"
+    r"asunto): .*\n?)+[\s\S]*",
     re.IGNORECASE | re.DOTALL | re.MULTILINE,
 )
 _FOREIGN_LINE = re.compile(
@@ -42,14 +43,15 @@ _BULLET = re.compile(r"^\s*(?:(?:[*•+\-–—#]+|\d{1,3}[.)])\s+)+")
 _EMPHASIS = re.compile(r"(?<![\w*])\*\*(?=\S)(.+?)(?<=\S)\*\*(?![\w*])")  # not `2 ** 10`, `**kwargs`, `__init__.py`
 _END = re.compile(r"(?<=[.!?…])[\"')\]”’»]*\s+(?=\S)|(?<=[。！？])")  # many write sentences in small letters
 _ABBREVIATION = re.compile(
-    r"(?:\b(?:e\.g|i\.e|z\.\s?B|d\.\s?h|u\.\s?a|bzw|ca|approx|no|nr|vs|etc|dr|mr|mrs|ms|st|inc|ltd|co|fig|p|pp|cf|usw|inkl|ggf|evtl|max|min|tel|str|sog|vgl|bspw|abs|art|"
+    r"(?:\b(?:e\.g|i\.e|z\.\s?B|d\.\s?h|u\.\s?a|bzw|ca|approx|no|nr|vs|etc|dr|mr|mrs|ms|st|inc|ltd|co|fig|p|pp|cf|"
+    r"usw|inkl|ggf|evtl|max|min|tel|str|sog|vgl|bspw|abs|art|"
     r"jan|feb|mar|apr|jun|jul|aug|sep|sept|oct|nov|dec)|\b[A-Za-z])\.$",
     re.IGNORECASE,
 )
 _DAY = re.compile(r"\b\d{1,2}\.$")  # of `10. April`, which ends no sentence
 _MONTH = re.compile(r"(?:jan|feb|mär|apr|mai|jun|jul|aug|sep|okt|nov|dez)", re.IGNORECASE)
 _CLAUSE = re.compile(r"(?<=[;:])\s+|\s+[-–—]\s+|(?<=,)\s+")
-_QUOTED = re.compile(r"[\"“„«][^\"“”„«»\n]{16,}[\"”“»]|(?<!\w)'[^'\n]{16,}'(?!\w)|`[^`\n]{16,}`")  # noqa: RUF001
+_QUOTED = re.compile(r"[\"“„«][^\"“”„«»\n]{16,}[\"”“»]|(?<!\w)'[^'\n]{16,}'(?!\w)|`[^`\n]{16,}`")
 
 
 @dataclass(frozen=True, slots=True)
