@@ -5,6 +5,7 @@ import copy
 import json
 import re
 from itertools import pairwise
+from random import Random
 from typing import Any
 
 import pytest
@@ -263,3 +264,64 @@ async def test_invariant_11_the_latest_turn_is_never_touched(talk: Talk, service
     before, after = await through_the_filter(talk, service.url, service.filter_key, question)
     assert len(after["messages"]) < len(before["messages"])
     assert after["messages"][-3:] == before["messages"][-3:]
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_what_an_operator_serves_is_in_force_below_it_whatever_happens(
+    talk: Talk, service: Service, seed: int
+) -> None:
+    """Turns, branches, edits, edits undone, work, and other choices, in any order; nothing is lost and none changes."""
+    rng = Random(seed)
+    leaves = [talk.turns(14)]
+    await talk.hand_over(leaves[0])
+    await drain(service.runtime)
+    texts: dict[int, str] = {}
+    chosen, undo = 0, [("u0", talk.rows["u0"]["content"])]
+    for _ in range(14):
+        leaf = rng.choice(leaves[-3:])
+        path = [one["id"] for one in talk.path(leaf)]
+        match rng.choice(["turns", "branch", "edit", "undo", "choose", "choose", "correct"]):
+            case "turns":
+                leaves.append(talk.turns(rng.randint(1, 6), leaf=leaf, prefix=f"{len(talk.rows)}-"))
+            case "branch":
+                leaves.append(talk.turns(rng.randint(1, 8), leaf=rng.choice(path), prefix=f"{len(talk.rows)}-"))
+            case "edit":
+                undo.append(((message := rng.choice(path)), talk.rows[message]["content"]))
+                talk.edit(message, f"edited {len(undo)}")
+            case "undo":
+                talk.edit(*undo.pop(rng.randrange(len(undo))) if len(undo) > 1 else undo[0])
+            case what:
+                chosen = (
+                    await choose(service, rng.choice([*texts]), correct=what == "correct") or chosen if texts else 0
+                )
+        await talk.hand_over(rng.choice(leaves[-2:]))
+        if rng.random() < 0.4:
+            await drain(service.runtime)
+
+        await check_tree(service.runtime)
+        made = {one.id: one.summary for one in await rows(service.runtime, "select id, summary from checkpoints")}
+        assert made.items() >= texts.items()
+        texts = made
+        assert await rows(service.runtime, _NOT_IN_FORCE, chosen=chosen) == []
+
+
+_NOT_IN_FORCE = """
+with recursive chosen as (select * from checkpoints where id = :chosen),
+below as (
+    select m.* from messages m join chosen on m.message_id = covered_until and m.digest = covered_digest
+    union all select m.* from messages m join below on m.parent_id = below.message_id
+)
+select message_id from below left join checkpoints c on c.id = below.checkpoint_id
+where not coalesce(:chosen = any(c.ancestors || c.id), false)
+"""
+
+
+async def choose(service: Service, checkpoint: int, *, correct: bool) -> int | None:
+    """Serves or corrects a checkpoint; the id of what serves then, None when it fits no path any more."""
+    where = f"/v1/chats/chat-1/checkpoints/{checkpoint}"
+    body = {"pins": [{"kind": "goal", "text": f"Correct {checkpoint}."}]}
+    answer = await (
+        service.as_operator.patch(where, json=body) if correct else service.as_operator.post(f"{where}/serve")
+    )
+    assert answer.status_code in (200, 409), answer.text
+    return int(answer.json()["checkpoint"]["id"]) if answer.status_code == 200 else None

@@ -532,6 +532,36 @@ async def test_a_fork_adopts_the_version_that_serves(service: Service, talk: Tal
     await check_tree(service.runtime)
 
 
+async def test_a_fork_does_not_adopt_what_grew_from_one_that_was_put_out_of_service_there(
+    service: Service, talk: Talk
+) -> None:
+    leaf, made = await grown(service, talk)
+    fork = Talk(service.as_filter, "fork", dict(talk.rows))
+    await fork.hand_over(made[1]["covered_until"])
+    copies = await listed(service, "fork")
+    assert len(copies) == 2
+    await serve(service, copies[0]["id"], "fork")
+
+    await fork.hand_over(leaf)
+
+    assert [one["id"] for one in await listed(service, "fork")] == [one["id"] for one in copies]
+    assert (await fork.ask(leaf, window_tokens=SMALL))["checkpoint_id"] == copies[0]["id"]
+    await check_tree(service.runtime)
+
+
+async def test_a_fork_that_is_handed_over_bit_by_bit_gets_each_copy_once(service: Service, talk: Talk) -> None:
+    leaf, made = await grown(service, talk)
+    fork = Talk(service.as_filter, "fork", dict(talk.rows))
+
+    for end in (made[1]["covered_until"], leaf):
+        await fork.hand_over(end)
+
+    copies = await listed(service, "fork")
+    assert [one["covered_until"] for one in copies] == [one["covered_until"] for one in made]
+    assert [one["version"] for one in copies] == [1] * len(made)
+    await check_tree(service.runtime)
+
+
 async def test_one_that_was_put_out_of_service_is_kept_from_then_on(service: Service, talk: Talk) -> None:
     leaf, made = await grown(service, talk, 2)
     await run_sql(service.runtime, "update checkpoints set created_at = now() - interval '1 year'")
