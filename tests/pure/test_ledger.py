@@ -188,8 +188,7 @@ def cost(entries: tuple[Entry, ...]) -> int:
     return tokens.count(ledger.render(entries))
 
 
-@pytest.mark.parametrize("limit", [128, 204, 500, 2000])
-@pytest.mark.parametrize("tools", [1, 5, 60])
+@pytest.mark.parametrize(("limit", "tools"), [(128, 1), (128, 60), (204, 60), (500, 5), (2000, 1), (2000, 60)])
 def test_the_bound_holds_for_a_thousand_calls_at_once_and_in_rounds(limit: int, tools: int) -> None:
     steps = some_calls(1000, tools)
     at_once = ledger.extend([], steps, limit)
