@@ -1,0 +1,54 @@
+"""Which language a text is in: told from prose, and not at all from too little of it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service import languages
+
+TEXTS = {
+    "en": "We talked for a long time about the new heating and the costs of its maintenance, and decided nothing yet.",
+    "de": "Wir haben lange über die neue Heizung und die Kosten der Wartung gesprochen und noch nichts entschieden.",
+    "fr": "Nous avons longtemps parlé du nouveau chauffage et des coûts de l'entretien, et rien n'est encore décidé.",
+    "es": "Hemos hablado mucho de la nueva calefacción y de los costes del mantenimiento, y aún no hay nada decidido.",
+    "it": "Abbiamo parlato a lungo del nuovo riscaldamento e dei costi della manutenzione, e non si è deciso nulla.",
+    "ru": "Мы долго говорили о новом отоплении и о расходах на его обслуживание и пока ничего не решили.",
+    "zh": "我们谈了很久关于新的暖气和维护费用的事情,但是还没有做出任何决定。",
+    "ja": "新しい暖房とその維持費について長い間話しましたが、まだ何も決まっていません。",
+}
+
+
+@pytest.mark.parametrize(("code", "text"), TEXTS.items())
+def test_prose_is_told(code: str, text: str) -> None:
+    assert languages.detect(text) == code
+    assert not languages.differs(text, code)
+
+
+@pytest.mark.parametrize(("code", "text"), TEXTS.items())
+def test_prose_is_not_in_another_language(code: str, text: str) -> None:
+    assert all(languages.differs(text, other) for other in TEXTS if other != code)
+
+
+@pytest.mark.parametrize("text", ["", "Ok, danke!", "1 2 3 4 5 6 7 8 9", "https://example.org/" + "very-long/" * 30])
+def test_too_little_prose_tells_nothing(text: str) -> None:
+    assert languages.detect(text) is None
+    assert not languages.differs(text, "de")
+
+
+def test_code_and_links_in_a_text_do_not_decide() -> None:
+    code = "```python\n" + "for value in the_list_of_values: print(value, end_of_line)\n" * 20 + "```"
+    assert languages.detect(f"{TEXTS['de']}\n{code}\nhttps://example.org/the/english/page") == "de"
+
+
+def test_english_words_in_a_german_text_are_no_other_language() -> None:
+    text = (
+        "Der Build läuft im Container, das Deployment nutzt Kubernetes und der Service hat einen Healthcheck bekommen."
+    )
+    assert not languages.differs(text, "de")
+
+
+@given(st.text(max_size=400))
+def test_telling_never_fails_and_is_steady(text: str) -> None:
+    code = languages.detect(text)
+    assert code == languages.detect(text)
+    assert code is None or not languages.differs(text, code)
