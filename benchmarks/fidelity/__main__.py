@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from benchmarks.fidelity import kit, page
 from benchmarks.fidelity.marks import Json, marks
 from benchmarks.fidelity.phrasebook import TYPES
 from benchmarks.fidelity.plots import middle
-from benchmarks.fidelity.running import faults, figures, rounds, run
+from benchmarks.fidelity.running import Record, faults, figures, rounds, run
 from benchmarks.fidelity.systems import ROUNDS
 
 SEEDS, BUDGETS, KIT_SEEDS = (1, 2, 3, 4, 5), (0.10, 0.20, 0.30), (1, 2, 3, 4)
@@ -47,17 +48,21 @@ def everything(seeds: tuple[int, ...], budgets: tuple[float, ...]) -> Json:
     with ProcessPoolExecutor(os.cpu_count()) as processes:
         of_the_kit = processes.submit(kit.benchmark, KIT_SEEDS[: len(seeds)], budgets)
         records = run(processes, seeds, budgets)
-        by_type, by_round = figures(records), rounds(records)
-        return {
-            "seeds": seeds,
-            "budgets": budgets,
-            "rounds_each": ROUNDS,
-            "marks": {mark.name: mark.as_json() for mark in marks(by_type, by_round)},
-            "survival": by_type,
-            "rounds": by_round,
-            "faults": faults(records),
-            "kit": of_the_kit.result(),
-        }
+        return summed_up(records, seeds, budgets) | {"kit": of_the_kit.result()}
+
+
+def summed_up(records: Sequence[Record], seeds: tuple[int, ...], budgets: tuple[float, ...]) -> Json:
+    """What the records say."""
+    by_type, by_round = figures(records), rounds(records)
+    return {
+        "seeds": seeds,
+        "budgets": budgets,
+        "rounds_each": ROUNDS,
+        "marks": {mark.name: mark.as_json() for mark in marks(by_type, by_round)},
+        "survival": by_type,
+        "rounds": by_round,
+        "faults": faults(records),
+    }
 
 
 def show(found: Json) -> None:

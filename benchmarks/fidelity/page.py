@@ -42,12 +42,12 @@ _METHOD = """\
   outputs. A rewriting LLM that is perfect loses nothing here, because it knows what will be asked for; *drops* and
   *alters* show what becomes of small faults when they are made again in every round.
 - An item is **kept** when all that makes it up stands on one line of the summary, numbers in whatever spelling; what
-  tools gave must stand there character by character. 
+  tools gave must stand there character by character.
   {types}
 - A **leak** is a line with a superseded value and without its successor. A **contradiction** is a line about an item
-  with another value of the same shape. **Drift** is the share of kept items whose line changed since the
-  round before; lines about tools get shorter as they grow old. **Values right**: of the numbers, ids and addresses of the summary, those that the covered messages have, or that are
-  exact counts and sums of them.
+  with another value of the same shape. **Drift** is the share of kept items whose line changed since the round before;
+  lines about tools get shorter as they grow old. **Values right**: of the numbers, ids and addresses of the summary,
+  those that the covered messages have, or that are exact counts and sums of them.
 - A third of the phrasings is held out: chats on which rules were tried while they were written (seeds from 100 on) do
   not have them.
 
