@@ -3,17 +3,21 @@
 Pure, and the only way from a reply to a summary: workers, tests and the fidelity benchmark all go through here.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from service import languages, secrets, tokens
 from service.planning import Policy
 from service.summarising import answer, gate, ledger, message, pins, wording
+from service.summarising.answer import Answer
+from service.summarising.echoes import Heard
 from service.summarising.excerpts import excerpts
 from service.summarising.gate import Grounds, Verdict
+from service.summarising.ledger import Entry
 from service.summarising.memory import Memory, Pin
-from service.summarising.reading import Reading, Reply
-from service.summarising.sentences import Sentence, sentences
+from service.summarising.reading import Excerpt, Reading, Reply
+from service.summarising.sentences import Sentence, own_words, parted, sentences, unquoted
+from service.summarising.suspicion import orders, suspicious
 from service.summarising.values import Evidence
 from service.transcript import Call, Step
 
@@ -96,8 +100,7 @@ def compose(material: Material, reply: Reply, policy: Policy, covered: Covered, 
     said = list(sentences(material.read))
     fault = gate.fault(reply) if not by_rule else None
     given = answer.parse("" if fault else wording.plain(reply.text))
-    complete = list(sentences(material.completed))
-    pinned = pins.extend(material.memory.pins, said, complete, given.proposals, given.marks, policy.pins_tokens)
+    pinned, entries = _kept(material, said, given, policy)
     if fault:
         narrative: dict[str, tuple[str, ...]] = {}
         verdict = Verdict("rejected", (fault,))
@@ -106,14 +109,27 @@ def compose(material: Material, reply: Reply, policy: Policy, covered: Covered, 
         if by_rule:
             verdict = Verdict("extractive", dropped=verdict.dropped)
     verdict = replace(verdict, unfounded=pinned.unfounded, left_out=pinned.left_out, masked=material.masked)
-    unused = max(policy.pins_tokens - pins.size(pinned.pins), 0)
-    entries = ledger.extend(material.memory.ledger, material.completed, policy.ledger_tokens + unused)
     memory = Memory(answer.written(narrative), pinned.pins, entries)
     summary = message.render(memory, covered.messages, covered.until)
     size = message.size(summary)
     if verdict.accepted and (reason := gate.gain(size, covered.tokens)):
         verdict = replace(verdict, outcome="rejected", reasons=(reason,))
     return Draught(memory, summary, size, verdict)
+
+
+def _kept(
+    material: Material, said: Sequence[Sentence], given: Answer, policy: Policy
+) -> tuple[pins.Extended, tuple[Entry, ...]]:
+    """Pins and ledger, which share their room: what one leaves, the other may have."""
+    old, complete = material.memory, list(sentences(material.completed))
+    entries = ledger.extend(old.ledger, material.completed, policy.ledger_tokens)
+    spare = policy.ledger_tokens - tokens.count(ledger.render(entries))
+    room = policy.pins_tokens + max(spare, 0)
+    pinned = pins.extend(old.pins, said, complete, given.proposals, given.marks, room)
+    unused = policy.pins_tokens - pins.size(pinned.pins)
+    if unused > 0 and spare < policy.ledger_tokens // 10:
+        entries = ledger.extend(old.ledger, material.completed, policy.ledger_tokens + unused)
+    return pinned, entries
 
 
 def _cleaned(step: Step, mask: bool) -> tuple[Step, int]:
@@ -170,6 +186,25 @@ def _grounds(material: Material, said: Sequence[Sentence], new: Sequence[Pin]) -
         evidence=Evidence.of((*before, *(f"{one.label}\n{one.text}" for one in excerpts))),
         ordered=Evidence.of(people),
         foreign=tuple(one.text for one in excerpts if one.label.startswith("tool")),
+        heard=Heard.of(_spoken(memory, said), (passage for one in excerpts for passage in _orders(one))),
         stale=pins.stale(new),
         language=_language(material.read, memory),
     )
+
+
+def _spoken(memory: Memory, said: Iterable[Sentence]) -> Iterator[str]:
+    """What people and assistants said themselves, but for what may come from elsewhere."""
+    yield from map(unquoted, (memory.narrative, *(pin.text for pin in memory.pins)))
+    for one in said:
+        if one.role == "user" or (one.role == "assistant" and not suspicious(one.text)):
+            yield one.own
+
+
+def _orders(excerpt: Excerpt) -> Iterator[str]:
+    """The passages of an excerpt that order: a user may, but not in what is quoted or pasted."""
+    if not excerpt.label.startswith("user"):
+        yield from orders(excerpt.text)
+        return
+    yield from orders(excerpt.text, by_user=True)
+    own = set(parted("user", own_words(excerpt.text))[0].splitlines())
+    yield from orders("\n".join(line for line in excerpt.text.splitlines() if line not in own))

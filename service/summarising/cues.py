@@ -190,7 +190,7 @@ def weight(kind: Kind, text: str, role: str) -> int:
     rank = (len(Kind) - list(Kind).index(kind)) * 4
     if kind is Kind.CONSTRAINT and not (_BINDING.search(text) or _LABEL.match(text)):
         rank -= 6  # a hint such as "only" comes after decisions
-    return rank + 100 * (role == "user")
+    return rank + 100 * (role == "user") + 50 * (role == "user" and bool(_LABEL.match(text)))
 
 
 def replaces(text: str) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 from service import languages, tokens
 from service.summarising import suspicion, values
 from service.summarising.answer import NARRATIVE, Answer
+from service.summarising.echoes import Heard
 from service.summarising.reading import Finish, Reply
 from service.summarising.values import Evidence
 
@@ -97,6 +98,7 @@ class Grounds:
         evidence: of all that is covered: the texts read and the memory before.
         ordered: of what people said themselves; only that may give orders.
         foreign: what tools answered.
+        heard: what was spoken, and what only orders say.
         stale: values that hold no more, each with those that took its place.
         language: of the conversation; None when it cannot be told.
     """
@@ -104,6 +106,7 @@ class Grounds:
     evidence: Evidence
     ordered: Evidence
     foreign: Sequence[str] = ()
+    heard: Heard | None = None
     stale: Mapping[str, frozenset[str]] = field(default_factory=dict)
     language: str | None = None
 
@@ -170,6 +173,8 @@ def _objection(line: str, grounds: Grounds) -> str:
         return f"“{names[0]}” does not occur"
     if suspicion.suspicious(line) and not _said(line, grounds.ordered):
         return "an order that no user gave"
+    if grounds.heard and grounds.heard.echoed(line):
+        return "taken over from an order that no user gave"
     if planted := [value for value in values.found(line) if _planted(value.text, grounds)]:
         return f"{planted[0].text} stands only in an order that a tool gave"
     present = {values.spelling(value) for value in values.found(line)}

@@ -31,7 +31,7 @@ class Pin:
         kind: which section it belongs to.
         text: the words, on one line; a long sentence is shortened between words.
         source: id of the message that it came from.
-        role: who said it: `user` or `assistant`.
+        role: who said it: `user` or `assistant`; `pasted`, when a user announced it as somebody else's.
         replaced_by: number of the pin that superseded it; such a pin is not shown any more.
         amended_by: number of a later pin that may supersede a part of it; both are shown, as one line.
     """

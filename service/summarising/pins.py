@@ -11,21 +11,16 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from service import tokens
-from service.summarising import cues, suspicion, values
+from service.summarising import cues, values
 from service.summarising.memory import Kind, Pin
 from service.summarising.sentences import LONGEST, Sentence, split
+from service.summarising.suspicion import subversive, suspicious
 
 _MEANT = 0.6  # of a proposal's words that a sentence has to have, to be what it means
 _SAME_SUBJECT = 0.5  # of the words of the shorter of two sentences
 _RANKS = list(Kind)
 _REMEMBERED = 64  # superseded pins that are kept, so that their values can be told from those that hold
 _TELLING = 2  # earlier pins with a word, up to which it tells what a sentence is about
-_MONTH = re.compile(
-    r"\d\.?\s?(?:jan|feb|m[aä]r|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz])|"
-    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.? \d",
-    re.IGNORECASE,
-)
-_DATE = frozenset(("date",))
 _ANAPHORA = re.compile(
     r"(?:it|that|this|these|those|they|them|same|both|neither|otherwise|also|and|but|or|so|never exceed|"
     r"das|dies\w*|es|sie|und|aber|ça|cela|eso|esto)\b",
@@ -42,6 +37,9 @@ o son para con por il lo gli e di che per non si
 # What is counted is no subject: a laptop for 500 EUR has nothing to do with a budget of 500 EUR.
 _COUNTED = "eur euro euros usd dollar dollars gbp pound pounds percent prozent kg km cm mm kb mb gb tb kwh ms"
 _STOP = frozenset((*_STOP_WORDS.split(), *_COUNTED.split()))
+_ASCRIBES = re.compile(
+    r"(?:\b(?:is|are|be|at|to|on|by|costs?|ist|sind|am|est|sont|es|son|è|é)|[:=])\W+(?:\w+\W+){0,2}$", re.I
+)
 _WORD = re.compile(r"[^\W_]+(?:['’_-][^\W_]+)*")
 
 
@@ -131,7 +129,12 @@ def _by_rule(sentences: Sequence[Sentence]) -> list[tuple[Kind, Sentence]]:
     for sentence in sentences:
         if sentence.role == "assistant" and sentence.text.endswith(("?", "？")):
             asked = sentence
-        if asked and cues.confirms(sentence) and _fits(pair := f"{asked.text} → {sentence.text}"):
+        if (
+            asked
+            and cues.confirms(sentence)
+            and _fits(pair := f"{asked.text} → {sentence.text}")
+            and not subversive(pair)
+        ):
             found.append((Kind.DECISION, replace(sentence, text=pair)))
         elif (kind := cues.kind_of(sentence)) and not _dangerous(sentence):
             whole = _with_subject(sentence, before)
@@ -145,13 +148,14 @@ def _by_rule(sentences: Sequence[Sentence]) -> list[tuple[Kind, Sentence]]:
 
 def _dangerous(sentence: Sentence) -> bool:
     """Nobody's order may come in through a sentence that imitates our structure, or orders against the rules."""
-    return suspicion.suspicious(sentence.text) if sentence.role != "user" else suspicion.subversive(sentence.text)
+    return subversive(sentence.text) if sentence.role == "user" else suspicious(sentence.text)
 
 
 def _with_subject(sentence: Sentence, before: Sentence | None) -> Sentence:
     """A sentence that begins with a pronoun says nothing without the one before it."""
-    near = before and before.source == sentence.source and len(before.text.split()) > 3 and before.text[-1] not in "?？"
-    if before and near and _ANAPHORA.match(sentence.text) and _fits(whole := f"{before.text} {sentence.text}"):
+    near = before and (before.source, before.role) == (sentence.source, sentence.role) and not _dangerous(before)
+    told = before and len(before.text.split()) > 3 and before.text[-1] not in "?？"
+    if before and near and told and _ANAPHORA.match(sentence.text) and _fits(whole := f"{before.text} {sentence.text}"):
         return replace(sentence, text=whole)
     return sentence
 
@@ -178,6 +182,8 @@ def _kind(proposal: Proposal, sentence: Sentence) -> Kind | None:
         return None
     if sentence.role != "user":
         return Kind.FILE if Kind.FILE in proposal.kinds else Kind.VALUE
+    if sentence.own != sentence.text and sentence.own.endswith(("?", "？")):
+        return None  # who asks about a quotation orders nothing
     by_rule = cues.kind_of(sentence)
     return by_rule if by_rule in proposal.kinds else proposal.kinds[0]
 
@@ -206,9 +212,10 @@ def _superseded_by_rule(pins: Sequence[Pin], old: int) -> list[Pin]:
     pins = list(pins)
     for place in range(old, len(pins)):
         new = pins[place]
-        if new.role == "user" and cues.replaces(new.text):
-            holding = [pin for pin in pins[:place] if pin.replaced_by is None]
-            replaced, amended = _replaced(new, holding)
+        if new.role == "user":
+            holding = [pin for pin in pins[:place] if pin.replaced_by is None and _may_end(new, pin)]
+            replaced, amended = _replaced(new, holding) if cues.replaces(new.text) else ([], [])
+            replaced += [pin for pin in holding if pin not in replaced and _restated(new, pin)]
             for earlier in replaced:
                 pins[pins.index(earlier)] = replace(earlier, replaced_by=new.number)
             for earlier in amended:
@@ -255,6 +262,22 @@ def _close(new: Pin, pin: Pin) -> bool:
     return common >= max(_SAME_SUBJECT * shorter, min(2, shorter), 1)
 
 
+def _restated(new: Pin, pin: Pin) -> bool:
+    """Whether a user says the same again with another value: `The cap is 201 EUR` and then `The cap is 956 EUR`."""
+    before, after = _frame(pin.text), _frame(new.text)
+    return pin.role == "user" and bool(after) and before == after and _values(pin.text) != _values(new.text)
+
+
+@lru_cache(maxsize=4096)
+def _frame(text: str) -> str:
+    """The words around the one value that a sentence ascribes to something; empty when it does something else."""
+    found = [value for value in values.found(text) if value.weighty] if values.marked(text) else []
+    if len(found) != 1:
+        return ""
+    before, _, after = text.partition(found[0].text)
+    return f"{_key(before)} {values.sort(found[0])} {_key(after)}" if _ASCRIBES.search(before) else ""
+
+
 def _given_up(text: str) -> frozenset[str]:
     """Values that the sentence itself puts behind a word of change: `8443 instead of 8080`."""
     found = re.findall(
@@ -281,8 +304,16 @@ def _superseded_by_marks(pins: Sequence[Pin], marks: Iterable[Mark], index: "_In
     return pins, idle
 
 
+def _may_end(new: Pin, old: Pin) -> bool:
+    """A request that says nothing ends no rule and no decision, whatever words it has in common with them."""
+    binding = old.kind in (Kind.CONSTRAINT, Kind.DECISION)
+    return not binding or cues.kind_of(Sentence(new.text, new.source, new.role)) is not None
+
+
 def _bears_out(new: Pin, old: Pin) -> bool:
     """Whether a user's later sentence has the subject of what it is said to supersede, and tells of a change in it."""
+    if not _may_end(new, old):
+        return False
     if new.role != "user" or new.number <= old.number or not _subject(new.text) & _subject(old.text):
         return False
     changed = bool(_sorts(new.text) & _sorts(old.text)) and _values(new.text) != _values(old.text)
@@ -331,9 +362,7 @@ def _values(text: str) -> frozenset[str]:
 def _sorts(text: str) -> frozenset[str]:
     """Of which sorts the values of a text are: only a date takes the place of a date."""
     found = values.found(text) if values.marked(text) else []
-    return frozenset(values.sort(value) for value in found if value.weighty) | (
-        _DATE if _MONTH.search(text) else frozenset()
-    )
+    return frozenset(values.sort(value) for value in found if value.weighty)
 
 
 @lru_cache(maxsize=4096)
@@ -370,6 +399,7 @@ class _Index:
             (count, self._sentences[place].role == "user", place)
             for place, count in hits.items()
             if count >= _MEANT * len(words) and asked <= _values(self._sentences[place].text)
+            if words & _words(self._sentences[place].own)  # and not of a quotation alone
         ]
         return self._sentences[max(able)[2]] if able else None
 

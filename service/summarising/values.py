@@ -10,12 +10,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 
+from service.summarising import dates
+from service.summarising.dates import Date
+
 _TOKEN = re.compile(r"[^\s\"'`“”„«»‘’<>()\[\]{}|;*]+(?:['’](?=\d{3})[^\s\"'`“”„«»‘’<>()\[\]{}|;*]+)*")
 _TRAILING = ".,:;!?…*_-–—=/"
 _NUMBER = re.compile(r"[+\-−~≈<>=≤≥±]*([$€£¥])?(\d[\d.,'’  ]*)([^\W\d_]{0,12}|[%‰°µ][^\W\d_]{0,2})?([$€£¥%])?")
 _SPACED = re.compile(r"(?<![\d.,])(\d{1,3}(?:[   ]\d{3})+)(?![\d])")
 _DIGITS = re.compile(r"\d+")
-_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}")
 _ANY_NUMBER = re.compile(
     r"(?<![a-z_\d])(?<![a-z_][-–])([$€£¥]\s?)?(\d[\d.,'’]*)(\s?[^\W\d_]{1,12}|\s?[%‰°][^\W\d_]?)?(\s?[$€£¥])?"
 )
@@ -68,11 +70,15 @@ _TIMES |= {"million": 10**6, "millions": 10**6, "millionen": 10**6, "bn": 10**9,
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value as it stands in a text. A number has `readings`, because `1.234` is one thing here and another there."""
+    """A value as it stands in a text.
+
+    A number has `readings`, because `1.234` is one thing here and another there; a date has a `date`.
+    """
 
     text: str
     readings: frozenset[Decimal] = frozenset()
     unit: str = ""
+    date: Date | None = None
 
     @property
     def weighty(self) -> bool:
@@ -81,14 +87,20 @@ class Value:
 
 
 def found(text: str) -> list[Value]:
-    """The values of `text`, in order. Numbers of a numbered list are none."""
+    """The values of `text`, its dates first. Numbers of a numbered list are none."""
     text = re.sub(r"^\s*(?:[-*•]\s*)?\d{1,3}[.)]\s+", "", text, flags=re.MULTILINE)
+    days = list(dates.found(text))
+    for day in days:
+        text = text[: day.begin] + " " * (day.end - day.begin) + text[day.end :]
     words = [word.rstrip(_TRAILING) for word in _TOKEN.findall(text)]
-    return [value for place, word in enumerate(words) if (value := _value(word, words, place))]
+    others = (_value(word, words, place) for place, word in enumerate(words))
+    return [*(Value(day.text, date=day) for day in days), *filter(None, others)]
 
 
 def spelling(value: Value) -> str:
     """One spelling for all ways to write a value, with which values are compared with each other."""
+    if value.date:
+        return f"{value.date.days} {value.date.year or ''}".strip()
     return f"{max(value.readings)}{value.unit}" if value.readings else value.text.casefold()
 
 
@@ -96,7 +108,7 @@ def sort(value: Value) -> str:
     """Of which sort a value is: `date`, `link`, `name` (ids, paths), or a number of some unit."""
     if value.readings:
         return f"number {value.unit}"
-    if _DATE.fullmatch(value.text):
+    if value.date:
         return "date"
     return "link" if _LINK.fullmatch(value.text) or _ADDRESS.fullmatch(value.text) else "name"
 
@@ -112,7 +124,7 @@ class Evidence:
 
     _folded: str = ""
     _numbers: dict[Decimal, set[str]] = field(default_factory=lambda: defaultdict(set))
-    _dates: set[frozenset[int]] = field(default_factory=set)
+    _dates: dict[tuple[int, int], set[int | None]] = field(default_factory=lambda: defaultdict(set))
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> "Evidence":
@@ -123,15 +135,24 @@ class Evidence:
         spaced = " ".join(_joined(match[0]) for match in _SPACED.finditer(whole))
         for reading, unit in (*_every_number(whole), *_every_number(spaced)):
             made._numbers[reading].add(unit)
-        made._dates.update(_parts(match[0]) for match in _DATE.finditer(whole))
+        for day in dates.found(whole):
+            made._dates[day.days].add(day.year)
         return made
 
     def has(self, value: Value) -> bool:
         """Whether the value occurs, in whatever spelling."""
+        if value.date:
+            return self.says(value.text) or self._dated(value.date)
         if not value.readings:
-            return self.says(value.text) or (bool(_DATE.fullmatch(value.text)) and _parts(value.text) in self._dates)
+            return self.says(value.text)
         units = [self._numbers[reading] for reading in value.readings if reading in self._numbers]
         return any(not value.unit or value.unit in seen or seen == {""} for seen in units)
+
+    def _dated(self, date: Date) -> bool:
+        years = self._dates.get(date.days)
+        if not years or date.year is None:
+            return bool(years)
+        return date.year in years or (None in years and Decimal(date.year) in self._numbers)
 
     def missing(self, text: str) -> list[str]:
         """The values of `text` that do not occur, as they stand in it."""
@@ -179,11 +200,6 @@ def _every_number(text: str) -> Iterator[tuple[Decimal, str]]:
         if not digits.isdigit():
             for part in _DIGITS.findall(digits):
                 yield Decimal(part), ""
-
-
-def _parts(date: str) -> frozenset[int]:
-    """A date, in whatever order its parts are written."""
-    return frozenset(int(part) for part in _DIGITS.findall(date))
 
 
 def _readings(number: re.Match[str]) -> frozenset[Decimal]:
