@@ -165,8 +165,8 @@ class Settings(BaseSettings):
     )
     keep_checkpoints: Days = Field(
         30,
-        description="Days that summaries are kept to which no stored message leads any more (edited, deleted branches),"
-        " or `forever`. A month: an edit that is undone finds its summary again.",
+        description="Days that summaries are kept to which no stored message leads any more (edited, deleted branches,"
+        " older versions), or `forever`. A month: an edit that is undone finds its summary again.",
     )
     keep_runs: Days = Field(
         90,
