@@ -18,8 +18,8 @@ Beside = Callable[[Runtime], AbstractAsyncContextManager[object]]
 
 _DESCRIPTION = """\
 Keeps long Open WebUI conversations inside the model's window. The filter asks for `context` before a request and hands
-the `transcript` over after each reply; operators look at chats and summaries, correct them, go back to older ones, reset,
-recompute and delete, and watch the work.
+the `transcript` over after each reply; operators look at chats and summaries, correct them, go back to older ones,
+reset, recompute and delete, and watch the work.
 
 Errors are `application/problem+json` (RFC 9457). Send an API key as `Authorization: Bearer <key>`.
 """
