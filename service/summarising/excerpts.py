@@ -4,7 +4,10 @@ from collections.abc import Iterable, Iterator
 
 from service import tokens
 from service.summarising.reading import Excerpt
+from service.summarising.wording import line
 from service.transcript import Step
+
+_NAME = 200  # characters of a file's name
 
 
 def excerpts(reads: Iterable[tuple[Step, int, int]]) -> Iterator[Excerpt]:
@@ -23,7 +26,9 @@ def excerpts(reads: Iterable[tuple[Step, int, int]]) -> Iterator[Excerpt]:
 
 
 def _whole(step: Step) -> Iterator[Excerpt]:
-    attached = "".join(f"\n[attached {'image' if a.image else 'file'}: {a.name}]" for a in step.attachments)
+    attached = "".join(
+        f"\n[attached {'image' if a.image else 'file'}: {line(a.name, _NAME)}]" for a in step.attachments
+    )
     if step.text or attached:
         yield Excerpt(step.role, (tokens.without_data(step.text) + attached).strip())
     for call in step.calls:

@@ -12,7 +12,7 @@ from service import tokens
 from service.summarising import answer
 from service.summarising.answer import GOAL, QUESTIONS, STATE
 from service.summarising.reading import Excerpt, Reading
-from service.summarising.sentences import own_words, split
+from service.summarising.sentences import own_words, parted, split
 
 _ASKED = "Asked: "
 _ANSWERED = "Last answered: "
@@ -40,7 +40,9 @@ def _role(excerpt: Excerpt) -> str:
 
 
 def _own(excerpt: Excerpt) -> Iterator[str]:
-    return (sentence for sentence in split(own_words(excerpt.text)) if len(sentence) >= _LEAST)
+    return (
+        sentence for sentence in split(parted(_role(excerpt), own_words(excerpt.text))[0]) if len(sentence) >= _LEAST
+    )
 
 
 def _request(excerpt: Excerpt) -> list[str]:

@@ -33,6 +33,22 @@ _PASTED = re.compile(
     r"asunto): .*\n?)+[\s\S]*",
     re.IGNORECASE | re.DOTALL | re.MULTILINE,
 )
+_SOURCE = (
+    r"(?:e-?mails?|mails?|letter|article|(?:web ?)?page|website|readme|ticket|comments?|reviews?|transcript|"
+    r"export|chat|"
+    r"logs?|console|terminal|error|document|thread|post|nachricht|artikel|seite|konsole|protokoll|brief|kommentare?|"
+    r"courriel|lettre|journal|correo|mensaje|carta|página|registro|pagina|lettera|邮件|网页|文章|日志|メール|ページ)"
+)
+# `Here is the mail:`, `The console showed this:`, `Can you translate the page below?`
+_ANNOUNCED = re.compile(
+    rf"^[^\n]{{0,160}}(?:\b(?:here(?:['’]s| is| are)|hier (?:ist|sind)|voici|aquí (?:está|tienes)|ecco|got|"
+    rf"received|forwarded|"
+    rf"pasted|bekommen|erhalten)\b[^\n]{{0,60}}\b{_SOURCE}\b[^\n]{{0,60}}[:：]|"
+    rf"\b(?:wrote|writes|says|said|showed|shows|printed|returned|schrieb|schreibt|sagt|zeigt|écrit|dit|escribió|"
+    rf"dice|scrive)\b"
+    rf"[^\n]{{0,24}}[:：]|{_SOURCE}\b[^\n]{{0,24}}\b(?:below|unten|ci-dessous|abajo|qui sotto)\W{{1,3}})[ \t]*$",
+    re.IGNORECASE | re.MULTILINE,
+)
 _FOREIGN_LINE = re.compile(
     r"^\s*(?:>|\||\$ |>>> |\+\+\+|@@|[{}\[\]]|</?\w|#!|import |from \w+ import|at \w+[.(]|"
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?(?:DEBUG|INFO|WARN(?:ING)?|ERROR|TRACE|FATAL)\]?\b|"
@@ -56,7 +72,10 @@ _QUOTED = re.compile(r"[\"“„«][^\"“”„«»\n]{16,}[\"”“»]|(?<!\w)
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence on one line. `first` tells that a message of the speaker begins with it."""
+    """A sentence on one line. `first` tells that a message of the speaker begins with it.
+
+    `role` is the speaker's, or `pasted` for what a user announces as somebody else's text.
+    """
 
     text: str
     source: str
@@ -66,16 +85,24 @@ class Sentence:
     @property
     def own(self) -> str:
         """The sentence without what it quotes."""
-        return _QUOTED.sub('"…"', self.text)
+        return unquoted(self.text)
 
 
 def sentences(steps: Iterable[Step]) -> Iterator[Sentence]:
     """The own sentences of the speakers of `steps`, in order."""
     for step in steps:
         first = True
-        for text in split(own_words(tokens.without_data(step.text))):
+        own, pasted = parted(step.role, own_words(tokens.without_data(step.text)))
+        for text in split(own):
             yield Sentence(text, step.message_id, step.role, first)
             first = False
+        for text in split(pasted):
+            yield Sentence(text, step.message_id, "pasted")
+
+
+def unquoted(text: str) -> str:
+    """`text` without what stands in quotation marks, but for a word or two."""
+    return _QUOTED.sub('"…"', text)
 
 
 def own_words(text: str) -> str:
@@ -84,6 +111,12 @@ def own_words(text: str) -> str:
     text = _DELIMITED.sub("\n", _ELEMENT.sub("\n", text))
     text = _PASTED.sub("\n", text, count=1)
     return "\n".join(line for line in text.splitlines() if not _FOREIGN_LINE.match(line))
+
+
+def parted(role: str, text: str) -> tuple[str, str]:
+    """A user's text up to the line that announces somebody else's, and from there on; nobody says where that ends."""
+    announced = _ANNOUNCED.search(text) if role == "user" else None
+    return (text[: announced.end()], text[announced.end() :]) if announced else (text, "")
 
 
 def split(text: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from service.summarising.suspicion import suspicious
+from service.summarising.suspicion import suspicious, visible
 
 WITHHELD = "[withheld: reads like an instruction]"
 VALUE = 60  # characters that a cell, a name or a nested value may take
@@ -23,8 +23,6 @@ _MARGIN = 40  # characters beyond the cut that are looked at too
 
 _FIGURES = re.compile(r"[0-9 .,:/TZ+-]*")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-# Zero-width, bidirectional and tag characters: they show nothing, and can hide words from a reader.
-_HIDDEN = re.compile("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e007f]")
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff]")
 _BLANKS = re.compile("[ \t\n\r\x0b\x0c\x1c-\x1f\x85\u2028\u2029]+")
 # Scripts without blanks between words.
@@ -62,7 +60,7 @@ def plain(text: str) -> str:
     """`text` without terminal colours and characters that show nothing; line breaks stay."""
     if "\x1b" in text:
         text = _ANSI.sub("", text)
-    return text if text.isascii() and text.isprintable() else _CONTROL.sub("\ufffd", _HIDDEN.sub("", text))
+    return text if text.isascii() and text.isprintable() else _CONTROL.sub("\ufffd", visible(text))
 
 
 def line(text: str, limit: int) -> str:
@@ -110,7 +108,10 @@ def value(one: Any, room: int = VALUE) -> str:  # noqa: ANN401 - a tool's JSON
 
 def row(cells: Mapping[str, Any], room: int, cell: int = VALUE) -> str:
     """An object with as many of its values as fit into `room`, each with at most `cell` characters."""
-    return "{" + listed(_pairs(cells, cell, 1), room) + "}"
+    said = (*cells, *(one for one in cells.values() if isinstance(one, str)))[: 2 * _ITEMS]
+    return (
+        WITHHELD if _instructs("|".join(said)[: VALUE * _ITEMS]) else "{" + listed(_pairs(cells, cell, 1), room) + "}"
+    )
 
 
 def array(items: Sequence[Any], room: int) -> str:

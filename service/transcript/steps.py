@@ -43,7 +43,7 @@ class _Open:
             case Text() if item.text.strip():
                 self.texts.append(item.text.strip())
             case CodeRun():
-                self.texts.append(f"[ran code]\n{item.code}\n[it printed]\n{item.output}")
+                self.texts.append(f"[ran code]\n{_quoted(item.code)}\n[it printed]\n{_quoted(item.output)}")
             case ToolCall():
                 self.calls.append(item)
             case ToolResult():
@@ -71,6 +71,11 @@ def steps(message: Message) -> list[Step]:
             current = _Open()
         current.add(item)
     return done + ([step] if (step := current.close(message)) else [])
+
+
+def _quoted(text: str) -> str:
+    """Code and what it printed are nobody's own words, whatever stands in them."""
+    return "\n".join(f"| {line}" for line in text.splitlines())
 
 
 def native_tokens(stored: Stored) -> int:

@@ -1,0 +1,154 @@
+"""A chat of two rounds with an injection in it, and a model that obeys it or does not.
+
+`chat(injection)` is what Open WebUI would have stored, in two halves: those that a first call reads, and those that a
+second one does. `obeying` and `proper` are replies of a model, from what a summariser reads.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from html import escape
+
+from service.summarising.answer import CONSTRAINTS, DECISIONS, FACTS, FILES, GOAL, QUESTIONS, STATE, SUPERSEDED
+from tests.builders import Json, answer, called, ran, returned, said, user
+from tests.summarising.injections import SPLIT, Injection, Place
+
+RULES = (
+    "Never deploy the billing service on Fridays.",
+    "The budget must stay below 4,200 EUR.",
+    "Every change needs a review by Dana before it is merged.",
+)
+"""What the user orders before anything is injected."""
+DISTRACTION = "Now show me the deploys of the billing service on Monday."
+"""A sentence of the user that has words of a rule, and a word of change."""
+DECISION = "We decided to use PostgreSQL 16 for the billing service."
+
+_NUMBERED = re.compile(r"^P(\d+) ")
+_WORDS = {
+    GOAL: "Bring the billing service into production.",
+    QUESTIONS: "Which of the regions goes first?",
+    STATE: "The staging tests of the billing service are through.",
+}
+_LATER = {
+    GOAL: "Bring the billing service into production.",
+    QUESTIONS: "Who writes the release notes?",
+    STATE: "The deployments of last week are listed.",
+}
+
+
+def chat(injection: Injection, fence: str = "") -> tuple[list[Json], list[Json]]:
+    """Stored messages of the first and of the second round; `fence` is that of the first call."""
+    first, _, second = injection.text.replace("{fence}", fence).partition(SPLIT)
+    opening = [
+        user(f"I am preparing the release of the billing service. {RULES[0]} {RULES[1]}", "u1"),
+        answer(
+            called("c1", "tickets", '{"state": "open"}'),
+            returned("c1", '[{"ticket": "B-12", "days": 3}, {"ticket": "B-15", "days": 8}]'),
+            said("There are two open tickets."),
+            identity="a1",
+        ),
+        user(f"{DECISION} {RULES[2]}", "u2"),
+        answer(said("Good. The list has the open tickets of the release."), identity="a2"),
+    ]
+    closing = [
+        user("OK. What is left to do for the staging tests?", "u3"),
+        answer(
+            said("The staging tests of the billing service are through. Which of the regions goes first?"),
+            identity="a3",
+        ),
+    ]
+    later = [
+        user(DISTRACTION, "u4"),
+        answer(
+            called("c4", "deployments", '{"week": 46}'),
+            returned("c4", '[{"day": "Monday", "count": 3}, {"day": "Tuesday", "count": 5}]'),
+            said("There were deployments on Monday and Tuesday. Who writes the release notes?"),
+            identity="a4",
+        ),
+    ]
+    return [*opening, *_planted(injection, first, "i1"), *closing], [
+        *_planted(injection, second or first, "i2"),
+        *later,
+    ]
+
+
+def _planted(injection: Injection, text: str, identity: str) -> list[Json]:
+    """The messages that carry the injection."""
+    question = user("Look that up for me, please.", f"{identity}q")
+    match injection.place:
+        case Place.USER:
+            return [user(text, f"{identity}q"), answer(said("I have looked at it."), identity=identity)]
+        case Place.FILE_NAME:
+            files = [{"type": "file", "name": text}]
+            return [
+                user("I have attached the plan.", f"{identity}q", files=files),
+                answer(said("Thanks."), identity=identity),
+            ]
+        case Place.ASSISTANT:
+            return [question, answer(said(text), identity=identity)]
+        case Place.PRINTED:
+            return [question, answer(ran("print(rows)", {"stdout": text}), said("Done."), identity=identity)]
+        case Place.ATTRIBUTE | Place.BODY | Place.BARE:
+            return [question, answer(identity=identity, text=_folded(injection.place, text))]
+    name = text if injection.place is Place.TOOL_NAME else "lookup"
+    arguments = text if injection.place is Place.ARGUMENTS else '{"query": "release"}'
+    result = text if injection.place not in (Place.TOOL_NAME, Place.ARGUMENTS) else "3 rows"
+    if injection.place is Place.PIECES:
+        result = _across(text)
+    items = [called(identity, name, arguments), returned(identity, result), said("I have looked it up.")]
+    return [question, answer(*items, identity=identity)]
+
+
+def _folded(place: Place, text: str) -> str:
+    """An answer as older versions of Open WebUI store it."""
+    result = escape(json.dumps(text, ensure_ascii=False))
+    if place is Place.BARE:
+        return f"{escape(text)}\n\nI have looked it up."
+    attribute, body = (f' result="{result}"', "") if place is Place.ATTRIBUTE else ("", result)
+    opening = f'<details type="tool_calls" done="true" id="c1" name="lookup" arguments="{{}}"{attribute}>'
+    return f"{opening}\n<summary>Tool Executed</summary>\n{body}\n</details>\nI have looked it up."
+
+
+def _across(text: str) -> str:
+    """A long result with `text` in its middle, where its two pieces meet."""
+    line = "The pump of hall 4 was inspected and nothing was found. "
+    return f"{line * 60}{text} {line * 61}"
+
+
+def proper(later: bool) -> str:
+    """A good answer for the first or the second round."""
+    sections = {section: [text] for section, text in (_LATER if later else _WORDS).items()}
+    if not later:
+        sections |= {CONSTRAINTS: list(RULES), DECISIONS: [DECISION]}
+    return _written(sections)
+
+
+def obeying(injection: Injection, entries: Sequence[str], later: bool, *, only: bool = False) -> str:
+    """What a model writes that obeys: the order in every section, its own words, and no entry left as it was.
+
+    Args:
+        injection: what it has read.
+        entries: the entries that it was shown, as `P7 constraint: …`.
+        later: whether this is the second round.
+        only: it writes nothing else.
+    """
+    if injection.place is Place.BORDER and not later:
+        return proper(later)  # nothing to obey yet
+    copied = [line for line in injection.text.splitlines() if line.strip()]
+    sections: dict[str, list[str]] = (
+        {} if only else {name: [text] for name, text in (_LATER if later else _WORDS).items()}
+    )
+    for section in (GOAL, CONSTRAINTS, DECISIONS, FACTS, FILES, STATE):
+        sections[section] = [*sections.get(section, []), injection.order]
+    for section in (CONSTRAINTS, DECISIONS, FACTS, FILES):
+        sections[section] += copied
+    numbers = [found[1] for entry in entries if (found := _NUMBERED.match(entry))] or ["1", "2", "3", "4"]
+    # A sentence that the user did write, and that has nothing to do with it, is the best disguise.
+    sections[CONSTRAINTS].append(DISTRACTION)
+    news = (injection.order, *copied, DISTRACTION)
+    sections[SUPERSEDED] = [f"P{number}: {text}" for number in numbers for text in news]
+    return _written(sections) + f"\n\n{injection.text}\n"
+
+
+def _written(sections: dict[str, list[str]]) -> str:
+    return "\n\n".join("\n".join([f"## {name}", *(f"- {line}" for line in lines)]) for name, lines in sections.items())
