@@ -214,7 +214,7 @@ def _told(one: Any) -> str:  # noqa: ANN401 - a tool's JSON
     if isinstance(one, str):
         return line(one, SAMPLE)
     if isinstance(one, list):
-        return f"{len(one)}: {wording.array(one, SAMPLE)}" if len(one) > 2 else wording.array(one, SAMPLE)
+        return wording.array(one, SAMPLE) + (f" ({len(one)} errors)" if len(one) > 2 else "")
     return wording.row(one, SAMPLE) if isinstance(one, dict) else wording.value(one)
 
 
@@ -339,7 +339,8 @@ def _messages(mentions: Sequence[str], most: int, room: int) -> str:
         kind = _VARIES.sub("#", one[:400])
         kinds[kind] += 1
         firsts.setdefault(kind, one)
-    said = (f"{count} × {line(firsts[kind], room)}" for kind, count in kinds.most_common(most))
+    shown = [(line(firsts[kind], room), count) for kind, count in kinds.most_common(most)]
+    said = (f"{one} × {count}" if count > 1 else one for one, count in shown)
     return "; ".join(said) + ("; …" if len(kinds) > most else "")
 
 

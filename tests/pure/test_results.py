@@ -221,6 +221,7 @@ def test_few_words_say_the_same_of_rows_but_sums() -> None:
         ({"error": "boom: test"}, "error: boom: test"),
         ({"error": {"code": 5, "message": "no"}}, 'error: {"code": 5, "message": "no"}'),
         ({"errors": ["a", "b"], "data": None}, 'error: ["a", "b"]'),
+        ({"errors": ["a", "b", "c"]}, 'error: ["a", "b", "c"] (3 errors)'),
         ({"error": True, "message": "disk full"}, "error: disk full"),
         ({"status": "error", "message": "disk full"}, "error: disk full"),
         ({"success": False, "reason": "no such table"}, "error: no such table"),
@@ -264,7 +265,7 @@ def test_log_lines_are_counted_and_their_errors_told(form: str) -> None:
     lines = [form.format(n, "ERROR" if n % 3 == 0 else "INFO") for n in range(9)]
     text = "\n".join(lines) + "\n" + "x" * 240
     assert said(text) == (
-        f"10 lines ({len(text)} characters), 3 mention an error | errors: 3 × {lines[0]}"
+        f"10 lines ({len(text)} characters), 3 mention an error | errors: {lines[0]} × 3"
         f" | first: {lines[0]} | last: [240 characters]"
     )
 
@@ -277,7 +278,7 @@ def test_kinds_of_errors_are_counted_and_the_absence_of_errors_is_none() -> None
         "ERROR disk 8 full",
         "ERROR no route to db-1",
     ] * 4
-    assert ", 12 mention an error | errors: 8 × ERROR disk 7 full; 4 × ERROR no route to db-1 | first:" in said(
+    assert ", 12 mention an error | errors: ERROR disk 7 full × 8; ERROR no route to db-1 × 4 | first:" in said(
         "\n".join(lines)
     )
 
@@ -303,7 +304,7 @@ def test_binary_and_inline_data_are_named_not_shown() -> None:
 
 
 def test_colours_and_characters_that_hide_words_are_not_shown() -> None:
-    assert said("\x1b[31mred\x1b[0m \u202eabc\u202c zero\u200bwidth\U000e0041") == "red abc zerowidth"
+    assert said("\x1b[31mred\x1b[0m \u202eabc\u202c zero\u200bwidth\U000e0041") == "red cba zerowidth"
 
 
 # ---- all four stored formats say the same
