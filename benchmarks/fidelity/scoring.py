@@ -15,7 +15,7 @@ from service.transcript import parse, steps
 _HEAD = re.compile(r"\A\[Previous conversation summary:[^\n]*\n")
 # What a ledger counts itself, and the names of entries: no values of the conversation.
 _COUNTED = re.compile(
-    r"\b[PT]\d+\b|× ?\d+"
+    r"\b[PT]\d+\b|× ?\d+|\b\d+ ×"
     r"|\b\d+ (?:results?|errors?|lines?|characters?|items?|images?|failed|calls?|mention|columns?|more)\b"
 )
 _TOKEN = re.compile(r"https?://[^\s\"'<>)\]|]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|\b[a-z]{2,4}-\d+\b|\d+(?:[.:]\d+)*")
