@@ -108,10 +108,16 @@ def value(one: Any, room: int = VALUE) -> str:  # noqa: ANN401 - a tool's JSON
 
 def row(cells: Mapping[str, Any], room: int, cell: int = VALUE) -> str:
     """An object with as many of its values as fit into `room`, each with at most `cell` characters."""
-    said = (*cells, *(one for one in cells.values() if isinstance(one, str)))[: 2 * _ITEMS]
-    return (
-        WITHHELD if _instructs("|".join(said)[: VALUE * _ITEMS]) else "{" + listed(_pairs(cells, cell, 1), room) + "}"
-    )
+    if _instruct_together([*cells, *cells.values()]):
+        return WITHHELD
+    return "{" + listed(_pairs(cells, cell, 1), room) + "}"
+
+
+def _instruct_together(parts: Iterable[Any]) -> bool:
+    """Whether texts that are harmless one by one make an instruction; one that does so alone is withheld alone."""
+    texts = (line(one, VALUE) for one in parts if isinstance(one, str) and not isinstance(one, Number))
+    said = [text for _, text in zip(range(2 * _ITEMS), texts, strict=False) if text != WITHHELD]
+    return _instructs("|".join(said)[: VALUE * _ITEMS])
 
 
 def array(items: Sequence[Any], room: int) -> str:
@@ -119,9 +125,9 @@ def array(items: Sequence[Any], room: int) -> str:
     return "[" + listed((_shown(one, VALUE, 1) for one in items[: _ITEMS + 1]), room) + "]"
 
 
-def cells(items: Iterable[Any], room: int) -> str:
+def cells(items: Sequence[Any], room: int) -> str:
     """The cells of a row without their names; quoted only where a reader could mistake where one ends."""
-    return listed((_cell(one) for one in items), room)
+    return WITHHELD if _instruct_together(items) else listed((_cell(one) for one in items), room)
 
 
 def _cell(one: Any) -> str:  # noqa: ANN401 - a tool's JSON
