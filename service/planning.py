@@ -17,6 +17,8 @@ APPLY_AT = 100_000
 """Of the default window; other windows in proportion."""
 PROMPT_TOKENS = 560
 """What the wording around the text that a call reads may cost (`summarising.prompt`; a test holds it below)."""
+REPAIR_TOKENS = 160
+"""What a second call may cost more than the first: it names the reasons why the first reply was rejected."""
 _LEAST_SUMMARY = 128  # tokens, of each part
 
 
@@ -76,8 +78,8 @@ class Policy:
         than the model is served.
         """
         keep, threshold = window // 4, apply_at(window)
-        ledger = max(min(2000, window * 5 // 100), _LEAST_SUMMARY)
-        pins = max(min(6000, window * 6 // 100), _LEAST_SUMMARY)
+        ledger = max(min(4000, window * 5 // 100), _LEAST_SUMMARY)
+        pins = max(min(5000, window * 5 // 100), _LEAST_SUMMARY)
         entries = min(1000, window // 50, summariser_window // 16)
         # Four times (narrative + pins + wording), and the narrative itself, beside the tail and what code writes.
         beside = keep + ledger + pins + 4 * (PROMPT_TOKENS + entries)
@@ -85,7 +87,7 @@ class Policy:
         narrative = max(narrative, min(2000, window // 25, summariser_window // 25), _LEAST_SUMMARY)
         step = max(window // 5, 4 * (narrative + entries + PROMPT_TOKENS))
         fitting = threshold - keep - ledger - pins - narrative  # in a very small window what fits has to do
-        room = summariser_window - narrative - output_tokens(narrative) - entries - PROMPT_TOKENS
+        room = summariser_window - narrative - output_tokens(narrative) - entries - PROMPT_TOKENS - REPAIR_TOKENS
         return cls(
             window_tokens=window,
             apply_at=threshold,

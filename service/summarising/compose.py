@@ -9,11 +9,9 @@ from dataclasses import dataclass, replace
 from service import languages, secrets, tokens
 from service.planning import Policy
 from service.summarising import answer, gate, ledger, message, pins, wording
-from service.summarising.answer import Answer
 from service.summarising.echoes import Heard
 from service.summarising.excerpts import excerpts
 from service.summarising.gate import Grounds, Verdict
-from service.summarising.ledger import Entry
 from service.summarising.memory import Memory, Pin
 from service.summarising.reading import Excerpt, Reading, Reply
 from service.summarising.sentences import Sentence, own_words, parted, sentences, unquoted
@@ -97,39 +95,30 @@ def compose(material: Material, reply: Reply, policy: Policy, covered: Covered, 
         covered: what the summary message stands for.
         by_rule: the built-in summariser wrote it: lines may be dropped, but it is not rejected for its words.
     """
-    said = list(sentences(material.read))
+    old, said, complete = material.memory, list(sentences(material.read)), list(sentences(material.completed))
     fault = gate.fault(reply) if not by_rule else None
     given = answer.parse("" if fault else wording.plain(reply.text))
-    pinned, entries = _kept(material, said, given, policy)
+    entries = ledger.extend(old.ledger, material.completed, policy.ledger_tokens)
+    spare = policy.ledger_tokens - tokens.count(ledger.render(entries))  # what one part leaves, the others may have
+    room = policy.pins_tokens + max(spare, 0)
+    pinned = pins.extend(old.pins, said, complete, given.proposals, given.marks, room)
+    narrative, verdict = gate.judge(given, _grounds(material, said, pinned.pins, by_rule), policy.summary_tokens)
     if fault:
-        narrative: dict[str, tuple[str, ...]] = {}
         verdict = Verdict("rejected", (fault,))
-    else:
-        narrative, verdict = gate.judge(given, _grounds(material, said, pinned.pins), policy.summary_tokens)
-        if by_rule:
-            verdict = Verdict("extractive", dropped=verdict.dropped)
+    elif by_rule:
+        verdict = Verdict("extractive", dropped=verdict.dropped)
     verdict = replace(verdict, unfounded=pinned.unfounded, left_out=pinned.left_out, masked=material.masked)
+    unused = (
+        policy.pins_tokens - pins.size(pinned.pins) + policy.summary_tokens - tokens.count(answer.written(narrative))
+    )
+    if unused > 0 and spare < policy.ledger_tokens // 10:
+        entries = ledger.extend(old.ledger, material.completed, policy.ledger_tokens + unused)
     memory = Memory(answer.written(narrative), pinned.pins, entries)
     summary = message.render(memory, covered.messages, covered.until)
     size = message.size(summary)
     if verdict.accepted and (reason := gate.gain(size, covered.tokens)):
         verdict = replace(verdict, outcome="rejected", reasons=(reason,))
     return Draught(memory, summary, size, verdict)
-
-
-def _kept(
-    material: Material, said: Sequence[Sentence], given: Answer, policy: Policy
-) -> tuple[pins.Extended, tuple[Entry, ...]]:
-    """Pins and ledger, which share their room: what one leaves, the other may have."""
-    old, complete = material.memory, list(sentences(material.completed))
-    entries = ledger.extend(old.ledger, material.completed, policy.ledger_tokens)
-    spare = policy.ledger_tokens - tokens.count(ledger.render(entries))
-    room = policy.pins_tokens + max(spare, 0)
-    pinned = pins.extend(old.pins, said, complete, given.proposals, given.marks, room)
-    unused = policy.pins_tokens - pins.size(pinned.pins)
-    if unused > 0 and spare < policy.ledger_tokens // 10:
-        entries = ledger.extend(old.ledger, material.completed, policy.ledger_tokens + unused)
-    return pinned, entries
 
 
 def _cleaned(step: Step, mask: bool) -> tuple[Step, int]:
@@ -174,10 +163,11 @@ def _language(steps: Iterable[Step], memory: Memory) -> str | None:
     return languages.detect(users) or languages.detect(" ".join(one.text for one in said) + " " + memory.narrative)
 
 
-def _grounds(material: Material, said: Sequence[Sentence], new: Sequence[Pin]) -> Grounds:
+def _grounds(material: Material, said: Sequence[Sentence], new: Sequence[Pin], by_rule: bool) -> Grounds:
     memory = material.memory
     before = (memory.narrative, *(pin.text for pin in memory.pins), ledger.render(memory.ledger))
     excerpts = material.reading.excerpts
+    heeded = [one for one in excerpts if not (by_rule and one.label.startswith("tool"))]  # rules read no tool's words
     people = (
         *(one.own for one in said if one.role == "user"),
         *(pin.text for pin in memory.pins if pin.role == "user"),
@@ -186,7 +176,7 @@ def _grounds(material: Material, said: Sequence[Sentence], new: Sequence[Pin]) -
         evidence=Evidence.of((*before, *(f"{one.label}\n{one.text}" for one in excerpts))),
         ordered=Evidence.of(people),
         foreign=tuple(one.text for one in excerpts if one.label.startswith("tool")),
-        heard=Heard.of(_spoken(memory, said), (passage for one in excerpts for passage in _orders(one))),
+        heard=Heard.of(_spoken(memory, said), (passage for one in heeded for passage in _orders(one))),
         stale=pins.stale(new),
         language=_language(material.read, memory),
     )
