@@ -90,7 +90,7 @@ _STRUCTURE = (
     r"system|instructions?|user|assistant)\b",
     r"\[\s*(?:previous conversation summary|end of summary|tool calls from|conversation summary)",
     r"(?:^|\n)\s*\[(?:system|user|assistant|tool (?:call|result))\]",
-    r"={3,}\s*(?:[0-9a-f]{6,}|end\b|record\b|messages\b|begin\b)|\]: #",
+    r"(?<!=)={3,}+\s*(?:[0-9a-f]{6,}|end\b|record\b|messages\b|begin\b)|\]: #",
 )
 
 _STRUCTURAL = _any(*_STRUCTURE)
@@ -109,7 +109,7 @@ _LOOK_ALIKES = str.maketrans(
     "АВЕЅІЈКМНОРСТХУаԁеѕіјкмнорстхуѵԛԝɡΑΒΕΖΗΙΚΜΝΟΡΤΥΧαειοκνρτυχ",
     "ABESIJKMHOPCTXYadesijkmhopctxyvqwgABEZHIKMNOPTYXaeiokvptux",
 )
-_FOREIGN_WORD = re.compile(r"(?a:[a-z])*+[\u0370-\u052f]\w*+", re.IGNORECASE)
+_FOREIGN_WORD = re.compile(r"\b(?a:[a-z])*+[\u0370-\u052f]\w*+", re.IGNORECASE)
 _LONG_NAME = re.compile(r"(?<![^\W_])[^\W_]++(?:[_-][^\W_]++){3,}")
 _ENCODED = re.compile(r"[A-Za-z0-9+/_-]{32,2000}={0,2}")
 _AROUND = 300  # characters behind the beginning of an order that belong to it
