@@ -9,9 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from service import tokens
+from service.planning import REPAIR_TOKENS
 from service.summarising.answer import CONSTRAINTS, DECISIONS, FACTS, FILES, GOAL, QUESTIONS, STATE, SUPERSEDED
 from service.summarising.reading import Excerpt, Reading
 
+_REPAIR_WORDING: Final = 50  # tokens
 VERSION: Final = "2026-11-22.2"
 
 
@@ -298,7 +301,8 @@ def build(reading: Reading) -> Prompt:
         f"{fence} {wording.end}\n\n{wording.task.format(first=GOAL)}",
     ]
     if reading.faults:
-        blocks.append("\n" + wording.repair.format(faults="\n".join(f"- {fault}" for fault in reading.faults)))
+        faults = tokens.cut("\n".join(f"- {fault}" for fault in reading.faults), REPAIR_TOKENS - _REPAIR_WORDING)
+        blocks.append("\n" + wording.repair.format(faults=faults))
     return Prompt(system, "\n".join(blocks))
 
 

@@ -177,7 +177,7 @@ def test_a_proposal_about_a_part_read_step_is_taken_and_rules_wait_for_its_end()
 CHANGES = [
     ("The budget is 500 EUR.", "The budget is now 600 EUR."),
     ("Use port 8080 for the service.", "Use port 8443 for the service instead of 8080."),
-    ("The deadline of the launch is 13 March.", "The deadline of the launch moved to 12 March."),
+    ("The deadline of the launch is 3 March.", "The deadline of the launch moved to 12 March."),
     ("Das Budget beträgt 500 Euro.", "Das Budget beträgt jetzt 600 Euro."),
     ("Le budget est de 500 euros.", "Le budget est maintenant de 600 euros."),
     ("We decided to store reports in MongoDB.", "We decided to store reports in PostgreSQL instead."),

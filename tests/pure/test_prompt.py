@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service import tokens
-from service.planning import PROMPT_TOKENS
+from service.planning import PROMPT_TOKENS, REPAIR_TOKENS
 from service.summarising import prompt
 from service.summarising.answer import GOAL, SECTIONS, SUPERSEDED
 from service.summarising.reading import Excerpt, Reading
@@ -124,3 +124,13 @@ def test_a_repair_names_each_fault_after_the_same_text(language: str) -> None:
     again = prompt.build(replace(reading("x"), language=language, faults=("too long", "12 does not occur")))
     assert "- too long\n- 12 does not occur\n" in again.user
     assert "too long" not in first.user
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_repair_costs_less_than_is_planned_for_however_many_faults_there_are(language: str) -> None:
+    def cost(*faults: str) -> int:
+        return tokens.count(prompt.build(replace(reading("x"), language=language, faults=faults)).user)
+
+    assert (
+        0 < cost(*(f"{number} does not occur in: a very long line" for number in range(50))) - cost() <= REPAIR_TOKENS
+    )
