@@ -65,12 +65,20 @@ class Desk:
         return leaf
 
 
+def narrative(call: int) -> str:
+    """What the model of a desk answers to its n-th call. In letters, because the gate drops a number of nobody's."""
+    return f"## Current state\n- Narrative {str(call).translate(_LETTERS)}."
+
+
+_LETTERS = str.maketrans("0123456789", "abcdefghij")
+
+
 class Numbered:
-    """Answers that tell the calls apart: `Narrative 1.`, `Narrative 2.`, ..."""
+    """Answers that tell the calls apart: `Narrative b.`, `Narrative c.`, ..."""
 
     def __init__(self) -> None:
         self.calls = 0
 
     def __call__(self, _: list[Json]) -> str:
         self.calls += 1
-        return f"## Current state\n- Narrative {self.calls}."
+        return narrative(self.calls)

@@ -26,7 +26,7 @@ from tests.fakes.scripted_llm import (
     Request,
     Say,
 )
-from tests.service.desk import Desk
+from tests.service.desk import Desk, narrative
 from tests.service.talk import Talk, check_tree, prose, row, rows, run_sql
 from tests.waiting import until
 
@@ -74,12 +74,12 @@ async def test_the_first_round_publishes_a_checkpoint_by_the_configured_model(de
     assert (made.kind, made.summariser, made.narrative) == (
         "llm",
         f"{kind}:scripted",
-        "## Current state\n- Narrative 1.",
+        narrative(1),
     )
     assert (run.outcome, run.calls, run.published) == ("done", 1, 1)
     answer = await desk.talk.ask(leaf)
     assert (answer["status"], answer["checkpoint_id"]) == ("ready", made.id)
-    assert "Narrative 1." in answer["summary"]
+    assert narrative(1) in answer["summary"]
     await check_tree(desk.service.runtime)
 
 
@@ -98,7 +98,7 @@ async def test_every_message_is_read_once_in_order_and_the_last_narrative_goes_i
     assert len(made) == len(desk.llm.requests) > 4
     assert "(nothing yet)" in desk.llm.requests[0].text
     for number, request in enumerate(desk.llm.requests[1:], 1):
-        assert f"Narrative {number}." in request.text
+        assert narrative(number) in request.text
     assert [list(one.ancestors) for one in made] == [[one.id for one in made[:n]] for n in range(len(made))]
 
 
@@ -162,7 +162,7 @@ async def test_the_providers_own_token_counts_are_recorded(desk: Desk) -> None:
 
     (run,) = await desk.runs()
     assert run.tokens_read == sum(len(request.text) // 4 for request in desk.llm.requests)
-    assert run.tokens_written == sum(len(f"## Current state\n- Narrative {n}.") // 4 for n in range(1, run.calls + 1))
+    assert run.tokens_written == sum(len(narrative(n)) // 4 for n in range(1, run.calls + 1))
     assert run.ended_at >= run.started_at
 
 
