@@ -21,6 +21,8 @@ from benchmarks.fidelity.systems import ROUNDS
 
 SEEDS, BUDGETS, KIT_SEEDS = (1, 2, 3, 4, 5), (0.10, 0.20, 0.30), (1, 2, 3, 4)
 
+REAL_LLM = Path(__file__).parents[2] / "docs" / "real-llm.json"  # by scripts/real-llm
+
 console = Console(width=170) if not sys.stdout.isatty() else Console()
 
 
@@ -48,7 +50,8 @@ def everything(seeds: tuple[int, ...], budgets: tuple[float, ...]) -> Json:
     with ProcessPoolExecutor(os.cpu_count()) as processes:
         of_the_kit = processes.submit(kit.benchmark, KIT_SEEDS[: len(seeds)], budgets)
         records = run(processes, seeds, budgets)
-        return summed_up(records, seeds, budgets) | {"kit": of_the_kit.result()}
+        found = summed_up(records, seeds, budgets) | {"kit": of_the_kit.result()}
+    return found | {"real_llm": json.loads(REAL_LLM.read_text())} if REAL_LLM.exists() else found
 
 
 def summed_up(records: Sequence[Record], seeds: tuple[int, ...], budgets: tuple[float, ...]) -> Json:

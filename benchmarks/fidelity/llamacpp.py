@@ -1,6 +1,5 @@
 """Runs llama.cpp's own HTTP server on 127.0.0.1, in the environment that `local_llm` makes. Imports nothing of ours.
 
-
     python llamacpp.py MODEL.gguf TOKENS_OF_CONTEXT THREADS
 
 Prints the server's address when it is ready, and ends when its standard input does.

@@ -1,9 +1,8 @@
 """docs/fidelity.md, whole, from what a run found. No figure on it is written by hand.
 
-In: the object that a run writes, and docs/real-llm.json when it is there. Out: the page and its plots.
+In: the object that a run writes. Out: the page and its plots.
 """
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -75,7 +74,6 @@ summary, so nothing changes after its first round.
 def write(found: Json, folder: Path) -> None:
     """The page and its plots, into the folder of documents."""
     draw(found, folder / "images")
-    real = folder / "real-llm.json"
     parts = [
         _HEAD.format(seeds=len(found["seeds"]), count=len(TYPES) + 1),
         _marks(found),
@@ -83,7 +81,7 @@ def write(found: Json, folder: Path) -> None:
         _survival(found),
         _rounds(found),
         _kit(found["kit"]),
-        _real(json.loads(real.read_text())) if real.exists() else "",
+        _real(found["real_llm"]) if "real_llm" in found else "",
         _METHOD.format(types=_types(found)),
     ]
     (folder / "fidelity.md").write_text("\n".join(part.strip() + "\n" for part in parts if part))

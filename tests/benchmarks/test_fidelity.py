@@ -222,7 +222,8 @@ def test_a_scripted_llm_knows_only_what_it_reads(chat: Chat) -> None:
     item = next(item for item in chat.items if item.type == "constraint")
     knowing, ignorant = Scripted(PERFECT, chat), Scripted(PERFECT, chat)
     assert item.stands_in(normal(knowing.answer(reading_of(f"Hello. {item.text} Bye.")).text))
-    assert item.keys[0] not in ignorant.answer(reading_of("Hello.")).text
+    told = ignorant.answer(reading_of("Hello.")).text
+    assert not any(item.text in told or item.gist in told for item in chat.items if item.type != "tool")
 
 
 def test_it_marks_the_entry_that_a_new_sentence_replaces(chat: Chat) -> None:
@@ -252,7 +253,7 @@ def test_five_rounds_cover_more_and_more_and_every_system_keeps_to_its_budget(ch
             covered = [len(one.covered) for one in made]
             assert len(covered) == ROUNDS
             assert covered == sorted(set(covered))
-            assert all(tokens.count(one.summary) <= limit * 1.1 for one in made), system
+            assert all(tokens.count(one.summary) <= 0.22 * made[-1].covered_tokens for one in made), system
 
 
 @pytest.fixture(scope="module")
@@ -294,8 +295,9 @@ def test_precis_in_the_kit_keeps_to_its_budget_and_to_its_own_output() -> None:
 
 
 def test_the_page_says_what_was_found_and_shows_it(small_run: Json, tmp_path: Path) -> None:
-    (tmp_path / "real-llm.json").write_text('{"about": "Tried.", "figures": {"calls": 3}, "summary": "## Goal"}')
-    page.write(small_run | {"kit": [an_entry("checklist"), an_entry(kit.PrecisCompactor.name)]}, tmp_path)
+    entries = [an_entry("checklist"), an_entry(kit.PrecisCompactor.name)]
+    real = {"about": "Tried.", "figures": {"calls": 3}, "summary": "## Goal"}
+    page.write(small_run | {"kit": entries, "real_llm": real}, tmp_path)
     text = (tmp_path / "fidelity.md").read_text()
     assert all(mark["meaning"] in text for mark in small_run["marks"].values())
     assert "| truncation | none |" in text
