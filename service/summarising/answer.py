@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from service.summarising.memory import Kind
-from service.summarising.pins import Mark, Proposal
+from service.summarising.pins import Proposal
+from service.summarising.superseding import Mark
 
 SECTIONS = (
     "Goal",

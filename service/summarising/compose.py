@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from service import languages, secrets, tokens
 from service.planning import Policy
-from service.summarising import answer, gate, ledger, message, pins, wording
+from service.summarising import answer, gate, ledger, message, pins, superseding, wording
 from service.summarising.echoes import Heard
 from service.summarising.excerpts import excerpts
 from service.summarising.gate import Grounds, Verdict
@@ -177,7 +177,7 @@ def _grounds(material: Material, said: Sequence[Sentence], new: Sequence[Pin], b
         ordered=Evidence.of(people),
         foreign=tuple(one.text for one in excerpts if one.label.startswith("tool")),
         heard=Heard.of(_spoken(memory, said), (passage for one in heeded for passage in _orders(one))),
-        stale=pins.stale(new),
+        stale=superseding.stale(new),
         language=_language(material.read, memory),
     )
 

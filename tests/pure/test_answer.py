@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from service.summarising import answer
 from service.summarising.answer import DECISIONS, FACTS, GOAL, KINDS, NARRATIVE, QUESTIONS, SECTIONS, STATE, SUPERSEDED
-from service.summarising.pins import Mark, Proposal
+from service.summarising.pins import Proposal
+from service.summarising.superseding import Mark
 
 # ---- heads
 

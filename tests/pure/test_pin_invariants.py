@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from service.summarising import pins
 from service.summarising.memory import Kind
-from service.summarising.pins import Extended, Mark, Proposal
+from service.summarising.pins import Extended, Proposal
 from service.summarising.sentences import own_words, split
+from service.summarising.superseding import Mark
 from service.transcript import Step
 from tests.pure.test_pins import CONSTRAINTS, FACTS, PLENTY, extend
 

@@ -6,8 +6,9 @@ import pytest
 
 from service.summarising import pins
 from service.summarising.memory import Kind, Pin
-from service.summarising.pins import Extended, Mark, Proposal
+from service.summarising.pins import Extended, Proposal
 from service.summarising.sentences import sentences
+from service.summarising.superseding import Mark, stale
 from service.transcript import Step
 
 PLENTY = 100_000
@@ -240,13 +241,13 @@ def test_a_mark_that_nothing_bears_out_is_named_and_ignored(mark: Mark, said: st
 
 def test_values_that_hold_no_more_are_told_with_those_that_took_their_place() -> None:
     made = extend(extend([], talk("The budget is 500 EUR.")).pins, talk("The budget is now 600 EUR."))
-    assert pins.stale(made.pins) == {"500eur": frozenset({"600eur"})}
-    assert pins.stale(extend([], talk("The budget is 500 EUR.")).pins) == {}
+    assert stale(made.pins) == {"500eur": frozenset({"600eur"})}
+    assert stale(extend([], talk("The budget is 500 EUR.")).pins) == {}
 
 
 def test_a_value_that_something_else_still_has_is_not_stale() -> None:
     steps = talk("The budget is 500 EUR.", "A laptop costs 500 EUR each.", "The budget is now 600 EUR.")
-    assert pins.stale(extend([], steps).pins) == {}
+    assert stale(extend([], steps).pins) == {}
 
 
 # ---- room

@@ -1,0 +1,88 @@
+"""When two texts say the same, or speak of the same thing: by their words without endings, and their values. Pure."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from service.summarising import cues, values
+from service.summarising.sentences import Sentence, split
+
+_MEANT = 0.6  # of a proposal's words that a sentence has to have, to be what it means
+_STOP_WORDS = """
+a an and are as at be been but by can could did do does for from had has have he her his how i if in into is it its
+just let me more my no not now of ok on only or our please she should so some than thanks that the their them then
+there they this to too up us use was we were what when which who will with would yes you your instead actually all
+also any about der die das den dem des ein eine einen und oder aber ist sind war nicht nur für mit von zu im auf es
+ich wir du sie bitte jetzt statt auch le la les un une et ou est sont pas pour avec de en je nous vous el los las y
+o son para con por il lo gli e di che per non si
+"""
+# What is counted is no subject: a laptop for 500 EUR has nothing to do with a budget of 500 EUR.
+_COUNTED = "eur euro euros usd dollar dollars gbp pound pounds percent prozent kg km cm mm kb mb gb tb kwh ms"
+_STOP = frozenset((*_STOP_WORDS.split(), *_COUNTED.split()))
+_WORD = re.compile(r"[^\W_]+(?:['’_-][^\W_]+)*")
+
+
+@lru_cache(maxsize=4096)
+def key(text: str) -> str:
+    """The words of a text, by which two ways to write the same sentence are equal."""
+    return " ".join(_WORD.findall(text.casefold()))
+
+
+@lru_cache(maxsize=4096)
+def weighty(text: str) -> frozenset[str]:
+    """The weighty values of a text, in one spelling."""
+    found = values.found(text) if values.marked(text) else []
+    return frozenset(values.spelling(value) for value in found if value.weighty)
+
+
+@lru_cache(maxsize=4096)
+def sorts(text: str) -> frozenset[str]:
+    """Of which sorts the values of a text are: only a date takes the place of a date."""
+    found = values.found(text) if values.marked(text) else []
+    return frozenset(values.sort(value) for value in found if value.weighty)
+
+
+@lru_cache(maxsize=4096)
+def subject(text: str) -> frozenset[str]:
+    """What a sentence is about: its words without values, articles and the like, and without endings."""
+    words = (word for word in _WORD.findall(text.casefold()) if not any(letter.isdigit() for letter in word))
+    return frozenset(_stem(word) for word in words if word not in _STOP and len(word) > 1 and not cues.replaces(word))
+
+
+def _stem(word: str) -> str:
+    return re.sub(r"(?:ings?|ed|es|s|en|er|e)$", "", word) if len(word) > 4 else word
+
+
+class Index:
+    """Finds the sentence that a summariser's words mean."""
+
+    def __init__(self, sentences: Sequence[Sentence]) -> None:
+        self._sentences = sentences
+        self._with: Mapping[str, list[int]] = defaultdict(list)
+        for place, sentence in enumerate(sentences):
+            for word in _words(sentence.text):
+                self._with[word].append(place)
+
+    def meant(self, text: str) -> Sentence | None:
+        """What a proposal means: one sentence, or the first that is found when it copies several."""
+        return self._best(text) or next(filter(None, map(self._best, split(text))), None)
+
+    def _best(self, text: str) -> Sentence | None:
+        """The sentence with most of the words of `text` and all of its values; a user's, and the newest, of equals."""
+        words = _words(text)
+        hits = Counter(place for word in words for place in self._with.get(word, ()))
+        asked = weighty(text)
+        able = [
+            (count, self._sentences[place].role == "user", place)
+            for place, count in hits.items()
+            if count >= _MEANT * len(words) and asked <= weighty(self._sentences[place].text)
+            if words & _words(self._sentences[place].own)  # and not of a quotation alone
+        ]
+        return self._sentences[max(able)[2]] if able else None
+
+
+@lru_cache(maxsize=4096)
+def _words(text: str) -> frozenset[str]:
+    words = frozenset(_WORD.findall(text.casefold()))
+    return words - _STOP or words
