@@ -48,7 +48,7 @@ _METHOD = """\
   lines about tools get shorter as they grow old. **Values right**: of the numbers, ids and addresses of the summary,
   those that the covered messages have, or that are exact counts and sums of them.
 - A third of the phrasings is held out: chats on which rules were tried while they were written (seeds from 100 on) do
-  not have them.
+  not have them. {held_out}
 
 What it does not show: how a model uses what is kept, whether prose reads well, and what people say in ways that nobody
 here thought of. Rules that find items without an LLM know more of English and German than of other languages.
@@ -82,7 +82,7 @@ def write(found: Json, folder: Path) -> None:
         _rounds(found),
         _kit(found["kit"]),
         _real(found["real_llm"]) if "real_llm" in found else "",
-        _METHOD.format(types=_types(found)),
+        _METHOD.format(types=_types(found), held_out=_held_out(found)),
     ]
     (folder / "fidelity.md").write_text("\n".join(part.strip() + "\n" for part in parts if part))
 
@@ -253,4 +253,13 @@ def _types(found: Json) -> str:
         "Planted and current in the last round: "
         + ", ".join(f"{one['all']} of type {one['type']}" for one in planted)
         + "."
+    )
+
+
+def _held_out(found: Json) -> str:
+    ends = chosen(found["rounds"], system="precis", round=found["rounds_each"], budget=middle(found["budgets"]))
+    held_out, tried = (min(one[key] for one in ends) for key in ("held_out", "tried"))
+    return (
+        f"With the worst LLM {_percent(held_out)} of what is said in held-out phrasings is kept in the last round, and"
+        f" {_percent(tried)} of the rest."
     )

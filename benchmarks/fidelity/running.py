@@ -127,6 +127,8 @@ def _sums(group: Sequence[Record]) -> Json:
     verdicts: Counter[str] = sum((record.verdicts for record in group), Counter())
     contradicted = sum(len(score.contradicted[0]) for score in scores)
     return {
+        "held_out": _ratio(*_added(score.held_out for score in scores)),
+        "tried": _ratio(*_added(score.tried for score in scores)),
         "value_precision": _ratio(*_added(score.values for score in scores)),
         "value_recall": _ratio(*_added(score.recall for score in scores)),
         "leaks": sum(len(score.leaks) for score in scores),

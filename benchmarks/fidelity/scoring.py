@@ -5,7 +5,7 @@ service's own gate, which it judges.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.fidelity.generator import Chat
@@ -30,6 +30,8 @@ class Score:
         kept: ids of the items that stand in it.
         lost: ids of the current items that do not.
         survival: by type, (kept, all current ones).
+        held_out: (kept, all) of what is said in phrasings that are held out.
+        tried: the same of what is said in the others.
         values: (right, all) values that it has.
         recall: (found, all) planted values.
         leaks: superseded items that it shows as if they still held.
@@ -45,6 +47,8 @@ class Score:
     kept: frozenset[str]
     lost: tuple[str, ...]
     survival: dict[str, tuple[int, int]]
+    held_out: tuple[int, int]
+    tried: tuple[int, int]
     values: tuple[int, int]
     recall: tuple[int, int]
     leaks: tuple[str, ...]
@@ -113,6 +117,8 @@ def score(source: Source, summary: str, before: Score | None = None) -> Score:
         kept=kept,
         lost=tuple(item.id for item in current if item.id not in kept),
         survival=_survival(current, kept),
+        held_out=_share(kept, (item for item in current if item.held_out)),
+        tried=_share(kept, (item for item in current if item.type != "tool" and not item.held_out)),
         values=(len(values) - len(wrong), len(values)),
         recall=(sum(has(text, value) for value in wanted), len(wanted)),
         leaks=tuple(old.id for old, new in superseded if any(_leaks(old, new, line) for line in lines)),
@@ -136,13 +142,12 @@ def _places(item: Item, raw: Sequence[str], lines: Sequence[str]) -> list[str]:
 
 def _survival(current: Sequence[Item], kept: Collection[str]) -> dict[str, tuple[int, int]]:
     types = dict.fromkeys(item.type for item in current)
-    return {
-        type_: (
-            sum(item.id in kept for item in current if item.type == type_),
-            sum(item.type == type_ for item in current),
-        )
-        for type_ in types
-    }
+    return {type_: _share(kept, (item for item in current if item.type == type_)) for type_ in types}
+
+
+def _share(kept: Collection[str], items: Iterable[Item]) -> tuple[int, int]:
+    found = [item.id in kept for item in items]
+    return sum(found), len(found)
 
 
 def _values(text: str) -> set[str]:
