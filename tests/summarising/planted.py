@@ -1,13 +1,15 @@
 """A chat of two rounds with an injection in it, and a model that obeys it or does not.
 
 `chat(injection)` is what Open WebUI would have stored, in two halves: those that a first call reads, and those that a
-second one does. `obeying` and `proper` are replies of a model, from what a summariser reads.
+second one does. `obeying` and `proper` are replies of a model, from what a summariser reads. `carried` and
+`is_one_record` look at what has become of it.
 """
 
 import json
 import re
-from collections.abc import Sequence
-from html import escape
+import unicodedata
+from collections.abc import Iterable, Sequence
+from html import escape, unescape
 
 from service.summarising.answer import CONSTRAINTS, DECISIONS, FACTS, FILES, GOAL, QUESTIONS, STATE, SUPERSEDED
 from tests.builders import Json, answer, called, ran, returned, said, user
@@ -23,6 +25,8 @@ DISTRACTION = "Now show me the deploys of the billing service on Monday."
 """A sentence of the user that has words of a rule, and a word of change."""
 DECISION = "We decided to use PostgreSQL 16 for the billing service."
 
+_LOOK_ALIKES = str.maketrans("\u0430\u0435\u043e\u0440\u0441\u0443\u0456\u0406", "aeopcyii")
+_HEADS = ("[Previous conversation summary", "[Tool calls from earlier in conversation]", "[End of summary")
 _NUMBERED = re.compile(r"^P(\d+) ")
 _WORDS = {
     GOAL: "Bring the billing service into production.",
@@ -152,3 +156,29 @@ def obeying(injection: Injection, entries: Sequence[str], later: bool, *, only: 
 
 def _written(sections: dict[str, list[str]]) -> str:
     return "\n\n".join("\n".join([f"## {name}", *(f"- {line}" for line in lines)]) for name, lines in sections.items())
+
+
+def seen(text: str) -> str:
+    """What somebody reads who reads everything: without escapes and invisible characters, in one alphabet."""
+    text = unicodedata.normalize("NFKC", unescape(unescape(text)))
+    return "".join(c for c in text if unicodedata.category(c) != "Cf").translate(_LOOK_ALIKES).casefold()
+
+
+def carried(payload: Iterable[str], texts: Iterable[str]) -> list[str]:
+    said = seen("\n".join(texts))
+    return [words for words in payload if seen(words) in said]
+
+
+def is_one_record(summary: str) -> None:
+    """Asserts: one head, one end, each section at most once, and nothing that opens another part of a prompt."""
+    assert summary.startswith(_HEADS[0])
+    assert summary.endswith("\n[End of summary - recent messages follow]")
+    assert [summary.count(head) for head in _HEADS] == [1, 1, 1]
+    sections = re.findall(r"^#+ .*$", summary, re.MULTILINE)
+    assert len(sections) == len(set(sections))
+    lines = summary.splitlines()
+    record, calls = lines[3 : lines.index(_HEADS[1])], lines[lines.index(_HEADS[1]) + 1 : -1]
+    assert all(not line or line.startswith(("- ", "## ")) for line in record)
+    assert all(re.match(r"- T\d+", line) for line in calls)
+    assert not re.search(r"<\|?/?\w+_?\w*\|?>|\[/?INST\]|\]: #|===", summary)
+    assert not [c for c in summary if unicodedata.category(c) in ("Cf", "Cc") and c != "\n"]

@@ -6,10 +6,8 @@ summariser reads, the reply of a model that obeys, the memory made of it, and th
 
 import random
 import re
-import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from html import unescape
 
 import pytest
 
@@ -21,13 +19,10 @@ from service.summarising.reading import Finish, Reply
 from service.transcript import parse, steps
 from tests.builders import Json
 from tests.summarising.injections import INJECTIONS, Injection, Place
-from tests.summarising.planted import DECISION, RULES, chat, obeying, proper
+from tests.summarising.planted import DECISION, RULES, carried, chat, is_one_record, obeying, proper
 
 POLICY = Policy.sized(131_072)
 FENCE = re.compile(r"^=== [0-9a-f]{16} ===", re.MULTILINE)
-LOOK_ALIKES = str.maketrans("\u0430\u0435\u043e\u0440\u0441\u0443\u0456\u0406", "aeopcyii")
-HEADS = ("[Previous conversation summary", "[Tool calls from earlier in conversation]", "[End of summary")
-
 Model = Callable[[Injection, Material, bool], str]
 
 
@@ -85,17 +80,6 @@ def written(material: Material, text: str, covered: int) -> Draught:
     return compose.compose(material, reply, POLICY, Covered(40, covered), by_rule=True)
 
 
-def seen(text: str) -> str:
-    """What somebody reads who reads everything: without escapes and invisible characters, in one alphabet."""
-    text = unicodedata.normalize("NFKC", unescape(unescape(text)))
-    return "".join(c for c in text if unicodedata.category(c) != "Cf").translate(LOOK_ALIKES).casefold()
-
-
-def carried(payload: Iterable[str], texts: Iterable[str]) -> list[str]:
-    said = seen("\n".join(texts))
-    return [words for words in payload if seen(words) in said]
-
-
 @pytest.mark.parametrize("model", [obeys_half_of_them, obeys, obeys_and_says_nothing_else])
 @pytest.mark.parametrize("injection", INJECTIONS, ids=lambda one: one.id)
 def test_nothing_of_an_injection_is_kept(injection: Injection, model: Model) -> None:
@@ -109,28 +93,13 @@ def test_nothing_of_an_injection_is_kept(injection: Injection, model: Model) -> 
             # What a user asked may be told in the user's words, with what they quote.
             told = [line for line in memory.narrative.splitlines() if not line.startswith("- Asked: ")]
             assert not carried(injection.payload, told)
-        _is_one_record(round_.draught.summary)
+        is_one_record(round_.draught.summary)
 
 
 @pytest.mark.parametrize("injection", INJECTIONS, ids=lambda one: one.id)
 def test_a_model_that_does_not_obey_is_published_as_it_wrote(injection: Injection) -> None:
     for round_ in played(injection, lambda _, __, later: proper(later)):
         assert round_.draught.verdict.outcome == "accepted"
-
-
-def _is_one_record(summary: str) -> None:
-    """One head, one end, each section at most once, and nothing that opens another part of a prompt."""
-    assert summary.startswith(HEADS[0])
-    assert summary.endswith("\n[End of summary - recent messages follow]")
-    assert [summary.count(head) for head in HEADS] == [1, 1, 1]
-    sections = re.findall(r"^#+ .*$", summary, re.MULTILINE)
-    assert len(sections) == len(set(sections))
-    lines = summary.splitlines()
-    record, calls = lines[3 : lines.index(HEADS[1])], lines[lines.index(HEADS[1]) + 1 : -1]
-    assert all(not line or line.startswith(("- ", "## ")) for line in record)
-    assert all(re.match(r"- T\d+", line) for line in calls)
-    assert not re.search(r"<\|?/?\w+_?\w*\|?>|\[/?INST\]|\]: #|===", summary)
-    assert not [c for c in summary if unicodedata.category(c) in ("Cf", "Cc") and c != "\n"]
 
 
 @pytest.mark.parametrize("injection", INJECTIONS, ids=lambda one: one.id)
