@@ -18,8 +18,7 @@ ich wir du sie bitte jetzt statt auch le la les un une et ou est sont pas pour a
 o son para con por il lo gli e di che per non si
 """
 # What is counted is no subject: a laptop for 500 EUR has nothing to do with a budget of 500 EUR.
-_COUNTED = "eur euro euros usd dollar dollars gbp pound pounds percent prozent kg km cm mm kb mb gb tb kwh ms"
-_STOP = frozenset((*_STOP_WORDS.split(), *_COUNTED.split()))
+_STOP = frozenset((*_STOP_WORDS.split(), *values.UNITS)) - {"second"}  # `the second car`
 _WORD = re.compile(r"[^\W_]+(?:['’_-][^\W_]+)*")
 
 

@@ -17,6 +17,7 @@ from service.summarising.superseding import Mark
 from service.summarising.suspicion import subversive, suspicious
 
 _RANKS = list(Kind)
+_BINDING = (Kind.CONSTRAINT, Kind.DECISION, Kind.PREFERENCE)
 _REMEMBERED = 64  # superseded pins that are kept, so that their values can be told from those that hold
 _ANAPHORA = re.compile(
     r"(?:it|that|this|these|those|they|them|same|both|neither|otherwise|also|and|but|or|so|never exceed|"
@@ -96,7 +97,7 @@ def _by_rule(sentences: Sequence[Sentence]) -> list[tuple[Kind, Sentence]]:
         ):
             found.append((Kind.DECISION, replace(sentence, text=pair)))
         elif (kind := cues.kind_of(sentence)) and not _dangerous(sentence):
-            whole = _with_subject(sentence, before)
+            whole = _with_subject(sentence, before) if kind in _BINDING else sentence
             if found and found[-1][1] is before and whole is not sentence:  # which it has in it now
                 kind = min(kind, found.pop()[0], key=_RANKS.index)
             found.append((kind, whole))

@@ -104,7 +104,8 @@ def _about(new: Pin, pin: Pin, fresh: frozenset[str], telling: frozenset[str]) -
     if had or fresh:
         changed = bool(had - fresh) and bool(fresh - had or _given_up(new.text))
         return changed and (close or bool(sorts(new.text) & sorts(pin.text)))
-    return close and pin.kind is new.kind
+    enough = 2 if pin.kind in (Kind.DECISION, Kind.PREFERENCE) else 3
+    return close and pin.kind is new.kind and len(subject(new.text) & subject(pin.text)) >= enough
 
 
 def _close(new: Pin, pin: Pin) -> bool:

@@ -31,7 +31,7 @@ _FILE_NAME = re.compile(
     r"html?|css|xml|pdf|xlsx?|docx?|pptx?|odt|png|jpe?g|svg|gif|zip|tar|gz|log|db|parquet|ipynb|lock)",
     re.IGNORECASE,
 )
-_UNITS = {
+UNITS = {
     alias: unit
     for unit, aliases in {
         "ms": "ms millisecond milliseconds millisekunde millisekunden",
@@ -191,12 +191,12 @@ def _every_number(text: str) -> Iterator[tuple[Decimal, str]]:
     """All readings of all numbers in a long text, parts of ids and dates too."""
     for match in _ANY_NUMBER.finditer(text):
         sign, digits, after, behind = match.groups()
-        unit = _UNITS.get((after or "").strip()) or _UNITS.get((sign or behind or "").strip()) or ""
+        unit = UNITS.get((after or "").strip()) or UNITS.get((sign or behind or "").strip()) or ""
         factor = _TIMES.get((after or "").strip(), 1)
         for reading in _plain_readings(digits):
             yield reading, unit
             if factor > 1:
-                yield reading * factor, _UNITS.get((sign or behind or "").strip(), "")
+                yield reading * factor, UNITS.get((sign or behind or "").strip(), "")
         if not digits.isdigit():
             for part in _DIGITS.findall(digits):
                 yield Decimal(part), ""
@@ -204,7 +204,7 @@ def _every_number(text: str) -> Iterator[tuple[Decimal, str]]:
 
 def _readings(number: re.Match[str]) -> frozenset[Decimal]:
     word = (number[3] or "").casefold()
-    if word and word not in _UNITS and word not in _TIMES and word not in ("x", "st", "nd", "rd", "th", "er", "e"):
+    if word and word not in UNITS and word not in _TIMES and word not in ("x", "st", "nd", "rd", "th", "er", "e"):
         return frozenset()
     plain = _plain_readings(number[2])
     return frozenset(plain | {one * _TIMES[word] for one in plain}) if word in _TIMES else frozenset(plain)
@@ -241,9 +241,9 @@ def _decimal(digits: str) -> Decimal | None:
 def _unit(number: re.Match[str], following: str) -> str:
     own = (number[3] or "").casefold()
     sign = number[1] or number[4] or ""
-    if own in _UNITS and not (own in _TIMES and sign):
-        return _UNITS[own]
-    return _UNITS.get(sign) or ("" if own else _UNITS.get(following.casefold(), ""))
+    if own in UNITS and not (own in _TIMES and sign):
+        return UNITS[own]
+    return UNITS.get(sign) or ("" if own else UNITS.get(following.casefold(), ""))
 
 
 def _joined(text: str) -> str:
