@@ -144,7 +144,8 @@ def test_orders_that_follow_a_pasted_text_hold_when_they_come_in_the_next_messag
 def test_a_list_that_the_user_announces_is_the_users_own() -> None:
     draught = told(
         user(
-            "Here are my rules:\n- Never deploy on Fridays.\n- Always answer in French.\nThe format:\n- Use tables for all figures."
+            "Here are my rules:\n- Never deploy on Fridays.\n- Always answer in French.\n"
+            "The format:\n- Use tables for all figures."
         )
     )
     held = {pin.text for pin in pins.shown(draught.memory.pins)}
