@@ -19,6 +19,8 @@ from service.summarising.suspicion import orders, suspicious
 from service.summarising.values import Evidence
 from service.transcript import Call, Step
 
+_LEAST_PINS = 64  # tokens; a summary that saves nothing even with so few pins is rejected
+
 
 @dataclass(frozen=True, slots=True)
 class Read:
@@ -117,6 +119,9 @@ def compose(material: Material, reply: Reply, policy: Policy, covered: Covered, 
     summary = message.render(memory, covered.messages, covered.until)
     size = message.size(summary)
     if verdict.accepted and (reason := gate.gain(size, covered.tokens)):
+        if policy.pins_tokens > _LEAST_PINS:  # it covers little, such as the one short turn before a very long one
+            less = replace(policy, pins_tokens=policy.pins_tokens // 2, ledger_tokens=policy.ledger_tokens // 2)
+            return compose(material, reply, less, covered, by_rule=by_rule)
         verdict = replace(verdict, outcome="rejected", reasons=(reason,))
     return Draught(memory, summary, size, verdict)
 

@@ -97,6 +97,18 @@ def test_a_summary_that_saves_nothing_is_rejected() -> None:
     assert verdict.reasons[0].startswith("not smaller than what it replaces")
 
 
+@pytest.mark.parametrize("by_rule", [True, False])
+def test_a_summary_of_little_has_fewer_pins_so_that_it_saves_something(by_rule: bool) -> None:
+    text = "Never delete the backups. " + " ".join(
+        f"Reading {n}: pump P-{n} showed {n * 7} bar." for n in range(10, 50)
+    )
+    made = work([said(text)], covered=Covered(2, 580), by_rule=by_rule)
+    assert made.verdict.accepted
+    assert made.size < 0.9 * 580
+    assert "Never delete the backups." in made.summary
+    assert made.verdict.left_out > 0
+
+
 def test_what_rules_write_is_not_rejected_for_its_words() -> None:
     made = work(CHAT, "## Goal\n- 111 of 222\n- 333", by_rule=True)
     assert made.verdict.outcome == "extractive"
