@@ -1,0 +1,82 @@
+"""Small windows and small models: what we ask for fits, every chat makes progress, every answer gives a checkpoint."""
+
+import pytest
+
+from service import tokens
+from tests.fakes.scripted_llm import Request, Say
+from tests.service.desk import Desk
+from tests.service.talk import check_tree, prose
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+def asked(request: Request) -> int:
+    """Tokens that a request needs of its model's window."""
+    read = sum(tokens.count(message["content"]) + tokens.MESSAGE_TOKENS for message in request.messages)
+    return read + int(request.body["max_tokens"])
+
+
+@pytest.mark.parametrize("window", [4096, 8192, 16_384])
+async def test_no_request_exceeds_the_summarisers_window(desk: Desk, window: int) -> None:
+    talk = desk.talk
+    leaf = talk.add("long", talk.add("q", talk.turns(2)), "assistant", prose(12_000, "long"))
+    await desk.long_chat(14, leaf=leaf)
+    desk.llm.default = Say(
+        "## Goal\n" + "\n".join(f"- There are {number} pumps." for number in range(10**5, 10**5 + 40))
+    )
+
+    await desk.compress(desk.bench(summariser_window=window))
+
+    assert len(desk.llm.requests) >= 2
+    assert max(map(asked, desk.llm.requests)) <= window
+    assert "does not occur" in desk.llm.requests[1].text  # repairs too
+
+
+@pytest.mark.parametrize("window", [2048, 4096, 8192])
+async def test_a_small_model_makes_progress_and_is_served(desk: Desk, window: int) -> None:
+    desk.talk.window = window
+    leaf = await desk.long_chat(16, tokens=window // 8)
+
+    await desk.drain(desk.bench(summariser_window=4096))
+
+    answer = await desk.talk.ask(leaf)
+    assert answer["status"] == "ready"
+    assert tokens.count(answer["summary"]) < window // 3
+    await check_tree(desk.service.runtime)
+
+
+FORMLESS = {
+    "prose": "The user watches the pumps. The assistant reads them out.",
+    "json": '{"goal": "watch the pumps", "state": "reading"}',
+    "a code block": "```markdown\n## Goal\n- Watch the pumps.\n```",
+    "foreign heads": "### Zusammenfassung\n* Watch the pumps.\n### Next\n* Read on.",
+}
+
+
+@pytest.mark.parametrize("text", FORMLESS.values(), ids=FORMLESS.keys())
+async def test_a_model_that_ignores_the_format_still_gives_a_checkpoint(desk: Desk, text: str) -> None:
+    leaf = await desk.long_chat()
+    desk.llm.default = Say(text)
+
+    await desk.compress(desk.bench(summariser_window=32_768))
+
+    (made,) = await desk.made()
+    assert made.kind == ("degraded" if text.startswith("{") else "llm")
+    assert "umps" in (await desk.talk.ask(leaf))["summary"]
+
+
+async def test_a_long_chat_catches_up_in_bounded_rounds_and_is_served_from_the_first_on(desk: Desk) -> None:
+    desk.llm.default = Say("## Goal\n- Watch the pumps.")
+    bench = desk.bench(summariser_window=4096)
+    leaf = await desk.long_chat(60)
+
+    await desk.compress(bench)
+    first = len(desk.llm.requests)
+    assert 0 < first <= 8
+    assert (await desk.talk.ask(leaf))["checkpoint_id"] == (await desk.made())[-1].id
+    await desk.drain(bench)
+
+    assert all(run.calls <= 8 for run in await desk.runs())
+    assert len(desk.llm.requests) > first
+    assert (await desk.talk.ask(leaf))["status"] == "ready"
+    await check_tree(desk.service.runtime)
