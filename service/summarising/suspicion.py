@@ -87,7 +87,7 @@ _STRUCTURE = (
     r"\[/?INST\]|<</?SYS>>|</?s>|\bHuman: ",
     # A role and what it says; `system: linux` and `user:` above a block of YAML are none.
     r"(?:^|\n)\W{0,4}(?:system|assistant|user|developer)\W{0,2}:"
-    r"(?=[ \t]*[^\s:]+[ \t]+[^\s:]+[ \t]+[^\s:]|[ \t]*\n(?![ \t-])[^\n:]{12})",
+    r"(?=[ \t]*[^\s:]++[ \t]+[^\s:]++(?!:)|[ \t]*\n(?![ \t-])[^\n:]{12})",
     r"(?:^|[\n\"'`])\s*#{1,6}\s*(?:goal|constraints?|decisions?|facts?|files?|open questions?|current state|"
     r"superseded|"
     r"system|instructions?|user|assistant)\b",
