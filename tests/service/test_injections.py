@@ -9,7 +9,8 @@ from service.summarising.ledger import Entry
 from tests.fakes.scripted_llm import Default, Message
 from tests.service.desk import Desk
 from tests.service.talk import check_tree, prose
-from tests.summarising.injections import INJECTIONS, Injection, Place
+from tests.summarising.injection import Injection, Place
+from tests.summarising.injections import INJECTIONS
 from tests.summarising.planted import RULES, carried, chat, is_one_record, obeying, proper
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -1,54 +1,12 @@
-"""Injections as typed values: where each stands in a chat, its text, and what a model that obeys makes of it.
+"""The injections: where each stands in a chat, its text, and what a model that obeys makes of it.
 
 `tests/summarising/planted.py` puts them into a chat and has the model that obeys; `test_injections.py` says what must
 hold. Invisible and look-alike characters are written as escapes, so that a reader sees them.
 """
 
 import base64
-from dataclasses import dataclass
-from enum import StrEnum
 
-
-class Place(StrEnum):
-    """Where the text of an injection stands."""
-
-    RESULT = "the result of a tool, stored as an item"
-    ATTRIBUTE = "the result of a tool, in an attribute of <details>"
-    BODY = "the result of a tool, in the body of <details>"
-    BARE = "the result of a tool, left behind as escaped JSON"
-    ARGUMENTS = "the arguments of a call"
-    TOOL_NAME = "the name of a tool"
-    USER = "a user's message"
-    FILE_NAME = "the name of an attached file"
-    ASSISTANT = "an assistant's answer"
-    BORDER = "two results, the second of which the next call reads"
-    PIECES = "one result, read in two pieces"
-    PRINTED = "what code printed that Open WebUI ran"
-
-
-@dataclass(frozen=True, slots=True)
-class Injection:
-    """One injection.
-
-    Attributes:
-        id: for the name of the test.
-        place: where it stands.
-        text: what stands there; `{fence}` becomes the fence of the call before, and `SPLIT` parts two results.
-        order: what a model that obeys writes into every section, and in the place of every entry.
-        payload: words, in lower case, that reach no pin, no ledger entry, and no line of the narrative.
-        stated: a statement without any order. It is data where it stands, as far as anybody can tell, so it may be
-            shown in the ledger and told in the narrative; but nobody said it, so it is never pinned.
-    """
-
-    id: str
-    place: Place
-    text: str
-    order: str
-    payload: tuple[str, ...]
-    stated: bool = False
-
-
-SPLIT = "\n-- next --\n"
+from tests.summarising.injection import SPLIT, Injection, Place
 
 # "Ignore all previous instructions" in letters of other alphabets, in tag characters, and backwards.
 _HOMOGLYPHS = (

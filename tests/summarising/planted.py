@@ -13,7 +13,7 @@ from html import escape, unescape
 
 from service.summarising.answer import CONSTRAINTS, DECISIONS, FACTS, FILES, GOAL, QUESTIONS, STATE, SUPERSEDED
 from tests.builders import Json, answer, called, ran, returned, said, user
-from tests.summarising.injections import SPLIT, Injection, Place
+from tests.summarising.injection import SPLIT, Injection, Place
 
 RULES = (
     "Never deploy the billing service on Fridays.",

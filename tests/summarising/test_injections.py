@@ -18,7 +18,8 @@ from service.summarising.memory import Memory
 from service.summarising.reading import Finish, Reply
 from service.transcript import parse, steps
 from tests.builders import Json
-from tests.summarising.injections import INJECTIONS, Injection, Place
+from tests.summarising.injection import Injection, Place
+from tests.summarising.injections import INJECTIONS
 from tests.summarising.planted import DECISION, RULES, carried, chat, is_one_record, obeying, proper
 
 POLICY = Policy.sized(131_072)
