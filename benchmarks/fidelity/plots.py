@@ -90,7 +90,8 @@ def _by_type(found: Json, path: Path) -> None:
     axes.set_yticks(range(len(rows)), [system if llm == "none" else f"{system}: {llm}" for system, llm in rows])
     axes.set_title(f"kept in the last round, budget {budget:.0%}, per cent")
     for y, x in np.ndindex(table.shape):
-        axes.text(x, y, f"{table[y, x] * 100:.0f}", ha="center", va="center", fontsize="small")
+        colour = "black" if 0.15 < table[y, x] < 0.85 else "white"
+        axes.text(x, y, f"{table[y, x] * 100:.0f}", ha="center", va="center", fontsize="small", color=colour)
     _save(shown, path)
 
 
