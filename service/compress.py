@@ -273,24 +273,31 @@ async def _write(this: _Round, chunk: Chunk, material: Material) -> _Written:
     covered = Covered(last.depth, last.path_tokens, last.sent_at)
     if this.by_rule:
         return await _by_rule(this, material, covered, "degraded" if this.lease.stand_in else "extractive")
-    summariser, read, wrote = this.bench.summariser, 0, 0
+    summariser = this.bench.summariser
     reasons: tuple[str, ...] = ()
     for outcome in ("", "repaired"):
         reading = replace(material.reading, faults=reasons)
         reply = await summariser.summarise(reading)
-        read += reply.prompt_tokens if reply.prompt_tokens is not None else await asyncio.to_thread(_size, reading)
-        wrote += reply.completion_tokens if reply.completion_tokens is not None else tokens.count(reply.text)
+        read = reply.prompt_tokens if reply.prompt_tokens is not None else await asyncio.to_thread(_size, reading)
+        wrote = reply.completion_tokens if reply.completion_tokens is not None else tokens.count(reply.text)
         draught = await asyncio.to_thread(compose.compose, material, reply, this.policy, covered)
         if draught.verdict.accepted:
             verdict = replace(draught.verdict, outcome=outcome or draught.verdict.outcome, reasons=reasons)
             return _Written(replace(draught, verdict=verdict), "llm", summariser.name, read, wrote)
         reasons = draught.verdict.reasons
         log.warning("compress.rejected", chat=this.lease.chat.id, summariser=summariser.name, reasons=reasons)
+        await _count_rejected(this, read, wrote)
     if not this.bench.settings.fallback_after:
-        await _spent(this, read, wrote)
         raise Rejected(f"{summariser.name}: {'; '.join(reasons)}")
-    written = await _by_rule(this, material, covered, "degraded", reasons)
-    return replace(written, read=read + written.read, wrote=wrote + written.wrote)
+    return await _by_rule(this, material, covered, "degraded", reasons)
+
+
+async def _count_rejected(this: _Round, read: int, wrote: int) -> None:
+    """Counts a call that led to nothing; it was an answer all the same, so the endpoint is not away."""
+    async with this.bench.engine.begin() as connection:
+        if this.bench.endpoint:
+            await endpoints.succeeded(connection, this.bench.endpoint)
+        await history.count(connection, this.lease.chat, this.run, read=read, written=wrote, published=False)
 
 
 async def _by_rule(
@@ -336,12 +343,6 @@ async def _publish(this: _Round, chunk: Chunk, parent: int, written: _Written) -
     if not published:
         raise Refused("the chat was edited, reset or leased again while its summary was written")
     return parent
-
-
-async def _spent(this: _Round, read: int, wrote: int) -> None:
-    """Counts calls that led to nothing."""
-    async with this.bench.engine.begin() as connection:
-        await history.count(connection, this.lease.chat, this.run, read=read, written=wrote, published=False)
 
 
 def _fresh(this: _Round, until: Row, parent: int, written: _Written) -> Fresh:

@@ -12,7 +12,8 @@ from service.summarising import answer, gate, ledger, message, pins, superseding
 from service.summarising.echoes import Heard
 from service.summarising.excerpts import excerpts
 from service.summarising.gate import Grounds, Verdict
-from service.summarising.memory import Memory, Pin
+from service.summarising.likeness import bans
+from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.reading import Excerpt, Reading, Reply
 from service.summarising.sentences import Sentence, own_words, parted, sentences, unquoted
 from service.summarising.suspicion import orders, suspicious
@@ -104,11 +105,12 @@ def compose(material: Material, reply: Reply, policy: Policy, covered: Covered, 
     spare = policy.ledger_tokens - tokens.count(ledger.render(entries))  # what one part leaves, the others may have
     room = policy.pins_tokens + max(spare, 0)
     pinned = pins.extend(old.pins, said, complete, given.proposals, given.marks, room)
-    narrative, verdict = gate.judge(given, _grounds(material, said, pinned.pins, by_rule), policy.summary_tokens)
-    if fault:
-        verdict = Verdict("rejected", (fault,))
-    elif by_rule:
-        verdict = Verdict("extractive", dropped=verdict.dropped)
+    narrative: dict[str, tuple[str, ...]] = {}
+    verdict = Verdict("rejected", (fault,)) if fault else Verdict("extractive")
+    if not fault:
+        grounds = _grounds(material, said, pinned.pins, by_rule)
+        narrative, judged = gate.judge(given, grounds, policy.summary_tokens)
+        verdict = judged if not by_rule else replace(verdict, dropped=judged.dropped)
     verdict = replace(verdict, unfounded=pinned.unfounded, left_out=pinned.left_out, masked=material.masked)
     unused = (
         policy.pins_tokens - pins.size(pinned.pins) + policy.summary_tokens - tokens.count(answer.written(narrative))
@@ -182,6 +184,9 @@ def _grounds(material: Material, said: Sequence[Sentence], new: Sequence[Pin], b
         ordered=Evidence.of(people),
         foreign=tuple(one.text for one in excerpts if one.label.startswith("tool")),
         heard=Heard.of(_spoken(memory, said), (passage for one in heeded for passage in _orders(one))),
+        bans=[
+            (pin.number, about) for pin in pins.shown(new) if pin.kind is Kind.CONSTRAINT for about in bans(pin.text)
+        ],
         stale=superseding.stale(new),
         language=_language(material.read, memory),
     )

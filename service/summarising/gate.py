@@ -16,6 +16,7 @@ from service import languages, tokens
 from service.summarising import suspicion, values
 from service.summarising.answer import NARRATIVE, Answer
 from service.summarising.echoes import Heard
+from service.summarising.likeness import negated, subject
 from service.summarising.reading import Finish, Reply
 from service.summarising.values import Evidence
 
@@ -36,6 +37,7 @@ _REFUSAL = re.compile(
 _QUOTED = re.compile(r"[\"“„«]([^\"“”„«»\n]{2,120})[\"”“»]|`([^`\n]{2,120})`|(?<!\w)'([^'\n]{2,120})'(?!\w)")
 _SLACK = 5 / 4  # a model cannot count its own tokens exactly
 _LEAST_GAIN = 9 / 10  # of what it replaces a summary may be so large at most
+_SAME = 0.75  # of what a ban is about, for a line to be about the same
 _STANDS = 0.5  # of the lines have to be left, or a repair is asked for
 _SHOWN = 160  # characters of a dropped line in a verdict
 _MOST_REASONS = 12
@@ -99,6 +101,7 @@ class Grounds:
         ordered: of what people said themselves; only that may give orders.
         foreign: what tools answered.
         heard: what was spoken, and what only orders say.
+        bans: numbers of the constraints that forbid something, and what each is about.
         stale: values that hold no more, each with those that took its place.
         language: of the conversation; None when it cannot be told.
     """
@@ -107,6 +110,7 @@ class Grounds:
     ordered: Evidence
     foreign: Sequence[str] = ()
     heard: Heard | None = None
+    bans: Sequence[tuple[int, frozenset[str]]] = ()
     stale: Mapping[str, frozenset[str]] = field(default_factory=dict)
     language: str | None = None
 
@@ -177,9 +181,17 @@ def _objection(line: str, grounds: Grounds) -> str:
         return "taken over from an order that no user gave"
     if planted := [value for value in values.found(line) if _planted(value.text, grounds)]:
         return f"{planted[0].text} stands only in an order that a tool gave"
+    if broken := [number for number, about in grounds.bans if _allows(line, about)]:
+        return f"says the opposite of P{broken[0]}"
     present = {values.spelling(value) for value in values.found(line)}
     old = [value for value in present & grounds.stale.keys() if not present & grounds.stale[value]]
     return f"{old[0]} holds no more" if old else ""
+
+
+def _allows(line: str, about: frozenset[str]) -> bool:
+    """Whether a line tells of what is forbidden, without the word that forbids it."""
+    words = subject(line)
+    return len(words & about) >= max(_SAME * len(about), 2) and len(words) <= 2 * len(about) and not negated(line)
 
 
 def _planted(value: str, grounds: Grounds) -> bool:

@@ -10,16 +10,33 @@ from service.summarising.sentences import Sentence, split
 
 _MEANT = 0.6  # of a proposal's words that a sentence has to have, to be what it means
 _STOP_WORDS = """
-a an and are as at be been but by can could did do does for from had has have he her his how i if in into is it its
-just let me more my no not now of ok on only or our please she should so some than thanks that the their them then
-there they this to too up us use was we were what when which who will with would yes you your instead actually all
-also any about der die das den dem des ein eine einen und oder aber ist sind war nicht nur für mit von zu im auf es
-ich wir du sie bitte jetzt statt auch le la les un une et ou est sont pas pour avec de en je nous vous el los las y
-o son para con por il lo gli e di che per non si
+a an and are as at be been may must might shall nothing never nobody but by can could did do does for from had has
+have he her his how i if in into is it its just let me more my no not now of ok on only or our please she should so
+some than thanks that the their them then there they this to too up us use was we were what when which who will with
+would yes you your instead actually all also any about der die das den dem des ein eine einen und oder aber ist sind
+war nicht nur für mit von zu im auf es ich wir du sie bitte jetzt statt auch le la les un une et ou est sont pas
+pour avec de en je nous vous el los las y o son para con por il lo gli e di che per non si
 """
 # What is counted is no subject: a laptop for 500 EUR has nothing to do with a budget of 500 EUR.
 _STOP = frozenset((*_STOP_WORDS.split(), *values.UNITS)) - {"second"}  # `the second car`
+_NEGATION = re.compile(
+    r"\b(?:never|not|no|cannot|without|nobody|nothing|none|neither|avoid|stop|forbid\w*|forbidden|"
+    r"nie(?:mals)?|nicht|kein\w*|ohne|pas|jamais|sans|aucun\w*|nunca|jamás|sin|non|mai|senza|não|sem|не|нет|никогда)\b"
+    r"|n['’]t\b|[不别勿没无]|ない|ません|禁止",
+    re.IGNORECASE,
+)
+_CLAUSE = re.compile(r"[,;:.!]\s|\b(?:and|but|und|aber|et|mais|y|pero)\b", re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]+(?:['’_-][^\W_]+)*")
+
+
+def negated(text: str) -> bool:
+    """Whether a sentence says that something is not, or must not be."""
+    return bool(_NEGATION.search(text))
+
+
+def bans(text: str) -> list[frozenset[str]]:
+    """What each clause of a sentence that forbids something is about."""
+    return [about for clause in _CLAUSE.split(text) if negated(clause) and len(about := subject(clause)) >= 2]
 
 
 @lru_cache(maxsize=4096)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from service.summarising import answer, gate
 from service.summarising.answer import GOAL, NARRATIVE, STATE
 from service.summarising.gate import Dropped, Grounds, Verdict
+from service.summarising.likeness import bans
 from service.summarising.reading import Finish, Reply
 from service.summarising.values import Evidence
 
@@ -277,3 +278,28 @@ def test_every_line_is_kept_or_named_with_a_reason(text: str, source: str) -> No
 def test_judging_never_fails(text: str, finish: Finish) -> None:
     gate.fault(Reply(text, finish))
     judge(text)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "line", "stands"),
+    [
+        ("Never deploy the billing service on Fridays.", "Deploy the billing service on Fridays.", False),
+        ("Never deploy the billing service on Fridays.", "The billing service is never deployed on Fridays.", True),
+        ("The budget is 500 EUR and nothing may be deployed on Fridays.", "Deployed on Fridays.", False),
+        ("Never deploy the billing service on Fridays.", "The billing service was tested on Monday.", True),
+        ("Verwende keine externen Pakete im Kern.", "Der Kern verwendet externe Pakete.", False),
+        (
+            "Don't mention prices in the newsletter.",
+            "The newsletter is about prices and autumn offers in the shop.",
+            True,
+        ),
+    ],
+)
+def test_a_line_that_says_the_opposite_of_a_constraint_is_dropped(constraint: str, line: str, stands: bool) -> None:
+    said = grounds(f"{constraint} {line}", ordered=f"{constraint} {line}")
+    known = replace(said, bans=[(3, about) for about in bans(constraint)])
+
+    kept, verdict = gate.judge(answer.parse(f"## Current state\n- The work goes on.\n- {line}"), known, 400)
+
+    assert (line in kept["Current state"]) is stands
+    assert [dropped.reason for dropped in verdict.dropped] == ([] if stands else ["says the opposite of P3"])

@@ -9,7 +9,7 @@ from service.compress import Bench, compress
 from service.settings import Settings
 from service.summarising.summarisers import ExtractiveSummariser, configured
 from tests.conftest import Service
-from tests.fakes.scripted_llm import ScriptedLLM
+from tests.fakes.scripted_llm import Request, ScriptedLLM
 from tests.service.talk import Json, Talk, row, rows, run_sql
 
 
@@ -82,3 +82,8 @@ class Numbered:
     def __call__(self, _: list[Json]) -> str:
         self.calls += 1
         return narrative(self.calls)
+
+
+def new_in(request: Request) -> str:
+    """What a call reads anew, which stands behind the record and its entries."""
+    return str(request.messages[1]["content"]).partition("messages that followed")[2]

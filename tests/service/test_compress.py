@@ -26,7 +26,7 @@ from tests.fakes.scripted_llm import (
     Request,
     Say,
 )
-from tests.service.desk import Desk, narrative
+from tests.service.desk import Desk, narrative, new_in
 from tests.service.talk import Talk, check_tree, prose, row, rows, run_sql
 from tests.waiting import until
 
@@ -44,11 +44,6 @@ async def running(work: Coroutine[Any, Any, Any]) -> AsyncIterator["asyncio.Task
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-
-
-def new_in(request: Request) -> str:
-    """What a call reads anew, which stands behind the record and its entries."""
-    return str(request.messages[1]["content"]).partition("messages that followed")[2]
 
 
 def read_in(request: Request) -> list[str]:

@@ -16,7 +16,7 @@ from service.storage import contexts
 from tests.builders import called, returned, said
 from tests.conftest import Service, drain
 from tests.fakes.scripted_llm import CutOff, Empty, Fail, Hang, ReasoningOnly, Say
-from tests.service.desk import Desk
+from tests.service.desk import Desk, new_in
 from tests.service.talk import Json, Talk, check_tree, prose, row, rows, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -184,7 +184,7 @@ async def test_invariant_7_a_summary_is_never_a_function_of_luck(desk: Desk) -> 
     good = (await desk.talk.ask(leaf))["summary"]
 
     for bad in (Empty(), CutOff("## Goal"), ReasoningOnly("hm"), Say("<tool_call>{}</tool_call>"), Say("w " * 2000)):
-        desk.llm.script(bad)
+        desk.llm.script(bad, bad)  # the repair is no better
         await desk.compress(bench)
         assert (await desk.talk.ask(leaf))["summary"] == good
         await desk.due_now()
@@ -226,7 +226,7 @@ async def test_invariant_9_cost_grows_with_what_is_new(desk: Desk) -> None:
         await talk.hand_over(leaf, after=known)
         await desk.drain()
 
-    read = re.findall(r"Reading (\S+): pump", "".join(request.text for request in desk.llm.requests))
+    read = re.findall(r"Reading (\S+): pump", "".join(map(new_in, desk.llm.requests)))
     assert len(read) == len(set(read))  # each message once
 
 
