@@ -18,7 +18,8 @@ def _any(*patterns: str) -> re.Pattern[str]:
 
 _BINDING = _any(
     r"\b(?:must(?:n['’]t)?|never|always|forbidden|prohibited|banned|mandatory|required?s?|requirements?|constraints?|"
-    r"compliance|strictly|under no circumstances|no matter what|off[- ]limits|hands off|not allowed|not permitted|"
+    r"compliance|strictly|whenever|every time|each time|any time|under no circumstances|no matter what|"
+    r"off[- ]limits|hands off|not allowed|not permitted|"
     r"may not|cannot|can['’]t have|shall(?: not)?|at most|at least|no more than|no less than|no later than|"
     r"no earlier than|max(?:imum|imal)?|minimum|up to|deadlines?|due (?:by|on|date)|budget|cap|ceiling|limit(?:ed)?s?|"
     r"hard (?:stop|cap|limit|requirement)|non[- ]negotiable|rules?|policy|polic(?:y|ies)|guideline|"
@@ -70,6 +71,7 @@ _PREFERRED = _any(
     r"喜欢|偏好|最好|好き|の方がいい|предпочита|лучше",
 )
 _DECIDED = _any(
+    r"\bwe(?:['’]re| are) (?!trying|building|planning|preparing|migrating|working|looking|hoping|still|now)\w+ing\b",
     r"\b(?:decid\w+|decision|we(?:['’]ll| will| are going to|['’]re going) (?:use|go|keep|take|do|move|stay|stick|"
     r"with|build|"
     r"ship|drop|start|make|put|call)|i(?:['’]ll| will) (?:go|take|use|keep)|let['’]?s (?:use|go|keep|take|do|move|stay|"
@@ -134,6 +136,12 @@ _ASKS = re.compile(
     r"erklär\w*|schreib\w*|peux|pourrais|quel\w*|comment|montre|puedes|qué|cómo|muestra)\b",
     re.IGNORECASE,
 )
+# `Don't book anything yet, ok?` asks nothing.
+_TAG = re.compile(
+    r",?\s*\b(?:ok(?:ay)?|alright|right|please|yes|will you|would you|deal|got it|agreed|gell|oder|ja|ne|bitte|klar|"
+    r"d['’]accord|non|oui|vale|sí|va bene|tá)\s*\?$",
+    re.IGNORECASE,
+)
 _CHATTER = re.compile(
     r"\W*(?:thanks?|thank you|great|cool|nice|perfect|hi|hello|hey|good (?:morning|evening)|ok(?:ay)?|sounds good|"
     r"wonderful|awesome|danke\w*|super|hallo|guten|merci|bonjour|gracias|hola|grazie|ciao|"
@@ -158,7 +166,7 @@ def kind_of(sentence: Sentence) -> Kind | None:
     Only a user binds: assistants' sentences make values and files. A question or a request makes nothing, unless it
     says a value or a limit on the way.
     """
-    text = sentence.own
+    text = _TAG.sub(".", sentence.own)
     if sentence.role != "user":
         return Kind.VALUE if len(_weighty(text)) >= 1 and not text.endswith("?") else None
     if sentence.role == "user" and (label := _LABEL.match(text)) and label.lastgroup:

@@ -15,7 +15,8 @@ have he her his how i if in into is it its just let me more my no not now of ok 
 some than thanks that the their them then there they this to too up us use was we were what when which who will with
 would yes you your instead actually all also any about der die das den dem des ein eine einen und oder aber ist sind
 war nicht nur für mit von zu im auf es ich wir du sie bitte jetzt statt auch le la les un une et ou est sont pas
-pour avec de en je nous vous el los las y o son para con por il lo gli e di che per non si
+pour avec de en je nous vous el los las y o son para con por il lo gli e di che per non si am vom zum zur kein keine
+keinen keiner keinem
 """
 # What is counted is no subject: a laptop for 500 EUR has nothing to do with a budget of 500 EUR.
 _STOP = frozenset((*_STOP_WORDS.split(), *values.UNITS)) - {"second"}  # `the second car`
@@ -62,6 +63,9 @@ def sorts(text: str) -> frozenset[str]:
 @lru_cache(maxsize=4096)
 def subject(text: str) -> frozenset[str]:
     """What a sentence is about: its words without values, articles and the like, and without endings."""
+    for value in values.found(text) if values.marked(text) else ():
+        if not value.readings and not value.date:  # the words of an address say nothing
+            text = text.replace(value.text, " ")
     words = (word for word in _WORD.findall(text.casefold()) if not any(letter.isdigit() for letter in word))
     return frozenset(_stem(word) for word in words if word not in _STOP and len(word) > 1 and not cues.replaces(word))
 

@@ -33,14 +33,15 @@ class Mark:
 def stale(pins: Sequence[Pin]) -> dict[str, frozenset[str]]:
     """The values that hold no more, and for each the values that took its place."""
     by_number = {pin.number: pin for pin in pins}
-    holding = {value for pin in pins if pin.replaced_by is None for value in weighty(pin.text)}
+    holding = [(pin.number, weighty(pin.text)) for pin in pins if pin.replaced_by is None]
     out: dict[str, frozenset[str]] = {}
     for pin in pins:
         if pin.replaced_by is not None and (new := by_number.get(pin.replaced_by)):
-            given_up = _given_up(new.text)
-            fresh = weighty(new.text) - given_up
             own = weighty(pin.text) if pin.role == "user" else frozenset()  # an assistant's has others beside it
-            for value in (own | given_up) - fresh - (holding - given_up):
+            named = weighty(new.text) - _given_up(new.text)
+            fresh = named - own or named
+            elsewhere = frozenset[str]().union(*(said for number, said in holding if number != new.number))
+            for value in (own | _given_up(new.text)) - fresh - elsewhere:
                 out[value] = fresh
     return out
 
@@ -102,7 +103,7 @@ def _about(new: Pin, pin: Pin, fresh: frozenset[str], telling: frozenset[str]) -
         return False
     had = weighty(pin.text)
     if had or fresh:
-        changed = bool(had - fresh) and bool(fresh - had or _given_up(new.text))
+        changed = bool(had) and bool(fresh - had or _given_up(new.text))  # the old value may be named as well
         return changed and (close or bool(sorts(new.text) & sorts(pin.text)))
     enough = 2 if pin.kind in (Kind.DECISION, Kind.PREFERENCE) else 3
     return close and pin.kind is new.kind and len(subject(new.text) & subject(pin.text)) >= enough
