@@ -118,7 +118,9 @@ def _record(rng: random.Random, prompt: str, size: int) -> str:
     lines = [line for line in dict.fromkeys(prompt.splitlines()) if len(line) > 40 and not line.startswith("=")]
     rng.shuffle(lines)
     costs = accumulate(tokens.count(line) + 3 for line in lines)
-    return "\n".join(["## Current state", *(f"- {line}" for line, cost in zip(lines, costs, strict=True) if cost < size)])
+    return "\n".join(
+        ["## Current state", *(f"- {line}" for line, cost in zip(lines, costs, strict=True) if cost < size)]
+    )
 
 
 def _growing(rng: random.Random, scene: Scene) -> Iterator[Message]:

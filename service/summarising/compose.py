@@ -101,9 +101,12 @@ def compose(material: Material, reply: Reply, policy: Policy, covered: Covered, 
     old, said, complete = material.memory, list(sentences(material.read)), list(sentences(material.completed))
     fault = gate.fault(reply) if not by_rule else None
     given = answer.parse("" if fault else wording.plain(reply.text))
+    # One room for all three: what the narrative and the ledger leave, the pins may have, and then the ledger again.
+    whole = policy.summary_tokens + policy.pins_tokens + policy.ledger_tokens
+    proposed = tokens.count(answer.written(given.narrative))
     entries = ledger.extend(old.ledger, material.completed, policy.ledger_tokens)
-    spare = policy.ledger_tokens - tokens.count(ledger.render(entries))  # what one part leaves, the others may have
-    room = policy.pins_tokens + max(spare, 0)
+    listed = tokens.count(ledger.render(entries))
+    room = max(whole - proposed - listed, policy.pins_tokens)
     pinned = pins.extend(old.pins, said, complete, given.proposals, given.marks, room)
     narrative: dict[str, tuple[str, ...]] = {}
     verdict = Verdict("rejected", (fault,)) if fault else Verdict("extractive")
@@ -112,17 +115,20 @@ def compose(material: Material, reply: Reply, policy: Policy, covered: Covered, 
         narrative, judged = gate.judge(given, grounds, policy.summary_tokens)
         verdict = judged if not by_rule else replace(verdict, dropped=judged.dropped)
     verdict = replace(verdict, unfounded=pinned.unfounded, left_out=pinned.left_out, masked=material.masked)
-    unused = (
-        policy.pins_tokens - pins.size(pinned.pins) + policy.summary_tokens - tokens.count(answer.written(narrative))
-    )
-    if unused > 0 and spare < policy.ledger_tokens // 10:
-        entries = ledger.extend(old.ledger, material.completed, policy.ledger_tokens + unused)
+    left = whole - tokens.count(answer.written(narrative)) - pins.size(pinned.pins)
+    if listed > 0.9 * policy.ledger_tokens and left > policy.ledger_tokens:
+        entries = ledger.extend(old.ledger, material.completed, left)
     memory = Memory(answer.written(narrative), pinned.pins, entries)
     summary = message.render(memory, covered.messages, covered.until)
     size = message.size(summary)
     if verdict.accepted and (reason := gate.gain(size, covered.tokens)):
         if policy.pins_tokens > _LEAST_PINS:  # it covers little, such as the one short turn before a very long one
-            less = replace(policy, pins_tokens=policy.pins_tokens // 2, ledger_tokens=policy.ledger_tokens // 2)
+            less = replace(
+                policy,
+                summary_tokens=max(policy.summary_tokens // 2, proposed),
+                pins_tokens=policy.pins_tokens // 2,
+                ledger_tokens=policy.ledger_tokens // 2,
+            )
             return compose(material, reply, less, covered, by_rule=by_rule)
         verdict = replace(verdict, outcome="rejected", reasons=(reason,))
     return Draught(memory, summary, size, verdict)
