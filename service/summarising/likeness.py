@@ -26,6 +26,7 @@ _NEGATION = re.compile(
     r"|n['’]t\b|[不别勿没无]|ない|ません|禁止",
     re.IGNORECASE,
 )
+_CONTRACTED = re.compile(r"['’](?:s|m|re|ve|ll|d|t)$")  # I've, it's, don't
 _CLAUSE = re.compile(r"[,;:.!]\s|\b(?:and|but|und|aber|et|mais|y|pero)\b", re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]+(?:['’_-][^\W_]+)*")
 
@@ -67,11 +68,12 @@ def subject(text: str) -> frozenset[str]:
         if not value.readings and not value.date:  # the words of an address say nothing
             text = text.replace(value.text, " ")
     words = (word for word in _WORD.findall(text.casefold()) if not any(letter.isdigit() for letter in word))
-    return frozenset(_stem(word) for word in words if word not in _STOP and len(word) > 1 and not cues.replaces(word))
+    telling = (word for word in words if word not in _STOP and len(word) > 1 and not _CONTRACTED.search(word))
+    return frozenset(_stem(word) for word in telling if not cues.replaces(word))
 
 
 def _stem(word: str) -> str:
-    return re.sub(r"(?:ings?|ed|es|s|en|er|e)$", "", word) if len(word) > 4 else word
+    return re.sub(r"(?:ings?|ed|es|s|en|n|er|e)$", "", word) if len(word) > 4 else word
 
 
 class Index:

@@ -63,7 +63,7 @@ def by_rule(pins: Sequence[Pin], old: int) -> list[Pin]:
 
 
 def by_marks(pins: Sequence[Pin], marks: Iterable[Mark], index: Index) -> tuple[list[Pin], list[str]]:
-    """Applies a summariser's marks that a user's sentence bears out."""
+    """Applies a summariser's marks that a user's sentence bears out; a constraint may only be amended."""
     pins, idle = list(pins), []
     by_number = {pin.number: place for place, pin in enumerate(pins)}
     for mark in marks:
@@ -72,7 +72,9 @@ def by_marks(pins: Sequence[Pin], marks: Iterable[Mark], index: Index) -> tuple[
         if at is None or new is None or not _bears_out(new, pins[at]):
             idle.append(f"P{mark.number}: {mark.text}")
         elif pins[at].replaced_by is None:
-            pins[at] = replace(pins[at], replaced_by=new.number)
+            thin = pins[at].kind is Kind.CONSTRAINT and not _close(new, pins[at])
+            by = new.number
+            pins[at] = replace(pins[at], amended_by=by) if thin else replace(pins[at], replaced_by=by)
     return pins, idle
 
 
@@ -98,10 +100,10 @@ def _about(new: Pin, pin: Pin, fresh: frozenset[str], telling: frozenset[str]) -
 
     One value takes the place of another of its sort, or, without values, one entry that of another of its kind.
     """
-    close = _close(new, pin)
-    if not close and not subject(new.text) & subject(pin.text) & telling:
+    close, had = _close(new, pin), weighty(pin.text)
+    common = subject(new.text) & subject(pin.text)
+    if not (close or common & telling or (common and had & fresh)):  # it may name the old value
         return False
-    had = weighty(pin.text)
     if had or fresh:
         changed = bool(had) and bool(fresh - had or _given_up(new.text))  # the old value may be named as well
         return changed and (close or bool(sorts(new.text) & sorts(pin.text)))

@@ -204,7 +204,7 @@ def _every_number(text: str) -> Iterator[tuple[Decimal, str]]:
 
 def _readings(number: re.Match[str]) -> frozenset[Decimal]:
     word = (number[3] or "").casefold()
-    if word and word not in UNITS and word not in _TIMES and word not in ("x", "st", "nd", "rd", "th", "er", "e"):
+    if word and word not in UNITS and word not in _TIMES and word not in ("x", "er", "e"):  # nor `72nd`: it is a name
         return frozenset()
     plain = _plain_readings(number[2])
     return frozenset(plain | {one * _TIMES[word] for one in plain}) if word in _TIMES else frozenset(plain)
