@@ -97,7 +97,8 @@ def _by_rule(sentences: Sequence[Sentence]) -> list[tuple[Kind, Sentence]]:
         ):
             found.append((Kind.DECISION, replace(sentence, text=pair)))
         elif (kind := cues.kind_of(sentence)) and not _dangerous(sentence):
-            whole = _with_subject(sentence, before) if kind in _BINDING else sentence
+            alone = bool(found) and found[-1][1] is before and found[-1][0] is Kind.VALUE  # it says enough by itself
+            whole = _with_subject(sentence, before) if kind in _BINDING and not alone else sentence
             if found and found[-1][1] is before and whole is not sentence:  # which it has in it now
                 kind = min(kind, found.pop()[0], key=_RANKS.index)
             found.append((kind, whole))
