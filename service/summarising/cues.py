@@ -198,7 +198,7 @@ def weight(kind: Kind, text: str, role: str) -> int:
     """
     rank = (len(Kind) - list(Kind).index(kind)) * 4
     if kind is Kind.CONSTRAINT and not (_BINDING.search(text) or _LABEL.match(text)):
-        rank -= 6  # a hint such as "only" comes after decisions
+        rank -= 14  # a hint such as "only" comes after what a user decided, prefers and aims at
     return rank + 100 * (role == "user") + 50 * (role == "user" and bool(_LABEL.match(text)))
 
 

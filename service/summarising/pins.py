@@ -146,6 +146,8 @@ def _kind(proposal: Proposal, sentence: Sentence) -> Kind | None:
     if sentence.own != sentence.text and sentence.own.endswith(("?", "？")):
         return None  # who asks about a quotation orders nothing
     by_rule = cues.kind_of(sentence)
+    if by_rule is None and sentence.text.endswith(("?", "？")):  # it may ask for something, but it settles nothing
+        return Kind.PREFERENCE if Kind.PREFERENCE in proposal.kinds else None
     return by_rule if by_rule in proposal.kinds else proposal.kinds[0]
 
 

@@ -137,7 +137,7 @@ def test_what_imitates_structure_or_orders_against_the_rules_is_not_pinned(text:
 def test_a_proposal_pins_the_words_of_the_conversation_not_its_own() -> None:
     steps = talk("Could you make sure the report is ready for Anna by noon?")
     made = extend([], steps, [Proposal("The report for Anna is ready by noon", CONSTRAINTS)])
-    assert shown(made) == {"Could you make sure the report is ready for Anna by noon?": Kind.CONSTRAINT}
+    assert shown(made) == {"Could you make sure the report is ready for Anna by noon?": Kind.PREFERENCE}
     assert made.unfounded == ()
 
 
