@@ -1,5 +1,7 @@
 """Small windows and small models: what we ask for fits, every chat makes progress, every answer gives a checkpoint."""
 
+import os
+
 import pytest
 
 from service import tokens
@@ -67,10 +69,25 @@ async def test_a_model_that_ignores_the_format_still_gives_a_checkpoint(desk: De
     assert ("umps" if made.kind == "llm" else "pump") in answer["summary"]
 
 
-async def test_a_long_chat_catches_up_in_bounded_rounds_and_is_served_from_the_first_on(desk: Desk) -> None:
+FULL = pytest.mark.skipif(not os.environ.get("PRECIS_TEST_FULL_SIZE"), reason="takes minutes: PRECIS_TEST_FULL_SIZE=1")
+
+
+@pytest.mark.parametrize(
+    ("turns", "tokens", "window", "model_window"),
+    [
+        (60, 600, 4096, 8192),
+        *(pytest.param(1000, 256, window, 131_072, marks=FULL) for window in (4096, 8192, 16_384)),
+    ],
+)
+async def test_a_long_chat_catches_up_in_bounded_rounds_and_is_served_from_the_first_on(
+    desk: Desk, turns: int, tokens: int, window: int, model_window: int
+) -> None:
+    """The full size is a first import of 2,000 messages and 256,000 tokens."""
     desk.llm.default = Say("## Goal\n- Watch the pumps.")
-    bench = desk.bench(summariser_window=4096)
-    leaf = await desk.long_chat(60)
+    desk.talk.window = model_window
+    bench = desk.bench(summariser_window=window, window=model_window)
+    leaf = desk.talk.turns(turns, tokens)
+    assert await desk.talk.hand_over(leaf)
 
     await desk.compress(bench)
     first = len(desk.llm.requests)
@@ -80,5 +97,7 @@ async def test_a_long_chat_catches_up_in_bounded_rounds_and_is_served_from_the_f
 
     assert all(run.calls <= 8 for run in await desk.runs())
     assert len(desk.llm.requests) > first
-    assert (await desk.talk.ask(leaf))["status"] == "ready"
+    answer = await desk.talk.ask(leaf)
+    assert answer["status"] == "ready"
+    assert answer["tokens"]["after"] < model_window
     await check_tree(desk.service.runtime)
