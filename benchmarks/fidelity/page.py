@@ -50,9 +50,9 @@ _METHOD = """\
 - A third of the phrasings is held out: chats on which rules were tried while they were written (seeds from 100 on) do
   not have them. {held_out}
 
-The first whole run on these chats missed four marks: three rules and a decision were lost, and three old values stood on.
-The rules were then mended in general terms (a question tag asks nothing, a sentence may name the value that it replaces,
-words of an address are no subject, ...), so the held-out phrasings are not unseen any more.
+The first whole run on these chats missed four marks: three rules and a decision were lost, and three old values stood
+on. The rules were then mended in general terms (a question tag asks nothing, a sentence may name the value that it
+replaces, words of an address are no subject, ...), so the held-out phrasings are not unseen any more.
 
 What it does not show: how a model uses what is kept, whether prose reads well, and what people say in ways that nobody
 here thought of. Rules that find items without an LLM know more of English and German than of other languages.
