@@ -5,9 +5,10 @@ In: text. Out: ISO 639-1 codes.
 
 import re
 from functools import cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from py3langid.langid import MODEL_FILE, LanguageIdentifier
+if TYPE_CHECKING:
+    from py3langid.langid import LanguageIdentifier
 
 _CODES: Final = """
 ar bg bn ca cs da de el en es et fa fi fr he hi hr hu id it ja ko lt lv ms nl no pl pt ro ru sk sl sr sv sw ta te th tr
@@ -41,7 +42,10 @@ def _ranked(text: str) -> list[tuple[str, float]]:
 
 
 @cache
-def _identifier() -> LanguageIdentifier:
+def _identifier() -> "LanguageIdentifier":
+    # Here, because it brings NumPy: a process that compresses nothing need not start with it.
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE)
     identifier.set_languages(_CODES.split())
     return identifier
