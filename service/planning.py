@@ -79,7 +79,7 @@ class Policy:
         """
         keep, threshold = window // 4, apply_at(window)
         ledger = max(min(4000, window * 5 // 100), _LEAST_SUMMARY)
-        pins = max(min(5000, window * 5 // 100), _LEAST_SUMMARY)
+        pins = max(min(5000, window * 6 // 100), _LEAST_SUMMARY)
         entries = min(1000, window // 50, summariser_window // 16)
         # Four times (narrative + pins + wording), and the narrative itself, beside the tail and what code writes.
         beside = keep + ledger + pins + 4 * (PROMPT_TOKENS + entries)

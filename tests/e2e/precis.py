@@ -53,7 +53,9 @@ def fact(gate: object) -> str:
 def keep_facts(messages: list[Json]) -> str:
     """The scripted summariser: every fact that it has read, in order, and nothing else."""
     facts = dict.fromkeys(FACT.findall("\n".join(str(message["content"]) for message in messages)))
-    return "## Facts and values\n" + "\n".join(f"- {one}" for one in facts or ["Nothing yet."])
+    if not facts:
+        return "## Current state\n- No gate was named so far."
+    return "## Facts and values\n" + "\n".join(f"- {one}" for one in facts)
 
 
 @dataclass

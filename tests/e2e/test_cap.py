@@ -105,10 +105,9 @@ async def test_the_window_of_a_chats_own_parameters_goes_before_the_valve(rig: R
 
 async def test_a_short_chat_is_left_alone(rig: Rig, tab: Tab) -> None:
     await rig.valves(skip_below_chars=24_000)
-    known = await rig.precis.chats()
 
     turn = await tab.send(question())
 
     assert (await rig.seen()).hidden == []
     assert tab.statuses(turn.answer) == []
-    assert await rig.precis.chats() == known
+    assert str(tab.chat_id) not in await rig.precis.chats()
