@@ -55,7 +55,9 @@ def keep_facts(messages: list[Json]) -> str:
     facts = dict.fromkeys(FACT.findall("\n".join(str(message["content"]) for message in messages)))
     if not facts:
         return "## Current state\n- No gate was named so far."
-    return "## Facts and values\n" + "\n".join(f"- {one}" for one in facts)
+    lines = [f"- {one}" for one in facts]
+    oldest = lines[:40]  # of pins, the oldest go first when room is short
+    return "\n".join(["## Facts and values", *lines, "", "## Current state", *oldest])
 
 
 @dataclass
