@@ -343,6 +343,7 @@ class Filter:
             "window_tokens": stash["budget"],
         }
         transcript |= {"expires_in": stash.get("expires_in"), "compactor": stash.get("compactor")}
+        transcript["overhead"] = stash.get("tools") if saved(stash["chat"]) else None  # else the budget is without it
         url, files = f"chats/{quote(stash['chat'], safe='')}/transcript", stash.get("files") or {}
         for start in (known + 1, 0) if known >= 0 else (0,):
             for begin, end in slices(path, start):
@@ -404,7 +405,7 @@ class Filter:
         density: float = stash["density"]
         # What goes to the model besides the messages: as measured, or the tools, which the `request` hook sees.
         if tools := tokens_of_tools(body):
-            self._tools[stash["model"]] = tools
+            self._tools[stash["model"]] = stash["tools"] = tools
         fixed: int = stash["overhead"] or tools
         wanted = body.get("max_tokens")
         answer = max(window // 8, min(wanted, window // 2) if isinstance(wanted, int) else 0)

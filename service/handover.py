@@ -38,9 +38,10 @@ class HandOver:
     """A path that grew: the messages that follow `after` (id, digest), root to leaf; None means from the root on.
 
     `served` is the checkpoint that was in the request which the newest answer replied to, 0 when none was, and None
-    when that is not known; the provider's `usage` is compared with it. After `expires_in` seconds the chat goes, unless
-    it is handed over again. `compactor` is who else compresses it: `open-webui`, `provider`, or None. `anyone`: a fork
-    adopts what any chat of the tenant lends, not only those of `user`.
+    when that is not known; the provider's `usage` is compared with it. `overhead` is what went along with the messages,
+    in tokens, as the filter estimates it: it counts while no `usage` could be compared. After `expires_in` seconds the
+    chat goes, unless it is handed over again. `compactor` is who else compresses it: `open-webui`, `provider`, or None.
+    `anyone`: a fork adopts what any chat of the tenant lends, not only those of `user`.
     """
 
     tenant: int
@@ -51,6 +52,7 @@ class HandOver:
     after: tuple[str, str] | None
     messages: Sequence[Handed]
     served: int | None
+    overhead: int = 0
     expires_in: int | None = None
     compactor: str | None = None
     anyone: bool = False
@@ -91,8 +93,9 @@ async def hand_over(engine: AsyncEngine, handed: HandOver, debounce: float) -> A
         await _check_stored(connection, chat, handed, base, found)
         rows, masks = await _store(connection, chat, handed, base, found)
         adopted = await _adopt(connection, chat, handed, found)
-        overhead = await _overhead(connection, chat, handed, rows, base, adopted)
-        overhead = await chats.handed_over(connection, chat, rows[-1].message_id, overhead, masks)
+        measured = await _overhead(connection, chat, handed, rows, base, adopted)
+        estimated = min(handed.overhead, handed.policy.window_tokens // 2)
+        overhead = await chats.handed_over(connection, chat, rows[-1].message_id, measured, estimated, masks)
         deepest = [*adopted.values()][-1] if adopted else rows[-1].checkpoint_id
         size = await _size(connection, chat, rows[-1], deepest, overhead)
         if handed.compactor == chats.COMPACTS_ITSELF or (size < handed.policy.prepare_at and not wanted):

@@ -44,6 +44,7 @@ async def put_transcript(request: Request, chat_id: ChatId, key: FilterKey, runt
             for one in body.messages
         ],
         served=body.served,
+        overhead=body.overhead or 0,
         expires_in=body.expires_in,
         compactor=body.compactor,
         anyone=settings.share_forks == "tenant",

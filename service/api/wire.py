@@ -149,6 +149,13 @@ class TranscriptRequest(Strict):
         le=2**62,
         description="Checkpoint that was in the request of the newest answer, 0 for none; compares `usage` with it.",
     )
+    overhead: int | None = Field(
+        None,
+        ge=0,
+        le=2**31 - 1,
+        description="Tokens that went to the model beside the messages (tool specifications), as the filter estimates"
+        " them. Counts until a `usage` could be compared.",
+    )
     expires_in: int | None = Field(
         None,
         ge=60,

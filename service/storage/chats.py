@@ -158,16 +158,18 @@ async def open_chat(
     return ChatKey(tenant, row.id), row.wants_bodies
 
 
-async def handed_over(connection: AsyncConnection, chat: ChatKey, leaf: str, overhead: int | None, masks: int) -> int:
-    """Notes the newest path, whose texts are here now; `overhead` None keeps the one that was measured before.
+async def handed_over(
+    connection: AsyncConnection, chat: ChatKey, leaf: str, measured: int | None, estimated: int, masks: int
+) -> int:
+    """Notes the newest path, whose texts are here now, and its overhead.
 
-    `masks` is how many secrets were masked in the texts that are new.
+    `measured` None keeps the overhead that was measured before; while there is none, `estimated` counts. `masks` is how many secrets were masked in the texts that are new.
 
     Returns:
         The overhead in force.
     """
     await note_leaf(connection, chat, leaf)
-    known = chats.c.overhead_tokens if overhead is None else overhead
+    known = func.coalesce(measured, func.nullif(chats.c.overhead_tokens, 0), estimated)
     noted = {"overhead_tokens": known, "wants_bodies": False, "masked": chats.c.masked + masks}
     query = update(chats).where(*of(chat, chats)).values(noted)
     return cast(int, (await connection.execute(query.returning(chats.c.overhead_tokens))).scalar_one())

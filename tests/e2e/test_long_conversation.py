@@ -39,7 +39,6 @@ def _newest_question(messages: Sequence[Json]) -> int:
     return max(index for index, one in enumerate(messages) if one["role"] == "user")
 
 
-@pytest.mark.xfail(strict=False, reason="since the summaries of pins: cause not found yet, see CHANGELOG")
 async def test_eighty_turns_with_native_tools_twice_over_the_window(rig: Rig, tab: Tab) -> None:
     await rig.valves(window_tokens=WINDOW)
     rig.model.answer = answer

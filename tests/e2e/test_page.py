@@ -63,7 +63,6 @@ def pictures(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.xfail(strict=False, reason="since the summaries of pins: cause not found yet, see CHANGELOG")
 async def test_the_status_line_is_under_the_answer_and_still_there_after_a_reload(
     rig: Rig, tab: Tab, page: Page, pictures: Path
 ) -> None:
@@ -85,7 +84,6 @@ async def test_the_status_line_is_under_the_answer_and_still_there_after_a_reloa
     await page.screenshot(path=pictures / "compressed-chat.png")
 
 
-@pytest.mark.xfail(strict=False, reason="since the summaries of pins: cause not found yet, see CHANGELOG")
 async def test_the_chat_goes_on_on_the_page_with_its_summary(rig: Rig, tab: Tab, page: Page) -> None:
     await open_log(rig, tab)
     await page.goto(f"{rig.server.url}/c/{tab.chat_id}")

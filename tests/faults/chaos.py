@@ -124,6 +124,7 @@ async def _settle(made: Fleet, traffic: Traffic, seed: int) -> Figures:
     except TimeoutError:
         traffic.record("fault", f"not converged after {PATIENCE:.0f} s")
     seconds = time.monotonic() - started
+    await traffic.look()
     return await _figures(made, traffic, seed, seconds)
 
 

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import httpx
 
 from tests.service.talk import Json, Talk, prose
+from tests.waiting import until
 
 TURN = 1000  # tokens, about: a window of 8192 tokens needs a summary every three or four turns
 ACTIONS = {"go on": 70, "regenerate": 8, "branch off": 8, "go back": 6, "edit": 8}
@@ -136,7 +137,8 @@ class Traffic:
         for event in journal:
             self._apply(event)
         self.record("start")
-        self._seed = f"{seed}:{self.counts['start']}"  # an interrupted run goes on with other turns, and other ids
+        start = self.counts["start"]  # an interrupted run goes on with other turns, and other ids
+        self._users = [_User(self, chat, Random(f"{seed}:{start}:{chat}"), f"{start}.") for chat in range(chats)]
 
     def record(self, *event: Any) -> None:
         """Something happens: it is written down, then it is so."""
@@ -177,13 +179,16 @@ class Traffic:
     async def run(self) -> None:
         """Every chat goes on, turn by turn, until `stop`."""
         async with asyncio.TaskGroup() as group:
-            for number in range(len(self.chats)):
-                group.create_task(self._go_on(number, Random(f"{self._seed}:{number}")))
+            for user in self._users:
+                group.create_task(self._go_on(user))
 
-    async def _go_on(self, number: int, rng: Random) -> None:
-        user = _User(self, number, rng, f"{self.counts['start']}.")
-        if not self.chats[number].leaf:
-            await user.begin()
+    async def look(self) -> None:
+        """Every chat asks one more question, until it is answered: what stands at the end is checked as well."""
+        for user in self._users:
+            await user.ask()
+
+    async def _go_on(self, user: "_User") -> None:
+        await user.begin()
         while True:
             await self._allowed.acquire()
             if self._stopped:
@@ -207,7 +212,9 @@ class _User:
         return self._traffic.chats[self._number]
 
     async def begin(self) -> None:
-        """A chat of some turns, handed over at once: Precis has just been installed."""
+        """A chat of some turns, handed over at once: Precis has just been installed. Not twice."""
+        if self._chat.leaf:
+            return
         leaf: str | None = None
         for _ in range(6):
             leaf = self._say(self._say(leaf, "user"), "assistant")
@@ -233,6 +240,16 @@ class _User:
         if what == "edit":
             self._traffic.record("edit", self._number, self._rng.choice(path)["id"], f"{self._prefix}{self._said}")
         await self._answer(self._say(leaf, "user"))
+
+    async def ask(self) -> None:
+        """Asks for the context of one more question, until it is answered; nothing is handed over."""
+        question = self._say(self._chat.leaf, "user")
+        await until(lambda: self._answered(question), every=0.5)
+
+    async def _answered(self, question: str) -> bool:
+        unanswered = self._traffic.counts["unanswered"]
+        await self._context(question)
+        return self._traffic.counts["unanswered"] == unanswered
 
     def _say(self, parent: str | None, role: str) -> str:
         self._said += 1

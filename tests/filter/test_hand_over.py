@@ -229,6 +229,25 @@ async def test_what_the_provider_counted_is_compared_with_what_was_in_the_reques
     assert [body["served"] for body in tap.bodies("PUT")] == [0, turn.served]
 
 
+async def test_the_service_hears_what_the_tools_of_a_model_call_cost(chat: Chat, service: Service, tap: Wire) -> None:
+    """Open WebUI adds them after `inlet`; until a usage tells, the next summary is chosen by this."""
+    await chat.say("Hello there", "Hello yourself.")
+    chat.ask("Go on.")
+    turn = await chat.inlet()
+    turn.body["tools"] = [{"type": "function", "function": {"name": "f", "description": filler("tool", 1300)}}]
+    await chat.filter.request(turn.body, __metadata__=turn.metadata)
+    chat.answer("On it.")
+
+    await chat.outlet(turn)
+
+    first, second = (body["overhead"] for body in tap.bodies("PUT"))
+    assert first is None
+    assert second == pytest.approx(1300, rel=0.5)
+    async with service.runtime.database.engine.connect() as connection:
+        query = text("select overhead_tokens from chats where external_id = :chat")
+        assert (await connection.execute(query, {"chat": chat.id})).scalar_one() == second
+
+
 @pytest.mark.parametrize("below", [0, 1])
 async def test_a_short_chat_costs_no_request_at_all(chat: Chat, tap: Wire, below: int) -> None:
     chat.ask("Hello there")

@@ -302,6 +302,27 @@ async def test_without_knowing_what_was_served_usage_says_nothing(talk: Talk, se
     assert await overhead(service) == 0
 
 
+async def test_what_the_filter_estimates_counts_until_a_usage_was_compared(talk: Talk, service: Service) -> None:
+    question = talk.add("question", talk.turns(4))
+    size = sum(native_tokens(message) for message in talk.path(question))
+    await talk.hand_over(answered(talk, question, 5000), overhead=900)
+    assert await overhead(service) == 900
+    await talk.hand_over(answered(talk, question, 5000), overhead=10**6)
+    assert await overhead(service) == 900  # it was there first
+
+    await talk.hand_over(answered(talk, question, size + 700), served=0, overhead=900)
+    assert await overhead(service) == 700
+    await talk.hand_over(answered(talk, question, 5000), overhead=900)
+
+    assert await overhead(service) == 700
+
+
+async def test_an_estimate_of_the_filters_is_clamped_as_a_usage_is(talk: Talk, service: Service) -> None:
+    await talk.hand_over(talk.turns(4), overhead=10**6)
+
+    assert await overhead(service) == 4096
+
+
 async def test_usage_is_compared_with_the_summary_that_was_served(talk: Talk, service: Service) -> None:
     leaf = talk.turns(14)
     await talk.hand_over(leaf)
