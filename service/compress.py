@@ -148,7 +148,7 @@ async def _attempt(bench: Bench, lease: work.Lease, run: int) -> float | None:
 async def _work(bench: Bench, lease: work.Lease, run: int) -> float | None:
     if lease.compactor == chats.COMPACTS_ITSELF:
         return await _end(bench, lease, run, "Open WebUI compacts this chat itself")
-    policy = bench.settings.policy(lease.window)
+    policy = bench.settings.policy(lease.window, lease.overhead)
     async with bench.engine.connect() as connection:
         rows = await transcripts.path(connection, lease.chat, lease.leaf) if lease.leaf else []
         made = await checkpoints.find(connection, lease.chat, rows[-1].checkpoint_id if rows else None)
@@ -160,7 +160,7 @@ async def _work(bench: Bench, lease: work.Lease, run: int) -> float | None:
     path = [PathMessage(row.message_id, row.role, row.digest, row.tokens, tuple(row.step_tokens)) for row in rows]
     place = _place(kept, rows)
     plan = await asyncio.to_thread(
-        planning.plan, path, [made] if made else [], policy, overhead=lease.overhead, draft=place[0] if place else None
+        planning.plan, path, [made] if made else [], policy, draft=place[0] if place else None
     )
     this = _Round(bench, lease, run, policy, rows, replaces)
     done = await _carry_out(this, plan, place[1] if place and plan.draft else None)

@@ -11,6 +11,7 @@ larger than one call in pieces; the boundary moves when the turn is complete.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from math import ceil
 
 DEFAULT_WINDOW = 131_072
 APPLY_AT = 100_000
@@ -20,6 +21,7 @@ PROMPT_TOKENS = 560
 REPAIR_TOKENS = 160
 """What a second call may cost more than the first: it names the reasons why the first reply was rejected."""
 _LEAST_SUMMARY = 128  # tokens, of each part
+_LEAST_ROOM = 2048  # tokens: the smallest window that is known
 
 
 def apply_at(window: int) -> int:
@@ -38,7 +40,7 @@ def output_tokens(summary_tokens: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The token budgets in force for one model. `Policy.sized` derives them from its window.
+    """The token budgets in force for one chat. `Policy.sized` derives them from its model's window.
 
     Attributes:
         window_tokens: the model's window.
@@ -53,6 +55,7 @@ class Policy:
         ledger_tokens: bound on the ledger.
         chunk_tokens: how much of the conversation one call may read.
         max_chunks: calls in one round; what is left waits for the next round.
+        overhead: tokens of each request that are no messages (system prompt, tool specifications).
     """
 
     window_tokens: int
@@ -67,30 +70,41 @@ class Policy:
     ledger_tokens: int
     chunk_tokens: int
     max_chunks: int
+    overhead: int = 0
 
     @classmethod
-    def sized(cls, window: int = DEFAULT_WINDOW, summariser_window: int = 32_768, max_chunks: int = 8) -> "Policy":
-        """Budgets in proportion to the window; at 131072 tokens they are the defaults of the design.
+    def sized(
+        cls,
+        window: int = DEFAULT_WINDOW,
+        summariser_window: int = 32_768,
+        max_chunks: int = 8,
+        *,
+        overhead: int = 0,
+    ) -> "Policy":
+        """Budgets in proportion to the room that the window has for messages; at 131072 tokens those of the design.
+
+        The room is the window whose `apply_at` is what `overhead` leaves of this one's.
 
         What a call reads again (narrative, pins, wording) must stay a small part of what it reads new. So a checkpoint
         covers at least four times that, and at small windows the narrative shrinks until such a step, the tail and the
         summary fit under `apply_at` together. A summariser with a small window of its own is shown, and asked for, less
         than the model is served.
         """
-        keep, threshold = window // 4, apply_at(window)
-        ledger = max(min(4000, window * 5 // 100), _LEAST_SUMMARY)
-        pins = max(min(5000, window * 6 // 100), _LEAST_SUMMARY)
-        entries = min(1000, window // 50, summariser_window // 16)
+        room = max(window - ceil(overhead * DEFAULT_WINDOW / APPLY_AT), _LEAST_ROOM)
+        keep, threshold = room // 4, apply_at(room)
+        ledger = max(min(4000, room * 5 // 100), _LEAST_SUMMARY)
+        pins = max(min(5000, room * 6 // 100), _LEAST_SUMMARY)
+        entries = min(1000, room // 50, summariser_window // 16)
         # Four times (narrative + pins + wording), and the narrative itself, beside the tail and what code writes.
         beside = keep + ledger + pins + 4 * (PROMPT_TOKENS + entries)
-        narrative = min(2000, window * 8 // 100, (threshold - beside) // 5, summariser_window // 12)
-        narrative = max(narrative, min(2000, window // 25, summariser_window // 25), _LEAST_SUMMARY)
-        step = max(window // 5, 4 * (narrative + entries + PROMPT_TOKENS))
+        narrative = min(2000, room * 8 // 100, (threshold - beside) // 5, summariser_window // 12)
+        narrative = max(narrative, min(2000, room // 25, summariser_window // 25), _LEAST_SUMMARY)
+        step = max(room // 5, 4 * (narrative + entries + PROMPT_TOKENS))
         fitting = threshold - keep - ledger - pins - narrative  # in a very small window what fits has to do
-        room = summariser_window - narrative - output_tokens(narrative) - entries - PROMPT_TOKENS - REPAIR_TOKENS
+        call = summariser_window - narrative - output_tokens(narrative) - entries - PROMPT_TOKENS - REPAIR_TOKENS
         return cls(
             window_tokens=window,
-            apply_at=threshold,
+            apply_at=apply_at(window),
             prepare_at=window // 2,
             keep_tokens=keep,
             keep_messages=10,
@@ -99,8 +113,9 @@ class Policy:
             pins_tokens=pins,
             entry_tokens=entries,
             ledger_tokens=ledger,
-            chunk_tokens=max(room * 9 // 10, 512),  # a tenth for tokenizers that count more than ours
+            chunk_tokens=max(call * 9 // 10, 512),  # a tenth for tokenizers that count more than ours
             max_chunks=max_chunks,
+            overhead=overhead,
         )
 
 
@@ -208,7 +223,6 @@ def plan(
     checkpoints: Sequence[Checkpoint],
     policy: Policy,
     *,
-    overhead: int = 0,
     draft: Draft | None = None,
 ) -> Plan:
     """What to cover of `path` (root to leaf), given the checkpoints that exist.
@@ -217,7 +231,6 @@ def plan(
         path: the whole branch, root first.
         checkpoints: any checkpoints of the chat; those that are not on the path are ignored.
         policy: the budgets.
-        overhead: tokens of each request that are not in the path (system prompt, tool specifications).
         draft: what has been read of a long turn already; ignored when it does not fit the path any more.
     """
     sums = [0, *accumulate(message.tokens for message in path)]
@@ -225,7 +238,7 @@ def plan(
     reuse = _deepest(path, checkpoints)
     start = reuse.messages if reuse else 0
     tail = max(_tail_start(turns, sums, policy), start)
-    size = overhead + (reuse.tokens if reuse else 0) + sums[-1] - sums[start]
+    size = policy.overhead + (reuse.tokens if reuse else 0) + sums[-1] - sums[start]
     coverable = sums[tail] - sums[start]
     if size < policy.prepare_at:
         return Plan(reuse, None, (), tail, reason=f"{size} tokens are below prepare_at ({policy.prepare_at})")

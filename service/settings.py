@@ -206,9 +206,9 @@ class Settings(BaseSettings):
             )
         return self
 
-    def policy(self, window: int) -> Policy:
-        """The budgets for a model with this window."""
-        return Policy.sized(window, self.summariser_window)
+    def policy(self, window: int, overhead: int = 0) -> Policy:
+        """The budgets for a chat whose model has this window, and whose requests have this overhead."""
+        return Policy.sized(window, self.summariser_window, overhead=overhead)
 
 
 def load(**explicit: Any) -> Settings:  # noqa: ANN401 - any setting

@@ -163,7 +163,8 @@ async def handed_over(
 ) -> int:
     """Notes the newest path, whose texts are here now, and its overhead.
 
-    `measured` None keeps the overhead that was measured before; while there is none, `estimated` counts. `masks` is how many secrets were masked in the texts that are new.
+    `measured` None keeps the overhead that was measured before; while there is none, `estimated` counts. `masks` is how
+    many secrets were masked in the texts that are new.
 
     Returns:
         The overhead in force.

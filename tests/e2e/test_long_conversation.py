@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-import pytest
-
 from service.transcript import native_tokens
 from tests.builders import Json
 from tests.e2e.look_up_tool import result
