@@ -36,6 +36,16 @@ def redis_settings(url: str) -> RedisSettings:
     return settings
 
 
+def client(url: str) -> ArqRedis:
+    """A client of the queue, with these retries. It connects at its first command; the caller closes it."""
+    settings = redis_settings(url)
+    redis: ArqRedis = ArqRedis.from_url(
+        url, retry=settings.retry, retry_on_error=settings.retry_on_error, retry_on_timeout=True
+    )
+    redis.job_serializer, redis.job_deserializer = dumps, loads
+    return redis
+
+
 def dumps(payload: dict[str, object]) -> bytes:
     """Jobs are JSON: arq's default is pickle, with which write access to Redis would be code execution."""
     return json.dumps(payload, default=str).encode()
@@ -74,11 +84,7 @@ class Doorbell:
             ) from error
         except (RedisError, OSError) as error:
             log.warning("doorbell.redis_away", host=settings.host, port=settings.port, error=repr(error))
-        redis: ArqRedis = ArqRedis.from_url(
-            url, retry=settings.retry, retry_on_error=settings.retry_on_error, retry_on_timeout=True
-        )
-        redis.job_serializer, redis.job_deserializer = dumps, loads
-        return cls(redis)
+        return cls(client(url))
 
     async def ring(self, key: str | None = None, delay: float = 0) -> bool:
         """Wakes a worker in `delay` seconds; False, and a log line, when Redis does not take it.

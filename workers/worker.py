@@ -9,7 +9,7 @@ from arq.worker import Worker
 from redis.exceptions import RedisError
 
 from service.compress import Bench
-from service.doorbell import Doorbell
+from service.doorbell import Doorbell, client
 from workers.settings import load_vocabulary, worker_settings
 
 _FORGOTTEN = 60  # seconds after which arq drops a ring whose worker was killed, or takes so long that it lives on alone
@@ -32,8 +32,10 @@ async def _run_for_ever(worker: Worker) -> None:
 async def running(bench: Bench, doorbell: Doorbell, redis_url: str) -> AsyncIterator[Worker]:
     """A worker in this process. On the way out it takes no new work, finishes what it has, or gives it back."""
     await load_vocabulary()
+    redis = client(redis_url)  # arq's own would be lost, and left open, when the worker ends while it connects
     worker = Worker(
         **worker_settings(bench.settings, redis_url),
+        redis_pool=redis,
         ctx={"bench": bench, "doorbell": doorbell},
         handle_signals=False,
     )
@@ -54,5 +56,4 @@ async def running(bench: Bench, doorbell: Doorbell, redis_url: str) -> AsyncIter
         for job in jobs:
             job.cancel()
         await asyncio.gather(*jobs, return_exceptions=True)
-        if worker._pool:
-            await worker.pool.aclose()
+        await redis.aclose()
