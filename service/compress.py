@@ -16,17 +16,18 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from service import planning, tokens
+from service import planning
 from service.errors import PrecisError, SummariserAway, SummariserError
 from service.planning import Checkpoint, Chunk, Draft, PathMessage, Plan, Policy
 from service.settings import Settings
 from service.storage import chats, checkpoints, codec, endpoints, history, outage, transcripts, work
 from service.storage.checkpoints import Fresh
 from service.storage.transcripts import Row
-from service.summarising import compose, prompt
-from service.summarising.compose import Covered, Draught, Material, Read
+from service.summarising import compose, prompt, writing
+from service.summarising.compose import Covered, Material, Read
 from service.summarising.memory import Memory
-from service.summarising.reading import Reading, Summariser
+from service.summarising.reading import Summariser
+from service.summarising.writing import Attempt
 from service.transcript import parse, steps
 
 _LONGEST_DELAY = 300  # seconds
@@ -82,13 +83,11 @@ class _Round:
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A draught, who wrote it and of which kind it is, and what all calls for it have cost."""
+    """What is to be published, of which kind it is, and who wrote it."""
 
-    draught: Draught
+    attempt: Attempt
     kind: str
     by: str
-    read: int
-    wrote: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +228,7 @@ async def _carry_out(this: _Round, plan: Plan, read_before: Memory | None) -> _D
         written = await _write(this, chunk, material)
         parent = await _publish(this, chunk, parent, written)
         last = parent if chunk.covers is not None else last
-        memory = written.draught.memory
+        memory = written.attempt.draught.memory
     return _Done(markers, plan.complete, last)
 
 
@@ -274,48 +273,39 @@ async def _write(this: _Round, chunk: Chunk, material: Material) -> _Written:
     if this.by_rule:
         return await _by_rule(this, material, covered, "degraded" if this.lease.stand_in else "extractive")
     summariser = this.bench.summariser
-    reasons: tuple[str, ...] = ()
-    for outcome in ("", "repaired"):
-        reading = replace(material.reading, faults=reasons)
-        reply = await summariser.summarise(reading)
-        read = reply.prompt_tokens if reply.prompt_tokens is not None else await asyncio.to_thread(_size, reading)
-        wrote = reply.completion_tokens if reply.completion_tokens is not None else tokens.count(reply.text)
-        draught = await asyncio.to_thread(compose.compose, material, reply, this.policy, covered)
-        if draught.verdict.accepted:
-            verdict = replace(draught.verdict, outcome=outcome or draught.verdict.outcome, reasons=reasons)
-            return _Written(replace(draught, verdict=verdict), "llm", summariser.name, read, wrote)
-        reasons = draught.verdict.reasons
-        log.warning("compress.rejected", chat=this.lease.chat.id, summariser=summariser.name, reasons=reasons)
-        await _count_rejected(this, read, wrote)
+    faults: tuple[str, ...] = ()
+    for _ in range(writing.CALLS):
+        attempt = await writing.attempt(summariser, material, this.policy, covered, faults)
+        if attempt.accepted:
+            return _Written(attempt, "llm", summariser.name)
+        faults = attempt.reasons
+        log.warning("compress.rejected", chat=this.lease.chat.id, summariser=summariser.name, reasons=faults)
+        await _count_rejected(this, attempt)
     if not this.bench.settings.fallback_after:
-        raise Rejected(f"{summariser.name}: {'; '.join(reasons)}")
-    return await _by_rule(this, material, covered, "degraded", reasons)
+        raise Rejected(f"{summariser.name}: {'; '.join(faults)}")
+    return await _by_rule(this, material, covered, "degraded", faults)
 
 
-async def _count_rejected(this: _Round, read: int, wrote: int) -> None:
+async def _count_rejected(this: _Round, attempt: Attempt) -> None:
     """Counts a call that led to nothing; it was an answer all the same, so the endpoint is not away."""
     async with this.bench.engine.begin() as connection:
         if this.bench.endpoint:
             await endpoints.succeeded(connection, this.bench.endpoint)
-        await history.count(connection, this.lease.chat, this.run, read=read, written=wrote, published=False)
+        await _count(connection, this, attempt, published=False)
+
+
+async def _count(connection: AsyncConnection, this: _Round, attempt: Attempt, *, published: bool) -> None:
+    spent = attempt.read, attempt.wrote
+    await history.count(connection, this.lease.chat, this.run, *spent, published=published)
 
 
 async def _by_rule(
-    this: _Round, material: Material, covered: Covered, kind: str, reasons: tuple[str, ...] = ()
+    this: _Round, material: Material, covered: Covered, kind: str, faults: tuple[str, ...] = ()
 ) -> _Written:
-    """What the built-in summariser writes; `reasons` are why the other one's replies were rejected."""
-    stand_in = this.bench.stand_in
-    reply = await stand_in.summarise(material.reading)
-    draught = await asyncio.to_thread(compose.compose, material, reply, this.policy, covered, by_rule=True)
-    if not draught.verdict.accepted:
-        raise Rejected(f"{stand_in.name}: {'; '.join(draught.verdict.reasons)}")
-    draught = replace(draught, verdict=replace(draught.verdict, outcome=kind, reasons=reasons))
-    return _Written(draught, kind, stand_in.name, await asyncio.to_thread(_size, material.reading), 0)
-
-
-def _size(reading: Reading) -> int:
-    wording = prompt.build(reading)
-    return tokens.count(wording.system) + tokens.count(wording.user)
+    attempt = await writing.by_rule(this.bench.stand_in, material, this.policy, covered, kind, faults)
+    if not attempt.accepted:
+        raise Rejected(f"{this.bench.stand_in.name}: {'; '.join(attempt.reasons)}")
+    return _Written(attempt, kind, this.bench.stand_in.name)
 
 
 async def _publish(this: _Round, chunk: Chunk, parent: int, written: _Written) -> int:
@@ -330,23 +320,16 @@ async def _publish(this: _Round, chunk: Chunk, parent: int, written: _Written) -
         elif chunk.then is not None:
             message = this.rows[chunk.then.position.message]
             draft = Draft(parent or None, message.digest, chunk.then.position, chunk.then.pieces)
-            memory = written.draught.memory
+            memory = written.attempt.draught.memory
             published = await checkpoints.save_draft(connection, this.lease, message.message_id, draft, memory)
-        await history.count(
-            connection,
-            this.lease.chat,
-            this.run,
-            read=written.read,
-            written=written.wrote,
-            published=bool(published),
-        )
+        await _count(connection, this, written.attempt, published=bool(published))
     if not published:
         raise Refused("the chat was edited, reset or leased again while its summary was written")
     return parent
 
 
 def _fresh(this: _Round, until: Row, parent: int, written: _Written) -> Fresh:
-    draught = written.draught
+    draught = written.attempt.draught
     replaces = this.replaces.id if this.replaces and until.depth >= this.replaces.messages else None
     return Fresh(
         parent,

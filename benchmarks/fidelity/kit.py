@@ -22,7 +22,7 @@ from compaction_kit import (
 )
 
 from benchmarks.fidelity.generator import Chat
-from benchmarks.fidelity.systems import Path, by_rule, policy_of, precis
+from benchmarks.fidelity.systems import Path, policy_of, precis
 
 Json = dict[str, Any]
 _OTHERS: Sequence[Callable[[], Any]] = (
@@ -74,7 +74,7 @@ def _fitting(turns: Sequence[Turn], room: int) -> str:
 
 
 def _compacted(path: Path, turns: Sequence[Turn], limit: int) -> str:
-    *_, made = precis(path, policy_of(limit, keep=2), by_rule, by_rule=True)
+    *_, made = precis(path, policy_of(limit, keep=2))
     newest = [turn for turn in turns if turn.role != "system"][len(made.covered) :]
     return "\n".join([made.summary, *(f"[{turn.role}] {turn.text}" for turn in newest)])
 

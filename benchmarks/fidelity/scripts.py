@@ -57,10 +57,6 @@ class Scripted:
 
     async def summarise(self, reading: Reading) -> Reply:
         """The scripted answer."""
-        return self.answer(reading)
-
-    def answer(self, reading: Reading) -> Reply:
-        """The same, at once."""
         self._calls += 1
         rng = random.Random(f"{self._chat.seed} {self.name} {self._calls}")
         bullets = self._script.change(_noted(self._chat, reading), self._chat, reading, rng)

@@ -4,6 +4,7 @@ In: a chat, a share of the covered tokens as budget. Out: five `Made` summaries,
 own code (parse, steps, plan, gather, prompt, compose); only the database and the network are left out.
 """
 
+import asyncio
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -13,12 +14,13 @@ from benchmarks.fidelity.generator import Chat
 from benchmarks.fidelity.scripts import PERFECT, SCRIPTS, Script, Scripted, rewrite
 from service import planning, tokens
 from service.planning import Chunk, PathMessage, Policy
-from service.summarising import prompt
-from service.summarising.compose import Covered, Draught, Material, Read, compose, gather
+from service.summarising import prompt, writing
+from service.summarising.compose import Covered, Draught, Read, gather
 from service.summarising.excerpts import excerpts
-from service.summarising.extractive import extract
 from service.summarising.memory import Memory
-from service.summarising.reading import Excerpt, Finish, Reading, Reply
+from service.summarising.reading import Excerpt, Reading, Summariser
+from service.summarising.summarisers import ExtractiveSummariser
+from service.summarising.writing import Attempt
 from service.transcript import ROOT, Step, digest, native_tokens, parse, step_tokens, steps
 
 ROUNDS = 5
@@ -26,7 +28,7 @@ _TAIL = 10  # messages
 _SUMMARISER = 16_384  # tokens of its window
 _MASKED = "[tool output left out]"
 
-Answer = Callable[[Reading], Reply]
+BUILT_IN = ExtractiveSummariser()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,28 +126,17 @@ def policy_of(limit: int, keep: int = _TAIL) -> Policy:
     return replace(sized, prepare_at=0, step_tokens=1, keep_tokens=10**6, keep_messages=keep, **scaled)
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """What a worker has: a chat, the budgets, a summariser. `by_rule`: it is the built-in one."""
-
-    path: Path
-    policy: Policy
-    answer: Answer
-    by_rule: bool = False
-
-
-def precis(path: Path, policy: Policy, answer: Answer, *, by_rule: bool = False) -> Iterator[Made]:
+def precis(path: Path, policy: Policy, summariser: Summariser = BUILT_IN) -> Iterator[Made]:
     """Five rounds of the service's work on a growing chat."""
-    work, memory = _Work(path, policy, answer, by_rule), Memory()
-    made, summary = None, ""
+    memory, made, summary = Memory(), None, ""
     for end in path.ends:
         read, verdicts = 0, Counter[str]()
         for chunk in planning.plan(path.nodes[:end], [made] if made else [], policy).chunks:
-            draught, cost = _composed(work, chunk, _gathered(work, chunk, memory), verdicts)
+            written, cost = asyncio.run(_written(path, policy, summariser, chunk, memory, verdicts))
             read += cost
-            if draught.verdict.accepted:
-                memory, summary = draught.memory, draught.summary
-                made = _checkpoint(path, chunk, draught) or made
+            if written.accepted:
+                memory, summary = written.draught.memory, written.draught.summary
+                made = _checkpoint(path, chunk, written.draught) or made
         if made:
             yield Made(path.covered(made.messages), made.covered_tokens, summary, read, verdicts)
 
@@ -157,29 +148,30 @@ def _checkpoint(path: Path, chunk: Chunk, draught: Draught) -> planning.Checkpoi
     return planning.Checkpoint(1, last.id, last.digest, chunk.covers, path.tokens(chunk.covers), draught.size)
 
 
-def _gathered(work: _Work, chunk: Chunk, memory: Memory) -> Material:
+async def _written(
+    path: Path, policy: Policy, summariser: Summariser, chunk: Chunk, memory: Memory, verdicts: Counter[str]
+) -> tuple[Attempt, int]:
+    """As a worker does: a reply, one more when it is rejected, else the built-in summariser's; and what an LLM read."""
     reads = [
-        Read(work.path.steps[read.position.message][read.position.step], read.position.piece, read.pieces)
-        for read in chunk.reads
+        Read(path.steps[one.position.message][one.position.step], one.position.piece, one.pieces) for one in chunk.reads
     ]
-    return gather(memory, reads, work.policy, part=chunk.part, parts=chunk.parts)
-
-
-def _composed(work: _Work, chunk: Chunk, material: Material, verdicts: Counter[str]) -> tuple[Draught, int]:
-    """As a worker does: one reply, one more when it is rejected, else the built-in summariser's."""
+    material = gather(memory, reads, policy, part=chunk.part, parts=chunk.parts)
     last = chunk.covers or chunk.reads[-1].position.message + 1
-    covered = Covered(last, work.path.tokens(last), work.path.chat.messages[last - 1]["timestamp"])
-    reading, read = material.reading, 0
-    for word in ("", "repaired"):
-        read += 0 if work.by_rule else _cost(reading)
-        draught = compose(material, work.answer(reading), work.policy, covered, by_rule=work.by_rule)
-        if draught.verdict.accepted:
-            verdicts[word or draught.verdict.outcome] += 1
-            return draught, read
-        verdicts.update(f"rejected: {_short(reason)}" for reason in draught.verdict.reasons)
-        reading = replace(material.reading, faults=draught.verdict.reasons)
-    verdicts["degraded"] += 1
-    return compose(material, by_rule(material.reading), work.policy, covered, by_rule=True), read
+    covered = Covered(last, path.tokens(last), path.chat.messages[last - 1]["timestamp"])
+    by_rule = summariser is BUILT_IN
+    faults: tuple[str, ...] = ()
+    read = 0
+    for _ in range(0 if by_rule else writing.CALLS):
+        attempt = await writing.attempt(summariser, material, policy, covered, faults)
+        read += attempt.read
+        if attempt.accepted:
+            verdicts[attempt.draught.verdict.outcome] += 1
+            return attempt, read
+        faults = attempt.reasons
+        verdicts.update(f"rejected: {_short(reason)}" for reason in faults)
+    kind = "extractive" if by_rule else "degraded"
+    verdicts[kind] += 1
+    return await writing.by_rule(BUILT_IN, material, policy, covered, kind, faults), read
 
 
 def _short(reason: str) -> str:
@@ -193,17 +185,12 @@ def _cost(reading: Reading) -> int:
     return tokens.count(wording.system) + tokens.count(wording.user)
 
 
-def by_rule(reading: Reading) -> Reply:
-    """The built-in summariser's reply."""
-    return Reply(extract(reading), Finish.STOP)
-
-
 def _with(script: Script) -> Callable[[Path, int], Iterator[Made]]:
-    return lambda path, limit: precis(path, policy_of(limit), Scripted(script, path.chat).answer)
+    return lambda path, limit: precis(path, policy_of(limit), Scripted(script, path.chat))
 
 
 def _extractive(path: Path, limit: int) -> Iterator[Made]:
-    return precis(path, policy_of(limit), by_rule, by_rule=True)
+    return precis(path, policy_of(limit))
 
 
 def _free(script: Script) -> Callable[[Path, int], Iterator[Made]]:

@@ -16,9 +16,9 @@ async def begin(connection: AsyncConnection, chat: ChatKey, seq: int) -> int:
 
 
 async def count(
-    connection: AsyncConnection, chat: ChatKey, run: int, *, read: int, written: int, published: bool
+    connection: AsyncConnection, chat: ChatKey, run: int, read: int, written: int, *, published: bool
 ) -> None:
-    """Adds one summariser call to a round."""
+    """Adds one summariser call, and the tokens that it read and wrote, to a round."""
     await connection.execute(
         update(runs)
         .where(*of(chat, runs), runs.c.id == run)

@@ -19,7 +19,7 @@ from benchmarks.fidelity.marks import Json
 from benchmarks.fidelity.phrasebook import DOMAINS, TYPES, domain
 from benchmarks.fidelity.running import one
 from benchmarks.fidelity.scoring import Source, score
-from benchmarks.fidelity.scripts import PERFECT, SCRIPTS, Scripted
+from benchmarks.fidelity.scripts import PERFECT, SCRIPTS, Script, Scripted
 from benchmarks.fidelity.storing import Called, Format
 from benchmarks.fidelity.systems import ROUNDS, budget, policy_of, precis, systems
 from benchmarks.fidelity.systems import Path as ChatPath
@@ -218,27 +218,30 @@ def reading_of(*texts: str, entries: tuple[str, ...] = ()) -> Reading:
     return Reading("", tuple(Excerpt("user", text) for text in texts), 500, entries)
 
 
-def test_a_scripted_llm_knows_only_what_it_reads(chat: Chat) -> None:
+async def answer(script: Script, chat: Chat, reading: Reading) -> str:
+    return (await Scripted(script, chat).summarise(reading)).text
+
+
+async def test_a_scripted_llm_knows_only_what_it_reads(chat: Chat) -> None:
     item = next(item for item in chat.items if item.type == "constraint")
-    knowing, ignorant = Scripted(PERFECT, chat), Scripted(PERFECT, chat)
-    assert item.stands_in(normal(knowing.answer(reading_of(f"Hello. {item.text} Bye.")).text))
-    told = ignorant.answer(reading_of("Hello.")).text
+    assert item.stands_in(normal(await answer(PERFECT, chat, reading_of(f"Hello. {item.text} Bye."))))
+    told = await answer(PERFECT, chat, reading_of("Hello."))
     assert not any(item.text in told or item.gist in told for item in chat.items if item.type != "tool")
 
 
-def test_it_marks_the_entry_that_a_new_sentence_replaces(chat: Chat) -> None:
+async def test_it_marks_the_entry_that_a_new_sentence_replaces(chat: Chat) -> None:
     old = next(item for item in chat.items if item.until)
     new = next(item for item in chat.items if item.replaces == old.id)
-    answer = Scripted(PERFECT, chat).answer(reading_of(new.text, entries=(f"P7 value: {old.text}",)))
-    assert f"- P7: {new.text}" in answer.text
+    told = await answer(PERFECT, chat, reading_of(new.text, entries=(f"P7 value: {old.text}",)))
+    assert f"- P7: {new.text}" in told
 
 
 @pytest.mark.parametrize("name", ["drops", "alters", "invents", "reasons", "empty", "oversized"])
-def test_a_faulty_one_answers_otherwise_than_the_perfect_one(chat: Chat, name: str) -> None:
+async def test_a_faulty_one_answers_otherwise_than_the_perfect_one(chat: Chat, name: str) -> None:
     script = next(script for script in SCRIPTS if script.name == name)
     reading = reading_of(*(item.text for item in chat.items if item.type != "tool"), "And then?")
     reading = replace(reading, excerpts=(*reading.excerpts, Excerpt("assistant", "So it is.")))
-    assert Scripted(script, chat).answer(reading).text != Scripted(PERFECT, chat).answer(reading).text
+    assert await answer(script, chat, reading) != await answer(PERFECT, chat, reading)
 
 
 # the systems
@@ -277,7 +280,7 @@ def test_the_floors_lose_what_precis_keeps(small_run: Json) -> None:
 
 def test_what_is_served_ends_with_the_summary_of_the_last_round(chat: Chat) -> None:
     path = ChatPath.of(chat)
-    *_, last = precis(path, policy_of(4000), Scripted(PERFECT, chat).answer)
+    *_, last = precis(path, policy_of(4000), Scripted(PERFECT, chat))
     assert last.covered == path.covered(path.ends[-1] - 10)
 
 
