@@ -78,8 +78,19 @@ def shown(pins: Iterable[Pin]) -> Iterator[Pin]:
 
 def line(pin: Pin, pins: Iterable[Pin]) -> str:
     """What a summary shows of a pin: its words, and those of the later one that amends it."""
-    later = next((one for one in pins if one.number == pin.amended_by), None) if pin.amended_by else None
+    later = _amendment(pin, pins)
     return f"{pin.text} (later: {later.text})" if later else pin.text
+
+
+def _amendment(pin: Pin, pins: Iterable[Pin]) -> Pin | None:
+    """The pin that amends this one, or what has superseded that since."""
+    if pin.amended_by is None:
+        return None
+    by_number = {one.number: one for one in pins}
+    later = by_number.get(pin.amended_by)
+    while later and later.replaced_by:  # by a later one each time
+        later = by_number.get(later.replaced_by)
+    return later
 
 
 def _by_rule(sentences: Sequence[Sentence]) -> list[tuple[Kind, Sentence]]:
@@ -155,7 +166,8 @@ def _numbered(pins: Sequence[Pin], new: Iterable[tuple[Kind, Sentence]]) -> list
     """Old pins as they are, and new ones that are not there yet, with the next numbers."""
     merged = list(pins)
     places = {key(pin.text): place for place, pin in enumerate(merged)}
-    number = max((pin.number for pin in pins), default=0)
+    # A pin that found no room may still be named by others: its number is not given to another sentence.
+    number = max((one or 0 for pin in pins for one in (pin.number, pin.replaced_by, pin.amended_by)), default=0)
     for kind, sentence in new:
         words = key(sentence.text)
         known = merged[places[words]] if words in places else None
@@ -176,8 +188,12 @@ def _bounded(pins: Sequence[Pin], limit: int) -> tuple[Pin, ...]:
     holding = list(shown(pins))
     costs = {pin.number: tokens.count(line(pin, pins)) + 3 for pin in holding}
     total = sum(costs.values())
+    worth = {pin.number: _worth(pin) for pin in holding}
+    for pin in holding:
+        if later := _amendment(pin, pins):  # without it, the other would tell what holds no more
+            worth[later.number] = max(worth[later.number], worth[pin.number])
     gone: set[int] = set()
-    for pin in sorted(holding, key=_worth):
+    for pin in sorted(holding, key=lambda pin: worth[pin.number]):
         if total <= limit:
             break
         gone.add(pin.number)

@@ -1,6 +1,7 @@
 """The pinned sections: whose words they have, what supersedes what, what goes when room is short."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -270,3 +271,30 @@ def test_superseded_pins_are_remembered_but_not_for_ever() -> None:
         made = extend(made.pins, talk(f"The price of the basic ticket is now {price} EUR."), limit=400)
     assert list(shown(made)) == ["The price of the basic ticket is now 299 EUR."]
     assert 10 < len(made.pins) < 100
+
+
+def test_the_number_of_a_pin_that_found_no_room_is_not_given_to_another_sentence() -> None:
+    cap = Pin(1, Kind.CONSTRAINT, "The cap is 500 EUR and nobody may exceed it.", "m1", "user", amended_by=4)
+    old = Pin(2, Kind.VALUE, "The port is 8080.", "m1", "user", replaced_by=3)
+
+    made = extend([cap, old], talk("The invoice number is INV-20417."))
+
+    assert [pin.number for pin in made.pins] == [1, 2, 5]
+    assert pins.line(made.pins[0], made.pins) == cap.text
+
+
+CAP = Pin(1, Kind.CONSTRAINT, "The cap is 500 EUR and nobody may exceed it.", "m1", "user", amended_by=2)
+RAISED = Pin(2, Kind.VALUE, "For the pumps it is 700 EUR.", "m2", "user")
+
+
+def test_what_amends_a_pin_does_not_go_before_it() -> None:
+    for limit in range(pins.size([CAP, RAISED]) + 30):
+        made = extend([CAP, RAISED], talk("My sister lives in Rotterdam."), limit=limit)
+        numbers = [pin.number for pin in made.pins]
+        assert 1 not in numbers or 2 in numbers, limit
+
+
+def test_a_pin_is_shown_with_what_has_superseded_its_amendment() -> None:
+    told = [CAP, replace(RAISED, replaced_by=3), Pin(3, Kind.VALUE, "For the pumps it is 900 EUR.", "m3", "user")]
+
+    assert pins.line(CAP, told) == f"{CAP.text} (later: {told[2].text})"
