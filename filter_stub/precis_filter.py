@@ -252,11 +252,14 @@ class Filter:
             return ""
         stash["window"] = stash["window"] or answer.get("window")
         tokens, stash["overhead"] = answer["tokens"], answer["tokens"].get("overhead") or 0
-        older = messages[len(head) : newest_turn(messages)]
-        texts, images = sum(map(tokens_of, older)), 1000 * sum(map(images_in, older))
-        if texts > images and answer.get("known") in [node.id for node in path[-2:]]:
-            counted = tokens["before"] - stash["overhead"] - path[-1].size // 4
-            stash["density"] = min(max((counted - images) / (texts - images), 0.7), 2.0)
+        new = next((i for i, node in enumerate(path[:-4:-1]) if node.id == answer.get("known")), None)
+        if new is not None:  # all but the question, and in a chat without ids the answer before it, has been counted
+            end = newest_turn(messages)
+            older = messages[len(head) : newest_turn(messages[:end]) + 1 if new == 2 else end]
+            texts, images = sum(map(tokens_of, older)), 1000 * sum(map(images_in, older))
+            counted = tokens["before"] - stash["overhead"] - sum(node.size for node in path[-max(new, 1) :]) // 4
+            if texts > images:
+                stash["density"] = min(max((counted - images) / (texts - images), 0.7), 2.0)
         if answer["status"] != "ready":
             return ""
         spliced = splice(messages, path, answer, guided=bool(metadata.get("regeneration_message_id")))

@@ -35,10 +35,11 @@ NOTE = {"role": "system", "content": LEFT_OUT}
 
 
 class Service:
-    """In place of the network. It knows every message but the newest, and counts it as a quarter of its characters."""
+    """In place of the network. It knows all but the `new` newest messages, which count a quarter of their characters."""
 
     status = "away"
     counted = 0
+    new = 1
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         if self.status == "away":
@@ -46,11 +47,11 @@ class Service:
         if request.method == "PUT":
             return httpx.Response(202, json={"due": True})
         asked = json.loads(request.content)
-        if self.status == "unknown" or len(asked["path"]) < 2:
+        if self.status == "unknown" or len(asked["path"]) <= self.new:
             return httpx.Response(200, json={"status": "unknown"})
-        before = self.counted + asked["sizes"][0] // 4
+        before = self.counted + sum(asked["sizes"][: self.new]) // 4
         tokens = {"before": before, "after": before}
-        return httpx.Response(200, json={"status": self.status, "known": asked["path"][1][0], "tokens": tokens})
+        return httpx.Response(200, json={"status": self.status, "known": asked["path"][self.new][0], "tokens": tokens})
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -92,6 +93,7 @@ def turns(draw: st.DrawFn) -> list[Native]:
     pictured=st.booleans(),
     loop=loops(4000),
     status=st.sampled_from(["away", "unknown", "pending", "not_needed"]),
+    answer_is_known=st.booleans(),  # which it is not in a chat without ids
 )
 async def test_no_request_above_the_window_leaves_the_filter(
     staged: tuple[Client, Service],
@@ -102,6 +104,7 @@ async def test_no_request_above_the_window_leaves_the_filter(
     pictured: bool,
     loop: list[Native],
     status: str,
+    answer_is_known: bool,
 ) -> None:
     client, service = staged
     client.filter._failures = 0
@@ -109,7 +112,10 @@ async def test_no_request_above_the_window_leaves_the_filter(
     question = {"role": "user", "content": [{"type": "text", "text": pasted}, PICTURE] if pictured else pasted or "So?"}
     head = [{"role": "system", "content": system}] if system else []
     before = [*head, *(one for turn in older for one in turn)]
-    service.status, service.counted = status, sent_tokens(before[len(head) :])
+    service.status, service.new = status, 1 if answer_is_known or not older else 2
+    service.counted = sent_tokens(before[len(head) :])
+    if service.new == 2:
+        service.counted -= sent_tokens(older[-1][1:])
     if status == "not_needed" and service.counted > window * 0.76:
         service.status = "pending"
     with no_log():
@@ -275,7 +281,11 @@ async def test_a_giant_message_of_any_kind_is_kept_inside_the_window(kind: str) 
         assert sent_tokens(turn.messages) <= 4096
 
 
-async def test_a_request_that_fits_by_the_services_count_is_whole_although_the_estimate_here_is_larger() -> None:
+@pytest.mark.parametrize("known", [-2, -3], ids=["the answer", "the question before it"])
+async def test_a_request_that_fits_by_the_services_count_is_whole_although_the_estimate_here_is_larger(
+    known: int,
+) -> None:
+    """Of a chat without ids the service has what was handed over with the question before."""
     async with against(HangUp(), window_tokens=8192) as (chat, tap):
         chat.leaf = None
         for _ in range(5):
@@ -284,7 +294,7 @@ async def test_a_request_that_fits_by_the_services_count_is_whole_although_the_e
         turn = chat.request(str(chat.leaf))
         counted = sent_tokens(turn.original)
         assert counted < 8192 * 0.76
-        newest_known = chat.path()[-2]["id"]
+        newest_known = chat.path()[known]["id"]
         tap.behaviour = Answer(
             {"status": "not_needed", "known": newest_known, "tokens": {"before": counted, "after": counted}}
         )
