@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import httpx
@@ -21,6 +22,7 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 from sqlalchemy import make_url
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 from service.api.app import create_app
 from service.api.server import bind, listening
@@ -33,12 +35,37 @@ from service.storage.database import migrate
 from workers.worker import running as worker_running
 
 TEMPLATE = "precis_template"
+FLEET = "tests/faults/"
+
+
+class _OneFleet(LoadFileScheduling):  # type: ignore[misc]
+    """A file on each core, but all that share a fleet on one: starting another takes longer than most of them."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return FLEET if nodeid.startswith(FLEET) else str(super()._split_scope(nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _OneFleet:
+    return _OneFleet(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest comes first: at the end it would run alone."""
+    items.sort(key=lambda item: not item.nodeid.startswith(FLEET))
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _no_settings_from_outside() -> None:
     for name in [name for name in os.environ if name.startswith("PRECIS_")]:
         del os.environ[name]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_certificates(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Nobody speaks HTTPS here, and each new client of httpx reads all certificates: up to 50 ms, some 1,500 times."""
+    os.environ.pop("SSL_CERT_FILE", None)
+    os.environ["SSL_CERT_DIR"] = str(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -120,7 +120,7 @@ async def _one_of(members: list[Member], rng: Random) -> Member:
 async def _settle(made: Fleet, traffic: Traffic, seed: int) -> Figures:
     started = time.monotonic()
     try:
-        await until(lambda: made.converged("chaos-%"), PATIENCE)
+        await until(lambda: made.converged("chaos-%"), PATIENCE, every=0.25)  # each look is a new connection
     except TimeoutError:
         traffic.record("fault", f"not converged after {PATIENCE:.0f} s")
     seconds = time.monotonic() - started

@@ -69,7 +69,7 @@ async def is_served(talk: Talk, leaf: str) -> bool:
 
 async def at_rest(made: Fleet, chats: str) -> None:
     """Waits until nothing is due for the chats of this pattern."""
-    await until(lambda: made.converged(chats), 60)
+    await until(lambda: made.converged(chats), 60, every=0.1)  # each look is a new connection
 
 
 async def checkpoints(made: Fleet, chats: str) -> int:

@@ -46,7 +46,7 @@ async def test_a_worker_that_was_frozen_comes_too_late_and_is_refused(made: Flee
         made.llm.thinking = None
     # All go on, and both answers come in.
 
-    await until(lambda: _refused(made))
+    await until(lambda: _refused(made), every=0.1)
     await at_rest(made, "frozen")
 
     assert sorted(await outcomes(made, "frozen")) == ["done", "refused"]
