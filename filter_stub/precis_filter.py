@@ -252,14 +252,7 @@ class Filter:
             return ""
         stash["window"] = stash["window"] or answer.get("window")
         tokens, stash["overhead"] = answer["tokens"], answer["tokens"].get("overhead") or 0
-        new = next((i for i, node in enumerate(path[:-4:-1]) if node.id == answer.get("known")), None)
-        if new is not None:  # all but the question, and in a chat without ids the answer before it, has been counted
-            end = newest_turn(messages)
-            older = messages[len(head) : newest_turn(messages[:end]) + 1 if new == 2 else end]
-            texts, images = sum(map(tokens_of, older)), 1000 * sum(map(images_in, older))
-            counted = tokens["before"] - stash["overhead"] - sum(node.size for node in path[-max(new, 1) :]) // 4
-            if texts > images:
-                stash["density"] = min(max((counted - images) / (texts - images), 0.7), 2.0)
+        stash["density"] = density_of(messages[len(head) :], path, answer, tokens["before"] - stash["overhead"])
         if answer["status"] != "ready":
             return ""
         spliced = splice(messages, path, answer, guided=bool(metadata.get("regeneration_message_id")))
@@ -545,6 +538,22 @@ def tokens_of(message: Mapping[str, Any], density: float = 1.0) -> int:
     """An estimate for one native message; an image counts as Open WebUI counts it, whatever the `density` of texts."""
     calls = message.get("tool_calls")
     return int(tokens_in(text_of(message) + (str(calls) if calls else "")) * density) + 1000 * images_in(message)
+
+
+def density_of(messages: Sequence[Message], path: Sequence[Node], answer: Mapping[str, Any], counted: int) -> float:
+    """What the service counts for a text, by what is estimated here; 1 when it has not counted nearly all of the chat.
+
+    It guesses the size of what it does not have: the question and, of a chat without ids, the answer before it.
+    """
+    new = next((i for i, node in enumerate(path[:-4:-1]) if node.id == answer.get("known")), None)
+    older = messages[: newest_turn(messages)]
+    if new == 2:
+        older = older[: newest_turn(older) + 1]
+    texts, images = sum(map(tokens_of, older)), 1000 * sum(map(images_in, older))
+    if new is None or texts <= images:
+        return 1.0
+    guessed = sum(node.size for node in path[-max(new, 1) :]) // 4
+    return min(max((counted - guessed - images) / (texts - images), 0.7), 2.0)
 
 
 def tokens_of_tools(body: Mapping[str, Any]) -> int:

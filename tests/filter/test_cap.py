@@ -35,7 +35,7 @@ NOTE = {"role": "system", "content": LEFT_OUT}
 
 
 class Service:
-    """In place of the network. It knows all but the `new` newest messages, which count a quarter of their characters."""
+    """In place of the network. It knows all but the `new` newest messages; those count a quarter of their letters."""
 
     status = "away"
     counted = 0
