@@ -249,7 +249,7 @@ async def play(service: Service, steps: list[tuple[Any, ...]]) -> Tree:
 
 
 @settings(
-    max_examples=15,
+    max_examples=30,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
