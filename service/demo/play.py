@@ -10,9 +10,10 @@ import json
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -136,13 +137,13 @@ class Stage:
         held = await self.work()
         sent: list[Native] = body["messages"]
         if answer:
-            hold += await self._answer(answer, metadata, sent_tokens(sent))
+            hold += await self._answer(answer, metadata, _size(sent))
         summaries = [text_of(m) for m in sent[:2] if m["role"] == "system" and text_of(m) != self.told.system]
         return Turn(
             number,
             text_of(self.told.rows[user_message]),
-            sent_tokens(full),
-            sent_tokens(sent),
+            _size(full),
+            _size(sent),
             _covered(summaries),
             hold * 1000,
             held.calls - before.calls,
@@ -229,6 +230,16 @@ async def _keys(runtime: Runtime) -> dict[keys.Scope, str]:
     async with runtime.database.engine.begin() as connection:
         scopes: tuple[keys.Scope, ...] = ("filter", "operator")
         return {scope: await keys.create(connection, FIRST_TENANT, scope, "demo") for scope in scopes}
+
+
+def _size(messages: Iterable[Native]) -> int:
+    """Tokens of a native list, whose messages are the same at each turn but for the newest."""
+    return sum(_tokens(json.dumps(message)) for message in messages)
+
+
+@cache
+def _tokens(message: str) -> int:
+    return sent_tokens([json.loads(message)])
 
 
 def _folder() -> Path:
