@@ -108,7 +108,7 @@ class Settings(BaseSettings):
     summariser_key: SecretStr = Field(SecretStr(""), description="Bearer key of the summariser, if it wants one.")
     summariser_window: int = Field(
         32_768,
-        ge=2048,
+        ge=4096,
         description="Window of the summariser in tokens. What one call reads is sized from it.",
     )
     summariser_timeout: float = Field(
