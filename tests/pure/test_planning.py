@@ -1,8 +1,7 @@
 """Planning: what is covered, in which calls, and what stays verbatim, over random paths, policies and checkpoints."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from dataclasses import replace
 from typing import overload
 
 import pytest
@@ -10,116 +9,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.planning import (
-    PROMPT_TOKENS,
-    REPAIR_TOKENS,
     Checkpoint,
-    Chunk,
     Draft,
     PathMessage,
     Plan,
     Policy,
     Position,
     measured_overhead,
-    output_tokens,
     plan,
     turn_starts,
 )
-from service.transcript import ROOT, digest
-
-# ---- random chats
-
-
-def path_of(messages: Sequence[tuple[str, int, tuple[int, ...]]], branch: str = "") -> list[PathMessage]:
-    """A path of (role, tokens, tokens of its steps)."""
-    path: list[PathMessage] = []
-    rolling = ROOT
-    for index, (role, cost, steps) in enumerate(messages):
-        rolling = digest(rolling, f"m{index}", f"{branch}{role}{cost}{steps}")
-        path.append(PathMessage(f"m{index}", role, rolling, cost, steps))
-    return path
-
-
-@st.composite
-def messages(draw: st.DrawFn, largest: int = 400) -> list[tuple[str, int, tuple[int, ...]]]:
-    """Turns: user messages (sometimes several), then answers of some steps, sometimes a failed one."""
-    chat: list[tuple[str, int, tuple[int, ...]]] = []
-    sizes = st.integers(1, 60) | st.integers(1, largest)
-    for _ in range(draw(st.integers(0, 14))):
-        for _ in range(draw(st.sampled_from([1, 1, 1, 2]))):
-            size = draw(sizes)
-            chat.append(("user", size, (size,)))
-        match draw(st.sampled_from(["answer", "answer", "answer", "failed", "none"])):
-            case "answer":
-                steps = tuple(draw(st.lists(sizes, min_size=1, max_size=5)))
-                chat.append(("assistant", sum(steps), steps))
-            case "failed":
-                chat.append(("assistant", 0, ()))
-    return chat
-
-
-PATHS = messages().map(path_of)
-POLICIES = st.builds(
-    Policy,
-    window_tokens=st.just(2000),
-    apply_at=st.just(1500),
-    prepare_at=st.integers(1, 400),
-    keep_tokens=st.integers(20, 400),
-    keep_messages=st.sampled_from([2, 5, 10]),
-    step_tokens=st.integers(1, 200),
-    summary_tokens=st.integers(1, 50),
-    pins_tokens=st.integers(1, 30),
-    entry_tokens=st.integers(1, 20),
-    ledger_tokens=st.integers(1, 30),
-    chunk_tokens=st.integers(50, 500),
-    max_chunks=st.integers(1, 4),
+from tests.pure.paths import (
+    PATHS,
+    POLICIES,
+    carry_out,
+    checkpoint_of,
+    draft_after,
+    expected_reads,
+    messages,
+    path_of,
+    reads_of,
+    situations,
 )
-
-
-def carry_out(path: Sequence[PathMessage], policy: Policy, made: Plan, upto: int | None = None) -> list[Checkpoint]:
-    """The checkpoints that the first `upto` calls of a plan publish, each with a summary as large as it may be."""
-    identity = made.reuse.id if made.reuse else 0
-    covers = [chunk.covers for chunk in made.chunks[:upto] if chunk.covers is not None]
-    return [_checkpoint(path, policy, identity + n, covered) for n, covered in enumerate(covers, 1)]
-
-
-def _summary(policy: Policy) -> int:
-    return policy.summary_tokens + policy.pins_tokens + policy.ledger_tokens
-
-
-def _checkpoint(path: Sequence[PathMessage], policy: Policy, identity: int, covers: int) -> Checkpoint:
-    last = path[covers - 1]
-    cost = sum(message.tokens for message in path[:covers])
-    return Checkpoint(identity, last.id, last.digest, covers, cost, _summary(policy))
-
-
-def reads_of(chunks: Sequence[Chunk]) -> list[tuple[Position, int]]:
-    return [(read.position, read.pieces) for chunk in chunks for read in chunk.reads]
-
-
-def expected_reads(path: Sequence[PathMessage], start: int, end: int, policy: Policy) -> list[tuple[Position, int]]:
-    """Every step between two path messages; one larger than a call in as few pieces as fit."""
-    reads = []
-    for message in range(start, end):
-        for step, cost in enumerate(path[message].step_tokens):
-            pieces = max(-(-cost // policy.chunk_tokens), 1)
-            reads += [(Position(message, step, piece), pieces) for piece in range(pieces)]
-    return reads
-
-
-@st.composite
-def situations(draw: st.DrawFn) -> tuple[list[PathMessage], list[Checkpoint], Policy]:
-    """A path, a policy, and checkpoints of earlier rounds, of other branches, and of nothing at all."""
-    path, policy = draw(PATHS), draw(POLICIES)
-    checkpoints: list[Checkpoint] = []
-    starts = turn_starts(path)
-    for identity, covers in enumerate(draw(st.lists(st.sampled_from(starts), max_size=3)) if starts else [], 1):
-        if covers:
-            found = _checkpoint(path, policy, identity, covers)
-            strange = {"digest": "0" * 32} if draw(st.booleans()) and draw(st.booleans()) else {}
-            checkpoints.append(replace(found, **strange))  # type: ignore[arg-type]
-    checkpoints += [Checkpoint(99, "m1", "1" * 32, 2, 5, 1)] * draw(st.integers(0, 1))
-    return path, checkpoints, policy
-
 
 # ---- what holds for every plan
 
@@ -228,13 +139,6 @@ def rounds(path: Sequence[PathMessage], checkpoints: list[Checkpoint], policy: P
     pytest.fail("never finishes")
 
 
-def draft_after(path: Sequence[PathMessage], chunk: Chunk, checkpoints: Sequence[Checkpoint]) -> Draft | None:
-    if chunk.then is None:
-        return None
-    base = max(checkpoints, key=lambda one: (one.messages, one.id)).id if checkpoints else None
-    return Draft(base, path[chunk.then.position.message].digest, chunk.then.position, chunk.then.pieces)
-
-
 @given(PATHS, POLICIES)
 @settings(max_examples=80)
 def test_after_a_complete_plan_there_is_nothing_to_do(path: list[PathMessage], policy: Policy) -> None:
@@ -288,102 +192,8 @@ def test_a_checkpoint_of_another_branch_is_never_reused(
 def test_the_newest_of_equally_deep_checkpoints_is_reused() -> None:
     path = path_of([("user", 9, (9,)), ("assistant", 9, (9,))] * 4)
     policy = replace(Policy.sized(), prepare_at=1, step_tokens=1)
-    one, corrected = (_checkpoint(path, policy, identity, 4) for identity in (3, 8))
+    one, corrected = (checkpoint_of(path, policy, identity, 4) for identity in (3, 8))
     assert plan(path, [corrected, one], policy).reuse == corrected
-
-
-# ---- long turns
-
-
-@dataclass
-class Reader:
-    """A worker that dies after every call, and reads on from what it left."""
-
-    path: Sequence[PathMessage]
-    policy: Policy
-    checkpoints: list[Checkpoint] = field(default_factory=list)
-    draft: Draft | None = None
-    read: list[tuple[Position, int]] = field(default_factory=list)
-
-    def run(self) -> None:
-        for _ in range(2000):
-            made = plan(self.path, self.checkpoints, self.policy, draft=self.draft)
-            if not made.chunks:
-                return
-            first = made.chunks[0]
-            self.read += reads_of([first])
-            self.checkpoints += carry_out(self.path, self.policy, made, 1)
-            self.draft = draft_after(self.path, first, self.checkpoints)
-        pytest.fail("never finishes")
-
-
-@given(messages(largest=1500), POLICIES)
-@settings(max_examples=40)
-def test_a_crash_after_each_call_reads_nothing_twice_and_skips_nothing(
-    chat: list[tuple[str, int, tuple[int, ...]]], policy: Policy
-) -> None:
-    path = path_of(chat)
-    reader = Reader(path, policy)
-    reader.run()
-    assert reader.read == expected_reads(path, 0, len(path), policy)[: len(reader.read)]
-    left = plan(path, reader.checkpoints, policy, draft=reader.draft)
-    assert reader.draft is None or "prepare_at" in left.reason, "a part-read turn was left behind"
-
-
-LONG = path_of([("user", 10, (10,)), ("assistant", 3050, (1000, 1000, 1000, 50)), ("user", 10, (10,))])
-SMALL = Policy(
-    window_tokens=4000,
-    apply_at=3000,
-    prepare_at=1000,
-    keep_tokens=500,
-    keep_messages=10,
-    step_tokens=100,
-    summary_tokens=50,
-    pins_tokens=50,
-    entry_tokens=20,
-    ledger_tokens=50,
-    chunk_tokens=400,
-    max_chunks=2,
-)
-
-
-def test_a_draft_is_taken_up_where_it_stopped() -> None:
-    first = plan(LONG, [], SMALL)
-    draft = draft_after(LONG, first.chunks[-1], [])
-    assert not first.complete
-    assert draft is not None
-    second = plan(LONG, [], SMALL, draft=draft)
-    assert second.draft == draft
-    assert second.chunks[0].reads[0].position == draft.position > first.chunks[-1].reads[-1].position
-
-
-@pytest.mark.parametrize(
-    "strange",
-    [
-        {"base": 7},
-        {"digest": "0" * 32},
-        {"pieces": 4},
-        {"position": Position(1, 1, 3)},
-        {"position": Position(1, 9, 0)},
-        {"position": Position(2)},
-        {"position": Position(9)},
-    ],
-    ids=str,
-)
-def test_a_draft_that_does_not_fit_is_ignored(strange: dict[str, object]) -> None:
-    good = Draft(None, LONG[1].digest, Position(1, 1, 0), 3)
-    assert plan(LONG, [], SMALL, draft=good).draft == good
-    made = plan(LONG, [], SMALL, draft=replace(good, **strange))  # type: ignore[arg-type]
-    assert made.draft is None
-    assert made.chunks == plan(LONG, [], SMALL).chunks
-
-
-def test_parts_of_a_long_turn_are_numbered() -> None:
-    chunks = plan(LONG, [], replace(SMALL, max_chunks=100)).chunks
-    assert [chunk.part for chunk in chunks] == list(range(1, len(chunks) + 1))
-    assert {chunk.parts for chunk in chunks} == {len(chunks)}
-    assert [chunk.covers for chunk in chunks] == [None] * (len(chunks) - 1) + [2]
-    assert all(one.then == two.reads[0] for one, two in pairwise(chunks))
 
 
 # ---- the tail
@@ -403,7 +213,7 @@ def test_what_a_checkpoint_covers_is_never_part_of_the_tail() -> None:
     path = path_of([("user", 10, (10,)), ("assistant", 10, (10,))] * 6)
     policy = replace(Policy.sized(), prepare_at=1, step_tokens=1)
     assert plan(path, [], policy).tail_start == 2
-    assert plan(path, [_checkpoint(path, policy, 1, 8)], policy).tail_start == 8
+    assert plan(path, [checkpoint_of(path, policy, 1, 8)], policy).tail_start == 8
 
 
 def test_user_messages_in_a_row_open_one_turn() -> None:
@@ -487,7 +297,7 @@ class Counted(Sequence[PathMessage]):
 def test_work_grows_linearly_with_the_path() -> None:
     def looks(length: int) -> int:
         path = path_of([("user", 300, (300,)), ("assistant", 900, (500, 400))] * (length // 2))
-        some = [_checkpoint(path, Policy.sized(), n, 2 * n) for n in range(1, 20)]
+        some = [checkpoint_of(path, Policy.sized(), n, 2 * n) for n in range(1, 20)]
         counted = Counted(path)
         assert plan(counted, some, replace(Policy.sized(8192), max_chunks=1000)).chunks
         return counted.looks
@@ -495,79 +305,3 @@ def test_work_grows_linearly_with_the_path() -> None:
     short, long = looks(200), looks(2000)
     assert short <= 8 * 200
     assert long <= 10.5 * short
-
-
-# ---- budgets in proportion to the window
-
-
-def test_the_default_budgets_are_those_of_the_design() -> None:
-    policy = Policy.sized()
-    assert policy == Policy.sized(131_072)
-    assert (policy.window_tokens, policy.apply_at, policy.prepare_at) == (131_072, 100_000, 65_536)
-    assert (policy.keep_tokens, policy.keep_messages, policy.step_tokens) == (32_768, 10, 26_214)
-    assert (policy.summary_tokens, policy.pins_tokens, policy.ledger_tokens) == (2000, 5000, 4000)
-
-
-WINDOWS = [*range(2048, 40_000, 37), 65_536, 131_072, 262_144, 1_048_576]
-FULL_STEP_FROM = 5000
-"""Below, a step that is worth its call does not fit beside the tail and the summary: what fits has to do."""
-
-
-@pytest.mark.parametrize("summariser", [2048, 4096, 8192, 32_768, 131_072])
-def test_budgets_are_positive_and_bounded_at_every_window(summariser: int) -> None:
-    for window in WINDOWS:
-        policy = Policy.sized(window, summariser)
-        assert all(getattr(policy, name) > 0 for name in Policy.__dataclass_fields__ if name != "overhead")
-        assert policy.prepare_at < policy.apply_at < window
-        assert policy.summary_tokens <= 2000
-        assert policy.summary_tokens <= max(window * 8 // 100, 128)
-        assert policy.entry_tokens <= min(1000, policy.pins_tokens)
-
-
-@pytest.mark.parametrize("summariser", [2048, 4096, 8192, 32_768, 131_072])
-def test_step_tail_and_summary_fit_under_the_threshold_together(summariser: int) -> None:
-    for window in WINDOWS:
-        policy = Policy.sized(window, summariser)
-        assert policy.step_tokens + policy.keep_tokens + _summary(policy) <= policy.apply_at, window
-
-
-@pytest.mark.parametrize("share", [0.02, 0.2, 0.4])
-def test_step_tail_and_summary_fit_under_the_threshold_beside_the_tools(share: float) -> None:
-    """Open WebUI's own tools take 7,000 tokens of each request: a fifth of a window of 32k."""
-    for window in (window for window in WINDOWS if window * (1 - share * 1.4) > FULL_STEP_FROM):
-        overhead = int(window * share)
-        policy = Policy.sized(window, overhead=overhead)
-        taken = overhead + policy.step_tokens + policy.keep_tokens + _summary(policy)
-        assert taken <= policy.apply_at == Policy.sized(window).apply_at, window
-        assert policy.prepare_at == window // 2
-
-
-@pytest.mark.parametrize("summariser", [4096, 8192, 32_768])
-def test_what_a_call_reads_again_is_a_quarter_of_what_it_reads_new(summariser: int) -> None:
-    for window in (window for window in WINDOWS if window >= FULL_STEP_FROM):
-        policy = Policy.sized(window, summariser)
-        again = policy.summary_tokens + policy.entry_tokens + PROMPT_TOKENS
-        assert policy.step_tokens >= 4 * again or policy.step_tokens >= window // 5, window
-
-
-@pytest.mark.parametrize("summariser", [4096, 8192, 16_384, 32_768])
-@pytest.mark.parametrize("window", [2048, 8192, 131_072])
-def test_a_call_fits_the_window_of_its_summariser(window: int, summariser: int) -> None:
-    policy = Policy.sized(window, summariser)
-    read = policy.chunk_tokens + policy.summary_tokens + policy.entry_tokens + PROMPT_TOKENS + REPAIR_TOKENS
-    assert read + output_tokens(policy.summary_tokens) <= summariser
-
-
-@pytest.mark.parametrize("limit", [1, 128, 2000])
-def test_a_summariser_may_write_more_than_it_is_asked_for(limit: int) -> None:
-    assert output_tokens(limit) >= 2 * limit
-
-
-def test_budgets_never_shrink_with_the_window() -> None:
-    policies = [Policy.sized(window) for window in WINDOWS]
-    for small, large in pairwise(policies):
-        assert small.apply_at <= large.apply_at
-        assert small.keep_tokens <= large.keep_tokens
-        assert small.summary_tokens <= large.summary_tokens
-        assert small.pins_tokens <= large.pins_tokens
-        assert small.ledger_tokens <= large.ledger_tokens

@@ -1,0 +1,108 @@
+"""Random paths, policies and checkpoints for tests of planning, and what a plan reads and publishes."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hypothesis import strategies as st
+
+from service.planning import Checkpoint, Chunk, Draft, PathMessage, Plan, Policy, Position, turn_starts
+from service.transcript import ROOT, digest
+
+
+def path_of(messages: Sequence[tuple[str, int, tuple[int, ...]]], branch: str = "") -> list[PathMessage]:
+    """A path of (role, tokens, tokens of its steps)."""
+    path: list[PathMessage] = []
+    rolling = ROOT
+    for index, (role, cost, steps) in enumerate(messages):
+        rolling = digest(rolling, f"m{index}", f"{branch}{role}{cost}{steps}")
+        path.append(PathMessage(f"m{index}", role, rolling, cost, steps))
+    return path
+
+
+@st.composite
+def messages(draw: st.DrawFn, largest: int = 400) -> list[tuple[str, int, tuple[int, ...]]]:
+    """Turns: user messages (sometimes several), then answers of some steps, sometimes a failed one."""
+    chat: list[tuple[str, int, tuple[int, ...]]] = []
+    sizes = st.integers(1, 60) | st.integers(1, largest)
+    for _ in range(draw(st.integers(0, 14))):
+        for _ in range(draw(st.sampled_from([1, 1, 1, 2]))):
+            size = draw(sizes)
+            chat.append(("user", size, (size,)))
+        match draw(st.sampled_from(["answer", "answer", "answer", "failed", "none"])):
+            case "answer":
+                steps = tuple(draw(st.lists(sizes, min_size=1, max_size=5)))
+                chat.append(("assistant", sum(steps), steps))
+            case "failed":
+                chat.append(("assistant", 0, ()))
+    return chat
+
+
+PATHS = messages().map(path_of)
+POLICIES = st.builds(
+    Policy,
+    window_tokens=st.just(2000),
+    apply_at=st.just(1500),
+    prepare_at=st.integers(1, 400),
+    keep_tokens=st.integers(20, 400),
+    keep_messages=st.sampled_from([2, 5, 10]),
+    step_tokens=st.integers(1, 200),
+    summary_tokens=st.integers(1, 50),
+    pins_tokens=st.integers(1, 30),
+    entry_tokens=st.integers(1, 20),
+    ledger_tokens=st.integers(1, 30),
+    chunk_tokens=st.integers(50, 500),
+    max_chunks=st.integers(1, 4),
+)
+
+
+def carry_out(path: Sequence[PathMessage], policy: Policy, made: Plan, upto: int | None = None) -> list[Checkpoint]:
+    """The checkpoints that the first `upto` calls of a plan publish, each with a summary as large as it may be."""
+    identity = made.reuse.id if made.reuse else 0
+    covers = [chunk.covers for chunk in made.chunks[:upto] if chunk.covers is not None]
+    return [checkpoint_of(path, policy, identity + n, covered) for n, covered in enumerate(covers, 1)]
+
+
+def largest_summary(policy: Policy) -> int:
+    return policy.summary_tokens + policy.pins_tokens + policy.ledger_tokens
+
+
+def checkpoint_of(path: Sequence[PathMessage], policy: Policy, identity: int, covers: int) -> Checkpoint:
+    last = path[covers - 1]
+    cost = sum(message.tokens for message in path[:covers])
+    return Checkpoint(identity, last.id, last.digest, covers, cost, largest_summary(policy))
+
+
+def reads_of(chunks: Sequence[Chunk]) -> list[tuple[Position, int]]:
+    return [(read.position, read.pieces) for chunk in chunks for read in chunk.reads]
+
+
+def draft_after(path: Sequence[PathMessage], chunk: Chunk, checkpoints: Sequence[Checkpoint]) -> Draft | None:
+    if chunk.then is None:
+        return None
+    base = max(checkpoints, key=lambda one: (one.messages, one.id)).id if checkpoints else None
+    return Draft(base, path[chunk.then.position.message].digest, chunk.then.position, chunk.then.pieces)
+
+
+def expected_reads(path: Sequence[PathMessage], start: int, end: int, policy: Policy) -> list[tuple[Position, int]]:
+    """Every step between two path messages; one larger than a call in as few pieces as fit."""
+    reads = []
+    for message in range(start, end):
+        for step, cost in enumerate(path[message].step_tokens):
+            pieces = max(-(-cost // policy.chunk_tokens), 1)
+            reads += [(Position(message, step, piece), pieces) for piece in range(pieces)]
+    return reads
+
+
+@st.composite
+def situations(draw: st.DrawFn) -> tuple[list[PathMessage], list[Checkpoint], Policy]:
+    """A path, a policy, and checkpoints of earlier rounds, of other branches, and of nothing at all."""
+    path, policy = draw(PATHS), draw(POLICIES)
+    checkpoints: list[Checkpoint] = []
+    starts = turn_starts(path)
+    for identity, covers in enumerate(draw(st.lists(st.sampled_from(starts), max_size=3)) if starts else [], 1):
+        if covers:
+            found = checkpoint_of(path, policy, identity, covers)
+            strange = {"digest": "0" * 32} if draw(st.booleans()) and draw(st.booleans()) else {}
+            checkpoints.append(replace(found, **strange))  # type: ignore[arg-type]
+    checkpoints += [Checkpoint(99, "m1", "1" * 32, 2, 5, 1)] * draw(st.integers(0, 1))
+    return path, checkpoints, policy

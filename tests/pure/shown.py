@@ -1,0 +1,15 @@
+"""What is said of a tool's result, in one line."""
+
+import json
+from typing import Any
+
+from service.summarising import results
+
+
+def said(text: str) -> str:
+    found = results.read(text)
+    return " | ".join([found.said, *found.details])
+
+
+def described(value: Any) -> str:
+    return said(json.dumps(value))

@@ -1,0 +1,81 @@
+"""Budgets in proportion to the window: positive, bounded, and what has to fit together does."""
+
+from itertools import pairwise
+
+import pytest
+
+from service.planning import PROMPT_TOKENS, REPAIR_TOKENS, Policy, output_tokens
+from tests.pure.paths import largest_summary
+
+
+def test_the_default_budgets_are_those_of_the_design() -> None:
+    policy = Policy.sized()
+    assert policy == Policy.sized(131_072)
+    assert (policy.window_tokens, policy.apply_at, policy.prepare_at) == (131_072, 100_000, 65_536)
+    assert (policy.keep_tokens, policy.keep_messages, policy.step_tokens) == (32_768, 10, 26_214)
+    assert (policy.summary_tokens, policy.pins_tokens, policy.ledger_tokens) == (2000, 5000, 4000)
+
+
+WINDOWS = [*range(2048, 40_000, 37), 65_536, 131_072, 262_144, 1_048_576]
+FULL_STEP_FROM = 5000
+"""Below, a step that is worth its call does not fit beside the tail and the summary: what fits has to do."""
+
+
+@pytest.mark.parametrize("summariser", [2048, 4096, 8192, 32_768, 131_072])
+def test_budgets_are_positive_and_bounded_at_every_window(summariser: int) -> None:
+    for window in WINDOWS:
+        policy = Policy.sized(window, summariser)
+        assert all(getattr(policy, name) > 0 for name in Policy.__dataclass_fields__ if name != "overhead")
+        assert policy.prepare_at < policy.apply_at < window
+        assert policy.summary_tokens <= 2000
+        assert policy.summary_tokens <= max(window * 8 // 100, 128)
+        assert policy.entry_tokens <= min(1000, policy.pins_tokens)
+
+
+@pytest.mark.parametrize("summariser", [2048, 4096, 8192, 32_768, 131_072])
+def test_step_tail_and_summary_fit_under_the_threshold_together(summariser: int) -> None:
+    for window in WINDOWS:
+        policy = Policy.sized(window, summariser)
+        assert policy.step_tokens + policy.keep_tokens + largest_summary(policy) <= policy.apply_at, window
+
+
+@pytest.mark.parametrize("share", [0.02, 0.2, 0.4])
+def test_step_tail_and_summary_fit_under_the_threshold_beside_the_tools(share: float) -> None:
+    """Open WebUI's own tools take 7,000 tokens of each request: a fifth of a window of 32k."""
+    for window in (window for window in WINDOWS if window * (1 - share * 1.4) > FULL_STEP_FROM):
+        overhead = int(window * share)
+        policy = Policy.sized(window, overhead=overhead)
+        taken = overhead + policy.step_tokens + policy.keep_tokens + largest_summary(policy)
+        assert taken <= policy.apply_at == Policy.sized(window).apply_at, window
+        assert policy.prepare_at == window // 2
+
+
+@pytest.mark.parametrize("summariser", [4096, 8192, 32_768])
+def test_what_a_call_reads_again_is_a_quarter_of_what_it_reads_new(summariser: int) -> None:
+    for window in (window for window in WINDOWS if window >= FULL_STEP_FROM):
+        policy = Policy.sized(window, summariser)
+        again = policy.summary_tokens + policy.entry_tokens + PROMPT_TOKENS
+        assert policy.step_tokens >= 4 * again or policy.step_tokens >= window // 5, window
+
+
+@pytest.mark.parametrize("summariser", [4096, 8192, 16_384, 32_768])
+@pytest.mark.parametrize("window", [2048, 8192, 131_072])
+def test_a_call_fits_the_window_of_its_summariser(window: int, summariser: int) -> None:
+    policy = Policy.sized(window, summariser)
+    read = policy.chunk_tokens + policy.summary_tokens + policy.entry_tokens + PROMPT_TOKENS + REPAIR_TOKENS
+    assert read + output_tokens(policy.summary_tokens) <= summariser
+
+
+@pytest.mark.parametrize("limit", [1, 128, 2000])
+def test_a_summariser_may_write_more_than_it_is_asked_for(limit: int) -> None:
+    assert output_tokens(limit) >= 2 * limit
+
+
+def test_budgets_never_shrink_with_the_window() -> None:
+    policies = [Policy.sized(window) for window in WINDOWS]
+    for small, large in pairwise(policies):
+        assert small.apply_at <= large.apply_at
+        assert small.keep_tokens <= large.keep_tokens
+        assert small.summary_tokens <= large.summary_tokens
+        assert small.pins_tokens <= large.pins_tokens
+        assert small.ledger_tokens <= large.ledger_tokens
