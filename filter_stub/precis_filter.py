@@ -333,13 +333,10 @@ class Filter:
         else:  # inlet did not ask; most likely the service has everything before this turn
             known = max((i for i, node in enumerate(path[:-1]) if node.role == "assistant"), default=-1)
         known = min(known, len(path) - 2)  # the newest message is always sent
-        transcript = {
-            "model": stash["model"],
-            "user_id": stash["user"] or stash["chat"],
-            "window_tokens": stash["budget"],
-        }
-        transcript |= {"expires_in": stash.get("expires_in"), "compactor": stash.get("compactor")}
-        transcript["overhead"] = stash.get("tools") if saved(stash["chat"]) else None  # else the budget is without it
+        whose = stash["user"] or stash["chat"]
+        transcript = {"model": stash["model"], "user_id": whose, "window_tokens": stash["budget"]}
+        tools = stash.get("tools") if saved(stash["chat"]) else None  # else the budget is without them
+        transcript |= {"expires_in": stash.get("expires_in"), "compactor": stash.get("compactor"), "overhead": tools}
         url, files = f"chats/{quote(stash['chat'], safe='')}/transcript", stash.get("files") or {}
         for start in (known + 1, 0) if known >= 0 else (0,):
             for begin, end in slices(path, start):
@@ -545,14 +542,13 @@ def density_of(messages: Sequence[Message], path: Sequence[Node], answer: Mappin
 
     It guesses the size of what it does not have: the question and, of a chat without ids, the answer before it.
     """
-    new = next((i for i, node in enumerate(path[:-4:-1]) if node.id == answer.get("known")), None)
+    known = [node.id == answer.get("known") for node in path[:-4:-1]]
     older = messages[: newest_turn(messages)]
-    if new == 2:
-        older = older[: newest_turn(older) + 1]
+    older = older[: newest_turn(older) + 1] if known[2:] == [True] else older
     texts, images = sum(map(tokens_of, older)), 1000 * sum(map(images_in, older))
-    if new is None or texts <= images:
+    if texts <= images or True not in known:
         return 1.0
-    guessed = sum(node.size for node in path[-max(new, 1) :]) // 4
+    guessed = sum(node.size for node in path[-max(known.index(True), 1) :]) // 4
     return min(max((counted - guessed - images) / (texts - images), 0.7), 2.0)
 
 

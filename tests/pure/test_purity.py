@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 SERVICE = Path(__file__).parents[2] / "service"
-WITH_IO = {"clients", "reading", "summarisers"}  # the last two name coroutines
+WITH_IO = {"clients", "reading", "summarisers", "writing"}  # all but the first only name or await coroutines
 PURE = [
     *sorted((SERVICE / "transcript").glob("*.py")),
     *(SERVICE / f"{name}.py" for name in ("tokens", "planning", "serving", "languages", "secrets", "correction")),
