@@ -33,6 +33,11 @@ async def service(shared_service: Service) -> AsyncIterator[Service]:
         await redis.flushall()
 
 
+@pytest.fixture
+def talk(service: Service) -> Talk:
+    return Talk(service.as_filter)
+
+
 @pytest_asyncio.fixture(loop_scope="module")
 async def desk(service: Service) -> AsyncIterator[Desk]:
     async with scripted_llm(Numbered()) as llm, httpx.AsyncClient() as http:

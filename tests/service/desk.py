@@ -1,5 +1,8 @@
 """A service with one chat, a scripted model, and the workers that use it."""
 
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,6 +10,7 @@ import httpx
 
 from service.compress import Bench, compress
 from service.settings import Settings
+from service.summarising.reading import Reading, Reply
 from service.summarising.summarisers import ExtractiveSummariser, configured
 from tests.conftest import Service
 from tests.fakes.scripted_llm import Request, ScriptedLLM
@@ -65,12 +69,42 @@ class Desk:
         return leaf
 
 
+@asynccontextmanager
+async def running(work: Coroutine[Any, Any, Any]) -> AsyncIterator["asyncio.Task[Any]"]:
+    """The work as a task that does not outlive the block."""
+    task = asyncio.create_task(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def thinking(desk: Desk, change: Callable[[], Coroutine[Any, Any, object]], **more: Any) -> Bench:
+    """A bench with which `change` happens while the model thinks."""
+    bench = desk.bench(**more)
+
+    class Thinking:
+        name = bench.summariser.name
+
+        async def summarise(self, reading: Reading) -> Reply:
+            await change()
+            return await bench.summariser.summarise(reading)
+
+    return Bench(bench.engine, bench.settings, Thinking(), bench.stand_in)
+
+
 def narrative(call: int) -> str:
     """What the model of a desk answers to its n-th call. In letters, because the gate drops a number of nobody's."""
     return f"## Current state\n- Narrative {str(call).translate(_LETTERS)}."
 
 
 _LETTERS = str.maketrans("0123456789", "abcdefghij")
+
+
+def state(text: str) -> str:
+    """The narrative of an answer without heads."""
+    return f"## Current state\n- {text}"
 
 
 class Numbered:

@@ -2,36 +2,22 @@
 
 import asyncio
 import contextlib
-import random
-import string
 from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from service.storage import keys
 from tests.conftest import Service, drain
 from tests.fakes.scripted_llm import Say
 from tests.service.desk import Desk
-from tests.service.talk import Json, Talk, check_tree, prose, row, rows, run_sql, tables
+from tests.service.events import fingerprints, tell
+from tests.service.talk import Talk, check_tree, prose, row, rows, run_sql, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SECRET = "the secret word is mandragora"
-
-
-@pytest.fixture
-def talk(service: Service) -> Talk:
-    return Talk(service.as_filter)
-
-
-async def tell(service: Service, kind: str, **event: object) -> None:
-    """Tells of an event, as `precis_events.py` does."""
-    response = await service.as_filter.post("/v1/events", json={"type": kind} | event)
-    assert response.status_code == 202, response.text
 
 
 async def summarised(service: Service, talk: Talk, turns: int = 14) -> str:
@@ -55,13 +41,6 @@ async def boundaries(service: Service) -> list[str]:
 
 async def audited(service: Service) -> list[Any]:
     return list(await rows(service.runtime, "select action, chat, actor, details from audit order by id"))
-
-
-def fingerprints(talk: Talk) -> dict[str, str]:
-    """Those of all messages of a chat, as Open WebUI has them now."""
-    parents = {one["parentId"] for one in talk.rows.values()}
-    leaves = [identity for identity in talk.rows if identity not in parents]
-    return {identity: fingerprint for leaf in leaves for identity, fingerprint, _ in talk.chain(leaf)}
 
 
 # Chats
@@ -355,107 +334,3 @@ async def test_a_worker_whose_chat_was_deleted_leaves_nothing(desk: Desk) -> Non
 
     left = await tables(desk.service.runtime)
     assert not any(left[name] for name in ("chats", "messages", "checkpoints", "drafts", "runs"))
-
-
-# Whatever comes
-
-
-@pytest.mark.parametrize(
-    "event",
-    [
-        {"type": "chat.created", "chat_id": "chat-1"},
-        {"type": "chat.archived", "chat_id": "chat-1"},
-        {"type": "something.of.tomorrow", "chat_id": "chat-1", "data": {"new": [1, 2]}},
-        {"type": "chat.deleted"},
-        {"type": "chat.deleted", "chat_id": "never seen"},
-        {"type": "chat.deleted_all"},
-        {"type": "chat.deleted_all", "user_id": "never seen"},
-        {"type": "message.deleted", "chat_id": "chat-1"},
-        {"type": "message.deleted", "message_id": "u0"},
-        {"type": "message.deleted", "chat_id": "never seen", "message_id": "u0"},
-        {"type": "chat.updated", "chat_id": "never seen", "fingerprints": {"u0": "f"}},
-        {"type": "chat.updated", "chat_id": "chat-1", "fingerprints": {}},
-    ],
-)
-async def test_what_means_nothing_here_is_accepted_and_changes_nothing(
-    service: Service, talk: Talk, event: Json
-) -> None:
-    await talk.hand_over(talk.turns(2))
-    before = await tables(service.runtime)
-
-    assert (await service.as_filter.post("/v1/events", json=event)).status_code == 202
-
-    assert await tables(service.runtime) == before
-
-
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"type": 5}', b'{"type": ""}', b'{"type": "a\\u0000"}'])
-async def test_what_is_no_event_is_a_problem(service: Service, body: bytes) -> None:
-    response = await service.as_filter.post("/v1/events", content=body)
-
-    assert response.status_code in (400, 422)
-    assert response.headers["content-type"] == "application/problem+json"
-
-
-async def test_operators_keys_tell_no_events(service: Service) -> None:
-    assert (await service.as_operator.post("/v1/events", json={"type": "chat.deleted"})).status_code == 403
-    async with httpx.AsyncClient() as nobody:
-        assert (await nobody.post(f"{service.url}/v1/events", json={"type": "chat.deleted"})).status_code == 401
-
-
-async def test_after_any_order_of_events_and_turns_every_row_is_right(service: Service, talk: Talk) -> None:
-    random_ = random.Random(11)
-    leaf = talk.turns(3)
-    for _ in range(60):
-        ids = list(talk.rows)
-        match random_.choice(["turn", "turn", "branch", "delete", "edit", "page", "work"]):
-            case "turn":
-                leaf = talk.turns(1, leaf=leaf)
-            case "branch":
-                leaf = talk.turns(2, leaf=random_.choice([one for one in ids if one[0] == "a"] or [leaf]))
-            case "delete":
-                gone = random_.choice(ids)
-                talk.delete(gone)
-                await tell(service, "message.deleted", chat_id="chat-1", message_id=gone)
-                leaf = talk.turns(1, leaf=leaf if leaf in talk.rows else next(reversed(talk.rows), None))
-            case "edit":
-                changed = random_.choice(ids)
-                talk.edit(changed, prose(50, random_.choice(string.ascii_letters)))
-                await tell(service, "message.updated", chat_id="chat-1", message_id=changed)
-            case "page":
-                talk.edit(random_.choice(ids), prose(50, random_.choice(string.ascii_letters)))
-                await tell(service, "chat.updated", chat_id="chat-1", fingerprints=fingerprints(talk))
-            case "work":
-                await drain(service.runtime)
-        await check_tree(service.runtime)
-        await talk.hand_over(leaf)
-        await check_tree(service.runtime)
-    while len(talk.path(leaf)) < 30:
-        leaf = talk.turns(1, leaf=leaf)
-    await talk.hand_over(leaf)
-    await drain(service.runtime)
-    assert (await talk.ask(leaf))["status"] == "ready"
-
-
-_json = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=5,
-)
-_kinds = st.sampled_from(["chat.deleted", "chat.deleted_all", "folder.deleted", "message.deleted", "chat.updated"])
-_fields = ("chat_id", "message_id", "user_id", "fingerprints", "left")
-
-
-async def test_no_event_whatever_its_shape_is_an_error_of_the_service(service: Service, talk: Talk) -> None:
-    await talk.hand_over(talk.turns(2))
-    before = await tables(service.runtime)
-    events: list[Json] = []
-
-    @settings(max_examples=200, deadline=None, derandomize=True)
-    @given(st.fixed_dictionaries({"type": _kinds | _json}, optional=dict.fromkeys(_fields, _json)))
-    def collect(event: Json) -> None:
-        events.append(event)
-
-    collect()
-    for event in events:
-        assert (await service.as_filter.post("/v1/events", json=event)).status_code in (202, 400, 422)
-    assert await tables(service.runtime) == before

@@ -1,53 +1,27 @@
-"""What goes when it is old, what stays, and what happens when work needs a text that is gone; what a deletion takes."""
+"""What goes when it is old, what stays, and what happens when work needs a text that is gone."""
 
-from collections.abc import Callable
 from typing import Any
 
-import httpx
 import pytest
 
-from service.compress import Bench
 from service.errors import ConfigurationError
-from service.retention import Removed, remove_old
+from service.retention import Removed
 from service.settings import load
 from service.storage import retention
-from service.storage.tables import metadata
-from service.summarising.reading import Reading, Reply
-from tests.service.desk import Desk
-from tests.service.talk import Talk, check_tree, row, rows, run_sql, tables
+from tests.service.ageing import FOREVER, age, removed, sql, summarised
+from tests.service.desk import Desk, thinking
+from tests.service.talk import Talk, check_tree, row, rows, tables
 from workers.jobs import remove
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 NOTHING = Removed(bodies=0, checkpoints=0, runs=0, chats=0, audit=0)
-FOREVER = {f"keep_{kind}": "forever" for kind in ("bodies", "chats", "checkpoints", "runs", "audit")}
-
-
-async def sql(desk: Desk, statement: str, **values: object) -> None:
-    await run_sql(desk.service.runtime, statement, **values)
-
-
-async def age(desk: Desk, table: str, column: str, where: str = "true") -> None:
-    """Makes rows 40 days older."""
-    await sql(desk, f"update {table} set {column} = {column} - interval '40 days' where {where}")
-
-
-async def removed(desk: Desk, *, dry: bool = False, **keep: int | str) -> Removed:
-    """One round that keeps everything but what `keep` names."""
-    return await remove_old(desk.service.runtime.database.engine, load(**(FOREVER | keep)), dry=dry)
 
 
 async def without_text(desk: Desk) -> set[str]:
     """The messages of which the text is gone."""
     found = await rows(desk.service.runtime, "select message_id from messages where body is null")
     return {one.message_id for one in found}
-
-
-async def summarised(desk: Desk) -> str:
-    """A chat with one checkpoint and no due work; returns its leaf."""
-    leaf = await desk.long_chat()
-    await desk.drain(desk.bench(summariser_window=32_768))
-    return leaf
 
 
 async def covered(desk: Desk, leaf: str) -> list[str]:
@@ -309,20 +283,6 @@ async def test_a_whole_path_in_slices_brings_all_texts_again(desk: Desk) -> None
     assert (await desk.talk.ask(leaf))["status"] == "ready"
 
 
-def thinking(desk: Desk, change: Callable[[], Any]) -> Bench:
-    """A bench with which `change` happens while the model thinks."""
-    bench = desk.bench()
-
-    class Thinking:
-        name = bench.summariser.name
-
-        async def summarise(self, reading: Reading) -> Reply:
-            await change()
-            return await bench.summariser.summarise(reading)
-
-    return Bench(bench.engine, bench.settings, Thinking(), bench.stand_in)
-
-
 async def test_texts_that_came_while_the_work_missed_them_are_looked_for_again(desk: Desk) -> None:
     leaf = await desk.long_chat()
     half = desk.talk.path(leaf)[15]["id"]
@@ -368,75 +328,3 @@ async def test_a_reset_that_needs_no_text_that_is_gone_does_not_wait(desk: Desk)
 
     assert response.json() == {"dropped": 0, "waits": False}
     await desk.talk.hand_over(desk.talk.turns(1, leaf=leaf), after=leaf)
-
-
-# Deleting a chat
-
-
-OWN = [table.name for table in metadata.sorted_tables if "chat_id" in table.c]
-
-
-async def own_rows(desk: Desk, chat: int) -> dict[str, int]:
-    """How many rows each table has of a chat."""
-    runtime = desk.service.runtime
-    return {name: len(await rows(runtime, f"select 1 from {name} where chat_id = :chat", chat=chat)) for name in OWN}
-
-
-async def half_read(desk: Desk) -> int:
-    """A chat with rows in every table of its own, and due work; returns its id."""
-    await desk.talk.hand_over(desk.talk.turns(8, leaf=await summarised(desk)))
-    await sql(
-        desk,
-        "insert into drafts (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, narrative, ledger)"
-        " select tenant_id, id, 0, 'u0', 'd', 0, 1, 2, 'half', '[]' from chats",
-    )
-    identity: int = (await desk.chat()).id
-    assert all((await own_rows(desk, identity)).values()), "a new table needs a row here"
-    return identity
-
-
-async def delete(client: httpx.AsyncClient) -> None:
-    assert (await client.delete("/v1/chats/chat-1")).status_code == 204
-
-
-async def test_a_deletion_leaves_no_row_in_any_table_that_has_rows_of_chats(desk: Desk) -> None:
-    chat = await half_read(desk)
-
-    await delete(desk.service.as_operator)
-
-    assert not any((await own_rows(desk, chat)).values())
-
-
-async def test_what_a_worker_does_with_a_chat_that_is_deleted_meanwhile_leaves_no_row(desk: Desk) -> None:
-    chat = await half_read(desk)
-
-    again = await desk.compress(thinking(desk, lambda: delete(desk.service.as_operator)))
-
-    assert not any((await own_rows(desk, chat)).values())
-    assert await rows(desk.service.runtime, "select 1 from chats") == []
-    assert again in (None, 0)
-
-
-async def test_a_chat_that_retention_takes_leaves_no_row_either(desk: Desk) -> None:
-    chat = await half_read(desk)
-    await age(desk, "chats", "updated_at")
-
-    assert (await removed(desk, keep_chats=30)).chats == 1
-
-    assert not any((await own_rows(desk, chat)).values())
-
-
-async def test_audit_rows_outlive_the_chat_and_hold_nothing_of_what_was_said(desk: Desk) -> None:
-    await half_read(desk)
-    made = (await desk.made())[0]
-    for where, body in [("/reset", {"keep": made.id}), ("/recompute", None), ("/reset", None)]:
-        assert (await desk.service.as_operator.post(f"/v1/chats/chat-1{where}", json=body)).is_success
-    assert (await desk.service.as_operator.post("/v1/jobs/chat-1/retry")).is_success
-    await delete(desk.service.as_operator)
-
-    audited = await rows(desk.service.runtime, "select * from audit order by id")
-
-    assert [one.action for one in audited][-1] == "chat.delete"
-    assert len(audited) == 5
-    for one in audited:
-        assert all(isinstance(value, int | None) for value in one.details.values()), one.details

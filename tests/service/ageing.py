@@ -1,0 +1,29 @@
+"""A desk whose rows grow old, and rounds of retention that remove them."""
+
+from service.retention import Removed, remove_old
+from service.settings import load
+from tests.service.desk import Desk
+from tests.service.talk import run_sql
+
+FOREVER = {f"keep_{kind}": "forever" for kind in ("bodies", "chats", "checkpoints", "runs", "audit")}
+
+
+async def sql(desk: Desk, statement: str, **values: object) -> None:
+    await run_sql(desk.service.runtime, statement, **values)
+
+
+async def age(desk: Desk, table: str, column: str, where: str = "true") -> None:
+    """Makes rows 40 days older."""
+    await sql(desk, f"update {table} set {column} = {column} - interval '40 days' where {where}")
+
+
+async def removed(desk: Desk, *, dry: bool = False, **keep: int | str) -> Removed:
+    """One round that keeps everything but what `keep` names."""
+    return await remove_old(desk.service.runtime.database.engine, load(**(FOREVER | keep)), dry=dry)
+
+
+async def summarised(desk: Desk) -> str:
+    """A chat with one checkpoint and no due work; returns its leaf."""
+    leaf = await desk.long_chat()
+    await desk.drain(desk.bench(summariser_window=32_768))
+    return leaf

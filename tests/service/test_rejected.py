@@ -1,0 +1,169 @@
+"""What a model answers that may not be published, and calls that fail: what is kept, and when it is tried again."""
+
+import pytest
+
+from service.compress import compress
+from tests.fakes.scripted_llm import (
+    Behaviour,
+    CutOff,
+    Disconnect,
+    Empty,
+    Fail,
+    Garbage,
+    Hang,
+    OtherShape,
+    RateLimit,
+    ReasoningOnly,
+    Say,
+)
+from tests.service.desk import Desk, state
+from tests.service.talk import check_tree, run_sql
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+OUTPUT = 438  # summary_tokens at a window of 8192
+
+BAD: dict[str, tuple[Behaviour, str, str]] = {
+    "500": (Fail(500), "failed", "HTTP 500"),
+    "400": (Fail(400), "failed", "HTTP 400"),
+    "401": (Fail(401), "failed", "API key"),
+    "429": (RateLimit(1), "failed", "HTTP 429"),
+    "429 for an hour": (RateLimit(3600), "failed", "3600"),
+    "a lost connection": (Disconnect(), "failed", "Is the server up?"),
+    "garbage": (Garbage(), "failed", "not a chat answer"),
+    "another shape": (OtherShape(), "failed", "not a chat answer"),
+    "an empty answer": (Empty(), "rejected", "empty answer"),
+    "reasoning only": (ReasoningOnly("Let me think."), "rejected", "empty answer"),
+    "reasoning in the answer": (Say("<think>Let me think.</think> Fine."), "rejected", "reasoning"),
+    "a cut-off answer": (CutOff("## Goal\n- The goal was"), "rejected", "cut off"),
+    "too long an answer": (Say("word " * OUTPUT * 2), "rejected", "too long"),
+    "tool protocol": (Say('<tool_call>{"name": "query"}</tool_call>'), "rejected", "tool protocol"),
+    "no end of thinking": (Hang(), "failed", "time limit"),
+}
+
+
+@pytest.mark.parametrize(("behaviour", "outcome", "reason"), BAD.values(), ids=BAD.keys())
+async def test_a_bad_answer_is_recorded_and_the_previous_checkpoint_keeps_serving(
+    desk: Desk, behaviour: Behaviour, outcome: str, reason: str
+) -> None:
+    leaf = await desk.long_chat()
+    await desk.drain(desk.bench(summariser_window=32_768))
+    before = await desk.talk.ask(leaf)
+    leaf = desk.talk.turns(8, leaf=leaf)
+    assert await desk.talk.hand_over(leaf)
+    desk.llm.default = behaviour
+
+    timeout = 0.3 if behaviour == Hang() else 20
+    await desk.compress(desk.bench(summariser_window=32_768, summariser_timeout=timeout, fallback_after=0))
+
+    run = (await desk.runs())[-1]
+    chat = await desk.chat()
+    assert (run.outcome, run.published) == (outcome, 0)
+    assert reason in run.reason
+    assert chat.last_error == run.reason
+    assert chat.attempts == 1
+    assert 0 < chat.wait.total_seconds() <= 2
+    after = await desk.talk.ask(leaf)
+    assert after["summary"] == before["summary"]
+    assert len(await desk.made()) == 1
+
+
+async def test_a_rejected_call_is_counted_with_what_it_read(desk: Desk) -> None:
+    await desk.long_chat()
+    desk.llm.default = Empty()
+
+    await desk.compress(desk.bench(summariser_window=32_768, fallback_after=0))
+
+    (run,) = await desk.runs()
+    assert run.published == 0
+    assert len(desk.llm.requests) == 2  # the second is the repair
+    assert run.tokens_read == sum(len(request.text) // 4 for request in desk.llm.requests)
+
+
+async def test_failures_back_off_further_and_further_up_to_a_bound(desk: Desk) -> None:
+    await desk.long_chat()
+    desk.llm.default = Fail(400)
+    bench, waits = desk.bench(fallback_after=0), []
+    for attempt in range(1, 12):
+        waits.append(await desk.compress(bench))
+        chat = await desk.chat()
+        assert chat.attempts == attempt
+        assert 0 < chat.wait.total_seconds() <= waits[-1]
+        assert await desk.compress(bench) is None  # not due: nobody is asked
+        await desk.due_now()
+
+    assert waits == [2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]
+    assert len(desk.llm.requests) == 11
+    assert await desk.made() == []
+
+
+async def test_a_chat_may_fail_for_ever(desk: Desk) -> None:
+    await desk.long_chat()
+    desk.llm.default = Fail(400)
+    await run_sql(desk.service.runtime, "update chats set attempts = 32767")
+
+    assert await desk.compress(desk.bench(fallback_after=0, max_attempts=0)) == 300
+
+
+async def test_a_new_turn_does_not_end_the_back_off(desk: Desk) -> None:
+    leaf = await desk.long_chat()
+    desk.llm.default = Fail(400)
+    await desk.compress()
+    asked = len(desk.llm.requests)
+
+    await desk.talk.hand_over(desk.talk.turns(1, leaf=leaf))
+
+    assert await desk.compress() is None
+    assert len(desk.llm.requests) == asked
+
+
+async def test_after_enough_failures_a_degraded_checkpoint_is_published(desk: Desk) -> None:
+    leaf = await desk.long_chat()
+    desk.llm.default = Fail(400)
+    bench = desk.bench(summariser_window=32_768, fallback_after=2)
+    for _ in range(2):
+        await desk.compress(bench)
+        assert (await desk.talk.ask(leaf))["status"] == "pending"
+        await desk.due_now()
+    asked = len(desk.llm.requests)
+
+    assert await desk.compress(bench) == 300  # the model is to make it anew
+
+    (made,) = await desk.made()
+    assert (made.kind, made.summariser) == ("degraded", "extractive")
+    assert len(desk.llm.requests) == asked
+    assert (await desk.talk.ask(leaf))["status"] == "ready"
+    chat = await desk.chat()
+    assert (chat.attempts, chat.last_error) == (0, None)
+
+    # When the model is back, it makes that one anew, and what came since.
+    desk.llm.default = Say("From the model.")
+    leaf = desk.talk.turns(8, leaf=leaf)
+    await desk.talk.hand_over(leaf)
+    await desk.due_now()
+    await desk.compress(bench)
+    newest = (await desk.made())[-1]
+    assert (newest.kind, newest.parent_id, newest.narrative) == ("llm", 0, state("From the model."))
+    assert newest.covered_messages >= made.covered_messages
+    assert (await desk.talk.ask(leaf))["checkpoint_id"] == newest.id
+    await check_tree(desk.service.runtime)
+
+
+async def test_without_a_model_the_extractive_summariser_is_no_degradation(desk: Desk) -> None:
+    leaf = await desk.long_chat()
+    await run_sql(desk.service.runtime, "update chats set attempts = 9")
+
+    await compress(desk.service.runtime.bench)
+
+    (made,) = await desk.made()
+    assert made.kind == "extractive"
+    assert (await desk.talk.ask(leaf))["status"] == "ready"
+
+
+async def test_a_body_in_an_unknown_encoding_is_a_failure_that_says_so(desk: Desk) -> None:
+    await desk.long_chat()
+    await run_sql(desk.service.runtime, "update messages set body = '\\xff' where message_id = 'u0'")
+
+    await desk.compress()
+
+    assert "newer version" in (await desk.chat()).last_error

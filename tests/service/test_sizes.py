@@ -1,0 +1,100 @@
+"""Bodies that are too large, too long for their length, or cut off: refused, and nothing is stored."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.conftest import Service
+from tests.service.problems import CONTEXT, LEAF, TRANSCRIPT, is_problem, three_turns
+from tests.service.talk import Talk, check_tree, tables
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture
+def talk(service: Service) -> Talk:
+    return three_turns(service)
+
+
+async def test_a_path_of_50000_messages_is_too_large(service: Service) -> None:
+    path = [(f"id-{number}", "d" * 32) for number in range(50_000)]
+    question = {"model": "m", "depth": 50_000, "path": path}
+    messages = [{"id": i, "fingerprint": "f", "digest": d, "role": "user", "content": ""} for i, d in path]
+
+    problem = is_problem(await service.as_filter.post(CONTEXT, json=question), 413)
+    assert "50000" in problem["detail"]
+    is_problem(await service.as_filter.put(TRANSCRIPT, json={"model": "m", "user_id": "u", "messages": messages}), 413)
+    assert (await tables(service.runtime))["chats"] == []
+
+
+async def in_pieces(content: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(content), 2**18):
+        yield content[start : start + 2**18]
+
+
+@pytest.mark.parametrize("chunked", [False, True], ids=["with its length", "chunked"])
+async def test_a_message_of_20_mb_is_too_large(talk: Talk, service: Service, chunked: bool) -> None:
+    talk.rows[LEAF]["content"] = "x" * 20 * 2**20
+    body = json.dumps(talk.transcript(LEAF)).encode()
+
+    response = await service.as_filter.put(TRANSCRIPT, content=in_pieces(body) if chunked else body)
+
+    problem = is_problem(response, 413)
+    assert problem["limit"] == 16 * 2**20
+    assert (await tables(service.runtime))["chats"] == []
+
+
+async def test_a_large_message_below_the_limit_is_taken(talk: Talk, service: Service) -> None:
+    talk.rows[LEAF]["content"] = "lorem ipsum " * 200_000
+
+    assert await talk.hand_over(LEAF) is True
+
+    await check_tree(service.runtime)
+
+
+async def raw(service: Service, head: str, body: bytes, *, close: bool = False) -> bytes:
+    """Sends bytes as they are; returns what came back before the connection ended."""
+    host, port = service.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(
+        f"PUT {TRANSCRIPT} HTTP/1.1\r\nHost: precis\r\nAuthorization: Bearer {service.filter_key}\r\n"
+        f"Connection: close\r\n{head}\r\n\r\n".encode()
+        + body
+    )
+    await writer.drain()
+    if close:
+        writer.write_eof()
+    answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return answer
+
+
+@pytest.mark.parametrize("length", ["abc", "-5", "1_0", "٣", "9" * 40, "0x10", "5, 6"])
+async def test_an_invalid_content_length_is_refused(talk: Talk, service: Service, length: str) -> None:
+    body = json.dumps(talk.transcript(LEAF)).encode()
+
+    answer = await raw(service, f"Content-Length: {length}", body, close=True)
+
+    assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 413"))
+    assert (await tables(service.runtime))["chats"] == []
+
+
+async def test_a_content_length_below_the_body_cuts_it_and_stores_nothing(talk: Talk, service: Service) -> None:
+    body = json.dumps(talk.transcript(LEAF)).encode()
+
+    answer = await raw(service, f"Content-Length: {len(body) - 5}", body)
+
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert (await tables(service.runtime))["chats"] == []
+
+
+async def test_a_client_that_goes_away_within_its_body_leaves_nothing(talk: Talk, service: Service) -> None:
+    body = json.dumps(talk.transcript(LEAF)).encode()
+
+    assert b" 202 " not in await raw(service, f"Content-Length: {len(body) + 5}", body, close=True)
+
+    assert (await tables(service.runtime))["chats"] == []
+    assert await talk.hand_over(LEAF) is False  # and the service goes on
