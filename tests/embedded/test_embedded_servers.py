@@ -1,19 +1,14 @@
-"""Both servers for real: what they are like, what stops a start, what is left when all is over."""
+"""Both servers for real: what they are like, and what is left when all is over."""
 
 import asyncio
 import contextlib
-import json
 import os
 import pwd
-import shutil
 import signal
-import socket
 import stat
 import subprocess
 import sys
-import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
 import asyncpg
@@ -21,18 +16,22 @@ import psutil
 import pytest
 from redis.asyncio import Redis
 
-from service.embedded import Servers, embedded_servers, postgres
+from service.embedded import embedded_servers
 from service.embedded.cluster import MAJOR
-from service.embedded.folder import SERVER_NAMES
-from service.embedded.port import ATTEMPTS, PortTakenError, free_port, on_port
-from service.errors import EmbeddedServerError
+from service.embedded.port import ATTEMPTS, PortTakenError, on_port
+from tests.embedded.folders import (
+    AS_ROOT,
+    ENVIRONMENT,
+    NOBODY,
+    Launcher,
+    database,
+    names,
+    remember,
+    remembered,
+    servers_in,
+)
 from tests.waiting import until
 
-AS_ROOT = os.geteuid() == 0
-NOBODY = pwd.getpwnam("nobody").pw_uid if AS_ROOT else os.geteuid()
-REPOSITORY = Path(__file__).parents[2]
-SITE_PACKAGES = Path(asyncpg.__file__).parents[1]
-ENVIRONMENT = os.environ | {"PYTHONPATH": f"{REPOSITORY}:{SITE_PACKAGES}", "PYTHONDONTWRITEBYTECODE": "1"}
 ORDINARY = "daemon"  # a user that is neither root nor the one that root's servers run as
 
 # When our Python lies in a private folder of root's: show it elsewhere, to this one process only.
@@ -42,110 +41,6 @@ export LD_LIBRARY_PATH="$2/lib"
 shift 2
 exec "$@"
 """
-
-
-def servers_in(folder: Path) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if process.name() in SERVER_NAMES and Path(process.cwd()).is_relative_to(folder.resolve()):
-                found.append(process)
-    return found
-
-
-async def remember(servers: Servers, what: str) -> None:
-    connection = await database(servers.database_url)
-    await connection.execute("CREATE TABLE IF NOT EXISTS notes (text text)")
-    await connection.execute("INSERT INTO notes VALUES ($1)", what)
-    await connection.close()
-    async with Redis.from_url(servers.redis_url) as queue:
-        await queue.set("note", what)
-
-
-async def remembered(servers: Servers) -> list[str]:
-    connection = await database(servers.database_url)
-    rows = await connection.fetch("SELECT text FROM notes")
-    await connection.close()
-    async with Redis.from_url(servers.redis_url, decode_responses=True) as queue:
-        return [row["text"] for row in rows] + [str(await queue.get("note"))]
-
-
-async def database(url: str) -> "asyncpg.Connection[asyncpg.Record]":
-    return await asyncpg.connect(url.replace("+asyncpg", ""))
-
-
-@dataclass
-class Service:
-    """A `running_service.py` in its own process."""
-
-    process: asyncio.subprocess.Process
-
-    async def says(self) -> dict[str, str]:
-        assert self.process.stdout
-        line = await asyncio.wait_for(self.process.stdout.readline(), 30)
-        facts: dict[str, str] = json.loads(line)
-        return facts
-
-    async def kill(self) -> None:
-        self.process.kill()
-        await self.process.wait()
-
-    async def close(self) -> None:
-        if self.process.returncode is None:
-            self.process.send_signal(signal.SIGTERM)
-        await self.process.communicate()
-
-
-class Launcher:
-    def __init__(self) -> None:
-        self._started: list[Service] = []
-
-    async def __call__(self, data_dir: Path, *more: str, python: Sequence[str] = (sys.executable,)) -> Service:
-        process = await asyncio.create_subprocess_exec(
-            *python,
-            str(REPOSITORY / "tests/embedded/running_service.py"),
-            str(data_dir),
-            *more,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            env=ENVIRONMENT,
-        )
-        self._started.append(Service(process))
-        return self._started[-1]
-
-    async def close(self) -> None:
-        for service in self._started:
-            await service.close()
-
-
-@pytest.fixture
-async def launch() -> AsyncIterator[Launcher]:
-    launcher = Launcher()
-    yield launcher
-    await launcher.close()
-
-
-@pytest.fixture(scope="session")
-def _workshop() -> Iterator[Path]:
-    """A folder that everybody can pass through, unlike pytest's own."""
-    folder = Path(tempfile.mkdtemp(prefix="precis-", dir="/tmp"))
-    folder.chmod(0o711)
-    yield folder
-    shutil.rmtree(folder)
-
-
-@pytest.fixture
-def place(_workshop: Path) -> Path:
-    folder = Path(tempfile.mkdtemp(dir=_workshop))
-    folder.chmod(0o711)
-    return folder
-
-
-@pytest.fixture
-def new(place: Path) -> Iterator[Path]:
-    """Where a data folder can be made; no server may be left in it."""
-    yield place / "precis data"
-    assert servers_in(place) == []
 
 
 @pytest.fixture
@@ -167,46 +62,6 @@ def ordinary_python(place: Path) -> list[str]:
     pytest.skip(f"no Python here that the user {ORDINARY} can run")
 
 
-@pytest.fixture(scope="session")
-def _made(_workshop: Path) -> Path:
-    async def make() -> None:
-        async with embedded_servers(_workshop / "made", fast=True) as servers:
-            await remember(servers, "from the first start")
-
-    asyncio.run(make())
-    return _workshop / "made"
-
-
-@pytest.fixture
-def shared(_made: Path) -> Iterator[Path]:
-    """A data folder in which `remember` has been called; no server runs in it between tests."""
-    yield _made
-    assert servers_in(_made) == []
-
-
-def copy(folder: Path, to: Path) -> None:
-    subprocess.run(["cp", "-a", folder, to], check=True)
-
-
-@contextlib.contextmanager
-def missing(file: Path) -> Iterator[None]:
-    kept = file.rename(file.with_name(f"{file.name}.kept"))
-    yield
-    kept.replace(file)
-
-
-@contextlib.contextmanager
-def containing(file: Path, content: str) -> Iterator[None]:
-    before = file.read_bytes()
-    file.write_text(content)
-    yield
-    file.write_bytes(before)
-
-
-def names(folder: Path, pattern: str) -> list[str]:
-    return sorted(path.name for path in folder.glob(pattern))
-
-
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
@@ -218,30 +73,6 @@ def postmaster(folder: Path) -> psutil.Process:
 def groups(pid: int) -> list[int]:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return [int(gid) for line in lines if line.startswith("Groups:") for gid in line.split()[1:]]
-
-
-async def refusal(folder: Path, **ports: int) -> str:
-    with pytest.raises(EmbeddedServerError) as refused:
-        async with embedded_servers(folder, fast=True, **ports):
-            pass
-    assert servers_in(folder) == []
-    return str(refused.value)
-
-
-def contents(folder: Path) -> dict[str, tuple[int, int, bytes]]:
-    return {
-        str(path): (
-            path.stat().st_mode,
-            path.stat().st_mtime_ns,
-            path.read_bytes() if path.is_file() else b"",
-        )
-        for path in folder.rglob("*")
-    }
-
-
-async def starts(folder: Path) -> None:
-    async with embedded_servers(folder, fast=True) as servers:
-        assert await remembered(servers) == ["from the first start"] * 2
 
 
 # Running
@@ -460,163 +291,3 @@ async def test_a_lost_race_for_a_free_port_is_run_again() -> None:
 
     assert await on_port(None, start) == "started"
     assert len(tried) == ATTEMPTS
-
-
-# Refused
-
-
-@pytest.fixture
-def taken() -> Iterator[int]:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        yield listener.getsockname()[1]
-
-
-async def test_a_taken_postgres_port_is_named(shared: Path, taken: int) -> None:
-    assert f"PostgreSQL cannot listen on 127.0.0.1:{taken}" in await refusal(shared, postgres_port=taken)
-    await starts(shared)
-
-
-async def test_a_taken_valkey_port_is_named(shared: Path, taken: int) -> None:
-    assert f"Valkey cannot listen on 127.0.0.1:{taken}" in await refusal(shared, valkey_port=taken)
-    await starts(shared)
-
-
-async def test_another_major_is_refused_before_anything_is_touched(shared: Path) -> None:
-    with containing(shared / "postgres" / "PG_VERSION", "17\n"):
-        before = contents(shared)
-        message = await refusal(shared)
-        assert contents(shared) == before
-    assert "made by PostgreSQL 17" in message
-    assert "pg_dump 17" in message
-    assert "pg_upgrade" in message
-
-
-async def test_a_folder_that_is_no_cluster_is_refused_and_left_alone(shared: Path) -> None:
-    with missing(shared / "postgres" / "PG_VERSION"):
-        before = contents(shared / "postgres")
-        assert "holds no PostgreSQL data" in await refusal(shared)
-        assert contents(shared / "postgres") == before
-
-
-async def test_a_second_service_on_the_folder_is_refused_and_the_first_goes_on(shared: Path, launch: Launcher) -> None:
-    async with embedded_servers(shared, fast=True) as servers:
-        second = await launch(shared)
-        assert f"in use by pid {os.getpid()}" in (await second.says())["error"]
-        assert await remembered(servers) == ["from the first start"] * 2
-        assert not servers.died.done()
-
-
-async def test_a_foreign_server_in_the_folder_is_named_and_not_harmed(shared: Path) -> None:
-    foreign = await asyncio.create_subprocess_exec(
-        *(postgres.binary(), "-D", shared / "postgres", "-k", "", "-p", str(free_port())),
-        stderr=subprocess.DEVNULL,
-        user=NOBODY if AS_ROOT else None,
-    )
-    pid_file = shared / "postgres" / "postmaster.pid"
-    try:
-        await until(lambda: pid_file.exists() and "ready" in pid_file.read_text())
-        with pytest.raises(EmbeddedServerError, match=f"in use by pid {foreign.pid}"):
-            async with embedded_servers(shared, fast=True):
-                pass
-        assert foreign.returncode is None
-    finally:
-        foreign.terminate()
-        await foreign.wait()
-    await starts(shared)
-
-
-async def test_the_servers_own_words_are_in_the_error(shared: Path) -> None:
-    with containing(shared / "postgres" / "postgresql.conf", "nonsense = 1\n"):
-        assert 'unrecognized configuration parameter "nonsense"' in await refusal(shared)
-
-
-async def test_valkeys_own_words_are_in_the_error(shared: Path) -> None:
-    with containing(shared / "valkey" / "appendonlydir" / "appendonly.aof.manifest", "nonsense\n"):
-        assert "AOF manifest" in await refusal(shared)
-
-
-async def test_a_lost_password_file_is_named(shared: Path) -> None:
-    with missing(shared / "postgres.password"):
-        message = await refusal(shared)
-        assert not (shared / "postgres.password").exists()
-    assert f"{shared / 'postgres.password'}, the password of the database" in message
-
-
-async def test_a_wrong_password_file_is_named(shared: Path) -> None:
-    with containing(shared / "postgres.password", "another"):
-        assert "postgres.password" in await refusal(shared)
-
-
-async def test_a_data_folder_that_cannot_be_made_is_named(place: Path) -> None:
-    (place / "file").touch()
-    assert str(place / "file") in await refusal(place / "file" / "data")
-
-
-@pytest.mark.skipif(not AS_ROOT, reason="only root has a user to drop to, who could be kept out")
-async def test_a_parent_that_the_unprivileged_user_cannot_enter_is_named(place: Path) -> None:
-    private = place / "private"
-    private.mkdir(mode=0o700)
-    message = await refusal(private / "deep" / "data")
-    assert f"nobody, who cannot enter {private} (mode 0700)" in message
-    assert list(private.iterdir()) == []
-    assert private.stat().st_mode & 0o777 == 0o700
-
-
-async def test_a_first_start_without_room_leaves_nothing(new: Path, launch: Launcher) -> None:
-    service = await launch(new, "1000000")  # no file above 1 MB: the first log segment has 16
-    assert "initdb failed" in (await service.says())["error"]
-    await service.close()
-    assert names(new, "postgres*/") == []
-    async with embedded_servers(new, fast=True):
-        pass
-
-
-async def test_a_later_start_without_room_loses_nothing(shared: Path, launch: Launcher) -> None:
-    service = await launch(shared, "4000")  # the pid file can be written, pg_control (8 KB) cannot
-    message = (await service.says())["error"]
-    assert "PostgreSQL did not start" in message
-    assert "File too large" in message
-    await service.close()
-    await starts(shared)
-
-
-@pytest.fixture
-def small_disk(place: Path) -> Iterator[Path]:
-    disk = place / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=160m,mode=0711", "tmpfs", disk], capture_output=True, check=False
-    )
-    if mounted.returncode != 0:
-        pytest.skip("no right to mount a small disk; the tests with a file size limit above do run")
-    yield disk
-    subprocess.run(["umount", disk], check=True)
-
-
-def fill(disk: Path, *, leave: int = 0) -> Path:
-    filler = disk / "filler"
-    with filler.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(disk).free - leave)
-    return filler
-
-
-async def test_a_full_disk_at_the_first_start_is_told(small_disk: Path) -> None:
-    filler = fill(small_disk, leave=20_000_000)
-    assert "No space left on device" in await refusal(small_disk / "data")
-    assert names(small_disk / "data", "postgres*/") == []
-    filler.unlink()
-    async with embedded_servers(small_disk / "data", fast=True):
-        pass
-
-
-async def test_a_full_disk_at_a_later_start_is_told_and_nothing_is_lost(shared: Path, small_disk: Path) -> None:
-    folder = small_disk / "data"
-    copy(shared, folder)
-    for log in folder.glob("*.log*"):
-        log.unlink()  # or their room would be free at the start
-    filler = fill(small_disk)
-    assert "is full (0 MiB free)" in await refusal(folder)
-    filler.unlink()
-    await starts(folder)

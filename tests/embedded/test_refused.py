@@ -1,0 +1,218 @@
+"""What stops a start: it is named, nothing is harmed, and what was there is still there."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from service.embedded import embedded_servers, postgres
+from service.embedded.port import free_port
+from service.errors import EmbeddedServerError
+from tests.embedded.folders import AS_ROOT, NOBODY, Launcher, names, remembered, servers_in
+from tests.waiting import until
+
+
+def copy(folder: Path, to: Path) -> None:
+    subprocess.run(["cp", "-a", folder, to], check=True)
+
+
+@contextlib.contextmanager
+def missing(file: Path) -> Iterator[None]:
+    kept = file.rename(file.with_name(f"{file.name}.kept"))
+    yield
+    kept.replace(file)
+
+
+@contextlib.contextmanager
+def containing(file: Path, content: str) -> Iterator[None]:
+    before = file.read_bytes()
+    file.write_text(content)
+    yield
+    file.write_bytes(before)
+
+
+async def refusal(folder: Path, **ports: int) -> str:
+    with pytest.raises(EmbeddedServerError) as refused:
+        async with embedded_servers(folder, fast=True, **ports):
+            pass
+    assert servers_in(folder) == []
+    return str(refused.value)
+
+
+def contents(folder: Path) -> dict[str, tuple[int, int, bytes]]:
+    return {
+        str(path): (
+            path.stat().st_mode,
+            path.stat().st_mtime_ns,
+            path.read_bytes() if path.is_file() else b"",
+        )
+        for path in folder.rglob("*")
+    }
+
+
+async def starts(folder: Path) -> None:
+    async with embedded_servers(folder, fast=True) as servers:
+        assert await remembered(servers) == ["from the first start"] * 2
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield listener.getsockname()[1]
+
+
+async def test_a_taken_postgres_port_is_named(shared: Path, taken: int) -> None:
+    assert f"PostgreSQL cannot listen on 127.0.0.1:{taken}" in await refusal(shared, postgres_port=taken)
+    await starts(shared)
+
+
+async def test_a_taken_valkey_port_is_named(shared: Path, taken: int) -> None:
+    assert f"Valkey cannot listen on 127.0.0.1:{taken}" in await refusal(shared, valkey_port=taken)
+    await starts(shared)
+
+
+async def test_another_major_is_refused_before_anything_is_touched(shared: Path) -> None:
+    with containing(shared / "postgres" / "PG_VERSION", "17\n"):
+        before = contents(shared)
+        message = await refusal(shared)
+        assert contents(shared) == before
+    assert "made by PostgreSQL 17" in message
+    assert "pg_dump 17" in message
+    assert "pg_upgrade" in message
+
+
+async def test_a_folder_that_is_no_cluster_is_refused_and_left_alone(shared: Path) -> None:
+    with missing(shared / "postgres" / "PG_VERSION"):
+        before = contents(shared / "postgres")
+        assert "holds no PostgreSQL data" in await refusal(shared)
+        assert contents(shared / "postgres") == before
+
+
+async def test_a_second_service_on_the_folder_is_refused_and_the_first_goes_on(shared: Path, launch: Launcher) -> None:
+    async with embedded_servers(shared, fast=True) as servers:
+        second = await launch(shared)
+        assert f"in use by pid {os.getpid()}" in (await second.says())["error"]
+        assert await remembered(servers) == ["from the first start"] * 2
+        assert not servers.died.done()
+
+
+async def test_a_foreign_server_in_the_folder_is_named_and_not_harmed(shared: Path) -> None:
+    foreign = await asyncio.create_subprocess_exec(
+        *(postgres.binary(), "-D", shared / "postgres", "-k", "", "-p", str(free_port())),
+        stderr=subprocess.DEVNULL,
+        user=NOBODY if AS_ROOT else None,
+    )
+    pid_file = shared / "postgres" / "postmaster.pid"
+    try:
+        await until(lambda: pid_file.exists() and "ready" in pid_file.read_text())
+        with pytest.raises(EmbeddedServerError, match=f"in use by pid {foreign.pid}"):
+            async with embedded_servers(shared, fast=True):
+                pass
+        assert foreign.returncode is None
+    finally:
+        foreign.terminate()
+        await foreign.wait()
+    await starts(shared)
+
+
+async def test_the_servers_own_words_are_in_the_error(shared: Path) -> None:
+    with containing(shared / "postgres" / "postgresql.conf", "nonsense = 1\n"):
+        assert 'unrecognized configuration parameter "nonsense"' in await refusal(shared)
+
+
+async def test_valkeys_own_words_are_in_the_error(shared: Path) -> None:
+    with containing(shared / "valkey" / "appendonlydir" / "appendonly.aof.manifest", "nonsense\n"):
+        assert "AOF manifest" in await refusal(shared)
+
+
+async def test_a_lost_password_file_is_named(shared: Path) -> None:
+    with missing(shared / "postgres.password"):
+        message = await refusal(shared)
+        assert not (shared / "postgres.password").exists()
+    assert f"{shared / 'postgres.password'}, the password of the database" in message
+
+
+async def test_a_wrong_password_file_is_named(shared: Path) -> None:
+    with containing(shared / "postgres.password", "another"):
+        assert "postgres.password" in await refusal(shared)
+
+
+async def test_a_data_folder_that_cannot_be_made_is_named(place: Path) -> None:
+    (place / "file").touch()
+    assert str(place / "file") in await refusal(place / "file" / "data")
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="only root has a user to drop to, who could be kept out")
+async def test_a_parent_that_the_unprivileged_user_cannot_enter_is_named(place: Path) -> None:
+    private = place / "private"
+    private.mkdir(mode=0o700)
+    message = await refusal(private / "deep" / "data")
+    assert f"nobody, who cannot enter {private} (mode 0700)" in message
+    assert list(private.iterdir()) == []
+    assert private.stat().st_mode & 0o777 == 0o700
+
+
+async def test_a_first_start_without_room_leaves_nothing(new: Path, launch: Launcher) -> None:
+    service = await launch(new, "1000000")  # no file above 1 MB: the first log segment has 16
+    assert "initdb failed" in (await service.says())["error"]
+    await service.close()
+    assert names(new, "postgres*/") == []
+    async with embedded_servers(new, fast=True):
+        pass
+
+
+async def test_a_later_start_without_room_loses_nothing(shared: Path, launch: Launcher) -> None:
+    service = await launch(shared, "4000")  # the pid file can be written, pg_control (8 KB) cannot
+    message = (await service.says())["error"]
+    assert "PostgreSQL did not start" in message
+    assert "File too large" in message
+    await service.close()
+    await starts(shared)
+
+
+@pytest.fixture
+def small_disk(place: Path) -> Iterator[Path]:
+    disk = place / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=160m,mode=0711", "tmpfs", disk], capture_output=True, check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip("no right to mount a small disk; the tests with a file size limit above do run")
+    yield disk
+    subprocess.run(["umount", disk], check=True)
+
+
+def fill(disk: Path, *, leave: int = 0) -> Path:
+    filler = disk / "filler"
+    with filler.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(disk).free - leave)
+    return filler
+
+
+async def test_a_full_disk_at_the_first_start_is_told(small_disk: Path) -> None:
+    filler = fill(small_disk, leave=20_000_000)
+    assert "No space left on device" in await refusal(small_disk / "data")
+    assert names(small_disk / "data", "postgres*/") == []
+    filler.unlink()
+    async with embedded_servers(small_disk / "data", fast=True):
+        pass
+
+
+async def test_a_full_disk_at_a_later_start_is_told_and_nothing_is_lost(shared: Path, small_disk: Path) -> None:
+    folder = small_disk / "data"
+    copy(shared, folder)
+    for log in folder.glob("*.log*"):
+        log.unlink()  # or their room would be free at the start
+    filler = fill(small_disk)
+    assert "is full (0 MiB free)" in await refusal(folder)
+    filler.unlink()
+    await starts(folder)
