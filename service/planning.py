@@ -87,8 +87,8 @@ class Policy:
 
         What a call reads again (narrative, pins, wording) must stay a small part of what it reads new. So a checkpoint
         covers at least four times that, and at small windows the narrative shrinks until such a step, the tail and the
-        summary fit under `apply_at` together. A summariser with a small window of its own is shown, and asked for, less
-        than the model is served.
+        summary fit under `apply_at` together, but not below a twenty-fifth of the window: of less, models make too much.
+        A summariser with a small window of its own is shown, and asked for, less than the model is served.
         """
         room = max(window - ceil(overhead * DEFAULT_WINDOW / APPLY_AT), _LEAST_ROOM)
         keep, threshold = room // 4, apply_at(room)
@@ -98,7 +98,7 @@ class Policy:
         # Four times (narrative + pins + wording), and the narrative itself, beside the tail and what code writes.
         beside = keep + ledger + pins + 4 * (PROMPT_TOKENS + entries)
         narrative = min(2000, room * 8 // 100, (threshold - beside) // 5, summariser_window // 12)
-        narrative = max(narrative, min(2000, room // 25, summariser_window // 25), _LEAST_SUMMARY)
+        narrative = max(narrative, min(2000, window // 25, summariser_window // 25), _LEAST_SUMMARY)
         step = max(room // 5, 4 * (narrative + entries + PROMPT_TOKENS))
         fitting = threshold - keep - ledger - pins - narrative  # in a very small window what fits has to do
         call = summariser_window - narrative - output_tokens(narrative) - entries - PROMPT_TOKENS - REPAIR_TOKENS
