@@ -87,7 +87,7 @@ class Policy:
 
         What a call reads again (narrative, pins, wording) must stay a small part of what it reads new. So a checkpoint
         covers at least four times that, and at small windows the narrative shrinks until such a step, the tail and the
-        summary fit under `apply_at` together, but not below a twenty-fifth of the window: of less, models make too much.
+        summary fit under `apply_at` together, but not below a twenty-fifth of the window: models write more than less.
         A summariser with a small window of its own is shown, and asked for, less than the model is served.
         """
         room = max(window - ceil(overhead * DEFAULT_WINDOW / APPLY_AT), _LEAST_ROOM)
