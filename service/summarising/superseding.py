@@ -63,7 +63,7 @@ def by_rule(pins: Sequence[Pin], old: int) -> list[Pin]:
 
 
 def by_marks(pins: Sequence[Pin], marks: Iterable[Mark], index: Index) -> tuple[list[Pin], list[str]]:
-    """Applies a summariser's marks that a user's sentence bears out; a constraint may only be amended."""
+    """Applies a summariser's marks that a user's sentence bears out; on thin evidence a constraint is amended."""
     pins, idle = list(pins), []
     by_number = {pin.number: place for place, pin in enumerate(pins)}
     for mark in marks:

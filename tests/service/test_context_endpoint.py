@@ -11,11 +11,6 @@ from tests.service.talk import Talk, row, run_sql
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest.fixture
-def talk(service: Service) -> Talk:
-    return Talk(service.as_filter)
-
-
 async def test_a_chat_that_was_never_handed_over_is_unknown(talk: Talk) -> None:
     answer = await talk.ask(talk.turns(2))
 

@@ -24,11 +24,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 MODEL = "model-1"
 
 
-@pytest.fixture
-def talk(service: Service) -> Talk:
-    return Talk(service.as_filter)
-
-
 async def through_the_filter(talk: Talk, url: str, key: str, question: str) -> tuple[Json, Json]:
     """The request of a turn before and after the filter."""
     host = Host({talk.chat: talk.rows})

@@ -18,11 +18,6 @@ ANSWERS = FORMATS | {"bare value": BARE}
 SECRETS = (KEY, PASSWORD, "abcdefghij0123456789", "x1y2z3")
 
 
-@pytest.fixture
-def talk(service: Service) -> Talk:
-    return Talk(service.as_filter)
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def unmasked(shared_service: Service) -> AsyncIterator[Service]:
     """A service on the same database that is set not to mask."""

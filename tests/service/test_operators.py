@@ -13,11 +13,6 @@ from tests.service.talk import Json, Talk, check_tree, row, rows, run_sql, table
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest.fixture
-def talk(service: Service) -> Talk:
-    return Talk(service.as_filter)
-
-
 async def get(service: Service, where: str, **query: str | int) -> Any:
     response = await service.as_operator.get(f"/v1/chats{where}", params=query)
     assert response.status_code == 200, response.text

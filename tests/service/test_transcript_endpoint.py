@@ -13,11 +13,6 @@ from tests.service.talk import Talk, check_tree, prose, row, rows, tables
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest.fixture
-def talk(service: Service) -> Talk:
-    return Talk(service.as_filter)
-
-
 async def stored_ids(service: Service) -> set[str]:
     return {one.message_id for one in await rows(service.runtime, "select message_id from messages")}
 

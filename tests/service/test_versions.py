@@ -16,11 +16,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 SMALL = 2048  # of a window: a request needs the deepest summary that there is
 
 
-@pytest.fixture
-def talk(service: Service) -> Talk:
-    return Talk(service.as_filter)
-
-
 async def grown(service: Service, talk: Talk, count: int = 3) -> tuple[str, list[Json]]:
     """A chat with at least so many checkpoints, each grown from the one before; returns its leaf, and them."""
     leaf = talk.turns(14)
