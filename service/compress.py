@@ -17,20 +17,30 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service import planning
-from service.errors import PrecisError, SummariserAway, SummariserError
+from service.errors import (
+    PrecisError,
+    SummariserAway,
+    SummariserError,
+    TextProcessAway,
+    TextTooHard,
+    trace,
+)
 from service.planning import Checkpoint, Chunk, Draft, PathMessage, Plan, Policy
 from service.settings import Settings
-from service.storage import chats, checkpoints, codec, endpoints, history, outage, transcripts, work
+from service.storage import chats, checkpoints, endpoints, history, outage, transcripts, work
 from service.storage.checkpoints import Fresh
 from service.storage.transcripts import Row
-from service.summarising import compose, prompt, writing
-from service.summarising.compose import Covered, Material, Read
+from service.summarising import prompt, writing
+from service.summarising.compose import Covered, Material
 from service.summarising.memory import Memory
 from service.summarising.reading import Summariser
 from service.summarising.writing import Attempt
-from service.transcript import parse, steps
+from service.texts import Texts, rounds
+from service.texts.rounds import Part
 
 _LONGEST_DELAY = 300  # seconds
+_LONGEST_REASON = 1000  # characters of an error that nobody expected
+_PROCESS_PAUSE = 10  # seconds, when no text process could be started
 _MOST_DEGRADED = 2  # of one parent: the LLM makes a degraded one anew once, and goes on from it if that fails too
 
 log = structlog.get_logger(__name__)
@@ -40,19 +50,26 @@ log = structlog.get_logger(__name__)
 class Bench:
     """What a worker works with. `stand_in` writes degraded summaries while `summariser` keeps failing.
 
-    `worker` names this process to operators.
+    `texts` are the processes in which texts are read, for any may be too hard. `worker` names this
+    process to operators.
     """
 
     engine: AsyncEngine
     settings: Settings
     summariser: Summariser
     stand_in: Summariser
+    texts: Texts
     worker: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}")
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a model writes summaries, and not rules alone."""
+        return self.summariser is not self.stand_in
 
     @property
     def endpoint(self) -> str | None:
         """What the fleet shares a breaker and a bound for; None for the built-in summariser."""
-        if self.summariser is self.stand_in:
+        if not self.has_model:
             return None
         return f"{self.summariser.name} {self.settings.summariser_url}".strip()
 
@@ -66,7 +83,10 @@ class Worked:
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """One round of work on one chat. `replaces` is the degraded checkpoint that it is to make anew, if there is one."""
+    """One round of work on one chat. `replaces` is the degraded checkpoint that it is to make anew, if there is one.
+
+    `hard` says that the round before ended because one of its texts was too hard.
+    """
 
     bench: Bench
     lease: work.Lease
@@ -74,29 +94,38 @@ class _Round:
     policy: Policy
     rows: Sequence[Row]
     replaces: Checkpoint | None = None
+    hard: bool = False
 
     @property
     def by_rule(self) -> bool:
         """Whether the built-in summariser writes, because there is no other, or because it stands in."""
-        return self.lease.stand_in or self.bench.summariser is self.bench.stand_in
+        return self.lease.stand_in or not self.bench.has_model
 
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """What is to be published, of which kind it is, and who wrote it."""
+    """What is to be published, of which kind it is, and who wrote it.
+
+    `asked` says whether a summariser was asked for it, which tells that its endpoint is there.
+    """
 
     attempt: Attempt
     kind: str
     by: str
+    asked: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """What a round did: hidden marker lines left out, whether nothing is left to do, the last checkpoint published."""
+    """What a round did: hidden marker lines left out, whether nothing is left to do, the last checkpoint published.
+
+    `no_gain` says why its last chunk was not worth publishing, if it was not.
+    """
 
     markers: int
     complete: bool
     last: int | None
+    no_gain: str = ""
 
 
 class Refused(PrecisError):
@@ -127,20 +156,26 @@ async def _attempt(bench: Bench, lease: work.Lease, run: int) -> float | None:
     try:
         return await _work(bench, lease, run)
     except asyncio.CancelledError:
-        await asyncio.shield(_give_back(bench, lease, run, "released", "the worker was stopped", delay=0))
+        stopped = PrecisError("the worker was stopped")
+        await asyncio.shield(_give_back(bench, lease, run, "released", stopped, delay=0))
         raise
     except Refused as error:
-        return await _give_back(bench, lease, run, "refused", str(error), delay=0)
+        return await _give_back(bench, lease, run, "refused", error, delay=0)
     except Rejected as error:
         return await _failed(bench, lease, run, "rejected", error)
+    except TextTooHard as error:
+        return await _failed(bench, lease, run, history.TOO_HARD, error)
+    except TextProcessAway as error:  # which says nothing about the chat
+        return await _give_back(bench, lease, run, "released", error, delay=_PROCESS_PAUSE)
     except Gone as error:
         return await _wait_for_bodies(bench, lease, run, str(error))
     except PrecisError as error:
         return await _failed(bench, lease, run, "failed", error)
     except Exception as error:
         if outage.is_away(error):  # which says nothing about the chat, nor about the summariser
-            return await _give_back(bench, lease, run, "released", "the database was away", delay=1)
-        log.exception("compress.failed", chat=lease.chat.id)
+            gone = PrecisError("the database was away")
+            return await _give_back(bench, lease, run, "released", gone, delay=1)
+        log.error("compress.failed", chat=lease.chat.id, exception=trace(error))
         return await _failed(bench, lease, run, "failed", error)
 
 
@@ -156,27 +191,29 @@ async def _work(bench: Bench, lease: work.Lease, run: int) -> float | None:
             degraded = await checkpoints.degraded(connection, lease.chat, replaces.id)
             made = await checkpoints.find(connection, lease.chat, degraded.parent if degraded else None)
         kept = await checkpoints.draft(connection, lease.chat)
+        hard = await history.before(connection, lease.chat, run) == history.TOO_HARD
     path = [PathMessage(row.message_id, row.role, row.digest, row.tokens, tuple(row.step_tokens)) for row in rows]
     place = _place(kept, rows)
     plan = await asyncio.to_thread(
         planning.plan, path, [made] if made else [], policy, draft=place[0] if place else None
     )
-    this = _Round(bench, lease, run, policy, rows, replaces)
+    this = _Round(bench, lease, run, policy, rows, replaces, hard)
     done = await _carry_out(this, plan, place[1] if place and plan.draft else None)
+    deepest = done.last or (made.id if made else None)
     return await _end(
         bench,
         lease,
         run,
-        "" if plan.chunks else plan.reason,
+        done.no_gain if plan.chunks else plan.reason,
         done.markers,
         again=not done.complete,
-        deepest=done.last or (made.id if made else None),
+        deepest=None if done.no_gain else deepest,
     )
 
 
 async def _made_anew(connection: AsyncConnection, bench: Bench, lease: work.Lease, checkpoint: int) -> bool:
     """Whether a checkpoint is degraded, and the LLM is to make it anew; it tries that once."""
-    if lease.stand_in or bench.summariser is bench.stand_in:
+    if lease.stand_in or not bench.has_model:
         return False
     found = await checkpoints.degraded(connection, lease.chat, checkpoint)
     return found is not None and found.siblings < _MOST_DEGRADED
@@ -198,7 +235,8 @@ async def _end(
     """
     async with bench.engine.begin() as connection:
         await history.end(connection, lease.chat, run, "nothing to do" if nothing else "done", nothing, markers)
-        degraded = await checkpoints.degraded(connection, lease.chat, deepest) if deepest else None
+        better = deepest if bench.has_model else None
+        degraded = await checkpoints.degraded(connection, lease.chat, better) if better else None
         later = bench.settings.replace_after if degraded and degraded.siblings < _MOST_DEGRADED else None
         return await work.finish(connection, lease, again=again, debounce=bench.settings.debounce, later=later or None)
 
@@ -218,18 +256,31 @@ async def _carry_out(this: _Round, plan: Plan, read_before: Memory | None) -> _D
     memory = read_before or Memory()
     if parent and read_before is None:
         async with this.bench.engine.connect() as connection:
-            memory = await checkpoints.memory(connection, this.lease.chat, parent)
-    markers, last = 0, None
+            stored = await checkpoints.memory(connection, this.lease.chat, parent)
+        if stored is None:
+            raise _changed()
+        memory = stored
+    markers, last, no_gain = 0, None, ""
+    kept = False  # whether what was read so far is stored
     for number, chunk in enumerate(plan.chunks):
-        if number and not this.replaces and await _others_wait(this):
+        if kept and not this.replaces and await _others_wait(this):
             return _Done(markers, False, last)
-        material, found = await _gather(this, chunk, memory)
-        markers += found
-        written = await _write(this, chunk, material)
+        if this.hard and number == 0:
+            written = await _by_size(this, chunk, memory)
+        else:
+            material, found = await _gather(this, chunk, memory)
+            markers += found
+            written = await _write(this, chunk, material)
+        memory = written.attempt.draught.memory
+        no_gain = written.attempt.draught.no_gain if chunk.covers is not None else ""
+        kept = not no_gain
+        if no_gain:  # the next chunk's summary stands for this one as well
+            await _count_unpublished(this, written.attempt)
+            continue
         parent = await _publish(this, chunk, parent, written)
         last = parent if chunk.covers is not None else last
-        memory = written.attempt.draught.memory
-    return _Done(markers, plan.complete, last)
+    # Another round would end in the same way: the chat's next hand-over makes work due.
+    return _Done(markers, plan.complete or bool(no_gain), last, no_gain)
 
 
 async def _others_wait(this: _Round) -> bool:
@@ -247,19 +298,37 @@ async def _gather(this: _Round, chunk: Chunk, memory: Memory) -> tuple[Material,
             f"the text of {len(missing)} messages is not kept any more, the first is {missing[0]};"
             " the work waits for it until the chat's next turn"
         )
-    return await asyncio.to_thread(_read, this, chunk, memory, packed)
-
-
-def _read(this: _Round, chunk: Chunk, memory: Memory, packed: dict[str, bytes]) -> tuple[Material, int]:
-    messages = {identity: parse(codec.unpack(body)) for identity, body in packed.items()}
-    cut = {identity: steps(message) for identity, message in messages.items()}
-    reads = [
-        Read(cut[this.rows[read.position.message].message_id][read.position.step], read.position.piece, read.pieces)
+    parts = [
+        Part(this.rows[at.message].message_id, at.step, at.piece, read.pieces)
         for read in chunk.reads
+        for at in (read.position,)
     ]
-    mask = this.bench.settings.mask_secrets
-    material = compose.gather(memory, reads, this.policy, part=chunk.part, parts=chunk.parts, mask=mask)
-    return material, sum(message.markers for message in messages.values())
+    place, mask = (chunk.part, chunk.parts), this.bench.settings.mask_secrets
+    texts = this.bench.texts
+    return await texts.run(rounds.gathered, packed, parts, memory, this.policy, place, mask)
+
+
+async def _by_size(this: _Round, chunk: Chunk, memory: Memory) -> _Written:
+    """A summary of a chunk whose texts were too hard the last time: rules write it, without a look at them.
+
+    The memory before is carried on. Should that be too hard itself, it is left behind: this way a
+    chat gets its checkpoint whatever is in it.
+    """
+    covered = _covered(this, chunk)
+    read = {one.position.message for one in chunk.reads}
+    size = sum(one.tokens for one in chunk.reads)
+    told = len(read), size, this.policy, covered
+    try:
+        attempt = await this.bench.texts.run(writing.by_size, memory, *told)
+    except TextTooHard as error:
+        log.warning("compress.memory_too_hard", chat=this.lease.chat.id, kind=error.kind)
+        attempt = writing.by_size(Memory(), *told)
+    return _Written(attempt, "degraded", this.bench.stand_in.name, asked=False)
+
+
+def _covered(this: _Round, chunk: Chunk) -> Covered:
+    last = this.rows[chunk.covers - 1 if chunk.covers else chunk.reads[-1].position.message]
+    return Covered(last.depth, last.path_tokens, last.sent_at)
 
 
 async def _write(this: _Round, chunk: Chunk, material: Material) -> _Written:
@@ -268,28 +337,28 @@ async def _write(this: _Round, chunk: Chunk, material: Material) -> _Written:
     Raises:
         Rejected: nothing that may be published was written.
     """
-    last = this.rows[chunk.covers - 1 if chunk.covers else chunk.reads[-1].position.message]
-    covered = Covered(last.depth, last.path_tokens, last.sent_at)
+    covered = _covered(this, chunk)
     if this.by_rule:
         return await _by_rule(this, material, covered, "degraded" if this.lease.stand_in else "extractive")
-    summariser = this.bench.summariser
+    summariser, run = this.bench.summariser, this.bench.texts.run
     faults: tuple[str, ...] = ()
     for _ in range(writing.CALLS):
-        attempt = await writing.attempt(summariser, material, this.policy, covered, faults)
+        attempt = await writing.attempt(run, summariser, material, this.policy, covered, faults)
         if attempt.accepted:
             return _Written(attempt, "llm", summariser.name)
         faults = attempt.reasons
-        log.warning("compress.rejected", chat=this.lease.chat.id, summariser=summariser.name, reasons=faults)
-        await _count_rejected(this, attempt)
+        reasons = list(attempt.kinds)
+        log.warning("compress.rejected", chat=this.lease.chat.id, summariser=summariser.name, reasons=reasons)
+        await _count_unpublished(this, attempt)
     if not this.bench.settings.fallback_after:
-        raise Rejected(f"{summariser.name}: {'; '.join(faults)}")
+        raise _rejected(summariser.name, attempt)
     return await _by_rule(this, material, covered, "degraded", faults)
 
 
-async def _count_rejected(this: _Round, attempt: Attempt) -> None:
+async def _count_unpublished(this: _Round, attempt: Attempt) -> None:
     """Counts a call that led to nothing; it was an answer all the same, so the endpoint is not away."""
     async with this.bench.engine.begin() as connection:
-        if this.bench.endpoint:
+        if this.bench.endpoint and not this.lease.stand_in:
             await endpoints.succeeded(connection, this.bench.endpoint)
         await _count(connection, this, attempt, published=False)
 
@@ -302,17 +371,23 @@ async def _count(connection: AsyncConnection, this: _Round, attempt: Attempt, *,
 async def _by_rule(
     this: _Round, material: Material, covered: Covered, kind: str, faults: tuple[str, ...] = ()
 ) -> _Written:
-    attempt = await writing.by_rule(this.bench.stand_in, material, this.policy, covered, kind, faults)
+    bench = this.bench
+    attempt = await writing.by_rule(bench.texts.run, bench.stand_in, material, this.policy, covered, kind, faults)
     if not attempt.accepted:
-        raise Rejected(f"{this.bench.stand_in.name}: {'; '.join(attempt.reasons)}")
+        raise _rejected(this.bench.stand_in.name, attempt)
     return _Written(attempt, kind, this.bench.stand_in.name)
+
+
+def _rejected(summariser: str, attempt: Attempt) -> Rejected:
+    told = f"{summariser}: {'; '.join(attempt.reasons)}"
+    return Rejected(f"{summariser}: rejected as {', '.join(attempt.kinds)}", told)
 
 
 async def _publish(this: _Round, chunk: Chunk, parent: int, written: _Written) -> int:
     """Publishes a chunk as a checkpoint, or keeps it as a draft inside a long turn; returns the next one's parent."""
     published: int | bool | None = None
     async with this.bench.engine.begin() as connection:
-        if this.bench.endpoint and not this.lease.stand_in:
+        if this.bench.endpoint and not this.lease.stand_in and written.asked:
             await endpoints.succeeded(connection, this.bench.endpoint)
         if chunk.covers is not None:
             fresh = _fresh(this, this.rows[chunk.covers - 1], parent, written)
@@ -324,8 +399,12 @@ async def _publish(this: _Round, chunk: Chunk, parent: int, written: _Written) -
             published = await checkpoints.save_draft(connection, this.lease, message.message_id, draft, memory)
         await _count(connection, this, written.attempt, published=bool(published))
     if not published:
-        raise Refused("the chat was edited, reset or leased again while its summary was written")
+        raise _changed()
     return parent
+
+
+def _changed() -> Refused:
+    return Refused("the chat was edited, reset or leased again while its summary was written")
 
 
 def _fresh(this: _Round, until: Row, parent: int, written: _Written) -> Fresh:
@@ -354,12 +433,16 @@ async def _wait_for_bodies(bench: Bench, lease: work.Lease, run: int, reason: st
 
 
 async def _failed(bench: Bench, lease: work.Lease, run: int, outcome: str, error: Exception) -> float | None:
-    """Puts the work off, longer each time, until it is given up; a summariser that is away gives up no chat."""
+    """Puts the work off, longer each time, until it is given up.
+
+    No chat is given up because a summariser is away or a text is too hard.
+    """
     away, most = isinstance(error, SummariserAway), bench.settings.max_attempts
-    dead = bool(most) and lease.attempts >= most and not away
+    # After a text that was too hard, the next round reads less: that can go well at any time.
+    spared = away or isinstance(error, TextTooHard)
+    dead = bool(most) and lease.attempts >= most and not spared
     delay = None if dead else min(_LONGEST_DELAY, 2.0**lease.attempts)
-    reason = str(error) if isinstance(error, PrecisError) else repr(error)
-    return await _give_back(bench, lease, run, outcome, reason, delay=delay, counts=True, away=away)
+    return await _give_back(bench, lease, run, outcome, error, delay=delay, counts=True, away=away)
 
 
 async def _give_back(
@@ -367,7 +450,7 @@ async def _give_back(
     lease: work.Lease,
     run: int,
     outcome: str,
-    reason: str,
+    error: Exception,
     *,
     delay: float | None,
     counts: bool = False,
@@ -382,7 +465,7 @@ async def _give_back(
         lease: on the chat.
         run: the round that ends.
         outcome: how, in one word.
-        reason: how, in words.
+        error: how, in words: those of others may quote the chat, and stay in its runs.
         delay: see above.
         counts: the work itself failed.
         away: its summariser did not answer, which counts for the breaker.
@@ -390,19 +473,34 @@ async def _give_back(
     Returns:
         Seconds until it is due again, as far as this worker knows.
     """
-    log.warning("compress.given_back", chat=lease.chat.id, outcome=outcome, reason=reason, attempt=lease.attempts)
+    kind, detail = _told(error)
+    log.warning("compress.given_back", chat=lease.chat.id, outcome=outcome, reason=kind, attempt=lease.attempts)
     rules = bench.settings.breaker_after, bench.settings.breaker_pause
     try:
         async with bench.engine.begin() as connection:
             if away and bench.endpoint:
-                await endpoints.failed(connection, bench.endpoint, reason, *rules)
-            await history.end(connection, lease.chat, run, outcome, reason)
-            return await work.give_back(connection, lease, reason if counts else None, delay)
-    except Exception as error:
-        if not outage.is_away(error):
+                await endpoints.failed(connection, bench.endpoint, kind, *rules)
+            await history.end(connection, lease.chat, run, outcome, detail)
+            return await work.give_back(connection, lease, kind if counts else None, delay)
+    except Exception as left:
+        if not outage.is_away(left):
             raise
-        log.warning("compress.lease_left", chat=lease.chat.id, error=repr(error))
+        log.warning("compress.lease_left", chat=lease.chat.id, error=type(left).__name__)
         return None
+
+
+def _told(error: Exception) -> tuple[str, str]:
+    """What an error says to everybody, and what it says in the runs of its own chat."""
+    if isinstance(error, SummariserError):
+        return str(error), error.detail
+    if isinstance(error, PrecisError):
+        return str(error), str(error)
+    return f"unexpected {type(error).__name__}; the log says where", _storable(repr(error))
+
+
+def _storable(text: str) -> str:
+    """PostgreSQL has no NUL, and a bound keeps a whole text from being stored once more."""
+    return text.replace("\0", "")[:_LONGEST_REASON].encode(errors="replace").decode()
 
 
 @asynccontextmanager
@@ -424,4 +522,4 @@ async def _renew(bench: Bench, lease: work.Lease) -> None:
             async with bench.engine.begin() as connection:
                 held = await work.renew(connection, lease, bench.settings.lease)
         except (SQLAlchemyError, OSError) as error:  # it may be back before the lease expires
-            log.warning("compress.lease_not_renewed", chat=lease.chat.id, error=repr(error))
+            log.warning("compress.lease_not_renewed", chat=lease.chat.id, error=type(error).__name__)

@@ -7,30 +7,37 @@ whole path; a text that comes again is stored again.
 """
 
 import asyncio
-import hashlib
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+import msgspec
+import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from service import planning
-from service.errors import Conflict, Unprocessable
-from service.storage import chats, checkpoints, codec, forks, transcripts, work
+from service import intake, planning
+from service.errors import Conflict, TextProcessAway, TextTooHard, Unavailable, Unprocessable
+from service.intake import Taken, Wanted, Weighed
+from service.storage import chats, checkpoints, forks, transcripts, work
 from service.storage.owner import ChatKey
 from service.storage.transcripts import Row
-from service.transcript import ROOT, Stored, digest, masked, native_tokens, parse, step_tokens, steps
+from service.texts import Texts
+from service.transcript import ROOT, digest
+
+_SMALL = 2**14  # bytes; reading so few takes milliseconds, whatever they are
+_SLICE = 2**16  # bytes that are read in one go
+_MOST_HARD = 2  # deadlines that one hand-over may cost
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """One message as it was handed over."""
+    """One message as it was handed over; `text` is all of it as JSON (`intake.HandedMessage`)."""
 
     id: str
     fingerprint: str
     digest: str
-    stored: Stored
+    text: msgspec.Raw
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +74,13 @@ class Accepted:
     ring: str | None = None
 
 
-async def hand_over(engine: AsyncEngine, handed: HandOver, debounce: float) -> Accepted:
+async def hand_over(engine: AsyncEngine, texts: Texts, handed: HandOver, debounce: float) -> Accepted:
     """Stores the path and marks work due when the policy asks for it.
 
     Raises:
         Conflict: `after` is not stored, or texts above it are wanted again: send the whole path.
         Unprocessable: the path contradicts itself, or what is stored; nothing was stored.
+        Unavailable: large texts cannot be read, because no text process starts.
     """
     check_chain(handed)
     async with engine.begin() as connection:
@@ -90,10 +98,19 @@ async def hand_over(engine: AsyncEngine, handed: HandOver, debounce: float) -> A
             raise Conflict("texts above `after` are wanted again; send the whole path")
         base = await _base(connection, chat, handed.after)
         found = await transcripts.find(connection, chat, [message.id for message in handed.messages])
-        await _check_stored(connection, chat, handed, base, found)
-        rows, masks = await _store(connection, chat, handed, base, found)
+        await _check_cycle(connection, chat, handed, base, found)
+        same = _stored_already(handed, found)
+        gone = await _without_text(connection, chat, handed, same)
+        wanted_texts = [
+            Wanted(bytes(message.text), place >= same or message.id in gone)
+            for place, message in enumerate(handed.messages)
+        ]
+        taken = await _take(texts, wanted_texts, handed.mask_secrets)
+        _check_contents(handed, found, taken)
+        await _give_back(connection, chat, handed, taken, gone)
+        rows, masks = await _store(connection, chat, handed, base, found, taken, same)
         adopted = await _adopt(connection, chat, handed, found)
-        measured = await _overhead(connection, chat, handed, rows, base, adopted)
+        measured = await _overhead(connection, chat, handed, taken[-1].prompt_tokens, rows, base, adopted)
         estimated = min(handed.overhead, handed.policy.window_tokens // 2)
         overhead = await chats.handed_over(connection, chat, rows[-1].message_id, measured, estimated, masks)
         deepest = [*adopted.values()][-1] if adopted else rows[-1].checkpoint_id
@@ -138,40 +155,72 @@ async def _base(connection: AsyncConnection, chat: ChatKey, after: tuple[str, st
     return row
 
 
-async def _check_stored(
+async def _check_cycle(
     connection: AsyncConnection, chat: ChatKey, handed: HandOver, base: Row | None, found: dict[str, Row]
 ) -> None:
-    """No message may be its own ancestor, and a fingerprint may not stand for two contents."""
-    if base and any(row.depth < base.depth for row in found.values()):
-        above = {row.message_id for row in await transcripts.path(connection, chat, base.message_id)}
-        for place, message in enumerate(handed.messages):
-            if message.id in above:
-                raise Unprocessable(
-                    f"messages[{place}] is an ancestor of `after`: a path has no cycle",
-                    pointer=f"/messages/{place}/id",
-                )
+    """No message may be its own ancestor."""
+    if base is None or all(row.depth >= base.depth for row in found.values()):
+        return
+    above = {row.message_id for row in await transcripts.path(connection, chat, base.message_id)}
+    for place, message in enumerate(handed.messages):
+        if message.id in above:
+            raise Unprocessable(
+                f"messages[{place}] is an ancestor of `after`: a path has no cycle",
+                pointer=f"/messages/{place}/id",
+            )
+
+
+def _stored_already(handed: HandOver, found: dict[str, Row]) -> int:
+    """How many of the first messages are stored where they were handed over."""
     for place, message in enumerate(handed.messages):
         row = found.get(message.id)
-        if row and row.fingerprint == message.fingerprint and row.content_hash != _content_hash(message.stored):
+        if row is None or row.digest != message.digest:
+            return place
+    return len(handed.messages)
+
+
+async def _without_text(connection: AsyncConnection, chat: ChatKey, handed: HandOver, same: int) -> set[str]:
+    """Those of the first messages whose texts are not kept any more."""
+    if not same:
+        return set()
+    return await transcripts.without_body(connection, chat, [message.id for message in handed.messages[:same]])
+
+
+def _check_contents(handed: HandOver, found: dict[str, Row], taken: Sequence[Taken]) -> None:
+    """A fingerprint may not stand for two contents."""
+    for place, (message, read) in enumerate(zip(handed.messages, taken, strict=True)):
+        row = found.get(message.id)
+        if row and row.fingerprint == message.fingerprint and row.content_hash != read.content_hash:
             raise Unprocessable(
                 f"messages[{place}] has a fingerprint that was handed over with other content",
                 pointer=f"/messages/{place}/fingerprint",
             )
 
 
+async def _give_back(
+    connection: AsyncConnection, chat: ChatKey, handed: HandOver, taken: Sequence[Taken], gone: set[str]
+) -> None:
+    """Stores the texts again of messages whose texts were not kept."""
+    bodies = {
+        message.id: read.weighed.body
+        for message, read in zip(handed.messages, taken, strict=True)
+        if message.id in gone and read.weighed
+    }
+    if bodies:
+        await transcripts.give_back(connection, chat, bodies)
+
+
 async def _store(
-    connection: AsyncConnection, chat: ChatKey, handed: HandOver, base: Row | None, found: dict[str, Row]
+    connection: AsyncConnection,
+    chat: ChatKey,
+    handed: HandOver,
+    base: Row | None,
+    found: dict[str, Row],
+    taken: Sequence[Taken],
+    same: int,
 ) -> tuple[list[Row], int]:
     """Writes the rows that are new or moved; returns those of the whole hand-over, root to leaf, and the new masks."""
-    same = 0
-    while same < len(handed.messages):
-        row = found.get(handed.messages[same].id)
-        if row is None or row.digest != handed.messages[same].digest:
-            break
-        same += 1
     rows = [found[message.id] for message in handed.messages[:same]]
-    if rows:
-        await _give_back(connection, chat, handed, same)
     changed = handed.messages[same:]
     if not changed:
         return rows, 0
@@ -179,82 +228,73 @@ async def _store(
     if moved:
         await transcripts.drop_below(connection, chat, moved, keep=[message.id for message in handed.messages])
     made = await transcripts.checkpoints_by_digest(connection, chat, [message.digest for message in changed])
-    new = await asyncio.to_thread(_packed, changed, handed.mask_secrets)
-    fresh = await asyncio.to_thread(_weigh, changed, rows[-1] if rows else base, made)
-    await transcripts.write(connection, chat, [(row, new[row.message_id].body) for row in fresh])
-    return rows + fresh, sum(one.masks for one in new.values())
+    parent, fresh, masks = rows[-1] if rows else base, list[tuple[Row, bytes]](), 0
+    for message, read in zip(changed, taken[same:], strict=True):
+        if read.weighed is None:
+            raise RuntimeError("a message that is to be stored was not weighed")
+        parent = _row(message, read.content_hash, read.weighed, parent, made)
+        fresh.append((parent, read.weighed.body))
+        masks += read.weighed.masks
+    await transcripts.write(connection, chat, fresh)
+    return rows + [row for row, _ in fresh], masks
 
 
-async def _give_back(connection: AsyncConnection, chat: ChatKey, handed: HandOver, same: int) -> None:
-    """Stores the texts again of those of the first messages whose texts are not kept any more."""
-    messages = handed.messages[:same]
-    gone = await transcripts.without_body(connection, chat, [message.id for message in messages])
-    if gone:
-        again = [message for message in messages if message.id in gone]
-        packed = await asyncio.to_thread(_packed, again, handed.mask_secrets)
-        await transcripts.give_back(connection, chat, {identity: one.body for identity, one in packed.items()})
+async def _take(texts: Texts, wanted: Sequence[Wanted], mask_secrets: bool) -> list[Taken]:
+    """Reads the messages; of one that is too hard to read, a note of its size is stored.
+
+    After some of those, no more of this hand-over is tried in full: each took a whole deadline, and
+    the transaction is open.
+    """
+    taken: list[Taken] = []
+    hard = 0
+    for some in _slices(wanted):
+        if sum(len(one.text) for one in some) <= _SMALL:
+            taken += await asyncio.to_thread(intake.take, some, mask_secrets, len(taken))
+            continue
+        if hard == _MOST_HARD:
+            taken += await asyncio.to_thread(intake.unread, some, len(taken))
+            continue
+        try:
+            taken += await texts.run(intake.take, some, mask_secrets, len(taken))
+        except TextTooHard as error:
+            hard += 1
+            log.warning("handover.too_hard", kind=error.kind, messages=len(some))
+            taken += await asyncio.to_thread(intake.unread, some, len(taken))
+        except TextProcessAway as error:
+            raise Unavailable(str(error)) from error
+    return taken
 
 
-@dataclass(frozen=True, slots=True)
-class _Packed:
-    """What is stored of a message, and how many secrets were masked in it."""
-
-    body: bytes
-    masks: int
-
-
-def _packed(messages: Sequence[Handed], mask_secrets: bool) -> dict[str, _Packed]:
-    out = {}
-    for message in messages:
-        stored, masks = _without_nul(message.stored), 0
-        if mask_secrets:
-            stored, masks = masked(stored)
-        out[message.id] = _Packed(codec.pack(stored), masks)
-    return out
+def _slices(wanted: Sequence[Wanted]) -> Iterator[list[Wanted]]:
+    """The messages in slices of about `_SLICE` bytes, a larger one alone."""
+    some: list[Wanted] = []
+    size = 0
+    for one in wanted:
+        if some and size + len(one.text) > _SLICE:
+            yield some
+            some, size = [], 0
+        some.append(one)
+        size += len(one.text)
+    if some:
+        yield some
 
 
-def _weigh(messages: Sequence[Handed], parent: Row | None, made: dict[str, int]) -> list[Row]:
-    """The rows of new messages, with running totals."""
-    out = []
-    for message in messages:
-        stored = _without_nul(message.stored)
-        parsed = parse(stored)
-        tokens = native_tokens(stored)
-        parent = Row(
-            message_id=message.id,
-            parent_id=parent.message_id if parent else None,
-            role=parsed.role,
-            depth=parent.depth + 1 if parent else 1,
-            fingerprint=message.fingerprint,
-            digest=message.digest,
-            content_hash=_content_hash(message.stored),
-            tokens=tokens,
-            path_tokens=(parent.path_tokens if parent else 0) + tokens,
-            step_tokens=[step_tokens(step) for step in steps(parsed)],
-            sent_at=parsed.timestamp,
-            checkpoint_id=made.get(message.digest, parent.checkpoint_id if parent else None),
-        )
-        out.append(parent)
-    return out
-
-
-def _without_nul(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """PostgreSQL has no NUL, neither in texts nor in JSON, and a summary or a ledger would carry it there."""
-    match value:
-        case str():
-            return value.replace("\0", "")
-        case list():
-            return [_without_nul(one) for one in value]
-        case dict():
-            return {_without_nul(key): _without_nul(one) for key, one in value.items()}
-        case _:
-            return value
-
-
-def _content_hash(stored: Stored) -> bytes:
-    """Of what the model sees of a message: its role, and its output or else its text."""
-    seen = [stored.get("role"), stored.get("output") or stored.get("content") or ""]
-    return hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).digest()
+def _row(message: Handed, content_hash: bytes, weighed: Weighed, parent: Row | None, made: dict[str, int]) -> Row:
+    """The row of a message below its parent's, with running totals."""
+    return Row(
+        message_id=message.id,
+        parent_id=parent.message_id if parent else None,
+        role=weighed.role,
+        depth=parent.depth + 1 if parent else 1,
+        fingerprint=message.fingerprint,
+        digest=message.digest,
+        content_hash=content_hash,
+        tokens=weighed.tokens,
+        path_tokens=(parent.path_tokens if parent else 0) + weighed.tokens,
+        step_tokens=weighed.step_tokens,
+        sent_at=weighed.sent_at,
+        checkpoint_id=made.get(message.digest, parent.checkpoint_id if parent else None),
+    )
 
 
 async def _adopt(connection: AsyncConnection, chat: ChatKey, handed: HandOver, found: dict[str, Row]) -> dict[int, int]:
@@ -270,15 +310,15 @@ async def _overhead(
     connection: AsyncConnection,
     chat: ChatKey,
     handed: HandOver,
+    counted: int | None,
     rows: Sequence[Row],
     base: Row | None,
     adopted: dict[int, int],
 ) -> int | None:
-    """What the provider counted for the newest answer's request beyond our estimate; None when that is not known.
+    """What the provider `counted` for the newest answer's request beyond our estimate; None when that is not known.
 
     A fork's first request had a checkpoint of the chat that lent it; by now it is `adopted`.
     """
-    counted = parse(handed.messages[-1].stored).prompt_tokens
     if handed.served is None or not counted:
         return None
     above = rows[-2] if len(rows) > 1 else base

@@ -6,25 +6,28 @@ The only difference between the embedded and the fleet way to run is here: who s
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import httpx
 import psutil
 
 from service.compress import Bench
 from service.doorbell import Doorbell
-from service.embedded import embedded_servers
-from service.errors import ConfigurationError, EmbeddedServerError
+from service.embedded import embedded_servers, exists
+from service.errors import ConfigurationError, EmbeddedServerError, NothingHere
 from service.settings import Settings
 from service.storage import keys
 from service.storage.database import Database, check_schema, connect, migrate
 from service.summarising.summarisers import ExtractiveSummariser, configured
+from service.texts import Texts
 
 FIRST_TENANT = "default"
 _ANNOUNCEMENT = "running.json"
+Seen = TypeVar("Seen")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,44 +48,90 @@ class Runtime:
     database: Database
     doorbell: Doorbell
     bench: Bench
+    texts: Texts
     first_keys: dict[keys.Scope, str] = field(default_factory=dict)
 
 
 @asynccontextmanager
 async def servers(settings: Settings) -> AsyncIterator[Urls]:
-    """The servers of the settings, or embedded ones in `data_dir`, migrated.
+    """The servers of the settings, or embedded ones in `data_dir`, which is made when it is missing, and migrated.
 
     Raises:
         ConfigurationError: only one of the two URLs is set.
         EmbeddedServerError: an embedded server cannot run.
-        SchemaError: an operator's own database is not at the newest migration.
+        SchemaError: the database is newer than this version.
     """
-    given = settings.database_url, settings.redis_url
-    if given[0] and given[1]:
-        yield Urls(given[0].get_secret_value(), given[1].get_secret_value())
+    if given := _given(settings):
+        yield given
         return
-    if given[0] or given[1]:
-        raise ConfigurationError(
-            "set both PRECIS_DATABASE_URL and PRECIS_REDIS_URL, or neither for the embedded servers"
-        )
-    async with embedded_servers(settings.data_dir, fast=settings.fast_and_unsafe) as started:
-        await migrate(started.database_url)
-        urls = Urls(started.database_url, started.redis_url, started.died)
+    async with _embedded(settings) as urls:
+        await migrate(urls.database)
         with _announced(settings.data_dir / _ANNOUNCEMENT, urls):
             yield urls
 
 
 @asynccontextmanager
 async def reachable(settings: Settings) -> AsyncIterator[Urls]:
-    """The same for a command: the servers of a Precis that runs on `data_dir`, or else embedded ones for its time."""
-    announcement = settings.data_dir / _ANNOUNCEMENT
-    if settings.database_url is None and announcement.is_file():
-        told = json.loads(announcement.read_text())
-        if psutil.pid_exists(told["pid"]):
-            yield Urls(told["database"], told["redis"])
-            return
-    async with servers(settings) as urls:
+    """The servers for a command: those of the settings, or of a Precis that runs on `data_dir`.
+
+    When none runs, embedded ones are started for its time, on the data that is there. Nothing is made or migrated.
+
+    Raises:
+        NothingHere: `data_dir` has no database.
+        ConfigurationError: only one of the two URLs is set.
+        EmbeddedServerError: an embedded server cannot run, or `data_dir` cannot be read.
+    """
+    if urls := _given(settings) or announced(settings):
         yield urls
+        return
+    if not _readable(exists, settings.data_dir):
+        raise NothingHere(
+            f"there is no database of Precis in {settings.data_dir.absolute()}, and none was made. Set"
+            " PRECIS_DATA_DIR to the folder of your service, or PRECIS_DATABASE_URL and PRECIS_REDIS_URL to its"
+            " servers; `precis serve` and `precis migrate` make a new database"
+        )
+    async with _embedded(settings) as urls:
+        yield urls
+
+
+def announced(settings: Settings) -> Urls | None:
+    """The servers of a Precis that runs on `data_dir`; None when none does.
+
+    Raises:
+        EmbeddedServerError: `data_dir` cannot be read.
+    """
+    announcement = settings.data_dir / _ANNOUNCEMENT
+    if not _readable(Path.is_file, announcement):
+        return None
+    told = json.loads(_readable(Path.read_text, announcement))
+    return Urls(told["database"], told["redis"]) if psutil.pid_exists(told["pid"]) else None
+
+
+def _readable(look: Callable[[Path], Seen], path: Path) -> Seen:
+    try:
+        return look(path)
+    except OSError as error:
+        raise EmbeddedServerError(
+            f"{path.absolute()} cannot be read: {error.strerror}. Run this as the user of the service"
+        ) from error
+
+
+def _given(settings: Settings) -> Urls | None:
+    """The servers of the settings; None when neither is set."""
+    given = settings.database_url, settings.redis_url
+    if given[0] and given[1]:
+        return Urls(given[0].get_secret_value(), given[1].get_secret_value())
+    if given[0] or given[1]:
+        raise ConfigurationError(
+            "set both PRECIS_DATABASE_URL and PRECIS_REDIS_URL, or neither for the embedded servers"
+        )
+    return None
+
+
+@asynccontextmanager
+async def _embedded(settings: Settings) -> AsyncIterator[Urls]:
+    async with embedded_servers(settings.data_dir, fast=settings.fast_and_unsafe) as started:
+        yield Urls(started.database_url, started.redis_url, started.died)
 
 
 @contextmanager
@@ -98,17 +147,32 @@ def _announced(path: Path, urls: Urls) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def running(settings: Settings, urls: Urls) -> AsyncIterator[Runtime]:
-    """Connections, keys and summariser on servers that are there."""
+async def running(settings: Settings, urls: Urls, shared: Texts | None = None) -> AsyncIterator[Runtime]:
+    """Connections, keys, text processes and summariser on servers that are there.
+
+    The text processes are our own, unless several runtimes of one process are to share some.
+    """
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(connect(urls.database))
         await check_schema(database.engine)
         doorbell = await Doorbell.connect(urls.redis)
         stack.push_async_callback(doorbell.close)
         http = await stack.enter_async_context(httpx.AsyncClient())
-        built_in = ExtractiveSummariser()
-        bench = Bench(database.engine, settings, configured(settings, http, built_in), built_in)
-        yield Runtime(settings, urls, database, doorbell, bench, await _first_keys(database, settings))
+        texts = shared or stack.enter_context(_text_processes(settings))
+        built_in = ExtractiveSummariser(texts.run)
+        summariser = configured(settings, http, built_in)
+        bench = Bench(database.engine, settings, summariser, built_in, texts)
+        first_keys = await _first_keys(database, settings)
+        yield Runtime(settings, urls, database, doorbell, bench, texts, first_keys)
+
+
+@contextmanager
+def _text_processes(settings: Settings) -> Iterator[Texts]:
+    texts = Texts(settings.text_processes, settings.text_seconds, settings.text_memory * 2**20)
+    try:
+        yield texts
+    finally:
+        texts.close()
 
 
 async def _first_keys(database: Database, settings: Settings) -> dict[keys.Scope, str]:

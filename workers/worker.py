@@ -32,6 +32,7 @@ async def _run_for_ever(worker: Worker) -> None:
 async def running(bench: Bench, doorbell: Doorbell, redis_url: str) -> AsyncIterator[Worker]:
     """A worker in this process. On the way out it takes no new work, finishes what it has, or gives it back."""
     await load_vocabulary()
+    bench.texts.warm_up()
     redis = client(redis_url)  # arq's own would be lost, and left open, when the worker ends while it connects
     worker = Worker(
         **worker_settings(bench.settings, redis_url),

@@ -4,21 +4,25 @@ import json
 import zlib
 from typing import Any
 
+import msgspec
+
+from service.errors import UnknownEncoding
+
 _ZLIB_JSON = b"\x01"
 
 
 def pack(body: dict[str, Any]) -> bytes:
     """A body as bytes; the first byte names the encoding."""
-    return _ZLIB_JSON + zlib.compress(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(), 6)
+    return _ZLIB_JSON + zlib.compress(msgspec.json.encode(body), 6)
 
 
 def unpack(data: bytes) -> dict[str, Any]:
     """The body again.
 
     Raises:
-        ValueError: the encoding is not known to this version.
+        UnknownEncoding: a newer version wrote it.
     """
     if data[:1] != _ZLIB_JSON:
-        raise ValueError(f"message body in unknown encoding {data[:1]!r}; it was written by a newer version")
+        raise UnknownEncoding(f"message body in unknown encoding {data[:1]!r}; it was written by a newer version")
     body: dict[str, Any] = json.loads(zlib.decompress(data[1:]))
     return body

@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, Select, bindparam, delete, func, or_, sele
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.storage.many import among, not_among
 from service.storage.owner import ChatKey, of
 from service.storage.tables import checkpoints, messages
 
@@ -39,7 +40,7 @@ _COLUMNS = [messages.c[name] for name in Row.__dataclass_fields__]
 
 async def find(connection: AsyncConnection, chat: ChatKey, ids: Collection[str]) -> dict[str, Row]:
     """The rows of these messages, by id, without their bodies."""
-    query = select(*_COLUMNS).where(*of(chat, messages), messages.c.message_id.in_(ids))
+    query = select(*_COLUMNS).where(*of(chat, messages), among(messages.c.message_id, ids))
     return {row.message_id: Row(*row) for row in await connection.execute(query)}
 
 
@@ -54,7 +55,7 @@ async def path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[Ro
 async def bodies(connection: AsyncConnection, chat: ChatKey, ids: Collection[str]) -> dict[str, bytes]:
     """The packed bodies of these messages; one whose body is gone is left out."""
     query = select(messages.c.message_id, messages.c.body).where(
-        *of(chat, messages), messages.c.message_id.in_(ids), messages.c.body.is_not(None)
+        *of(chat, messages), among(messages.c.message_id, ids), messages.c.body.is_not(None)
     )
     return {row.message_id: row.body for row in await connection.execute(query)}
 
@@ -62,7 +63,7 @@ async def bodies(connection: AsyncConnection, chat: ChatKey, ids: Collection[str
 async def without_body(connection: AsyncConnection, chat: ChatKey, ids: Collection[str]) -> set[str]:
     """Those of these messages that are stored without their body."""
     query = select(messages.c.message_id).where(
-        *of(chat, messages), messages.c.message_id.in_(ids), messages.c.body.is_(None)
+        *of(chat, messages), among(messages.c.message_id, ids), messages.c.body.is_(None)
     )
     return set((await connection.execute(query)).scalars())
 
@@ -80,7 +81,7 @@ async def checkpoints_by_digest(connection: AsyncConnection, chat: ChatKey, dige
     """The newest checkpoint that covers exactly up to each digest, where there is one that was not retired."""
     query = (
         select(checkpoints.c.covered_digest, checkpoints.c.id)
-        .where(*of(chat, checkpoints), checkpoints.c.covered_digest.in_(digests), checkpoints.c.retired_at.is_(None))
+        .where(*of(chat, checkpoints), among(checkpoints.c.covered_digest, digests), checkpoints.c.retired_at.is_(None))
         .order_by(checkpoints.c.id)
     )
     return {row.covered_digest: row.id for row in await connection.execute(query)}
@@ -112,7 +113,7 @@ async def drop_below(connection: AsyncConnection, chat: ChatKey, roots: Collecti
     gone = delete(messages).where(
         *of(chat, messages),
         messages.c.message_id.in_(subtree(chat, roots)),
-        messages.c.message_id.not_in(keep),
+        not_among(messages.c.message_id, keep),
     )
     return (await connection.execute(gone)).rowcount
 
@@ -126,13 +127,13 @@ async def point_to(
     """
     query = update(messages).where(*of(chat, messages), messages.c.message_id.in_(subtree(chat, [until])))
     if instead_of is not None:
-        query = query.where(or_(messages.c.checkpoint_id.is_(None), messages.c.checkpoint_id.in_(instead_of)))
+        query = query.where(or_(messages.c.checkpoint_id.is_(None), among(messages.c.checkpoint_id, instead_of)))
     await connection.execute(query.values(checkpoint_id=checkpoint))
 
 
 def subtree(chat: ChatKey, roots: Collection[str]) -> Select[tuple[str]]:
     """The ids of `roots` and of all that hangs below them."""
-    below = select(messages.c.message_id).where(*of(chat, messages), messages.c.message_id.in_(roots))
+    below = select(messages.c.message_id).where(*of(chat, messages), among(messages.c.message_id, roots))
     found = below.cte("below", recursive=True)
     child = select(messages.c.message_id).where(*of(chat, messages), messages.c.parent_id == found.c.message_id)
     return select(found.union_all(child).c.message_id)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx
@@ -33,8 +33,9 @@ class Desk:
         asked = {"summariser": kind, "summariser_url": url, "summariser_model": "scripted"}
         sizes = {"summariser_window": 4096, "summariser_timeout": 20, "lease": 60, "window": 8192, "debounce": 0}
         settings = Settings(**(asked | sizes | more))
-        built_in = ExtractiveSummariser()
-        return Bench(runtime.database.engine, settings, configured(settings, self.http, built_in), built_in)
+        built_in = ExtractiveSummariser(runtime.texts.run)
+        summariser = configured(settings, self.http, built_in)
+        return Bench(runtime.database.engine, settings, summariser, built_in, runtime.texts)
 
     async def compress(self, bench: Bench | None = None) -> float | None:
         """One round of work; returns the seconds until the chat is due again."""
@@ -91,7 +92,7 @@ def thinking(desk: Desk, change: Callable[[], Coroutine[Any, Any, object]], **mo
             await change()
             return await bench.summariser.summarise(reading)
 
-    return Bench(bench.engine, bench.settings, Thinking(), bench.stand_in)
+    return replace(bench, summariser=Thinking())
 
 
 def narrative(call: int) -> str:

@@ -1,0 +1,217 @@
+"""From the bytes of a handed-over message to what is stored of it. Pure; values that another process can be sent.
+
+A body is held as bytes, and one message of it at a time is decoded, hashed, weighed, masked and packed: in memory a
+hand-over costs its bytes and what its largest message takes meanwhile.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from service.errors import BadRequest
+from service.storage import codec
+from service.transcript import Stored, masked, native_tokens, parse, step_tokens, steps
+
+_LAST = 1e15  # Unix seconds; imported chats have milliseconds
+_OF_A_FILE = ("type", "name", "content_type")
+_BYTES_PER_TOKEN = 4
+_NUL = re.compile(rb"\\u0000")  # JSON can say it in this way only
+
+CONTROL = r"\x00-\x1f\x7f-\x9f"
+"""Control characters, C0, DEL and C1, for a class of a pattern: never part of an id, and a terminal obeys them."""
+
+# Open WebUI's ids are UUIDs, or `temporary:<socket id>`; a control character is never part of one, not at its end
+# either, where `$` alone would let a line end pass.
+Id = Annotated[str, Meta(min_length=1, max_length=200, pattern=rf"^[^{CONTROL}]+$(?!\n)")]
+Hash = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[\x21-\x7e]+$(?!\n)")]
+
+
+def _described(*kinds: str, description: str = "") -> Meta:
+    return Meta(description=description or None, extra_json_schema={"anyOf": [{"type": kind} for kind in kinds]})
+
+
+class Head(msgspec.Struct, frozen=True):
+    """What has to be right of a handed-over message."""
+
+    id: Id
+    fingerprint: Hash
+    digest: Hash
+    role: Literal["user", "assistant", "system", "tool", "developer"]
+
+
+class HandedMessage(Head, frozen=True):
+    """A stored message as Open WebUI has it.
+
+    Fields that are not named here are dropped, and so is a field of another type than it says here: one odd message
+    must not keep a chat from being handed over.
+    """
+
+    content: Annotated[Any, _described("string", "array", "null")] = None
+    output: Annotated[Any, _described("array", "null")] = None
+    files: Annotated[
+        Any, _described("array", "null", description="Of each file, `type`, `name` and `content_type` are kept.")
+    ] = None
+    usage: Annotated[Any, _described("object", "null")] = None
+    error: Any = None
+    timestamp: Annotated[
+        Any, _described("number", "null", description="Unix seconds; imported chats have milliseconds.")
+    ] = None
+
+
+_DECODE = msgspec.json.Decoder(HandedMessage).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """What is stored of a message, but for its place in the chat.
+
+    Attributes:
+        body: the packed message, its secrets masked.
+        masks: how many secrets were masked.
+        tokens: what the model is sent for it.
+        step_tokens: what a summariser reads for each of its steps.
+        sent_at: Unix seconds.
+    """
+
+    role: str
+    body: bytes
+    masks: int
+    tokens: int
+    step_tokens: list[int]
+    sent_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What was found in a message: a hash of what the model sees of it, the provider's count of its prompt, the rest.
+
+    `weighed` is None when only these were asked for.
+    """
+
+    content_hash: bytes
+    prompt_tokens: int | None
+    weighed: Weighed | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A message as JSON, and whether all of it is wanted or its hash alone."""
+
+    text: bytes
+    whole: bool
+
+
+def take(messages: Sequence[Wanted], mask_secrets: bool, before: int = 0) -> list[Taken]:
+    """Reads messages, one after the other. `before` is how many others the request has before them.
+
+    Raises:
+        BadRequest: one is not JSON that can be decoded; its place is told.
+    """
+    taken = []
+    for place, one in enumerate(messages, before):
+        stored, clean = _decoded(place, one.text)
+        weighed = _weighed(clean, mask_secrets) if one.whole else None
+        taken.append(Taken(_content_hash(stored), _prompt_tokens(clean), weighed))
+    return taken
+
+
+def unread(messages: Sequence[Wanted], before: int = 0) -> list[Taken]:
+    """The same for messages that are too hard to read: a note stands in the place of each text.
+
+    What the model is sent for it is estimated from its length. The text itself is not kept, because
+    nobody could look for secrets in it, and because it would be too hard again.
+    """
+    taken = []
+    for place, one in enumerate(messages, before):
+        stored, _ = _decoded(place, one.text)
+        note = f"[A message of {len(one.text):,} bytes that could not be read in time]"
+        kept = {name: stored[name] for name in ("id", "role", "timestamp") if name in stored}
+        made = _weighed(kept | {"content": note}, mask_secrets=False)
+        estimated = max(len(one.text) // _BYTES_PER_TOKEN, made.tokens)
+        weighed = replace(made, tokens=estimated) if one.whole else None
+        taken.append(Taken(_content_hash(stored), _prompt_tokens(stored), weighed))
+    return taken
+
+
+def _decoded(place: int, text: bytes) -> tuple[Stored, Stored]:
+    """A message as it was handed over, and without NUL characters."""
+    try:
+        stored = _stored(_DECODE(text))
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadRequest(f"messages[{place}] is not valid JSON: {error}") from None
+    return stored, _without_nul(stored) if _NUL.search(text) else stored
+
+
+def _prompt_tokens(stored: Stored) -> int | None:
+    """The provider's count; read without the text, which may be hard to parse."""
+    return parse({"usage": stored.get("usage")}).prompt_tokens
+
+
+def _weighed(stored: Stored, mask_secrets: bool) -> Weighed:
+    parsed = parse(stored)
+    kept, masks = masked(stored) if mask_secrets else (stored, 0)
+    return Weighed(
+        role=parsed.role,
+        body=codec.pack(kept),
+        masks=masks,
+        tokens=native_tokens(stored),
+        step_tokens=[step_tokens(step) for step in steps(parsed)],
+        sent_at=parsed.timestamp,
+    )
+
+
+def _stored(message: HandedMessage) -> Stored:
+    """Its fields of the types that they should have."""
+    fields = {
+        "id": message.id,
+        "role": message.role,
+        "content": _only(message.content, str, list),
+        "output": _only(message.output, list),
+        "files": _files(message.files),
+        "usage": _only(message.usage, dict),
+        "error": message.error,
+        "timestamp": _time(message.timestamp),
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _only(value: object, *kinds: type) -> object:
+    return value if isinstance(value, kinds) else None
+
+
+def _files(value: object) -> list[dict[str, str]] | None:
+    if not isinstance(value, list):
+        return None
+    files = (file for file in value if isinstance(file, dict))
+    return [{name: file[name] for name in _OF_A_FILE if isinstance(file.get(name), str)} for file in files]
+
+
+def _time(value: object) -> float | None:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value) if 0 <= value <= _LAST else None
+
+
+def _without_nul(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """PostgreSQL has no NUL, neither in texts nor in JSON, and a summary or a ledger would carry it there."""
+    match value:
+        case str():
+            return value.replace("\0", "")
+        case list():
+            return [_without_nul(one) for one in value]
+        case dict():
+            return {_without_nul(key): _without_nul(one) for key, one in value.items()}
+        case _:
+            return value
+
+
+def _content_hash(stored: Stored) -> bytes:
+    """Of what the model sees of a message: its role, and its output or else its text."""
+    seen = [stored.get("role"), stored.get("output") or stored.get("content") or ""]
+    return hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).digest()

@@ -1,0 +1,105 @@
+"""A text process: runs one function after the other for the process that started it.
+
+    python -I child.py DESCRIPTOR PARENT_PID
+
+It speaks over a socket, which is DESCRIPTOR. The first message has the parent's import path, how
+many seconds of CPU a function may take, and the bound on memory in bytes; the answer says that it
+is ready. Each further message is a function with its arguments and is answered with the outcome.
+It ends when the other side does.
+
+Nothing of a text leaves this process but in a result: an error is answered by its type and by
+where it was raised.
+"""
+
+import ctypes
+import os
+import pickle
+import resource
+import signal
+import sys
+import traceback
+from math import ceil
+from multiprocessing.connection import Connection
+from typing import Any
+
+PR_SET_PDEATHSIG = 1
+NICE = 5  # below the process that answers requests
+DONE, RAISED, FAILED, NO_MEMORY = "done", "raised", "failed", "no memory"
+
+
+def die_with(parent: int) -> None:
+    """Have the kernel end us when the process that started us ends, even in the middle of work."""
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
+            raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
+    if os.getppid() != parent:  # it ended before we asked: no signal will come
+        sys.exit()
+
+
+def bound_memory(size: int) -> None:
+    """Refuse memory above `size` bytes. macOS takes the limit and does not keep it."""
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (size, most))
+
+
+def bound_cpu(seconds: float) -> None:
+    """Have the kernel end us with SIGXCPU after so many more seconds of CPU, rounded up."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    used = usage.ru_utime + usage.ru_stime
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (ceil(used + seconds), most))
+
+
+def load() -> None:
+    """Load what every call needs and takes longer than most calls, before anybody waits for a result.
+
+    What only a round needs, such as the model of languages, is loaded by the first one.
+    """
+    from service import intake, tokens
+
+    tokens.count(intake.__doc__ or "")
+
+
+def outcome(message: bytes) -> tuple[str, Any]:
+    """What came of a function: DONE with its result, RAISED with an error of ours, or in words without a text."""
+    from service.errors import PrecisError
+
+    try:
+        function, args, kwargs = pickle.loads(message)
+        return DONE, function(*args, **kwargs)
+    except MemoryError:
+        return NO_MEMORY, None
+    except PrecisError as error:  # its words are ours
+        return RAISED, error
+    except Exception as error:
+        places = traceback.extract_tb(error.__traceback__)[-3:]
+        raised = [f"{os.path.basename(place.filename)}:{place.lineno}" for place in places]
+        return FAILED, f"{type(error).__name__} at {', '.join(raised)}"
+
+
+def main(descriptor: int, parent: int) -> None:
+    """Serve until the other side is gone."""
+    die_with(parent)
+    os.nice(NICE)
+    channel = Connection(descriptor)
+    path, seconds, memory = pickle.loads(channel.recv_bytes())
+    sys.path[:] = path
+    load()
+    bound_memory(memory)
+    channel.send_bytes(b"ready")
+    while True:
+        message = channel.recv_bytes()
+        bound_cpu(seconds)
+        kind, value = outcome(message)
+        del message
+        channel.send_bytes(pickle.dumps((kind, value)))
+        if kind == NO_MEMORY:
+            return  # what is left of it may be in pieces; another takes its place
+
+
+if __name__ == "__main__":
+    try:
+        main(int(sys.argv[1]), int(sys.argv[2]))
+    except (EOFError, OSError):
+        sys.exit()  # the other side is gone

@@ -1,0 +1,212 @@
+"""Runs functions on texts in child processes, so that no text stops or exhausts this process.
+
+Some texts are hard: a pattern or a tokenizer may take minutes or gigabytes for them, and while it
+runs in C, nothing else of its process does. So each call has a bound on its time and its memory; a
+child that goes over either is ended and replaced. Why not a library: docs/adr/0016.
+"""
+
+import asyncio
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import ParamSpec, TypeVar, cast
+
+import structlog
+
+from service.errors import PrecisError, TextProcessAway, TextTooHard, TextWorkFailed
+from service.texts import child
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_START = 120.0  # seconds that a child may take to load the vocabulary, on a busy machine
+# Times its bound of CPU that a call may take by the clock: on a busy machine it waits for its turn.
+_PATIENCE = 4
+# What a child gets of our environment: no key, no password, no address of a server.
+_KEPT = ("PATH", "LD_LIBRARY_PATH", "TMPDIR")
+_ALONE = {"OPENBLAS_NUM_THREADS": "1"}  # NumPy's threads would take memory for each core
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Child:
+    """A process and our end of the socket to it."""
+
+    process: subprocess.Popen[bytes]
+    channel: Connection
+
+    def end(self) -> int:
+        """Ends it at once; returns its exit status, negative for a signal."""
+        self.process.kill()
+        self.channel.close()
+        return self.process.wait()
+
+
+@dataclass(slots=True)
+class _Call:
+    """One call: the child that works on it, and whether anybody still wants the result."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    child: _Child | None = None
+    given_up: bool = False
+
+    def begin(self, child: _Child) -> bool:
+        with self.lock:
+            self.child = None if self.given_up else child
+            return not self.given_up
+
+    def end(self) -> None:
+        with self.lock:
+            self.child = None
+
+    def give_up(self) -> None:
+        """Ends the child in the middle of its work; the thread that waits for it sees its end."""
+        with self.lock:
+            self.given_up = True
+            if self.child:
+                self.child.process.kill()
+
+
+class Texts:
+    """A pool of text processes. They start when they are needed, and live until `close`.
+
+    Each has a thread of ours that waits for it: Linux ends a child with the thread that started it.
+    The pool belongs to no event loop.
+    """
+
+    def __init__(self, processes: int, seconds: float, memory: int) -> None:
+        """A pool.
+
+        Args:
+            processes: how many children there are at most.
+            seconds: of CPU that a call may take; by the clock, four times as many.
+            memory: bytes that a child may take in all; some 250 MB of it are the vocabulary.
+        """
+        self._seconds, self._memory = seconds, memory
+        self._threads = ThreadPoolExecutor(processes, thread_name_prefix="texts")
+        self._own = threading.local()
+        self._children: set[_Child] = set()
+        self._closed = False
+
+    async def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """The function's result. Function, arguments and result are pickled.
+
+        A caller that is cancelled ends the call, and the child with it.
+
+        Raises:
+            TextTooHard: a bound on time or memory was passed, or the child crashed.
+            TextWorkFailed: the function raised an error that nobody expected; one of ours is raised here again.
+            TextProcessAway: no child could be started.
+        """
+        call, loop = _Call(), asyncio.get_running_loop()
+        try:
+            result = loop.run_in_executor(self._threads, self._in_child, call, (function, args, kwargs))
+            return cast(T, await result)
+        except asyncio.CancelledError:
+            call.give_up()
+            raise
+
+    def warm_up(self) -> None:
+        """Starts a child in the background, so that the first call need not wait for it."""
+        self._threads.submit(self._child)
+
+    def close(self) -> None:
+        """Ends all children, whatever they do."""
+        self._closed = True
+        for one in list(self._children):
+            one.process.kill()
+        self._threads.shutdown(cancel_futures=True)
+        for one in list(self._children):
+            one.end()
+        self._children.clear()
+
+    def _in_child(self, call: _Call, work: object) -> object:
+        """Runs in one of our threads."""
+        message = pickle.dumps(work)
+        own = self._child()
+        if not call.begin(own):
+            return None
+        try:
+            own.channel.send_bytes(message)
+            del message
+            if not own.channel.poll(self._seconds * _PATIENCE):
+                self._replace(own)
+                raise self._too_long()
+            kind, value = pickle.loads(own.channel.recv_bytes())
+        except (EOFError, OSError):
+            status = self._replace(own)
+            if status == -signal.SIGXCPU:
+                raise self._too_long() from None
+            raise TextTooHard("crash", f"the process ended with status {status}") from None
+        finally:
+            call.end()
+        if kind == child.NO_MEMORY:
+            self._replace(own)
+            raise TextTooHard("memory", f"more than {self._memory >> 20} MB were needed")
+        if kind == child.RAISED:
+            raise cast(PrecisError, value)
+        if kind == child.FAILED:
+            raise TextWorkFailed(value)
+        return value
+
+    def _too_long(self) -> TextTooHard:
+        return TextTooHard("time", f"not done after {self._seconds:g} s")
+
+    def _child(self) -> _Child:
+        """The child of this thread, started if need be; one that died while it was idle is replaced."""
+        own: _Child | None = getattr(self._own, "child", None)
+        if own and own.process.poll() is None:
+            return own
+        if own:
+            self._replace(own)
+        if self._closed:
+            raise TextProcessAway("the service is stopping")
+        own = self._own.child = self._started()
+        return own
+
+    def _replace(self, own: _Child) -> int:
+        """Ends a child; the next call of this thread starts another."""
+        self._own.child = None
+        self._children.discard(own)
+        status = own.end()
+        log.warning("texts.process_ended", status=status)
+        return status
+
+    def _started(self) -> _Child:
+        ours, theirs = Pipe()
+        command = [sys.executable, "-I", child.__file__, str(theirs.fileno()), str(os.getpid())]
+        try:
+            process = subprocess.Popen(
+                command,
+                env=_ALONE | {name: os.environ[name] for name in _KEPT if name in os.environ},
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C in a terminal is for us alone
+            )
+        except OSError as error:
+            ours.close()
+            raise TextProcessAway(f"a text process cannot be started: {error.strerror}") from error
+        finally:
+            theirs.close()
+        own = _Child(process, ours)
+        self._children.add(own)
+        try:
+            ours.send_bytes(pickle.dumps((sys.path, self._seconds, self._memory)))
+            if ours.poll(_START):
+                ours.recv_bytes()
+                return own
+        except (EOFError, OSError):
+            pass
+        self._children.discard(own)
+        raise TextProcessAway(f"a text process did not start (status {own.end()})")

@@ -1,0 +1,212 @@
+"""Texts that are too hard to read: the chat gets its summary all the same, and nobody else waits."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ParamSpec, TypeVar
+
+import pytest
+
+from service import intake
+from service.compress import Bench
+from service.errors import TextTooHard
+from service.summarising import writing
+from service.summarising.writing import Attempt
+from service.texts import Texts, rounds
+from tests.conftest import TEXTS
+from tests.service.desk import Desk
+from tests.service.talk import Talk, check_tree, prose, row
+
+P = ParamSpec("P")
+T = TypeVar("T")
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@dataclass
+class Hard(Texts):
+    """The pool of all tests, but what `too_hard` holds for is too hard. `tests/texts` has the real thing."""
+
+    too_hard: Callable[[Callable[..., object], tuple[Any, ...]], bool]
+
+    async def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        if self.too_hard(function, args):
+            raise TextTooHard("crash", "the process ended with status -9")
+        return await TEXTS.run(function, *args, **kwargs)
+
+
+def built_in(desk: Desk, texts: Texts, **more: Any) -> Bench:
+    """A worker without a model."""
+    bench = desk.bench(**more)
+    return replace(bench, summariser=bench.stand_in, texts=texts)
+
+
+def reading(*messages: str) -> Hard:
+    """Hard is whatever has one of these messages in it."""
+    return Hard(lambda function, args: function is rounds.gathered and not set(messages).isdisjoint(args[0]))
+
+
+async def retries(desk: Desk, bench: Bench, most: int = 40) -> None:
+    """Rounds, back-offs skipped, until nothing is due."""
+    for _ in range(most):
+        if (await desk.chat()).due_at is None:
+            return
+        await desk.due_now()
+        await desk.compress(bench)
+    raise AssertionError("work is still due")
+
+
+async def test_after_a_killed_round_the_next_one_tells_of_the_hard_messages_by_size_alone(desk: Desk) -> None:
+    leaf = await desk.long_chat(14)
+    bench = built_in(desk, reading("a2"), max_attempts=1)
+
+    assert await desk.compress(bench) == 2.0
+
+    chat = await desk.chat()
+    assert (chat.attempts, chat.dead_at) == (1, None)
+    assert chat.last_error == "a text is too hard (crash): the process ended with status -9"
+    assert [run.outcome for run in await desk.runs()] == ["too hard"]
+
+    await retries(desk, bench)
+
+    first, *rest = await desk.made()
+    assert (first.kind, [one.kind for one in rest]) == ("degraded", ["extractive"] * len(rest))
+    assert rest, "what follows is read as usual"
+    assert "tokens in all, too hard to read" in first.summary
+    assert "pump" not in first.summary
+    assert (await desk.talk.ask(leaf))["status"] == "ready"
+    await check_tree(desk.service.runtime)
+
+
+async def test_a_chat_of_hard_messages_alone_is_never_dead(desk: Desk) -> None:
+    leaf = await desk.long_chat(14)
+    everything = Hard(lambda function, _: function is rounds.gathered)
+
+    await retries(desk, built_in(desk, everything, max_attempts=1))
+
+    assert {one.kind for one in await desk.made()} == {"degraded"}
+    assert (await desk.chat()).dead_at is None
+    assert (await desk.talk.ask(leaf))["status"] == "ready"
+
+
+async def test_a_memory_that_is_too_hard_itself_is_left_behind(desk: Desk) -> None:
+    leaf = await desk.long_chat(14)
+    everything = Hard(lambda function, _: function in (rounds.gathered, writing.by_size))
+
+    await retries(desk, built_in(desk, everything))
+
+    assert (await desk.talk.ask(leaf))["status"] == "ready"
+
+
+async def test_a_hard_draught_of_a_model_falls_back_to_sizes_too(desk: Desk) -> None:
+    leaf = await desk.long_chat(14)
+    judging = Hard(lambda function, _: function is writing._composed)
+    bench = replace(desk.bench(fallback_after=0), texts=judging)
+
+    await desk.compress(bench)
+    await desk.due_now()
+    await desk.compress(bench)
+
+    made = await desk.made()
+    assert [one.kind for one in made] == ["degraded"]
+    assert (await desk.talk.ask(leaf))["checkpoint_id"] == made[0].id
+
+
+async def test_a_message_too_hard_to_store_is_stored_as_a_note_of_its_size(desk: Desk) -> None:
+    runtime = desk.service.runtime
+    before = runtime.texts
+    hard = Hard(lambda function, args: function is intake.take and "secret" in str(args))
+    object.__setattr__(runtime, "texts", hard)
+    try:
+        talk = desk.talk
+        leaf = talk.add("hard", talk.add("q", None), "assistant", "secret " * 30_000)
+        leaf = talk.turns(14, leaf=leaf)
+        assert await talk.hand_over(leaf)
+        assert await talk.hand_over(leaf), "the same again changes nothing"
+    finally:
+        object.__setattr__(runtime, "texts", before)
+
+    stored = await row(runtime, "select * from messages where message_id = 'hard'")
+    assert stored.tokens > 210_000 // 5
+    assert len(stored.body) < 300
+    await retries(desk, built_in(desk, runtime.texts))
+    answer = await talk.ask(leaf)
+    assert answer["status"] == "ready"
+    assert "secret" not in answer["summary"]
+    await check_tree(runtime)
+
+
+@dataclass
+class Worthless(Texts):
+    """The pool of all tests, but the first summaries save nothing."""
+
+    most: int
+    composed: int = 0
+
+    async def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        result = await TEXTS.run(function, *args, **kwargs)
+        if isinstance(result, Attempt):
+            self.composed += 1
+            if self.composed <= self.most:
+                result = replace(result, draught=replace(result.draught, no_gain="not smaller"))
+        return result
+
+
+async def test_a_summary_that_saves_nothing_is_not_published_and_the_next_one_stands_for_both(desk: Desk) -> None:
+    leaf = await desk.long_chat(14)
+
+    await retries(desk, built_in(desk, Worthless(1)))
+
+    made = await desk.made()
+    run = (await desk.runs())[0]
+    assert (run.outcome, run.calls, run.published) == ("done", len(made) + 1, len(made))
+    assert made[0].covered_messages > 8
+    assert "Reading u0-0" in str(made[0].pins) or "u0" in made[0].summary, "what the first one read is in it"
+    assert (await desk.talk.ask(leaf))["status"] == "ready"
+
+
+async def test_a_round_that_is_not_worth_publishing_is_no_failure_and_waits_for_the_next_turn(desk: Desk) -> None:
+    leaf = await desk.long_chat(14)
+    bench = built_in(desk, texts := Worthless(1000), max_attempts=1)
+
+    assert await desk.compress(bench) is None
+
+    chat, calls = await desk.chat(), texts.composed
+    assert (chat.due_at, chat.dead_at, chat.attempts, chat.last_error) == (None, None, 0, None)
+    assert [(run.outcome, run.reason) for run in await desk.runs()] == [("nothing to do", "not smaller")]
+    assert await desk.compress(bench) is None
+    assert texts.composed == calls, "no call is made again"
+    assert await desk.talk.hand_over(desk.talk.turns(1, leaf=leaf))
+    texts.most = 0
+    await retries(desk, bench)
+    assert await desk.made()
+
+
+SHAPES = {
+    "a short beginning and one very long turn": [(0.01, 0.005), (0.005, 4.0)],
+    "a long turn at once": [(0.005, 2.0)],
+    "a long question": [(0.01, 0.005), (1.2, 0.005)],
+    "short turns between long ones": [(0.01, 0.01), (0.005, 1.5), (0.005, 0.005), (0.005, 1.5)],
+    "many short turns": [(0.01, 0.01)] * 60,
+    "turns of about a call": [(0.005, 0.25)] * 6,
+}
+"""Turns of questions and answers, in windows."""
+
+
+@pytest.mark.parametrize(("window", "summariser_window"), [(2048, 4096), (8192, 16_384)])
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_every_chat_above_its_window_ends_with_a_checkpoint_and_nothing_dead(
+    desk: Desk, shape: str, window: int, summariser_window: int
+) -> None:
+    talk = Talk(desk.service.as_filter, window=window)
+    leaf = None
+    for number, (asked, answered) in enumerate(SHAPES[shape]):
+        leaf = talk.add(f"u{number}", leaf, content=prose(int(asked * window), f"u{number}"))
+        leaf = talk.add(f"a{number}", leaf, "assistant", prose(int(answered * window), f"a{number}"))
+    leaf = talk.turns(14, tokens=window // 16, leaf=leaf, prefix="tail-")
+    await talk.hand_over(leaf)
+    assert (await row(desk.service.runtime, "select leaf_tokens from chats")).leaf_tokens > window
+
+    await retries(desk, built_in(desk, TEXTS, max_attempts=1, summariser_window=summariser_window))
+
+    chat = await desk.chat()
+    assert (chat.dead_at, chat.last_error) == (None, None)
+    assert (await talk.ask(leaf))["status"] == "ready"
