@@ -17,7 +17,11 @@ uk ur vi zh
 _LEAST: Final = 40  # letters; below that a guess says nothing
 _ENOUGH: Final = 4000  # characters; more makes no better guess
 _CERTAIN: Final = 20.0  # log-likelihood between two languages, over which a text is not in the second one
-_NOT_PROSE: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|<[^<>\n]*>|[\w./-]*[\d_/]\S*", re.DOTALL)
+_NOT_PROSE: Final = re.compile(
+    r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|<[^<>\n]*>|(?<![\w./-])[\w./-]*[\d_/]\S*",
+    re.DOTALL,
+)
+_WITHOUT_BLANKS: Final = re.compile(r"[぀-ヿ一-鿿가-힯]{8}")
 
 
 def detect(text: str) -> str | None:
@@ -35,7 +39,7 @@ def differs(text: str, language: str) -> bool:
 
 def _ranked(text: str) -> list[tuple[str, float]]:
     prose = " ".join(_NOT_PROSE.sub(" ", text[: _ENOUGH * 4]).split())[:_ENOUGH]
-    if sum(character.isalpha() for character in prose) < _LEAST and not re.search(r"[぀-ヿ一-鿿가-힯]{8}", prose):
+    if sum(character.isalpha() for character in prose) < _LEAST and not _WITHOUT_BLANKS.search(prose):
         return []
     ranked: list[tuple[str, float]] = _identifier().rank(prose)
     return ranked

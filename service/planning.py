@@ -5,7 +5,8 @@ prefix sums, so planning is O(n); the same input always gives the same plan.
 
 The unit that a boundary may not split is the turn, because the model is then sent the tail from a user message on.
 The unit that a call may not split is the step. A turn larger than one call is read over several calls, and a step
-larger than one call in pieces; the boundary moves when the turn is complete.
+larger than one call in pieces; the boundary moves when the turn is complete. A boundary after little would not be
+worth a summary: there, reading goes on into the next turn.
 """
 
 from collections.abc import Iterator, Sequence
@@ -245,7 +246,8 @@ def plan(
     if coverable < policy.step_tokens:
         return Plan(reuse, None, (), tail, reason=f"only {coverable} tokens to cover, a step is {policy.step_tokens}")
     draft = draft if draft and _continues(draft, path, reuse, start, tail, policy) else None
-    chunks = list(_chunks(path, turns, Position(start) if draft is None else draft.position, tail, policy))
+    begin = draft.position if draft else Position(start)
+    chunks = list(_chunks(path, sums, turns, start, begin, tail, policy))
     return Plan(reuse, draft, tuple(chunks[: policy.max_chunks]), tail, complete=len(chunks) <= policy.max_chunks)
 
 
@@ -318,27 +320,57 @@ def _pieces(tokens: int, policy: Policy) -> int:
 
 
 def _chunks(
-    path: Sequence[PathMessage], turns: Sequence[int], start: Position, tail: int, policy: Policy
+    path: Sequence[PathMessage],
+    sums: Sequence[int],
+    turns: Sequence[int],
+    covered: int,
+    start: Position,
+    tail: int,
+    policy: Policy,
 ) -> Iterator[Chunk]:
-    """Packs whole turns into calls of about equal size; a turn larger than a call gets calls of its own."""
+    """Packs whole turns into calls of about equal size; what is larger than a call is read over several.
+
+    `covered` messages have a checkpoint; reading goes on from `start`.
+    """
     groups = _groups(path, turns, start, tail, policy)
-    total = sum(read.tokens for _, reads in groups for read in reads)
-    target = -(-total // max(-(-total // policy.chunk_tokens), 1))
-    pending: list[Read] = []
-    size, covers = 0, start.message
-    for end, reads in groups:
-        cost = sum(read.tokens for read in reads)
-        if pending and (size + cost > policy.chunk_tokens or size >= target):
-            yield Chunk(tuple(pending), covers)
-            pending, size = [], 0
-        if cost > policy.chunk_tokens:
+    for end, reads in _worth_it(groups, sums, covered, policy):
+        if sum(read.tokens for read in reads) > policy.chunk_tokens:
             yield from _long_turn(reads, end, policy)
         else:
-            pending += reads
-            size += cost
-        covers = end
-    if pending:
-        yield Chunk(tuple(pending), covers)
+            yield Chunk(tuple(reads), end)
+
+
+def _worth_it(
+    groups: Sequence[tuple[int, list[Read]]], sums: Sequence[int], covered: int, policy: Policy
+) -> list[tuple[int, list[Read]]]:
+    """Joins turns until each group covers enough for a checkpoint.
+
+    A summary of little is hardly smaller than what it stands for. So a group that covers less than
+    half a call takes the next turn along, however long that one is, and what is left at the end
+    goes to the group before it.
+    """
+    total = sum(read.tokens for _, reads in groups for read in reads)
+    calls = max(-(-total // policy.chunk_tokens), 1)
+    target = -(-total // calls)
+    least = min(policy.step_tokens, policy.chunk_tokens // 2)
+    joined: list[tuple[int, list[Read]]] = []
+    pending: list[Read] = []
+    size, begin, until = 0, covered, covered
+    for end, reads in groups:
+        cost = sum(read.tokens for read in reads)
+        full = size >= target or size + cost > policy.chunk_tokens
+        if pending and full and sums[until] - sums[begin] >= least:
+            joined.append((until, pending))
+            pending, size, begin = [], 0, until
+        pending = pending + reads
+        size += cost
+        until = end
+    if not pending:
+        return joined
+    if joined and sums[until] - sums[begin] < least:
+        _, before = joined.pop()
+        pending = before + pending
+    return [*joined, (until, pending)]
 
 
 def _groups(

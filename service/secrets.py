@@ -67,8 +67,18 @@ _HINTS: dict[type[RegexBasedDetector], tuple[str, ...]] = {
 _HOLDS: dict[type[RegexBasedDetector], Callable[[str], bool]] = {AWSKeyDetector: lambda text: len(text) in (20, 40)}
 
 _PLACEHOLDER = re.compile(
-    r"[<{\[]|\$(?:\w+$|[{(]|env:)|%[(s]|[*•.x]+$|your|(?:none|null|true|false|undefined|redacted)$", re.IGNORECASE
+    r"\A(?:[<{\[]|\$(?:\w+$|[{(]|env:)|%[(s]|[*•.x]+$|your|"
+    r"(?:none|null|true|false|undefined|redacted)$)",
+    re.IGNORECASE,
 )
+
+
+_JOINT = re.compile(r"[-_./:]")
+_WORD = re.compile(r"[^\W\d_][^\W\d]*|[A-Za-z._-]+")
+_IDENTIFIER = re.compile(r"[A-Za-z_][\w.]*")
+_DIGIT = re.compile(r"\d")
+_LETTER = re.compile(r"[A-Za-z]")
+_MIXED = re.compile(r"\d|[a-z][A-Z]|=$")
 
 
 def _value(text: str) -> bool:
@@ -78,25 +88,21 @@ def _value(text: str) -> bool:
 
 def _worded(text: str) -> bool:
     """Whether it is made of words and numbers, as names and dates are: `my-app-v2`, `db2_password`, `2024-01-31`."""
-    return all(len(part) <= 3 or part.isalpha() or part.isdigit() for part in re.split(r"[-_./:]", text))
+    return all(len(part) <= 3 or part.isalpha() or part.isdigit() for part in _JOINT.split(text))
 
 
 def _password(text: str) -> bool:
     """Not a word, for `password: required` is no password, and not an identifier, as code assigns it."""
-    return (
-        _value(text)
-        and not re.fullmatch(r"[^\W\d_][^\W\d]*|[A-Za-z._-]+", text)
-        and not (_worded(text) and re.fullmatch(r"[A-Za-z_][\w.]*", text))
-    )
+    return _value(text) and not _WORD.fullmatch(text) and not (_worded(text) and _IDENTIFIER.fullmatch(text))
 
 
 def _random(text: str) -> bool:
     """Letters and digits mixed within a word."""
-    return _value(text) and not _worded(text) and bool(re.search(r"\d", text)) and bool(re.search(r"[A-Za-z]", text))
+    return _value(text) and not _worded(text) and bool(_DIGIT.search(text)) and bool(_LETTER.search(text))
 
 
 def _credentials(text: str) -> bool:
-    return _value(text) and bool(re.search(r"\d|[a-z][A-Z]|=$", text))
+    return _value(text) and bool(_MIXED.search(text))
 
 
 def _word(literal: str) -> str:

@@ -8,6 +8,7 @@ import base64
 import gzip
 import hashlib
 import re
+from collections.abc import Iterator
 from functools import cache
 from importlib import resources
 
@@ -34,7 +35,7 @@ _SPLIT = "|".join(
     )
 )
 _SLICE = 200_000  # characters; the splitter overflows its stack on some 600,000 blanks in a row
-_DATA_URI = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,[A-Za-z0-9+/=_-]{64,}")
+_DATA_URI = re.compile(r"data:[\w.+-]++/[\w.+-]++;base64,[A-Za-z0-9+/=_-]{64,}+")
 
 
 @cache
@@ -53,10 +54,14 @@ def _encoding() -> tiktoken.Encoding:
 
 
 def _encode(text: str) -> list[int]:
+    return [token for tokens in _slices(text) for token in tokens]
+
+
+def _slices(text: str) -> Iterator[list[int]]:
+    """The tokens of one slice after the other: those of a large text as a whole cost 40 bytes each."""
     encode = _encoding().encode_ordinary
-    if len(text) <= _SLICE:
-        return encode(text)
-    return [token for start in range(0, len(text), _SLICE) for token in encode(text[start : start + _SLICE])]
+    for start in range(0, len(text), _SLICE):
+        yield encode(text[start : start + _SLICE])
 
 
 def without_data(text: str) -> str:
@@ -67,7 +72,7 @@ def without_data(text: str) -> str:
 def count(text: str) -> int:
     """Tokens of `text`; `<|endoftext|>` and its like are ordinary text, inline base64 data counts as one image."""
     plain, images = _DATA_URI.subn("", text) if ";base64," in text else (text, 0)
-    return len(_encode(plain)) + images * IMAGE_TOKENS
+    return sum(map(len, _slices(plain))) + images * IMAGE_TOKENS
 
 
 def cut(text: str, limit: int) -> str:

@@ -34,14 +34,15 @@ KINDS: Mapping[str, tuple[Kind, ...]] = {
 SUPERSEDED = "Superseded"
 
 _HEAD = re.compile(
-    r"^\s*(?:\d{1,2}[.)]\s*)?(?:#{1,6}\s*(?:\*\*)?|\*\*)(?:\d{1,2}[.)]\s*)?([^#*:]+?)\s*:?\s*(?:\*\*)?:?\s*$"
-    r"|^\s*([A-Z][A-Za-z ]{3,30}):\s*$"
+    r"\A\s*+(?:\d{1,2}[.)]\s*+)?(?:#{1,6}\s*+(?:\*\*)?|\*\*)(?:\d{1,2}[.)]\s*+)?"
+    r"([^#*:]++):?\s*+(?:\*\*)?:?\s*+$"
+    r"|\A\s*+([A-Z][A-Za-z ]{3,30}):\s*+$"
 )
-_BULLET = re.compile(r"^\s*(?:[*•\-–—]|\d{1,3}[.)])\s+")
-_FENCE_LINE = re.compile(r"^\s*(?:```\w*|~~~\w*|={3,}.*)\s*$")
-_NUMBERED = re.compile(r"^\W*P(\d{1,6})\W*[:\-–—→>]*\s*(?:(?:is )?(?:superseded|replaced)(?: by)?\W*)?")
+_BULLET = re.compile(r"\A\s*+(?:[*•\-–—]|\d{1,3}[.)])\s+")
+_FENCE_LINE = re.compile(r"\A\s*+(?:```\w*+|~~~\w*+|={3}.*+)\s*+$")
+_NUMBERED = re.compile(r"\A\W*+P(\d{1,6})\W*[:\-–—→>]*\s*(?:(?:is )?(?:superseded|replaced)(?: by)?\W*)?")
 _NOTHING = re.compile(
-    r"\W*(?:none|nothing(?: new| yet)?|n/?a|no new (?:entries|ones)|keine|aucun\w*|ningun\w*|nessun\w*)\W*", re.I
+    r"\A\W*+(?:none|nothing(?: new| yet)?|n/?a|no new (?:entries|ones)|keine|aucun\w*|ningun\w*|nessun\w*+)\W*+", re.I
 )
 _MOST_LINES = 400
 

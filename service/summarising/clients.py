@@ -2,7 +2,8 @@
 
 `OpenAISummariser` speaks `/chat/completions` (OpenAI, llama.cpp, vLLM, ...), `OllamaSummariser` Ollama's own
 `/api/chat`. They differ in how a request is written and an answer is read; `_post_json` does the rest. Every
-failure is a `SummariserError` that names the model, the address, what happened and how to mend it.
+failure is a `SummariserError` that names the model, the address, what happened and how to mend it; only
+its `detail` quotes what was answered, because servers repeat what they were asked.
 Nothing here judges a text: an empty or cut-off answer is a `Reply` like any other, and `gate` rejects it.
 """
 
@@ -31,6 +32,7 @@ _RETRIED_ERRORS: Final = (httpx.NetworkError, httpx.ConnectTimeout, httpx.Remote
 _FINISH: Final[Mapping[str, Finish]] = {"stop": Finish.STOP, "length": Finish.LENGTH}
 _BASE_URL: Final = re.compile(r"https?://[^/?#@\s]+(/[^?#\s]*)?")  # no user, password, query: URLs are logged
 _WINDOW_EXCEEDED: Final = re.compile("context.?(size|length|window)", re.IGNORECASE)
+_SECONDS: Final = re.compile(r"[0-9]{1,6}")
 _SLOW: Final = "Raise the summariser's time limit, or take a faster model."
 _HINTS: Final[Mapping[int, str]] = {
     **dict.fromkeys((301, 302, 307, 308), "The base URL redirects: set the address behind it."),
@@ -69,10 +71,14 @@ class Endpoint:
         if self.api_key and not (self.api_key.isascii() and self.api_key.isprintable()):
             raise ConfigurationError("The summariser's API key has line ends or non-ASCII characters.")
 
-    def failure(self, what: str, hint: str = "", *, retry: bool | float = False) -> "_AttemptError":
-        """The error in words for people, without the key, which some servers repeat to the caller."""
-        what = self._redacted(what)
-        error = _AttemptError(f"Model {self.model!r} at {self.base_url}: {what}. {hint}".strip())
+    def failure(self, what: str, hint: str = "", *, quoted: str = "", retry: bool | float = False) -> "_AttemptError":
+        """The error in words for people, without the key, which some servers repeat to the caller.
+
+        `what` and `hint` are words of ours; `quoted` is what somebody else said, for the error's detail.
+        """
+        model = f"Model {self.model!r} at {self.base_url}"
+        told = f"{what}: {self._redacted(quoted)}" if quoted else what
+        error = _AttemptError(f"{model}: {what}. {hint}".strip(), f"{model}: {told}. {hint}".strip())
         error.retry = retry
         return error
 
@@ -189,11 +195,16 @@ async def _post_json(endpoint: Endpoint, path: str, request: _Request, read: _Re
         async with asyncio.timeout(patience.total.total_seconds()):
             return await retrying(back_off, _attempt, endpoint, path, request, read)
     except TimeoutError:
-        before = f" (before that: {failures[-1]})" if failures else ""
-        raise SummariserAway(str(endpoint.failure(f"no whole answer in {patience.total}{before}", _SLOW))) from None
+        late = endpoint.failure(f"no whole answer in {patience.total}", _SLOW)
+        last = failures[-1] if failures else None
+        raise SummariserAway(
+            f"{late} (before that: {last})" if last else str(late),
+            f"{late.detail} (before that: {last.detail})" if last else late.detail,
+        ) from None
     except _AttemptError as error:
-        kind = SummariserAway if error.away else SummariserError
-        raise kind(f"{error} (attempts: {len(failures)})") from error
+        made = SummariserAway if error.away else SummariserError
+        attempts = f"(attempts: {len(failures)})"
+        raise made(f"{error} {attempts}", f"{error.detail} {attempts}") from error
 
 
 async def _attempt(endpoint: Endpoint, path: str, request: _Request, read: _Read) -> Reply:
@@ -203,8 +214,9 @@ async def _attempt(endpoint: Endpoint, path: str, request: _Request, read: _Read
     try:
         return read(json.loads(content))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        what = f"not a chat answer ({type(error).__name__}: {error}): {endpoint.excerpt(content)}"
-        raise endpoint.failure(what, "Check the base URL.") from error
+        what = f"not a chat answer ({type(error).__name__})"
+        quoted = f"{error}: {endpoint.excerpt(content)}"
+        raise endpoint.failure(what, "Check the base URL.", quoted=quoted) from error
 
 
 async def _exchange(endpoint: Endpoint, path: str, request: _Request) -> tuple[httpx.Response, bytearray]:
@@ -228,8 +240,9 @@ async def _exchange(endpoint: Endpoint, path: str, request: _Request) -> tuple[h
     except httpx.ReadTimeout as error:
         raise endpoint.failure(f"nothing received for {endpoint.patience.read}", _SLOW) from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        what = f"{type(error).__name__}: {error}".rstrip(": .")
-        raise endpoint.failure(what, "Is the server up?", retry=isinstance(error, _RETRIED_ERRORS)) from error
+        what, quoted = type(error).__name__, str(error).rstrip(".")
+        retry = isinstance(error, _RETRIED_ERRORS)
+        raise endpoint.failure(what, "Is the server up?", quoted=quoted, retry=retry) from error
 
 
 def _refusal(endpoint: Endpoint, response: httpx.Response, content: bytearray) -> _AttemptError:
@@ -239,9 +252,10 @@ def _refusal(endpoint: Endpoint, response: httpx.Response, content: bytearray) -
         hint = "The configured window is larger than the server's: lower it, or raise the server's."
     retry: bool | float = status in _RETRIED_STATUSES
     wait = response.headers.get("Retry-After", "")
-    if retry and wait.isdecimal():  # as a date, it is not understood: the usual back-off does
+    if retry and _SECONDS.fullmatch(wait):  # as a date, it is not understood: the usual back-off does
         hint = f"The server asks to wait {wait} s. {hint}".strip()
         retry = float(wait) if float(wait) <= endpoint.patience.wait_max.total_seconds() else False
-    error = endpoint.failure(f"HTTP {status}: {endpoint.excerpt(content)}", hint, retry=retry)
+    quoted = endpoint.excerpt(content)
+    error = endpoint.failure(f"HTTP {status}", hint, quoted=quoted, retry=retry)
     error.away = status not in _ABOUT_THE_REQUEST
     return error

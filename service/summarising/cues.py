@@ -123,7 +123,7 @@ _REPLACES = _any(
     r"改成|改为|不再|而不是|现在|に変更|ではなく|вместо|теперь|больше не",
 )
 _YES = re.compile(
-    r"\s*(?:yes|yep|yeah|yup|sure|ok(?:ay)?|agreed|right|correct|exactly|perfect|deal|go ahead|do (?:it|that)|"
+    r"\A\s*+(?:yes|yep|yeah|yup|sure|ok(?:ay)?|agreed|right|correct|exactly|perfect|deal|go ahead|do (?:it|that)|"
     r"sounds good|"
     r"fine|please do|no|nope|not? yet|ja|jo|genau|gerne|einverstanden|passt|nein|oui|d['’]accord|non|sí|si|vale|claro|"
     r"va bene|sim|não|好的?|是的?|对|不|はい|いいえ|да|нет)\b",
@@ -139,18 +139,18 @@ _ASKS = re.compile(
 )
 # `Don't book anything yet, ok?` asks nothing.
 _TAG = re.compile(
-    r",?\s*\b(?:ok(?:ay)?|alright|right|please|yes|will you|would you|deal|got it|agreed|gell|oder|ja|ne|bitte|klar|"
-    r"d['’]accord|non|oui|vale|sí|va bene|tá)\s*\?$",
+    r",? ?\b(?:ok(?:ay)?|alright|right|please|yes|will you|would you|deal|got it|agreed|gell|oder|ja|ne|bitte|klar|"
+    r"d['’]accord|non|oui|vale|sí|va bene|tá) ?\?$",
     re.IGNORECASE,
 )
 _CHATTER = re.compile(
-    r"\W*(?:thanks?|thank you|great|cool|nice|perfect|hi|hello|hey|good (?:morning|evening)|ok(?:ay)?|sounds good|"
+    r"\A\W*+(?:thanks?|thank you|great|cool|nice|perfect|hi|hello|hey|good (?:morning|evening)|ok(?:ay)?|sounds good|"
     r"wonderful|awesome|danke\w*|super|hallo|guten|merci|bonjour|gracias|hola|grazie|ciao|"
-    r"obrigad\w+)\b\W*(?:\w+\W*){0,3}",
+    r"obrigad\w+)\b\W*+(?:\w++\W*+){0,3}",
     re.IGNORECASE,
 )
 _LABEL = re.compile(
-    r"\W*(?:(?P<constraint>(?:safety|house|hard|ground|business|team)?\s*(?:rules?|constraints?|requirements?|"
+    r"\A\W*+(?:(?P<constraint>(?:safety|house|hard|ground|business|team)?\s*(?:rules?|constraints?|requirements?|"
     r"restrictions?|"
     r"limits?|policy|regel|vorgabe|contrainte|règle|regla|restricción))|(?P<decision>decisions?|decided|entscheidung|"
     r"décision|decisión)|(?P<preference>(?:user )?(?:preferences?|style)|vorliebe|préférence|preferencia)|"

@@ -17,7 +17,7 @@ _STEM = 6  # letters
 _MOST = 0.6  # of a line's words
 # A line that begins like this tells somebody what to do.
 _COMMAND = re.compile(
-    r"\W*(?:(?:please|only|just|always|never|ever|do not|don['’]t|ignore|disregard|forget|drop|skip|send|mail|"
+    r"\A\W*+(?:(?:please|only|just|always|never|ever|do not|don['’]t|ignore|disregard|forget|drop|skip|send|mail|"
     r"e-?mail|forward|post|"
     r"upload|pay|wire|transfer|book|buy|order|recommend|mention|reply|respond|answer|say|tell|write|use|call|run|"
     r"execute|delete|"

@@ -34,6 +34,15 @@ def extract(reading: Reading) -> str:
     return answer.written({GOAL: before[GOAL], QUESTIONS: questions, STATE: state})
 
 
+def unread(previous: str, messages: int, size: int, summary_tokens: int) -> str:
+    """The narrative so far, and that so many messages of `size` tokens could not be read."""
+    before = answer.parse(previous).narrative
+    line = f"{_ASKED}({messages} messages of {size:,} tokens in all, too hard to read)"
+    room = summary_tokens - sum(map(_cost, [*before[QUESTIONS], *before[GOAL]])) - 24  # the heads
+    state = _newest([*before[STATE], line], max(room, _cost(line)))
+    return answer.written({GOAL: before[GOAL], QUESTIONS: before[QUESTIONS], STATE: state})
+
+
 def _role(excerpt: Excerpt) -> str:
     found = _PIECE.match(excerpt.label)
     return found["role"] if found else ""

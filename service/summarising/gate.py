@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from service import languages, tokens
 from service.summarising import suspicion, values
@@ -23,11 +23,11 @@ from service.summarising.values import Evidence
 _REASONING = re.compile(r"</?(?:think|thinking|reasoning|thought)\b|<\|(?:channel|start)\|>|◁think▷", re.IGNORECASE)
 _PROTOCOL = re.compile(
     r"<[|｜]?/?(?:tool_calls?(?:_\w+)?|function_calls?|tool_response|invoke|tool▁)\b|<function=|\[TOOL_CALLS\]|"
-    r'^\s*\{\s*"(?:tool_calls|function_call|name"\s*:\s*"[^"]*",\s*"(?:arguments|parameters))\b',
+    r'^[^\S\n]*+\{\s*+"(?:tool_calls|function_call|name"\s*+:\s*+"[^"]*+",\s*+"(?:arguments|parameters))\b',
     re.IGNORECASE | re.MULTILINE,
 )
 _REFUSAL = re.compile(
-    r"\s*(?:#+[^\n]*\n\s*[-*]?\s*)?(?:i['’]?m (?:sorry|unable|not able)|i am (?:sorry|unable|not able)|"
+    r"\A\s*+(?:#[^\n]*+\n\s*+[-*]?\s*+)?(?:i['’]?m (?:sorry|unable|not able)|i am (?:sorry|unable|not able)|"
     r"i can(?:no|['’])t (?:help|assist|comply|do|summari[sz]e|provide|fulfil+)|sorry,? (?:but )?i|as an ai\b|"
     r"i apologi[sz]e|unfortunately,? i can|"
     r"es tut mir leid|ich kann (?:dabei|dir|ihnen|diese[nrs]?)? ?(?:leider )?nicht|"
@@ -35,6 +35,7 @@ _REFUSAL = re.compile(
     re.IGNORECASE,
 )
 _QUOTED = re.compile(r"[\"“„«]([^\"“”„«»\n]{2,120})[\"”“»]|`([^`\n]{2,120})`|(?<!\w)'([^'\n]{2,120})'(?!\w)")
+_LONG_WORD = re.compile(r"[^\W\d_]{4,}")
 _SLACK = 5 / 4  # a model cannot count its own tokens exactly
 _LEAST_GAIN = 9 / 10  # of what it replaces a summary may be so large at most
 _SAME = 0.75  # of what a ban is about, for a line to be about the same
@@ -43,6 +44,13 @@ _SHOWN = 160  # characters of a dropped line in a verdict
 _MOST_REASONS = 12
 _PASSAGE = 160  # characters around a value in a tool's result
 _MOST_PLACES = 8
+
+
+class Fault(NamedTuple):
+    """Why something may not stand: a word for it, and a sentence, which may quote the text."""
+
+    kind: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +73,7 @@ class Verdict:
         unfounded: proposals and marks that nothing in the text bears out; they were ignored.
         left_out: pins that found no room.
         masked: secrets that were masked in what is new.
+        kinds: of `reasons` when this reply was rejected; without a word of the text, so they may be logged.
     """
 
     outcome: str
@@ -73,6 +82,7 @@ class Verdict:
     unfounded: tuple[str, ...] = ()
     left_out: int = 0
     masked: int = 0
+    kinds: tuple[str, ...] = ()
 
     @property
     def accepted(self) -> bool:
@@ -115,77 +125,99 @@ class Grounds:
     language: str | None = None
 
 
-def fault(reply: Reply) -> str | None:
+def fault(reply: Reply) -> Fault | None:
     """Why a reply is no answer at all; None when it is one."""
     text = reply.text.strip()
-    checks: tuple[tuple[Callable[[], object], str], ...] = (
-        (lambda: not text, "empty answer"),
-        (lambda: reply.finish is Finish.LENGTH, "cut off: the summariser reached its output limit"),
-        (lambda: reply.finish is not Finish.STOP, "not finished normally"),
-        (lambda: _REASONING.search(text), "contains reasoning"),
-        (lambda: _PROTOCOL.search(text), "contains tool protocol"),
-        (lambda: _REFUSAL.match(text), "a refusal, not a record"),
+    checks: tuple[tuple[Callable[[], object], Fault], ...] = (
+        (lambda: not text, Fault("empty", "empty answer")),
+        (
+            lambda: reply.finish is Finish.LENGTH,
+            Fault("cut_off", "cut off: the summariser reached its output limit"),
+        ),
+        (lambda: reply.finish is not Finish.STOP, Fault("unfinished", "not finished normally")),
+        (lambda: _REASONING.search(text), Fault("reasoning", "contains reasoning")),
+        (lambda: _PROTOCOL.search(text), Fault("tool_protocol", "contains tool protocol")),
+        (lambda: _REFUSAL.match(text), Fault("refusal", "a refusal, not a record")),
     )
-    return next((reason for failed, reason in checks if failed()), None)
+    return next((found for failed, found in checks if failed()), None)
+
+
+def rejected(faults: Sequence[Fault], dropped: tuple[Dropped, ...] = ()) -> Verdict:
+    """The verdict on a reply that may not stand."""
+    return Verdict(
+        "rejected",
+        tuple(one.reason for one in faults),
+        dropped,
+        kinds=tuple(dict.fromkeys(one.kind for one in faults)),
+    )
 
 
 def judge(answer: Answer, grounds: Grounds, limit: int) -> tuple[dict[str, tuple[str, ...]], Verdict]:
     """The narrative lines that stand, and the verdict."""
     kept: dict[str, tuple[str, ...]] = {}
-    dropped: list[Dropped] = []
+    objections: list[tuple[str, Fault]] = []
     for section in NARRATIVE:
-        judged = [(line, _objection(line, grounds)) for line in dict.fromkeys(answer.narrative.get(section, ()))]
+        said = dict.fromkeys(answer.narrative.get(section, ()))
+        judged = [(line, _objection(line, grounds)) for line in said]
         kept[section] = tuple(line for line, objection in judged if not objection)
-        dropped += [Dropped(line, objection) for line, objection in judged if objection]
+        objections += [(line, objection) for line, objection in judged if objection]
     lines = [line for section in NARRATIVE for line in kept[section]]
-    if reasons := _whole(lines, dropped, answer, grounds, limit):
-        return kept, Verdict("rejected", reasons, tuple(dropped))
-    return kept, Verdict("mended" if dropped else "accepted", dropped=tuple(dropped))
+    dropped = tuple(Dropped(line, objection.reason) for line, objection in objections)
+    if faults := _whole(lines, objections, answer, grounds, limit):
+        return kept, rejected(faults, dropped)
+    return kept, Verdict("mended" if dropped else "accepted", dropped=dropped)
 
 
-def gain(size: int, replaced: int) -> str | None:
+def gain(size: int, replaced: int) -> Fault | None:
     """Why a summary message of `size` tokens is not worth what it stands for; None when it is."""
     if size > replaced * _LEAST_GAIN:
-        return f"not smaller than what it replaces: {size} tokens for {replaced}"
+        return Fault("not_smaller", f"not smaller than what it replaces: {size} tokens for {replaced}")
     return None
 
 
 def _whole(
-    lines: Sequence[str], dropped: Sequence[Dropped], answer: Answer, grounds: Grounds, limit: int
-) -> tuple[str, ...]:
+    lines: Sequence[str],
+    objections: Sequence[tuple[str, Fault]],
+    answer: Answer,
+    grounds: Grounds,
+    limit: int,
+) -> list[Fault]:
     """Why the narrative cannot stand as a whole."""
-    reasons = []
-    if not lines and not dropped and not (answer.proposals or answer.marks):
-        reasons.append("says nothing")
-    if dropped and len(lines) < _STANDS * (len(lines) + len(dropped)):
-        reasons += list(dict.fromkeys(f"{one.reason} in: {one.line[:_SHOWN]}" for one in dropped))[:_MOST_REASONS]
+    faults: list[Fault] = []
+    if not lines and not objections and not (answer.proposals or answer.marks):
+        faults.append(Fault("says_nothing", "says nothing"))
+    if objections and len(lines) < _STANDS * (len(lines) + len(objections)):
+        told = (Fault(one.kind, f"{one.reason} in: {line[:_SHOWN]}") for line, one in objections)
+        faults += list(dict.fromkeys(told))[:_MOST_REASONS]
     text = "\n".join(lines)
     if grounds.language and languages.differs(text, grounds.language):
-        reasons.append(f"not in the language of the conversation ({grounds.language})")
+        reason = f"not in the language of the conversation ({grounds.language})"
+        faults.append(Fault("other_language", reason))
     if (written := tokens.count(text)) > limit * _SLACK:
-        reasons.append(f"too long: {written} tokens where {limit} were asked for")
-    return tuple(reasons)
+        reason = f"too long: {written} tokens where {limit} were asked for"
+        faults.append(Fault("too_long", reason))
+    return faults
 
 
-def _objection(line: str, grounds: Grounds) -> str:
-    """Why a line may not stand; empty when it may."""
+def _objection(line: str, grounds: Grounds) -> Fault | None:
+    """Why a line may not stand; None when it may."""
     if suspicion.structural(line):
-        return "imitates the structure of a prompt"
+        return Fault("prompt_structure", "imitates the structure of a prompt")
     if missing := grounds.evidence.missing(line):
-        return f"{', '.join(missing[:3])} does not occur"
+        return Fault("value_unknown", f"{', '.join(missing[:3])} does not occur")
     if names := [name for name in _names(line) if not grounds.evidence.says(name)]:
-        return f"“{names[0]}” does not occur"
+        return Fault("name_unknown", f"“{names[0]}” does not occur")
     if suspicion.suspicious(line) and not _said(line, grounds.ordered):
-        return "an order that no user gave"
+        return Fault("order", "an order that no user gave")
     if grounds.heard and grounds.heard.echoed(line):
-        return "taken over from an order that no user gave"
+        return Fault("order_echoed", "taken over from an order that no user gave")
     if planted := [value for value in values.found(line) if _planted(value.text, grounds)]:
-        return f"{planted[0].text} stands only in an order that a tool gave"
+        return Fault("value_planted", f"{planted[0].text} stands only in an order that a tool gave")
     if broken := [number for number, about in grounds.bans if _allows(line, about)]:
-        return f"says the opposite of P{broken[0]}"
+        return Fault("ban_broken", f"says the opposite of P{broken[0]}")
     present = {values.spelling(value) for value in values.found(line)}
     old = [value for value in present & grounds.stale.keys() if not present & grounds.stale[value]]
-    return f"{old[0]} holds no more" if old else ""
+    return Fault("value_stale", f"{old[0]} holds no more") if old else None
 
 
 def _allows(line: str, about: frozenset[str]) -> bool:
@@ -212,5 +244,5 @@ def _names(line: str) -> list[str]:
 
 def _said(line: str, ordered: Evidence) -> bool:
     """Whether people themselves used most of the line's words."""
-    words = re.findall(r"[^\W\d_]{4,}", line.casefold())
+    words = _LONG_WORD.findall(line.casefold())
     return sum(ordered.says(word) for word in words) >= 0.7 * len(words)

@@ -22,6 +22,7 @@ _COMMENT = 200
 _MESSAGES = 3  # different messages of failures in a row
 _LEAST = 8  # tokens that every line takes
 _SEVERAL = "several tools"
+_ERRORS = re.compile(r", (\d++) errors$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,5 +250,5 @@ def _joined(old: Entry, new: Entry) -> Entry:
 def _failures(entry: Entry) -> int:
     if entry.failed:
         return entry.count
-    found = re.search(r", (\d+) errors$", entry.outcome) if entry.count > 1 else None
+    found = _ERRORS.search(entry.outcome) if entry.count > 1 else None
     return int(found[1]) if found else 0

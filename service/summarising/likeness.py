@@ -1,14 +1,17 @@
 """When two texts say the same, or speak of the same thing: by their words without endings, and their values. Pure."""
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
+from math import ceil
 
 from service.summarising import cues, values
 from service.summarising.sentences import Sentence, split
 
 _MEANT = 0.6  # of a proposal's words that a sentence has to have, to be what it means
+_NEIGHBOURS = 512  # sentences that a proposal is compared with
 _STOP_WORDS = """
 a an and are as at be been may must might shall nothing never nobody but by can could did do does for from had has
 have he her his how i if in into is it its just let me more my no not now of ok on only or our please she should so
@@ -28,6 +31,7 @@ _NEGATION = re.compile(
 )
 _CONTRACTED = re.compile(r"['’](?:s|m|re|ve|ll|d|t)$")  # I've, it's, don't
 _CLAUSE = re.compile(r"[,;:.!]\s|\b(?:and|but|und|aber|et|mais|y|pero)\b", re.IGNORECASE)
+_SUFFIX = re.compile(r"(?:ings?|ed|es|s|en|n|er|e)$")
 _WORD = re.compile(r"[^\W_]+(?:['’_-][^\W_]+)*")
 
 
@@ -73,7 +77,7 @@ def subject(text: str) -> frozenset[str]:
 
 
 def _stem(word: str) -> str:
-    return re.sub(r"(?:ings?|ed|es|s|en|n|er|e)$", "", word) if len(word) > 4 else word
+    return _SUFFIX.sub("", word) if len(word) > 4 else word
 
 
 class Index:
@@ -81,9 +85,10 @@ class Index:
 
     def __init__(self, sentences: Sequence[Sentence]) -> None:
         self._sentences = sentences
+        self._words = [_words(sentence.text) for sentence in sentences]
         self._with: Mapping[str, list[int]] = defaultdict(list)
-        for place, sentence in enumerate(sentences):
-            for word in _words(sentence.text):
+        for place, words in enumerate(self._words):
+            for word in words:
                 self._with[word].append(place)
 
     def meant(self, text: str) -> Sentence | None:
@@ -93,15 +98,30 @@ class Index:
     def _best(self, text: str) -> Sentence | None:
         """The sentence with most of the words of `text` and all of its values; a user's, and the newest, of equals."""
         words = _words(text)
-        hits = Counter(place for word in words for place in self._with.get(word, ()))
         asked = weighty(text)
-        able = [
+        near = [(len(words & self._words[place]), place) for place in self._near(words)]
+        ranked = sorted(
             (count, self._sentences[place].role == "user", place)
-            for place, count in hits.items()
-            if count >= _MEANT * len(words) and asked <= weighty(self._sentences[place].text)
-            if words & _words(self._sentences[place].own)  # and not of a quotation alone
-        ]
-        return self._sentences[max(able)[2]] if able else None
+            for count, place in near
+            if count >= _MEANT * len(words)
+        )
+        for _, _, place in reversed(ranked):
+            sentence = self._sentences[place]
+            # It has the values, and has the words not in a quotation alone.
+            if asked <= weighty(sentence.text) and words & _words(sentence.own):
+                return sentence
+        return None
+
+    def _near(self, words: frozenset[str]) -> set[int]:
+        """Places of sentences that may have most of `words`.
+
+        Such a sentence has one of the rarest of them. When many have even those, the newest are looked at.
+        """
+        rarest = sorted(words, key=lambda word: (len(self._with.get(word, ())), word))
+        near: set[int] = set()
+        for word in rarest[: len(words) - ceil(_MEANT * len(words)) + 1]:
+            near.update(islice(reversed(self._with.get(word, ())), _NEIGHBOURS - len(near)))
+        return near
 
 
 @lru_cache(maxsize=4096)

@@ -27,10 +27,8 @@ def render(memory: Memory, messages: int, until: int | None) -> str:
     """
     moment = f", up to {datetime.fromtimestamp(until, UTC):%Y-%m-%d %H:%M} UTC" if until else ""
     narrative = answer.parse(memory.narrative).narrative
-    pinned = {
-        section: [pins.line(pin, memory.pins) for pin in pins.shown(memory.pins) if pin.kind in kinds]
-        for section, kinds in answer.KINDS.items()
-    }
+    told = pins.lines(memory.pins)
+    pinned = {section: [text for pin, text in told if pin.kind in kinds] for section, kinds in answer.KINDS.items()}
     blocks = [
         "\n".join([f"## {section}", *(f"- {suspicion.defused(line)}" for line in lines)])
         for section in answer.SECTIONS

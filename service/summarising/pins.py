@@ -5,7 +5,7 @@ too, so that what a summariser forgets is kept all the same. Pure.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from service import tokens
@@ -35,6 +35,14 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
+class Merged:
+    """Old pins and new ones, whatever room there is, and what nothing bears out."""
+
+    pins: tuple[Pin, ...]
+    unfounded: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Extended:
     """The new pins. `unfounded` are proposals and marks that nothing bears out; `left_out` found no room."""
 
@@ -51,6 +59,17 @@ def extend(
     marks: Iterable[Mark],
     limit: int,
 ) -> Extended:
+    """`pins` and what the newly covered messages add to them, within `limit` tokens."""
+    return bounded(merge(pins, said, complete, proposals, marks), limit)
+
+
+def merge(
+    pins: Sequence[Pin],
+    said: Sequence[Sentence],
+    complete: Sequence[Sentence],
+    proposals: Iterable[Proposal],
+    marks: Iterable[Mark],
+) -> Merged:
     """`pins` and what the newly covered messages add to them.
 
     Args:
@@ -59,16 +78,20 @@ def extend(
         complete: those of the steps that are covered now, and come with no earlier or later call; rules look at these.
         proposals: the summariser's.
         marks: the summariser's.
-        limit: bound on the pins that are shown, in tokens.
     """
     index = Index(said)
     found, unfounded = _meant(proposals, index)
     merged = _numbered(pins, [*_by_rule(complete), *found])
     merged = superseding.by_rule(merged, len(pins))
     merged, idle = superseding.by_marks(merged, marks, index)
-    kept = _bounded(merged, limit)
-    lost = sum(pin.replaced_by is None for pin in merged) - sum(pin.replaced_by is None for pin in kept)
-    return Extended(kept, (*unfounded, *idle), lost)
+    return Merged(tuple(merged), (*unfounded, *idle))
+
+
+def bounded(merged: Merged, limit: int) -> Extended:
+    """The pins that `limit` tokens have room for."""
+    kept = _bounded(merged.pins, limit)
+    lost = sum(pin.replaced_by is None for pin in merged.pins) - sum(pin.replaced_by is None for pin in kept)
+    return Extended(kept, merged.unfounded, lost)
 
 
 def shown(pins: Iterable[Pin]) -> Iterator[Pin]:
@@ -78,19 +101,34 @@ def shown(pins: Iterable[Pin]) -> Iterator[Pin]:
 
 def line(pin: Pin, pins: Iterable[Pin]) -> str:
     """What a summary shows of a pin: its words, and those of the later one that amends it."""
-    later = _amendment(pin, pins)
+    return pin.text if pin.amended_by is None else _line(pin, _holders(pins))
+
+
+def lines(pins: Sequence[Pin]) -> list[tuple[Pin, str]]:
+    """The pins that hold, each with its `line`."""
+    holders = _holders(pins)
+    return [(pin, _line(pin, holders)) for pin in shown(pins)]
+
+
+def _line(pin: Pin, holders: Mapping[int, Pin]) -> str:
+    later = _amendment(pin, holders)
     return f"{pin.text} (later: {later.text})" if later else pin.text
 
 
-def _amendment(pin: Pin, pins: Iterable[Pin]) -> Pin | None:
+def _amendment(pin: Pin, holders: Mapping[int, Pin]) -> Pin | None:
     """The pin that amends this one, or what has superseded that since."""
-    if pin.amended_by is None:
-        return None
-    by_number = {one.number: one for one in pins}
-    later = by_number.get(pin.amended_by)
-    while later and later.replaced_by:  # by a later one each time
-        later = by_number.get(later.replaced_by)
-    return later
+    return None if pin.amended_by is None else holders.get(pin.amended_by)
+
+
+def _holders(pins: Iterable[Pin]) -> dict[int, Pin]:
+    """For each number the pin that holds in its place: the pin itself, or what has superseded it in the end."""
+    holders: dict[int, Pin] = {}
+    for pin in sorted(pins, key=lambda pin: pin.number, reverse=True):
+        if not pin.replaced_by:
+            holders[pin.number] = pin
+        elif pin.replaced_by in holders:  # a later one, so it is there already
+            holders[pin.number] = holders[pin.replaced_by]
+    return holders
 
 
 def _by_rule(sentences: Sequence[Sentence]) -> list[tuple[Kind, Sentence]]:
@@ -185,12 +223,13 @@ def _numbered(pins: Sequence[Pin], new: Iterable[tuple[Kind, Sentence]]) -> list
 def _bounded(pins: Sequence[Pin], limit: int) -> tuple[Pin, ...]:
     """What is worth least goes first; of equals the oldest, but for goals and constraints, where it is the newest."""
     behind = [pin for pin in pins if pin.replaced_by is not None][-_REMEMBERED:]
+    holders = _holders(pins)
     holding = list(shown(pins))
-    costs = {pin.number: tokens.count(line(pin, pins)) + 3 for pin in holding}
+    costs = {pin.number: _cost(_line(pin, holders)) for pin in holding}
     total = sum(costs.values())
     worth = {pin.number: _worth(pin) for pin in holding}
     for pin in holding:
-        if later := _amendment(pin, pins):  # without it, the other would tell what holds no more
+        if later := _amendment(pin, holders):  # without it, the other would tell what holds no more
             worth[later.number] = max(worth[later.number], worth[pin.number])
     gone: set[int] = set()
     for pin in sorted(holding, key=lambda pin: worth[pin.number]):
@@ -204,7 +243,11 @@ def _bounded(pins: Sequence[Pin], limit: int) -> tuple[Pin, ...]:
 
 def size(pins: Sequence[Pin]) -> int:
     """Tokens of the lines that are shown."""
-    return sum(tokens.count(line(pin, pins)) + 3 for pin in shown(pins))
+    return sum(_cost(text) for _, text in lines(pins))
+
+
+def _cost(text: str) -> int:
+    return tokens.count(text) + 3
 
 
 def _worth(pin: Pin) -> tuple[int, int]:

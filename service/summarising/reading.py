@@ -4,9 +4,13 @@
 the built-in extractive one. Whether a reply may be published is decided by `gate`, never by the summariser.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import ParamSpec, Protocol, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,4 +76,12 @@ class Summariser(Protocol):
         Raises:
             SummariserError: no usable answer came in time, with the reason in words.
         """
+        ...
+
+
+class Run(Protocol):
+    """How work on texts is run beside the event loop: in a text process, or as `asyncio.to_thread`."""
+
+    async def __call__(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """The function's result."""
         ...

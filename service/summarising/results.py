@@ -8,9 +8,9 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from html import unescape
 from typing import Any
 
+from service.escapes import unescaped
 from service.summarising import tables, wording
 from service.summarising.ranges import span
 from service.summarising.tables import Table
@@ -32,14 +32,14 @@ _NO_ERROR = re.compile(
     r"\b(?:no|0|without) (?:error|failure)|\berrors?\W{0,2}[=:]\s*(?:0|none|null|false|\[\])", re.IGNORECASE
 )
 _BEGINS_WITH_ERROR = re.compile(
-    r"Traceback \(most recent|(?:[\w.]*(?:Error|Exception)|ERROR|FATAL|fatal)\b[^\n:]{0,60}:"
+    r"\A(?:Traceback \(most recent|(?:[\w.]*(?:Error|Exception)|ERROR|FATAL|fatal)\b[^\n:]{0,60}:)"
 )
-_VARIES = re.compile(r"[0-9a-fA-F]*[0-9][0-9a-fA-F]*")
+_VARIES = re.compile(r"(?<![0-9a-fA-F])[a-fA-F]*+[0-9][0-9a-fA-F]*+")
 _PAIR = re.compile(r"(?<![^\s,;(\[{])([A-Za-z_][\w.-]{0,40})=([^\s,;)\]}]+)")
 _ESCAPED = re.compile(r"&(?:quot|#34|lt|gt|amp);")
 _FENCED = re.compile(r"```[^\n`]*\n(.*?)\n?```", re.DOTALL)
 _DATA = re.compile(r"data:([\w.+-]{1,20}/[\w.+-]{1,40})?[^,\s]{0,40};base64,[A-Za-z0-9+/=_-]{64,}")
-_BASE64 = re.compile(r"(?=[^\n]*[a-z])(?=[^\n]*[A-Z])(?=[^\n]*[0-9])[A-Za-z0-9+/_\r\n-]{200,}={0,2}")
+_BASE64 = re.compile(r"\A(?=[^\n]*[a-z])(?=[^\n]*[A-Z])(?=[^\n]*[0-9])[A-Za-z0-9+/_\r\n-]{200,}={0,2}")
 _MAGIC = {
     "iVBORw0KGgo": "PNG image",
     "/9j/": "JPEG image",
@@ -56,6 +56,8 @@ _RAW = {
     "PK\x03\x04": "ZIP archive",
     "GIF8": "GIF image",
 }
+_UNESCAPED_QUOTE = re.compile(r'(?<!\\)"')
+_LEVEL = re.compile(r"\A\W*+(?:ERROR|INFO|WARN|WARNING|DEBUG|FATAL)\b")
 _ODD = re.compile("[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\ufffd]")
 _REPR = re.compile(
     r"""Decimal\('([^'\\]*)'\)|(datetime\.\w+\([\d, ]*\))|('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
@@ -129,7 +131,7 @@ def _as_json(match: re.Match[str]) -> str:
     number, moment, string, word, bracket, stray = match.groups()
     if string:
         inner = string[1:-1].replace("\\'", "'")
-        return string if string[0] == '"' else '"' + re.sub(r'(?<!\\)"', r"\"", inner).replace("\\x", "\\u00") + '"'
+        return string if string[0] == '"' else '"' + _UNESCAPED_QUOTE.sub(r"\"", inner).replace("\\x", "\\u00") + '"'
     if word:
         return {"None": "null", "True": "true", "False": "false"}.get(word, "null")
     if bracket:
@@ -299,7 +301,7 @@ def _lines(text: str) -> Result:
 
 def _is_log(lines: Sequence[str]) -> bool:
     """Several lines begin with a level."""
-    return sum(bool(re.match(r"\W*(?:ERROR|INFO|WARN|WARNING|DEBUG|FATAL)\b", one)) for one in lines[:20]) > 1
+    return sum(bool(_LEVEL.match(one)) for one in lines[:20]) > 1
 
 
 def _of_trace(text: str, lines: Sequence[str]) -> Result:
@@ -360,7 +362,7 @@ def _unescaped(text: str) -> str:
     for _ in range(3):
         if not _ESCAPED.search(text) or any(mark in text for mark in '<>"'):
             return text
-        text = unescape(text)
+        text = unescaped(text)
     return text
 
 

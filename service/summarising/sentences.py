@@ -6,6 +6,8 @@ the user's order. What stands in quotation marks inside a sentence stays in it, 
 """
 
 import re
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -16,22 +18,26 @@ LONGEST = 320
 """Characters of a sentence; a longer one is taken apart at clauses, so that no end of it is lost."""
 
 _FENCED = re.compile(r"(```|~~~).*?(?:\1|\Z)", re.DOTALL)
-# <document>…</document>, <email>…, <context>…: what people and programs paste, with its beginning and its end.
-_ELEMENT = re.compile(
-    r"<(?P<tag>[a-z][\w:-]*)(?:\s[^<>]*)?>.*?</(?P=tag)\s*>|<!--.*?-->|<[^<>\n]{1,200}/>", re.DOTALL | re.I
+# <document>…</document>, <email>…, <context>…: what people and programs paste, with its beginning and its end. The
+# ends are looked up, because a pattern that looks for the end itself reads the text once for each beginning.
+_OPENING = re.compile(r"<(?P<tag>[a-z][\w:-]*+)(?:\s[^<>]*+)?>|(?P<comment><!--)|<[^<>\n]{1,200}/>", re.IGNORECASE)
+_CLOSING = re.compile(r"</(?P<tag>[a-z][\w:-]*+)\s*+>", re.IGNORECASE)
+_LONGEST_EMPTY = 203  # characters of an element that is closed where it begins, as in the pattern above
+_BEGINNING = re.compile(
+    r"(?P<quotes>\"{3}|'{3})|^[^\w\n]*+(?:begin|start|anfang|début)\b", re.MULTILINE | re.IGNORECASE
 )
-_DELIMITED = re.compile(
-    r'("""|\'\'\').*?(?:\1|\Z)'
-    r"|^[^\w\n]*(?:begin|start|anfang|début)\b[^\n]*\n.*?^[^\w\n]*(?:end|ende|fin)\b[^\n]*$",
-    re.DOTALL | re.MULTILINE | re.IGNORECASE,
-)
+_ENDING = re.compile(r"^[^\w\n]*+(?:end|ende|fin)\b[^\n]*+$", re.MULTILINE | re.IGNORECASE)
 # From here on a message is somebody else's text.
-_PASTED = re.compile(
-    r"^[ \t>*-]*(?:-{2,}\s*)?(?:original message|forwarded message|begin forwarded message|ursprüngliche nachricht|"
-    r"weitergeleitete nachricht|message d'origine|message transféré|mensaje original|mensaje reenviado)\b.*"
-    r"|^(?:from|von|de|da): .*\n(?:(?:sent|date|to|subject|gesendet|datum|an|betreff|envoyé|à|objet|para|"
-    r"asunto): .*\n?)+[\s\S]*",
-    re.IGNORECASE | re.DOTALL | re.MULTILINE,
+_FORWARDED = re.compile(
+    r"^[ \t>*-]*+(?:(?:(?<=--)|(?<=-- ))\s++)?(?:original message|forwarded message|begin forwarded message|"
+    r"ursprüngliche nachricht|"
+    r"weitergeleitete nachricht|message d'origine|message transféré|mensaje original|mensaje reenviado)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+_FROM = re.compile(r"^(?:from|von|de|da): ", re.IGNORECASE | re.MULTILINE)
+_OTHER_HEAD = re.compile(
+    r"^(?:sent|date|to|subject|gesendet|datum|an|betreff|envoyé|à|objet|para|asunto): ",
+    re.IGNORECASE | re.MULTILINE,
 )
 _SOURCE = (
     r"(?:e-?mails?|mails?|letter|article|(?:web ?)?page|website|readme|ticket|comments?|reviews?|transcript|"
@@ -50,13 +56,14 @@ _ANNOUNCED = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _FOREIGN_LINE = re.compile(
-    r"^\s*(?:>|\||\$ |>>> |\+\+\+|@@|[{}\[\]]|</?\w|#!|import |from \w+ import|at \w+[.(]|"
+    r"\A\s*+(?:>|\||\$ |>>> |\+\+\+|@@|[{}\[\]]|</?\w|#!|import |from \w+ import|at \w+[.(]|"
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?(?:DEBUG|INFO|WARN(?:ING)?|ERROR|TRACE|FATAL)\]?\b|"
-    r"(?:select|insert into|update|delete from|create table|alter table)\b.*[;(,]\s*$)",
+    r"(?:select|insert into|update|delete from|create table|alter table)\b.*[;(,]\s*+$)",
     re.IGNORECASE,
 )
-_BULLET = re.compile(r"^\s*(?:(?:[*•+\-–—#]+|\d{1,3}[.)])\s+)+")
-_EMPHASIS = re.compile(r"(?<![\w*])\*\*(?=\S)(.+?)(?<=\S)\*\*(?![\w*])")  # not `2 ** 10`, `**kwargs`, `__init__.py`
+_BULLET = re.compile(r"\A\s*+(?:(?:[*•+\-–—#]++|\d{1,3}[.)])\s++)+")
+_EMPHASIS = re.compile(r"(?<![\w*])\*\*(?=\S)")  # not `2 ** 10`, `**kwargs`, `__init__.py`
+_NO_EMPHASIS = re.compile(r"(?<=\S)\*\*(?![\w*])")
 _END = re.compile(r"(?<=[.!?…])[\"')\]”’»]*\s+(?=\S)|(?<=[。！？])")  # many write sentences in small letters
 _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|z\.\s?B|d\.\s?h|u\.\s?a|bzw|ca|approx|no|nr|vs|etc|dr|mr|mrs|ms|st|inc|ltd|co|fig|p|pp|cf|"
@@ -64,9 +71,10 @@ _ABBREVIATION = re.compile(
     r"jan|feb|mar|apr|jun|jul|aug|sep|sept|oct|nov|dec)|\b[A-Za-z])\.$",
     re.IGNORECASE,
 )
+_LONGEST_ABBREVIATION = 12  # characters
 _DAY = re.compile(r"\b\d{1,2}\.$")  # of `10. April`, which ends no sentence
 _MONTH = re.compile(r"(?:jan|feb|mär|apr|mai|jun|jul|aug|sep|okt|nov|dez)", re.IGNORECASE)
-_CLAUSE = re.compile(r"(?<=[;:])\s+|\s+[-–—]\s+|(?<=,)\s+")
+_CLAUSE = re.compile(r"(?<=[;:])\s+|(?<!\s)\s++[-–—]\s+|(?<=,)\s+")
 _QUOTED = re.compile(r"[\"“„«][^\"“”„«»\n]{16,}[\"”“»]|(?<!\w)'[^'\n]{16,}'(?!\w)|`[^`\n]{16,}`")
 
 
@@ -108,9 +116,79 @@ def unquoted(text: str) -> str:
 def own_words(text: str) -> str:
     """`text` without code, quoted lines, tables, logs and pasted documents."""
     text = _FENCED.sub("\n", text)
-    text = _DELIMITED.sub("\n", _ELEMENT.sub("\n", text))
-    text = _PASTED.sub("\n", text, count=1)
+    text = _without(_elements(text), text)
+    text = _without(_delimited(text), text)
+    if (place := _forwarded(text)) is not None:
+        text = text[:place] + "\n"
     return "\n".join(line for line in text.splitlines() if not _FOREIGN_LINE.match(line))
+
+
+def _without(spans: Iterable[tuple[int, int]], text: str) -> str:
+    """`text` with a line break in the place of each span."""
+    kept, position = [], 0
+    for begin, end in spans:
+        kept.append(text[position:begin])
+        position = end
+    return "\n".join([*kept, text[position:]])
+
+
+def _elements(text: str) -> Iterator[tuple[int, int]]:
+    """Where elements of markup stand, each from its opening tag to the first closing tag of its name."""
+    if "<" not in text:
+        return
+    closing = defaultdict[str, list[tuple[int, int]]](list)
+    for end in _CLOSING.finditer(text):
+        closing[end["tag"].lower()].append(end.span())
+    last_comment = text.rfind("-->")
+    position = 0
+    for opening in _OPENING.finditer(text):
+        if opening.start() < position:  # in the element before
+            continue
+        position = opening.end()
+        if opening["comment"]:
+            if last_comment < position:
+                continue
+            position = text.index("-->", position) + len("-->")
+        elif opening["tag"]:
+            ends = closing.get(opening["tag"].lower(), [])
+            nearest = bisect_left(ends, (position,))
+            if nearest < len(ends):
+                position = ends[nearest][1]
+            elif not _is_empty(opening[0]):
+                continue
+        yield opening.start(), position
+
+
+def _is_empty(tag: str) -> bool:
+    """Whether an element is closed where it begins: `<br />`."""
+    return tag.endswith("/>") and len(tag) <= _LONGEST_EMPTY and "\n" not in tag
+
+
+def _delimited(text: str) -> Iterator[tuple[int, int]]:
+    """Where text stands between triple quotes, or between a line `begin …` and a line `end …`."""
+    ends = [end.span() for end in _ENDING.finditer(text)]
+    position = 0
+    while found := _BEGINNING.search(text, position):
+        if quotes := found["quotes"]:
+            end = text.find(quotes, found.end())
+            position = end + len(quotes) if end >= 0 else len(text)
+        else:
+            line_end = text.find("\n", found.end())
+            nearest = bisect_left(ends, (line_end,))
+            if line_end < 0 or nearest == len(ends):
+                position = found.start() + 1  # quotation marks in this line may still begin something
+                continue
+            position = ends[nearest][1]
+        yield found.start(), position
+
+
+def _forwarded(text: str) -> int | None:
+    """From where on a message is somebody else's mail: below a line that says so, or from its head on."""
+    announced, head = _FORWARDED.search(text), _FROM.search(text)
+    if head and not _OTHER_HEAD.search(text, head.end()):
+        head = None
+    places = [found.start() for found in (announced, head) if found]
+    return min(places, default=None)
 
 
 def parted(role: str, text: str) -> tuple[str, str]:
@@ -122,9 +200,26 @@ def parted(role: str, text: str) -> tuple[str, str]:
 def split(text: str) -> Iterator[str]:
     """The sentences of `text`, each on one line, none longer than `LONGEST`; list marks and emphasis are left out."""
     for line in text.splitlines():
-        line = " ".join(_EMPHASIS.sub(r"\1", _BULLET.sub("", line, count=1)).split())
+        line = " ".join(_without_emphasis(_BULLET.sub("", line, count=1)).split())
         for sentence in _line_sentences(line):
             yield from _bounded(sentence)
+
+
+def _without_emphasis(line: str) -> str:
+    """`line` without the marks of `**bold**` words; a mark begins something only if a later one ends it."""
+    ends = [end.start() for end in _NO_EMPHASIS.finditer(line)] if "**" in line else []
+    if not ends:
+        return line
+    kept, position = [], 0
+    for mark in _EMPHASIS.finditer(line):
+        if mark.start() < position:
+            continue
+        nearest = bisect_left(ends, mark.end() + 1)  # there is something between them
+        if nearest == len(ends):
+            break
+        kept += [line[position : mark.start()], line[mark.end() : ends[nearest]]]
+        position = ends[nearest] + len("**")
+    return "".join([*kept, line[position:]])
 
 
 def _line_sentences(line: str) -> Iterator[str]:
@@ -139,6 +234,7 @@ def _line_sentences(line: str) -> Iterator[str]:
 
 def _goes_on(line: str, begin: int, end: re.Match[str]) -> bool:
     """Whether the point is one of an abbreviation or of a date."""
+    begin = max(begin, end.start() - _LONGEST_ABBREVIATION)
     if _DAY.search(line, begin, end.start()) and _MONTH.match(line, end.end()):
         return True
     return bool(_ABBREVIATION.search(line, begin, end.start()))
@@ -160,11 +256,12 @@ def _bounded(sentence: str) -> Iterator[str]:
 
 
 def _words(text: str) -> Iterator[str]:
-    while len(text) > LONGEST:
-        cut = text.rfind(" ", 0, LONGEST)
-        if cut <= 0:
-            break  # one endless word: no sentence
-        yield text[:cut]
-        text = text[cut + 1 :]
-    if 0 < len(text) <= LONGEST:
-        yield text
+    begin = 0
+    while len(text) - begin > LONGEST:
+        cut = text.rfind(" ", begin, begin + LONGEST)
+        if cut <= begin:
+            return  # one endless word: no sentence
+        yield text[begin:cut]
+        begin = cut + 1
+    if begin < len(text):
+        yield text[begin:]

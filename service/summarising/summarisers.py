@@ -1,6 +1,5 @@
 """Makes the summariser that the settings ask for."""
 
-import asyncio
 from datetime import timedelta
 
 import httpx
@@ -8,7 +7,7 @@ import httpx
 from service.settings import Settings
 from service.summarising.clients import Endpoint, OllamaSummariser, OpenAISummariser, Patience
 from service.summarising.extractive import extract
-from service.summarising.reading import Finish, Reading, Reply, Summariser
+from service.summarising.reading import Finish, Reading, Reply, Run, Summariser
 
 
 class ExtractiveSummariser:
@@ -16,9 +15,12 @@ class ExtractiveSummariser:
 
     name = "extractive"
 
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
     async def summarise(self, reading: Reading) -> Reply:
-        """Picks sentences, in a thread: a long reading takes some tens of milliseconds."""
-        return Reply(await asyncio.to_thread(extract, reading), Finish.STOP)
+        """Picks sentences, beside the event loop."""
+        return Reply(await self._run(extract, reading), Finish.STOP)
 
 
 def configured(settings: Settings, http: httpx.AsyncClient, built_in: ExtractiveSummariser) -> Summariser:

@@ -10,7 +10,8 @@ import binascii
 import re
 import unicodedata
 from collections.abc import Iterator
-from html import unescape
+
+from service.escapes import unescaped
 
 
 def _any(*patterns: str) -> re.Pattern[str]:
@@ -30,10 +31,10 @@ _AGAINST = (
     r"\b(?:anweisung\w*|vorgaben|regeln|instru[^\W\d_]+|consignes|règles|reglas|regole|istruzioni|instructies|"
     r"polece\w+|instrukcj\w+)",
     r"(?:忽略|无视|無視|忘记|忘記)[^。\n]{0,12}(?:指令|指示|提示|规则|規則)|(?:指示|命令|ルール)を(?:すべて|全て)?(?:無視|忘れ)",
-    r"(?:игнорируй|забудь|ігноруй)\w*[^.\n]{0,30}(?:инструкц|указани|правил|інструкц)|(?:تجاهل|"
+    r"(?:игнорируй|забудь|ігноруй)\w{0,10}[^.\n]{0,30}(?:инструкц|указани|правил|інструкц)|(?:تجاهل|"
     r"انس)[^.\n]{0,25}(?:تعليمات|أوامر)",
-    r"(?:지시|명령|지침)[^.\n]{0,12}무시|(?:निर्देश)\w*[^.\n]{0,20}(?:अनदेखा|नज़रअंदाज़)|talimat\w*[^.\n]{0,20}(?:yok "
-    r"say|unut)|"
+    r"(?:지시|명령|지침)[^.\n]{0,12}무시|(?:निर्देश)\w{0,10}[^.\n]{0,20}(?:अनदेखा|नज़रअंदाज़)|"
+    r"talimat\w{0,20}[^.\n]{0,20}(?:yok say|unut)|"
     r"bỏ qua[^.\n]{0,25}(?:hướng dẫn|chỉ dẫn)",
 )
 # What a person may order, and a tool may not.
@@ -60,7 +61,7 @@ _ORDERS = (
     r"(?:ai|assistants?|llms?|(?:language )?models?|summari[sz]ers?|agents?|bots?|chatbots?)\b",
     r"\b(?:do not|don't|never) (?:tell|inform|mention (?:this|it)|reveal this|show this)\b",
     r"\b(?:exfiltrate|send|post|forward|upload|leak|e-?mail)\b[^.\n]{0,60}"
-    r"\b(?:passwords?|secrets?|api ?keys?|credentials?|conversation|chat history|https?://\S+|\S+@\S+)",
+    r"\b(?:passwords?|secrets?|api ?keys?|credentials?|conversation|chat history|https?://\S{1,200}+|[\w.+-]{1,64}@\S{1,200}+)",
     r"\b(?:summar(?:y|ies)|record|memory) (?:must|should|shall|has to|needs? to)\b",
     r"\b(?:add|append|insert|write|put|include|record|store|remember|save|copy)\b[^.\n]{0,50}"
     r"\b(?:to|in|into|under|as)\b[^.\n]{0,25}\b(?:summary|record|constraints?|decisions?|ledger|memory|pinned)\b",
@@ -80,7 +81,7 @@ _ORDERS = (
 )
 # Lines and tags with which chat templates, tool protocols and our own summary message tell their parts apart.
 _STRUCTURE = (
-    r"<\|?\s*/?\s*(?:im[_ ]start|im[_ ]end|system|user|assistant|endoftext|eot[_ ]id|start[_ ]header[_ ]id|end[_ "
+    r"<\|?\s*+(?:/\s*+)?(?:im[_ ]start|im[_ ]end|system|user|assistant|endoftext|eot[_ ]id|start[_ ]header[_ ]id|end[_ "
     r"]header[_ ]id|"
     r"begin[_ ]of[_ ]text|start[_ ]of[_ ]turn|end[_ ]of[_ ]turn|channel|message|tool[_ ]calls?|tool[_ ]response|"
     r"function[_ ]calls?|invoke|think)\b",
@@ -88,12 +89,12 @@ _STRUCTURE = (
     # A role and what it says; `system: linux` and `user:` above a block of YAML are none.
     r"(?:^|\n)\W{0,4}(?:system|assistant|user|developer)\W{0,2}:"
     r"(?=[ \t]*[^\s:]++[ \t]+[^\s:]++(?!:)|[ \t]*\n(?![ \t-])[^\n:]{12})",
-    r"(?:^|[\n\"'`])\s*#{1,6}\s*(?:goal|constraints?|decisions?|facts?|files?|open questions?|current state|"
+    r"(?:^|[\n\"'`])[^\S\n]*+#{1,6}\s*+(?:goal|constraints?|decisions?|facts?|files?|open questions?|current state|"
     r"superseded|"
     r"system|instructions?|user|assistant)\b",
-    r"\[\s*(?:previous conversation summary|end of summary|tool calls from|conversation summary)",
-    r"(?:^|\n)\s*\[(?:system|user|assistant|tool (?:call|result))\]",
-    r"(?<!=)={3,}+\s*(?:[0-9a-f]{6,}|end\b|record\b|messages\b|begin\b)|\]: #",
+    r"\[\s*+(?:previous conversation summary|end of summary|tool calls from|conversation summary)",
+    r"(?:^|\n)[^\S\n]*+\[(?:system|user|assistant|tool (?:call|result))\]",
+    r"(?<!=)={3,}+\s*+(?:[0-9a-f]{6,}|end\b|record\b|messages\b|begin\b)|\]: #",
 )
 
 _STRUCTURAL = _any(*_STRUCTURE)
@@ -115,6 +116,10 @@ _LOOK_ALIKES = str.maketrans(
 _FOREIGN_WORD = re.compile(r"\b(?a:[a-z])*+[\u0370-\u052f]\w*+", re.IGNORECASE)
 _LONG_NAME = re.compile(r"(?<![^\W_])[^\W_]++(?:[_-][^\W_]++){3,}")
 _ENCODED = re.compile(r"[A-Za-z0-9+/_-]{32,2000}={0,2}")
+_JOINERS = re.compile("[\u200c\u200d]")
+_BETWEEN_WORDS = re.compile("[_-]")
+_LATIN = re.compile("[A-Za-z]")
+_NORMALISED = 500  # characters; runs of combining marks are sorted in quadratic time, so they have to end
 _AROUND = 300  # characters behind the beginning of an order that belong to it
 _ENDS = re.compile(r"(?<=[.!?。！？])\s|\n\s*\n")
 
@@ -165,16 +170,21 @@ def defused(text: str) -> str:
 def _plain(text: str) -> str:
     """What somebody reads who reads everything: without disguises of escapes, alphabets, long names and base64."""
     if "&" in text:
-        text = unescape(unescape(unescape(text)))
+        text = unescaped(unescaped(unescaped(text)))
     if not text.isascii():
-        text = re.sub("[\u200c\u200d]", "", unicodedata.normalize("NFKC", visible(text)))
+        text = _JOINERS.sub("", _normalised(visible(text)))
         text = _FOREIGN_WORD.sub(_in_one_alphabet, text)
-    text = _LONG_NAME.sub(lambda match: re.sub("[_-]", " ", match[0]), text)
+    text = _LONG_NAME.sub(lambda match: _BETWEEN_WORDS.sub(" ", match[0]), text)
     return _ENCODED.sub(lambda match: f"{match[0]} {_decoded(match[0])}", text)
 
 
+def _normalised(text: str) -> str:
+    parts = (text[place : place + _NORMALISED] for place in range(0, len(text), _NORMALISED))
+    return "".join(unicodedata.normalize("NFKC", part) for part in parts)
+
+
 def _in_one_alphabet(match: re.Match[str]) -> str:
-    return match[0].translate(_LOOK_ALIKES) if re.search("[A-Za-z]", match[0]) else match[0]
+    return match[0].translate(_LOOK_ALIKES) if _LATIN.search(match[0]) else match[0]
 
 
 def _decoded(word: str) -> str:

@@ -22,13 +22,14 @@ _COLUMNS = 40  # are read; a row is shown with fewer
 _LEVELS = 6
 _VISITS = 400  # objects and arrays that are looked into
 _NAME = 60  # characters that a column's name has at most
+_KEY = 4 * _NAME  # characters of a key that its path has; each of what is below it repeats them
 _START = 400  # characters within which an array begins
 _KEYED = 12  # so many numbers under keys are a table
-_MOMENT = re.compile(r"\W*\d{1,4}[-/:.]\d{1,2}[-/:.T ]")
-_RULE = re.compile(r"[\s|+:=-]*-[\s|+:=-]*")
+_MOMENT = re.compile(r"\A\W*+\d{1,4}[-/:.]\d{1,2}[-/:.T ]")
+_RULE = re.compile(r"\A[\s|+:=]*+-[\s|+:=-]*+")
 _BAR = re.compile(r"(?<!\\)\|")
 _FIGURE = re.compile(r"[+-]?[0-9][0-9.,]*%?")
-_COMMA = re.compile(r"\s*,?\s*")
+_COMMA = re.compile(r"\s*+,?\s*+")
 _NAMES = ("columns", "column_names", "header", "headers", "fields", "schema")
 
 
@@ -79,7 +80,7 @@ def in_value(value: Any) -> Found:  # noqa: ANN401 - a tool's JSON
         if table is not None:
             found.append((path, table))
         elif isinstance(one, dict) and level < _LEVELS:
-            inner = [(f"{path}.{key}" if path else key, cell) for key, cell in one.items()]
+            inner = [(f"{path}.{key[:_KEY]}" if path else key[:_KEY], cell) for key, cell in one.items()]
             queue += [(name, cell, level + 1) for name, cell in inner if isinstance(cell, dict | list) and cell]
             beside |= {name: cell for name, cell in inner if not isinstance(cell, dict | list)}
     if not found:

@@ -6,31 +6,40 @@ written there: `12,847`, `12.847`, `12 847` and `12847` are one number, `5 GB` a
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 
 from service.summarising import dates
 from service.summarising.dates import Date
 
 _TOKEN = re.compile(r"[^\s\"'`“”„«»‘’<>()\[\]{}|;*]+(?:['’](?=\d{3})[^\s\"'`“”„«»‘’<>()\[\]{}|;*]+)*")
 _TRAILING = ".,:;!?…*_-–—=/"
-_NUMBER = re.compile(r"[+\-−~≈<>=≤≥±]*([$€£¥])?(\d[\d.,'’  ]*)([^\W\d_]{0,12}|[%‰°µ][^\W\d_]{0,2})?([$€£¥%])?")
+_NUMBER = re.compile(r"\A[+\-−~≈<>=≤≥±]*+([$€£¥])?(\d[\d.,'’  ]*+)([^\W\d_]{0,12}|[%‰°µ][^\W\d_]{0,2})?([$€£¥%])?")
 _SPACED = re.compile(r"(?<![\d.,])(\d{1,3}(?:[   ]\d{3})+)(?![\d])")
 _DIGITS = re.compile(r"\d+")
+_DIGIT = re.compile(r"\d")
 _ANY_NUMBER = re.compile(
     r"(?<![a-z_\d])(?<![a-z_][-–])([$€£¥]\s?)?(\d[\d.,'’]*)(\s?[^\W\d_]{1,12}|\s?[%‰°][^\W\d_]?)?(\s?[$€£¥])?"
 )
-_LINK = re.compile(r"(?:[a-z][a-z0-9+.-]*://|www\.)\S+", re.IGNORECASE)
-_ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_LINK = re.compile(r"(?:[a-z][a-z0-9+.-]{0,30}://|www\.)\S+", re.IGNORECASE)
+_ADDRESS = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+")  # as long as mail allows
 _PATH = re.compile(
-    r"(?:~|\.{1,2})?/[\w.@+-]+(?:/[\w.@+-]*)*|[\w.@+-]+(?:/[\w.@+-]+)+\.\w{1,8}|[\w.@+-]+(?:/[\w.@+-]+){2,}"
+    r"\A(?:(?:~|\.{1,2})?/[\w.@+-]+(?:/[\w.@+-]*)*|[\w.@+-]+(?:/[\w.@+-]+)+\.\w{1,8}|"
+    r"[\w.@+-]+(?:/[\w.@+-]+){2,})"
 )
-_FILE_NAME = re.compile(
-    r"[\w.-]*\w\.(?:py|sql|md|ya?ml|json|csv|tsv|txt|toml|ini|cfg|conf|env|sh|ts|tsx|jsx?|go|rs|java|kt|rb|php|cs|c|h|cpp|"
-    r"html?|css|xml|pdf|xlsx?|docx?|pptx?|odt|png|jpe?g|svg|gif|zip|tar|gz|log|db|parquet|ipynb|lock)",
-    re.IGNORECASE,
+_FILE_ENDING = (
+    r"\w\.(?:py|sql|md|ya?ml|json|csv|tsv|txt|toml|ini|cfg|conf|env|sh|ts|tsx|jsx?|go|rs|java|kt|rb|php|cs|c|h|cpp|"
+    r"html?|css|xml|pdf|xlsx?|docx?|pptx?|odt|png|jpe?g|svg|gif|zip|tar|gz|log|db|parquet|ipynb|lock)"
 )
+_FILE_NAME = re.compile(rf"\A[\w.-]*{_FILE_ENDING}", re.IGNORECASE)
+_ANY_FILE_NAME = re.compile(_FILE_ENDING, re.IGNORECASE)
+_LIST_NUMBER = re.compile(r"^[^\S\n]*+(?:[-*•]\s*+)?\d{1,3}[.)]\s+", re.MULTILINE)
+_NO_DIGIT = re.compile(r"\D")
+_SEPARATOR = re.compile("[.,]")
+_GROUPING = re.compile("['’  ]")
+_BLANK = re.compile(r"\s")
 UNITS = {
     alias: unit
     for unit, aliases in {
@@ -83,18 +92,26 @@ class Value:
     @property
     def weighty(self) -> bool:
         """Whether it is worth keeping for itself: not a small count such as `3`."""
-        return not self.readings or bool(self.unit) or len(re.sub(r"\D", "", self.text)) >= 2
+        return not self.readings or bool(self.unit) or len(_NO_DIGIT.sub("", self.text)) >= 2
 
 
-def found(text: str) -> list[Value]:
+@lru_cache(maxsize=4096)  # the same sentence is asked for its values, their sorts and its subject
+def found(text: str) -> Sequence[Value]:
     """The values of `text`, its dates first. Numbers of a numbered list are none."""
-    text = re.sub(r"^\s*(?:[-*•]\s*)?\d{1,3}[.)]\s+", "", text, flags=re.MULTILINE)
+    text = _LIST_NUMBER.sub("", text)
     days = list(dates.found(text))
-    for day in days:
-        text = text[: day.begin] + " " * (day.end - day.begin) + text[day.end :]
-    words = [word.rstrip(_TRAILING) for word in _TOKEN.findall(text)]
+    words = [word.rstrip(_TRAILING) for word in _TOKEN.findall(_without(days, text))]
     others = (_value(word, words, place) for place, word in enumerate(words))
-    return [*(Value(day.text, date=day) for day in days), *filter(None, others)]
+    return (*(Value(day.text, date=day) for day in days), *filter(None, others))
+
+
+def _without(days: Iterable[Date], text: str) -> str:
+    """`text` without these dates, which may lie within each other."""
+    kept, position = [], 0
+    for day in sorted(days, key=lambda day: day.begin):
+        kept.append(text[position : day.begin])
+        position = max(position, day.end)
+    return " ".join([*kept, text[position:]])
 
 
 def spelling(value: Value) -> str:
@@ -115,7 +132,7 @@ def sort(value: Value) -> str:
 
 def marked(text: str) -> bool:
     """Whether `text` has a value at all; cheap."""
-    return bool(_DIGITS.search(text) or _LINK.search(text) or _ADDRESS.search(text) or _FILE_NAME.search(text))
+    return bool(_DIGITS.search(text) or _LINK.search(text) or _ADDRESS.search(text) or _ANY_FILE_NAME.search(text))
 
 
 @dataclass(slots=True)
@@ -212,17 +229,17 @@ def _readings(number: re.Match[str]) -> frozenset[Decimal]:
 
 def _plain_readings(digits: str) -> set[Decimal]:
     """`1.234,5` can only be one number; `1.234` may be two."""
-    digits = re.sub(r"['’  ]", "", digits).rstrip(".,")
+    digits = _GROUPING.sub("", digits).rstrip(".,")
     if digits.isdigit():
         return {Decimal(digits)}
-    separators = re.sub(r"\d", "", digits)
+    separators = _DIGIT.sub("", digits)
     last = separators[-1:]
     readings = set()
     if len(set(separators)) == 2 and separators.count(last) == 1:
         other = "," if last == "." else "."
         readings.add(digits.replace(other, "").replace(last, "."))
     elif len(set(separators)) == 1:
-        groups = re.split(r"[.,]", digits)
+        groups = _SEPARATOR.split(digits)
         thousands = all(len(group) == 3 for group in groups[1:]) and 0 < len(groups[0]) <= 3 and groups[0][0] != "0"
         if thousands:
             readings.add("".join(groups))
@@ -248,4 +265,4 @@ def _unit(number: re.Match[str], following: str) -> str:
 
 def _joined(text: str) -> str:
     """`text` with the blanks inside numbers such as `12 847` left out."""
-    return _SPACED.sub(lambda match: re.sub(r"\s", "", match[1]), text)
+    return _SPACED.sub(lambda match: _BLANK.sub("", match[1]), text)

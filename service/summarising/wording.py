@@ -21,6 +21,7 @@ _LONGEST_NUMBER = 80
 
 _MARGIN = 40  # characters beyond the cut that are looked at too
 
+_AMBIGUOUS = re.compile('[,"|]')
 _FIGURES = re.compile(r"[0-9 .,:/TZ+-]*")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff]")
@@ -134,7 +135,7 @@ def _cell(one: Any) -> str:  # noqa: ANN401 - a tool's JSON
     if isinstance(one, Number) or not isinstance(one, str):
         return _shown(one, VALUE, 1)
     said = line(one, VALUE)
-    return said if said and not re.search('[,"|]', said) else _quoted(one, VALUE)
+    return said if said and not _AMBIGUOUS.search(said) else _quoted(one, VALUE)
 
 
 def _pairs(cells: Mapping[str, Any], room: int, depth: int) -> Iterable[str]:

@@ -32,11 +32,12 @@ class _Open:
     calls: list[ToolCall] = field(default_factory=list)
     results: dict[str, ToolResult] = field(default_factory=dict)
     attachments: list[Attachment] = field(default_factory=list)
+    unanswered: set[str] = field(default_factory=set)
 
     @property
     def answered(self) -> bool:
         """Results have come, and none is missing."""
-        return bool(self.results) and {call.id for call in self.calls} <= self.results.keys()
+        return bool(self.results) and not self.unanswered
 
     def add(self, item: Item) -> None:
         match item:
@@ -46,8 +47,11 @@ class _Open:
                 self.texts.append(f"[ran code]\n{_quoted(item.code)}\n[it printed]\n{_quoted(item.output)}")
             case ToolCall():
                 self.calls.append(item)
+                if item.id not in self.results:
+                    self.unanswered.add(item.id)
             case ToolResult():
                 self.results[item.call_id] = item
+                self.unanswered.discard(item.call_id)
             case Attachment():
                 self.attachments.append(item)
             case _:

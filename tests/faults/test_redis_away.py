@@ -60,7 +60,7 @@ async def test_processes_that_start_while_redis_is_away_answer_and_work_once_it_
         async with made.redis.away():
             await stack.enter_async_context(made.kept(made.api("late-api", port), made.worker("late-worker")))
             late = await stack.enter_async_context(
-                httpx.AsyncClient(base_url=f"http://{HOST}:{port}", headers=client.headers)
+                httpx.AsyncClient(base_url=f"http://{HOST}:{port}", headers=client.headers, timeout=client.timeout)
             )
             assert await is_served(replace(talk, client=late), leaf)
             other, tip = await long_chat(late, "started-late")

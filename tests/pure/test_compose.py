@@ -92,9 +92,12 @@ def test_a_reply_that_is_no_use_is_rejected_with_a_reason(text: str) -> None:
     assert verdict.reasons
 
 
-def test_a_summary_that_saves_nothing_is_rejected() -> None:
-    verdict = work(CHAT, covered=Covered(3, 60)).verdict
-    assert verdict.reasons[0].startswith("not smaller than what it replaces")
+@pytest.mark.parametrize("by_rule", [True, False])
+def test_a_summary_that_saves_nothing_is_not_worth_publishing_but_nothing_is_wrong_with_it(by_rule: bool) -> None:
+    made = work(CHAT, covered=Covered(3, 60), by_rule=by_rule)
+    assert made.no_gain.startswith("not smaller than what it replaces")
+    assert made.verdict.accepted
+    assert made.memory == work(CHAT, by_rule=by_rule).memory, "whoever reads on keeps all pins"
 
 
 @pytest.mark.parametrize("by_rule", [True, False])

@@ -49,23 +49,26 @@ def test_a_finished_answer_is_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "reason"),
+    ("reply", "kind", "reason"),
     [
-        (Reply("", Finish.STOP), "empty answer"),
-        (Reply("  \n\t", Finish.STOP), "empty answer"),
-        (Reply(GOOD, Finish.LENGTH), "cut off"),
-        (Reply(GOOD, Finish.OTHER), "not finished normally"),
+        (Reply("", Finish.STOP), "empty", "empty answer"),
+        (Reply("  \n\t", Finish.STOP), "empty", "empty answer"),
+        (Reply(GOOD, Finish.LENGTH), "cut_off", "cut off"),
+        (Reply(GOOD, Finish.OTHER), "unfinished", "not finished normally"),
     ],
 )
-def test_an_answer_that_did_not_finish_is_none(reply: Reply, reason: str) -> None:
-    assert (gate.fault(reply) or "").startswith(reason)
+def test_an_answer_that_did_not_finish_is_none(reply: Reply, kind: str, reason: str) -> None:
+    found = gate.fault(reply)
+    assert found
+    assert found.kind == kind
+    assert found.reason.startswith(reason)
 
 
 @pytest.mark.parametrize(
     "text", ["<think>hm</think>" + GOOD, "hm </think>" + GOOD, "<|channel|>analysis hm", "◁think▷ hm", "<THINKING>"]
 )
 def test_reasoning_is_no_answer(text: str) -> None:
-    assert gate.fault(Reply(text, Finish.STOP)) == "contains reasoning"
+    assert gate.fault(Reply(text, Finish.STOP)) == ("reasoning", "contains reasoning")
 
 
 @pytest.mark.parametrize(
@@ -82,7 +85,7 @@ def test_reasoning_is_no_answer(text: str) -> None:
     ],
 )
 def test_tool_protocol_is_no_answer(text: str) -> None:
-    assert gate.fault(Reply(text, Finish.STOP)) == "contains tool protocol"
+    assert gate.fault(Reply(text, Finish.STOP)) == ("tool_protocol", "contains tool protocol")
 
 
 @pytest.mark.parametrize(
@@ -98,7 +101,7 @@ def test_tool_protocol_is_no_answer(text: str) -> None:
     ],
 )
 def test_a_refusal_is_no_answer(text: str) -> None:
-    assert gate.fault(Reply(text, Finish.STOP)) == "a refusal, not a record"
+    assert gate.fault(Reply(text, Finish.STOP)) == ("refusal", "a refusal, not a record")
 
 
 @pytest.mark.parametrize(
@@ -187,6 +190,7 @@ def test_when_most_lines_go_the_reply_is_rejected_with_each_reason() -> None:
     _, verdict = judge("## Goal\n- 111 of them.\n- 222 of them.\n- It is fine.")
     assert not verdict.accepted
     assert verdict.reasons == ("111 does not occur in: 111 of them.", "222 does not occur in: 222 of them.")
+    assert verdict.kinds == ("value_unknown",)
 
 
 def test_an_answer_that_says_nothing_is_rejected() -> None:

@@ -298,3 +298,35 @@ def test_a_pin_is_shown_with_what_has_superseded_its_amendment() -> None:
     told = [CAP, replace(RAISED, replaced_by=3), Pin(3, Kind.VALUE, "For the pumps it is 900 EUR.", "m3", "user")]
 
     assert pins.line(CAP, told) == f"{CAP.text} (later: {told[2].text})"
+
+
+# ---- among very many
+
+
+def test_what_is_replaced_is_found_among_thousands_of_like_sentences() -> None:
+    many = " ".join(f"Use pump{number} in hall {number}." for number in range(10, 1500))
+    made = extend([], talk("The budget is 500 EUR.", many, "The budget is now 600 EUR."))
+    told = shown(made)
+    assert "The budget is now 600 EUR." in told
+    assert "The budget is 500 EUR." not in told
+
+
+def test_none_of_thousands_of_sentences_is_left_out_without_a_word() -> None:
+    many = [f"Never call number {number} again." for number in range(10, 1500)]
+    made = extend([], talk(" ".join(many)), limit=2000)
+    assert len(shown(made)) + made.left_out == len(many)
+
+
+def test_a_proposal_is_found_among_thousands_of_sentences_with_its_words() -> None:
+    many = " ".join(f"Pump number {number} stands beside the old boiler." for number in range(10, 1500))
+    made = extend([], talk(many), [Proposal("Pump number 77 stands beside the old boiler.", FACTS)])
+    assert made.unfounded == ()
+    assert "Pump number 77 stands beside the old boiler." in shown(made)
+
+
+def test_what_amends_many_pins_is_shown_with_each_of_them() -> None:
+    later = Pin(9, Kind.CONSTRAINT, "The cap is 7 EUR.", "m9")
+    held = Pin(8, Kind.CONSTRAINT, "The cap is 8 EUR.", "m8", replaced_by=9)
+    old = [Pin(n, Kind.CONSTRAINT, f"Rule {n} has a cap.", "m1", amended_by=8) for n in range(1, 8)]
+    told = [text for _, text in pins.lines([*old, held, later])]
+    assert told == [*(f"Rule {n} has a cap. (later: The cap is 7 EUR.)" for n in range(1, 8)), later.text]

@@ -9,6 +9,8 @@ SERVICE = Path(__file__).parents[2] / "service"
 WITH_IO = {"clients", "reading", "summarisers", "writing"}  # all but the first only name or await coroutines
 PURE = [
     *sorted((SERVICE / "transcript").glob("*.py")),
+    SERVICE / "intake.py",
+    SERVICE / "texts" / "rounds.py",
     *(SERVICE / f"{name}.py" for name in ("tokens", "planning", "serving", "languages", "secrets", "correction")),
     *(path for path in sorted((SERVICE / "summarising").glob("*.py")) if path.stem not in WITH_IO),
 ]

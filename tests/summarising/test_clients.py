@@ -83,14 +83,14 @@ def make(request: pytest.FixtureRequest, http: httpx.AsyncClient, llm: ScriptedL
 
 
 async def failure(summariser: Summariser) -> str:
-    """The message of the failure; it never has the key, nor does anything that it was raised from."""
+    """The failure in detail; it never has the key, nor does anything that it was raised from."""
     with pytest.raises(SummariserError) as caught:
         await summariser.summarise(READING)
     error: BaseException | None = caught.value
     while error is not None:
-        assert KEY not in f"{error} {error!r}"
+        assert KEY not in f"{error} {error!r} {getattr(error, 'detail', '')}"
         error = error.__cause__ or error.__context__
-    return str(caught.value)
+    return caught.value.detail
 
 
 async def test_a_good_answer_becomes_a_reply_with_the_providers_counts(make: Make, llm: ScriptedLLM) -> None:

@@ -1,0 +1,34 @@
+"""HTML escapes of any text are undone, and none of them stops what reads it."""
+
+import pytest
+
+from service.escapes import unescaped
+from service.summarising.suspicion import suspicious
+from service.transcript import parse, steps
+
+
+@pytest.mark.parametrize(
+    ("escaped", "text"),
+    [
+        ("a &lt; b &amp; c", "a < b & c"),
+        ("&#65;&#x42;&#0000067;", "ABC"),
+        ("&#" + "0" * 5000 + "65;", "A"),
+        ("nothing", "nothing"),
+    ],
+)
+def test_an_escape_is_undone(escaped: str, text: str) -> None:
+    assert unescaped(escaped) == text
+
+
+ENDLESS = "&#" + "1" * 5000 + ";"
+
+
+def test_a_number_of_thousands_of_digits_is_no_escape() -> None:
+    assert unescaped(ENDLESS) == ENDLESS
+
+
+def test_such_a_number_stops_neither_reading_nor_judging() -> None:
+    fold = f'<details type="tool_calls" id="c" name="q" result="{ENDLESS}">x</details>'
+    (step,) = steps(parse({"id": "m", "role": "assistant", "content": fold}))
+    assert step.calls[0].result.text == ENDLESS
+    assert not suspicious(ENDLESS)

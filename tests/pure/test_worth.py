@@ -1,0 +1,84 @@
+"""No checkpoint of little: what is too small for a summary is read with the turn that follows it."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service.planning import PathMessage, Plan, Policy, plan, turn_starts
+from tests.pure.paths import expected_reads, path_of, reads_of
+
+
+@dataclass(frozen=True)
+class Chat:
+    """A path above its window, and the budgets for it."""
+
+    path: list[PathMessage]
+    policy: Policy
+
+    def plan(self) -> Plan:
+        return plan(self.path, [], self.policy)
+
+    def tokens(self, start: int, end: int) -> int:
+        return sum(message.tokens for message in self.path[start:end])
+
+
+@st.composite
+def chats(draw: st.DrawFn) -> Chat:
+    """Turns of any length, up to several windows of the model and of the summariser."""
+    window = draw(st.sampled_from([2048, 4096, 8192, 32_768, 131_072]))
+    summariser = draw(st.sampled_from([4096, 8192, 32_768, 131_072]))
+    policy = Policy.sized(window, summariser, max_chunks=10_000)
+    short, long = st.integers(1, 100), st.integers(1, 2 * window)
+    turns = draw(st.lists(st.tuples(short | long, short | long), min_size=1, max_size=12))
+    tail = draw(st.integers(0, 14))
+    said = [*turns, *[(40, 60)] * tail]
+    while sum(map(sum, said)) <= window:
+        said = [(30, window // 4), *said]
+    messages: list[tuple[str, int, tuple[int, ...]]] = []
+    for question, answer in said:
+        messages.append(("user", question, (question,)))
+        messages.append(("assistant", answer, (answer // 2, answer - answer // 2)))
+    return Chat(path_of(messages), policy)
+
+
+@given(chats())
+@settings(max_examples=300)
+def test_a_chat_above_its_window_is_covered_up_to_its_tail_if_that_leaves_a_step(chat: Chat) -> None:
+    made = chat.plan()
+
+    if chat.tokens(0, made.tail_start) < chat.policy.step_tokens:
+        assert not made.chunks
+        return
+    assert made.chunks[-1].covers == made.tail_start
+    assert reads_of(made.chunks) == expected_reads(chat.path, 0, made.tail_start, chat.policy)
+
+
+@given(chats())
+@settings(max_examples=300)
+def test_every_checkpoint_covers_enough_to_be_worth_it(chat: Chat) -> None:
+    covers = [chunk.covers for chunk in chat.plan().chunks if chunk.covers is not None]
+
+    least = min(chat.policy.step_tokens, chat.policy.chunk_tokens // 2)
+    assert all(chat.tokens(start, end) >= least for start, end in pairwise([0, *covers]))
+    assert set(covers) <= set(turn_starts(chat.path))
+
+
+@given(chats())
+@settings(max_examples=300)
+def test_whatever_is_read_together_fits_a_call(chat: Chat) -> None:
+    for chunk in chat.plan().chunks:
+        assert 0 < sum(read.tokens for read in chunk.reads) <= chat.policy.chunk_tokens
+
+
+def test_a_short_beginning_is_read_with_the_very_long_turn_behind_it() -> None:
+    sizes = [(26, 56), (50_000, 10), *[(100, 150)] * 14]
+    path: list[tuple[str, int, tuple[int, ...]]] = []
+    for user, assistant in sizes:
+        path += [("user", user, (user,)), ("assistant", assistant, (assistant,))]
+    made = Chat(path_of(path), Policy.sized(32_768)).plan()
+
+    assert made.chunks[0].covers is None
+    assert [read.position.message for read in made.chunks[0].reads][:3] == [0, 1, 2]
+    assert made.chunks[-1].covers == made.tail_start

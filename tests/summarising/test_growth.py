@@ -1,0 +1,267 @@
+"""What a text costs grows with the text and no faster, whoever wrote it and to what end.
+
+A regular expression with an open end reads a text once for each place where it may begin, and holds the interpreter
+while it does: one message can stop a service. So every pattern of the core, and the way of a message through it, is
+driven with texts that repeat what a pattern begins with and never end it. Twice the text may take less than three
+times the time of the processor.
+"""
+
+import ast
+import dataclasses
+import importlib
+import pkgutil
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.planning import Policy
+from service.summarising import compose, extractive, prompt
+from service.summarising.compose import Covered, Read
+from service.summarising.memory import Memory
+from service.summarising.reading import Finish, Reply
+from service.transcript import masking, native_tokens, parse, step_tokens, steps
+from tests.summarising.hostile import NUMBERED, PROSE, RUNS, STARTS, UNITS, examples, filled
+
+PACKAGES = ("summarising", "transcript")
+MODULES = ("correction", "escapes", "languages", "planning", "secrets", "tokens")
+SIZE = 8_000  # characters that a pattern reads
+MESSAGE = 8_000  # characters of a message
+FLOOR = 0.02  # seconds of the processor; what reads `SIZE` in less is not quadratic
+DEAR = 6  # times as much as the same pattern takes for prose is worth a second look
+MESSAGE_FLOOR = 0.4
+MOST = 10.0  # seconds; then it is stopped
+GROWTH = 3
+POLICY = Policy.sized(32_768)
+COVERED = Covered(10, 100_000)
+
+
+# ---- what is driven
+
+
+def modules() -> Iterator[Any]:
+    for name in PACKAGES:
+        package = importlib.import_module(f"service.{name}")
+        yield package
+        for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            yield importlib.import_module(found.name)
+    yield from (importlib.import_module(f"service.{name}") for name in MODULES)
+
+
+def patterns_in(name: str, value: object) -> Iterator[tuple[str, re.Pattern[str]]]:
+    """The patterns of a global, in whatever it keeps them."""
+    if isinstance(value, re.Pattern):
+        yield name, value
+    elif isinstance(value, list | tuple | set | frozenset):
+        for place, one in enumerate(value):
+            yield from patterns_in(f"{name}[{place}]", one)
+    elif isinstance(value, dict):
+        for key, one in value.items():
+            yield from patterns_in(f"{name}[{key}]", one)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            yield from patterns_in(f"{name}.{field.name}", getattr(value, field.name))
+
+
+def patterns() -> dict[str, re.Pattern[str]]:
+    """Each pattern of the core, once, by the name of a global that has it."""
+    named: dict[re.Pattern[str], str] = {}
+    for module in modules():
+        for name, value in vars(module).items():
+            for place, pattern in patterns_in(f"{module.__name__}.{name}", value):
+                named.setdefault(pattern, place.removeprefix("service."))
+    return {name: pattern for pattern, name in named.items()}
+
+
+PATTERNS = patterns()
+
+
+# ---- how it is timed
+
+
+class TooLongError(Exception):
+    """Stopped."""
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    """Stops what takes the processor for too long, also inside of a regular expression."""
+
+    def stop(*_: object) -> None:
+        raise TooLongError
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, MOST)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def seconds(work: Callable[[str], object], text: str) -> float:
+    begin = time.process_time()
+    try:
+        with bounded():
+            work(text)
+    except TooLongError:
+        return MOST
+    return time.process_time() - begin
+
+
+def too_slow(work: Callable[[str], object], text: Callable[[int], str], size: int, floor: float) -> str:
+    """How a text grows dear; empty when it does not. A pause of the machine is no growth: the best of three counts."""
+    once = seconds(work, text(size))
+    if once < floor:
+        return ""
+    if once >= MOST:
+        return f"{size} characters: more than {MOST} s"
+    twice = MOST
+    for _ in range(3):
+        once = min(once, seconds(work, text(size)))
+        twice = min(twice, seconds(work, text(2 * size)))
+        if twice < min(max(GROWTH * once, floor), MOST):
+            return ""
+    return f"{size} characters: {once:.3f} s, {2 * size}: {twice:.3f} s"
+
+
+# ---- patterns
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_a_pattern_reads_twice_the_text_in_twice_the_time(name: str) -> None:
+    pattern = PATTERNS[name]
+
+    def work(text: str) -> None:
+        for _ in pattern.finditer(text):
+            pass
+        pattern.match(text)
+        pattern.fullmatch(text)
+
+    floor = max(FLOOR, DEAR * seconds(work, filled(PROSE, SIZE)))
+    units = dict.fromkeys((*UNITS.values(), *examples(pattern)))
+    texts: list[Callable[[int], str]] = [
+        lambda size, unit=unit: filled(unit, size) + "!"  # type: ignore[misc]
+        for unit in units
+    ]
+    texts += [
+        lambda size, start=start, run=run: start + filled(run, size) + "!"  # type: ignore[misc]
+        for start in STARTS
+        for run in RUNS
+    ]
+    for text in texts:
+        slow = too_slow(work, text, SIZE, floor)
+        assert not slow, f"{text(60)!r}: {slow}"
+
+
+def test_no_pattern_hides_in_a_function() -> None:
+    """There it would not be found by the test above."""
+    hidden = []
+    for module in modules():
+        path = Path(str(module.__file__))
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                calls = [call for call in ast.walk(node) if isinstance(call, ast.Call)]
+                hidden += [f"{path.name}:{call.lineno}" for call in calls if _is_of_re(call)]
+    allowed = {"cues.py", "suspicion.py"}  # `_any`, which makes patterns for globals
+    assert [one for one in hidden if one.partition(":")[0] not in allowed] == []
+
+
+def _is_of_re(node: ast.Call) -> bool:
+    """Whether it calls a function of `re` with a pattern of its own; an escaped text is none."""
+    if not (isinstance(node.func, ast.Attribute) and node.args):
+        return False
+    pattern = node.args[0]
+    escaped = isinstance(pattern, ast.Call) and ast.unparse(pattern.func) == "re.escape"
+    return ast.unparse(node.func.value) == "re" and node.func.attr != "escape" and not escaped
+
+
+# ---- the whole way of a message
+
+
+def said(role: str, text: str) -> dict[str, Any]:
+    return {"id": role, "role": role, "content": text}
+
+
+def called(arguments: str, result: str) -> dict[str, Any]:
+    call = {"type": "function_call", "call_id": "c", "name": "query", "status": "completed"}
+    answered = {"type": "function_call_output", "call_id": "c"}
+    output = [
+        call | {"arguments": arguments},
+        answered | {"output": [{"type": "input_text", "text": result}]},
+    ]
+    return {"id": "tool", "role": "assistant", "content": "", "output": output}
+
+
+PLACES: dict[str, Callable[[str], dict[str, Any]]] = {
+    "user": lambda text: said("user", text),
+    "assistant": lambda text: said("assistant", text),
+    "tool": lambda text: called(text, text),
+}
+
+
+def scripted(text: str) -> Reply:
+    """A summariser that points at whatever it has read, and marks what it was shown as superseded."""
+    lines = [f"- {line[:300]}" for line in text[:20_000].splitlines() if line.strip()][:100]
+    marks = [f"- P{number}: {text[:200]}" for number in range(1, 30)]
+    parts = ("## Current state", *lines, "## Decisions", *lines, "## Superseded", *marks)
+    return Reply("\n".join(parts), Finish.STOP)
+
+
+def travels(place: str, text: str) -> None:
+    """From what is handed over to the summary, twice: by rule, and as a model might write it; pins add up."""
+    memory = Memory()
+    for by_rule in (True, False):
+        stored, _ = masking.masked(PLACES[place](text))
+        native_tokens(stored)
+        read = steps(parse(stored))
+        for step in read:
+            step_tokens(step)
+        material = compose.gather(memory, [Read(step) for step in read], POLICY)
+        prompt.build(material.reading)
+        reply = Reply(extractive.extract(material.reading), Finish.STOP) if by_rule else scripted(text)
+        memory = compose.compose(material, reply, POLICY, COVERED, by_rule=by_rule).memory
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warmed_up() -> None:
+    """Vocabularies and models are loaded once, and are not what is timed."""
+    travels("user", "We move 12 pumps to the new hall on 3 March, and the budget is 500 EUR. What is open?")
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_message_of_twice_the_size_takes_twice_the_time(unit: str, place: str) -> None:
+    slow = too_slow(lambda text: travels(place, text), lambda size: filled(UNITS[unit], size), MESSAGE, MESSAGE_FLOOR)
+    assert not slow
+
+
+@pytest.mark.parametrize("sentence", NUMBERED)
+def test_as_many_pins_again_take_twice_the_time(sentence: str) -> None:
+    """Sentences that differ are pins of their own, and are compared with each other."""
+
+    def text(size: int) -> str:
+        return "".join(sentence.format(n=n) for n in range(size // len(sentence)))
+
+    slow = too_slow(lambda whole: travels("user", whole), text, 2 * MESSAGE, MESSAGE_FLOOR)
+    assert not slow
+
+
+def test_a_step_of_as_many_calls_again_takes_twice_the_time() -> None:
+    """A model may call hundreds of tools at once; results come one by one."""
+
+    def work(text: str) -> None:
+        calls = [
+            {"type": "function_call", "call_id": str(n), "name": "q", "status": "completed"} for n in range(len(text))
+        ]
+        results = [{"type": "function_call_output", "call_id": str(n), "output": "ok"} for n in range(len(text))]
+        first, *others = results
+        output = [calls[0], first, *calls[1:], *others]
+        steps(parse({"id": "m", "role": "assistant", "output": output}))
+
+    assert not too_slow(work, lambda size: "c" * size, MESSAGE, MESSAGE_FLOOR)
