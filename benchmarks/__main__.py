@@ -1,8 +1,15 @@
 """`python -m benchmarks [--quick] [--json PATH]`: all of them, one after the other; `inlet` where Open WebUI is."""
 
-from benchmarks import context_http, ingest, inlet, llm_tokens, lookup, planning
+from benchmarks import context_http, ingest, inlet, llm_tokens, lookup, memory, planning
 from benchmarks.report import command
 
 if __name__ == "__main__":
-    needing_nothing = (lookup.measure, context_http.measure, planning.measure, ingest.measure, llm_tokens.measure)
+    needing_nothing = (
+        lookup.measure,
+        context_http.measure,
+        planning.measure,
+        ingest.measure,
+        llm_tokens.measure,
+        memory.measure,
+    )
     command(*needing_nothing, *([inlet.measure] if inlet.possible() else []))

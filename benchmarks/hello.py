@@ -6,6 +6,7 @@ from fastapi import FastAPI
 
 from service.api.server import bind, listening
 from service.cli import shell
+from service.cli.logs import set_up_logs
 from service.settings import load
 
 
@@ -24,5 +25,5 @@ async def _serve() -> None:
 
 
 if __name__ == "__main__":
-    shell.set_up_logs(load())
+    set_up_logs(load())
     shell.run(_serve())

@@ -16,6 +16,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import asyncpg
+import msgspec
 from sqlalchemy import make_url
 
 from benchmarks.conversation import Message
@@ -152,9 +153,14 @@ def handing_over(
         model=MODEL,
         policy=policy,
         after=(after.id, after.digest) if after else None,
-        messages=[handover.Handed(one.id, one.fingerprint, one.digest, one.stored) for one in new],
+        messages=[handover.Handed(one.id, one.fingerprint, one.digest, _text(one)) for one in new],
         served=served,
     )
+
+
+def _text(message: Message) -> msgspec.Raw:
+    pair = {"fingerprint": message.fingerprint, "digest": message.digest}
+    return msgspec.Raw(msgspec.json.encode(message.stored | pair))
 
 
 def check_chain(handed: HandOver) -> None:
@@ -168,7 +174,8 @@ async def hand_over(
     """Takes new messages in this process."""
     policy = runtime.settings.policy(runtime.settings.window)
     handed = handing_over(tenant, chat, policy, after, new, served)
-    return await handover.hand_over(runtime.database.engine, handed, debounce=0)
+    engine, texts = runtime.database.engine, runtime.texts
+    return await handover.hand_over(engine, texts, handed, debounce=0)
 
 
 async def work(runtime: Runtime) -> None:

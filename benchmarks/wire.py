@@ -19,8 +19,8 @@ def request(method: str, path: str, key: str = "", body: object = None) -> bytes
 class Line:
     """The connection."""
 
-    def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+    def __init__(self, port: int, seconds: float = 60) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=seconds)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def send(self, whole: bytes) -> tuple[int, bytes]:

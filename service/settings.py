@@ -138,6 +138,21 @@ class Settings(BaseSettings):
         12, ge=0, description="Failed attempts after which a chat's work waits for `precis jobs retry`; 0 means never."
     )
 
+    text_processes: int = Field(
+        2,
+        ge=1,
+        description="Processes that read texts beside the service or the worker. Each takes some 250 MB of memory.",
+    )
+    text_seconds: float = Field(
+        30.0,
+        ge=1,
+        description="Seconds of CPU that one piece of work on texts may take; by the clock, four times as many. What"
+        " takes longer is ended, and the chat's next summary tells of those messages by their size alone.",
+    )
+    text_memory: int = Field(
+        1024, ge=384, description="Megabytes of memory that a text process may take in all; not kept on macOS."
+    )
+
     window: int = Field(
         DEFAULT_WINDOW, ge=2048, description="Window of a model in tokens, when Open WebUI does not know it."
     )
@@ -181,8 +196,26 @@ class Settings(BaseSettings):
     fast_and_unsafe: bool = Field(
         False, description="Embedded PostgreSQL without waiting for the disk: for demos and tests only."
     )
-    max_body_bytes: int = Field(16 * 2**20, ge=2**16, description="Largest request body.")
+    max_body_bytes: int = Field(8 * 2**20, ge=2**16, description="Largest request body.")
+    max_bytes_in_flight: int = Field(
+        32 * 2**20,
+        ge=2**16,
+        description="Bytes of large request bodies that the process holds at once; beyond them, 503 with `Retry-After`."
+        " A byte of a body costs up to 12 bytes of memory while it is worked on.",
+    )
+    max_items: int = Field(
+        200_000, ge=1000, description="Most JSON values (texts, numbers, objects, lists) in one request body."
+    )
     max_path: int = Field(10_000, ge=64, description="Most messages of one path in one request.")
+    max_connections: int = Field(
+        1000, ge=1, description="Most connections that are open at once; beyond them, 503 with `Retry-After`."
+    )
+    request_timeout: float = Field(
+        10.0,
+        gt=0,
+        description="Seconds in which the head of a request, and then each next part of its body, has to arrive;"
+        " beyond them, 408.",
+    )
     log_format: Literal["console", "json"] = Field("console", description="Log lines for people or for machines.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
 
@@ -197,6 +230,12 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Explicit arguments, files that variables name, and the environment; nothing else."""
         return init_settings, _FromFiles(settings_cls), env_settings
+
+    @model_validator(mode="after")
+    def _one_body_fits(self) -> "Settings":
+        if self.max_bytes_in_flight < self.max_body_bytes:
+            raise ValueError(f"{PREFIX}MAX_BYTES_IN_FLIGHT has to be {PREFIX}MAX_BODY_BYTES at least")
+        return self
 
     @model_validator(mode="after")
     def _summariser_is_complete(self) -> "Settings":

@@ -28,7 +28,7 @@ _TAIL = 10  # messages
 _SUMMARISER = 16_384  # tokens of its window
 _MASKED = "[tool output left out]"
 
-BUILT_IN = ExtractiveSummariser()
+BUILT_IN = ExtractiveSummariser(asyncio.to_thread)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ async def _written(
     faults: tuple[str, ...] = ()
     read = 0
     for _ in range(0 if by_rule else writing.CALLS):
-        attempt = await writing.attempt(summariser, material, policy, covered, faults)
+        attempt = await writing.attempt(asyncio.to_thread, summariser, material, policy, covered, faults)
         read += attempt.read
         if attempt.accepted:
             verdicts[attempt.draught.verdict.outcome] += 1
@@ -171,7 +171,8 @@ async def _written(
         verdicts.update(f"rejected: {_short(reason)}" for reason in faults)
     kind = "extractive" if by_rule else "degraded"
     verdicts[kind] += 1
-    return await writing.by_rule(BUILT_IN, material, policy, covered, kind, faults), read
+    made = await writing.by_rule(asyncio.to_thread, BUILT_IN, material, policy, covered, kind, faults)
+    return made, read
 
 
 def _short(reason: str) -> str:

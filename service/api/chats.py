@@ -132,7 +132,7 @@ async def correct(
 
     The ledger stays as it is. 409 when what it covers was edited or deleted since; 422 when a part is too long.
     """
-    body = await read_body(request, CorrectRequest, runtime.settings.max_body_bytes)
+    body = await read_body(request, CorrectRequest)
     pins = None if body.pins is None else [one.given() for one in body.pins]
     engine = runtime.database.engine
     return await _served(
@@ -163,7 +163,7 @@ async def reset(
 
     New ones are made when the chat goes on.
     """
-    body = await read_body(request, ResetRequest, runtime.settings.max_body_bytes, empty=ResetRequest())
+    body = await read_body(request, ResetRequest, empty=ResetRequest())
     dropped = await operations.reset(runtime.database.engine, operator, chat_id, body.keep)
     return ResetAnswer(dropped=dropped.checkpoints, waits=dropped.waits)
 

@@ -14,13 +14,14 @@ from starlette.types import Receive, Scope, Send
 
 from service import context, serving
 from service.api import problems
-from service.api.deps import caller, documented, read_bytes, runtime_of, schema_of
-from service.api.wire import ContextAnswer, ContextRequest, Tokens
+from service.api.deps import caller, documented, read_bytes, runtime_of
+from service.api.wire import ContextAnswer, ContextRequest, Tokens, schema_of
 from service.errors import TooLarge, Unprocessable
+from service.intake import CONTROL
 
 _PATH = re.compile("/v1/chats/([^/]+)/context")
 _LONGEST = 200  # as `wire.Id` has it
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROL = re.compile(f"[{CONTROL}]")
 _DECODE = msgspec.json.Decoder(ContextRequest).decode
 _ENCODE = msgspec.json.Encoder().encode
 _CHAT_ID = {
@@ -52,7 +53,7 @@ async def post_context(request: Request) -> Response:
     chat = request.path_params["chat_id"]
     if len(chat) > _LONGEST or _CONTROL.search(chat):
         raise Unprocessable(f"a chat id has {_LONGEST} characters at most, none for control", pointer="/chat_id")
-    body = _question(await read_bytes(request, runtime.settings.max_body_bytes), runtime.settings.max_path)
+    body = _question(await read_bytes(request), runtime.settings.max_path)
     path = serving.Asked(body.depth, body.path)
     anyone = runtime.settings.share_forks == "tenant"
     asked = context.Asked(key.tenant, chat, body.window_tokens, path, body.sizes, body.user_id, anyone)
@@ -60,7 +61,7 @@ async def post_context(request: Request) -> Response:
     return Response(_ENCODE(_context(answer)), media_type="application/json")
 
 
-def _question(body: bytes, most: int) -> ContextRequest:
+def _question(body: bytearray, most: int) -> ContextRequest:
     try:
         asked = _DECODE(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -71,12 +72,14 @@ def _question(body: bytes, most: int) -> ContextRequest:
         raise Unprocessable(f"depth is {asked.depth}, but the path shows {len(asked.path)} messages", pointer="/depth")
     if len({identity for identity, _ in asked.path}) < len(asked.path):
         raise Unprocessable("the path has the same message twice: a path has no cycle", pointer="/path")
-    # JSON has control characters as escapes only, so most bodies need not be searched for them.
-    if b"\\" in body:
+    # JSON has those of C0 as escapes only, and C1 is no ASCII, so most bodies need not be searched.
+    if b"\\" in body or b"\x7f" in body or not body.isascii():
         if any(_CONTROL.search(part) for pair in asked.path for part in pair):
             raise Unprocessable("an id or a digest has a control character", pointer="/path")
         if _CONTROL.search(asked.user_id or ""):
             raise Unprocessable("the user's id has a control character", pointer="/user_id")
+        if _CONTROL.search(asked.model):
+            raise Unprocessable("the model's name has a control character", pointer="/model")
     return asked
 
 

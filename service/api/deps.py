@@ -3,18 +3,20 @@
 import asyncio
 import re
 import time
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, ParamSpec, TypeVar, cast
 
 import msgspec
 from fastapi import Depends, Path, Request
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
+from starlette.types import Scope
 
 from service import LEAST_FILTER
-from service.api import problems
-from service.api.wire import Id
-from service.errors import BadRequest, FilterTooOld, TooLarge, Unauthorised, WrongScope
+from service.api import problems, shape
+from service.api.wire import Id, schema_of
+from service.errors import BadRequest, Busy, FilterTooOld, TooLarge, Unauthorised, WrongScope
 from service.operations import Operator
 from service.runtime import Runtime
 from service.storage import keys
@@ -23,9 +25,12 @@ _KNOWN_FOR = 10.0  # seconds that a key is remembered; a revoked key works that 
 _MOST_KNOWN = 1000
 _VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})", re.ASCII)
 _LARGE = 2**18  # bytes; parsing more than that takes milliseconds, so it goes to a thread
-
+_SMALL = 2**16  # bytes; uvicorn itself holds as many of each connection before it stops reading
+_HELD = "precis.held"  # in a request's scope: bytes of its body that are counted
 
 Model = TypeVar("Model", bound=BaseModel)
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 
 def runtime_of(request: Request) -> Runtime:
@@ -115,45 +120,74 @@ OperatorDep = Annotated[Operator, Depends(_operator)]
 ChatId = Annotated[Id, Path(description="Open WebUI's chat id.")]
 
 
-def schema_of(model: type[BaseModel] | type[msgspec.Struct]) -> dict[str, Any]:
-    """A body's JSON schema in one piece."""
-    schema = model.model_json_schema() if issubclass(model, BaseModel) else msgspec.json.schema(model)
-    inner = schema.pop("$defs", {})
-
-    def inline(node: Any) -> Any:  # noqa: ANN401 - JSON schema
-        if isinstance(node, dict):
-            name = str(node.get("$ref", "")).rpartition("/")[2]
-            return inline(inner[name]) if name else {key: inline(value) for key, value in node.items()}
-        return [inline(one) for one in node] if isinstance(node, list) else node
-
-    whole: dict[str, Any] = inline(schema)
-    return whole
-
-
 def documented(model: type[BaseModel] | type[msgspec.Struct], *, required: bool = True) -> dict[str, Any]:
     """The request body for the OpenAPI page: the routes read it themselves, to bound and thread the parsing."""
     return {"requestBody": {"required": required, "content": {"application/json": {"schema": schema_of(model)}}}}
 
 
-async def read_bytes(request: Request, limit: int) -> bytes:
-    """The body.
+class InFlight:
+    """The bytes of bodies that the process holds. Small ones do not count, so that the hot read is always answered."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._held = 0
+
+    def hold(self, scope: Scope, size: int, *, announced: bool = False) -> None:
+        """A request holds `size` bytes by now, or announces that it will: then they are not counted yet.
+
+        Raises:
+            Busy: they are too many.
+        """
+        if size <= _SMALL:
+            return
+        held = scope.get(_HELD, 0)
+        if self._held - held + size > self._most:
+            raise Busy(
+                f"the service holds as many bytes of requests as it takes at once, {self._most}; try again in a moment"
+                " (PRECIS_MAX_BYTES_IN_FLIGHT sets the limit)"
+            )
+        if not announced:
+            self._held += size - held
+            scope[_HELD] = size
+
+    def release(self, scope: Scope) -> None:
+        """The end of a request, whatever came of it."""
+        self._held -= scope.pop(_HELD, 0)
+
+
+async def read_bytes(request: Request) -> bytearray:
+    """The body, counted while the request lasts (`InFlight`), bounded in size, in values and in depth.
 
     Raises:
-        TooLarge: more than `limit` bytes, however they come.
-        BadRequest: the connection ended within it.
+        TooLarge: more than `max_body_bytes`, however they come, or more than `max_items` values.
+        Busy: other requests hold too much.
+        BadRequest: the connection ended within it, or it is nested too deep.
     """
-    if int(_header(request, b"content-length") or 0) > limit:
+    settings = runtime_of(request).settings
+    limit, in_flight = settings.max_body_bytes, cast(InFlight, request.app.state.in_flight)
+    announced = int(_header(request, b"content-length") or 0)
+    if announced > limit:
         raise _too_large(limit)
-    parts, size = [], 0
+    in_flight.hold(request.scope, announced, announced=True)
+    body = bytearray()
     try:
         async for part in request.stream():
-            parts.append(part)
-            size += len(part)
+            size = len(body) + len(part)
             if size > limit:
                 raise _too_large(limit)
+            in_flight.hold(request.scope, size)
+            body += part
     except ClientDisconnect:
         raise BadRequest("the connection ended within the body") from None
-    return b"".join(parts)
+    await worked(body, shape.check, body, settings.max_items)
+    return body
+
+
+async def worked(body: bytearray, work: Callable[Given, Result], *given: Given.args, **named: Given.kwargs) -> Result:
+    """Work on a body: that on a large one goes to a thread, because it takes milliseconds."""
+    if len(body) < _LARGE:
+        return work(*given, **named)
+    return await asyncio.to_thread(work, *given, **named)
 
 
 def _header(request: Request, name: bytes) -> str:
@@ -165,20 +199,18 @@ def _too_large(limit: int) -> TooLarge:
     return TooLarge(f"the body is larger than {limit} bytes; PRECIS_MAX_BODY_BYTES sets the limit", limit=limit)
 
 
-async def read_body(request: Request, model: type[Model], limit: int, *, empty: Model | None = None) -> Model:
-    """The validated body; large ones are parsed in a thread. `empty` is what no body at all stands for.
+async def read_body(request: Request, model: type[Model], *, empty: Model | None = None) -> Model:
+    """The validated body. `empty` is what no body at all stands for.
 
     Raises:
-        TooLarge: more than `limit` bytes, however they come.
+        Problem: as `read_bytes` has it.
         BadRequest: not JSON.
         Unprocessable: JSON of another shape.
     """
-    body = await read_bytes(request, limit)
+    body = await read_bytes(request)
     if not body and empty is not None:
         return empty
     try:
-        if len(body) < _LARGE:
-            return model.model_validate_json(body)
-        return await asyncio.to_thread(model.model_validate_json, body)
+        return await worked(body, model.model_validate_json, body)
     except ValidationError as error:
         raise problems.from_pydantic(error) from None

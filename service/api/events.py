@@ -30,6 +30,6 @@ class EventRequest(BaseModel):
 @router.post("/events", status_code=202, openapi_extra=documented(EventRequest))
 async def post_event(request: Request, key: FilterKey, runtime: RuntimeDep) -> None:
     """Hears an event. What was deleted or edited goes, with the summaries that have read it."""
-    body = await read_body(request, EventRequest, runtime.settings.max_body_bytes)
+    body = await read_body(request, EventRequest)
     event = Event(body.type, body.chat_id, body.message_id, body.user_id, body.fingerprints, body.left)
     await hear(runtime.database.engine, key, event)

@@ -1,12 +1,20 @@
 """What the filter hands over, the transcript of a path; and who answers it, for the installer's round trip."""
 
+import json
+
+import msgspec
 from fastapi import APIRouter, Request
 
 from service import LEAST_FILTER, __version__
-from service.api.deps import ChatId, FilterKey, RuntimeDep, documented, read_body
+from service.api import problems
+from service.api.deps import ChatId, FilterKey, RuntimeDep, documented, read_bytes, worked
 from service.api.wire import FilterAnswer, TranscriptAnswer, TranscriptRequest
 from service.errors import TooLarge
 from service.handover import Handed, HandOver, hand_over
+from service.intake import Head
+
+_DECODE = msgspec.json.Decoder(TranscriptRequest).decode
+_DECODE_HEAD = msgspec.json.Decoder(Head).decode
 
 router = APIRouter(tags=["filter"])
 
@@ -23,10 +31,9 @@ async def put_transcript(request: Request, chat_id: ChatId, key: FilterKey, runt
 
     `409` when `after` is not stored: send the whole path.
     """
-    body = await read_body(request, TranscriptRequest, runtime.settings.max_body_bytes)
-    if len(body.messages) > runtime.settings.max_path:
-        raise TooLarge(f"{len(body.messages)} messages, at most {runtime.settings.max_path} are taken at once")
     settings = runtime.settings
+    whole = await read_bytes(request)
+    body, messages = await worked(whole, _decoded, whole, settings.max_path)
     handed = HandOver(
         tenant=key.tenant,
         chat=chat_id,
@@ -34,15 +41,7 @@ async def put_transcript(request: Request, chat_id: ChatId, key: FilterKey, runt
         model=body.model,
         policy=settings.policy(body.window_tokens or settings.window),
         after=body.after,
-        messages=[
-            Handed(
-                one.id,
-                one.fingerprint,
-                one.digest,
-                one.model_dump(exclude={"fingerprint", "digest"}, exclude_none=True),
-            )
-            for one in body.messages
-        ],
+        messages=messages,
         served=body.served,
         overhead=body.overhead or 0,
         expires_in=body.expires_in,
@@ -50,7 +49,46 @@ async def put_transcript(request: Request, chat_id: ChatId, key: FilterKey, runt
         anyone=settings.share_forks == "tenant",
         mask_secrets=settings.mask_secrets,
     )
-    accepted = await hand_over(runtime.database.engine, handed, settings.debounce)
+    accepted = await hand_over(runtime.database.engine, runtime.texts, handed, settings.debounce)
     if accepted.ring:
         await runtime.doorbell.ring(accepted.ring, settings.debounce)
     return TranscriptAnswer(due=accepted.due)
+
+
+def _decoded(body: bytearray, most: int) -> tuple[TranscriptRequest, list[Handed]]:
+    """The request, and its messages as far as they have to be right; the rest of them stays bytes."""
+    try:
+        request = _request(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise problems.from_msgspec(error) from None
+    if len(request.messages) > most:
+        raise TooLarge(f"{len(request.messages)} messages, at most {most} are taken at once")
+    return request, [_handed(place, text) for place, text in enumerate(request.messages)]
+
+
+def _request(body: bytearray) -> TranscriptRequest:
+    try:
+        return _DECODE(body)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        # Python writes NaN and Infinity, which are no JSON; the filter may find them in what plugins have stored.
+        if b"NaN" not in body and b"Infinity" not in body:
+            raise
+        return _DECODE(_without_nan(body))
+
+
+def _without_nan(body: bytearray) -> bytes:
+    """Python's dialect of JSON as JSON, with null for what is no number; what is neither stays."""
+    try:
+        return msgspec.json.encode(json.loads(body))
+    except ValueError:
+        return bytes(body)
+
+
+def _handed(place: int, text: msgspec.Raw) -> Handed:
+    try:
+        head = _DECODE_HEAD(text)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise problems.from_msgspec(error, above=f"/messages/{place}") from None
+    return Handed(head.id, head.fingerprint, head.digest, text)

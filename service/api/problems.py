@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
 from service import LEAST_FILTER
-from service.errors import BadRequest, Problem, Unavailable, Unprocessable
+from service.errors import BadRequest, Problem, Unavailable, Unprocessable, trace
 from service.storage import outage
 
 _HEADERS = {
@@ -74,7 +74,7 @@ def of(error: Exception, path: str) -> Problem:
     if outage.is_away(error):
         log.warning("request.without_database", path=path, error=type(error).__name__)
         return Unavailable("the database does not answer; try again")
-    log.error("request.failed", path=path, error=repr(error), exc_info=error)
+    log.error("request.failed", path=path, error=type(error).__name__, exception=trace(error))
     return Problem("the service failed on this request; its log says why")
 
 
@@ -98,12 +98,15 @@ def from_pydantic(error: ValidationError) -> Problem:
     return from_validation(error.errors(include_input=False, include_url=False, include_context=False))
 
 
-def from_msgspec(error: msgspec.DecodeError | UnicodeDecodeError) -> Problem:
-    """The same for a body that msgspec refused: it names the first place only, as `$.path[0][1]`."""
+def from_msgspec(error: msgspec.DecodeError | UnicodeDecodeError, above: str = "") -> Problem:
+    """The same for a body that msgspec refused, or for what stands at the pointer `above` in one.
+
+    It names the first place only, as `$.path[0][1]`.
+    """
     if not isinstance(error, msgspec.ValidationError):
         return BadRequest(f"the body is not valid JSON: {error}")
     what, _, where = str(error).partition(" - at `$")
-    pointer = re.sub(r"[.\[]", "/", where.rstrip("`").replace("]", ""))[:200]
+    pointer = above + re.sub(r"[.\[]", "/", where.rstrip("`").replace("]", ""))[:200]
     what = what[:1000]
     errors = [{"pointer": pointer, "message": what}]
     return Unprocessable(f"the request does not have the expected shape: {pointer}: {what}", errors=errors)

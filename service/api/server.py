@@ -3,15 +3,24 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit, setrlimit
 from socket import AI_PASSIVE, IPPROTO_TCP, SO_REUSEADDR, SOCK_STREAM, SOL_SOCKET, getaddrinfo, socket
+from typing import cast
 
+import structlog
 import uvicorn
 from fastapi import FastAPI
 
+from service.api.connection import BoundedProtocol, Limits
 from service.errors import ConfigurationError
 from service.runtime import Runtime
 
 _GRACE = 10  # seconds that open requests may take at shutdown
+_FILES = 65_536  # beyond any number of connections that one process can serve
+_OTHER_FILES = 200  # databases, logs, libraries
+
+log = structlog.get_logger(__name__)
 
 
 class _Server(uvicorn.Server):
@@ -44,13 +53,27 @@ def bind(host: str, port: int) -> socket:
     return listener
 
 
+def raise_open_files(connections: int) -> None:
+    """Lets this process open as many files as it may: each connection is one, and many systems begin with 1,024."""
+    soft, hard = getrlimit(RLIMIT_NOFILE)
+    wanted = _FILES if hard == RLIM_INFINITY else min(_FILES, hard)
+    if soft != RLIM_INFINITY and soft < wanted:
+        setrlimit(RLIMIT_NOFILE, (wanted, hard))
+    most = getrlimit(RLIMIT_NOFILE)[0]
+    if most != RLIM_INFINITY and most < connections + _OTHER_FILES:
+        log.warning("files.few", limit=most, wanted=connections + _OTHER_FILES)
+
+
 @asynccontextmanager
-async def listening(app: FastAPI, listener: socket) -> AsyncIterator[Runtime]:
+async def listening(app: FastAPI, listener: socket, limits: Limits = Limits()) -> AsyncIterator[Runtime]:  # noqa: B008
     """Serves `app` on a bound socket while the context is open; the application's own resources are open as long.
 
     The lifespan is entered here and not by uvicorn, so that what goes wrong at the start is an error, not a log line.
     """
-    config = uvicorn.Config(app, lifespan="off", log_config=None, ws="none", timeout_graceful_shutdown=_GRACE)
+    protocol = cast(type[asyncio.Protocol], partial(BoundedProtocol, limits=limits))  # called, nothing more
+    config = uvicorn.Config(
+        app, http=protocol, lifespan="off", log_config=None, ws="none", timeout_graceful_shutdown=_GRACE
+    )
     server = _Server(config)
     async with app.router.lifespan_context(app):
         serving = asyncio.create_task(server.serve(sockets=[listener]))

@@ -4,33 +4,32 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-# Open WebUI's ids are UUIDs, or `temporary:<socket id>`; a control character is never part of one.
-Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+from service import intake
+from service.intake import CONTROL
+
+# Open WebUI's ids are UUIDs, or `temporary:<socket id>`.
+Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=rf"^[^{CONTROL}]+$")]
 Hash = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[\x21-\x7e]+$")]
-Window = Annotated[int, Field(ge=2048, le=100_000_000)]
 _Name = Annotated[str, Meta(min_length=1, max_length=200)]
 
 _LONGEST = 10 * 366 * 24 * 3600  # seconds, ten years
-_LAST = 1e15  # Unix seconds; imported chats have milliseconds
-_OF_A_FILE = ("type", "name", "content_type")
 
 
-def _only(*kinds: type) -> BeforeValidator:
-    """A value of another type is dropped: whatever plugins and old versions stored, the message is taken."""
-    return BeforeValidator(lambda value: value if isinstance(value, kinds) else None)
+def schema_of(model: type[BaseModel] | type[msgspec.Struct]) -> dict[str, Any]:
+    """A body's JSON schema in one piece."""
+    schema = model.model_json_schema() if issubclass(model, BaseModel) else msgspec.json.schema(model)
+    inner = schema.pop("$defs", {})
 
+    def inline(node: Any) -> Any:  # noqa: ANN401 - JSON schema
+        if isinstance(node, dict):
+            name = str(node.get("$ref", "")).rpartition("/")[2]
+            return inline(inner[name]) if name else {key: inline(value) for key, value in node.items()}
+        return [inline(one) for one in node] if isinstance(node, list) else node
 
-def _time(value: object) -> float | None:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LAST else None
-
-
-def _files(value: object) -> list[dict[str, str]] | None:
-    if not isinstance(value, list):
-        return None
-    files = (file for file in value if isinstance(file, dict))
-    return [{name: file[name] for name in _OF_A_FILE if isinstance(file.get(name), str)} for file in files]
+    whole: dict[str, Any] = inline(schema)
+    return whole
 
 
 class Strict(BaseModel):
@@ -108,66 +107,49 @@ class FilterAnswer(BaseModel):
     least_filter: str = Field(description="The oldest filter that is taken, see `Precis-Filter`.")
 
 
-class HandedMessage(BaseModel):
-    """A stored message as Open WebUI has it.
+class TranscriptRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The messages that follow `after`, root to leaf.
 
-    Fields that are not named here are dropped, and so is a field of another type than it says here: one odd message
-    must not keep a chat from being handed over.
+    The messages stay bytes here: `service.intake` decodes them one at a time.
     """
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    id: Id
-    fingerprint: Hash
-    digest: Hash
-    role: Literal["user", "assistant", "system", "tool", "developer"]
-    content: Annotated[str | list[Any] | None, _only(str, list)] = None
-    output: Annotated[list[Any] | None, _only(list)] = None
-    files: Annotated[list[dict[str, str]] | None, BeforeValidator(_files)] = Field(
-        None, description="Of each file, `type`, `name` and `content_type` are kept."
-    )
-    usage: Annotated[dict[str, Any] | None, _only(dict)] = None
-    error: Any = None
-    timestamp: Annotated[float | None, BeforeValidator(_time)] = Field(
-        None, description="Unix seconds; imported chats have milliseconds."
-    )
-
-
-class TranscriptRequest(Strict):
-    """The messages that follow `after`, root to leaf."""
-
-    model: Id
-    user_id: Id
-    window_tokens: Window | None = None
-    after: tuple[Id, Hash] | None = Field(
-        None, description="`[message id, digest]` of the last message that the service has; null sends the whole path."
-    )
-    messages: list[HandedMessage] = Field(min_length=1)
-    served: int | None = Field(
-        None,
-        ge=0,
-        le=2**62,
-        description="Checkpoint that was in the request of the newest answer, 0 for none; compares `usage` with it.",
-    )
-    overhead: int | None = Field(
-        None,
-        ge=0,
-        le=2**31 - 1,
-        description="Tokens that went to the model beside the messages (tool specifications), as the filter estimates"
-        " them. Counts until a `usage` could be compared.",
-    )
-    expires_in: int | None = Field(
-        None,
-        ge=60,
-        le=_LONGEST,
-        description="Seconds from now after which the chat goes with all that is its own, unless it is handed over"
-        " again; null keeps it.",
-    )
-    compactor: Literal["open-webui", "provider"] | None = Field(
-        None,
-        description="Who else compresses this chat. While it is `open-webui`, the chat is stored and no summary made;"
-        " `provider` is only shown to operators.",
-    )
+    model: intake.Id
+    user_id: intake.Id
+    messages: Annotated[
+        list[msgspec.Raw], Meta(min_length=1, extra_json_schema={"items": schema_of(intake.HandedMessage)})
+    ]
+    window_tokens: Annotated[int, Meta(ge=2048, le=100_000_000)] | None = None
+    after: Annotated[
+        tuple[intake.Id, intake.Hash] | None,
+        Meta(description="`[message id, digest]` of the last message that the service has; null sends the whole path."),
+    ] = None
+    served: Annotated[
+        Annotated[int, Meta(ge=0, le=2**62)] | None,
+        Meta(
+            description="Checkpoint that was in the request of the newest answer, 0 for none; compares `usage` with it."
+        ),
+    ] = None
+    overhead: Annotated[
+        Annotated[int, Meta(ge=0, le=2**31 - 1)] | None,
+        Meta(
+            description="Tokens that went to the model beside the messages (tool specifications), as the filter"
+            " estimates them. Counts until a `usage` could be compared."
+        ),
+    ] = None
+    expires_in: Annotated[
+        Annotated[int, Meta(ge=60, le=_LONGEST)] | None,
+        Meta(
+            description="Seconds from now after which the chat goes with all that is its own, unless it is handed over"
+            " again; null keeps it."
+        ),
+    ] = None
+    compactor: Annotated[
+        Literal["open-webui", "provider"] | None,
+        Meta(
+            description="Who else compresses this chat. While it is `open-webui`, the chat is stored and no summary"
+            " made; `provider` is only shown to operators."
+        ),
+    ] = None
 
 
 class TranscriptAnswer(BaseModel):

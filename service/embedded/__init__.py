@@ -20,6 +20,7 @@ Linux and macOS. Only Linux can tie a server's life to ours: elsewhere, servers 
 of Precis, and the next start on the folder names the process to stop.
 """
 
+from service.embedded.cluster import exists
 from service.embedded.servers import Servers, embedded_servers
 
-__all__ = ["Servers", "embedded_servers"]
+__all__ = ["Servers", "embedded_servers", "exists"]

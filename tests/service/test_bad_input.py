@@ -74,6 +74,12 @@ CONTEXTS: dict[str, Spoil] = BOTH | {
     "a huge size": change(sizes=[10**30]),
     "a long user": change(user_id="u" * 201),
     "a NUL in the user": change(user_id="a\0b"),
+    "a C1 character in the user": change(user_id="a\x9bb"),
+    "a C1 character in an id": change(path=[("a\x85b", "d" * 32)]),
+    "a DEL in an id": change(path=[("a\x7fb", "d" * 32)]),
+    "an escape in the model": change(model="a\x1b[2Jb"),
+    "a size beyond 64 bits": change(sizes=[2**63]),
+    "a depth beyond 64 bits": change(depth=2**63),
     "a user of the wrong type": change(user_id=5),
 }
 TRANSCRIPTS: dict[str, Spoil] = BOTH | {
@@ -84,6 +90,9 @@ TRANSCRIPTS: dict[str, Spoil] = BOTH | {
     "a long id": change_message(id="i" * 10_000),
     "a NUL in an id": change_message(id="a\0b"),
     "an escape in an id": change_message(id="a\x1bb"),
+    "a C1 character in an id": change_message(id="a\x9bb"),
+    "an escape in the model": change(model="a\x1b[2Jb"),
+    "a C1 character in the model": change(model="a\x9b2Jb"),
     "no fingerprint": change_message(fingerprint=None),
     "a blank in a fingerprint": change_message(fingerprint="d d"),
     "an unknown role": change_message(role="wizard"),
@@ -117,9 +126,12 @@ ODD: dict[str, object] = {
 async def test_a_bad_question_is_a_problem(talk: Talk, service: Service, spoil: Spoil) -> None:
     body = json.loads(json.dumps(talk.question(LEAF)))
 
-    response = await service.as_filter.post(CONTEXT, content=json.dumps(spoil(body)))
+    # With and without escapes: JSON may have a C1 character as it is.
+    for ascii_only in (True, False):
+        content = json.dumps(spoil(body), ensure_ascii=ascii_only).encode()
+        response = await service.as_filter.post(CONTEXT, content=content)
 
-    is_problem(response, 422)
+        is_problem(response, 422)
 
 
 @pytest.mark.parametrize("spoil", TRANSCRIPTS.values(), ids=TRANSCRIPTS.keys())
@@ -217,10 +229,58 @@ async def test_a_bad_reset_is_a_problem_and_drops_nothing(talk: Talk, service: S
 
 async def test_a_chat_id_that_cannot_be_one_is_a_problem(talk: Talk, service: Service) -> None:
     body = talk.transcript(LEAF)
-    for chat in ("c" * 10_000, "a%00b", "a%0Ab", "%1B"):
+    for chat in ("c" * 10_000, "a%00b", "a%0Ab", "%1B", "a%C2%9Bb", "%7F"):
         is_problem(await talk.put(body, chat=chat), 422)
         is_problem(await service.as_operator.get(f"/v1/chats/{chat}"), 422)
     assert (await tables(service.runtime))["chats"] == []
+
+
+@pytest.mark.parametrize("chat", ["%ff", "a%FEb", "%C3", "%ED%A0%80", "%C0%80"])
+async def test_a_chat_id_of_bytes_that_are_no_text_is_refused(talk: Talk, service: Service, chat: str) -> None:
+    """Read leniently, all of them are the same character, and all of these chats one."""
+    body = talk.transcript(LEAF)
+
+    is_problem(await talk.put(body, chat=chat), 400)
+    is_problem(await service.as_filter.post(f"/v1/chats/{chat}/context", json=talk.question(LEAF)), 400)
+    for method, where in (("GET", ""), ("DELETE", ""), ("POST", "/reset"), ("GET", "/checkpoints/1")):
+        is_problem(await service.as_operator.request(method, f"/v1/chats/{chat}{where}"), 400)
+    is_problem(await service.as_operator.post(f"/v1/jobs/{chat}/retry"), 400)
+
+    assert (await tables(service.runtime))["chats"] == []
+
+
+@pytest.mark.parametrize("size", [2**31, 2**40])
+async def test_however_long_the_new_messages_are_said_to_be_there_is_an_answer(
+    talk: Talk, service: Service, size: int
+) -> None:
+    leaf = talk.turns(14, leaf=LEAF)
+    await talk.hand_over(leaf)
+    await drain(service.runtime)
+    asked = talk.add("new", leaf)
+    above = talk.add("newer", talk.add("other", leaf))
+
+    for newest in (asked, above):  # the path that was handed over last goes on, and one that branches off
+        answer = await talk.ask(newest, sizes=[size] * len(talk.question(newest)["path"]))
+        assert answer["status"] == "ready"
+        assert answer["tokens"]["before"] >= size // 4
+
+
+@pytest.mark.parametrize("limit", ["limit=0", "limit=1e3", f"limit={2**80}", f"cursor={2**63}", "cursor=-1"])
+async def test_numbers_of_a_query_that_no_column_can_hold_are_a_problem(service: Service, limit: str) -> None:
+    is_problem(await service.as_operator.get(f"/v1/jobs?{limit}"), 422)
+
+
+@pytest.mark.parametrize("number", [2**31, 2**63, 2**64, -(2**63), 10**40])
+async def test_a_checkpoint_that_no_column_can_hold_is_a_problem(talk: Talk, service: Service, number: int) -> None:
+    await talk.hand_over(LEAF)
+    client = service.as_operator
+
+    is_problem(await client.post("/v1/chats/chat-1/reset", json={"keep": number}), 404, 422)
+    for method, where in (("GET", ""), ("POST", "/serve"), ("PATCH", "")):
+        answer = await client.request(
+            method, f"/v1/chats/chat-1/checkpoints/{number}{where}", json={"narrative": "Well."}
+        )
+        is_problem(answer, 404, 422)
 
 
 async def test_a_chat_id_may_have_any_other_character(service: Service) -> None:

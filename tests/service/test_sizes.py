@@ -42,7 +42,7 @@ async def test_a_message_of_20_mb_is_too_large(talk: Talk, service: Service, chu
     response = await service.as_filter.put(TRANSCRIPT, content=in_pieces(body) if chunked else body)
 
     problem = is_problem(response, 413)
-    assert problem["limit"] == 16 * 2**20
+    assert problem["limit"] == 8 * 2**20
     assert (await tables(service.runtime))["chats"] == []
 
 

@@ -1,0 +1,201 @@
+"""What a request costs in memory: bytes of the service's peak above its rest, for each byte of the body.
+
+Each case has a `precis serve` of its own, which has counted tokens once before, so that the vocabulary is no part of
+the result. The peak is the kernel's (`VmHWM`), of the process and of what it has started. A case that the service
+refuses is measured as well: refusing must not be dear either.
+
+    python -m benchmarks.memory
+"""
+
+import asyncio
+import hashlib
+import json
+import random
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from benchmarks import stage
+from benchmarks.conversation import prose
+from benchmarks.report import Figure, Report, command
+from benchmarks.wire import Line, request
+from service.runtime import Urls
+from service.transcript import ROOT, digest
+
+SIZE = 8 * 2**20 - 2**15  # bytes of a body: the largest that is taken, but for what stands around the messages
+MOST = 12  # bytes for each byte
+_VALUES = 190_000  # a little less than PRECIS_MAX_ITEMS
+_TOGETHER = 3
+_DEAREST = "one question with an emoji"  # of those that are taken
+_MOST_TOGETHER = 600  # MB, of the whole process
+_MB = 1e6
+
+Json = dict[str, Any]
+Messages = Iterator[tuple[str, Json]]
+"""Role, and what else a message has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """Resident bytes of a service: after its start, and at most; and what it answered."""
+
+    rest: int
+    most: int
+    sent: int
+    statuses: list[int]
+
+    @property
+    def ratio(self) -> float:
+        """Bytes above the rest for each byte that was sent."""
+        return (self.most - self.rest) / self.sent
+
+
+def _passages(size: int) -> Iterator[str]:
+    """Texts of some size in characters, cut from one long passage."""
+    source, chance = prose(random.Random(1), 60_000), random.Random(2)
+    while True:
+        start = chance.randrange(len(source) - size)
+        yield source[start : start + size]
+
+
+def _ordinary() -> Messages:
+    """Questions, and answers that have called a tool: some 12 KB a turn."""
+    results, answers = _passages(8000), _passages(3000)
+    while True:
+        yield "user", {"content": next(answers)[:600]}
+        call = {"type": "function_call", "call_id": "c", "name": "query", "arguments": '{"table": "orders"}'}
+        result = [{"type": "input_text", "text": next(results)}]
+        said = [{"type": "output_text", "text": next(answers)}]
+        output = [call | {"status": "completed"}, {"type": "function_call_output", "call_id": "c", "output": result}]
+        yield "assistant", {"content": "", "output": [*output, {"type": "message", "content": said}]}
+
+
+def _one(role: str, more: str = "") -> Messages:
+    """One text as large as a body."""
+    text = prose(random.Random(3), 60_000)
+    yield role, {"content": (text * (SIZE // len(text) + 1))[: SIZE * 19 // 20] + more}
+
+
+def _items(item: str) -> Messages:
+    """One answer of as many small items as a body holds."""
+    yield "assistant", {"content": "", "output": json.loads(f"[{','.join([item] * (SIZE // (len(item) + 2) - 100))}]")}
+
+
+def _bounded() -> Messages:
+    """As many small objects as are taken in one body, and a text beside them."""
+    objects = [{"type": "a", "b": [{}]}] * (_VALUES // 5)
+    text = prose(random.Random(3), 60_000)
+    yield "assistant", {"content": (text * 40)[: SIZE * 19 // 20 - 24 * len(objects)], "output": objects}
+
+
+CASES: dict[str, Callable[[], Messages]] = {
+    "ordinary transcript": _ordinary,
+    "one question": lambda: _one("user"),
+    "one question with an emoji": lambda: _one("user", "\N{GRINNING FACE}"),
+    "one answer": lambda: _one("assistant"),
+    "one tool result": lambda: _one("tool"),
+    "tiny items": lambda: _items("[]"),
+    "objects up to the bound": _bounded,
+    "small objects": lambda: _items('{"type": "a", "b": [{}]}'),
+}
+
+
+async def measure(quick: bool) -> Report:
+    """The whole benchmark."""
+    cases = {name: [_body(CASES[name]())] for name in (list(CASES)[:2] if quick else CASES)}
+    if not quick:
+        cases["deep nesting"] = [_nested()]
+        cases["empty messages"] = [b'{"model": "m", "user_id": "u", "messages": [%b[]]}' % (b"[]," * (SIZE // 3))]
+    together = f"{_TOGETHER} at once"
+    cases[together] = [_body(CASES[_DEAREST]())] * _TOGETHER
+    async with AsyncExitStack() as stack:
+        servers = await stack.enter_async_context(stage.servers())
+        peaks = {name: await _peak(servers, bodies) for name, bodies in cases.items()}
+    figures = [
+        Figure(f"memory_{name.replace(' ', '_')}", f"bytes for each byte: {name}", peak.ratio, MOST)
+        for name, peak in peaks.items()
+        if name != together
+    ]
+    whole = peaks[together].most / _MB
+    figures.append(Figure("memory_together_mb", f"{_DEAREST}, {together}: MB in all", whole, _MOST_TOGETHER))
+    facts = [
+        f"{name}: {peak.sent / _MB:.1f} MB, answered {sorted(set(peak.statuses))};"
+        f" {peak.rest / _MB:.0f} MB at rest, {peak.most / _MB:.0f} MB at most"
+        for name, peak in peaks.items()
+    ]
+    curves = {name: [peak.rest / _MB, peak.most / _MB] for name, peak in peaks.items()}
+    return Report("memory", "Memory of a request", figures, curves, ("at rest, at most", "MB"), facts=facts)
+
+
+async def _peak(servers: Urls, bodies: list[bytes]) -> Peak:
+    async with AsyncExitStack() as stack:
+        urls = await stack.enter_async_context(stage.database(servers))
+        key, _ = await stage.filter_key(urls.database)
+        port = await stack.enter_async_context(stage.service(urls))
+        await _sent(port, key, "first", _body(iter([("user", {"content": "A few words."})])))
+        processes = _service_on(port)
+        rest = _rest(processes)
+        names = [f"chat-{number}" for number in range(len(bodies))]
+        sent = [_sent(port, key, name, body) for name, body in zip(names, bodies, strict=True)]
+        statuses = await asyncio.gather(*sent)
+        return Peak(rest, _resident(_service_on(port)), sum(map(len, bodies)), statuses)
+
+
+async def _sent(port: int, key: str, chat: str, body: bytes) -> int:
+    def send() -> int:
+        head = request("PUT", f"/v1/chats/{chat}/transcript", key).replace(b"Length: 0", b"Length: %d" % len(body))
+        with closing(Line(port, seconds=600)) as line:
+            return line.send(head + body)[0]
+
+    return await asyncio.to_thread(send)
+
+
+def _service_on(port: int) -> list[int]:
+    """The process that listens there, and those that it has started."""
+    for child in psutil.Process().children():
+        if any(one.laddr[1:] == (port,) for one in child.net_connections()):
+            return [child.pid, *(below.pid for below in child.children(recursive=True))]
+    raise RuntimeError(f"no child of this process listens on port {port}")
+
+
+def _rest(processes: list[int]) -> int:
+    """What they have resident, in bytes; from here on, the peak is what comes."""
+    for one in processes:
+        Path(f"/proc/{one}/clear_refs").write_text("5")
+    return _resident(processes)
+
+
+def _resident(processes: list[int]) -> int:
+    """The most that they had resident, in bytes."""
+    lines = (line for one in processes for line in Path(f"/proc/{one}/status").read_text().splitlines())
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
+
+
+def _body(messages: Messages) -> bytes:
+    """A transcript of as many messages as a body holds, with the digests that the service checks."""
+    handed: list[Json] = []
+    size, above = 0, ROOT
+    for number, (role, more) in enumerate(messages):
+        identity, content = f"m{number}", json.dumps(more, ensure_ascii=False)
+        fingerprint = hashlib.sha256(content.encode()).hexdigest()[:32]
+        above = digest(above, identity, fingerprint)
+        size += len(content.encode()) + 200
+        if size > SIZE and handed:
+            break
+        handed.append({"id": identity, "role": role, "fingerprint": fingerprint, "digest": above} | more)
+    body = {"model": stage.MODEL, "user_id": "user", "window_tokens": 131_072, "messages": handed}
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _nested() -> bytes:
+    """A message whose answer is nothing but nested lists."""
+    whole = _body(iter([("assistant", {"content": "", "output": ["here"]})]))
+    return whole.replace(b'"here"', b"[" * (SIZE // 2) + b"]" * (SIZE // 2))
+
+
+if __name__ == "__main__":
+    command(measure)

@@ -1,0 +1,134 @@
+"""How much of requests the process holds: the bytes of all bodies together, and the values in each of them."""
+
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from service.errors import ConfigurationError
+from service.runtime import Urls
+from service.settings import load
+from tests.conftest import Service, fresh_database, serving
+from tests.service.problems import CONTEXT, LEAF, TRANSCRIPT, is_problem, three_turns
+from tests.service.talk import rows, tables
+from tests.service.test_connections import line, upload
+from tests.waiting import until
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+MOST = 2**20
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_service(servers: Urls) -> AsyncIterator[Service]:
+    """In the place of the service that other tests share: one that holds one large body."""
+    async with fresh_database(servers) as urls:
+        small = {"max_body_bytes": MOST, "max_bytes_in_flight": MOST, "max_items": 5000}
+        async with serving(load(database_url=urls.database, redis_url=urls.redis, window=8192, **small)) as started:
+            yield started
+
+
+def large(service: Service) -> bytes:
+    """A hand-over of a little more than half of what is held."""
+    talk = three_turns(service)
+    talk.edit(LEAF, "A sentence of nine words that says very little. " * 12_000)
+    return json.dumps(talk.transcript(LEAF)).encode()
+
+
+async def status(service: Service, body: bytes) -> int:
+    return (await service.as_filter.put(TRANSCRIPT, content=body)).status_code
+
+
+@pytest.mark.parametrize("announced", [True, False], ids=["with its length", "in chunks"])
+async def test_a_body_that_does_not_fit_beside_another_is_refused_for_the_moment(
+    service: Service, announced: bool
+) -> None:
+    body = large(service)
+
+    async def parts() -> AsyncIterator[bytes]:
+        yield body
+
+    async with line(service) as first:
+        await first.send(upload(service, len(body)) + body[:-1])
+
+        async def refused() -> bool:
+            response = await service.as_filter.put(TRANSCRIPT, content=body if announced else parts())
+            if response.status_code == 202:
+                return False  # the first one has not come that far
+            assert is_problem(response, 503)["type"] == "urn:precis:problem:busy"
+            assert response.headers["retry-after"] == "1"
+            return True
+
+        await until(refused)
+        question = three_turns(service).question(LEAF)
+        assert (await service.as_filter.post(CONTEXT, json=question)).status_code == 200, "small ones are not counted"
+        await first.send(body[-1:])
+        assert (await first.answer()).status in (202, 422)  # 422: the second one was there before
+
+    assert await status(service, body) == 202
+
+
+async def test_what_a_client_that_is_gone_has_sent_counts_no_more(service: Service) -> None:
+    body = large(service)
+    for _ in range(3):
+        async with line(service) as gone:
+            await gone.send(upload(service, len(body)) + body[:-1])
+
+    async def taken() -> bool:
+        return await status(service, body) == 202
+
+    await until(taken)
+
+
+async def test_refused_bodies_leave_nothing_behind(service: Service) -> None:
+    for _ in range(3):
+        assert await status(service, b"[" * (MOST - 1)) == 400
+        assert await status(service, b"x" * (MOST - 1)) == 400
+        assert await status(service, b"x" * (MOST + 1)) == 413
+
+    assert await status(service, large(service)) == 202
+
+
+VALUES = {
+    "items": "[]," * 6000 + "[]",
+    "objects": '{"a":{}},' * 3000 + "{}",
+    "numbers": "1," * 6000 + "1",
+    "texts": '"a",' * 6000 + '"a"',
+}
+
+
+@pytest.mark.parametrize("values", VALUES.values(), ids=VALUES.keys())
+async def test_a_body_of_many_small_values_is_refused(service: Service, values: str) -> None:
+    before = await tables(service.runtime)
+    body = json.dumps(three_turns(service).transcript(LEAF))
+    as_output = body.replace('"role": "assistant"', f'"role": "assistant", "output": [{values}]', 1)
+    as_messages = f'{{"model": "m", "user_id": "u", "messages": [{values}]}}'
+
+    for spoilt in (as_output, as_messages):
+        problem = is_problem(await service.as_filter.put(TRANSCRIPT, content=spoilt.encode()), 413)
+        assert problem["limit"] == 5000
+    assert await tables(service.runtime) == before
+
+
+async def test_a_text_may_be_full_of_what_looks_like_values(service: Service) -> None:
+    talk = three_turns(service)
+    talk.edit(LEAF, '[], {"a": [1, 2]}, \\" ' * 5000)
+
+    await talk.hand_over(LEAF)
+
+    assert len(await rows(service.runtime, "select 1 from messages")) == 6
+
+
+async def test_a_message_may_be_nested_and_not_without_end(service: Service) -> None:
+    talk = three_turns(service)
+    for levels, expected in ((150, 202), (250, 400)):
+        body = json.dumps(talk.transcript(LEAF))
+        nested = "[" * levels + "]" * levels
+        body = body.replace('"role": "assistant"', f'"role": "assistant", "output": [{nested}]', 1)
+        assert await status(service, body.encode()) == expected
+
+
+async def test_a_limit_for_all_that_is_below_the_limit_for_one_is_refused_at_the_start() -> None:
+    with pytest.raises(ConfigurationError, match="PRECIS_MAX_BYTES_IN_FLIGHT"):
+        load(max_body_bytes=2**24, max_bytes_in_flight=2**23)
