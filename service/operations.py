@@ -131,7 +131,7 @@ async def show_summary(engine: AsyncEngine, tenant: int, chat: str, checkpoint: 
     async with engine.connect() as connection:
         key = ChatKey(tenant, (await _overview(connection, tenant, chat)).id)
         made, text = await _made(connection, key, chat, checkpoint)
-        memory = await checkpoints.memory(connection, key, checkpoint)
+        memory = await _memory(connection, key, chat, checkpoint)
         path = await transcripts.path(connection, key, made.covered_until)
     current = bool(path) and path[-1].digest == made.covered_digest
     covers = [CoveredMessage(row.message_id, row.role, row.tokens) for row in path] if current else []
@@ -175,7 +175,7 @@ async def correct(
     async with engine.begin() as connection:
         key = await _lock(connection, by.tenant, chat)
         old, _ = await _made(connection, key, chat, checkpoint)
-        memory = corrected(await checkpoints.memory(connection, key, checkpoint), narrative, pins)
+        memory = corrected(await _memory(connection, key, chat, checkpoint), narrative, pins)
         rows = await transcripts.find(connection, key, [old.covered_until])
         sent_at = rows[old.covered_until].sent_at if rows else None
         summary, size = await asyncio.to_thread(_rendered, memory, old.covered_messages, sent_at)
@@ -273,7 +273,7 @@ async def _drop(connection: AsyncConnection, by: Operator, chat: str, keep: int 
     if keep is not None:
         made = {one.id: one.parent_id for one in await chats.made(connection, key)}
         if keep not in made:
-            raise NotFound(f"chat {chat!r} has no checkpoint {keep}")
+            raise _without(chat, keep)
         step: int | None = keep
         while step in made:
             line.append(step)
@@ -309,8 +309,19 @@ async def _serve(connection: AsyncConnection, by: Operator, key: ChatKey, chat: 
 async def _made(connection: AsyncConnection, key: ChatKey, chat: str, checkpoint: int) -> tuple[Made, str]:
     found = await chats.summary(connection, key, checkpoint)
     if found is None:
-        raise NotFound(f"chat {chat!r} has no checkpoint {checkpoint}")
+        raise _without(chat, checkpoint)
     return found
+
+
+async def _memory(connection: AsyncConnection, key: ChatKey, chat: str, checkpoint: int) -> Memory:
+    found = await checkpoints.memory(connection, key, checkpoint)
+    if found is None:  # dropped since it was looked at
+        raise _without(chat, checkpoint)
+    return found
+
+
+def _without(chat: str, checkpoint: int) -> NotFound:
+    return NotFound(f"chat {chat!r} has no checkpoint {checkpoint}")
 
 
 async def _lacks_texts(connection: AsyncConnection, chat: ChatKey, leaf: str | None) -> bool:

@@ -10,6 +10,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage.clock import in_seconds
+from service.storage.many import not_among
 from service.storage.owner import ChatKey, of
 from service.storage.tables import chats, checkpoints, drafts, messages, runs
 
@@ -307,7 +308,9 @@ async def drop_checkpoints(connection: AsyncConnection, chat: ChatKey, keep: Seq
         ).bindparams(bindparam("keep", type_=ARRAY(BigInteger))),
         {"tenant": chat.tenant, "chat": chat.id, "keep": list(keep)},
     )
-    dropped = await connection.execute(delete(checkpoints).where(*of(chat, checkpoints), checkpoints.c.id.not_in(keep)))
+    dropped = await connection.execute(
+        delete(checkpoints).where(*of(chat, checkpoints), not_among(checkpoints.c.id, keep))
+    )
     await connection.execute(delete(drafts).where(*of(chat, drafts)))
     await fence(connection, chat)
     await note_leaf(connection, chat)

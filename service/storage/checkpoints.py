@@ -71,12 +71,13 @@ async def find(connection: AsyncConnection, chat: ChatKey, checkpoint: int | Non
     return Checkpoint(*row) if row else None
 
 
-async def memory(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> Memory:
-    """What a stored checkpoint says."""
+async def memory(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> Memory | None:
+    """What a stored checkpoint says; None when it is not stored any more."""
     query = select(checkpoints.c.narrative, checkpoints.c.pins, checkpoints.c.ledger).where(
         *of(chat, checkpoints), checkpoints.c.id == checkpoint
     )
-    return _memory(*(await connection.execute(query)).one())
+    row = (await connection.execute(query)).one_or_none()
+    return _memory(*row) if row else None
 
 
 async def degraded(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> Degraded | None:

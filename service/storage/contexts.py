@@ -36,7 +36,7 @@ _CONTINUED = f"""
 {_ANSWER}
 from chats chat
 cross join lateral (select chat.leaf_id, chat.leaf_line, chat.leaf_savings,
-    chat.leaf_tokens + chat.overhead_tokens + case when chat.leaf_digest = $3 then 0 else $5 end
+    chat.leaf_tokens + chat.overhead_tokens + case when chat.leaf_digest = $3 then 0 else $5::bigint end
 ) known (id, line, savings, tokens)
 {_CHOSEN.format(window="$6")}
 where chat.tenant_id = $1 and chat.external_id = $2 and chat.leaf_digest in ($3, $4)

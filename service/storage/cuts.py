@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import transcripts
 from service.storage.chats import fence, note_leaf
+from service.storage.many import not_among
 from service.storage.owner import ChatKey, of
 from service.storage.tables import chats, checkpoints, drafts, messages
 
@@ -57,7 +58,9 @@ async def forget_of(
     connection: AsyncConnection, tenant: int, user: str, but: Collection[str], prefix: str | None
 ) -> int:
     """Deletes a user's chats, but those of these ids and those whose id begins with `prefix`; returns how many."""
-    query = delete(chats).where(chats.c.tenant_id == tenant, chats.c.user_id == user, chats.c.external_id.not_in(but))
+    query = delete(chats).where(
+        chats.c.tenant_id == tenant, chats.c.user_id == user, not_among(chats.c.external_id, but)
+    )
     if prefix:
         query = query.where(~chats.c.external_id.startswith(prefix, autoescape=True))
     return (await connection.execute(query)).rowcount

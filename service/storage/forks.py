@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import transcripts
 from service.storage.checkpoints import CONTENT, Line, add
+from service.storage.many import among
 from service.storage.owner import ChatKey, of
 from service.storage.tables import chats, checkpoints
 
@@ -43,7 +44,7 @@ async def adopt(
     query = (
         select(checkpoints.c.chat_id, func.array_append(checkpoints.c.ancestors, checkpoints.c.id))
         .join(chats, and_(chats.c.tenant_id == chat.tenant, chats.c.id == checkpoints.c.chat_id))
-        .where(checkpoints.c.tenant_id == chat.tenant, checkpoints.c.covered_digest.in_(digests), or_(own, lends))
+        .where(checkpoints.c.tenant_id == chat.tenant, among(checkpoints.c.covered_digest, digests), or_(own, lends))
         .order_by(checkpoints.c.covered_messages.desc(), own.desc(), checkpoints.c.id.desc())
         .limit(1)
     )
@@ -58,7 +59,7 @@ async def _copy(connection: AsyncConnection, chat: ChatKey, lender: ChatKey, ids
 
     Nothing when a part of it has gone meanwhile, or was put out of service here.
     """
-    query = select(checkpoints.c.id, *CONTENT).where(*of(lender, checkpoints), checkpoints.c.id.in_(ids))
+    query = select(checkpoints.c.id, *CONTENT).where(*of(lender, checkpoints), among(checkpoints.c.id, ids))
     originals = (await connection.execute(query.order_by(checkpoints.c.id))).mappings().all()
     if len(originals) < len(ids):
         return {}

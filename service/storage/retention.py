@@ -27,6 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage.clock import in_seconds
+from service.storage.many import among
 from service.storage.owner import ChatKey, of
 from service.storage.tables import audit, chats, checkpoints, messages, runs
 
@@ -78,7 +79,7 @@ async def old_rows(connection: AsyncConnection, table: Table, days: int, after: 
     query = select(table.c.id).where(table.c.id > after, _TIME[table] < _before(days)).order_by(table.c.id).limit(size)
     ids = list((await connection.execute(_locked(query, table, dry=dry))).scalars())
     if ids and not dry:
-        await connection.execute(delete(table).where(table.c.id.in_(ids)))
+        await connection.execute(delete(table).where(among(table.c.id, ids)))
     return ids
 
 
@@ -87,7 +88,7 @@ async def expired_chats(connection: AsyncConnection) -> int:
     query = select(chats.c.id).where(chats.c.expires_at <= func.now()).order_by(chats.c.expires_at).limit(_CHATS)
     ids = list((await connection.execute(_locked(query, chats, dry=False))).scalars())
     if ids:
-        await connection.execute(delete(chats).where(chats.c.id.in_(ids)))
+        await connection.execute(delete(chats).where(among(chats.c.id, ids)))
     return len(ids)
 
 

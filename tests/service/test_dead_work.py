@@ -1,10 +1,11 @@
 """Work that is given up: when, what it leaves behind, and what brings it back."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from service.compress import Bench, compress
+from service.compress import compress
 from service.summarising.reading import Reading, Reply
 from tests.fakes.scripted_llm import Fail, Say
 from tests.service.desk import Desk
@@ -104,13 +105,14 @@ async def test_what_asks_for_work_during_the_last_try_is_not_lost_with_it(desk: 
             assert (await desk.service.as_operator.post("/v1/jobs/chat-1/retry")).status_code == 202
 
     usual = desk.bench(**ALONE, max_attempts=1)
-    again = await desk.compress(Bench(usual.engine, usual.settings, During(change), usual.stand_in))
+    again = await desk.compress(replace(usual, summariser=During(change)))
 
     chat = await desk.chat()
     assert chat.dead_at is None
     assert chat.due_at
     assert again is not None, "somebody has to ring for it"
-    assert "out of order" in chat.last_error
+    assert "ValueError" in chat.last_error
+    assert "out of order" in (await desk.runs())[0].reason
     await desk.due_now()
     await desk.drain(usual)
     assert await desk.made()

@@ -18,6 +18,7 @@ from tests.service.talk import Talk, check_tree, prose, row, rows, run_sql, tabl
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SECRET = "the secret word is mandragora"
+MANY = 33_000  # one statement has 32,767 parameters at most
 
 
 async def summarised(service: Service, talk: Talk, turns: int = 14) -> str:
@@ -87,6 +88,33 @@ async def test_after_a_folder_was_deleted_the_users_chats_that_open_webui_still_
         "elsewhere",
         "content:4711",
     }
+
+
+async def test_a_folder_is_deleted_however_many_chats_are_left(service: Service) -> None:
+    for chat in ("in-the-folder", "elsewhere"):
+        talk = Talk(service.as_filter, chat)
+        await talk.hand_over(talk.turns(1))
+    left = ["elsewhere", *(f"{number:032}" for number in range(MANY))]
+
+    await tell(service, "folder.deleted", user_id="user-1", left=left)
+
+    assert [one.external_id for one in await rows(service.runtime, "select * from chats")] == ["elsewhere"]
+
+
+async def test_an_edited_chat_may_have_any_number_of_messages(service: Service, talk: Talk) -> None:
+    """Rows as an import makes them: all of them roots, and Open WebUI has none of them any more."""
+    leaf = talk.turns(1)
+    await talk.hand_over(leaf)
+    await run_sql(
+        service.runtime,
+        "insert into messages (tenant_id, chat_id, message_id, role, depth, fingerprint, digest, content_hash, tokens,"
+        " path_tokens, step_tokens) select tenant_id, id, 'm' || n, 'user', 1, 'f', 'd' || n, '', 1, 1, '{}'"
+        f" from chats, generate_series(1, {MANY}) n",
+    )
+
+    await tell(service, "chat.updated", chat_id="chat-1", fingerprints=fingerprints(talk))
+
+    assert await stored(service) == set(talk.rows)
 
 
 async def test_a_folder_without_the_list_of_what_is_left_deletes_nothing(service: Service, talk: Talk) -> None:

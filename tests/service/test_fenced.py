@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from service.compress import Bench
-from service.storage import work
+from service.storage import checkpoints, work
+from service.summarising.memory import Memory
 from tests.fakes.scripted_llm import Hang
 from tests.service.desk import Desk, running
 from tests.service.desk import thinking as thinking_with
@@ -107,6 +108,50 @@ async def test_a_result_for_a_chat_that_was_reset_meanwhile_is_refused(desk: Des
     await desk.due_now()
     await desk.drain()
     assert await desk.made()
+
+
+@pytest.mark.parametrize("what", ["reset", "recompute"])
+async def test_a_reset_before_the_old_summary_is_read_is_no_failure(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """The plan goes on from a checkpoint that is dropped before its text is read."""
+    leaf = await desk.long_chat()
+    await desk.drain()
+    await desk.talk.hand_over(desk.talk.turns(8, leaf=leaf))
+    read = checkpoints.memory
+
+    async def dropped_meanwhile(*arguments: Any) -> Memory | None:
+        assert (await desk.service.as_operator.post(f"/v1/chats/chat-1/{what}")).is_success
+        return await read(*arguments)
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(checkpoints, "memory", dropped_meanwhile)
+        await desk.compress()
+
+    run = (await desk.runs())[-1]
+    assert (run.outcome, run.published) == ("refused", 0)
+    assert (await desk.chat()).last_error is None
+    await desk.due_now()
+    await desk.drain()
+    assert await desk.made()
+
+
+async def test_a_summary_that_is_dropped_while_it_is_looked_at_is_not_found(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await desk.long_chat()
+    await desk.drain()
+    made = (await desk.made())[-1].id
+    read = checkpoints.memory
+
+    async def dropped_meanwhile(*arguments: Any) -> Memory | None:
+        monkeypatch.undo()
+        assert (await desk.service.as_operator.post("/v1/chats/chat-1/reset")).is_success
+        return await read(*arguments)
+
+    monkeypatch.setattr(checkpoints, "memory", dropped_meanwhile)
+
+    assert (await desk.service.as_operator.get(f"/v1/chats/chat-1/checkpoints/{made}")).status_code == 404
 
 
 async def test_a_result_for_a_chat_that_was_deleted_meanwhile_vanishes(desk: Desk) -> None:

@@ -1,9 +1,10 @@
 """The database goes away while a chat is worked on."""
 
+from dataclasses import replace
+
 import asyncpg
 import pytest
 
-from service.compress import Bench
 from service.summarising.reading import Reading, Reply
 from tests.service.desk import Desk
 
@@ -23,7 +24,7 @@ async def test_an_outage_of_the_database_is_no_failure_of_the_chat(desk: Desk) -
     await desk.long_chat()
     bench = desk.bench(fallback_after=1, max_attempts=1)
 
-    delay = await desk.compress(Bench(bench.engine, bench.settings, _Outage(), bench.stand_in))
+    delay = await desk.compress(replace(bench, summariser=_Outage()))
 
     chat = await desk.chat()
     assert (delay, chat.attempts, chat.last_error, chat.lease_token) == (1, 0, None, None)

@@ -42,6 +42,15 @@ BAD: dict[str, tuple[Behaviour, str, str]] = {
 }
 
 
+KINDS = {
+    "empty answer": "empty",
+    "reasoning": "reasoning",
+    "cut off": "cut_off",
+    "too long": "too_long",
+    "tool protocol": "tool_protocol",
+}
+
+
 @pytest.mark.parametrize(("behaviour", "outcome", "reason"), BAD.values(), ids=BAD.keys())
 async def test_a_bad_answer_is_recorded_and_the_previous_checkpoint_keeps_serving(
     desk: Desk, behaviour: Behaviour, outcome: str, reason: str
@@ -60,7 +69,9 @@ async def test_a_bad_answer_is_recorded_and_the_previous_checkpoint_keeps_servin
     chat = await desk.chat()
     assert (run.outcome, run.published) == (outcome, 0)
     assert reason in run.reason
-    assert chat.last_error == run.reason
+    told = f"openai:scripted: rejected as {KINDS[reason]}" if outcome == "rejected" else run.reason
+    assert chat.last_error.partition(":")[0] == told.partition(":")[0]
+    assert outcome == "failed" or chat.last_error == told
     assert chat.attempts == 1
     assert 0 < chat.wait.total_seconds() <= 2
     after = await desk.talk.ask(leaf)
