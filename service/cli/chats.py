@@ -16,6 +16,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from service import operations
 from service.api.chats import PinRequest
 from service.cli import shell
+from service.cli.output import add_row
+from service.cli.output import shown as visible
 from service.correction import GivenPin
 from service.errors import NotFound
 from service.operations import Operator
@@ -27,9 +29,11 @@ from service.summarising.pins import shown as holding
 
 app = typer.Typer(no_args_is_help=True, help="Chats and their summaries.")
 
-ChatId = Annotated[str, typer.Argument(help="Open WebUI's chat id.")]
-CheckpointId = Annotated[int, typer.Argument(help="A checkpoint, as `precis chats show` numbers them.")]
-Tenant = Annotated[str, typer.Option(help="Which Open WebUI.")]
+ChatId = Annotated[str, typer.Argument(callback=shell.text, help="Open WebUI's chat id.")]
+CheckpointId = Annotated[
+    int, typer.Argument(min=1, max=shell.LAST_ID, help="A checkpoint, as `precis chats show` numbers them.")
+]
+Tenant = Annotated[str, typer.Option(callback=shell.text, help="Which Open WebUI.")]
 Result = TypeVar("Result")
 
 _PINS = TypeAdapter(list[PinRequest])
@@ -61,14 +65,16 @@ def list_chats(tenant: Tenant = FIRST_TENANT, limit: Annotated[int, typer.Option
         work = "working" if chat.working else "due" if chat.due_at else failed
         updated = f"{chat.updated_at:%Y-%m-%d %H:%M}"
         counts = (str(chat.messages), f"{chat.path_tokens:,}", str(chat.checkpoints))
-        table.add_row(chat.chat_id, chat.model, *counts, work, updated)
+        add_row(table, chat.chat_id, chat.model, *counts, work, updated)
     shell.console.print(table)
 
 
 @app.command()
 def show(
     chat: ChatId,
-    checkpoint: Annotated[int | None, typer.Option(help="Show the summary of this checkpoint.")] = None,
+    checkpoint: Annotated[
+        int | None, typer.Option(min=1, max=shell.LAST_ID, help="Show the summary of this checkpoint.")
+    ] = None,
     only: Annotated[
         Literal["narrative", "pins"] | None, typer.Option(help="Only this part of it, as `correct` reads it.")
     ] = None,
@@ -82,10 +88,10 @@ def show(
         return
     shown = with_tenant(tenant, lambda engine, by: operations.show_summary(engine, by.tenant, chat, checkpoint))
     if only == "narrative":
-        typer.echo(shown.narrative)
+        typer.echo(visible(shown.narrative))
     elif only == "pins":
         pins = [{"number": pin.number, "kind": pin.kind, "text": pin.text} for pin in holding(shown.pins)]
-        typer.echo(json.dumps(pins, indent=2, ensure_ascii=False))
+        typer.echo(visible(json.dumps(pins, indent=2, ensure_ascii=False)))
     else:
         _print_summary(shown)
 
@@ -113,7 +119,9 @@ def correct(
 @app.command()
 def reset(
     chat: ChatId,
-    keep: Annotated[int | None, typer.Option(help="A checkpoint to keep, with those it grew from.")] = None,
+    keep: Annotated[
+        int | None, typer.Option(min=1, max=shell.LAST_ID, help="A checkpoint to keep, with those it grew from.")
+    ] = None,
     tenant: Tenant = FIRST_TENANT,
 ) -> None:
     """Drops a chat's checkpoints; new ones are made when the chat goes on."""
@@ -188,7 +196,8 @@ def _print_chat(detail: operations.Detail) -> None:
         shell.console.print(f"[red]last error[/] (attempt {chat.attempts}): {escape(chat.last_error)}", highlight=False)
     table = Table("leaf", "messages", "tokens", "checkpoint", title="branches")
     for leaf in detail.branches:
-        table.add_row(leaf.leaf_id, str(leaf.messages), f"{leaf.path_tokens:,}", str(leaf.checkpoint_id or ""))
+        made = str(leaf.checkpoint_id or "")
+        add_row(table, leaf.leaf_id, str(leaf.messages), f"{leaf.path_tokens:,}", made)
     shell.console.print(table)
     table = Table(
         *("id", "version", "serves", "grew from", "covers", "tokens", "summary", "kind", "by", "made"),
@@ -198,31 +207,34 @@ def _print_chat(detail: operations.Detail) -> None:
         covers = (f"{one.covered_messages} messages", f"{one.covered_tokens:,}", f"{one.tokens:,}")
         made = f"{one.created_at:%Y-%m-%d %H:%M:%S}"
         place = (str(one.id), str(one.version), "yes" if one.serving else "", str(one.parent_id or ""))
-        table.add_row(*place, *covers, one.kind, one.summariser, made)
+        add_row(table, *place, *covers, one.kind, one.summariser, made)
     shell.console.print(table)
     table = Table("run", "outcome", "calls", "read", "written", "published", "started", "reason", title="latest work")
     for run in detail.runs:
         counts = (str(run.calls), f"{run.tokens_read:,}", f"{run.tokens_written:,}", str(run.published))
-        table.add_row(str(run.id), run.outcome, *counts, f"{run.started_at:%Y-%m-%d %H:%M:%S}", escape(run.reason))
+        started = f"{run.started_at:%Y-%m-%d %H:%M:%S}"
+        add_row(table, str(run.id), run.outcome, *counts, started, run.reason)
     shell.console.print(table)
 
 
 def _print_summary(shown: operations.Shown) -> None:
     made = shown.checkpoint
-    shell.console.print(Markdown(shown.summary))
+    # A link is told, not made: what it shows may name another place than where it leads.
+    shell.console.print(Markdown(shown.summary, hyperlinks=False))
     state = "" if shown.current else "  [red]The covered path was edited since.[/]"
     shell.console.print(
         f"[dim]checkpoint {made.id} covers {made.covered_messages} messages, {made.covered_tokens:,} tokens,"
-        f" up to {made.covered_until}[/]{state}"
+        f" up to {escape(made.covered_until)}[/]{state}"
     )
     serves = "serves" if made.serving else "does not serve"
     shell.console.print(f"[dim]version {made.version}, {made.kind} by {escape(made.summariser)}, {serves}[/]")
     for name, found in made.verdict.items():
-        shell.console.print(f"[dim]{name}: {escape(_told(found))}[/]", highlight=False)
+        shell.console.print(f"[dim]{escape(name)}: {escape(_told(found))}[/]", highlight=False)
     if shown.pins:
         shell.console.print(_pin_table(shown.pins))
     for message in shown.covers:
-        shell.console.print(f"[dim]{message.id}  {message.role:9} {message.tokens:,}[/]", highlight=False)
+        line = f"{escape(message.id)}  {message.role:9} {message.tokens:,}"
+        shell.console.print(f"[dim]{line}[/]", highlight=False)
 
 
 def _told(found: Any) -> str:  # noqa: ANN401 - JSON
@@ -233,5 +245,5 @@ def _pin_table(pins: Sequence[Pin]) -> Table:
     table = Table("pin", "kind", "text", "from", "replaced by", title="pins")
     for pin in pins:
         by = f"P{pin.replaced_by}" if pin.replaced_by else ""
-        table.add_row(f"P{pin.number}", pin.kind, escape(pin.text), pin.source, by)
+        add_row(table, f"P{pin.number}", pin.kind, pin.text, pin.source, by)
     return table

@@ -7,12 +7,12 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Column, Table
 
 from service import operations
 from service.cli import shell
 from service.cli.chats import Tenant, with_tenant
+from service.cli.output import add_row
 from service.operations import Status
 from service.runtime import FIRST_TENANT
 from service.storage.jobs import STATES, State
@@ -36,13 +36,14 @@ def list_jobs(
     for job in found:
         since = job.dead_at or job.due_at
         moment = f"{since:%Y-%m-%d %H:%M:%S}" if since else ""
-        table.add_row(job.chat_id, job.state, str(job.attempts), moment, job.worker or "", escape(job.last_error or ""))
+        told = (moment, job.worker or "", job.last_error or "")
+        add_row(table, job.chat_id, job.state, str(job.attempts), *told)
     shell.console.print(table)
 
 
 @app.command()
 def retry(
-    chat: Annotated[str | None, typer.Argument(help="Open WebUI's chat id.")] = None,
+    chat: Annotated[str | None, typer.Argument(callback=shell.text, help="Open WebUI's chat id.")] = None,
     dead: Annotated[bool, typer.Option("--dead", help="All dead ones of the tenant.")] = False,
     tenant: Tenant = FIRST_TENANT,
 ) -> None:
@@ -90,11 +91,11 @@ def _print(seen: Status) -> None:
     )
     leases = Table("chat", "model", "worker", "lease until", title="worked on")
     for job in seen.leases:
-        leases.add_row(job.chat_id, job.model, job.worker, f"{job.lease_until:%H:%M:%S}")
+        add_row(leases, job.chat_id, job.model, job.worker or "", f"{job.lease_until:%H:%M:%S}")
     breakers = Table("summariser", "breaker", "failures in a row", "until", "last error", title="summarisers")
     for one in seen.endpoints:
         until = f"{one.open_until:%H:%M:%S}" if one.open_until else ""
-        breakers.add_row(one.name, one.state, str(one.failures), until, escape(one.last_error or ""))
+        add_row(breakers, one.name, one.state, str(one.failures), until, one.last_error or "")
     for table in (leases, breakers):
         if table.row_count:
             shell.console.print(table)

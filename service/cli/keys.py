@@ -6,6 +6,7 @@ import typer
 from rich.table import Column, Table
 
 from service.cli import shell
+from service.cli.output import add_row
 from service.errors import NotFound
 from service.runtime import FIRST_TENANT
 from service.storage import keys
@@ -17,8 +18,10 @@ app = typer.Typer(no_args_is_help=True, help="API keys: shown once, stored as ha
 @app.command()
 def create(
     scope: Annotated[Scope, typer.Option(help="What it may do.")],
-    name: Annotated[str, typer.Option(help="To recognise it by.")] = "",
-    tenant: Annotated[str, typer.Option(help="Which Open WebUI; made when it is new.")] = FIRST_TENANT,
+    name: Annotated[str, typer.Option(callback=shell.name, help="To recognise it by.")] = "",
+    tenant: Annotated[
+        str, typer.Option(callback=shell.name, help="Which Open WebUI; made when it is new.")
+    ] = FIRST_TENANT,
 ) -> None:
     """Makes a key and prints it."""
 
@@ -41,12 +44,14 @@ def list_keys() -> None:
     for key in shell.run(work()):
         revoked = f"{key.revoked_at:%Y-%m-%d %H:%M}" if key.revoked_at else ""
         created = f"{key.created_at:%Y-%m-%d %H:%M}"
-        table.add_row(str(key.id), f"{key.prefix}…", key.scope, key.tenant_name, key.name, created, revoked)
+        add_row(table, str(key.id), f"{key.prefix}…", key.scope, key.tenant_name, key.name, created, revoked)
     shell.console.print(table)
 
 
 @app.command()
-def revoke(identity: Annotated[int, typer.Argument(metavar="ID", help="From `precis keys list`.")]) -> None:
+def revoke(
+    identity: Annotated[int, typer.Argument(metavar="ID", min=1, max=shell.LAST_ID, help="From `precis keys list`.")],
+) -> None:
     """Revokes a key; running services stop taking it within ten seconds."""
 
     async def work() -> None:

@@ -1,8 +1,10 @@
 """The commands: processes, set-up and checks here, the groups `keys`, `chats` and `jobs` beside."""
 
 import asyncio
+import os
 import signal
 import socket
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict
@@ -15,15 +17,19 @@ from rich.table import Column, Table
 
 from service import __version__
 from service.api.app import Beside, create_app
-from service.api.server import bind, listening
+from service.api.connection import Limits
+from service.api.server import bind, listening, raise_open_files
 from service.cli import chats, install, jobs, keys, shell
 from service.cli.demo import demonstrate
+from service.cli.logs import set_up_logs
 from service.errors import ConfigurationError, PrecisError
 from service.retention import Removed, remove_old
-from service.runtime import Runtime, reachable, running, servers
+from service.runtime import Runtime, announced, running, servers
 from service.settings import PREFIX, Settings, as_env, as_markdown, redacted
 from service.storage.database import migrate as migrate_database
 from workers.worker import running as worker_running
+
+_FIRST_KEYS = "first-keys"
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -49,7 +55,7 @@ def serve(
     """Runs the service and a worker, with embedded servers unless both URLs are set."""
     given = {"host": host, "port": port, "data_dir": data_dir}
     current = shell.settings(**{name: value for name, value in given.items() if value is not None})
-    shell.set_up_logs(current)
+    set_up_logs(current)
     shell.run(_serve(current, *([embedded_worker] if worker else [])))
 
 
@@ -57,7 +63,7 @@ def serve(
 def work() -> None:
     """Runs a worker of a fleet, on the PostgreSQL and the Redis of the settings. Run as many as you like."""
     current = shell.settings()
-    shell.set_up_logs(current)
+    set_up_logs(current)
     shell.run(_work(current))
 
 
@@ -78,11 +84,10 @@ def migrate() -> None:
 
     async def work() -> None:
         current = shell.settings()
-        if current.database_url:
+        if current.database_url:  # Redis has nothing to migrate, and need not be there
             await migrate_database(current.database_url.get_secret_value())
         else:
-            async with reachable(current):  # embedded servers are migrated when they start
-                pass
+            await _migrate_embedded(current)
 
     shell.run(work())
     shell.console.print(f"The database is at the schema of precis {__version__}.")
@@ -129,7 +134,7 @@ def healthcheck() -> None:
     except httpx.HTTPError as error:
         shell.fail(PrecisError(f"no answer from {url}: {error!r}"))
     if answer.status_code != httpx.codes.OK:
-        shell.fail(PrecisError(f"{url} answers {answer.status_code}: {answer.text}"))
+        shell.fail(PrecisError(f"{url} answers {answer.status_code}: {answer.text[:1000]}"))
 
 
 @app.command()
@@ -138,10 +143,18 @@ def version() -> None:
     typer.echo(__version__)
 
 
+async def _migrate_embedded(current: Settings) -> None:
+    """Embedded servers are migrated when they start; those of a running service were."""
+    if announced(current) is None:
+        async with servers(current):
+            pass
+
+
 async def _serve(current: Settings, *beside: Beside) -> None:
     stopped = _stop_signal()
     listener = bind(current.host, current.port)
-    async with listening(create_app(current, *beside), listener) as runtime:
+    raise_open_files(current.max_connections)
+    async with listening(create_app(current, *beside), listener, Limits.of(current)) as runtime:
         _greet(runtime, listener)
         died = runtime.urls.died or asyncio.get_running_loop().create_future()
         await asyncio.wait({stopped, died}, return_when=asyncio.FIRST_COMPLETED)
@@ -173,10 +186,23 @@ def _greet(runtime: Runtime, listener: socket.socket) -> None:
     host, port = listener.getsockname()[:2]
     say = shell.console.print
     say(f"Precis {__version__} on [bold]http://{host}:{port}[/], summaries by {runtime.bench.summariser.name}")
-    if runtime.first_keys:
+    if not runtime.first_keys:
+        return
+    if sys.stdout.isatty():
         say("First start. These keys are shown once and stored as hashes:")
         for scope, key in runtime.first_keys.items():
             say(f"  {scope:8} [bold]{key}[/]", highlight=False)
+        return
+    # What is no terminal may be a journal that many read and somebody ships elsewhere.
+    path = runtime.settings.data_dir.absolute() / _FIRST_KEYS
+    _write_private(path, "".join(f"{scope:8} {key}\n" for scope, key in runtime.first_keys.items()))
+    say(f"First start. The keys are in {path}, for this user alone. Take them, and delete the file.", soft_wrap=True)
+
+
+def _write_private(path: Path, text: str) -> None:
+    path.unlink(missing_ok=True)  # of a database that is gone
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
 
 
 @asynccontextmanager

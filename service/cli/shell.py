@@ -1,26 +1,28 @@
-"""What all commands share: settings, connections, errors as one line, logs."""
+"""What all commands share: settings, connections, errors as one line."""
 
 import asyncio
-import logging
-import sys
+import re
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
-import structlog
 import typer
-from rich.console import Console
 from rich.markup import escape
 from uvicorn.loops.auto import auto_loop_factory
 
 from service import settings as settings_module
+from service.cli import output
 from service.errors import PrecisError
+from service.intake import CONTROL
 from service.runtime import reachable
 from service.settings import Settings
 from service.storage.database import Database, check_schema, connect
 
-console = Console()
-errors = Console(stderr=True)
+LAST_ID: Final = 2**62  # beyond any id; what no column can hold is no id
+_LONGEST_NAME: Final = 200  # characters
+
+console = output.console()
+errors = output.console(stderr=True)
 Result = TypeVar("Result")
 
 
@@ -32,6 +34,21 @@ def settings(**explicit: Any) -> Settings:  # noqa: ANN401 - any setting
         return settings_module.load(**explicit)
     except PrecisError as error:
         fail(error)
+
+
+def text(given: str | None) -> str | None:
+    """Checks an argument: bytes that are no text cannot be looked for."""
+    if given is not None and given != given.encode(errors="replace").decode():
+        raise typer.BadParameter("this is no text in UTF-8")
+    return given
+
+
+def name(given: str) -> str:
+    """Checks the name of something new; control characters would be shown to everybody who lists it."""
+    text(given)
+    if len(given) > _LONGEST_NAME or re.search(f"[{CONTROL}]", given):
+        raise typer.BadParameter(f"a name has {_LONGEST_NAME} characters at most, none for control")
+    return given
 
 
 def run(work: Coroutine[Any, Any, Result]) -> Result:
@@ -51,29 +68,7 @@ def fail(error: PrecisError) -> NoReturn:
 
 @asynccontextmanager
 async def database(current: Settings) -> AsyncIterator[Database]:
-    """The migrated database, also that of a service which runs on the same data folder."""
+    """The database, also that of a service which runs on the same data folder. Nothing is made or migrated."""
     async with reachable(current) as urls, connect(urls.database, name="precis-cli") as opened:
         await check_schema(opened.engine)
         yield opened
-
-
-def set_up_logs(current: Settings) -> None:
-    """Log lines on stderr, for people or for machines. Message texts are never logged."""
-    level = getattr(logging, current.log_level.upper())
-    logging.basicConfig(level=max(level, logging.WARNING), stream=sys.stderr)
-    last = (
-        structlog.processors.JSONRenderer()
-        if current.log_format == "json"
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
-    )
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            last,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )

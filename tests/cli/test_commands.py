@@ -11,11 +11,12 @@ from typer.testing import CliRunner
 
 from service import __version__
 from service.cli import app, shell
+from service.cli.output import shown
 from service.errors import PrecisError
 from service.runtime import Urls
 from tests.cli.conftest import Cli, says
-from tests.conftest import Service, drain
-from tests.service.talk import Talk, row, rows
+from tests.conftest import Service, drain, execute
+from tests.service.talk import Talk, row, rows, run_sql
 
 
 async def summarised(service: Service) -> tuple[Talk, str]:
@@ -190,6 +191,153 @@ async def test_a_chat_of_another_tenant_is_out_of_reach(cli: Cli, service: Servi
     await cli("keys", "create", "--scope", "filter", "--tenant", "second")
 
     says(await cli("chats", "delete", "chat-1", "--yes", "--tenant", "second"), "there is no chat 'chat-1'")
+
+
+# What others wrote
+
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07\x9b31m\r\u202e[red][/nothing]"
+WRITTEN = ("\x1b", "\x07", "\x9b", "\r", "\u202e")
+
+
+async def hostile_rows(service: Service) -> int:
+    """Control characters and markup in whatever is stored and shown; returns the checkpoint."""
+    await summarised(service)
+    made = (await row(service.runtime, "select id from checkpoints")).id
+    for statement in (
+        "update chats set model = :it, last_error = :it, leased_by = :it, dead_at = now()",
+        "update chats set lease_until = now() + interval '1 hour' where :it <> ''",
+        "update runs set reason = :it",
+        "update messages set message_id = :it || message_id",
+        "update chats set leaf_id = :it || leaf_id",
+        "update api_keys set name = :it",
+        "update checkpoints set summariser = :it, summary = :it || summary, narrative = :it, covered_until = :it",
+        "update checkpoints set verdict = jsonb_build_object(cast(:it as text), cast(:it as text))",
+        "update checkpoints set pins = jsonb_build_array(jsonb_build_object('number', 1, 'kind', 'goal', 'text',"
+        " cast(:it as text), 'source', cast(:it as text), 'role', 'user'))",
+        "insert into endpoints (name, failures, last_error) values (:it, 1, :it)",
+        "insert into chats (tenant_id, external_id, user_id, model, window_tokens, dead_at)"
+        " select id, :it, 'user', :it, 8192, now() from tenants",
+    ):
+        await run_sql(service.runtime, statement, it=HOSTILE)
+    return int(made)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["chats", "list"],
+        ["chats", "show", "chat-1"],
+        ["chats", "show", "chat-1", "--checkpoint", "1"],
+        ["chats", "show", "chat-1", "--checkpoint", "1", "--only", "narrative"],
+        ["chats", "show", "chat-1", "--checkpoint", "1", "--only", "pins"],
+        ["jobs", "list"],
+        ["status"],
+        ["status", "--json"],
+        ["keys", "list"],
+        ["chats", "delete", HOSTILE * 2, "--yes"],
+        ["chats", "list", "--tenant", HOSTILE],
+    ],
+    ids=" ".join,
+)
+async def test_a_command_writes_control_characters_out(cli: Cli, service: Service, command: list[str]) -> None:
+    made = await hostile_rows(service)
+    assert made == 1
+
+    result = await cli(*command)
+
+    said = result.stdout + result.stderr
+    assert not [character for character in WRITTEN if character in said], said
+    assert "owned" in said
+    assert result.exit_code == ("nothing" in str(command)), said
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["chats", "show", "a\udcffb"],
+        ["chats", "list", "--tenant", "\udcff"],
+        ["jobs", "retry", "\udcff"],
+        ["chats", "show", "chat-1", "--checkpoint", str(2**63)],
+        ["chats", "serve", "chat-1", str(2**80)],
+        ["chats", "reset", "chat-1", "--keep", str(2**63)],
+        ["keys", "revoke", str(2**63)],
+        ["keys", "create", "--scope", "filter", "--tenant", "a\x1b[2Jb"],
+        ["keys", "create", "--scope", "filter", "--name", "a\x9bb"],
+        ["keys", "create", "--scope", "filter", "--name", "n" * 10_000],
+    ],
+    ids=ascii,
+)
+async def test_an_argument_that_cannot_be_stored_is_refused(cli: Cli, command: list[str]) -> None:
+    result = await cli(*command)
+
+    assert result.exit_code == 2, result.output
+    assert "Invalid value" in result.stderr
+
+
+def test_control_characters_are_written_out_and_nothing_else() -> None:
+    told = "Grüße 😀 👩‍👩‍👧\tو\nnext \x1b[0m \x85 \x7f \u2028 \u2066"
+
+    assert shown(told) == "Grüße 😀 👩‍👩‍👧\tو\nnext \\x1b[0m \\x85 \\x7f \\u2028 \\u2066"
+
+
+# Commands that look, where there is nothing
+
+
+LOOKING = [
+    ["status"],
+    ["status", "--wait", "1"],
+    ["chats", "list"],
+    ["chats", "show", "chat-1"],
+    ["jobs", "list"],
+    ["keys", "list"],
+    ["retention", "--dry-run"],
+]
+CHANGING = [
+    ["chats", "reset", "chat-1"],
+    ["chats", "delete", "chat-1", "--yes"],
+    ["jobs", "retry", "--dead"],
+    ["keys", "create", "--scope", "filter"],
+    ["keys", "revoke", "1"],
+    ["retention"],
+]
+
+
+@pytest.mark.parametrize("command", [*LOOKING, *CHANGING], ids=" ".join)
+@pytest.mark.parametrize("there", [True, False], ids=["an empty folder", "no folder"])
+def test_a_command_where_there_is_no_database_says_so_and_makes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], there: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "precis-data"
+    if there:
+        folder.mkdir()
+
+    result = CliRunner().invoke(app, command)
+
+    says(result, f"no database of Precis in {folder}", "PRECIS_DATA_DIR", "PRECIS_DATABASE_URL", "precis serve")
+    assert [*tmp_path.rglob("*")] == ([folder] if there else [])
+
+
+async def test_a_command_does_not_migrate_the_database_that_it_looks_at(cli: Cli, urls: Urls) -> None:
+    await execute(urls.database, "drop schema public cascade", "create schema public")
+
+    for command in LOOKING:
+        says(await cli(*command), "migration none", "precis migrate")
+
+    await execute(urls.database, "create table alembic_version (version_num text)")  # nobody made it
+
+
+@pytest.mark.parametrize("command", [["config"], ["version"], ["healthcheck"]], ids=" ".join)
+def test_the_other_commands_make_nothing_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    result = CliRunner().invoke(app, command, env={"PRECIS_PORT": str(closed_port())})
+
+    assert (result.exit_code != 0) == (command == ["healthcheck"])
+    assert [*tmp_path.iterdir()] == []
 
 
 # Migrate, config, version

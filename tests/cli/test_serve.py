@@ -3,10 +3,12 @@
 import asyncio
 import contextlib
 import os
+import pty
 import re
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -114,6 +116,13 @@ def keys_in(said: str) -> dict[str, str]:
     return dict(re.findall(r"(filter|operator)\s+(precis_\S+)", said))
 
 
+def kept_keys(folder: Path) -> dict[str, str]:
+    """The first keys, from the file that the service names."""
+    path = folder / "first-keys"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    return keys_in(path.read_text())
+
+
 def one_line(finished: subprocess.CompletedProcess[str]) -> str:
     assert finished.returncode == 1, finished.stdout + finished.stderr
     lines = [line for line in finished.stderr.splitlines() if line.startswith("precis: ")]
@@ -122,7 +131,7 @@ def one_line(finished: subprocess.CompletedProcess[str]) -> str:
     return lines[0]
 
 
-async def test_the_first_start_prints_the_keys_once_and_all_of_it_works(folder: Path) -> None:
+async def test_the_first_start_keeps_the_keys_out_of_a_journal_and_all_of_it_works(folder: Path) -> None:
     """The story of a first day, in one test because a first start takes seconds."""
     async with serving(folder) as precis:
         async with httpx.AsyncClient(base_url=precis.url, timeout=20) as http:
@@ -142,12 +151,15 @@ async def test_the_first_start_prints_the_keys_once_and_all_of_it_works(folder: 
         assert "in use" in second
 
         assert await precis.end() == 0
-    keys = keys_in(precis.said)
+    assert "precis_" not in precis.said
+    assert f"The keys are in {folder}/first-keys" in precis.said
+    keys = kept_keys(folder)
     assert set(keys) == {"filter", "operator"}
     assert servers_in(folder) == []
     assert not (folder / "running.json").exists()
 
-    # The second start prints no keys; the first ones open it, and chats are worked on.
+    # The second start makes no keys; the first ones open it, and chats are worked on.
+    (folder / "first-keys").unlink()
     async with serving(folder) as precis:
         async with httpx.AsyncClient(
             base_url=precis.url, headers={"Authorization": f"Bearer {keys['filter']}"}, timeout=20
@@ -161,7 +173,8 @@ async def test_the_first_start_prints_the_keys_once_and_all_of_it_works(folder: 
 
             await until(ready)
         assert await precis.end(signal.SIGINT) == 0
-    assert keys_in(precis.said) == {}
+    assert "first-keys" not in precis.said
+    assert not (folder / "first-keys").exists()
     assert "Traceback" not in precis.said
 
 
@@ -216,3 +229,23 @@ async def test_a_command_without_a_running_service_starts_servers_for_its_time(f
 
     assert made.stdout.startswith("precis_op_")
     assert servers_in(folder) == []
+
+
+async def test_a_first_start_at_a_terminal_shows_the_keys_there_and_writes_no_file(folder: Path) -> None:
+    place = folder.parent / "at-a-terminal"
+    here, there = pty.openpty()
+    process = await asyncio.create_subprocess_exec(
+        *PRECIS, "serve", "--port", "0", env=environment(place, TERM="dumb"), cwd=ROOT, stdout=there, stderr=there
+    )
+    os.close(there)
+    said = ""
+    try:
+        async with asyncio.timeout(60):
+            while len(keys_in(said)) < 2:
+                said += (await asyncio.to_thread(os.read, here, 4096)).decode()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        await process.wait()
+        os.close(here)
+    assert set(keys_in(said)) == {"filter", "operator"}
+    assert not (place / "first-keys").exists()

@@ -80,7 +80,7 @@ class Precis:
         return (self.folder / "precis.log").read_text(errors="replace")
 
     async def start(self) -> None:
-        """Returns when it answers. The first start notes the keys that it prints."""
+        """Returns when it answers. The first start notes the keys that it writes."""
         greetings = len(_GREETING.findall(self.log)) if (self.folder / "precis.log").exists() else 0
         with (self.folder / "precis.log").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
@@ -89,7 +89,7 @@ class Precis:
         process = self._process
 
         def ready() -> bool:
-            self.keys = self.keys or _keys(self.log)
+            self.keys = self.keys or _keys(self.folder)
             return process.returncode is not None or (bool(self.keys) and len(_GREETING.findall(self.log)) > greetings)
 
         await until(ready, 120)
@@ -184,9 +184,10 @@ class Precis:
         return plain | {f"PRECIS_{name}": value for name, value in (ours | self.settings).items()} | {"COLUMNS": "200"}
 
 
-def _keys(log: str) -> dict[str, str]:
-    """The keys by scope, when both have been printed."""
-    found = dict(re.findall(r"(filter|operator)\s+(precis_\S+)\n", log))
+def _keys(folder: Path) -> dict[str, str]:
+    """The keys by scope, when the first start has written both."""
+    path = folder / "data" / "first-keys"
+    found = dict(re.findall(r"(filter|operator)\s+(precis_\S+)\n", path.read_text())) if path.is_file() else {}
     return found if len(found) == 2 else {}
 
 

@@ -1,0 +1,65 @@
+"""Log lines on stderr, for people or for machines. Neither texts of chats nor control characters get there.
+
+Texts are not logged on purpose anywhere. What is left are errors of libraries, which quote what they failed on: of
+those, the log has the class and the places in the code.
+"""
+
+import logging
+import sys
+from types import TracebackType
+
+import structlog
+from structlog.typing import EventDict, WrappedLogger
+
+from service.cli.output import shown
+from service.errors import PrecisError, trace
+from service.settings import Settings
+
+_ErrorInfo = tuple[type[BaseException], BaseException, TracebackType | None]
+
+
+def set_up_logs(current: Settings) -> None:
+    """Our own log lines by structlog, and those of libraries from warnings on."""
+    level = getattr(logging, current.log_level.upper())
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OfLibraries(logging.BASIC_FORMAT))
+    logging.basicConfig(level=max(level, logging.WARNING), handlers=[handler])
+    people = [_written_out, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+    machines = [structlog.processors.JSONRenderer()]
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.ExceptionRenderer(_traced),
+            *(machines if current.log_format == "json" else people),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
+class _OfLibraries(logging.Formatter):
+    """Errors as their classes, both as arguments of a message (arq's) and as the reason of a record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        if isinstance(record.args, tuple):
+            record.args = tuple(_named(one) for one in record.args)
+        return shown(super().format(record))
+
+    def formatException(self, ei: _ErrorInfo | tuple[None, None, None]) -> str:  # noqa: N802 - logging's name
+        return trace(ei[1]) if ei[1] else ""
+
+
+def _named(argument: object) -> object:
+    """An error that is not ours by its class."""
+    ours = isinstance(argument, PrecisError) or not isinstance(argument, BaseException)
+    return argument if ours else type(argument).__name__
+
+
+def _traced(exc_info: _ErrorInfo) -> str:
+    return trace(exc_info[1])
+
+
+def _written_out(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    return {name: shown(value) if isinstance(value, str) else value for name, value in event.items()}
