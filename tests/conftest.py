@@ -10,7 +10,7 @@ import shutil
 import socket
 import tempfile
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ from sqlalchemy import make_url
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 from service.api.app import create_app
+from service.api.connection import Limits
 from service.api.server import bind, listening
 from service.compress import compress
 from service.embedded import embedded_servers
@@ -32,10 +33,13 @@ from service.runtime import FIRST_TENANT, Runtime, Urls, running
 from service.settings import Settings, load
 from service.storage import keys
 from service.storage.database import migrate
+from service.texts import Texts
 from workers.worker import running as worker_running
 
 TEMPLATE = "precis_template"
 FLEET = "tests/faults/"
+TEXTS = Texts(2, seconds=60, memory=2**30)
+"""The text processes of all tests; they start with the first test that needs them."""
 
 
 class _OneFleet(LoadFileScheduling):  # type: ignore[misc]
@@ -59,6 +63,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _no_settings_from_outside() -> None:
     for name in [name for name in os.environ if name.startswith("PRECIS_")]:
         del os.environ[name]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _text_processes() -> Iterator[None]:
+    yield
+    TEXTS.close()
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -131,6 +141,16 @@ async def execute(url: str, *statements: str) -> None:
         await connection.close()
 
 
+async def drop_database(url: str, name: str) -> None:
+    """Drops a database, whoever is still connected to it.
+
+    Not "with (force)": that wants the right to end the server's own autovacuum too, should it be at work there. A plain
+    drop asks autovacuum to leave, and waits; what a test left open is ended before.
+    """
+    ours = f"datname = '{name}' and usename = current_user"
+    await execute(url, f"select pg_terminate_backend(pid) from pg_stat_activity where {ours}", f"drop database {name}")
+
+
 @asynccontextmanager
 async def fresh_database(servers: Urls) -> AsyncIterator[Urls]:
     """A migrated database of one's own beside the shared Valkey."""
@@ -138,7 +158,7 @@ async def fresh_database(servers: Urls) -> AsyncIterator[Urls]:
     await execute(servers.database, f"create database {name} template {TEMPLATE}")
     database = make_url(servers.database).set(database=name).render_as_string(hide_password=False)
     yield Urls(str(database), servers.redis)
-    await execute(servers.database, f"drop database {name} with (force)")
+    await drop_database(servers.database, name)
 
 
 def small_window(urls: Urls) -> Settings:
@@ -164,7 +184,7 @@ def settings(urls: Urls) -> Settings:
 @pytest_asyncio.fixture(loop_scope="function")
 async def runtime(settings: Settings, urls: Urls) -> AsyncIterator[Runtime]:
     """The open resources of a service, without HTTP."""
-    async with running(settings, urls) as opened:
+    async with running(settings, urls, TEXTS) as opened:
         yield opened
 
 
@@ -185,7 +205,8 @@ async def serving(settings: Settings) -> AsyncIterator[Service]:
     """A service with these settings, without a worker: tests decide when work is done (`drain`)."""
     listener = bind("127.0.0.1", 0)
     async with AsyncExitStack() as stack:
-        runtime = await stack.enter_async_context(listening(create_app(settings), listener))
+        app = create_app(settings, texts=TEXTS)
+        runtime = await stack.enter_async_context(listening(app, listener, Limits.of(settings)))
         async with runtime.database.engine.begin() as connection:
             made = [await keys.create(connection, FIRST_TENANT, scope, "test") for scope in ("filter", "operator")]
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"

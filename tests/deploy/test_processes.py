@@ -19,7 +19,7 @@ from typer.testing import CliRunner, Result
 
 from service.cli import app
 from service.runtime import Urls
-from tests.conftest import execute
+from tests.conftest import drop_database, execute
 from tests.service.talk import Talk
 from tests.waiting import until
 
@@ -46,7 +46,7 @@ async def environment(servers: Urls) -> AsyncIterator[Environment]:
     await execute(servers.database, f"create database {name}")
     plain = {name: value for name, value in os.environ.items() if not name.startswith("PRECIS_")}
     yield plain | ours | {"PYTHONUNBUFFERED": "1", "PRECIS_DEBOUNCE": "0", "PRECIS_WINDOW": "8192"}
-    await execute(servers.database, f"drop database {name} with (force)")
+    await drop_database(servers.database, name)
 
 
 async def started(environment: Environment, *words: str) -> asyncio.subprocess.Process:

@@ -20,7 +20,7 @@ from service.runtime import Urls, running
 from service.settings import load
 from service.storage.database import MIGRATIONS, alembic_config, check_schema, connect, migrate
 from service.storage.tables import metadata
-from tests.conftest import Service, execute
+from tests.conftest import Service, drop_database, execute
 
 HEAD = ScriptDirectory(str(MIGRATIONS)).get_current_head()
 
@@ -31,7 +31,7 @@ async def empty(servers: Urls) -> AsyncIterator[str]:
     name = f"test_{uuid.uuid4().hex[:12]}"
     await execute(servers.database, f"create database {name}")
     yield make_url(servers.database).set(database=name).render_as_string(hide_password=False)
-    await execute(servers.database, f"drop database {name} with (force)")
+    await drop_database(servers.database, name)
 
 
 async def names(url: str) -> set[str]:

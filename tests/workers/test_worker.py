@@ -217,8 +217,13 @@ async def test_failed_work_is_tried_again_by_itself(service: Service) -> None:
         llm.script(Fail(400))
         asked = {"summariser": "openai", "summariser_url": llm.openai_url, "summariser_model": "scripted"}
         settings = service.runtime.settings.model_copy(update=asked | {"sweep_every": 60})  # rings alone have to do it
-        built_in = ExtractiveSummariser()
-        bench = Bench(service.runtime.database.engine, settings, configured(settings, http, built_in), built_in)
+        built_in = ExtractiveSummariser(service.runtime.texts.run)
+        bench = replace(
+            service.runtime.bench,
+            settings=settings,
+            summariser=configured(settings, http, built_in),
+            stand_in=built_in,
+        )
         async with at_work(service, bench):
             talk, leaf = await long_chat(service)
             await ready(talk, leaf)
@@ -233,8 +238,13 @@ async def test_two_workers_share_the_chats_and_do_nothing_twice(service: Service
     async with scripted_llm(Say("Fine.")) as llm, httpx.AsyncClient() as http:
         asked = {"summariser": "openai", "summariser_url": llm.openai_url, "summariser_model": "scripted"}
         settings = service.runtime.settings.model_copy(update=asked)
-        built_in = ExtractiveSummariser()
-        bench = Bench(service.runtime.database.engine, settings, configured(settings, http, built_in), built_in)
+        built_in = ExtractiveSummariser(service.runtime.texts.run)
+        bench = replace(
+            service.runtime.bench,
+            settings=settings,
+            summariser=configured(settings, http, built_in),
+            stand_in=built_in,
+        )
         async with at_work(service, bench), at_work(service, bench):
             talks = [await long_chat(service, f"chat-{number}") for number in range(8)]
             # A sweep that finds work under way rings for it as well.
@@ -264,8 +274,13 @@ async def test_a_stop_gives_back_work_that_does_not_end_and_the_attempt_does_not
     async with scripted_llm(Hang()) as llm, httpx.AsyncClient() as http:
         asked = {"summariser": "openai", "summariser_url": llm.openai_url, "summariser_model": "scripted"}
         settings = service.runtime.settings.model_copy(update=asked)
-        built_in = ExtractiveSummariser()
-        bench = Bench(service.runtime.database.engine, settings, configured(settings, http, built_in), built_in)
+        built_in = ExtractiveSummariser(service.runtime.texts.run)
+        bench = replace(
+            service.runtime.bench,
+            settings=settings,
+            summariser=configured(settings, http, built_in),
+            stand_in=built_in,
+        )
         async with at_work(service, bench):
             talk, leaf = await long_chat(service)
             await llm.received(1)
