@@ -12,7 +12,8 @@ PURE = [
     SERVICE / "intake.py",
     SERVICE / "texts" / "rounds.py",
     *(SERVICE / f"{name}.py" for name in ("tokens", "planning", "serving", "languages", "secrets", "correction")),
-    *(path for path in sorted((SERVICE / "summarising").glob("*.py")) if path.stem not in WITH_IO),
+    *(path for path in sorted((SERVICE / "summarising").rglob("*.py")) if path.stem not in WITH_IO),
+    *sorted((SERVICE / "text").glob("*.py")),
 ]
 BUILT_IN = {"open", "print", "input", "exec", "eval"}
 METHODS = {

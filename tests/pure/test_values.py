@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from service.summarising.values import Evidence, found, marked, spelling
+from service.text.values import Evidence, found, marked, spelling
 
 # ---- what is found
 
@@ -29,6 +29,18 @@ from service.summarising.values import Evidence, found, marked, spelling
         ("99% of $1,200", ["99%", "$1,200"]),
         ("commit 9f3c2ab", ["9f3c2ab"]),
         ("port: 8443/tcp", ["8443/tcp"]),
+        ("余额5美元，已退款", ["5美元"]),
+        ("账户里还有250元可以退", ["250元"]),
+        ("2024年5月3日出发，3月5日返回", ["2024年5月3日", "3月5日"]),
+        ("会費は３，２００円です", ["３，２００円"]),
+        ("全部で3万5千円かかる", ["3万5千円"]),
+        ("設定はconfig.yamlの42行にある", ["config.yaml", "42行"]),
+        ("nightly_syncが失敗した", ["nightly_sync"]),
+        ("详见https://example.org/a?b=1的说明", ["https://example.org/a?b=1"]),
+        ("ราคา500บาท", ["500"]),
+        ("회비는 5달러를 넘지 않는다", ["5달러"]),
+        ("الوزن ٣٫٥ والعدد ١٢٣", ["٣٫٥", "١٢٣"]),
+        ("3 decisions in 12 markets", ["3", "12"]),
     ],
 )
 def test_values_are_found_as_they_stand(text: str, expected: list[str]) -> None:
@@ -45,7 +57,8 @@ def test_a_text_without_one_is_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "weighty"), [("3", False), ("42", True), ("3 GB", True), ("5%", True), ("a.csv", True), ("A-1", True)]
+    ("word", "weighty"),
+    [("3", False), ("42", True), ("3 GB", True), ("5%", True), ("a.csv", True), ("A-1", True)],
 )
 def test_a_small_count_is_not_worth_keeping_for_itself(word: str, weighty: bool) -> None:
     [value, *_] = found(word)
@@ -102,6 +115,22 @@ def test_different_values_have_different_spellings(one: str, other: str) -> None
         ("{'n': 247}", "247 rows"),
         ("3,50 €", "3.50 EUR"),
         ("ZXHC-86630", "ticket ZXHC-86630."),
+        ("余额5美元，已退款", "退款5美元"),
+        ("税込１２００円", "1,200円"),
+        ("全部で3万5千円", "35,000円"),
+        ("一共三十五个人", "35个人"),
+        ("twelve people come", "12 people"),
+        ("下午4点30分出发", "16:30"),
+        ("at 4:30 PM", "16:30"),
+        ("um 16.30 Uhr", "4:30 PM"),
+        ("from 12 to 14", "12–14"),
+        ("30 days", "a 30-day limit"),
+        ("1920 × 1080", "1920x1080"),
+        ("到2024年5月3日为止", "2024-05-03"),
+        ("15 ноября 2026", "2026-11-15"),
+        ("до 15 числа", "до 15-го числа"),
+        ("الوزن ٣٫٥", "3.5 kg"),
+        ("v1.2をインストール", "v1.2 is installed"),
     ],
 )
 def test_a_value_is_borne_out_in_whatever_spelling(source: str, claim: str) -> None:
@@ -122,6 +151,12 @@ def test_a_value_is_borne_out_in_whatever_spelling(source: str, claim: str) -> N
         ("5,040 rows in 5 files", "about 5,000 rows", ["5,000"]),
         ("nothing", "33 percent", ["33"]),
         ("ops@example.org", "ops@evil.example", ["ops@evil.example"]),
+        ("退了15美元", "退了5美元", ["5美元"]),
+        ("3月5日出发", "3月6日出发", ["3月6日"]),
+        ("税込１２００円", "1,300円", ["1,300円"]),
+        ("at 4:30 PM", "16:45", ["16:45"]),
+        ("from 12 to 14", "12–15", ["12–15"]),
+        ("до 15 числа", "до 16-го числа", ["16-го"]),
     ],
 )
 def test_a_value_that_does_not_occur_is_missing_as_it_stands(source: str, claim: str, missing: list[str]) -> None:
@@ -136,14 +171,55 @@ def test_words_occur_as_whole_words_only() -> None:
     assert not evidence.says("")
 
 
+def test_a_small_count_need_not_occur() -> None:
+    assert Evidence.of(["apples, pears and plums"]).missing("3 fruits; 14 trees") == ["14"]
+
+
+def test_words_of_scripts_without_blanks_have_no_borders() -> None:
+    evidence = Evidence.of(["先确认订单再退款。", "회의실에서 만나요"])
+    assert evidence.says("订单")
+    assert evidence.says("회의실")
+    assert not evidence.says("发票")
+
+
 def test_evidence_comes_from_all_texts() -> None:
     assert Evidence.of(["a 111", "b 222"]).missing("111, 222, 333") == ["333"]
 
 
 PARTS = st.sampled_from(
-    ["we", "12,847", "1.234,5", "3.5", "v1.2", "2026-12-01", "ZX-9", "a_b", "/srv/x.csv", "https://a.example/?q=1"]
+    [
+        "we",
+        "12,847",
+        "1.234,5",
+        "余额5美元，已退款",
+        "3万5千円",
+        "2024年5月3日",
+        "三十五",
+        "16:30",
+        "٣٫٥",
+        "3.5",
+        "v1.2",
+        "2026-12-01",
+        "ZX-9",
+        "a_b",
+        "/srv/x.csv",
+        "https://a.example/?q=1",
+    ]
 ) | st.sampled_from(
-    ["5 GB", "$4k", "12 847", "99%", "'quoted'", "x@y.example", "(7)", "~300ms", "1,2,3", "0x1F", "·", "\n- "]
+    [
+        "5 GB",
+        "$4k",
+        "12 847",
+        "99%",
+        "'quoted'",
+        "x@y.example",
+        "(7)",
+        "~300ms",
+        "1,2,3",
+        "0x1F",
+        "·",
+        "\n- ",
+    ]
 )
 TEXTS = st.lists(PARTS, max_size=12).map(" ".join) | st.text(max_size=60)
 

@@ -1,0 +1,84 @@
+"""Characters that are written in several ways, and scripts that have no blanks. Pure, linear."""
+
+import re
+import unicodedata
+from functools import lru_cache
+
+UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff"
+    "\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff"
+)
+"""For a class of characters: Thai, Lao, Burmese, Khmer, kana, Han, which have no blanks."""
+
+_UNSPACED = re.compile(f"[{UNSPACED}]")
+_GLUED = re.compile(f"[{UNSPACED}\uac00-\ud7af\u1100-\u11ff]")
+_PIECE = 500  # characters; runs of combining marks are sorted in quadratic time
+_FULL_WIDTH = 0xFEE0  # from `!` to its full-width form
+_FULL_COMMA = 0xFF0C  # parts sentences far oftener than thousands
+_PLAIN = {
+    **{code + _FULL_WIDTH: code for code in range(ord("!"), ord("~") + 1)},
+    0x066A: ord("%"),
+    0x066B: ord("."),
+    0x066C: ord(","),
+    0x3000: ord(" "),
+    0xFFE5: ord("¥"),
+}
+del _PLAIN[_FULL_COMMA]
+_THOUSANDS = re.compile("(?<=[０-９])，(?=[０-９]{3}(?![０-９]))")
+_OTHER = re.compile(r"[^\x00-\x7f]")
+_OTHER_DIGIT = re.compile(r"[^\D0-9]")
+
+
+def normalised(text: str) -> str:
+    """`text` in NFKC: one way to write what is written in several."""
+    if text.isascii():
+        return text
+    pieces = (text[place : place + _PIECE] for place in range(0, len(text), _PIECE))
+    return "".join(unicodedata.normalize("NFKC", piece) for piece in pieces)
+
+
+def narrowed(text: str) -> str:
+    """`text`, character for character, each in its plainest form, such as `<|` for `＜｜`."""
+    if text.isascii():
+        return text
+    return _OTHER.sub(_narrowed, text)
+
+
+@lru_cache(maxsize=4096)
+def _plainest(character: str) -> str:
+    plain = unicodedata.normalize("NFKC", character)
+    return plain if len(plain) == 1 else character
+
+
+def _narrowed(found: re.Match[str]) -> str:
+    return _plainest(found[0])
+
+
+def folded(text: str) -> str:
+    """`text` as it is compared: NFKC, digits of all scripts as `0` to `9`, small letters."""
+    if text.isascii():
+        return text.lower()
+    return normalised(digits(text)).casefold()
+
+
+def digits(text: str) -> str:
+    """`text`, character for character, with digits of all scripts and full-width forms in ASCII."""
+    if text.isascii():
+        return text
+    plain = _THOUSANDS.sub(",", text).translate(_PLAIN)
+    return _OTHER_DIGIT.sub(lambda found: str(unicodedata.digit(found[0])), plain)
+
+
+def unspaced(text: str) -> bool:
+    """Whether a text begins in a script without blanks."""
+    return bool(_UNSPACED.match(text))
+
+
+def joins(before: str, after: str) -> bool:
+    """Whether two characters side by side may belong to one word.
+
+    Han and kana stand side by side without being one, and Korean has its particles glued on.
+    """
+    if not (before.isalnum() and after.isalnum()):
+        return False
+    return not (_GLUED.match(before) or _GLUED.match(after))

@@ -1,0 +1,83 @@
+"""Dates in a text, however they are written. Pure.
+
+`2026-11-15`, `15.11.2026`, `15 November`, `Nov 15th, 2026`, `15 ноября`, `2026年11月15日`, `11월 15일`.
+Day and month are compared in any order, because nobody can tell `4/3` from `3/4`; a year only where
+both have one.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+# Whole words: `3 decisions` and `4 markets` are no dates.
+_NAMES = (
+    "jan january januar jänner janv janvier ene enero janeiro gen gennaio januari styczeń stycznia ocak "
+    "янв январь января يناير",
+    "feb february februar fév févr février febrero fev fevereiro febbraio februari luty lutego şubat "
+    "фев февр февраль февраля فبراير",
+    "mar march mär mrz märz mars marzo março mrt maart marzec marca mart мар март марта مارس",
+    "apr april avr avril abr abril aprile kwi kwiecień kwietnia nisan апр апрель апреля أبريل",
+    "may mai mayo maio mag maggio mei maj maja mayıs май мая مايو",
+    "jun june juni juin junio junho giu giugno cze czerwiec czerwca haziran июн июнь июня يونيو",
+    "jul july juli juil juillet julio julho lug luglio lip lipiec lipca temmuz июл июль июля يوليو",
+    "aug august août aout ago agosto augustus sierpień sierpnia ağustos авг август августа أغسطس",
+    "sep sept september septembre septiembre set setembro settembre wrz wrzesień września eylül "
+    "сен сент сентябрь сентября سبتمبر",
+    "oct october okt oktober octobre octubre out outubro ott ottobre paź październik października "
+    "ekim окт октябрь октября أكتوبر",
+    "nov november novembre noviembre novembro listopad listopada kasım ноя нояб ноябрь ноября نوفمبر",
+    "dec december dez dezember déc décembre dic diciembre dezembro dicembre gru grudzień grudnia "
+    "aralık дек декабрь декабря ديسمبر",
+)
+_NUMBER_OF = {name: number for number, names in enumerate(_NAMES, 1) for name in names.split()}
+_LONGEST_FIRST = sorted(_NUMBER_OF, key=len, reverse=True)
+_MONTH = "(?P<{}>(?:" + "|".join(_LONGEST_FIRST) + r"))(?![^\W\d_])\.?"
+_ORDINAL = r"(?:st|nd|rd|th|er|º|ª)?"
+_YEAR = r"(?:,?\s{{1,3}}(?:de\s|del\s)?(?P<{}>(?:19|20)\d\d)\b)?"
+_WRITTEN = re.compile(
+    rf"(?<![\w.,/-])(?P<day>\d{{1,2}}){_ORDINAL}\.?\s{{1,3}}(?:of\s|de\s)?{_MONTH.format('month')}"
+    rf"(?!\w){_YEAR.format('year')}"
+    rf"|(?<!\w){_MONTH.format('named')}\s{{1,3}}(?P<of>\d{{1,2}}){_ORDINAL}(?![\w:]|[.,]\d)"
+    rf"{_YEAR.format('then')}",
+    re.IGNORECASE,
+)
+_NUMERIC = re.compile(
+    r"(?<![a-zA-Z0-9_.,/-])(?:(?P<y>\d{4})([-/.])(?P<m>\d{1,2})\2(?P<d>\d{1,2})"
+    r"|(?P<a>\d{1,2})([-/.])(?P<b>\d{1,2})\6(?P<c>\d{4}|\d\d)?)(?![a-zA-Z0-9_/-])"
+)
+_EAST = re.compile(r"(?:(?<!\d)(?P<y>\d{4})\s?[年년]\s?)?(?<!\d)(?P<m>\d{1,2})\s?[月월]\s?(?P<d>\d{1,2})\s?[日号號일]")
+
+
+class Date(NamedTuple):
+    """A date and where it stands. `days` are day and month, the smaller number first."""
+
+    text: str
+    begin: int
+    end: int
+    days: tuple[int, int]
+    year: int | None
+
+
+def found(text: str) -> Iterator[Date]:
+    """The dates of `text`: those with a month's name first."""
+    for match in _WRITTEN.finditer(text):
+        name = (match["month"] or match["named"]).casefold()
+        day, year = int(match["day"] or match["of"]), match["year"] or match["then"]
+        if day and day <= 31 and name in _NUMBER_OF:
+            yield _date(match, day, _NUMBER_OF[name], year)
+    for match in _EAST.finditer(text):
+        month, day = int(match["m"]), int(match["d"])
+        if 1 <= month <= 12 and 1 <= day <= 31:
+            yield _date(match, day, month, match["y"])
+    for match in _NUMERIC.finditer(text):
+        days = (match["m"], match["d"]) if match["y"] else (match["a"], match["b"])
+        first, second = int(days[0]), int(days[1])
+        year = match["y"] or match["c"]
+        plausible = 1 <= min(first, second) <= 12 and max(first, second) <= 31
+        if plausible and (year or match[0].endswith(".")):
+            yield _date(match, first, second, year)
+
+
+def _date(match: re.Match[str], day: int, month: int, year: str | None) -> Date:
+    whole = int(year) + (2000 if len(year) == 2 else 0) if year else None
+    return Date(match[0], match.start(), match.end(), (min(day, month), max(day, month)), whole)

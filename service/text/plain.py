@@ -1,0 +1,44 @@
+"""A text as its reader sees it: without what shows nothing. Pure.
+
+Characters that show nothing carry orders past people, and past a comparison of words.
+"""
+
+import re
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]{0,40}[ -/]{0,8}[@-~]")
+_CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff]")
+# Alone, a joiner is a letter in some scripts and a selector belongs to a picture; together, or
+# between letters of other scripts, they only break words.
+_UNSEEN = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]+"
+)
+_JOINERS = ("\u200c", "\u200d")
+_PICTURE = ("\ufe0e", "\ufe0f", "\ufe0f\u200d")
+_LAST_PLAIN = "\u052f"  # of the Latin, Greek and Cyrillic letters, which have no joiners
+_BACKWARDS = re.compile("\u202e([^\u202c\u202d\u2069\n]*)")
+
+
+def plain(text: str) -> str:
+    """`text` without terminal colours and characters that show nothing; line breaks stay."""
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    if text.isascii() and text.isprintable():
+        return text
+    return _CONTROL.sub("\ufffd", visible(text))
+
+
+def visible(text: str) -> str:
+    """`text` without characters that show nothing; what is written backwards, as it is shown."""
+    if text.isascii():
+        return text
+    forwards = _BACKWARDS.sub(lambda match: match[1][::-1], text)
+    return _UNSEEN.sub(_seen, forwards)
+
+
+def _seen(run: re.Match[str]) -> str:
+    before = run.string[run.start() - 1 : run.start()] if run.start() else ""
+    after = run.string[run.end() : run.end() + 1]
+    joins = run[0] in _JOINERS and before > _LAST_PLAIN and after > _LAST_PLAIN
+    paints = run[0] in _PICTURE and not (before + "a")[0].isalpha() and not before.isspace()
+    return run[0] if joins or paints else ""

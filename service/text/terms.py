@@ -1,0 +1,32 @@
+"""The terms of a text, by which two texts are compared in any script. Pure.
+
+Words in small letters; pairs of characters where a script has no blanks; exact values as they stand.
+"""
+
+import re
+
+from service.text import characters
+
+_WORD = re.compile(r"[^\W_]+(?:[.,:/@_'’-][^\W_]+)*")
+# Scripts without blanks between words: kana, Han, Thai, Lao, Khmer, Burmese.
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]{2,}")
+_STEM = 7  # characters of a word without a digit that are compared: endings say little
+
+
+def terms(text: str) -> frozenset[str]:
+    """What a text is about."""
+    folded = characters.normalised(text).casefold()
+    found: set[str] = set()
+    for word in _WORD.findall(folded):
+        if not word.isascii() and (unspaced := _UNSPACED.findall(word)):
+            for run in unspaced:
+                found.update(run[place : place + 2] for place in range(len(run) - 1))
+            word = _UNSPACED.sub("", word)
+        if len(word) > 1:
+            found.add(word if has_digit(word) else word[:_STEM])
+    return frozenset(found)
+
+
+def has_digit(word: str) -> bool:
+    """Whether a term is a value rather than a word."""
+    return not word.isalpha() and any(map(str.isdigit, word))
