@@ -102,7 +102,7 @@ async def hand_over(engine: AsyncEngine, texts: Texts, handed: HandOver, debounc
         same = _stored_already(handed, found)
         gone = await _without_text(connection, chat, handed, same)
         wanted_texts = [
-            Wanted(bytes(message.text), place >= same or message.id in gone)
+            Wanted(bytes(message.text), place >= same or message.id in gone, message is handed.messages[-1])
             for place, message in enumerate(handed.messages)
         ]
         taken = await _take(texts, wanted_texts, handed.mask_secrets)
@@ -110,7 +110,7 @@ async def hand_over(engine: AsyncEngine, texts: Texts, handed: HandOver, debounc
         await _give_back(connection, chat, handed, taken, gone)
         rows, masks = await _store(connection, chat, handed, base, found, taken, same)
         adopted = await _adopt(connection, chat, handed, found)
-        measured = await _overhead(connection, chat, handed, taken[-1].prompt_tokens, rows, base, adopted)
+        measured = await _overhead(connection, chat, handed, taken[-1], rows, base, adopted)
         estimated = min(handed.overhead, handed.policy.window_tokens // 2)
         overhead = await chats.handed_over(connection, chat, rows[-1].message_id, measured, estimated, masks)
         deepest = [*adopted.values()][-1] if adopted else rows[-1].checkpoint_id
@@ -310,26 +310,26 @@ async def _overhead(
     connection: AsyncConnection,
     chat: ChatKey,
     handed: HandOver,
-    counted: int | None,
+    newest: Taken,
     rows: Sequence[Row],
     base: Row | None,
     adopted: dict[int, int],
 ) -> int | None:
-    """What the provider `counted` for the newest answer's request beyond our estimate; None when that is not known.
+    """What the provider counted for the `newest` answer's request beyond our estimate; None when that is not known.
 
     A fork's first request had a checkpoint of the chat that lent it; by now it is `adopted`.
     """
-    if handed.served is None or not counted:
+    if handed.served is None or not newest.prompt_tokens:
         return None
     above = rows[-2] if len(rows) > 1 else base
     # A tool loop's usage is that of its last call, which had read all of the answer but its last step.
-    estimated = (above.path_tokens if above else 0) + sum(rows[-1].step_tokens[:-1])
+    estimated = (above.path_tokens if above else 0) + newest.asked_tokens
     if handed.served:
         used = await checkpoints.find(connection, chat, adopted.get(handed.served, handed.served))
         if used is None:
             return None
         estimated += used.tokens - used.covered_tokens
-    return planning.measured_overhead(counted, estimated, handed.policy.window_tokens)
+    return planning.measured_overhead(newest.prompt_tokens, estimated, handed.policy.window_tokens)
 
 
 async def _size(connection: AsyncConnection, chat: ChatKey, leaf: Row, deepest: int | None, overhead: int) -> int:

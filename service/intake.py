@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from service.errors import BadRequest
 from service.storage import codec
-from service.transcript import Stored, masked, native_tokens, parse, step_tokens, steps
+from service.transcript import Stored, asked_tokens, masked, native_tokens, parse, step_tokens, steps
 
 _LAST = 1e15  # Unix seconds; imported chats have milliseconds
 _OF_A_FILE = ("type", "name", "content_type")
@@ -89,22 +89,28 @@ class Weighed:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What was found in a message: a hash of what the model sees of it, the provider's count of its prompt, the rest.
+    """What was found in a message.
 
-    `weighed` is None when only these were asked for.
+    Attributes:
+        content_hash: of what the model sees of it.
+        prompt_tokens: the provider's count for the last call that wrote it.
+        asked_tokens: what of the message itself that call was sent; 0 unless the message is the newest.
+        weighed: all else, unless only these were asked for.
     """
 
     content_hash: bytes
     prompt_tokens: int | None
+    asked_tokens: int
     weighed: Weighed | None
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A message as JSON, and whether all of it is wanted or its hash alone."""
+    """A message as JSON, whether all of it is wanted or its hash alone, and whether it is the newest one."""
 
     text: bytes
     whole: bool
+    newest: bool = False
 
 
 def take(messages: Sequence[Wanted], mask_secrets: bool, before: int = 0) -> list[Taken]:
@@ -117,7 +123,8 @@ def take(messages: Sequence[Wanted], mask_secrets: bool, before: int = 0) -> lis
     for place, one in enumerate(messages, before):
         stored, clean = _decoded(place, one.text)
         weighed = _weighed(clean, mask_secrets) if one.whole else None
-        taken.append(Taken(_content_hash(stored), _prompt_tokens(clean), weighed))
+        asked = asked_tokens(clean) if one.newest else 0
+        taken.append(Taken(_content_hash(stored), _prompt_tokens(clean), asked, weighed))
     return taken
 
 
@@ -135,7 +142,7 @@ def unread(messages: Sequence[Wanted], before: int = 0) -> list[Taken]:
         made = _weighed(kept | {"content": note}, mask_secrets=False)
         estimated = max(len(one.text) // _BYTES_PER_TOKEN, made.tokens)
         weighed = replace(made, tokens=estimated) if one.whole else None
-        taken.append(Taken(_content_hash(stored), _prompt_tokens(stored), weighed))
+        taken.append(Taken(_content_hash(stored), _prompt_tokens(stored), 0, weighed))
     return taken
 
 

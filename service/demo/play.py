@@ -30,7 +30,7 @@ from service.runtime import FIRST_TENANT, Runtime
 from service.settings import Settings, load
 from service.storage import keys
 from service.storage.database import migrate
-from service.transcript import Native, Stored, native_tokens, parse, sent_tokens, step_tokens, steps, text_of
+from service.transcript import Native, asked_tokens, native_tokens, sent_tokens, text_of
 
 TOOL_SPECIFICATIONS = 6_000
 """Tokens of the tool specifications that Open WebUI adds to each request behind the filter, as recorded."""
@@ -157,7 +157,7 @@ class Stage:
         self._shown[answer] = row
         if row.get("error"):
             return 0.0  # Open WebUI calls no outlet then
-        row["usage"] = {"prompt_tokens": sent + TOOL_SPECIFICATIONS + _before_last_step(row)}
+        row["usage"] = {"prompt_tokens": sent + TOOL_SPECIFICATIONS + asked_tokens(row)}
         body = outlet_body(self._shown, answer, chat=self.told.chat, model=self.told.model)
         began = time.perf_counter()
         await self.filter.outlet(body, __metadata__=metadata, __user__={"id": self.told.user})
@@ -251,8 +251,3 @@ def _folder() -> Path:
 def _covered(summaries: list[str]) -> int:
     """The number of messages that the summary message says it covers."""
     return int(summaries[0].split("summary: ", 1)[1].split(" ", 1)[0]) if summaries else 0
-
-
-def _before_last_step(answer: Stored) -> int:
-    """Tokens of a tool loop that its last model call had read; the recorded model counts like our tokenizer."""
-    return sum(step_tokens(step) for step in steps(parse(answer))[:-1])

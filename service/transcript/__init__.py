@@ -9,7 +9,7 @@ from service.transcript.items import Call, Message, Native, Step, Stored
 from service.transcript.masking import masked
 from service.transcript.messages import parse
 from service.transcript.native import refold, text_of, unfold
-from service.transcript.steps import native_tokens, sent_tokens, step_tokens, steps
+from service.transcript.steps import asked_tokens, native_tokens, sent_tokens, step_tokens, steps
 
 __all__ = [
     "ROOT",
@@ -18,6 +18,7 @@ __all__ = [
     "Native",
     "Step",
     "Stored",
+    "asked_tokens",
     "digest",
     "masked",
     "native_tokens",

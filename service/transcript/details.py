@@ -2,7 +2,7 @@
 
 1. `<details type="tool_calls" arguments="…" result="…">` (Open WebUI up to 0.7),
 2. the same with the result in the body, behind `<summary>` (0.8 to 0.9),
-3. a bare, HTML-escaped JSON value on lines of its own, left behind by pipes and by old tool servers.
+3. a bare JSON value (`bare`).
 
 `<details type="reasoning">` and `<details type="code_interpreter">` stand beside them. In: the text of an answer.
 Out: typed items in the same order, or the same text with what came from tools changed.
@@ -11,10 +11,11 @@ Out: typed items in the same order, or the same text with what came from tools c
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from html import escape
+from dataclasses import dataclass, replace
 
 from service.escapes import unescaped
+from service.transcript import bare
+from service.transcript.bare import Value
 from service.transcript.items import CodeRun, Item, Reasoning, Text, ToolCall, ToolResult
 
 _DETAILS = re.compile(r"<details\b([^<>]*+)>")
@@ -24,8 +25,6 @@ _ATTRIBUTE = re.compile(r'(?<![\w-])([\w-]++)="([^"]*+)"')
 _ABOUT_A_FOLD = {"type", "id", "name", "done", "duration"}
 _FENCE = re.compile(r"```[^\n`]*+\n(.*?)\n?```", re.DOTALL)
 _QUOTE = re.compile(r"^[^\S\n]*+(?:>|&gt;) ?", re.MULTILINE)
-# A paragraph, or one line, that could be an escaped JSON value.
-_BARE = re.compile(r"^[ \t]*(?:[\[{]|&(?:amp;)?quot;)[^\n]*(?:\n(?![ \t]*(?:\n|\Z))[^\n]*)*", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,22 +77,20 @@ def items_of(content: str) -> list[Item]:
 def rewritten(content: str, rewrite: Callable[[str], str]) -> str:
     """The text with each argument and result of a tool, and each run of code, passed through `rewrite`.
 
-    Where `rewrite` changes nothing the text stays byte for byte; else the value is escaped again as often as it was.
+    Where `rewrite` changes nothing the text stays byte for byte; else what was wrapped around the value is put around
+    the new one.
     """
     out: list[str] = []
     position = 0
-    for start, end in _values(content):
-        text, depth = _without_escapes(content[start:end])
-        if (new := rewrite(text)) != text:
-            for _ in range(depth):
-                new = escape(new)
-            out += [content[position:start], new]
-            position = end
+    for value in _values(content):
+        if (new := rewrite(value.text)) != value.text:
+            out += [content[position : value.begin], value.wrapped(new)]
+            position = value.end
     return "".join([*out, content[position:]]) if out else content
 
 
-def _values(content: str) -> Iterator[tuple[int, int]]:
-    """Where the values of tools stand in an answer's text, in order, each with its escapes."""
+def _values(content: str) -> Iterator[Value]:
+    """The values of tools in an answer's text, in order."""
     position = 0
     for fold in _folds(content):
         yield from _bare(content, position, fold.begin)
@@ -102,13 +99,19 @@ def _values(content: str) -> Iterator[tuple[int, int]]:
             continue
         for one in _ATTRIBUTE.finditer(content, *fold.attributes):
             if one[1] not in _ABOUT_A_FOLD:
-                yield one.span(2)
+                yield bare.escaped(content, *one.span(2))
         start, end = fold.body
         if summary := _summary(content, start, end):
-            yield start, summary[0]
+            yield bare.escaped(content, start, summary[0])
             start = summary[1]
-        yield start, end
+        yield bare.escaped(content, start, end)
     yield from _bare(content, position, len(content))
+
+
+def _bare(content: str, start: int, end: int) -> Iterator[Value]:
+    """The bare values between two places."""
+    for value in bare.found(content[start:end]):
+        yield replace(value, begin=start + value.begin, end=start + value.end)
 
 
 def _folded(attributes: dict[str, str], body: str, position: int) -> list[Item]:
@@ -135,23 +138,12 @@ def _folded(attributes: dict[str, str], body: str, position: int) -> list[Item]:
 def _plain(text: str) -> list[Item]:
     items: list[Item] = []
     position = 0
-    for start, end in _bare(text, 0, len(text)):
-        items += _visible(text[position:start])
-        call_id = f"bare-{start}"
-        items += [ToolCall(call_id, "tool", "{}"), ToolResult(call_id, _without_escapes(text[start:end])[0].strip())]
-        position = end
+    for value in bare.found(text):
+        items += _visible(text[position : value.begin])
+        call_id = f"bare-{value.begin}"
+        items += [ToolCall(call_id, "tool", "{}"), ToolResult(call_id, value.text)]
+        position = value.end
     return items + _visible(text[position:])
-
-
-def _bare(content: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Where bare values stand between two places: a paragraph, or else its first line."""
-    for match in _BARE.finditer(content[start:end]):
-        if "quot;" not in match[0]:
-            continue
-        for part in (match[0], match[0].split("\n", 1)[0]):
-            if _is_json(_without_escapes(part)[0]):
-                yield start + match.start(), start + match.start() + len(part)
-                break
 
 
 def _visible(text: str) -> list[Item]:
@@ -175,16 +167,6 @@ def _value(escaped: str) -> str:
     return text
 
 
-def _without_escapes(escaped: str) -> tuple[str, int]:
-    """A value without its escapes, and how often it was escaped: until it is JSON; once, if it never is."""
-    text = escaped
-    for depth in (1, 2, 3):
-        text = unescaped(text)
-        if _is_json(text):
-            return text, depth
-    return unescaped(escaped), 1
-
-
 def _printed(value: str) -> str:
     """What a code run printed: its stdout, else its result, else the text as it stands."""
     try:
@@ -192,10 +174,3 @@ def _printed(value: str) -> str:
     except (ValueError, RecursionError):
         return value
     return str(output.get("stdout") or output.get("result") or "") if isinstance(output, dict) else value
-
-
-def _is_json(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict | list | str)
-    except (ValueError, RecursionError):
-        return False

@@ -4,8 +4,15 @@ A `Message` is one node of the chat tree in the folded view. Its `items` stand i
 a `Step` is what may never be split: an assistant text with its tool calls and all their results, or one plain text.
 """
 
+import re
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
+
+_LONGEST_NAME = 120
+_LONGEST_TYPE = 40
+_NO_TYPE = re.compile(r"[^A-Za-z0-9_.:/+-]++")
+_UNSEEN = re.compile(r"[\s\x00-\x1f\x7f-\x9f]++")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +56,45 @@ class CodeRun:
     output: str
 
 
+class Kind(StrEnum):
+    """What is attached."""
+
+    IMAGE = "image"
+    FILE = "file"
+    AUDIO = "audio"
+    VIDEO = "video"
+    OTHER = "other"
+
+
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file or an image that the user attached; `image` tells which. Its content is not in the transcript."""
+    """A part of a message that is no text; what is in it is not in the transcript.
+
+    Attributes:
+        name: of the file, or of the type of a part that nobody here knows; "" for none.
+        kind: what it is.
+    """
 
     name: str
-    image: bool
+    kind: Kind
+
+    @property
+    def told(self) -> str:
+        """What a summary says of it, on one line and bounded."""
+        match self.kind:
+            case Kind.IMAGE | Kind.FILE:
+                return f"[attached {self.kind}: {name}]" if (name := _clean(self.name)) else f"[attached {self.kind}]"
+            case Kind.AUDIO | Kind.VIDEO:
+                return f"[{self.kind}]"
+            case Kind.OTHER:
+                return f"[part of type {_NO_TYPE.sub('', self.name)[:_LONGEST_TYPE] or 'unknown'}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """A hidden line by which the OpenRouter pipe finds what it keeps elsewhere; `id` stands between its brackets."""
+
+    id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +104,25 @@ class Unknown:
     type: str
 
 
-Item = Text | Reasoning | ToolCall | ToolResult | CodeRun | Attachment | Unknown
+Item = Text | Reasoning | ToolCall | ToolResult | CodeRun | Attachment | Marker | Unknown
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One stored message. `markers` counts the hidden marker lines that were left out of the texts."""
+    """One stored message."""
 
     id: str
     role: str
     items: tuple[Item, ...]
-    markers: int = 0
     failed: bool = False
     timestamp: int | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+
+    @property
+    def markers(self) -> tuple[str, ...]:
+        """Ids of the hidden marker lines that were left out of the texts, in order."""
+        return tuple(item.id for item in self.items if isinstance(item, Marker))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +135,25 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The atom of covering and keeping. `text` came before the `calls`; a plain text has none."""
+    """The atom of covering and keeping.
+
+    Attributes:
+        message_id: the message that it is a part of.
+        role: who wrote it, `user` or `assistant`.
+        text: what came before the calls.
+        calls: with their results; a plain text has none.
+        attachments: what else came with the text.
+        at: Unix seconds of the message.
+        markers: ids of the hidden lines that stood in the text or behind the calls.
+    """
 
     message_id: str
     role: str
     text: str
     calls: tuple[Call, ...] = ()
     attachments: tuple[Attachment, ...] = ()
+    at: int | None = None
+    markers: tuple[str, ...] = ()
 
 
 Native = dict[str, Any]
@@ -105,3 +161,9 @@ Native = dict[str, Any]
 
 Stored = dict[str, Any]
 """A message of the folded view, as Open WebUI stores it and `outlet` shows it."""
+
+
+def _clean(name: str) -> str:
+    """A name on one line, that does not end the brackets around it."""
+    short = _UNSEEN.sub(" ", name[: 2 * _LONGEST_NAME]).strip().replace("[", "(").replace("]", ")")
+    return short if len(short) <= _LONGEST_NAME else f"{short[: _LONGEST_NAME - 1]}…"

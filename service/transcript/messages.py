@@ -4,36 +4,30 @@ Whatever Open WebUI has stored is accepted: missing fields, failed and empty ans
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import inf
 from typing import Any
 
-from service.transcript import details, output
-from service.transcript.items import Attachment, Item, Message, Stored, Text
+from service.transcript import details, output, parts
+from service.transcript.items import Attachment, Item, Kind, Marker, Message, Stored, Text
 
 # Invisible Markdown link definitions with which OpenRouter pipes tie a text to artifacts they keep elsewhere:
 # a 20-character ULID, a phase, or `openrouter:v1:<kind>:<body>`.
 _MARKER = re.compile(
-    r"^[ \t]*\[(?:[0-9A-HJKMNP-TV-Z]{20}|P:[^\]\n]*|openrouter:v\d+:[^\]\n]*)\]: #[^\n]*\n?", re.MULTILINE
+    r"^[ \t]*+\[([0-9A-HJKMNP-TV-Z]{20}|P:[^\]\n]*+|openrouter:v\d++:[^\]\n]*+)\]: #[^\n]*+\n?", re.MULTILINE
 )
+_LONGEST_ID = 200  # of a marker; what is longer leads to nothing
 
 _LAST_SECOND = 10**11  # in the year 5138; read as milliseconds, in 1973
 
 
 def parse(stored: Stored) -> Message:
     """The typed message. Never fails on what Open WebUI can store; unknown parts become `Unknown` or nothing."""
-    items = _items(stored)
-    markers = 0
-    for index, item in enumerate(items):
-        if isinstance(item, Text) and "]: #" in item.text:
-            text, found = _MARKER.subn("", item.text)
-            items[index], markers = Text(text), markers + found
     usage = stored.get("usage")
     return Message(
         id=str(stored.get("id") or ""),
         role=str(stored.get("role") or ""),
-        items=tuple(item for item in items if item != Text("")),
-        markers=markers,
+        items=tuple(_unmarked(_items(stored))),
         failed=bool(stored.get("error")),
         timestamp=_seconds(stored.get("timestamp")),
         prompt_tokens=_first(usage, "prompt_tokens", "prompt_eval_count"),
@@ -47,7 +41,7 @@ def _items(stored: Stored) -> list[Item]:
         return items
     content = stored.get("content")
     if isinstance(content, list):
-        items = _parts(content)
+        items = [parts.item_of(part) for part in content if isinstance(part, dict)]
     elif isinstance(content, str):
         items = details.items_of(content) if stored.get("role") == "assistant" else [Text(content)]
     else:
@@ -56,19 +50,31 @@ def _items(stored: Stored) -> list[Item]:
     return items + [_attachment(f) for f in files if isinstance(f, dict)] if isinstance(files, list) else items
 
 
-def _parts(content: list[Any]) -> list[Item]:
-    items: list[Item] = []
-    for part in content:
-        if isinstance(part, dict) and part.get("type") == "text":
-            items.append(Text(str(part.get("text") or "")))
-        elif isinstance(part, dict) and part.get("type") in ("image_url", "input_image"):
-            items.append(Attachment("image", image=True))
-    return items
+def _unmarked(items: list[Item]) -> Iterator[Item]:
+    """The items, with the hidden lines of their texts as items of their own: those at its top before the text."""
+    for item in items:
+        if not isinstance(item, Text) or "]: #" not in item.text:
+            if item != Text(""):
+                yield item
+            continue
+        markers = list(_MARKER.finditer(item.text))
+        above = position = 0
+        while above < len(markers) and not item.text[position : markers[above].start()].strip():
+            position = markers[above].end()
+            above += 1
+        yield from map(_marker, markers[:above])
+        if text := _MARKER.sub("", item.text):
+            yield Text(text)
+        yield from map(_marker, markers[above:])
+
+
+def _marker(line: re.Match[str]) -> Marker:
+    return Marker(line[1][:_LONGEST_ID])
 
 
 def _attachment(file: dict[str, Any]) -> Attachment:
     image = file.get("type") == "image" or str(file.get("content_type") or "").startswith("image/")
-    return Attachment(str(file.get("name") or file.get("id") or "file"), image)
+    return Attachment(str(file.get("name") or file.get("id") or ""), Kind.IMAGE if image else Kind.FILE)
 
 
 def _first(usage: object, *names: str) -> int | None:

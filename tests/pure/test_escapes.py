@@ -3,7 +3,6 @@
 import pytest
 
 from service.escapes import unescaped
-from service.summarising.suspicion import suspicious
 from service.transcript import parse, steps
 
 
@@ -27,8 +26,7 @@ def test_a_number_of_thousands_of_digits_is_no_escape() -> None:
     assert unescaped(ENDLESS) == ENDLESS
 
 
-def test_such_a_number_stops_neither_reading_nor_judging() -> None:
+def test_such_a_number_does_not_stop_reading() -> None:
     fold = f'<details type="tool_calls" id="c" name="q" result="{ENDLESS}">x</details>'
     (step,) = steps(parse({"id": "m", "role": "assistant", "content": fold}))
     assert step.calls[0].result.text == ENDLESS
-    assert not suspicious(ENDLESS)

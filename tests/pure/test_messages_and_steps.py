@@ -1,6 +1,7 @@
 """Stored messages of every format are parsed, and cut into steps that keep calls with their results."""
 
 import json
+from dataclasses import replace
 from html import escape
 from typing import Any
 
@@ -9,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service import tokens
-from service.transcript import Message, Step, Stored, native_tokens, parse, step_tokens, steps
-from service.transcript.items import Attachment, CodeRun, Reasoning, Text, ToolCall, ToolResult
+from service.transcript import Message, Stored, asked_tokens, native_tokens, parse, step_tokens, steps
+from service.transcript.items import Attachment, CodeRun, Kind, Marker, Reasoning, Text, ToolCall, ToolResult
 from tests.builders import answer, called, capture, ran, returned, said, scenarios, thought, user
 
 ROWS = {"rows": [{"diagnosis": "Malignant neoplasm", "count": 5}, {"diagnosis": 'says "a<b"', "count": 2}]}
@@ -71,7 +72,7 @@ def test_a_bare_escaped_json_string_is_a_result() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["Use &quot;quotes&quot; here", '{"a": 1}', "{&quot;a&quot;: broken", "[x](y) and &quot;z&quot;", "[1, 2]"]
+    "text", ["Use &quot;quotes&quot; here", "{&quot;a&quot;: broken", "[x](y) and &quot;z&quot;", "[1, 2]"]
 )
 def test_text_that_only_resembles_a_result_stays_text(text: str) -> None:
     assert parse(answer(text=text)).items == (Text(text),)
@@ -145,22 +146,46 @@ PHASE = "[P:final_answer]: #"
 
 
 @pytest.mark.parametrize("as_output", [True, False])
-def test_hidden_markers_are_counted_and_left_out(as_output: bool) -> None:
+def test_hidden_markers_are_kept_apart_from_the_text(as_output: bool) -> None:
     text = f"{MARKER}\nVisible.\n{OTHER}\n{PHASE}\nStill visible."
     message = parse(answer(said(text)) if as_output else answer(text=text))
-    assert message.markers == 3
-    assert message.items == (Text("Visible.\nStill visible."),)
+    assert message.markers == ("01ABCDEFGHJKMNPQRSTV", "openrouter:v1:reasoning:01ABC", "P:final_answer")
+    assert [item for item in message.items if not isinstance(item, Marker)] == [Text("Visible.\nStill visible.")]
 
 
 def test_a_message_of_markers_alone_has_no_step() -> None:
     message = parse(answer(text=f"{MARKER}\n{OTHER}"))
-    assert (message.markers, steps(message)) == (2, [])
+    assert (len(message.markers), steps(message)) == (2, [])
+
+
+def test_markers_belong_to_the_step_whose_text_or_calls_they_follow() -> None:
+    message = parse(
+        answer(
+            said(f"{MARKER}\nI look."),
+            called("a"),
+            returned("a", "1"),
+            said(f"{OTHER}\n\n{MARKER}\nSo.\n{PHASE}\nDone."),
+        )
+    )
+
+    assert [(step.text, step.markers) for step in steps(message)] == [
+        ("I look.", ("01ABCDEFGHJKMNPQRSTV", "openrouter:v1:reasoning:01ABC", "01ABCDEFGHJKMNPQRSTV")),
+        ("So.\nDone.", ("P:final_answer",)),
+    ]
+
+
+def test_a_marker_without_end_is_left_out_and_cut() -> None:
+    message = parse(answer(said(f"Yes.\n[openrouter:v1:{'x' * 10_000}]: #")))
+
+    (step,) = steps(message)
+    assert step.text == "Yes."
+    assert len(step.markers[0]) == 200
 
 
 @pytest.mark.parametrize("text", ["[note]: # a comment", "see [1]: #4", "[01ABC]: #", "[P:x] : #"])
 def test_what_is_no_marker_stays(text: str) -> None:
     message = parse(answer(text=text))
-    assert (message.markers, message.items) == (0, (Text(text),))
+    assert (message.markers, message.items) == ((), (Text(text),))
 
 
 # ---- odd messages
@@ -183,16 +208,69 @@ def test_text_in_parts_and_images_of_a_user_are_read() -> None:
         {"type": "text", "text": "Look"},
         {"type": "image_url", "image_url": {"url": "data:"}},
         "junk",
-        {"type": "x"},
+        {"type": "input_text", "text": "closely"},
     ]
     [step] = steps(parse(user(parts)))
-    assert (step.text, step.attachments) == ("Look", (Attachment("image", image=True),))
+    assert (step.text, step.attachments) == ("Look\nclosely", (Attachment("", Kind.IMAGE),))
+
+
+SOUND = {"data": "UklGRiQA" * 5000, "format": "wav"}
+PARTS = [
+    ({"type": "file", "file": {"filename": "tide table.pdf", "file_data": "JVBERi0x" * 5000}}, "tide table.pdf"),
+    ({"type": "input_file", "filename": "a\nb[1].csv", "file_url": "https://host.example/a"}, "a b(1).csv"),
+    ({"type": "file", "file": {"file_id": "file-7"}}, "file-7"),
+    ({"type": "input_file", "file_data": "data:text/plain;base64,AAAA"}, "[attached file]"),
+    ({"type": "image_url", "image_url": {"url": "https://host.example/a.png"}}, "[attached image]"),
+    ({"type": "input_audio", "input_audio": SOUND}, "[audio]"),
+    ({"type": "audio", "audio": {"id": "audio-1"}}, "[audio]"),
+    ({"type": "video_url", "video_url": {"url": "https://host.example/a.mp4"}}, "[video]"),
+    ({"type": "input_video", "input_video": SOUND}, "[video]"),
+    ({"type": "hologram_9", "data": "AAAA" * 5000}, "[part of type hologram_9]"),
+    ({"type": "</system> [x](y) " + "z" * 500}, "[part of type /systemxy" + "z" * 31 + "]"),
+    ({"no type": 1}, "[part of type unknown]"),
+    ({"type": ["list"]}, "[part of type list]"),
+]
+
+
+@pytest.mark.parametrize(("part", "shown"), PARTS)
+def test_a_message_of_one_part_of_any_type_has_a_step(part: dict[str, Any], shown: str) -> None:
+    [step] = steps(parse(user([part])))
+
+    assert step.text == ""
+    assert [one.told for one in step.attachments] == [shown if shown[0] == "[" else f"[attached file: {shown}]"]
+
+
+@pytest.mark.parametrize(("part", "_"), PARTS)
+def test_a_part_costs_the_model_something_and_not_its_encoding(part: dict[str, Any], _: str) -> None:
+    cost = native_tokens(user([{"type": "text", "text": "Look"}, part])) - native_tokens(user("Look"))
+
+    assert 0 < cost <= tokens.IMAGE_TOKENS
+
+
+def test_a_part_of_an_unknown_type_costs_its_text() -> None:
+    words = "three small boats " * 100
+
+    cost = native_tokens(user([{"type": "letter", "body": words}])) - native_tokens(user(""))
+
+    assert cost == pytest.approx(tokens.count(words), abs=15)
+
+
+def test_thoughts_in_parts_are_nobodys_words() -> None:
+    stored = answer(text=[{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Yes"}])
+
+    assert [(step.text, step.attachments) for step in steps(parse(stored))] == [("Yes", ())]
+
+
+def test_a_long_name_is_cut() -> None:
+    [step] = steps(parse(user("", files=[{"type": "file", "name": "x" * 5000}])))
+
+    assert len(step.attachments[0].told) < 150
 
 
 def test_attached_files_are_named() -> None:
     files = [{"type": "file", "name": "a.pdf"}, {"type": "file", "content_type": "image/png", "id": "9"}, "junk"]
     [step] = steps(parse(user("", files=files)))
-    assert step.attachments == (Attachment("a.pdf", image=False), Attachment("9", image=True))
+    assert [one.told for one in step.attachments] == ["[attached file: a.pdf]", "[attached image: 9]"]
 
 
 @pytest.mark.parametrize(
@@ -302,8 +380,44 @@ def test_tool_arguments_count() -> None:
 
     words = "word " * 500
     assert cost(words) - cost("") == pytest.approx(tokens.count(words), abs=3)
-    [small], [large] = (steps(parse(answer(called("a", arguments=a), returned("a", "1")))) for a in ("", words))
-    assert step_tokens(large) - step_tokens(small) == pytest.approx(tokens.count(words), abs=3)
+
+
+@pytest.mark.parametrize("result", ["rows and rows " * 20_000, "data:image/png;base64," + "iVBORw0KGgo" * 20_000])
+def test_a_summariser_reads_a_line_of_a_call_whatever_it_gave(result: str) -> None:
+    output = [one for n in range(3) for one in (called(f"c{n}", arguments=result), returned(f"c{n}", result))]
+    [one] = steps(parse(answer(said("Look:"), called("a"), returned("a", result))))
+    every = steps(parse(answer(said("Look:"), *output)))
+
+    assert 0 < step_tokens(one) - step_tokens(replace(one, calls=())) <= 160
+    assert sum(map(step_tokens, every)) <= 3 * 160 + 40
+
+
+def test_a_small_call_is_read_whole() -> None:
+    [small], [large] = (
+        steps(parse(answer(called("a", arguments=text), returned("a", text)))) for text in ("", "a b c d e f g h ")
+    )
+
+    assert step_tokens(large) - step_tokens(small) == pytest.approx(2 * 8, abs=3)
+
+
+def test_the_numbers_of_a_users_sentences_count() -> None:
+    words = "We moor at the south pier. " * 100
+    [asked], [answered] = steps(parse(user(words))), steps(parse(answer(text=words)))
+
+    assert step_tokens(asked) / step_tokens(answered) == pytest.approx(1.1, abs=0.01)
+
+
+def test_the_names_of_attachments_count() -> None:
+    [plain], [with_file] = steps(parse(user("Read"))), steps(parse(user("Read", files=[{"name": "tide table.pdf"}])))
+
+    assert step_tokens(with_file) > step_tokens(plain)
+
+
+def test_the_last_call_of_an_answer_was_sent_all_but_its_last_step() -> None:
+    calls = [said("I look."), called("a"), returned("a", "rows " * 500)]
+
+    assert asked_tokens(answer(*calls, said("So it is. " * 50))) == native_tokens(answer(*calls))
+    assert asked_tokens(answer(said("So it is."))) == asked_tokens(answer(text="So")) == asked_tokens(user("x")) == 0
 
 
 def test_reasoning_does_not_count() -> None:
@@ -326,6 +440,22 @@ def test_an_image_counts_as_one_image_not_as_text() -> None:
     assert step_tokens(step) < 100
 
 
-def test_a_system_message_is_read_as_it_stands() -> None:
-    stored: Stored = {"id": "s", "role": "system", "content": "Be kind."}
-    assert steps(parse(stored)) == [Step("s", "system", "Be kind.")]
+@pytest.mark.parametrize("role", ["system", "developer", "tool", ""])
+def test_what_nobody_said_has_no_steps_and_is_counted(role: str) -> None:
+    stored: Stored = {"id": "s", "role": role, "content": "Retrieved: the pier closes at nine. " * 20}
+
+    assert steps(parse(stored)) == []
+    assert native_tokens(stored) > 100
+
+
+def test_a_step_knows_when_its_message_was_sent() -> None:
+    message = parse(answer(said("One"), called("a"), returned("a", "1"), said("Two"), timestamp=1795304423))
+
+    assert [step.at for step in steps(message)] == [1795304423, 1795304423]
+    assert [step.at for step in steps(parse(user("Now")))] == [None]
+
+
+def test_code_that_ran_and_what_it_printed_are_quoted() -> None:
+    [step] = steps(parse(answer(ran("a = 1\nprint(a)", {"stdout": "1\n2"}))))
+
+    assert step.text == "[ran code]\n| a = 1\n| print(a)\n[it printed]\n| 1\n| 2"

@@ -1,0 +1,77 @@
+"""The parts of a message whose content is a list: text, and what a summary can only name.
+
+In: a part as a client sent it or Open WebUI stored it. Out: a typed item, or what the model is sent for it.
+"""
+
+import json
+import re
+from typing import Any
+
+from service import tokens
+from service.transcript.items import Attachment, Item, Kind, Reasoning, Text
+
+Part = dict[str, Any]
+
+_TEXTS = ("text", "input_text", "output_text")
+_THOUGHTS = ("thinking", "redacted_thinking", "reasoning")
+_KINDS = {
+    "image_url": Kind.IMAGE,
+    "input_image": Kind.IMAGE,
+    "image": Kind.IMAGE,
+    "file": Kind.FILE,
+    "input_file": Kind.FILE,
+    "document": Kind.FILE,
+    "audio": Kind.AUDIO,
+    "input_audio": Kind.AUDIO,
+    "audio_url": Kind.AUDIO,
+    "video": Kind.VIDEO,
+    "video_url": Kind.VIDEO,
+    "input_video": Kind.VIDEO,
+}
+_NAMES = ("filename", "name", "title", "file_id", "id")
+_ENCODED = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/=_-]{200,}+")  # base64, with or without a data: in front
+
+
+def item_of(part: Part) -> Item:
+    """The part, typed. One of an unknown type is named by its type, and never vanishes."""
+    kind = part.get("type")
+    if kind in _TEXTS:
+        return Text(_text(part.get("text")))
+    if kind == "refusal":
+        return Text(_text(part.get("refusal")))
+    if kind in _THOUGHTS:
+        return Reasoning("")
+    if isinstance(kind, str) and kind in _KINDS:
+        return Attachment(_name(part), _KINDS[kind])
+    return Attachment(_text(kind), Kind.OTHER)
+
+
+def tokens_of(part: Part) -> int:
+    """What the model is sent for a part that is no text.
+
+    An image, a file, a sound or a film costs the price of one image, because its content is not here
+    or says little about its cost; the provider's own count corrects it. All else costs its JSON
+    without base64.
+    """
+    match item_of(part):
+        case Text() if part.get("type") == "text":  # counted with the other texts
+            return 0
+        case Attachment(kind=kind) if kind is not Kind.OTHER:
+            return tokens.IMAGE_TOKENS
+        case _:
+            return tokens.count(_ENCODED.sub("", json.dumps(part, ensure_ascii=False)))
+
+
+def _name(part: Part) -> str:
+    """What a part, or the object in it under its type's name, says that it is called."""
+    inner = part.get(str(part["type"]))
+    for holder in (part, inner):
+        if isinstance(holder, dict):
+            for key in _NAMES:
+                if isinstance(name := holder.get(key), str) and name:
+                    return name
+    return ""
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)
