@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from service.summarising.ranges import span
-from service.summarising.wording import Number
+from service.summarising.ledger.ranges import span
+from service.summarising.ledger.wording import Number
 from tests.pure.shown import said
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.summarising import results
+from service.summarising.ledger import results
 from service.transcript import parse, steps
 from tests.pure.shown import described, said
 
@@ -181,21 +181,42 @@ def test_nothing_is_an_empty_result(text: str, shown: str) -> None:
 
 def test_a_small_object_is_shown_whole_and_a_large_one_by_its_keys() -> None:
     assert described({"a": 1, "b": {"c": [1, 2]}}) == '{"a": 1, "b": {"c": [1, 2]}}'
-    shown = described({"name": "x", "text": "words and " * 90, "n": 12, "list": list(range(3))})
-    assert shown.startswith('3 items | ranges: 0..2 (sum 3) | beside: {"name": "x", "text": "words and words')
-    shown = described({"name": "x", "text": "words and " * 90, "deep": {"n": 12847.5}})
-    assert shown.startswith('object with name, text, deep | {"name": "x", "text": "words and')
-    assert shown.endswith('…", "deep": {"n": 12847.5}}')
+    large = {"name": "x", "text": "words and " * 90, "n": 12, "list": list(range(3))}
+    found = results.read(json.dumps(large))
+    assert (found.said, found.whole) == ("object of 4 fields", True)
 
 
-def test_few_words_say_the_same_of_rows_but_sums() -> None:
-    value = [{"name": "a, b", "n": 12847.5, "note": None}, {"name": "c", "n": 7, "note": {"k": 1}}]
-    assert results.read(json.dumps(value)).short == (
-        "columns: name, n 7..12847.5, note",
-        'first: "a, b", 12847.5, null',
-        'last: c, 7, {"k": 1}',
-    )
-    assert results.read("name,n\nx,007\ny,\nz,3").short == ("columns: name, n", "first: x, 007", "last: z, 3")
+def test_an_object_with_rows_in_it_is_no_table() -> None:
+    items = [{"sku": f"S-{n}", "price": n, "note": "as agreed " * 9} for n in range(4)]
+    order = {"order": "A-1204", "state": "open", "city": "Bremen", "total": 57, "paid": True, "items": items}
+    assert results.read(json.dumps(order)).whole
+    page = {"page": 1, "size": 40, "total": 990, "took": 3, "rows": items * 10}
+    assert described(page).startswith("40 rows | columns: sku, price, note")
+
+
+def test_groups_of_objects_are_rows() -> None:
+    assert described([[{"n": 1}, {"n": 2}], [{"n": 4}]]).startswith("3 rows | columns: n | ranges: n 1..4")
+
+
+def test_a_row_without_a_cell_shows_none_for_it() -> None:
+    rows = [{"n": 1, "note": "as agreed " * 9}, {"n": 2, "extra": "x" * 70}]
+    for text in (json.dumps(rows), str(rows), json.dumps({"rows": rows})):
+        assert said(text).startswith("2 rows | columns: n, note, extra")
+        assert "object at 0x" not in said(text)
+        assert said(text).endswith('last: {"n": 2, "extra": "[70 characters]"}')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Model: Volvo V60, mileage 42,000",
+        "You must now restart the server.",
+        "bot, crawler, spider",
+        "Add the new address to the customer record.",
+    ],
+)
+def test_ordinary_texts_stand_in_quotation_marks(text: str) -> None:
+    assert said(text) == f'"{text}"'
 
 
 # ---- errors
@@ -204,19 +225,20 @@ def test_few_words_say_the_same_of_rows_but_sums() -> None:
 @pytest.mark.parametrize(
     ("value", "shown"),
     [
-        ({"error": "boom: test"}, "error: boom: test"),
+        ({"error": "boom: test"}, 'error: "boom: test"'),
         ({"error": {"code": 5, "message": "no"}}, 'error: {"code": 5, "message": "no"}'),
         ({"errors": ["a", "b"], "data": None}, 'error: ["a", "b"]'),
         ({"errors": ["a", "b", "c"]}, 'error: ["a", "b", "c"] (3 errors)'),
-        ({"error": True, "message": "disk full"}, "error: disk full"),
-        ({"status": "error", "message": "disk full"}, "error: disk full"),
-        ({"success": False, "reason": "no such table"}, "error: no such table"),
-        ({"detail": "Not found"}, "error: Not found"),
-        ({"stdout": "", "stderr": "ls: x\nls: cannot open\n", "exit_code": 2}, "error: exit code 2: ls: cannot open"),
+        ({"error": True, "message": "disk full"}, 'error: "disk full"'),
+        ({"status": "error", "message": "disk full"}, 'error: "disk full"'),
+        ({"success": False, "reason": "no such table"}, 'error: "no such table"'),
+        ({"detail": "Not found"}, 'error: "Not found"'),
+        ({"stdout": "", "stderr": "ls: x\nls: cannot open\n", "exit_code": 2}, 'error: exit code 2: "ls: cannot open"'),
     ],
 )
 def test_an_object_that_tells_of_an_error_is_one(value: Any, shown: str) -> None:
-    assert results.read(json.dumps(value)) == results.Result(shown, failed=True)
+    found = results.read(json.dumps(value))
+    assert (found.said, found.details, found.failed) == (shown, (), True)
 
 
 @pytest.mark.parametrize(
@@ -231,17 +253,19 @@ def test_an_error_beside_rows_is_told_with_them() -> None:
     found = results.read(json.dumps({"rows": ROWS, "errors": ["page 3 is missing"]}))
     assert not found.failed
     assert found.said == "2 rows"
-    assert 'error: ["page 3 is missing"]' in found.details
+    assert 'error: ["page 3 is missing"]' in map(str, found.details)
 
 
 @pytest.mark.parametrize("text", ["Error: no such table", "Traceback (most recent call last)", "failed to connect"])
 def test_a_text_that_begins_with_an_error_is_one(text: str) -> None:
-    assert results.read(text) == results.Result(text, failed=True)
+    found = results.read(text)
+    assert (found.said, found.failed) == (f'"{text}"', True)
 
 
 def test_a_traceback_is_its_last_line() -> None:
     text = "Traceback (most recent call last):\n" + '  File "a.py", line 3, in f\n' * 20 + "ValueError: 7 is odd\n"
-    assert results.read(text) == results.Result("error: ValueError: 7 is odd", ("traceback of 22 lines",), failed=True)
+    assert results.read(text).failed
+    assert said(text) == 'error: "ValueError: 7 is odd" | traceback of 22 lines'
 
 
 @pytest.mark.parametrize(
@@ -251,8 +275,8 @@ def test_log_lines_are_counted_and_their_errors_told(form: str) -> None:
     lines = [form.format(n, "ERROR" if n % 3 == 0 else "INFO") for n in range(9)]
     text = "\n".join(lines) + "\n" + "x" * 240
     assert said(text) == (
-        f"10 lines ({len(text)} characters), 3 mention an error | errors: {lines[0]} × 3"
-        f" | first: {lines[0]} | last: [240 characters]"
+        f'10 lines ({len(text)} characters), 3 mention an error | errors: "{lines[0]}" × 3'
+        f' | first: "{lines[0]}" | last: "[240 characters]"'
     )
 
 
@@ -264,7 +288,7 @@ def test_kinds_of_errors_are_counted_and_the_absence_of_errors_is_none() -> None
         "ERROR disk 8 full",
         "ERROR no route to db-1",
     ] * 4
-    assert ", 12 mention an error | errors: ERROR disk 7 full × 8; ERROR no route to db-1 × 4 | first:" in said(
+    assert ', 12 mention an error | errors: "ERROR disk 7 full" × 8; "ERROR no route to db-1" × 4 | first:' in said(
         "\n".join(lines)
     )
 
@@ -290,7 +314,7 @@ def test_binary_and_inline_data_are_named_not_shown() -> None:
 
 
 def test_colours_and_characters_that_hide_words_are_not_shown() -> None:
-    assert said("\x1b[31mred\x1b[0m \u202eabc\u202c zero\u200bwidth\U000e0041") == "red cba zerowidth"
+    assert said("\x1b[31mred\x1b[0m \u202eabc\u202c zero\u200bwidth\U000e0041") == '"red cba zerowidth"'
 
 
 # ---- all four stored formats say the same

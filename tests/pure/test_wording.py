@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.summarising import wording
+from service.summarising.ledger import wording
 
 
 @given(

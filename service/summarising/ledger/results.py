@@ -6,22 +6,23 @@ Out: a `Result`, whose parts stand in order of worth. No number in it is rounded
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any
 
 from service.escapes import unescaped
-from service.summarising import tables, wording
-from service.summarising.ranges import span
-from service.summarising.tables import Table
-from service.summarising.wording import Number, line, listed, parsed
+from service.summarising.ledger import tables, wording
+from service.summarising.ledger.ranges import span
+from service.summarising.ledger.tables import Table
+from service.summarising.ledger.wording import Number, line, listed, parsed, quoted
 
 SAMPLE = 240  # characters of a row, a line or a message
-_SHORT = 80
 _RANGES = 300
 _COLUMNS = 300
+_NAMES = 160  # characters of the names of an object's fields
+_PLAIN = 4  # so many plain fields make an object of what has rows too
 _TRACE = 40  # lines that an error message may have
-_ENDS = ("first", "last")
 _LAYERS = 4  # a text in a text in a text
 _NULLS = {"null", "None", '""', "''", "{}", "[null]"}
 _ERROR = re.compile(
@@ -29,7 +30,8 @@ _ERROR = re.compile(
     re.IGNORECASE,
 )
 _NO_ERROR = re.compile(
-    r"\b(?:no|0|without) (?:error|failure)|\berrors?\W{0,2}[=:]\s*(?:0|none|null|false|\[\])", re.IGNORECASE
+    r"\b(?:no|0|without) (?:error|failure)|\berrors?\W{0,2}[=:]\s*(?:0|none|null|false|\[\])",
+    re.IGNORECASE,
 )
 _BEGINS_WITH_ERROR = re.compile(
     r"\A(?:Traceback \(most recent|(?:[\w.]*(?:Error|Exception)|ERROR|FATAL|fatal)\b[^\n:]{0,60}:)"
@@ -67,19 +69,56 @@ _REPR = re.compile(
 )
 
 
+class Part(StrEnum):
+    """What a detail is, by what stands before it."""
+
+    NOTE = ""
+    COLUMNS = "columns"
+    RANGES = "ranges"
+    ERRORS = "errors"
+    ALSO = "also"
+    BESIDE = "beside"
+    FIRST = "first"
+    LAST = "last"
+
+
+FIGURES = (Part.COLUMNS, Part.RANGES, Part.ERRORS, Part.ALSO)
+SAMPLES = (Part.FIRST, Part.LAST)
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """What is said of a result besides its outcome."""
+
+    part: Part
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.part}: {self.text}" if self.part else self.text
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
-    """`said` in a few words, then `details`, the most valuable first; `short` says about the same in fewer words."""
+    """What a text is said to be.
+
+    Attributes:
+        said: the outcome in a few words.
+        details: the most valuable first.
+        failed: whether it tells of an error.
+        whole: whether an object is meant, which is told by its fields.
+        content: parsed JSON, a table or a text, in which values may be looked for.
+    """
 
     said: str
-    details: tuple[str, ...] = ()
+    details: tuple[Detail, ...] = ()
     failed: bool = False
-    short: tuple[str, ...] = ()
+    whole: bool = False
+    content: Any = None
 
-    def also(self, detail: str, place: int = 2) -> "Result":
+    def also(self, part: Part, text: str, place: int = 2) -> "Result":
         """With one detail more."""
-        details, short = ((*old[:place], detail, *old[place:]) for old in (self.details, self.short))
-        return replace(self, details=details, short=short if self.short else ())
+        details = (*self.details[:place], Detail(part, text), *self.details[place:])
+        return replace(self, details=details)
 
 
 def read(text: str) -> Result:
@@ -95,7 +134,9 @@ def _read(text: str, layer: int) -> Result:
         return data
     text, inline = _without_data(_unescaped(text))
     found = _structured(text, layer) or _lines(text)
-    return found.also(_counted(inline, "inline file"), len(found.details)) if inline else found
+    if not inline:
+        return found
+    return found.also(Part.NOTE, _counted(inline, "inline file"), len(found.details))
 
 
 def _structured(text: str, layer: int) -> Result | None:
@@ -161,27 +202,33 @@ def _of_json(value: dict[str, Any] | list[Any], text: str, layer: int) -> Result
     if layer < _LAYERS and (inner := _inner(value, len(text))) is not None:
         return _marked(_unwrapped(value, inner, layer), failure)
     found = tables.in_value(value)
-    if found.table and found.table.what == "items" and isinstance(value, dict) and len(text) <= SAMPLE and not failure:
-        return _of_object(value)
-    if found.table and not (failure and found.path.startswith("error")):
-        return _marked(_of_table(found.table, _beside(found)), failure)
-    if failure:
-        return Result(f"error: {failure}", failed=True)
-    return _of_object(dict(value))
+    table = found.table
+    whole = isinstance(value, dict) and _is_object(found, len(text))
+    if failure and (not table or whole or found.path.startswith("error")):
+        return Result(f"error: {failure}", failed=True, content=value)
+    if table and not whole:
+        result = replace(_of_table(table, _beside(found)), content=value)
+        return _marked(result, failure)
+    shown = wording.value(value, SAMPLE)
+    if len(text) <= SAMPLE and not shown.endswith(" keys}"):
+        return Result(shown, content=value)
+    return Result(f"object of {_counted(len(value), 'field')}", whole=True, content=value)
 
 
-def _of_object(value: Mapping[str, Any]) -> Result:
-    whole = wording.value(value, SAMPLE)
-    if not whole.endswith(" keys}"):
-        return Result(whole)
-    shown = wording.row(value, SAMPLE, max(SAMPLE // len(value), wording.VALUE))
-    return Result(f"object with {wording.names(value, _COLUMNS)}", (shown,))
+def _is_object(found: tables.Found, size: int) -> bool:
+    """Whether rows are a part of an object, rather than its plain fields what goes with the rows."""
+    if not found.table:
+        return True
+    plain, rows = len(found.beside), len(found.table.rows)
+    if found.table.what == "items":
+        return size <= SAMPLE or rows <= 2 * plain
+    return plain >= _PLAIN and rows <= 2 * plain
 
 
 def _marked(result: Result, failure: str) -> Result:
     if not failure or result.failed:
         return result
-    return result.also(f"error: {failure}", 1)
+    return result.also(Part.NOTE, f"error: {failure}", 1)
 
 
 def _failure(value: Mapping[str, Any]) -> str:
@@ -202,19 +249,22 @@ def _failure(value: Mapping[str, Any]) -> str:
     code = next((value[key] for key in ("exit_code", "returncode", "exitCode") if key in value), "0")
     if isinstance(code, Number) and code != "0":
         last = str(value.get("stderr") or "").strip().splitlines()[-1:]
-        return f"exit code {wording.value(code)}" + "".join(f": {line(one, SAMPLE)}" for one in last)
+        return f"exit code {wording.value(code)}" + "".join(f": {quoted(one, SAMPLE)}" for one in last)
     if set(value) == {"detail"}:
         return _told(value["detail"])
     return ""
 
 
 def _message(value: Mapping[str, Any]) -> str:
-    return next((_told(value[key]) for key in ("message", "detail", "reason", "error_message") if value.get(key)), "")
+    return next(
+        (_told(value[key]) for key in ("message", "detail", "reason", "error_message") if value.get(key)),
+        "",
+    )
 
 
 def _told(one: Any) -> str:  # noqa: ANN401 - a tool's JSON
     if isinstance(one, str):
-        return line(one, SAMPLE)
+        return quoted(one, SAMPLE)
     if isinstance(one, list):
         return wording.array(one, SAMPLE) + (f" ({len(one)} errors)" if len(one) > 2 else "")
     return wording.row(one, SAMPLE) if isinstance(one, dict) else wording.value(one)
@@ -242,60 +292,71 @@ def _unwrapped(value: dict[str, Any] | list[Any], inner: str, layer: int) -> Res
     if not isinstance(value, dict):
         return result
     beside = {key: one for key, one in value.items() if one is not inner and not isinstance(one, dict | list)}
-    return result.also(f"beside: {wording.row(beside, SAMPLE)}") if beside else result
+    return result.also(Part.BESIDE, wording.row(beside, SAMPLE)) if beside else result
 
 
 def _beside(found: tables.Found) -> str:
     """What stood beside the rows, in words: single values, and other tables by their size."""
     said = [wording.row(found.beside, SAMPLE)] if found.beside else []
     return listed(
-        [*said, *(f"{line(name, wording.VALUE)}: {_counted(count, 'row')}" for name, count in found.others)], SAMPLE
+        [
+            *said,
+            *(f"{line(name, wording.VALUE)}: {_counted(count, 'row')}" for name, count in found.others),
+        ],
+        SAMPLE,
     )
 
 
 def _of_table(table: Table, beside: str = "") -> Result:
     said = _counted(len(table.rows), table.what.removesuffix("s"))
+    others = [Detail(Part.BESIDE, beside)] if beside else []
     if table.what == "items":
-        return Result(said, _of_items([row[0] for row in table.rows], beside))
-    columns = wording.names(table.names, _COLUMNS)
+        details = (*_figures(table), *others, *_items([row[0] for row in table.rows]))
+    else:
+        columns = Detail(Part.COLUMNS, wording.names(table.names, _COLUMNS))
+        details = (columns, *_figures(table), *others, *_ends(table))
+    return Result(said, details, content=table)
+
+
+def _figures(table: Table) -> list[Detail]:
+    """Ranges and sums of all columns that have some."""
     ranges = [(name, found) for name, cells in table.columns() if (found := span(cells, name))]
-    figures = listed((f"{line(name, wording.VALUE)} {found}" for name, found in ranges), _RANGES)
-    about = [f"columns: {columns}", *([f"ranges: {figures}"] if ranges else [])]
-    others = [f"beside: {beside}"] if beside else []
-    ends = list(dict.fromkeys([0, len(table.rows) - 1])) if table.rows else []
-    samples = [f"{name}: {wording.row(table.row(place), SAMPLE)}" for name, place in zip(_ENDS, ends, strict=False)]
-    short = [f"columns: {_with_ranges(table, dict(ranges)) if columns != wording.WITHHELD else columns}", *others]
-    short += [f"{name}: {wording.cells(table.rows[place], SAMPLE)}" for name, place in zip(_ENDS, ends, strict=False)]
-    return Result(said, (*about, *others, *samples), short=tuple(short))
+    said = listed((f"{line(name, wording.VALUE)} {found}".lstrip() for name, found in ranges), _RANGES)
+    return [Detail(Part.RANGES, said)] if said else []
 
 
-def _with_ranges(table: Table, ranges: Mapping[str, str]) -> str:
-    """The names of the columns, each with its range but without the sum."""
-    inner = [name for name in ranges if name not in table.names]
-    named = ((line(name, wording.VALUE), ranges.get(name, "").partition(" (")[0]) for name in [*table.names, *inner])
-    return listed((f"{name} {found}".rstrip() for name, found in named), _RANGES)
+def _ends(table: Table) -> Iterator[Detail]:
+    """The first and the last row."""
+    places = list(dict.fromkeys([0, len(table.rows) - 1])) if table.rows else []
+    for part, place in zip(SAMPLES, places, strict=False):
+        yield Detail(part, wording.row(table.row(place), SAMPLE))
 
 
-def _of_items(items: Sequence[Any], beside: str) -> tuple[str, ...]:
-    ranges = [f"ranges: {found}"] if (found := span(items)) else []
-    others = [f"beside: {beside}"] if beside else []
-    last = [f"last: {wording.value(items[-1], SAMPLE)}"] if len(items) > 1 else []
-    return (*ranges, *others, f"first: {wording.value(items[0], SAMPLE)}", *last)
+def _items(items: Sequence[Any]) -> Iterator[Detail]:
+    yield Detail(Part.FIRST, wording.value(items[0], SAMPLE))
+    if len(items) > 1:
+        yield Detail(Part.LAST, wording.value(items[-1], SAMPLE))
 
 
 def _lines(text: str) -> Result:
     lines = [one for one in text.splitlines() if one.strip()]
     if not lines:
         return Result(f"{len(text)} blank characters")
-    if _BEGINS_WITH_ERROR.match(text) and (len(lines) <= _TRACE or text.startswith("Traceback")) and not _is_log(lines):
+    few = len(lines) <= _TRACE or text.startswith("Traceback")
+    if _BEGINS_WITH_ERROR.match(text) and few and not _is_log(lines):
         return _of_trace(text, lines)
     if len(text) <= SAMPLE:
-        shown = line(text, SAMPLE) or f"{len(text)} characters that show nothing"
-        return Result(shown, failed=bool(_ERROR.match(text)))
+        shown = quoted(text, SAMPLE)
+        failed = bool(_ERROR.match(text))
+        return Result(
+            shown if shown != '""' else f"{len(text)} characters that show nothing",
+            failed=failed,
+            content=text,
+        )
     if len(lines) == 1:
-        shown = line(text, SAMPLE)
-        begins = () if shown == f"[{len(text)} characters]" else (f"first: {shown}",)
-        return Result(f"{len(text)} characters", begins, bool(_ERROR.match(text)))
+        shown = quoted(text, SAMPLE)
+        begins = () if f"[{len(text)} characters]" in shown else (Detail(Part.FIRST, shown),)
+        return Result(f"{len(text)} characters", begins, bool(_ERROR.match(text)), content=text)
     return _of_lines(text, lines)
 
 
@@ -307,30 +368,28 @@ def _is_log(lines: Sequence[str]) -> bool:
 def _of_trace(text: str, lines: Sequence[str]) -> Result:
     """A traceback says what happened in its last line, any other error in its first."""
     trace = text.startswith("Traceback")
-    said = line(lines[-1] if trace else text, SAMPLE)
+    said = quoted(lines[-1] if trace else text, SAMPLE)
     if not trace or len(lines) == 1:
-        return Result(said, failed=True)
-    return Result(f"error: {said}", (f"traceback of {len(lines)} lines",), failed=True)
+        return Result(said, failed=True, content=text)
+    note = Detail(Part.NOTE, f"traceback of {len(lines)} lines")
+    return Result(f"error: {said}", (note,), failed=True, content=text)
 
 
 def _of_lines(text: str, lines: Sequence[str]) -> Result:
     mentions = [one for one in lines if _ERROR.search(one) and not _NO_ERROR.search(one)]
     said = f"{_counted(len(lines), 'line')} ({len(text)} characters)"
-    details, short = [], []
+    details: list[Detail] = []
     if mentions:
         said += f", {len(mentions)} mention an error"
-        details.append(f"errors: {_messages(mentions, 2, SAMPLE // 2)}")
-        short.append(f"errors: {_messages(mentions, 1, _SHORT)}")
+        details.append(Detail(Part.ERRORS, _messages(mentions, 2, SAMPLE // 2)))
     if table := tables.within(text):
-        found = _of_table(table)
-        details += [f"a table of {_counted(len(table.rows), 'row')}", *found.details[:2]]
-        short.append(f"a table of {_counted(len(table.rows), 'row')}, {found.short[0]}")
+        details.append(Detail(Part.NOTE, f"a table of {_counted(len(table.rows), 'row')}"))
+        details += _of_table(table).details[:2]
     elif ranges := _pairs(lines):
-        details.append(f"ranges: {ranges}")
-        short.append(f"ranges: {ranges}")
-    details += [f"{name}: {line(lines[place], SAMPLE // 2)}" for name, place in zip(_ENDS, (0, -1), strict=True)]
-    short += [f"{name}: {line(lines[place], _SHORT)}" for name, place in zip(_ENDS, (0, -1), strict=True)]
-    return Result(said, tuple(details), short=tuple(short))
+        details.append(Detail(Part.RANGES, ranges))
+    for part, place in zip(SAMPLES, (0, -1), strict=True):
+        details.append(Detail(part, quoted(lines[place], SAMPLE // 2)))
+    return Result(said, tuple(details), content=text)
 
 
 def _messages(mentions: Sequence[str], most: int, room: int) -> str:
@@ -341,7 +400,7 @@ def _messages(mentions: Sequence[str], most: int, room: int) -> str:
         kind = _VARIES.sub("#", one[:400])
         kinds[kind] += 1
         firsts.setdefault(kind, one)
-    shown = [(line(firsts[kind], room), count) for kind, count in kinds.most_common(most)]
+    shown = [(quoted(firsts[kind], room), count) for kind, count in kinds.most_common(most)]
     said = (f"{one} × {count}" if count > 1 else one for one, count in shown)
     return "; ".join(said) + ("; …" if len(kinds) > most else "")
 

@@ -13,7 +13,7 @@ from io import StringIO
 from itertools import chain
 from typing import Any
 
-from service.summarising.wording import Number, parsed, parsed_from
+from service.summarising.ledger.wording import Number, parsed, parsed_from
 
 ABSENT = object()
 """The cell of a row that has no value under a name."""
@@ -76,7 +76,7 @@ def in_value(value: Any) -> Found:  # noqa: ANN401 - a tool's JSON
         if not queue:
             break
         path, one, level = queue.popleft()
-        table = _records(one)
+        table = records(one)
         if table is not None:
             found.append((path, table))
         elif isinstance(one, dict) and level < _LEVELS:
@@ -114,12 +114,13 @@ def cut_off(text: str) -> Table | None:
     return _of_objects(rows) if len(rows) > 1 else None
 
 
-def _records(value: Any) -> Table | None:  # noqa: ANN401 - a tool's JSON
+def records(value: Any) -> Table | None:  # noqa: ANN401 - a tool's JSON
+    """The table that an array or an object is by itself."""
     if isinstance(value, list) and value:
         if all(isinstance(row, dict) for row in value):
             return _of_objects(value)
         if len(value) > 1 and all(isinstance(row, list) and row for row in value):
-            return _of_arrays(value)
+            return _of_groups(value) or _of_arrays(value)
         return Table(("",), [(item,) for item in value], "items")
     if isinstance(value, dict) and value:
         return _named(value) or _columnar(value) or _keyed(value)
@@ -129,6 +130,12 @@ def _records(value: Any) -> Table | None:  # noqa: ANN401 - a tool's JSON
 def _of_objects(rows: Sequence[Mapping[str, Any]]) -> Table:
     names = list(dict.fromkeys(chain.from_iterable(rows)))[:_COLUMNS]
     return Table(names, [[row.get(name, ABSENT) for name in names] for row in rows])
+
+
+def _of_groups(groups: Sequence[Sequence[Any]]) -> Table | None:
+    """Arrays of objects are rows too."""
+    rows = list(chain.from_iterable(groups))
+    return _of_objects(rows) if all(isinstance(row, dict) for row in rows) else None
 
 
 def _of_arrays(rows: Sequence[Sequence[Any]]) -> Table:
@@ -167,7 +174,10 @@ def _columnar(value: Mapping[str, Any]) -> Table | None:
     if all(isinstance(one, list) and not isinstance(one[0], dict | list) for one in columns):
         cells, even = columns, len(columns) > 1 and len(set(map(len, columns))) == 1
     elif all(isinstance(one, dict) and next(iter(one)) == "0" for one in columns):
-        cells, even = [list(one.values()) for one in columns], len({tuple(one) for one in columns}) == 1
+        cells, even = (
+            [list(one.values()) for one in columns],
+            len({tuple(one) for one in columns}) == 1,
+        )
     else:
         return None
     return Table(list(value)[:_COLUMNS], list(zip(*cells[:_COLUMNS], strict=True))) if even else None

@@ -9,10 +9,24 @@ from collections.abc import Callable, Sequence
 from decimal import Context, Decimal, localcontext
 from typing import Any
 
-from service.summarising.wording import Number
+from service.summarising.ledger.wording import Number
 
 _LONGEST = 40  # characters; what is longer is no figure to compare
-_MISSING = {"", "-", "–", "null", "NULL", "None", "NaN", "nan", "n/a", "N/A", "NA", "Infinity", "-Infinity"}
+_MISSING = {
+    "",
+    "-",
+    "–",
+    "null",
+    "NULL",
+    "None",
+    "NaN",
+    "nan",
+    "n/a",
+    "N/A",
+    "NA",
+    "Infinity",
+    "-Infinity",
+}
 _WHOLE = re.compile(r"[+-]?(?:0|[1-9][0-9]*)")
 _PLAIN = re.compile(r"[+-]?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?")
 _ENGLISH = re.compile(r"[+-]?(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+|0|[1-9][0-9]*)(?:\.[0-9]+)?")

@@ -1,31 +1,34 @@
-"""How text of unknown origin is shown on one line of the ledger: bounded, exact, and never as an order.
+"""How text of unknown origin is shown on one line of the ledger: bounded, exact, and quoted.
 
-In: texts and parsed JSON of tool calls. Out: parts of a line. What is shown stands in the source character for
-character, but for line breaks, runs of blanks and invisible characters. A text is cut between words or cells, never
-inside a number, an id or a URL, and an ellipsis says so. What reads like an instruction is withheld.
+In: texts and parsed JSON of tool calls. Out: parts of a line. What is shown stands in the source
+character for character, but for line breaks, runs of blanks and invisible characters. A text is cut
+between words or cells, never inside a number, an id or a URL, and an ellipsis says so. Nothing is
+withheld for its words: what a tool says stands in quotation marks.
 """
 
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
-from service.summarising.suspicion import suspicious, visible
-
-WITHHELD = "[withheld: reads like an instruction]"
 VALUE = 60  # characters that a cell, a name or a nested value may take
 _ITEMS = 12  # of an object or an array
 _DEPTH = 3
 _LONGEST_NUMBER = 80
 
-_MARGIN = 40  # characters beyond the cut that are looked at too
-
-_AMBIGUOUS = re.compile('[,"|]')
-_FIGURES = re.compile(r"[0-9 .,:/TZ+-]*")
+_AMBIGUOUS = re.compile('[,;="|]')
+_FIGURE = re.compile(r"[+-]?[0-9][0-9.,:/TZ+-]*")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff]")
 _BLANKS = re.compile("[ \t\n\r\x0b\x0c\x1c-\x1f\x85\u2028\u2029]+")
+# What a page shows nothing of. Joiners are letters in some scripts, and make one picture of several;
+# beside these alphabets they only break words.
+_HIDDEN = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b\u200e\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]|[\ufe00-\ufe0f]{2,}"
+    "|(?<=[\x00-\u052f])[\u200c\u200d]|[\u200c\u200d](?=[\x00-\u052f]|$)"
+)
+_BACKWARDS = re.compile("\u202e([^\u202c\u202d\u2069\n]*)")
 # Scripts without blanks between words.
 _CJK = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
@@ -61,23 +64,18 @@ def plain(text: str) -> str:
     """`text` without terminal colours and characters that show nothing; line breaks stay."""
     if "\x1b" in text:
         text = _ANSI.sub("", text)
-    return text if text.isascii() and text.isprintable() else _CONTROL.sub("\ufffd", visible(text))
+    if text.isascii() and text.isprintable():
+        return text
+    forwards = _BACKWARDS.sub(lambda match: match[1][::-1], text)
+    return _CONTROL.sub("\ufffd", _HIDDEN.sub("", forwards))
 
 
 def line(text: str, limit: int) -> str:
-    """`text` on one line of at most `limit` characters, or the mark in its place when it reads like an instruction."""
-    head = plain(text[: limit * 4])
-    flat = _BLANKS.sub(" ", head).strip(" ")
-    if _instructs(flat[: limit + _MARGIN]) or ("\n" in head and _instructs(head[: limit + _MARGIN])):
-        return WITHHELD
+    """`text` on one line of at most `limit` characters."""
+    flat = _BLANKS.sub(" ", plain(text[: limit * 4])).strip(" ")
     if len(text) <= limit * 4:
         return shorten(flat, limit)
     return _cut(flat, min(limit, len(flat)), len(text))
-
-
-@lru_cache(maxsize=4096)  # the same columns and words come again and again, and a look costs 2 µs a character
-def _instructs(text: str) -> bool:
-    return not _FIGURES.fullmatch(text) and suspicious(text)
 
 
 def shorten(text: str, limit: int) -> str:
@@ -97,9 +95,8 @@ def listed(parts: Iterable[str], room: int) -> str:
 
 
 def names(keys: Iterable[str], room: int) -> str:
-    """Names of columns or keys; all are withheld when they make an instruction together."""
-    said = [line(key, VALUE) for _, key in zip(range(_ITEMS + 1), keys, strict=False)]
-    return WITHHELD if _instructs(" ".join(said)) else listed(said, room)
+    """Names of columns or keys."""
+    return listed((line(key, VALUE) for key in keys), room)
 
 
 def value(one: Any, room: int = VALUE) -> str:  # noqa: ANN401 - a tool's JSON
@@ -108,17 +105,8 @@ def value(one: Any, room: int = VALUE) -> str:  # noqa: ANN401 - a tool's JSON
 
 
 def row(cells: Mapping[str, Any], room: int, cell: int = VALUE) -> str:
-    """An object with as many of its values as fit into `room`, each with at most `cell` characters."""
-    if _instruct_together([*cells, *cells.values()]):
-        return WITHHELD
+    """An object with as many of its values as fit into `room`, each of at most `cell` characters."""
     return "{" + listed(_pairs(cells, cell, 1), room) + "}"
-
-
-def _instruct_together(parts: Iterable[Any]) -> bool:
-    """Whether texts that are harmless one by one make an instruction; one that does so alone is withheld alone."""
-    texts = (line(one, VALUE) for one in parts if isinstance(one, str) and not isinstance(one, Number))
-    said = [text for _, text in zip(range(2 * _ITEMS), texts, strict=False) if text != WITHHELD]
-    return _instructs("|".join(said)[: VALUE * _ITEMS])
 
 
 def array(items: Sequence[Any], room: int) -> str:
@@ -126,34 +114,38 @@ def array(items: Sequence[Any], room: int) -> str:
     return "[" + listed((_shown(one, VALUE, 1) for one in items[: _ITEMS + 1]), room) + "]"
 
 
-def cells(items: Sequence[Any], room: int) -> str:
-    """The cells of a row without their names; quoted only where a reader could mistake where one ends."""
-    return WITHHELD if _instruct_together(items) else listed((_cell(one) for one in items), room)
+def cell(text: str, room: int = VALUE) -> str:
+    """A value as a reader sees it best: bare as long as it is one figure or one name."""
+    said = line(text, room)
+    return quoted(said, room) if " " in said or _AMBIGUOUS.search(said) or not said else said
 
 
-def _cell(one: Any) -> str:  # noqa: ANN401 - a tool's JSON
-    if isinstance(one, Number) or not isinstance(one, str):
-        return _shown(one, VALUE, 1)
-    said = line(one, VALUE)
-    return said if said and not _AMBIGUOUS.search(said) else _quoted(one, VALUE)
+def quoted(text: str, room: int) -> str:
+    """`text` on one line, in quotation marks; a figure stands bare."""
+    said = line(text, room)
+    if _FIGURE.fullmatch(said):
+        return said
+    return '"' + said.replace('"', '\\"') + '"'
 
 
 def _pairs(cells: Mapping[str, Any], room: int, depth: int) -> Iterable[str]:
     for _, (key, one) in zip(range(_ITEMS + 1), cells.items(), strict=False):
-        yield f"{_quoted(key, VALUE)}: {_shown(one, room, depth)}"
+        yield f"{_string(key, VALUE)}: {_shown(one, room, depth)}"
 
 
 def _shown(one: Any, room: int, depth: int) -> str:  # noqa: ANN401 - a tool's JSON
     if isinstance(one, Number):
         return one if len(one) <= _LONGEST_NUMBER else f"[number of {len(one)} characters]"
     if isinstance(one, str):
-        return _quoted(one, room)
+        return _string(one, room)
     if isinstance(one, dict):
         return _whole("{", _pairs(one, room, depth + 1), "}", room, depth, f"{{{len(one)} keys}}")
     if isinstance(one, list):
         items = (_shown(inner, room, depth + 1) for inner in one)
         return _whole("[", items, "]", room, depth, f"[{len(one)} items]")
-    return "null" if one is None else str(one).lower()
+    if isinstance(one, bool):
+        return str(one).lower()
+    return "null" if one is None else ""  # nothing else comes from JSON
 
 
 def _whole(begin: str, parts: Iterable[str], end: str, room: int, depth: int, otherwise: str) -> str:
@@ -167,9 +159,8 @@ def _whole(begin: str, parts: Iterable[str], end: str, room: int, depth: int, ot
     return said + end
 
 
-def _quoted(text: str, room: int) -> str:
-    said = line(text, room)
-    return said if said == WITHHELD else '"' + said.replace('"', '\\"') + '"'
+def _string(text: str, room: int) -> str:
+    return '"' + line(text, room).replace('"', '\\"') + '"'
 
 
 def _cut(text: str, limit: int, size: int) -> str:
@@ -197,3 +188,11 @@ def _between_cells(text: str, place: int) -> bool:
     if text[place - 1] not in ",;|\t" or "://" in text[text.rfind(" ", 0, place) + 1 : place]:
         return False
     return not (text[place].isdigit() and text[place - 2 : place - 1].isdigit())
+
+
+def brief(one: Any, room: int) -> str:  # noqa: ANN401 - a tool's JSON
+    """A value of the arguments of a call: rows are told by their cells, without the names."""
+    if isinstance(one, list) and one and all(isinstance(row, dict) for row in one):
+        rows = (" ".join(_shown(inner, VALUE, 2) for inner in row.values()) for row in one)
+        return "[" + listed(rows, room) + "]"
+    return value(one, room)

@@ -1,0 +1,289 @@
+"""What is shown of the ledger within some room: used values go last, the oldest entries shrink first.
+
+In: entries and a number of tokens. Out: lines of a summary, each with its list mark.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from service import tokens
+from service.summarising.ledger import entries as making
+from service.summarising.ledger import wording
+from service.summarising.ledger.entries import Entry
+from service.summarising.ledger.results import FIGURES, SAMPLES, Part
+from service.summarising.ledger.used import Field
+from service.transcript.items import Call
+
+_FIELDS = 480  # characters of the plain fields of an object, and when room is short
+_FEWER_FIELDS = 200
+_FEWER_ARGUMENTS = 80
+_USED = 700  # characters of the used values of an entry, and when room is short
+_FEWER_USED = 200
+_LINE = 100  # tokens of a call in a prompt
+_LEAST = 8  # tokens that every line takes
+_NAMED = 3  # calls that say nothing are named by so many arguments
+_ARGUMENT = 40
+
+
+def line(entry: Entry, fields: int = _FIELDS, used: int = _USED) -> str:
+    """An entry on one line."""
+    several = "" if entry.count == 1 else f" × {entry.count}"
+    name = f"T{entry.first}" if entry.count == 1 else f"T{entry.first}–T{entry.last}"
+    called = entry.tool if entry.count > 1 and not entry.arguments else f"{entry.tool}({entry.arguments})"
+    return f"- {name} {called}{several} → {_told(entry, fields, used)}"
+
+
+def line_of(call: Call) -> str:
+    """A call on one line of some 100 tokens, for who does not read its whole result."""
+    entry = making.of(1, call)
+    fields = f"fields: {_fields(entry, _FEWER_FIELDS)}" if entry.whole else ""
+    parts = [fields, *map(str, entry.details)]
+    said = f"{entry.tool}({entry.arguments}) → {entry.outcome}"
+    room = _LINE - tokens.count(said)
+    if room < 0:
+        begin = wording.shorten(f"{entry.tool}({entry.arguments})", 3 * _FEWER_ARGUMENTS)
+        said = f"{begin} → {_closed(entry.outcome, 2 * _LINE)}"
+    for part in filter(None, parts):
+        room -= tokens.count(part) + 1
+        if room < 0:
+            break
+        said += f" | {part}"
+    size = len(call.result.text)
+    return said if size <= len(said) else f"{said} [{size} characters]"
+
+
+def lines(entries: Sequence[Entry], limit: int) -> tuple[str, ...]:
+    """The ledger within `limit` tokens.
+
+    Comments and samples go first, then plain fields and figures, then arguments; then the oldest
+    entries merge. Values that were used afterwards stay until nothing else is left.
+    """
+    quiet = [entry for entry in entries if _says_nothing(entry)]
+    if len(quiet) > 1:
+        entries = [entry for entry in entries if not _says_nothing(entry)]
+    told = _counted(quiet) if len(quiet) > 1 else ()
+    told = told if _cost(told) * 4 <= limit or not entries else (_only_counted(quiet),)
+    room = limit - _cost(told)
+    shown = _within(list(entries), room)
+    every = (*shown, *told)
+    return every if _cost(every) <= limit else shown if _cost(shown) <= limit else ()
+
+
+def _within(entries: list[Entry], room: int) -> tuple[str, ...]:
+    surplus = max(len(entries) - room // _LEAST, 0)
+    kept = [*making.merged(entries[:surplus]), *entries[surplus:]]
+    said = [line(entry) for entry in kept]
+    total = _cost(said)
+    for lesser, fields, used in _LESSER:
+        for place, entry in enumerate(kept):
+            if total <= room:
+                return tuple(said)
+            kept[place] = lesser(entry)
+            total -= _cost(said[place : place + 1])
+            said[place] = line(kept[place], fields, used)
+            total += _cost(said[place : place + 1])
+    return tuple(said) if total <= room else _merged(kept, room)
+
+
+def _merged(entries: list[Entry], room: int) -> tuple[str, ...]:
+    """The fewest of the oldest merge, by tool; if that is not enough, across tools."""
+
+    def text(taken: int) -> tuple[str, ...]:
+        kept = [*making.merged(entries[:taken]), *entries[taken:]]
+        return tuple(line(entry, 0, _FEWER_USED) for entry in kept)
+
+    taken = bisect_left(range(len(entries)), True, key=lambda count: _cost(text(count)) <= room)
+    kept = [*making.merged(entries[:taken]), *entries[taken:]]
+    while kept:
+        for used in (_FEWER_USED, _FEWER_USED // 4, 0):
+            said = tuple(line(entry if used else _bare(entry), 0, used) for entry in kept)
+            if _cost(said) <= room:
+                return said
+        if len(kept) == 1:
+            break
+        half = (len(kept) + 1) // 2
+        one = kept[0]
+        for entry in kept[1 : half + 1]:
+            one = making.joined(one, entry)
+        kept = [one, *kept[half + 1 :]]
+    return ()
+
+
+def _told(entry: Entry, fields: int, used: int) -> str:
+    parts = [entry.outcome if entry.count == 1 or not entry.failed else f"failed, last {entry.outcome}"]
+    if entry.used and used and (told := _used(entry, used)):
+        parts.append(f"used later: {told}")
+    if entry.whole and fields and (plain := _fields(entry, fields)):
+        parts.append(f"fields: {plain}")
+    parts += map(str, entry.details)
+    if entry.markers:
+        parts.append(f"stored as {', '.join(entry.markers)}")
+    if entry.comment:
+        parts.append(f"then: {entry.comment}")
+    return " | ".join(parts)
+
+
+def _fields(entry: Entry, room: int) -> str:
+    """The plain fields of an object, and what lies deeper by its path."""
+    kept: dict[str, list[Field]] = {}
+    for one in entry.candidates:
+        if not one.line:
+            kept.setdefault(one.name, []).append(one)
+    return _listed((_named(found) for found in kept.values()), room, ", ")
+
+
+def _used(entry: Entry, room: int) -> str:
+    """Values with the names of their fields, those of one row together; the outcome says no more."""
+    new = [one for one in entry.used if one.value not in entry.outcome or one.owner]
+    best = sorted(range(len(new)), key=lambda place: (-new[place].uses, -place))
+    kept: list[int] = []
+    for place in best:
+        room -= len(new[place].name) + len(new[place].value) + 4
+        if kept and room < 0:
+            break
+        kept.append(place)
+    rows: dict[str, list[Field]] = {}
+    for place in sorted(kept):
+        rows.setdefault(new[place].owner, []).append(new[place])
+    said = "; ".join(_row(owner, found) for owner, found in rows.items())
+    return said if len(kept) == len(new) else f"{said}; …"
+
+
+def _row(owner: str, found: Sequence[Field]) -> str:
+    others = [one for one in found if one.value != owner] or list(found)
+    if owner and all(owner in one.name for one in others):  # the path tells it
+        others = [replace(one, name=one.name[one.name.index(owner) :]) for one in others]
+        return _named(others)
+    said = _named(others)
+    return f"{wording.cell(owner)}: {said}" if owner and others[0].value != owner else said
+
+
+def _named(found: Iterable[Field]) -> str:
+    """Values by the names of their fields; several of one name stand together."""
+    values: dict[str, list[str]] = {}
+    for one in found:
+        room = len(one.value)
+        said = wording.quoted(one.value, room) if one.line else wording.cell(one.value, room)
+        values.setdefault(f"{one.name}:" if one.line else f"{one.name} =", []).append(said)
+    return ", ".join(f"{name} {', '.join(said)}".lstrip(": =") for name, said in values.items())
+
+
+def _listed(parts: Iterable[str], room: int, mark: str) -> str:
+    """As many parts as fit, the first one in any case."""
+    said: list[str] = []
+    for part in parts:
+        if said and len(part) > room:
+            return mark.join([*said, "…"])
+        said.append(part)
+        room -= len(part) + len(mark)
+    return mark.join(said)
+
+
+def _says_nothing(entry: Entry) -> bool:
+    return entry.quiet and entry.count == 1 and not entry.used and not entry.markers
+
+
+def _counted(quiet: Sequence[Entry]) -> tuple[str, ...]:
+    """One line for the calls that said nothing, by tool and outcome, with what tells them apart."""
+    groups: dict[tuple[str, str], list[Entry]] = {}
+    for entry in quiet:
+        groups.setdefault((entry.tool, entry.outcome), []).append(entry)
+    said = (_group(tool, outcome, group) for (tool, outcome), group in groups.items())
+    return (f"- {len(quiet)} calls that returned nothing to tell: {'; '.join(said)}",)
+
+
+def _group(tool: str, outcome: str, group: Sequence[Entry]) -> str:
+    arguments = list(dict.fromkeys(wording.shorten(entry.arguments, _ARGUMENT) for entry in group))
+    named = [one for one in arguments if one][-_NAMED:]
+    apart = f" ({'; '.join(named)})" if named else ""
+    several = f" × {len(group)}" if len(group) > 1 else ""
+    return f"{tool}{several}{apart} → {outcome}"
+
+
+def _only_counted(quiet: Sequence[Entry]) -> str:
+    counts: dict[str, int] = {}
+    for entry in quiet:
+        counts[entry.tool] = counts.get(entry.tool, 0) + 1
+    said = wording.listed((f"{tool} × {count}" for tool, count in counts.items()), 2 * _ARGUMENT)
+    return f"- {len(quiet)} calls that returned nothing to tell: {said}"
+
+
+@lru_cache(maxsize=4096)  # a line is weighed in each round of shrinking
+def _tokens(said: str) -> int:
+    return tokens.count(said) + 1
+
+
+def _cost(said: Iterable[str]) -> int:
+    return sum(map(_tokens, said))
+
+
+# ---- less
+
+
+def _same(entry: Entry) -> Entry:
+    return entry
+
+
+def _uncommented(entry: Entry) -> Entry:
+    return replace(entry, comment="") if entry.comment else entry
+
+
+def _without(parts: Iterable[Part]) -> Callable[[Entry], Entry]:
+    out = frozenset(parts)
+
+    def without(entry: Entry) -> Entry:
+        return replace(entry, details=tuple(one for one in entry.details if one.part not in out))
+
+    return without
+
+
+_without_samples = _without(SAMPLES)
+
+
+def _few(entry: Entry) -> Entry:
+    kept = tuple(one for one in entry.details if one.part in FIGURES)
+    return replace(entry, details=kept, comment="", markers=())
+
+
+def _bare(entry: Entry) -> Entry:
+    kept = tuple(one for one in entry.details if one.part is Part.ALSO)
+    return replace(entry, details=kept, comment="", markers=())
+
+
+def _called(entry: Entry) -> Entry:
+    fewer = wording.shorten(entry.arguments, _FEWER_ARGUMENTS)
+    return replace(entry, arguments=entry.arguments if fewer.startswith("[") else fewer)
+
+
+def _brief(entry: Entry) -> Entry:
+    arguments = wording.shorten(entry.arguments, _ARGUMENT)
+    if arguments.startswith("[") and len(entry.arguments) <= 2 * _ARGUMENT:
+        arguments = entry.arguments  # one path, which cannot be cut
+    return replace(
+        entry,
+        tool=wording.shorten(entry.tool, _ARGUMENT),
+        arguments=arguments,
+        outcome=_closed(entry.outcome, 3 * _ARGUMENT),
+        details=(),
+    )
+
+
+def _closed(said: str, room: int) -> str:
+    """An outcome in fewer words; a quotation ends with its mark."""
+    shorter = wording.shorten(said, room)
+    return shorter + '"' if shorter != said and said.startswith('"') else shorter
+
+
+_LESSER: tuple[tuple[Callable[[Entry], Entry], int, int], ...] = (
+    (_uncommented, _FIELDS, _USED),
+    (_without((Part.LAST,)), _FIELDS, _USED),
+    (_without_samples, _FEWER_FIELDS, _USED),
+    (_few, _FEWER_FIELDS, _USED),
+    (_bare, 0, _USED),
+    (_called, 0, _USED),
+    (_bare, 0, _FEWER_USED),
+    (_brief, 0, _FEWER_USED),
+)
+"""Which parts an entry loses, step by step, with the characters of its fields and used values."""

@@ -1,0 +1,357 @@
+"""Which values of results were used afterwards: quoted in an answer, or put into a later call.
+
+In: what results hold, and the answers and arguments that came later. Out: `Field`s with the number
+of their uses. Values and texts are compared as sequences of atoms (words, numbers, single
+characters of scripts without blanks), each looked up once, so the work grows with the texts alone.
+A value that says something by itself (an id, a long number, a name of several words) counts
+wherever it stands. One that does not (`6`, `gold`) counts only close to what it belongs to: to
+the key of its row, or to a word of its field's name.
+"""
+
+import re
+from bisect import bisect_left
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from service.summarising.ledger import tables
+from service.summarising.ledger.tables import Table
+from service.summarising.ledger.wording import Number, line
+
+_LONGEST = 80  # characters of a value; what is longer is told by its lines
+_LINE = 160
+_LINES = 3000  # of one result that are looked at
+_LEAVES = 6000
+_COLUMNS = 40  # fields that belong to one row
+_ATOMS = 12  # of a value
+_NEWEST = 3  # results that one value is looked for in
+_COMMON = 3  # rows of a result that a value may stand in and still tell them apart
+_BEFORE, _AFTER = 6, 24  # atoms around the key of a row in which its other values are looked for
+_CLOSE = 6  # atoms between a value and a word of its name
+_FOCUS = 12  # a text that uses one value says more of it than one that uses a dozen
+_ENDING = 8  # characters that tell the kind of a file
+_STEM = 5  # characters by which words of a name are compared
+_SPACELESS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
+_ATOM = re.compile(rf"[0-9]++(?:[.,][0-9]++){{0,8}}|[{_SPACELESS}]|[^\W_{_SPACELESS}]++")
+_GROUPED = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?")
+_DIGIT = re.compile(r"\d")
+_NUMERAL = re.compile(r"[+-]?[0-9][0-9.,]*")
+_YEAR = re.compile(r"(?:19|20)[0-9]{2}")
+_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}(?:-[0-9]{2})?(?:[T ][0-9:.]{4,15})?Z?|[0-9]{1,2}:[0-9]{2}(?::[0-9.]{2,9})?")
+_MIDNIGHT = re.compile(r"(?<=[0-9]:[0-9]{2}):00(?:\.0{1,9})?Z?")
+_WORD = re.compile(r"[^\s\"'`“”()\[\]{}<>|;=→]++")
+_NO_WORD = ".,:;!?*_-–—"
+_NOTHING = {"", "0", "true", "false", "null", "none"}
+
+Key = tuple[str, ...]
+_T = TypeVar("_T")
+_Name = tuple[str, str]
+_Index = dict[Key, deque[_T]]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A value of a result.
+
+    Attributes:
+        name: of its field, with the path to it; `line 12` for a line of a text.
+        value: as it stands there.
+        owner: what tells its row from others, such as an id; "" when there is but one.
+        line: whether `value` is a line of a text, of which the values count.
+        uses: how much later texts used it; 0 for a value that none did.
+    """
+
+    name: str
+    value: str
+    owner: str = ""
+    line: bool = False
+    uses: int = 0
+
+
+# ---- what a result holds
+
+
+def fields(content: Any) -> Iterator[Field]:  # noqa: ANN401 - a tool's JSON
+    """The values of parsed JSON, a table or a text: plain ones first, then what lies deeper."""
+    if isinstance(content, str) and not isinstance(content, Number):
+        yield from _of_text(content, "")
+        return
+    queue: deque[tuple[Any, str, str]] = deque([(content, "", "")])
+    left = _LEAVES
+    while queue and left > 0:
+        one, name, owner = queue.popleft()
+        for found in _within(one, name, owner, queue):
+            left -= 1
+            yield found
+            if left <= 0:
+                return
+
+
+def _within(one: Any, name: str, owner: str, queue: deque[tuple[Any, str, str]]) -> Iterator[Field]:  # noqa: ANN401
+    """The plain values of one node; those that have values themselves are put into `queue`."""
+    table = one if isinstance(one, Table) else tables.records(one)
+    if table is not None and table.what == "rows":
+        queue.extend(_rows(table, name))
+    elif isinstance(one, dict):
+        keyed = len(one) > 1 and _equal(list(one.values()))
+        for key, cell in one.items():
+            path = f"{name}.{key}" if name else key
+            if not isinstance(cell, dict | list):
+                yield from _plain(cell, path, owner)
+            elif cell:
+                names_it = isinstance(cell, dict) and (keyed or strong(key))
+                queue.append((cell, path[-2 * _LONGEST :], line(key, _LONGEST) if names_it else owner))
+    elif isinstance(one, list):
+        for place, cell in enumerate(one):
+            if isinstance(cell, dict | list):
+                queue.append((cell, f"{name}[{place}]", owner))
+            else:
+                yield from _plain(cell, name, owner)
+    else:
+        yield from _plain(one, name, owner)
+
+
+def _rows(table: Table, name: str) -> Iterator[tuple[Any, str, str]]:
+    """Each row with what tells it from the others."""
+    for place in range(len(table.rows)):
+        row = table.row(place)
+        texts = [cell for cell in row.values() if isinstance(cell, str) and 0 < len(cell) <= _LONGEST]
+        bare = [cell for cell in texts if not isinstance(cell, Number)]
+        key = next((cell for cell in bare if strong(cell)), next(iter(bare or texts), ""))
+        yield _Row(row), f"{name}[{place}]" if name else "", line(key, _LONGEST)
+
+
+class _Row(dict[str, Any]):
+    """A row of a table that was read already; it is not one of columns."""
+
+
+def _equal(cells: Sequence[Any]) -> bool:
+    """Objects of the same names: what they stand under is data."""
+    return all(isinstance(cell, dict) and cell and cell.keys() == cells[0].keys() for cell in cells)
+
+
+def _plain(cell: Any, path: str, owner: str) -> Iterator[Field]:  # noqa: ANN401
+    if cell is tables.ABSENT:
+        return
+    text = "null" if cell is None else str(cell).lower() if isinstance(cell, bool) else cell
+    if len(text) > _LONGEST or "\n" in text:
+        yield from _of_text(text, path)
+    elif text != owner or owner not in path:  # or it repeats the key that it stands under
+        yield Field(line(path, 2 * _LONGEST), line(text, _LONGEST), owner)
+
+
+def _of_text(text: str, path: str) -> Iterator[Field]:
+    lines = text.splitlines()[:_LINES]
+    for number, one in enumerate(lines, 1):
+        if one.strip():
+            name = ", ".join(filter(None, (path, f"line {number}" if len(lines) > 1 else "")))
+            yield from (Field(name, part, line=True) for part in _parts(one))
+
+
+def _parts(text: str) -> Iterator[str]:
+    """A line in pieces that can be shown."""
+    words: list[str] = []
+    length = 0
+    for word in text.split():
+        if length and length + len(word) > _LINE:
+            yield line(" ".join(words), _LINE)
+            words, length = [], 0
+        words.append(word[:_LINE])
+        length += len(word) + 1
+    if words:
+        yield line(" ".join(words), _LINE)
+
+
+# ---- atoms
+
+
+def atoms(text: str) -> list[str]:
+    """Words and numbers in one spelling, in order."""
+    return [_number(atom) if atom[0].isdigit() else atom for atom in _ATOM.findall(text.casefold())]
+
+
+def _number(atom: str) -> str:
+    """`1,234.50` and `1234.5` are one number."""
+    if "," in atom and _GROUPED.fullmatch(atom):
+        atom = atom.replace(",", "")
+    whole, _, rest = atom.replace(",", ".").partition(".")
+    if "." in rest:  # a version, an address
+        return atom
+    rest = rest.rstrip("0")
+    return (whole.lstrip("0") or "0") + (f".{rest}" if rest else "")
+
+
+def strong(value: str) -> bool:
+    """Whether a value says something wherever it stands: an id, a long number, a full name."""
+    if len(value) < 4 or _MOMENT.fullmatch(value):
+        return len(value) == 3 and not value.isascii()
+    if not _DIGIT.search(value):
+        several = " " in value.strip() and len(value) > 7
+        return several or not value.isascii() or _is_name(value)
+    if not _NUMERAL.fullmatch(value):
+        return sum(map(len, _ATOM.findall(value))) > 3
+    return len(value.strip("+-0").replace(".", "")) > 3 and not _YEAR.fullmatch(value)
+
+
+def may_be_found(one: Field) -> bool:
+    """Whether a later text can use it at all: many lines of a text hold no value."""
+    return next(_keys(one), None) is not None
+
+
+def _is_name(word: str) -> bool:
+    """The name of a file, a path, an address."""
+    before, _, ending = word.rpartition(".")
+    if before and len(ending) <= _ENDING and ending.isalnum() and ending[0].isalpha():
+        return True
+    inner = word[1:-1]
+    return "@" in inner or "/" in inner
+
+
+def _keys(found: Field) -> Iterator[tuple[Key, bool]]:
+    """How a field is looked for, and whether it may stand anywhere."""
+    if not found.line:
+        if found.value.casefold() not in _NOTHING:
+            key = tuple(atoms(_MIDNIGHT.sub("", found.value)))
+            if 0 < len(key) <= _ATOMS and (len(key[0]) > 1 or len(key) > 1 or key[0].isdigit()):
+                yield key, strong(found.value)
+        return
+    for word in _WORD.findall(found.value)[:_COLUMNS]:
+        word = word.strip(_NO_WORD)
+        figure = _DIGIT.search(word) and (strong(word) or _long(word))
+        if figure or (len(word) > 4 and _is_name(word)):
+            for part in (word, word.rpartition("/")[2]):
+                if 0 < len(key := tuple(atoms(part))) <= _ATOMS and len(part) > 2:
+                    yield key, True
+
+
+def _long(word: str) -> bool:
+    """A number of three figures or more, which is no round one and no year."""
+    figures = "".join(filter(str.isdigit, word))
+    return len(figures.strip("0")) > 2 and not _YEAR.fullmatch(word) and not _MOMENT.fullmatch(word)
+
+
+# ---- what was used
+
+
+@dataclass(slots=True)
+class _Held:
+    """A field of an entry, while texts are read."""
+
+    place: int
+    field: Field
+    key: Key = ()
+    uses: int = 0
+
+
+@dataclass(slots=True)
+class Uses:
+    """The values of all results so far, and how often later texts used them."""
+
+    _held: dict[int, list[_Held]] = field(default_factory=lambda: defaultdict(list))
+    _strong: dict[Key, deque[_Held]] = field(default_factory=dict)
+    _weak: dict[Key, deque[_Held]] = field(default_factory=dict)
+    _owned: dict[Key, deque[Sequence[_Held]]] = field(default_factory=dict)
+    _lengths: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    _heard: set[str] = field(default_factory=set)
+
+    def hear(self, text: str) -> None:
+        """Reads what users say: a result that repeats it brings nothing new."""
+        self._heard.update(atoms(text))
+
+    def add(self, place: int, found: Iterable[Field]) -> None:
+        """Values of the entry at `place`, as a result holds them or as they were stored."""
+        keyed = [(_Held(place, one, uses=one.uses), list(dict.fromkeys(_keys(one)))) for one in found]
+        often = Counter(key for _, keys in keyed for key, _ in keys)
+        count = len({_row_of(held.field) for held, _ in keyed})
+        rows: dict[_Name, list[_Held]] = defaultdict(list)
+        anchors: dict[_Name, set[Key]] = defaultdict(set)
+        for held, keys in keyed:
+            self._held[place].append(held)
+            row = _row_of(held.field)
+            for key, anywhere in keys:
+                everywhere = often[key] > max(_COMMON, count // 2)  # the same in most rows
+                telling = anywhere and often[key] <= _COMMON
+                if telling and (held.uses or not self._heard.issuperset(key)):
+                    self._put(self._strong, key, held)
+                elif not held.field.line and (key[0][0].isdigit() or not self._heard.issuperset(key)):
+                    self._put(self._weak, key, held)
+                if not held.field.line:
+                    held.key = key
+                if everywhere and not held.uses:
+                    continue
+                if held.field.owner and not set(key) <= set(atoms(held.field.owner)):
+                    rows[row].append(held)
+                    anchors[row].update({key} if telling else ())
+        self._own(rows, anchors)
+
+    def _own(self, rows: Mapping[_Name, list[_Held]], anchors: Mapping[_Name, set[Key]]) -> None:
+        """Values of a row are looked for around what tells it from other rows."""
+        owners = {row: tuple(atoms(row[0])) for row in rows}
+        named = Counter(owners.values())
+        for row, members in rows.items():
+            own = {owners[row]} if named[owners[row]] <= _COMMON else set()
+            for key in anchors[row] | own:
+                if 0 < len(key) <= _ATOMS:
+                    self._put(self._owned, key, members[:_COLUMNS])
+
+    def _put(self, index: _Index[_T], key: Key, held: _T) -> None:
+        index.setdefault(key, deque(maxlen=_NEWEST)).append(held)
+        self._lengths[key[0]].add(len(key))
+
+    def read(self, text: str, weight: int = _FOCUS) -> None:
+        """Marks what an answer, or the arguments of a call, uses; they share `weight`."""
+        said = atoms(text)
+        places: dict[Key, list[int]] = defaultdict(list)
+        words: dict[str, list[int]] = defaultdict(list)
+        for place, atom in enumerate(said):
+            words[atom[:_STEM]].append(place)
+            for length in self._lengths.get(atom, ()):
+                places[tuple(said[place : place + length])].append(place)
+        used = {id(held): held for key, where in places.items() for held in self._at(key, where, places, words)}
+        for held in used.values():
+            held.uses += max(weight // len(used), 1)
+        self._heard.update(said)
+
+    def _at(
+        self,
+        key: Key,
+        where: Sequence[int],
+        places: Mapping[Key, Sequence[int]],
+        words: Mapping[str, Sequence[int]],
+    ) -> Iterator[_Held]:
+        """What one value that stands in a text tells to be used."""
+        if key in self._strong:
+            yield self._strong[key][-1]
+        for row in self._owned.get(key, ()):
+            yield from (one for one in row if one.key != key and _near(places.get(one.key, ()), where))
+        for held in list(self._weak.get(key, ()))[-1:]:
+            of_a_row = held.field.owner and held.field.owner not in held.field.name
+            if not of_a_row and any(_near(words.get(stem, ()), where, _CLOSE, _CLOSE) for stem in _stems(held)):
+                yield held
+
+    def of(self, place: int) -> list[Field]:
+        """The values of the entry at `place`, in their order, with their uses."""
+        return [
+            held.field if held.uses == held.field.uses else replace(held.field, uses=held.uses)
+            for held in self._held.get(place, ())
+        ]
+
+
+def _row_of(one: Field) -> _Name:
+    return one.owner, one.name.rpartition("]")[0]
+
+
+def _stems(held: _Held) -> Iterator[str]:
+    """Words of the last name of a field's path, but for its own value."""
+    last = held.field.name.rpartition(".")[2]
+    return (atom[:_STEM] for atom in atoms(last) if len(atom) > 2 and atom not in held.key)
+
+
+def _near(some: Sequence[int], others: Sequence[int], before: int = _BEFORE, after: int = _AFTER) -> bool:
+    """Whether one of `some` stands at most so many atoms before or after one of `others`."""
+    for place in others:
+        index = bisect_left(some, place - before)
+        if index < len(some) and some[index] <= place + after:
+            return True
+    return False
