@@ -1,97 +1,57 @@
-"""The pinned sections: what is carried word for word, and what goes when room is short.
+"""The pins: sentences of the chat that a summariser chose, kept word for word. Pure.
 
-A summariser's answer only points at sentences; the words of a pin are always those of the conversation. Rules propose
-too, so that what a summariser forgets is kept all the same. Pure.
+The model points and is in charge: it alone adds, replaces and drops, and no rule does. The words
+are always those of the chat, and who said them decides what they can be: only a user's own words
+make a rule.
 """
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from service import tokens
-from service.summarising import cues, superseding
-from service.summarising.likeness import Index, key
+from service.summarising.answer import Answer, Keep, Replaced
+from service.summarising.markup import unmarked
+from service.summarising.meant import Meant, key
 from service.summarising.memory import Kind, Pin
-from service.summarising.sentences import LONGEST, Sentence
-from service.summarising.superseding import Mark
-from service.summarising.suspicion import subversive, suspicious
+from service.summarising.talk import told
+from service.summarising.utterances import Speaker, Utterance
+from service.text.terms import terms
 
+OPERATOR = "operator"
+"""Source of a pin that no message has: what an operator wrote."""
+DROPPED = 0
+"""`replaced_by` of a pin that nothing replaced; it only keeps its number from being given again."""
+
+_RULES = frozenset((Kind.CONSTRAINT, Kind.DECISION, Kind.PREFERENCE, Kind.GOAL))
 _RANKS = list(Kind)
-_BINDING = (Kind.CONSTRAINT, Kind.DECISION, Kind.PREFERENCE)
-_REMEMBERED = 64  # superseded pins that are kept, so that their values can be told from those that hold
-_ANAPHORA = re.compile(
-    r"(?:it|that|this|these|those|they|them|same|both|neither|otherwise|also|and|but|or|so|never exceed|"
-    r"das|dies\w*|es|sie|und|aber|ça|cela|eso|esto)\b",
-    re.IGNORECASE,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """What a summariser wants pinned: its own words, and the section that it put them into."""
-
-    text: str
-    kinds: tuple[Kind, ...]
+_REMEMBERED = 64  # replaced pins that are kept, so that it can be seen what held before
+_RANGE = 40  # sentences that one range may name
+_MOST_WORDS = 64  # sentences of one reply that are looked for by their words
+_COMPARED = 8  # sentences of one line that are compared with the words beside their numbers
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """Old pins and new ones, whatever room there is, and what nothing bears out."""
+    """The pins, by number, and what of an answer nothing bears out."""
 
     pins: tuple[Pin, ...]
     unfounded: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Extended:
-    """The new pins. `unfounded` are proposals and marks that nothing bears out; `left_out` found no room."""
-
-    pins: tuple[Pin, ...]
-    unfounded: tuple[str, ...] = ()
-    left_out: int = 0
-
-
-def extend(
-    pins: Sequence[Pin],
-    said: Sequence[Sentence],
-    complete: Sequence[Sentence],
-    proposals: Iterable[Proposal],
-    marks: Iterable[Mark],
-    limit: int,
-) -> Extended:
-    """`pins` and what the newly covered messages add to them, within `limit` tokens."""
-    return bounded(merge(pins, said, complete, proposals, marks), limit)
-
-
-def merge(
-    pins: Sequence[Pin],
-    said: Sequence[Sentence],
-    complete: Sequence[Sentence],
-    proposals: Iterable[Proposal],
-    marks: Iterable[Mark],
-) -> Merged:
-    """`pins` and what the newly covered messages add to them.
+def merge(pins: Sequence[Pin], said: Sequence[Utterance], answer: Answer) -> Merged:
+    """`pins` and what an answer makes of them.
 
     Args:
-        pins: of the checkpoint that this one grows from.
-        said: own sentences of all steps that were read, wholly or in part; proposals may mean any of them.
-        complete: those of the steps that are covered now, and come with no earlier or later call; rules look at these.
-        proposals: the summariser's.
-        marks: the summariser's.
+        pins: of the memory that this one grows from.
+        said: what the summariser was shown; it may point at any of it.
+        answer: the summariser's.
     """
-    index = Index(said)
-    found, unfounded = _meant(proposals, index)
-    merged = _numbered(pins, [*_by_rule(complete), *found])
-    merged = superseding.by_rule(merged, len(pins))
-    merged, idle = superseding.by_marks(merged, marks, index)
-    return Merged(tuple(merged), (*unfounded, *idle))
-
-
-def bounded(merged: Merged, limit: int) -> Extended:
-    """The pins that `limit` tokens have room for."""
-    kept = _bounded(merged.pins, limit)
-    lost = sum(pin.replaced_by is None for pin in merged.pins) - sum(pin.replaced_by is None for pin in kept)
-    return Extended(kept, merged.unfounded, lost)
+    book = _Book(pins, said)
+    replaced = [(one, book.meant(one.numbers, one.words)) for one in answer.replaced]
+    book.keep(answer.keeps, replaced)
+    for one, targets in replaced:
+        book.replace(one, targets)
+    book.drop(answer.drops)
+    return Merged(_remembered(book.pins.values()), tuple(book.unfounded))
 
 
 def shown(pins: Iterable[Pin]) -> Iterator[Pin]:
@@ -99,157 +59,194 @@ def shown(pins: Iterable[Pin]) -> Iterator[Pin]:
     return (pin for pin in pins if pin.replaced_by is None)
 
 
-def line(pin: Pin, pins: Iterable[Pin]) -> str:
-    """What a summary shows of a pin: its words, and those of the later one that amends it."""
-    return pin.text if pin.amended_by is None else _line(pin, _holders(pins))
+def line(pin: Pin) -> str:
+    """What a summary shows of a pin: its words, and whose they are when they are not a user's."""
+    words = unmarked(pin.text)
+    return words if pin.speaker is Speaker.USER else f"{pin.speaker}: {words}"
 
 
-def lines(pins: Sequence[Pin]) -> list[tuple[Pin, str]]:
-    """The pins that hold, each with its `line`."""
-    holders = _holders(pins)
-    return [(pin, _line(pin, holders)) for pin in shown(pins)]
+_Target = Utterance | int
+"""A sentence, or the number of a pin."""
 
 
-def _line(pin: Pin, holders: Mapping[int, Pin]) -> str:
-    later = _amendment(pin, holders)
-    return f"{pin.text} (later: {later.text})" if later else pin.text
+class _Book:
+    """The pins while an answer is applied to them."""
+
+    def __init__(self, pins: Sequence[Pin], said: Sequence[Utterance]) -> None:
+        self.pins = {pin.number: pin for pin in pins}
+        self.unfounded: list[str] = []
+        named = (number or 0 for pin in pins for number in (pin.number, pin.replaced_by))
+        self._last = max(named, default=0)
+        self._of_sentence = {pin.utterance: pin.number for pin in pins if pin.utterance}
+        self._of_words = {key(pin.text): pin.number for pin in shown(pins)}
+        self._said = list(said)
+        self._places = {one.number: place for place, one in enumerate(said)}
+        self._steps = _single(said)
+        self._meant: Meant | None = None
+        self._looked = 0
+
+    def meant(self, numbers: Sequence[str], words: str) -> list[_Target]:
+        """What is pointed at.
+
+        A number whose sentence has nothing of the words beside it is a slip, or a quantity; then
+        the words decide, if it is clear what they mean.
+        """
+        pointed = [target for number in numbers for target in self._pointed(number)]
+        if pointed and (not words or self._speaks_of(pointed, words)):
+            return pointed
+        by_words: list[_Target] = list(self._by_words(words))
+        return by_words or pointed
+
+    def keep(self, keeps: Iterable[Keep], replaced: Iterable[tuple[Replaced, Sequence[_Target]]]) -> None:
+        """Pins what is to be kept, and what takes the place of a pin, in the order of the talk."""
+        wanted: list[tuple[Utterance, tuple[Kind, ...], bool]] = []
+        for one in keeps:
+            targets = self.meant(one.numbers, one.words)
+            self._tell_unknown(one, targets)
+            wanted += [(target, one.kinds, True) for target in targets if not isinstance(target, int)]
+            for target in targets:
+                if isinstance(target, int):
+                    self._keep_pin(target, one.kinds)
+        for change, found in replaced:
+            if self._holds(change.number):
+                kind = self.pins[change.number].kind
+                wanted += [(target, (kind,), False) for target in found if not isinstance(target, int)]
+        for utterance, kinds, chosen in sorted(wanted, key=self._order):
+            self._pin(utterance, kinds, chosen=chosen)
+
+    def replace(self, change: Replaced, targets: Sequence[_Target]) -> None:
+        """Marks a pin as replaced. A user's rule yields to a user's own words only."""
+        fitting = [self._number(target) for target in targets if self._may_replace(target, change.number)]
+        if not fitting:
+            by = ", ".join(change.numbers) or change.words
+            self.unfounded.append(f"replaced: P{change.number} by {by}")
+            return
+        old = self.pins[change.number]
+        self.pins[old.number] = replace(old, replaced_by=fitting[0])
+
+    def drop(self, numbers: Iterable[int]) -> None:
+        """Strikes out what a summariser once kept; an operator's stay."""
+        for number in numbers:
+            if not self._holds(number) or self.pins[number].source == OPERATOR:
+                self.unfounded.append(f"drop: P{number}")
+            elif number == max(self.pins):
+                self.pins[number] = replace(self.pins[number], replaced_by=DROPPED)
+            else:
+                del self.pins[number]
+
+    def _order(self, wanted: tuple[Utterance, tuple[Kind, ...], bool]) -> tuple[int, int]:
+        """That of the talk; of several kinds for a sentence the weightiest is last, and stays."""
+        utterance, kinds, _ = wanted
+        return self._places[utterance.number], -_RANKS.index(kinds[0])
+
+    def _pointed(self, number: str) -> list[_Target]:
+        if number.startswith("P"):
+            pin = int(number[1:])
+            return [pin] if pin in self.pins else []
+        first, _, last = number.partition("-")
+        if last:
+            begin, end = self._places.get(first), self._places.get(last)
+            if begin is None or end is None:
+                return []
+            return list(self._said[begin : min(end, begin + _RANGE - 1) + 1])
+        if number in self._places:
+            return [self._said[self._places[number]]]
+        if number in self._steps:
+            return [self._steps[number]]
+        return [self._of_sentence[number]] if number in self._of_sentence else []
+
+    def _speaks_of(self, targets: Sequence[_Target], words: str) -> bool:
+        wanted = terms(words)
+        texts = (self._text(target) for target in targets[:_COMPARED])
+        return any(wanted & terms(text) for text in texts) or not wanted
+
+    def _text(self, target: _Target) -> str:
+        return self.pins[target].text if isinstance(target, int) else told(target)
+
+    def _by_words(self, words: str) -> list[Utterance]:
+        if not words or self._looked >= _MOST_WORDS:
+            return []
+        self._looked += 1
+        self._meant = self._meant or Meant(self._said)
+        return self._meant.by(words)
+
+    def _tell_unknown(self, keep: Keep, targets: Sequence[_Target]) -> None:
+        """Says what of a line nothing bears out."""
+        unknown = [number for number in keep.numbers if not self._pointed(number)]
+        if not targets and not unknown:
+            self.unfounded.append(keep.words)
+        elif not targets or (unknown and not keep.words):
+            self.unfounded.append(f"keep {keep.kinds[0]}: {', '.join(unknown)} {keep.words}".strip())
+
+    def _keep_pin(self, number: int, kinds: tuple[Kind, ...]) -> None:
+        """Another kind for a pin that is there; without its sentence it is made no rule."""
+        pin = self.pins[number]
+        fitting = [kind for kind in kinds if pin.kind in _RULES or kind not in _RULES]
+        if fitting:
+            self.pins[number] = replace(pin, kind=_kind(pin, fitting), replaced_by=None)
+
+    def _pin(self, one: Utterance, kinds: tuple[Kind, ...], *, chosen: bool) -> None:
+        """Pins a sentence, unless it is; then it is of the kind that was `chosen` for it."""
+        fitting = kinds if one.by_user else [_unbinding(kind) for kind in kinds]
+        text = told(one)
+        number = self._of_sentence.get(one.number) or self._of_words.get(key(text))
+        known = self.pins.get(number) if number else None
+        if known is None:
+            self._last += 1
+            self._add(Pin(self._last, fitting[0], text, one.source, one.speaker, one.number, one.at, one.answers))
+        elif chosen:
+            pin = known if known.speaker is one.speaker or not one.by_user else _said_by(known, one)
+            self._add(replace(pin, kind=_kind(pin, fitting), replaced_by=None))
+
+    def _add(self, pin: Pin) -> None:
+        self.pins[pin.number] = pin
+        self._of_sentence[pin.utterance] = pin.number
+        self._of_words[key(pin.text)] = pin.number
+
+    def _number(self, target: _Target) -> int:
+        """Of the pin that a sentence has become."""
+        if isinstance(target, int):
+            return target
+        return self._of_sentence.get(target.number) or self._of_words.get(key(told(target))) or 0
+
+    def _may_replace(self, target: _Target, old: int) -> bool:
+        new = self._number(target)
+        if new == old or not self._holds(new) or not self._holds(old):
+            return False
+        if self.pins[old].kind not in _RULES:
+            return True
+        return self.pins[new].kind in _RULES if isinstance(target, int) else target.by_user
+
+    def _holds(self, number: int) -> bool:
+        return number in self.pins and self.pins[number].replaced_by is None
 
 
-def _amendment(pin: Pin, holders: Mapping[int, Pin]) -> Pin | None:
-    """The pin that amends this one, or what has superseded that since."""
-    return None if pin.amended_by is None else holders.get(pin.amended_by)
+def _kind(pin: Pin, kinds: Sequence[Kind]) -> Kind:
+    """The pin's own kind, where a section may mean several."""
+    return pin.kind if pin.kind in kinds else kinds[0]
 
 
-def _holders(pins: Iterable[Pin]) -> dict[int, Pin]:
-    """For each number the pin that holds in its place: the pin itself, or what has superseded it in the end."""
-    holders: dict[int, Pin] = {}
-    for pin in sorted(pins, key=lambda pin: pin.number, reverse=True):
-        if not pin.replaced_by:
-            holders[pin.number] = pin
-        elif pin.replaced_by in holders:  # a later one, so it is there already
-            holders[pin.number] = holders[pin.replaced_by]
-    return holders
+def _unbinding(kind: Kind) -> Kind:
+    """What an assistant said or a user pasted binds nobody."""
+    return Kind.FACT if kind in _RULES else kind
 
 
-def _by_rule(sentences: Sequence[Sentence]) -> list[tuple[Kind, Sentence]]:
-    found: list[tuple[Kind, Sentence]] = []
-    asked: Sentence | None = None
-    before: Sentence | None = None
-    for sentence in sentences:
-        if sentence.role == "assistant" and sentence.text.endswith(("?", "？")):
-            asked = sentence
-        if (
-            asked
-            and cues.confirms(sentence)
-            and _fits(pair := f"{asked.text} → {sentence.text}")
-            and not subversive(pair)
-        ):
-            found.append((Kind.DECISION, replace(sentence, text=pair)))
-        elif (kind := cues.kind_of(sentence)) and not _dangerous(sentence):
-            alone = bool(found) and found[-1][1] is before and found[-1][0] is Kind.VALUE  # it says enough by itself
-            whole = _with_subject(sentence, before) if kind in _BINDING and not alone else sentence
-            if found and found[-1][1] is before and whole is not sentence:  # which it has in it now
-                kind = min(kind, found.pop()[0], key=_RANKS.index)
-            found.append((kind, whole))
-        asked = None if sentence.role == "user" else asked
-        before = sentence
-    return found
+def _said_by(pin: Pin, one: Utterance) -> Pin:
+    """A user has taken an assistant's words over."""
+    return replace(pin, speaker=one.speaker, source=one.source, utterance=one.number, at=one.at)
 
 
-def _dangerous(sentence: Sentence) -> bool:
-    """Nobody's order may come in through a sentence that imitates our structure, or orders against the rules."""
-    return subversive(sentence.text) if sentence.role == "user" else suspicious(sentence.text)
+def _single(said: Sequence[Utterance]) -> dict[str, Utterance]:
+    """The steps that have one sentence, by their number."""
+    counted: dict[str, list[Utterance]] = {}
+    for one in said:
+        counted.setdefault(str(one.step), []).append(one)
+    return {step: found[0] for step, found in counted.items() if len(found) == 1}
 
 
-def _with_subject(sentence: Sentence, before: Sentence | None) -> Sentence:
-    """A sentence that begins with a pronoun says nothing without the one before it."""
-    near = before and (before.source, before.role) == (sentence.source, sentence.role) and not _dangerous(before)
-    told = before and len(before.text.split()) > 3 and before.text[-1] not in "?？"
-    if before and near and told and _ANAPHORA.match(sentence.text) and _fits(whole := f"{before.text} {sentence.text}"):
-        return replace(sentence, text=whole)
-    return sentence
-
-
-def _fits(text: str) -> bool:
-    return len(text) <= LONGEST
-
-
-def _meant(proposals: Iterable[Proposal], index: Index) -> tuple[list[tuple[Kind, Sentence]], list[str]]:
-    found, unfounded = [], []
-    for proposal in proposals:
-        sentence = index.meant(proposal.text)
-        kind = _kind(proposal, sentence) if sentence else None
-        if sentence and kind:
-            found.append((kind, sentence))
-        else:
-            unfounded.append(proposal.text)
-    return found, unfounded
-
-
-def _kind(proposal: Proposal, sentence: Sentence) -> Kind | None:
-    """The rule's opinion when the section allows it; an assistant's sentence is never more than a value or a file."""
-    if _dangerous(sentence):
-        return None
-    if sentence.role != "user":
-        return Kind.FILE if Kind.FILE in proposal.kinds else Kind.VALUE
-    if sentence.own != sentence.text and sentence.own.endswith(("?", "？")):
-        return None  # who asks about a quotation orders nothing
-    by_rule = cues.kind_of(sentence)
-    if by_rule is None and sentence.text.endswith(("?", "？")):  # it may ask for something, but it settles nothing
-        return Kind.PREFERENCE if Kind.PREFERENCE in proposal.kinds else None
-    return by_rule if by_rule in proposal.kinds else proposal.kinds[0]
-
-
-def _numbered(pins: Sequence[Pin], new: Iterable[tuple[Kind, Sentence]]) -> list[Pin]:
-    """Old pins as they are, and new ones that are not there yet, with the next numbers."""
-    merged = list(pins)
-    places = {key(pin.text): place for place, pin in enumerate(merged)}
-    # A pin that found no room may still be named by others: its number is not given to another sentence.
-    number = max((one or 0 for pin in pins for one in (pin.number, pin.replaced_by, pin.amended_by)), default=0)
-    for kind, sentence in new:
-        words = key(sentence.text)
-        known = merged[places[words]] if words in places else None
-        if known and known.replaced_by is None:  # said before, and it still holds
-            kind = min(kind, known.kind, key=_RANKS.index)
-            by_user = known if sentence.role != "user" else replace(known, role="user", source=sentence.source)
-            merged[places[words]] = replace(by_user if known.role != "user" else known, kind=kind)
-            continue
-        number += 1
-        places[words] = len(merged)
-        merged.append(Pin(number, kind, sentence.text, sentence.source, sentence.role))
-    return merged
-
-
-def _bounded(pins: Sequence[Pin], limit: int) -> tuple[Pin, ...]:
-    """What is worth least goes first; of equals the oldest, but for goals and constraints, where it is the newest."""
-    behind = [pin for pin in pins if pin.replaced_by is not None][-_REMEMBERED:]
-    holders = _holders(pins)
-    holding = list(shown(pins))
-    costs = {pin.number: _cost(_line(pin, holders)) for pin in holding}
-    total = sum(costs.values())
-    worth = {pin.number: _worth(pin) for pin in holding}
-    for pin in holding:
-        if later := _amendment(pin, holders):  # without it, the other would tell what holds no more
-            worth[later.number] = max(worth[later.number], worth[pin.number])
-    gone: set[int] = set()
-    for pin in sorted(holding, key=lambda pin: worth[pin.number]):
-        if total <= limit:
-            break
-        gone.add(pin.number)
-        total -= costs[pin.number]
-    kept = {pin.number for pin in behind} | {pin.number for pin in holding} - gone
-    return tuple(pin for pin in pins if pin.number in kept)
-
-
-def size(pins: Sequence[Pin]) -> int:
-    """Tokens of the lines that are shown."""
-    return sum(_cost(text) for _, text in lines(pins))
-
-
-def _cost(text: str) -> int:
-    return tokens.count(text) + 3
-
-
-def _worth(pin: Pin) -> tuple[int, int]:
-    lasting = pin.kind in (Kind.CONSTRAINT, Kind.GOAL)
-    return cues.weight(pin.kind, pin.text, pin.role), -pin.number if lasting else pin.number
+def _remembered(pins: Iterable[Pin]) -> tuple[Pin, ...]:
+    """All that hold, and the newest of those that were replaced."""
+    ordered = sorted(pins, key=lambda pin: pin.number)
+    behind = [pin.number for pin in ordered if pin.replaced_by is not None]
+    forgotten = frozenset(behind[:-_REMEMBERED])
+    return tuple(pin for pin in ordered if pin.number not in forgotten)

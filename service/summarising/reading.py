@@ -1,7 +1,7 @@
 """What a summariser reads in one call, and what it answers.
 
-`Reading` goes in, `Reply` comes out, for every kind of summariser: an OpenAI-compatible server, a native Ollama, or
-the built-in extractive one. Whether a reply may be published is decided by `gate`, never by the summariser.
+`Reading` goes in, `Reply` comes out, for every kind of summariser: an OpenAI-compatible server or a
+native Ollama. Whether a reply may be published is decided by `gate`, never by the summariser.
 """
 
 from collections.abc import Callable
@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ParamSpec, Protocol, TypeVar
 
+from service.summarising.memory import Paragraph
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """One part of a step as text: `label` says whose (`user`, `assistant`, `tool call`, `tool result`)."""
+    """One part of a step as text, its sentences numbered: `[12.3] …`; `label` says whose it is."""
 
     label: str
     text: str
@@ -23,20 +25,20 @@ class Excerpt:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The record so far and the newly covered steps, in order.
+    """The narrative and the pins so far, and the newly covered steps, in order.
 
     Attributes:
         previous: the narrative so far.
         excerpts: what is new.
         summary_tokens: bound on the narrative that is asked for.
-        entries: pins so far as lines such as `P7 constraint: …`; the newest and weightiest, if there are many.
-        part: 1 of 1, unless one turn was too long for the summariser's window and is read in pieces.
+        entries: pins so far as lines such as `P7 constraint: …`; the newest, if there are many.
+        part: 1 of 1, unless one turn was too long for the summariser's window.
         parts: see `part`.
         language: ISO 639-1 code of the language that the conversation is in.
-        faults: why the earlier reply to this very reading was rejected; empty for a first call.
+        faults: why the earlier reply to this very reading was rejected; none for a first call.
     """
 
-    previous: str
+    previous: tuple[Paragraph, ...]
     excerpts: tuple[Excerpt, ...]
     summary_tokens: int
     entries: tuple[str, ...] = ()
@@ -56,7 +58,10 @@ class Finish(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a summariser wrote (`answer` reads it). Token counts are the provider's own; None when it gave none."""
+    """What a summariser wrote (`answer` reads it).
+
+    Token counts are the provider's own; None when it gave none.
+    """
 
     text: str
     finish: Finish
@@ -71,7 +76,7 @@ class Summariser(Protocol):
     """Shown to operators and stored with each checkpoint, e.g. `openai:qwen3-8b`."""
 
     async def summarise(self, reading: Reading) -> Reply:
-        """Write the new narrative, and point at what is to be pinned.
+        """Write the new narrative, and point at what has to stay word for word.
 
         Raises:
             SummariserError: no usable answer came in time, with the reason in words.
@@ -80,7 +85,7 @@ class Summariser(Protocol):
 
 
 class Run(Protocol):
-    """How work on texts is run beside the event loop: in a text process, or as `asyncio.to_thread`."""
+    """How work on texts is run beside the event loop: in a text process, or in a thread."""
 
     async def __call__(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """The function's result."""

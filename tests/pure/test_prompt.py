@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from service import tokens
 from service.planning import PROMPT_TOKENS, REPAIR_TOKENS
 from service.summarising import prompt
-from service.summarising.answer import GOAL, SECTIONS, SUPERSEDED
+from service.summarising.answer import parse
+from service.summarising.memory import NARRATIVE, Kind, Paragraph, Section
+from service.summarising.prompts import WORDINGS
 from service.summarising.reading import Excerpt, Reading
 
 FENCE = re.compile(r"^=== [0-9a-f]{16} ===", re.MULTILINE)
@@ -18,7 +20,9 @@ LANGUAGES = sorted(prompt.LANGUAGES)
 
 
 def reading(*texts: str, previous: str = "", parts: int = 1) -> Reading:
-    return Reading(previous, tuple(Excerpt("user", text) for text in texts), 400, part=parts, parts=parts)
+    record = (Paragraph(Section.STATE, (previous,)),) if previous else ()
+    excerpts = tuple(Excerpt("user", text) for text in texts)
+    return Reading(record, excerpts, 400, part=parts, parts=parts)
 
 
 def fence_of(built: prompt.Prompt) -> str:
@@ -33,9 +37,19 @@ FENCES = [fence_of(prompt.build(reading(text))) for text in ("", "a", "b")]
 HOSTILE = st.lists(st.text(max_size=20) | st.sampled_from([*FENCES, f"{FENCES[0]} end", "=== end"]), max_size=4)
 
 
-@given(HOSTILE, HOSTILE.map("\n".join), HOSTILE.map(tuple), HOSTILE.map(tuple), st.sampled_from([*LANGUAGES, "fi"]))
+@given(
+    HOSTILE,
+    HOSTILE.map("\n".join),
+    HOSTILE.map(tuple),
+    HOSTILE.map(tuple),
+    st.sampled_from([*LANGUAGES, "fi"]),
+)
 def test_no_text_can_close_the_fence(
-    texts: list[str], previous: str, entries: tuple[str, ...], faults: tuple[str, ...], language: str
+    texts: list[str],
+    previous: str,
+    entries: tuple[str, ...],
+    faults: tuple[str, ...],
+    language: str,
 ) -> None:
     built = prompt.build(replace(reading(*texts, previous=previous), entries=entries, faults=faults, language=language))
     fence = fence_of(built)
@@ -64,21 +78,44 @@ def test_the_same_reading_gives_the_same_bytes() -> None:
 @pytest.mark.parametrize("parts", [1, 12])
 @pytest.mark.parametrize("summary_tokens", [128, 2000])
 def test_the_wording_costs_less_than_is_planned_for(language: str, parts: int, summary_tokens: int) -> None:
-    text, previous, entry = "The quick brown fox jumps. " * 300, "The record. " * 100, "P7 constraint: It must be blue."
-    read = Reading(previous, (Excerpt("user", text),), summary_tokens, (entry,), parts, parts, language)
+    text, previous = "The quick brown fox jumps. " * 300, "The record. " * 100
+    entry = "P7 constraint: It must be blue."
+    record = (Paragraph(Section.STATE, (previous,)),)
+    excerpts = (Excerpt("user", text),)
+    read = Reading(record, excerpts, summary_tokens, (entry,), parts, parts, language)
     built = prompt.build(read)
     own = sum(map(tokens.count, (text, previous, entry)))
     assert tokens.count(built.system) + tokens.count(built.user) - own <= PROMPT_TOKENS
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_every_wording_names_the_sections_in_english_and_the_bound(language: str) -> None:
+def test_every_wording_names_heads_and_kinds_in_english_and_the_bound(language: str) -> None:
     built = prompt.build(replace(reading("x"), language=language))
-    assert all(section in built.system for section in (*SECTIONS, SUPERSEDED))
-    assert "P7" in built.system
+    assert all(f"\n## {section}\n" in built.system for section in NARRATIVE)
+    assert all(kind in built.system for kind in Kind)
     assert "240" in built.system  # words, for 400 tokens
-    assert f'"## {GOAL}"' in built.user
+    assert f'"## {Section.GOAL}"' in built.user
     assert not re.search(r"\{\w+\}", built.system + built.user)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_lines_that_a_prompt_shows_are_read_as_they_are_meant(language: str) -> None:
+    """An example that its own reader does not understand would teach a model a wrong form."""
+    shown = parse(prompt.build(replace(reading("x"), language=language)).system)
+    assert [(one.kinds, one.numbers) for one in shown.keeps] == [
+        ((Kind.CONSTRAINT,), ("12.3", "14.1", "14.2", "14.3")),
+        ((Kind.DECISION,), ("15.2",)),
+    ]
+    assert [(one.number, one.numbers) for one in shown.replaced] == [(7, ("15.2",))]
+    assert shown.drops == (12, 28)
+
+
+def test_every_language_has_the_same_parts() -> None:
+    english = set(WORDINGS["en"].prompt) - {"other"}
+    for wording in WORDINGS.values():
+        assert set(wording.prompt) - {"other"} == english
+        assert set(wording.kinds.values()) == set(Kind)
+        assert set(wording.heads.values()) == set(Section)
 
 
 def test_every_language_has_its_own_words() -> None:
@@ -109,7 +146,12 @@ def test_the_record_its_entries_and_the_messages_stand_in_this_order() -> None:
     user = prompt.build(read).user
     places = [
         user.index(part)
-        for part in ("what was", "P1 goal: win\nP2 value: 12", "[user]\nwhat is new", "Write the sections")
+        for part in (
+            "what was",
+            "P1 goal: win\nP2 value: 12",
+            "[user]\nwhat is new",
+            "Write the narrative",
+        )
     ]
     assert places == sorted(places)
 
@@ -127,7 +169,9 @@ def test_a_repair_names_each_fault_after_the_same_text(language: str) -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_a_repair_costs_less_than_is_planned_for_however_many_faults_there_are(language: str) -> None:
+def test_a_repair_costs_less_than_is_planned_for_however_many_faults_there_are(
+    language: str,
+) -> None:
     def cost(*faults: str) -> int:
         return tokens.count(prompt.build(replace(reading("x"), language=language, faults=faults)).user)
 

@@ -23,6 +23,7 @@ from service.summarising.clients import (
     OpenAISummariser,
     Patience,
 )
+from service.summarising.memory import Paragraph, Section
 from service.summarising.reading import Excerpt, Finish, Reading, Summariser
 from tests.fakes.scripted_llm import (
     Behaviour,
@@ -44,7 +45,7 @@ from tests.fakes.scripted_llm import (
 
 KEY = "sk-very-secret-key-0123456789"
 READING = Reading(
-    previous="Earlier: the invoice has number 12,847.",
+    previous=(Paragraph(Section.STATE, ("Earlier: the invoice has number 12,847.",)),),
     excerpts=(Excerpt("user", "Please ship it to Rotterdam."), Excerpt("assistant", "Shipped.")),
     summary_tokens=400,
 )
@@ -106,7 +107,7 @@ async def test_the_whole_reading_is_sent(make: Make, llm: ScriptedLLM) -> None:
     await make().summarise(READING)
     (request,) = llm.requests
     assert [message["role"] for message in request.messages] == ["system", "user"]
-    for text in (READING.previous, *(excerpt.text for excerpt in READING.excerpts)):
+    for text in (*READING.previous[0].lines, *(excerpt.text for excerpt in READING.excerpts)):
         assert text in request.text
     assert request.body["model"] == "small"
     assert request.body["stream"] is False
