@@ -1,49 +1,50 @@
-"""The publish gate: what of a summariser's reply may stand in a summary. Pure.
+"""The publish gate: what of a summariser's narrative may stand in a summary. Pure.
 
-A reply that is no answer at all is rejected whole. Of an answer the narrative is judged line by line: a line with a
-number, id, URL or quoted name that nothing covered bears out, with a value that holds no more, or with an order that
-only a tool or a quotation gave, is dropped. When too little stands, the reply is rejected with the reasons, which the
-summariser is told once. Pins need no judging, because their words are copied.
+A reply that is no answer at all is rejected whole. Of an answer the narrative is judged line by
+line: a line with a value, a name or a quotation that nothing covered bears out is dropped, and so
+is one that tells anew what stands elsewhere in its own words: a user's rule, a tool's data. When
+too little stands, the reply is rejected with the reasons, which the summariser is told once. What
+was kept by number needs no judging, because its words are copied.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib import resources
 from typing import Any, NamedTuple
 
 from service import languages, tokens
-from service.summarising import suspicion, values
-from service.summarising.answer import NARRATIVE, Answer
-from service.summarising.echoes import Heard
-from service.summarising.likeness import negated, subject
+from service.summarising.answer import Answer
+from service.summarising.memory import Paragraph
 from service.summarising.reading import Finish, Reply
-from service.summarising.values import Evidence
+from service.text import characters
+from service.text.plain import plain
+from service.text.terms import has_digit, terms
+from service.text.values import Evidence
 
-_REASONING = re.compile(r"</?(?:think|thinking|reasoning|thought)\b|<\|(?:channel|start)\|>|◁think▷", re.IGNORECASE)
-_PROTOCOL = re.compile(
-    r"<[|｜]?/?(?:tool_calls?(?:_\w+)?|function_calls?|tool_response|invoke|tool▁)\b|<function=|\[TOOL_CALLS\]|"
-    r'^[^\S\n]*+\{\s*+"(?:tool_calls|function_call|name"\s*+:\s*+"[^"]*+",\s*+"(?:arguments|parameters))\b',
-    re.IGNORECASE | re.MULTILINE,
-)
-_REFUSAL = re.compile(
-    r"\A\s*+(?:#[^\n]*+\n\s*+[-*]?\s*+)?(?:i['’]?m (?:sorry|unable|not able)|i am (?:sorry|unable|not able)|"
-    r"i can(?:no|['’])t (?:help|assist|comply|do|summari[sz]e|provide|fulfil+)|sorry,? (?:but )?i|as an ai\b|"
-    r"i apologi[sz]e|unfortunately,? i can|"
-    r"es tut mir leid|ich kann (?:dabei|dir|ihnen|diese[nrs]?)? ?(?:leider )?nicht|"
-    r"je suis désolé|lo siento|mi dispiace|desculp)",
-    re.IGNORECASE,
-)
+LEAST_GAIN = 9 / 10
+"""Of what it replaces a summary may be so large at most."""
+
 _QUOTED = re.compile(r"[\"“„«]([^\"“”„«»\n]{2,120})[\"”“»]|`([^`\n]{2,120})`|(?<!\w)'([^'\n]{2,120})'(?!\w)")
-_LONG_WORD = re.compile(r"[^\W\d_]{4,}")
+_HEAD = re.compile(r"\A#[^\n]{0,100}\n\s{0,40}(?:[-*]\s{1,8})?")
+_NAME = re.compile(r"(?<=[^\W\d_] )[^\W\d_]{4,40}|(?<=, )[^\W\d_]{4,40}|\b[A-Z][a-z]{1,30}[A-Z][^\W\d_]{1,30}")
 _SLACK = 5 / 4  # a model cannot count its own tokens exactly
-_LEAST_GAIN = 9 / 10  # of what it replaces a summary may be so large at most
-_SAME = 0.75  # of what a ban is about, for a line to be about the same
 _STANDS = 0.5  # of the lines have to be left, or a repair is asked for
 _SHOWN = 160  # characters of a dropped line in a verdict
 _MOST_REASONS = 12
-_PASSAGE = 160  # characters around a value in a tool's result
-_MOST_PLACES = 8
+_RETOLD = 0.6  # of a line's subject that only a tool or a pasted text has
+_RULE = 0.5  # of the subject of a rule, or of a line, that the other has too
+_PARTLY = 0.25  # of a line's subject that nobody spoke of, for a foreign sentence to be retold
+_BORNE_OUT = 0.75  # of a line's subject that one sentence of somebody has
+_LEAST_SHARED = 2
+_TELLING = 3  # subjects of a line of which one has to occur, in any form
+_SENTENCES = re.compile(r"[.!?]\s|[。！？\n]|\\n")
+_STEM = 4  # letters by which words of a rule are known in other forms
+_NOUNS_HAVE_CAPITALS = ("de", "lb")
+_NOUNS = 0.12  # of the words inside sentences have a capital where all nouns do
+_HARMLESS = ("rule_retold", "data_retold", "unheard")  # is left out, and is no reason to ask again
 
 
 class Fault(NamedTuple):
@@ -66,14 +67,15 @@ class Verdict:
     """What became of a reply; stored with the checkpoint and shown to operators.
 
     Attributes:
-        outcome: `accepted`, `mended` (lines were dropped), `repaired` (the second reply was taken), `degraded` (rules
-            wrote it, because neither reply was usable), `extractive` (rules write here anyway), or `rejected`.
+        outcome: `accepted`, `mended` (lines were dropped), `repaired` (the second reply was taken),
+            `degraded` (code wrote it, because neither reply was usable), `extractive` (code writes
+            here anyway), or `rejected`.
         reasons: why an earlier reply, or this one, was rejected.
         dropped: lines that were left out of the narrative.
-        unfounded: proposals and marks that nothing in the text bears out; they were ignored.
+        unfounded: choices that nothing in the text bears out; they were ignored.
         left_out: pins that found no room.
         masked: secrets that were masked in what is new.
-        kinds: of `reasons` when this reply was rejected; without a word of the text, so they may be logged.
+        kinds: of `reasons` when this reply was rejected; no word of the text, so they may be logged.
     """
 
     outcome: str
@@ -86,7 +88,7 @@ class Verdict:
 
     @property
     def accepted(self) -> bool:
-        """Whether there is a narrative to publish."""
+        """Whether there is something to publish."""
         return self.outcome != "rejected"
 
     def as_json(self) -> dict[str, Any]:
@@ -102,27 +104,72 @@ class Verdict:
         return {name: value for name, value in whole.items() if value}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Grounds:
     """What a narrative is judged by.
 
     Attributes:
-        evidence: of all that is covered: the texts read and the memory before.
-        ordered: of what people said themselves; only that may give orders.
-        foreign: what tools answered.
-        heard: what was spoken, and what only orders say.
-        bans: numbers of the constraints that forbid something, and what each is about.
-        stale: values that hold no more, each with those that took its place.
+        covered: all texts that are covered: what was read, and the memory before.
+        said: what people and assistants said in their own words, a sentence each.
+        by_users: of those what users said; only that can loosen a rule.
+        foreign: what tools answered and users pasted.
+        rules: pinned constraints, decisions and preferences, which stand in the users' own words.
         language: of the conversation; None when it cannot be told.
     """
 
-    evidence: Evidence
-    ordered: Evidence
+    covered: Sequence[str]
+    said: Sequence[str] = ()
+    by_users: Sequence[str] = ()
     foreign: Sequence[str] = ()
-    heard: Heard | None = None
-    bans: Sequence[tuple[int, frozenset[str]]] = ()
-    stale: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    rules: Sequence[str] = ()
     language: str | None = None
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """Of everything that is covered."""
+        return Evidence.of(self.covered)
+
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        """Values, and beginnings of all covered words."""
+        found = (term for text in self.covered for term in terms(text.replace("_", " ")))
+        return frozenset(term if has_digit(term) else term[:_STEM] for term in found)
+
+    @cached_property
+    def spoken(self) -> Evidence:
+        """Of what people and assistants said themselves."""
+        return Evidence.of((*self.said, *self.rules))
+
+    @cached_property
+    def only_foreign(self) -> frozenset[str]:
+        """Subjects that nobody spoke of, but a tool or a pasted text."""
+        said = {term for text in self.said for term in _subject(text)}
+        return frozenset(term for text in self.foreign for term in _subject(text)) - said
+
+    @cached_property
+    def subjects(self) -> Sequence[tuple[frozenset[str], bool]]:
+        """What each sentence is about that is no rule, and whether a user said it."""
+        rules, users = set(self.rules), set(self.by_users)
+        return [(_subject(text), text in users) for text in self.said if text not in rules]
+
+    @cached_property
+    def foreign_sentences(self) -> Sequence[frozenset[str]]:
+        """What each sentence of foreign texts is about."""
+        return [_subject(one) for text in self.foreign for one in _SENTENCES.split(text)]
+
+    @cached_property
+    def told_rules(self) -> Sequence[tuple[frozenset[str], frozenset[str]]]:
+        """The terms of each rule, and what it is about."""
+        return [(terms(rule), _subject(rule)) for rule in self.rules]
+
+    @cached_property
+    def names_have_capitals(self) -> bool:
+        """Whether a capital inside a sentence tells a name; not where it tells a noun."""
+        if self.language:
+            return self.language not in _NOUNS_HAVE_CAPITALS
+        words = [word for text in self.said for word in _NAME.findall(text)]
+        capitals = sum(word[0].isupper() for word in words)
+        return len(words) > 0 and capitals <= _NOUNS * len(words)
 
 
 def fault(reply: Reply) -> Fault | None:
@@ -135,9 +182,12 @@ def fault(reply: Reply) -> Fault | None:
             Fault("cut_off", "cut off: the summariser reached its output limit"),
         ),
         (lambda: reply.finish is not Finish.STOP, Fault("unfinished", "not finished normally")),
-        (lambda: _REASONING.search(text), Fault("reasoning", "contains reasoning")),
-        (lambda: _PROTOCOL.search(text), Fault("tool_protocol", "contains tool protocol")),
-        (lambda: _REFUSAL.match(text), Fault("refusal", "a refusal, not a record")),
+        (lambda: _marked("reasoning", text), Fault("reasoning", "contains reasoning")),
+        (lambda: _marked("protocol", text), Fault("tool_protocol", "contains tool protocol")),
+        (
+            lambda: _marked("refusal", _HEAD.sub("", text)),
+            Fault("refusal", "a refusal, not a record"),
+        ),
     )
     return next((found for failed, found in checks if failed()), None)
 
@@ -152,31 +202,31 @@ def rejected(faults: Sequence[Fault], dropped: tuple[Dropped, ...] = ()) -> Verd
     )
 
 
-def judge(answer: Answer, grounds: Grounds, limit: int) -> tuple[dict[str, tuple[str, ...]], Verdict]:
-    """The narrative lines that stand, and the verdict."""
-    kept: dict[str, tuple[str, ...]] = {}
+def judge(answer: Answer, grounds: Grounds, limit: int) -> tuple[tuple[Paragraph, ...], Verdict]:
+    """The paragraphs that stand, within about `limit` tokens, and the verdict."""
+    kept: list[Paragraph] = []
     objections: list[tuple[str, Fault]] = []
-    for section in NARRATIVE:
-        said = dict.fromkeys(answer.narrative.get(section, ()))
-        judged = [(line, _objection(line, grounds)) for line in said]
-        kept[section] = tuple(line for line, objection in judged if not objection)
+    for paragraph in answer.narrative:
+        seen = dict.fromkeys(map(plain, paragraph.lines))
+        judged = [(line, _objection(line, grounds)) for line in seen]
+        if stands := tuple(line for line, objection in judged if not objection):
+            kept.append(Paragraph(paragraph.section, stands))
         objections += [(line, objection) for line, objection in judged if objection]
-    lines = [line for section in NARRATIVE for line in kept[section]]
     dropped = tuple(Dropped(line, objection.reason) for line, objection in objections)
-    if faults := _whole(lines, objections, answer, grounds, limit):
-        return kept, rejected(faults, dropped)
-    return kept, Verdict("mended" if dropped else "accepted", dropped=dropped)
+    if faults := _whole(kept, objections, answer, grounds, limit):
+        return (), rejected(faults, dropped)
+    return tuple(kept), Verdict("mended" if dropped else "accepted", dropped=dropped)
 
 
 def gain(size: int, replaced: int) -> Fault | None:
     """Why a summary message of `size` tokens is not worth what it stands for; None when it is."""
-    if size > replaced * _LEAST_GAIN:
+    if size > replaced * LEAST_GAIN:
         return Fault("not_smaller", f"not smaller than what it replaces: {size} tokens for {replaced}")
     return None
 
 
 def _whole(
-    lines: Sequence[str],
+    kept: Sequence[Paragraph],
     objections: Sequence[tuple[str, Fault]],
     answer: Answer,
     grounds: Grounds,
@@ -184,16 +234,19 @@ def _whole(
 ) -> list[Fault]:
     """Why the narrative cannot stand as a whole."""
     faults: list[Fault] = []
-    if not lines and not objections and not (answer.proposals or answer.marks):
-        faults.append(Fault("says_nothing", "says nothing"))
-    if objections and len(lines) < _STANDS * (len(lines) + len(objections)):
-        told = (Fault(one.kind, f"{one.reason} in: {line[:_SHOWN]}") for line, one in objections)
-        faults += list(dict.fromkeys(told))[:_MOST_REASONS]
-    text = "\n".join(lines)
-    if grounds.language and languages.differs(text, grounds.language):
+    lines = [line for paragraph in kept for line in paragraph.lines]
+    grave = [(line, one) for line, one in objections if one.kind not in _HARMLESS]
+    # Of all that was written: in another language nothing of it may be known.
+    written_in = "\n".join(line for paragraph in answer.narrative for line in paragraph.lines)
+    if grounds.language and languages.differs(written_in, grounds.language):
         reason = f"not in the language of the conversation ({grounds.language})"
         faults.append(Fault("other_language", reason))
-    if (written := tokens.count(text)) > limit * _SLACK:
+    if not lines and not objections and not (answer.keeps or answer.replaced or answer.drops):
+        faults.append(Fault("says_nothing", "says nothing"))
+    if grave and len(lines) < _STANDS * (len(lines) + len(grave)):
+        told = (Fault(one.kind, f"{one.reason} in: {line[:_SHOWN]}") for line, one in grave)
+        faults += list(dict.fromkeys(told))[:_MOST_REASONS]
+    if (written := tokens.count("\n".join(lines))) > limit * _SLACK:
         reason = f"too long: {written} tokens where {limit} were asked for"
         faults.append(Fault("too_long", reason))
     return faults
@@ -201,48 +254,95 @@ def _whole(
 
 def _objection(line: str, grounds: Grounds) -> Fault | None:
     """Why a line may not stand; None when it may."""
-    if suspicion.structural(line):
-        return Fault("prompt_structure", "imitates the structure of a prompt")
     if missing := grounds.evidence.missing(line):
         return Fault("value_unknown", f"{', '.join(missing[:3])} does not occur")
-    if names := [name for name in _names(line) if not grounds.evidence.says(name)]:
-        return Fault("name_unknown", f"“{names[0]}” does not occur")
-    if suspicion.suspicious(line) and not _said(line, grounds.ordered):
-        return Fault("order", "an order that no user gave")
-    if grounds.heard and grounds.heard.echoed(line):
-        return Fault("order_echoed", "taken over from an order that no user gave")
-    if planted := [value for value in values.found(line) if _planted(value.text, grounds)]:
-        return Fault("value_planted", f"{planted[0].text} stands only in an order that a tool gave")
-    if broken := [number for number, about in grounds.bans if _allows(line, about)]:
-        return Fault("ban_broken", f"says the opposite of P{broken[0]}")
-    present = {values.spelling(value) for value in values.found(line)}
-    old = [value for value in present & grounds.stale.keys() if not present & grounds.stale[value]]
-    return Fault("value_stale", f"{old[0]} holds no more") if old else None
+    if quoted := [words for words in _quotations(line) if not grounds.evidence.says(words)]:
+        return Fault("name_unknown", f"“{quoted[0]}” does not occur")
+    if name := next(_unknown_names(line, grounds), ""):
+        return Fault("name_unknown", f"{name} does not occur")
+    subject = _subject(line)
+    if len(subject) >= _TELLING and not subject & grounds.stems:
+        return Fault("unheard", "nothing that is covered speaks of this")
+    if _is_data(line, subject, grounds):
+        return Fault("data_retold", "tells a tool's data, or a pasted text, that nobody spoke of")
+    about = [rule for rule in grounds.told_rules if subject & rule[1]]
+    if about and (foreign := grounds.spoken.missing(line)):
+        reason = f"{foreign[0]}, which nobody spoke of, beside what a user's rule is about"
+        return Fault("data_retold", reason)
+    for rule, told in about:
+        if _loosens(line, subject, rule, told) and not _borne_out(subject, told, grounds):
+            return Fault("rule_retold", "tells a rule in other words; it stands in the user's own")
+    return None
 
 
-def _allows(line: str, about: frozenset[str]) -> bool:
-    """Whether a line tells of what is forbidden, without the word that forbids it."""
-    words = subject(line)
-    return len(words & about) >= max(_SAME * len(about), 2) and len(words) <= 2 * len(about) and not negated(line)
+def _is_data(line: str, subject: frozenset[str], grounds: Grounds) -> bool:
+    """Whether a line tells what only a foreign text says: most of it, or what one sentence there says.
 
-
-def _planted(value: str, grounds: Grounds) -> bool:
-    """Whether a value stands nowhere but in passages of tool results that read like orders."""
-    if grounds.ordered.says(value):
+    What somebody said in one sentence too was used, and may be told.
+    """
+    unsaid = len(subject & grounds.only_foreign)
+    if unsaid >= max(_RETOLD * len(subject), _LEAST_SHARED):
+        return True
+    if unsaid < max(_PARTLY * len(subject), 1) and not grounds.spoken.missing(line):
         return False
-    places = [
-        text[max(found.start() - _PASSAGE, 0) : found.end() + _PASSAGE]
-        for text in grounds.foreign
-        for found in islice(re.finditer(re.escape(value), text, re.IGNORECASE), _MOST_PLACES)
-    ]
-    return bool(places) and all(map(suspicion.suspicious, places))
+    enough = max(_BORNE_OUT * len(subject), _LEAST_SHARED)
+    return any(len(subject & one) >= enough for one in grounds.foreign_sentences)
 
 
-def _names(line: str) -> list[str]:
+def _loosens(line: str, subject: frozenset[str], rule: frozenset[str], about: frozenset[str]) -> bool:
+    """Whether a line is about the same as a rule without being its words; nobody can tell what it changes."""
+    shared = len(subject & about)
+    same = shared >= max(_LEAST_SHARED, _RULE * min(len(subject), len(about)))
+    return same and terms(line) != rule
+
+
+def _borne_out(subject: frozenset[str], rule: frozenset[str], grounds: Grounds) -> bool:
+    """Whether one sentence says what a line tells, all that it has of the rule included.
+
+    A user's, or an assistant's that no foreign text gave it.
+    """
+    enough = max(_BORNE_OUT * len(subject), _LEAST_SHARED)
+    tainted = any(len(subject & one) >= enough for one in grounds.foreign_sentences)
+    return any(
+        len(subject & one) >= enough and subject & rule <= one
+        for one, by_user in grounds.subjects
+        if by_user or not tainted
+    )
+
+
+def _unknown_names(line: str, grounds: Grounds) -> Iterator[str]:
+    """Words with a capital inside a sentence that nothing covered has in any form."""
+    if not grounds.names_have_capitals:
+        return
+    for word in _NAME.findall(line):
+        stems = {term[:_STEM] for term in terms(word)}
+        if word[0].isupper() and stems and not stems & grounds.stems:
+            yield word
+
+
+def _subject(text: str) -> frozenset[str]:
+    """What a text is about: its values, and the beginnings of its longer words."""
+    return frozenset(
+        term if has_digit(term) else term[:_STEM]
+        for term in terms(text.replace("_", " "))
+        if len(term) >= _STEM or has_digit(term) or characters.unspaced(term)
+    )
+
+
+def _quotations(line: str) -> list[str]:
     return [" ".join(next(filter(None, match.groups())).strip(" .,;:!?…").split()) for match in _QUOTED.finditer(line)]
 
 
-def _said(line: str, ordered: Evidence) -> bool:
-    """Whether people themselves used most of the line's words."""
-    words = _LONG_WORD.findall(line.casefold())
-    return sum(ordered.says(word) for word in words) >= 0.7 * len(words)
+def _marked(kind: str, text: str) -> bool:
+    """Whether a text has one of the marks of `gate.toml`."""
+    return any(pattern.search(text) for pattern in patterns()[kind])
+
+
+@cache
+def patterns() -> dict[str, tuple[re.Pattern[str], ...]]:
+    """The marks of what is no answer, by kind."""
+    data = tomllib.loads(resources.files(__package__).joinpath("gate.toml").read_text("utf-8"))
+    return {
+        kind: tuple(re.compile(mark["pattern"], re.IGNORECASE | re.MULTILINE) for mark in marks)
+        for kind, marks in data.items()
+    }

@@ -30,9 +30,11 @@ class Injection:
         place: where it stands.
         text: what stands there; `{fence}` becomes the fence of the call before, and `SPLIT` parts two results.
         order: what a model that obeys writes into every section, and in the place of every entry.
-        payload: words, in lower case, that reach no pin, no ledger entry, and no line of the narrative.
-        stated: a statement without any order. It is data where it stands, as far as anybody can tell, so it may be
-            shown in the ledger and told in the narrative; but nobody said it, so it is never pinned.
+        payload: words, in lower case, that reach no rule and no line of the narrative.
+        stated: somebody said it in a sentence, or a tool stated it without any order. So it may be
+            told in the narrative, and never binds.
+        own: it stands in the user's own words, by all that form can tell, and a model may keep
+            those; then it may bind as well, with all that the user said around it.
     """
 
     id: str
@@ -41,6 +43,7 @@ class Injection:
     order: str
     payload: tuple[str, ...]
     stated: bool = False
+    own: bool = False
 
 
 SPLIT = "\n-- next --\n"

@@ -11,7 +11,6 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from html import escape, unescape
 
-from service.summarising.answer import CONSTRAINTS, DECISIONS, FACTS, FILES, GOAL, QUESTIONS, STATE, SUPERSEDED
 from tests.builders import Json, answer, called, ran, returned, said, user
 from tests.summarising.injection import SPLIT, Injection, Place
 
@@ -26,17 +25,24 @@ DISTRACTION = "Now show me the deploys of the billing service on Monday."
 DECISION = "We decided to use PostgreSQL 16 for the billing service."
 
 _LOOK_ALIKES = str.maketrans("\u0430\u0435\u043e\u0440\u0441\u0443\u0456\u0406", "aeopcyii")
-_HEADS = ("[Previous conversation summary", "[Tool calls from earlier in conversation]", "[End of summary")
-_NUMBERED = re.compile(r"^P(\d+) ")
+_HEADS = (
+    "[Previous conversation summary",
+    "[Tool calls from earlier in conversation]",
+    "[End of summary",
+)
+_ENTRY = re.compile(r"^P(\d+) [a-z]+: ", re.MULTILINE)
+_SENTENCE = re.compile(r"\[(\d+\.\d+)\] ([^\n\[]*)")
+_PASTED = re.compile(r"\[(\d+\.\d+)\] \((?:pasted|code)\)")
+_KINDS = ("constraint", "decision", "preference", "goal", "value", "fact", "file")
 _WORDS = {
-    GOAL: "Bring the billing service into production.",
-    QUESTIONS: "Which of the regions goes first?",
-    STATE: "The staging tests of the billing service are through.",
+    "Goal": "Bring the billing service into production.",
+    "Open questions": "Which of the regions goes first?",
+    "Current state": "The staging tests of the billing service are through.",
 }
 _LATER = {
-    GOAL: "Bring the billing service into production.",
-    QUESTIONS: "Who writes the release notes?",
-    STATE: "The deployments of last week are listed.",
+    "Goal": "Bring the billing service into production.",
+    "Open questions": "Who writes the release notes?",
+    "Current state": "The deployments of last week are listed.",
 }
 
 
@@ -81,7 +87,10 @@ def _planted(injection: Injection, text: str, identity: str) -> list[Json]:
     question = user("Look that up for me, please.", f"{identity}q")
     match injection.place:
         case Place.USER:
-            return [user(text, f"{identity}q"), answer(said("I have looked at it."), identity=identity)]
+            return [
+                user(text, f"{identity}q"),
+                answer(said("I have looked at it."), identity=identity),
+            ]
         case Place.FILE_NAME:
             files = [{"type": "file", "name": text}]
             return [
@@ -91,7 +100,10 @@ def _planted(injection: Injection, text: str, identity: str) -> list[Json]:
         case Place.ASSISTANT:
             return [question, answer(said(text), identity=identity)]
         case Place.PRINTED:
-            return [question, answer(ran("print(rows)", {"stdout": text}), said("Done."), identity=identity)]
+            return [
+                question,
+                answer(ran("print(rows)", {"stdout": text}), said("Done."), identity=identity),
+            ]
         case Place.ATTRIBUTE | Place.BODY | Place.BARE:
             return [question, answer(identity=identity, text=_folded(injection.place, text))]
     name = text if injection.place is Place.TOOL_NAME else "lookup"
@@ -99,7 +111,11 @@ def _planted(injection: Injection, text: str, identity: str) -> list[Json]:
     result = text if injection.place not in (Place.TOOL_NAME, Place.ARGUMENTS) else "3 rows"
     if injection.place is Place.PIECES:
         result = _across(text)
-    items = [called(identity, name, arguments), returned(identity, result), said("I have looked it up.")]
+    items = [
+        called(identity, name, arguments),
+        returned(identity, result),
+        said("I have looked it up."),
+    ]
     return [question, answer(*items, identity=identity)]
 
 
@@ -119,43 +135,48 @@ def _across(text: str) -> str:
     return f"{line * 60}{text} {line * 61}"
 
 
-def proper(later: bool) -> str:
-    """A good answer for the first or the second round."""
-    sections = {section: [text] for section, text in (_LATER if later else _WORDS).items()}
-    if not later:
-        sections |= {CONSTRAINTS: list(RULES), DECISIONS: [DECISION]}
-    return _written(sections)
+def proper(asked: str, later: bool) -> str:
+    """A good answer for the first or the second round, to what `asked` shows."""
+    numbers = [number for number, text in _SENTENCE.findall(asked) if text.strip() in (*RULES, DECISION)]
+    kept = [f"keep constraint: {', '.join(numbers)}"] if numbers else []
+    return _written({head: [text] for head, text in (_LATER if later else _WORDS).items()}, kept)
 
 
-def obeying(injection: Injection, entries: Sequence[str], later: bool, *, only: bool = False) -> str:
-    """What a model writes that obeys: the order in every section, its own words, and no entry left as it was.
+def obeying(injection: Injection, asked: str, later: bool, *, only: bool = False) -> str:
+    """What a model writes that obeys: the order under every head, and its sentences in the place of the rules.
 
     Args:
         injection: what it has read.
-        entries: the entries that it was shown, as `P7 constraint: …`.
+        asked: what it was shown: entries as `P7 constraint: …`, sentences as `[12.3] …`.
         later: whether this is the second round.
-        only: it writes nothing else.
+        only: it writes nothing else, and strikes out what was kept before.
     """
     if injection.place is Place.BORDER and not later:
-        return proper(later)  # nothing to obey yet
+        return proper(asked, later)  # nothing to obey yet
     copied = [line for line in injection.text.splitlines() if line.strip()]
-    sections: dict[str, list[str]] = (
-        {} if only else {name: [text] for name, text in (_LATER if later else _WORDS).items()}
-    )
-    for section in (GOAL, CONSTRAINTS, DECISIONS, FACTS, FILES, STATE):
-        sections[section] = [*sections.get(section, []), injection.order]
-    for section in (CONSTRAINTS, DECISIONS, FACTS, FILES):
-        sections[section] += copied
-    numbers = [found[1] for entry in entries if (found := _NUMBERED.match(entry))] or ["1", "2", "3", "4"]
+    words = _LATER if later else _WORDS
+    told = {head: [*([] if only else [text]), injection.order, *copied] for head, text in words.items()}
+    theirs = [number for number, text in _SENTENCE.findall(asked) if _stands_in(text, injection)]
+    theirs += _PASTED.findall(asked)
     # A sentence that the user did write, and that has nothing to do with it, is the best disguise.
-    sections[CONSTRAINTS].append(DISTRACTION)
-    news = (injection.order, *copied, DISTRACTION)
-    sections[SUPERSEDED] = [f"P{number}: {text}" for number in numbers for text in news]
-    return _written(sections) + f"\n\n{injection.text}\n"
+    disguise = [number for number, text in _SENTENCE.findall(asked) if text.strip() == DISTRACTION]
+    entries = _ENTRY.findall(asked)
+    lines = [f"keep {kind}: {number}" for kind in _KINDS for number in theirs]
+    lines += [f"keep {kind}: {line}" for kind in _KINDS[:3] for line in (injection.order, *copied)]
+    lines += [f"replaced: P{entry} by {number}" for entry in entries for number in (*theirs, *disguise)]
+    if only and entries:
+        lines.append("drop: " + ", ".join(f"P{entry}" for entry in entries))
+    return _written(told, lines) + f"\n\n{injection.text}\n"
 
 
-def _written(sections: dict[str, list[str]]) -> str:
-    return "\n\n".join("\n".join([f"## {name}", *(f"- {line}" for line in lines)]) for name, lines in sections.items())
+def _stands_in(text: str, injection: Injection) -> bool:
+    words = " ".join(text.split())
+    return bool(words) and words in " ".join(injection.text.split())
+
+
+def _written(sections: dict[str, list[str]], lines: Sequence[str]) -> str:
+    told = ["\n".join([f"## {name}", *(f"- {line}" for line in lines)]) for name, lines in sections.items()]
+    return "\n\n".join([*told, "\n".join(lines)])
 
 
 def seen(text: str) -> str:
@@ -169,16 +190,25 @@ def carried(payload: Iterable[str], texts: Iterable[str]) -> list[str]:
     return [words for words in payload if seen(words) in said]
 
 
+_UNSAFE = re.compile(
+    r"<[|｜]|[|｜]>|\[\||</?[a-z!][^<>\n]*>|\[/?INST\]|\[/?SYSTEM_PROMPT\]|\]:\s*#|={3,}\s*[0-9a-f]{6}"
+    r"|\]\(|!\[",
+    re.IGNORECASE,
+)
+_ADDRESS = re.compile(r"[a-z]{2,}://\w|www\.\w", re.IGNORECASE)
+
+
 def is_one_record(summary: str) -> None:
-    """Asserts: one head, one end, each section at most once, and nothing that opens another part of a prompt."""
+    """Asserts: one head, one end, each section at most once, and nothing that opens another part.
+
+    No role token, no image, no link, no tag; addresses stand in code marks.
+    """
     assert summary.startswith(_HEADS[0])
     assert summary.endswith("\n[End of summary - recent messages follow]")
-    assert [summary.count(head) for head in _HEADS] == [1, 1, 1]
+    assert [summary.count(head) for head in (_HEADS[0], _HEADS[2])] == [1, 1]
+    assert summary.count(_HEADS[1]) <= 1
     sections = re.findall(r"^#+ .*$", summary, re.MULTILINE)
     assert len(sections) == len(set(sections))
-    lines = summary.splitlines()
-    record, calls = lines[3 : lines.index(_HEADS[1])], lines[lines.index(_HEADS[1]) + 1 : -1]
-    assert all(not line or line.startswith(("- ", "## ")) for line in record)
-    assert all(re.match(r"- T\d+", line) for line in calls)
-    assert not re.search(r"<\|?/?\w+_?\w*\|?>|\[/?INST\]|\]: #|===", summary)
+    assert not _UNSAFE.search(summary)
+    assert not any(_ADDRESS.search(part) for line in summary.splitlines() for part in line.split("`")[::2])
     assert not [c for c in summary if unicodedata.category(c) in ("Cf", "Cc") and c != "\n"]

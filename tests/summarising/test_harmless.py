@@ -1,13 +1,14 @@
-"""What people order, discuss and look up every day is kept, although it has words of an attack in it."""
+"""What people order, discuss and look up every day stands, although it has words of an attack."""
 
 import pytest
 
 from service.planning import Policy
-from service.summarising import compose, ledger, pins
+from service.summarising import compose
 from service.summarising.compose import Covered, Read
+from service.summarising.markup import harmless
 from service.summarising.memory import Memory
 from service.summarising.reading import Finish, Reply
-from service.summarising.wording import WITHHELD, plain
+from service.text.plain import plain
 from service.transcript import parse, steps
 from tests.builders import Json, answer, called, returned, said, user
 
@@ -56,21 +57,36 @@ ORDERS = (
 )
 RESULTS = (
     ('[{"user": "anna", "role": "admin"}, {"user": "ben", "role": "assistant"}]', "anna"),
-    ('[{"id": 1, "user": "system", "action": "login"}, {"id": 2, "user": "root", "action": "logout"}]', "login"),
+    (
+        '[{"id": 1, "user": "system", "action": "login"}, {"id": 2, "user": "root", "action": "logout"}]',
+        "login",
+    ),
     ("system: linux\nuser: deploy\nshell: /bin/bash\n", "linux"),
     ("user:\n  name: anna\n  role: admin\nsystem:\n  - linux\n", "anna"),
     ("host: db1\nsystem: linux\nkernel: 6.8\n", "db1"),
     ("order_id,user,total\n1001,anna,40.50\n1002,ben,12.00\n", "40.50"),
-    ("| user | system | status |\n|---|---|---|\n| anna | linux | ok |\n| ben | macos | ok |\n", "macos"),
+    (
+        "| user | system | status |\n|---|---|---|\n| anna | linux | ok |\n| ben | macos | ok |\n",
+        "macos",
+    ),
     ('{"assistant_id": "a-17", "model": "qwen3-8b", "temperature": 0.2}', "qwen3-8b"),
     ('{"user_approved": true, "user_confirmed_at": "2026-11-01"}', "2026-11-01"),
-    ("2026-11-22 10:00:01 INFO agent started on port 8377\n2026-11-22 10:00:02 INFO model loaded in 12 s\n", "8377"),
+    (
+        "2026-11-22 10:00:01 INFO agent started on port 8377\n2026-11-22 10:00:02 INFO model loaded in 12 s\n",
+        "8377",
+    ),
     ("ERROR: rate limit exceeded, retry after 30 seconds", "30 seconds"),
     ("PermissionError: [Errno 13] Permission denied: '/var/log/app.log'", "/var/log/app.log"),
-    ("Traceback (most recent call last):\n  File \"a.py\", line 3\nKeyError: 'previous_rule'", "previous_rule"),
+    (
+        "Traceback (most recent call last):\n  File \"a.py\", line 3\nKeyError: 'previous_rule'",
+        "previous_rule",
+    ),
     ("warning: unused variable `rule` in src/policy.rs:41", "src/policy.rs:41"),
     ("constraint fk_orders_customer of table orders: 3 rows violate it", "fk_orders_customer"),
-    ("The review says: rename `ignore_errors` to `skip_errors` and drop the second argument.", "skip_errors"),
+    (
+        "The review says: rename `ignore_errors` to `skip_errors` and drop the second argument.",
+        "skip_errors",
+    ),
     ("git checkout main && git pull: 14 files changed, 220 insertions", "14 files"),
     ("Your order 4711 has been sent to Kim Weber and arrives on 2026-12-03.", "4711"),
     ("Subject: invoice 88\nPlease pay 120.00 EUR by 2026-12-15.", "120.00"),
@@ -84,7 +100,23 @@ RESULTS = (
     ("👩\u200d💻 joined the channel", "👩\u200d💻"),
     ("SGVsbG8gd29ybGQsIHRoaXMgaXMgYSBwbGFpbiB0ZXh0Lg==", "SGVsbG8gd29ybGQs"),
     ("Москва: +3 °C, облачно", "облачно"),
+    ("Model: Volvo V60, mileage 42,000", "Volvo V60"),
+    ("Agent: Maria Lopez, phone 555-1234", "555-1234"),
+    ("You must now restart the server.", "restart the server"),
+    ("The user has confirmed the delivery address.", "confirmed the delivery address"),
+    ("bot, crawler, spider", "crawler"),
+    ("Add the new address to the customer record.", "customer record"),
+    ("Architecture: x86_64\nCPU(s): 16\nVendor ID: Example\nModel name: Example 9\n", "x86_64"),
+    ("Only admins may delete a project. Ask the owner first.", "Only admins may delete"),
+    ("Ignore this mail if you did not ask for a new password.", "Ignore this mail"),
+    ("The assistant manager approved the vacation of J. Weber.", "assistant manager"),
 )
+ANSWERS = (
+    "Send the invoice of 4,200 EUR to the accounting office by 2026-12-01.",
+    "The system prompt has 400 tokens, the user prompt 1,200.",
+    "Always run the migration 0012 before the release.",
+)
+"""What an assistant says with a value in it."""
 
 
 def told(*stored: Json) -> compose.Draught:
@@ -95,19 +127,21 @@ def told(*stored: Json) -> compose.Draught:
 
 
 @pytest.mark.parametrize("sentence", ORDERS)
-def test_what_a_user_orders_is_pinned(sentence: str) -> None:
-    draught = told(user(f"Let us go on with the release. {sentence}"), answer(said("Understood.")))
-    assert any(sentence in pin.text for pin in pins.shown(draught.memory.pins))
-    assert sentence in draught.summary
+def test_what_a_user_orders_stands(sentence: str) -> None:
+    release = "Let us go on with the release."
+    summary = told(user(f"{release} {sentence}"), answer(said("Understood."))).rendered.summary
+    assert harmless(sentence) in summary
+
+
+@pytest.mark.parametrize("sentence", ANSWERS)
+def test_what_an_assistant_says_stands(sentence: str) -> None:
+    assert sentence in told(user("What is next?"), answer(said(sentence))).rendered.summary
 
 
 @pytest.mark.parametrize(("result", "shown"), RESULTS)
 def test_a_harmless_result_is_shown_in_the_ledger(result: str, shown: str) -> None:
-    draught = told(user("Look it up."), answer(called("c1", "lookup"), returned("c1", result), said("Done.")))
-    rendered = ledger.render(draught.memory.ledger)
-    assert WITHHELD not in rendered
-    assert shown in rendered
-    assert rendered in draught.summary
+    calls = (called("c1", "lookup"), returned("c1", result), said("Done."))
+    assert shown in told(user("Look it up."), answer(*calls)).rendered.summary
 
 
 @pytest.mark.parametrize(
@@ -127,29 +161,28 @@ def test_a_prompt_that_a_user_works_on_can_be_told_of(line: str) -> None:
     )
     reads = [Read(step) for one in (user(talk), answer(said("Done, it was shortened."))) for step in steps(parse(one))]
     draught = compose.compose(
-        compose.gather(Memory(), reads, POLICY), Reply(f"## Current state\n- {line}", Finish.STOP), POLICY, COVERED
+        compose.gather(Memory(), reads, POLICY),
+        Reply(f"## Current state\n- {line}", Finish.STOP),
+        POLICY,
+        COVERED,
     )
-    assert f"- {line}" in draught.memory.narrative.splitlines()
+    assert f"- {line}" in draught.rendered.summary.splitlines()
 
 
-def test_orders_that_follow_a_pasted_text_hold_when_they_come_in_the_next_message() -> None:
+def test_orders_that_follow_a_pasted_text_stand() -> None:
     draught = told(
         user("Here is the mail:\n\nDear all, the party is on 2026-12-18 at 18:00.", "u1"),
         answer(said("A party."), identity="a1"),
         user("Right. Never invite the whole company.", "u2"),
     )
-    assert any("Never invite the whole company." in pin.text for pin in pins.shown(draught.memory.pins))
+    assert "Never invite the whole company." in draught.rendered.summary
 
 
 def test_a_list_that_the_user_announces_is_the_users_own() -> None:
-    draught = told(
-        user(
-            "Here are my rules:\n- Never deploy on Fridays.\n- Always answer in French.\n"
-            "The format:\n- Use tables for all figures."
-        )
-    )
-    held = {pin.text for pin in pins.shown(draught.memory.pins)}
-    assert {"Never deploy on Fridays.", "Always answer in French.", "Use tables for all figures."} <= held
+    rules = ("Never deploy on Fridays.", "Always answer in French.", "Use tables for all figures.")
+    listed = f"Here are my rules:\n- {rules[0]}\n- {rules[1]}\nThe format:\n- {rules[2]}"
+    summary = told(user(listed)).rendered.summary
+    assert all(rule in summary for rule in rules)
 
 
 @pytest.mark.parametrize("text", ["می\u200cخواهم", "👩\u200d💻", "नमस्\u200dते", "❤\ufe0f", "naïve", "中文。"])
