@@ -1,28 +1,28 @@
-"""One chunk of work without its I/O: steps → what a summariser reads; its reply → a new memory and its summary message.
+"""One chunk of work without its I/O: steps → what a summariser reads; its reply → memory and summary.
 
-Pure, and the only way from a reply to a summary: workers, tests and the fidelity benchmark all go through here.
+Pure, and the only way from a reply to a summary: workers, tests and benchmarks all go through here.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
 from service import languages, secrets, tokens
 from service.planning import Policy
-from service.summarising import answer, gate, ledger, message, pins, superseding, wording
-from service.summarising.answer import Answer
-from service.summarising.echoes import Heard
-from service.summarising.excerpts import excerpts
-from service.summarising.gate import Fault, Grounds, Verdict
-from service.summarising.likeness import bans
-from service.summarising.memory import Kind, Memory, Pin
+from service.summarising import answer, gate, ledger, message, pins, utterances
+from service.summarising.gate import Grounds, Verdict
+from service.summarising.memory import Kind, Memory, Paragraph, Pin
+from service.summarising.message import Rendered
 from service.summarising.reading import Excerpt, Reading, Reply
-from service.summarising.sentences import Sentence, own_words, parted, sentences, unquoted
-from service.summarising.suspicion import orders, suspicious
-from service.summarising.values import Evidence
+from service.summarising.record import recorded, stored
+from service.summarising.utterances import Passage, Speaker, Utterance
+from service.text import values
+from service.text.plain import plain
 from service.transcript import Call, Step
 
-_LEAST_PINS = 64  # tokens; a summary that saves nothing even with so few pins is not published
+_LEAST_RECORD = 64  # tokens; a summary that saves nothing even with so little is not published
+_LIKE_A_NUMBER = re.compile(r"\[(\d{1,9}\.\d{1,9})\]")
+_RULES = (Kind.CONSTRAINT, Kind.DECISION, Kind.PREFERENCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """What the new summary stands for: so many messages and tokens, the last one sent at `until` (Unix seconds)."""
+    """What the new summary stands for: messages, tokens, and when the last was sent (Unix s)."""
 
     messages: int
     tokens: int
@@ -50,146 +50,137 @@ class Material:
     Attributes:
         memory: what it grows from.
         reading: what the summariser is shown.
-        said: own sentences of all steps that are read, wholly or in part.
+        said: utterances of all steps that are read, wholly or in part; it may point at any.
         completed: the steps whose last piece is read.
-        complete: own sentences of those.
+        heard: utterances of those, which the talk grows by.
+        foreign: what tools were asked and answered, and what users pasted, in all that is read.
         language: of the conversation; None when it cannot be told.
         masked: secrets in what is new.
     """
 
     memory: Memory
     reading: Reading
-    said: tuple[Sentence, ...]
+    said: tuple[Utterance, ...]
     completed: tuple[Step, ...]
-    complete: tuple[Sentence, ...]
+    heard: tuple[Utterance, ...]
+    foreign: tuple[str, ...] = ()
     language: str | None = None
     masked: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Draught:
-    """What became of a reply: the new memory, its summary message with its tokens, and the gate's verdict.
+    """What became of a reply: the new memory, its summary with its tokens, and the gate's verdict.
 
     `no_gain` says why the summary is not worth publishing although nothing is wrong with it: it is
     about as large as what it stands for. Empty when it saves something.
     """
 
     memory: Memory
-    summary: str
+    rendered: Rendered
     size: int
     verdict: Verdict
     no_gain: str = ""
 
 
 def gather(
-    memory: Memory, reads: Sequence[Read], policy: Policy, *, part: int = 1, parts: int = 1, mask: bool = True
+    memory: Memory,
+    reads: Sequence[Read],
+    policy: Policy,
+    *,
+    part: int = 1,
+    parts: int = 1,
+    mask: bool = True,
 ) -> Material:
     """What a summariser reads next.
 
     No hidden character of these steps gets any further than here, nor, with `mask`, a secret.
     """
     cleaned = {id(read.step): _cleaned(read.step, mask) for read in reads}
-    own = [replace(read, step=cleaned[id(read.step)][0]) for read in reads]
-    masked = sum(found for _, found in cleaned.values())
-    spoken = {id(step): tuple(sentences([step])) for step, _ in cleaned.values()}
-    said = tuple(chain.from_iterable(spoken.values()))
-    completed = tuple(read.step for read in own if read.piece == read.pieces - 1)
-    complete = tuple(chain.from_iterable(spoken[id(step)] for step in completed))
-    language = _language(said, memory)
+    steps = [step for step, _ in cleaned.values()]
+    language = _language(steps)
+    parsed = dict(zip(cleaned, _parsed(memory, steps, language or "en"), strict=True))
+    done = [id(read.step) for read in reads if read.piece == read.pieces - 1]
     reading = Reading(
         previous=memory.narrative,
-        excerpts=tuple(excerpts((read.step, read.piece, read.pieces) for read in own)),
+        excerpts=tuple(
+            excerpt for read in reads for excerpt in _excerpts(cleaned[id(read.step)][0], parsed[id(read.step)], read)
+        ),
         summary_tokens=policy.summary_tokens,
         entries=_entries(memory.pins, policy.entry_tokens),
         part=part,
         parts=parts,
         language=language or "en",
     )
-    return Material(memory, reading, said, completed, complete, language, masked)
+    return Material(
+        memory=memory,
+        reading=reading,
+        said=tuple(_said(list(parsed.values()))),
+        completed=tuple(cleaned[one][0] for one in done),
+        heard=tuple(_said([parsed[one] for one in done])),
+        foreign=tuple(_foreign(steps, list(parsed.values()))),
+        language=language,
+        masked=sum(found for _, found in cleaned.values()),
+    )
 
 
-def compose(material: Material, reply: Reply, policy: Policy, covered: Covered, *, by_rule: bool = False) -> Draught:
-    """The new memory and its summary message, if the verdict accepts the reply.
+def compose(material: Material, reply: Reply, policy: Policy, covered: Covered) -> Draught:
+    """What a summariser's reply makes, if the verdict accepts it.
 
-    Pins and ledger are made whatever the reply says. They are shortened when the summary would not be
-    smaller than the little that it covers.
-
-    Args:
-        material: from `gather`.
-        reply: the summariser's.
-        policy: the budgets.
-        covered: what the summary message stands for.
-        by_rule: the built-in summariser wrote it: lines may be dropped, but it is not rejected for its words.
+    The talk and the ledger grow by what was read whatever the reply says.
     """
-    fault = gate.fault(reply) if not by_rule else None
-    given = answer.parse("" if fault else wording.plain(reply.text))
-    merged = pins.merge(material.memory.pins, material.said, material.complete, given.proposals, given.marks)
-    grounds = _grounds(material, by_rule) if not fault else None
-    findings = _Findings(given, merged, fault, grounds)
-    draught = _drafted(material, findings, policy, covered, by_rule)
-    full = draught
-    while draught.no_gain and policy.pins_tokens > _LEAST_PINS:
-        # It covers little, such as the one short turn before a very long one.
-        policy = replace(
-            policy,
-            summary_tokens=max(policy.summary_tokens // 2, _proposed(given)),
-            pins_tokens=policy.pins_tokens // 2,
-            ledger_tokens=policy.ledger_tokens // 2,
-        )
-        draught = _drafted(material, findings, policy, covered, by_rule)
-    return full if draught.no_gain else draught
+    reply = replace(reply, text=answer.unreasoned(reply.text))
+    if fault := gate.fault(reply):
+        return _drafted(material, material.memory, gate.rejected([fault]), policy, covered)
+    given = answer.parse(reply.text)
+    merged = pins.merge(material.memory.pins, material.said, given)
+    grounds = _grounds(material, merged.pins)
+    narrative, verdict = gate.judge(given, grounds, policy.summary_tokens)
+    memory = replace(material.memory, narrative=narrative, pins=merged.pins)
+    judged = replace(verdict, unfounded=merged.unfounded)
+    return _drafted(material, memory, judged, policy, covered)
 
 
-@dataclass(frozen=True, slots=True)
-class _Findings:
-    """What a reply says and what is to be said of it, before any budget. No `grounds` where there is a `fault`."""
-
-    given: Answer
-    merged: pins.Merged
-    fault: Fault | None
-    grounds: Grounds | None
+def by_rule(material: Material, policy: Policy, covered: Covered) -> Draught:
+    """The summary that code makes alone: the narrative stays as it was, the record grows."""
+    return _drafted(material, material.memory, Verdict("extractive"), policy, covered)
 
 
-def _proposed(given: Answer) -> int:
-    """Tokens of the narrative that a reply proposes."""
-    return tokens.count(answer.written(given.narrative))
+def rendered(memory: Memory, policy: Policy, covered: Covered) -> tuple[Rendered, int]:
+    """A memory as a summary message within the policy's room; and how many pins found none."""
+    narrative = sum(tokens.count(line) + 3 for one in memory.narrative for line in one.lines)
+    whole = policy.summary_tokens + policy.record_tokens
+    smaller = int(covered.tokens * gate.LEAST_GAIN)  # of little, only little stands
+    room = min(whole, smaller) - message.FRAME_TOKENS - narrative
+    record = recorded(memory, max(room, _LEAST_RECORD))
+    told = message.render(memory.narrative, record, covered.messages, covered.until)
+    return told, record.left_out
 
 
-def _drafted(material: Material, findings: _Findings, policy: Policy, covered: Covered, by_rule: bool) -> Draught:
-    """What fits into the budgets."""
-    old = material.memory
-    # One room for all three: what the narrative and the ledger leave, the pins may have, and then the ledger again.
-    whole = policy.summary_tokens + policy.pins_tokens + policy.ledger_tokens
-    entries = ledger.extend(old.ledger, material.completed, policy.ledger_tokens)
-    listed = tokens.count(ledger.render(entries))
-    room = max(whole - _proposed(findings.given) - listed, policy.pins_tokens)
-    pinned = pins.bounded(findings.merged, room)
-    narrative: dict[str, tuple[str, ...]] = {}
-    verdict = Verdict("extractive")
-    if findings.fault:
-        verdict = gate.rejected([findings.fault])
-    elif findings.grounds:
-        grounds = _with_pins(findings.grounds, pinned.pins)
-        narrative, judged = gate.judge(findings.given, grounds, policy.summary_tokens)
-        verdict = judged if not by_rule else replace(verdict, dropped=judged.dropped)
-    verdict = replace(verdict, unfounded=pinned.unfounded, left_out=pinned.left_out, masked=material.masked)
-    left = whole - tokens.count(answer.written(narrative)) - pins.size(pinned.pins)
-    if listed > 0.9 * policy.ledger_tokens and left > policy.ledger_tokens:
-        entries = ledger.extend(old.ledger, material.completed, left)
-    memory = Memory(answer.written(narrative), pinned.pins, entries)
-    summary = message.render(memory, covered.messages, covered.until)
-    size = message.size(summary)
+def _drafted(material: Material, memory: Memory, verdict: Verdict, policy: Policy, covered: Covered) -> Draught:
+    """The memory with what was read, and its summary."""
+    grown = Memory(
+        narrative=memory.narrative,
+        pins=memory.pins,
+        talk=(*memory.talk, *material.heard),
+        ledger=ledger.extend(memory.ledger, material.completed),
+        heard=memory.heard + len(material.completed),
+    )
+    kept = stored(grown, policy.summary_tokens + policy.record_tokens)
+    told, left_out = rendered(kept, policy, covered)
+    size = message.size(told)
     useless = gate.gain(size, covered.tokens) if verdict.accepted else None
-    return Draught(memory, summary, size, verdict, useless.reason if useless else "")
+    judged = replace(verdict, left_out=left_out, masked=material.masked)
+    return Draught(kept, told, size, judged, useless.reason if useless else "")
 
 
 def _cleaned(step: Step, mask: bool) -> tuple[Step, int]:
-    """A step without characters that show nothing and without secrets, and how many secrets there were."""
+    """A step without characters that show nothing and without secrets, and how many there were."""
     masked = 0
 
     def clean(text: str) -> str:
         nonlocal masked
-        text = wording.plain(text)
+        text = plain(text)
         if not mask:
             return text
         found = secrets.mask(text)
@@ -197,16 +188,81 @@ def _cleaned(step: Step, mask: bool) -> tuple[Step, int]:
         return found.text
 
     calls = tuple(
-        Call(replace(one.call, arguments=clean(one.call.arguments)), replace(one.result, text=clean(one.result.text)))
+        Call(
+            replace(one.call, arguments=clean(one.call.arguments)),
+            replace(one.result, text=clean(one.result.text)),
+        )
         for one in step.calls
     )
-    return replace(step, text=clean(step.text), calls=calls), masked
+    text = clean(tokens.without_data(step.text))
+    return replace(step, text=text, calls=calls), masked
+
+
+def _parsed(memory: Memory, steps: Sequence[Step], language: str) -> Iterator[list[Passage]]:
+    """The passages of each step, numbered on from what was heard before."""
+    asked = utterances.question(memory.talk)
+    for number, step in enumerate(steps, memory.heard + 1):
+        found = utterances.passages(step, number, asked, language)
+        asked = utterances.question(list(_said([found])))
+        yield found
+
+
+def _said(parsed: Sequence[Sequence[Passage]]) -> Iterator[Utterance]:
+    for found in parsed:
+        for passage in found:
+            yield from passage.utterances
+
+
+def _foreign(steps: Sequence[Step], parsed: Sequence[Sequence[Passage]]) -> Iterator[str]:
+    """What nobody said in their own words."""
+    for step in steps:
+        for call in step.calls:
+            yield from (call.call.name, call.call.arguments, call.result.text)
+    for found in parsed:
+        yield from (one.text for one in found if not all(said.own for said in one.utterances))
+
+
+def _excerpts(step: Step, passages: Sequence[Passage], read: Read) -> Iterator[Excerpt]:
+    """A step as it is read: its sentences numbered, each call as its line of the ledger."""
+    told = "\n".join(map(_numbered, passages))
+    if read.pieces > 1:
+        called = [f"[tool] {ledger.line_of(call)}" for call in step.calls]
+        whole = "\n".join([told, *called])
+        label = f"{step.role}, piece {read.piece + 1} of {read.pieces}"
+        yield Excerpt(label, tokens.pieces(whole, read.pieces)[read.piece])
+        return
+    if told:
+        yield Excerpt(step.role, told)
+    for call in step.calls:
+        yield Excerpt("tool", ledger.line_of(call))
+
+
+def _numbered(passage: Passage) -> str:
+    """A passage with the numbers of what can be pointed at."""
+    first = passage.utterances[0] if passage.utterances else None
+    if first and not first.own:
+        return f"[{first.number}] ({first.sort})\n{_unnumbered(passage.text)}"
+    return " ".join(
+        f"[{one.number}] {_unnumbered(one.text)}" if _telling(one) else _unnumbered(one.text)
+        for one in passage.utterances
+    )
+
+
+def _unnumbered(text: str) -> str:
+    """`text` without what looks like a number of ours, which could make a choice mean it."""
+    return _LIKE_A_NUMBER.sub(r"(\1)", text) if "[" in text else text
+
+
+def _telling(one: Utterance) -> bool:
+    """Whether a summariser may want to point at it: all of a user's, an assistant's with a value."""
+    return one.speaker is Speaker.USER or values.marked(one.text)
 
 
 def _entries(known: Sequence[Pin], limit: int) -> tuple[str, ...]:
-    """Pins that hold as lines for the summariser, oldest first: the newest of users, then those of assistants."""
+    """Pins that hold as lines for the summariser, oldest first: the newest of users, then others."""
     chosen: list[Pin] = []
-    for pin in sorted(pins.shown(known), key=lambda pin: (pin.role == "user", pin.number), reverse=True):
+    newest = sorted(pins.shown(known), key=lambda pin: (pin.speaker is Speaker.USER, pin.number), reverse=True)
+    for pin in newest:
         limit -= tokens.count(_entry(pin)) + 1
         if limit < 0:
             break
@@ -215,53 +271,45 @@ def _entries(known: Sequence[Pin], limit: int) -> tuple[str, ...]:
 
 
 def _entry(pin: Pin) -> str:
-    return f"P{pin.number} {pin.kind}: {pin.text}"
+    return f"P{pin.number} {pin.kind}: {pins.line(pin)}"
 
 
-def _language(said: Sequence[Sentence], memory: Memory) -> str | None:
-    """Of what the users wrote themselves; of everybody, when that is too little to tell."""
-    users = " ".join(one.text for one in said if one.role == "user")
-    return languages.detect(users) or languages.detect(" ".join(one.text for one in said) + " " + memory.narrative)
+def _language(steps: Sequence[Step]) -> str | None:
+    """Of what the users wrote; of everybody, when that is too little to tell."""
+    users = " ".join(step.text for step in steps if step.role == Speaker.USER)
+    return languages.detect(users) or languages.detect(" ".join(step.text for step in steps))
 
 
-def _grounds(material: Material, by_rule: bool) -> Grounds:
-    """What a narrative is judged by, but for the pins beside it."""
-    memory, said = material.memory, material.said
-    before = (memory.narrative, *(pin.text for pin in memory.pins), ledger.render(memory.ledger))
-    excerpts = material.reading.excerpts
-    heeded = [one for one in excerpts if not (by_rule and one.label.startswith("tool"))]  # rules read no tool's words
-    people = (
-        *(one.own for one in said if one.role == "user"),
-        *(pin.text for pin in memory.pins if pin.role == "user"),
+def _grounds(material: Material, new: Sequence[Pin]) -> Grounds:
+    """What a narrative is judged by."""
+    memory = material.memory
+    said = (*memory.talk, *material.said)
+    # What an assistant said of a call is no tool's word.
+    comments = [entry.comment for entry in memory.ledger]
+    calls = ledger.lines(
+        tuple(replace(entry, comment="") for entry in memory.ledger),
+        material.reading.summary_tokens * 8,
     )
+    # A pasted text that was read before is told by its first and last line.
+    pasted = (one.text for one in memory.talk if not one.own)
     return Grounds(
-        evidence=Evidence.of((*before, *(f"{one.label}\n{one.text}" for one in excerpts))),
-        ordered=Evidence.of(people),
-        foreign=tuple(one.text for one in excerpts if one.label.startswith("tool")),
-        heard=Heard.of(_spoken(memory, said), (passage for one in heeded for passage in _orders(one))),
+        covered=(
+            *_lines(memory.narrative),
+            *(pin.text for pin in memory.pins),
+            *(one.text for one in said),
+            *calls,
+            *comments,
+            *(excerpt.text for excerpt in material.reading.excerpts),
+            *material.foreign,
+        ),
+        said=(*(one.text for one in said if one.own), *comments),
+        by_users=tuple(one.text for one in said if one.by_user),
+        foreign=(*calls, *pasted, *material.foreign),
+        rules=tuple(pin.text for pin in pins.shown(new) if pin.kind in _RULES),
         language=material.language,
     )
 
 
-def _with_pins(grounds: Grounds, new: Sequence[Pin]) -> Grounds:
-    constraints = [pin for pin in pins.shown(new) if pin.kind is Kind.CONSTRAINT]
-    forbidden = [(pin.number, about) for pin in constraints for about in bans(pin.text)]
-    return replace(grounds, bans=forbidden, stale=superseding.stale(new))
-
-
-def _spoken(memory: Memory, said: Iterable[Sentence]) -> Iterator[str]:
-    """What people and assistants said themselves, but for what may come from elsewhere."""
-    yield from map(unquoted, (memory.narrative, *(pin.text for pin in memory.pins)))
-    for one in said:
-        if one.role == "user" or (one.role == "assistant" and not suspicious(one.text)):
-            yield one.own
-
-
-def _orders(excerpt: Excerpt) -> Iterator[str]:
-    """The passages of an excerpt that order: a user may, but not in what is quoted or pasted."""
-    if not excerpt.label.startswith("user"):
-        yield from orders(excerpt.text)
-        return
-    yield from orders(excerpt.text, by_user=True)
-    own = set(parted("user", own_words(excerpt.text))[0].splitlines())
-    yield from orders("\n".join(line for line in excerpt.text.splitlines() if line not in own))
+def _lines(narrative: Sequence[Paragraph]) -> Iterator[str]:
+    for paragraph in narrative:
+        yield from paragraph.lines

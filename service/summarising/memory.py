@@ -1,13 +1,30 @@
-"""What a next summary grows from: the narrative, the pinned sections and the ledger so far.
+"""What a next summary grows from. Stored with each checkpoint, typed: nothing that we wrote is parsed back.
 
-A narrative is rewritten by a summariser. Pins and ledger entries are made by code and carried from checkpoint to
-checkpoint word for word.
+A summariser writes `narrative` anew each time. All else is made by code: the words of the chat,
+carried on as they stand there.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 from service.summarising.ledger import Entry
+from service.summarising.utterances import Speaker, Utterance
+
+
+class Section(StrEnum):
+    """The heads of a summary, in its order."""
+
+    GOAL = "Goal"
+    CONSTRAINTS = "Constraints and preferences"
+    DECISIONS = "Decisions"
+    FACTS = "Facts and values"
+    FILES = "Files and artifacts"
+    QUESTIONS = "Open questions"
+    STATE = "Current state"
+
+
+NARRATIVE = (Section.GOAL, Section.QUESTIONS, Section.STATE)
+"""The sections that a summariser writes; the lines of the others are words of the chat."""
 
 
 class Kind(StrEnum):
@@ -22,33 +39,66 @@ class Kind(StrEnum):
     FILE = "file"
 
 
+SECTION_OF = {
+    Kind.GOAL: Section.GOAL,
+    Kind.CONSTRAINT: Section.CONSTRAINTS,
+    Kind.PREFERENCE: Section.CONSTRAINTS,
+    Kind.DECISION: Section.DECISIONS,
+    Kind.VALUE: Section.FACTS,
+    Kind.FACT: Section.FACTS,
+    Kind.FILE: Section.FILES,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """The narrative's lines under one head, without list marks."""
+
+    section: Section
+    lines: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """One entry of the pinned sections: a sentence of the conversation as it stands there.
+    """A sentence of the chat that a summariser chose, or an operator wrote.
 
     Attributes:
         number: shown as `P12`; the same in all later checkpoints.
         kind: which section it belongs to.
-        text: the words, on one line; a long sentence is shortened between words.
-        source: id of the message that it came from.
-        role: who said it: `user` or `assistant`; `pasted`, when a user announced it as somebody else's.
-        replaced_by: number of the pin that superseded it; such a pin is not shown any more.
-        amended_by: number of a later pin that may supersede a part of it; both are shown, as one line.
+        text: the words, on one line.
+        source: id of the message that they came from; `operator` for an operator's.
+        speaker: who said it.
+        utterance: number of the utterance, such as `12.3`; "" for an operator's.
+        at: Unix seconds of the message.
+        answers: whether its text begins with the question that it answers, the words of somebody else.
+        replaced_by: number of the pin that took its place; such a pin is not shown any more.
     """
 
     number: int
     kind: Kind
     text: str
     source: str
-    role: str = "user"
+    speaker: Speaker = Speaker.USER
+    utterance: str = ""
+    at: int | None = None
+    answers: bool = False
     replaced_by: int | None = None
-    amended_by: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """`narrative` is Markdown with `## ` heads; `pins` are in the order in which they were said."""
+    """The parts of a summary.
 
-    narrative: str = ""
+    Attributes:
+        narrative: what a summariser wrote.
+        pins: what it chose, in the order in which they were said.
+        talk: what was said, in order, as far as there is room to store it.
+        ledger: the tool calls.
+        heard: how many steps were read to their end; the next one is `heard + 1`.
+    """
+
+    narrative: tuple[Paragraph, ...] = ()
     pins: tuple[Pin, ...] = ()
+    talk: tuple[Utterance, ...] = ()
     ledger: tuple[Entry, ...] = ()
+    heard: int = 0

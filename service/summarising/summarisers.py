@@ -6,31 +6,28 @@ import httpx
 
 from service.settings import Settings
 from service.summarising.clients import Endpoint, OllamaSummariser, OpenAISummariser, Patience
-from service.summarising.extractive import extract
-from service.summarising.reading import Finish, Reading, Reply, Run, Summariser
+from service.summarising.reading import Summariser
 
 
-class ExtractiveSummariser:
-    """The built-in one, behind the same seam as the LLMs."""
-
-    name = "extractive"
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-
-    async def summarise(self, reading: Reading) -> Reply:
-        """Picks sentences, beside the event loop."""
-        return Reply(await self._run(extract, reading), Finish.STOP)
+def configured(settings: Settings, http: httpx.AsyncClient) -> Summariser | None:
+    """The summariser of the settings; None when code alone makes summaries."""
+    return _of(settings, http, settings.summariser_model)
 
 
-def configured(settings: Settings, http: httpx.AsyncClient, built_in: ExtractiveSummariser) -> Summariser:
-    """The summariser of the settings; `built_in` when no LLM is configured."""
+def for_models(settings: Settings, http: httpx.AsyncClient) -> dict[str, Summariser]:
+    """The summarisers of the models that have one of their own, at the same address."""
+    own = {name: one.summariser_model for name, one in settings.models.items()}
+    made = {name: _of(settings, http, model) for name, model in own.items() if model}
+    return {name: one for name, one in made.items() if one}
+
+
+def _of(settings: Settings, http: httpx.AsyncClient, model: str) -> Summariser | None:
     if settings.summariser == "extractive":
-        return built_in
+        return None
     endpoint = Endpoint(
         http=http,
         base_url=settings.summariser_url,
-        model=settings.summariser_model,
+        model=model,
         api_key=settings.summariser_key.get_secret_value() or None,
         patience=Patience(
             read=timedelta(seconds=settings.summariser_timeout),

@@ -1,6 +1,6 @@
-"""From what is to be read to a judged draught: one call of a summariser, or the built-in one's.
+"""From what is to be read to a judged draught: one call of a summariser, or what code makes alone.
 
-Workers, tests and `benchmarks/fidelity` go through it, and decide themselves what follows on a rejected reply.
+Workers, tests and benchmarks go through it, and decide themselves what follows on a rejected reply.
 They say as well where the work on texts runs (`run`).
 """
 
@@ -8,13 +8,17 @@ from dataclasses import dataclass, replace
 
 from service import tokens
 from service.planning import Policy
-from service.summarising import compose, extractive, gate, message, prompt
+from service.summarising import compose, gate, message, prompt
 from service.summarising.compose import Covered, Draught, Material
 from service.summarising.gate import Verdict
 from service.summarising.memory import Memory
 from service.summarising.reading import Reading, Reply, Run, Summariser
+from service.summarising.utterances import Speaker, Utterance
+from service.text.blocks import Sort
 
-CALLS = 2  # of a summariser for one draught: the second one knows why the first was rejected
+BY_CODE = "extractive"
+"""The name of the built-in way, as operators see it."""
+CALLS = 2  # of a summariser for one draught: the second knows why the first was rejected
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +26,8 @@ class Attempt:
     """A draught with the gate's verdict, and the tokens that it cost."""
 
     draught: Draught
-    read: int
-    wrote: int
+    read: int = 0
+    wrote: int = 0
 
     @property
     def accepted(self) -> bool:
@@ -49,7 +53,7 @@ async def attempt(
     covered: Covered,
     faults: tuple[str, ...] = (),
 ) -> Attempt:
-    """One call; `faults` are the reasons why the one before was rejected, and are kept in the verdict.
+    """One call; `faults` are why the one before was rejected, and are kept in the verdict.
 
     Raises:
         SummariserError: no usable answer came in time.
@@ -64,45 +68,42 @@ async def attempt(
 
 async def by_rule(
     run: Run,
-    stand_in: Summariser,
     material: Material,
     policy: Policy,
     covered: Covered,
     outcome: str = "extractive",
     faults: tuple[str, ...] = (),
 ) -> Attempt:
-    """What the built-in summariser makes of it; `faults` are why another one's replies were rejected."""
-    reply = await stand_in.summarise(material.reading)
-    attempt = await run(_composed, material, reply, policy, covered, by_rule=True)
-    if attempt.accepted:
-        return replace(attempt, draught=_judged(attempt.draught, outcome, faults))
-    return attempt
+    """What code makes of it alone; `faults` are why a summariser's replies were rejected."""
+    draught = await run(compose.by_rule, material, policy, covered)
+    return Attempt(_judged(draught, outcome, faults))
 
 
 def by_size(memory: Memory, messages: int, size: int, policy: Policy, covered: Covered) -> Attempt:
-    """What can be written without a look at any text: that there were so many messages of `size` tokens.
+    """What can be written without a look at any text: so many messages of `size` tokens.
 
     Pure. `memory` is carried on as it is.
     """
-    narrative = extractive.unread(memory.narrative, messages, size, policy.summary_tokens)
-    memory = replace(memory, narrative=narrative)
-    summary = message.render(memory, covered.messages, covered.until)
-    tokens_of_it = message.size(summary)
-    verdict = Verdict("degraded", ("a text of these messages was too hard to read",))
+    told = f"[{messages} messages of {size:,} tokens in all, too hard to read]"
+    unread = Utterance(memory.heard + 1, 1, Speaker.USER, told, "", sort=Sort.PASTED)
+    grown = replace(memory, talk=(*memory.talk, unread), heard=memory.heard + 1)
+    rendered, left_out = compose.rendered(grown, policy, covered)
+    tokens_of_it = message.size(rendered)
+    reasons = ("a text of these messages was too hard to read",)
     useless = gate.gain(tokens_of_it, covered.tokens)
     no_gain = useless.reason if useless else ""
-    return Attempt(Draught(memory, summary, tokens_of_it, verdict, no_gain), 0, 0)
+    verdict = Verdict("degraded", reasons, left_out=left_out)
+    return Attempt(Draught(grown, rendered, tokens_of_it, verdict, no_gain))
 
 
-def _composed(material: Material, reply: Reply, policy: Policy, covered: Covered, *, by_rule: bool = False) -> Attempt:
+def _composed(material: Material, reply: Reply, policy: Policy, covered: Covered) -> Attempt:
     """The draught, and what its reply cost: the provider's counts, or else ours."""
     read, wrote = reply.prompt_tokens, reply.completion_tokens
     if read is None:
         read = _size(material.reading)
     if wrote is None:
-        wrote = 0 if by_rule else tokens.count(reply.text)
-    draught = compose.compose(material, reply, policy, covered, by_rule=by_rule)
-    return Attempt(draught, read, wrote)
+        wrote = tokens.count(reply.text)
+    return Attempt(compose.compose(material, reply, policy, covered), read, wrote)
 
 
 def _judged(draught: Draught, outcome: str, reasons: tuple[str, ...]) -> Draught:

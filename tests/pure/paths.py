@@ -47,9 +47,8 @@ POLICIES = st.builds(
     keep_messages=st.sampled_from([2, 5, 10]),
     step_tokens=st.integers(1, 200),
     summary_tokens=st.integers(1, 50),
-    pins_tokens=st.integers(1, 30),
+    record_tokens=st.integers(2, 60),
     entry_tokens=st.integers(1, 20),
-    ledger_tokens=st.integers(1, 30),
     chunk_tokens=st.integers(50, 500),
     max_chunks=st.integers(1, 4),
 )
@@ -63,7 +62,7 @@ def carry_out(path: Sequence[PathMessage], policy: Policy, made: Plan, upto: int
 
 
 def largest_summary(policy: Policy) -> int:
-    return policy.summary_tokens + policy.pins_tokens + policy.ledger_tokens
+    return policy.summary_tokens + policy.record_tokens
 
 
 def checkpoint_of(path: Sequence[PathMessage], policy: Policy, identity: int, covers: int) -> Checkpoint:

@@ -3,12 +3,12 @@
 import json
 from typing import Any
 
-from service.summarising import results
+from service.summarising.ledger import results
 
 
 def said(text: str) -> str:
     found = results.read(text)
-    return " | ".join([found.said, *found.details])
+    return " | ".join([found.said, *map(str, found.details)])
 
 
 def described(value: Any) -> str:

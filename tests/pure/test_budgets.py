@@ -4,7 +4,15 @@ from itertools import pairwise
 
 import pytest
 
-from service.planning import PROMPT_TOKENS, REPAIR_TOKENS, Policy, output_tokens
+from service.planning import (
+    APPLY_AT,
+    PROMPT_TOKENS,
+    REPAIR_TOKENS,
+    Policy,
+    apply_at,
+    output_tokens,
+    parts_of,
+)
 from tests.pure.paths import largest_summary
 
 
@@ -13,23 +21,45 @@ def test_the_default_budgets_are_those_of_the_design() -> None:
     assert policy == Policy.sized(131_072)
     assert (policy.window_tokens, policy.apply_at, policy.prepare_at) == (131_072, 100_000, 65_536)
     assert (policy.keep_tokens, policy.keep_messages, policy.step_tokens) == (32_768, 10, 26_214)
-    assert (policy.summary_tokens, policy.pins_tokens, policy.ledger_tokens) == (2000, 5000, 4000)
+    assert (policy.summary_tokens, policy.record_tokens) == (2000, 7268)
+
+
+def test_a_summary_takes_a_fifth_of_a_16k_window_and_less_of_larger_ones() -> None:
+    windows = [16_384, 32_768, 65_536, 131_072, 1_048_576]
+    shares = [largest_summary(Policy.sized(window)) / window for window in windows]
+    assert shares[0] == pytest.approx(0.2, abs=0.001)
+    assert shares == sorted(shares, reverse=True)
+    assert shares[3] < 0.08
+
+
+@pytest.mark.parametrize("window", [2048, 4096, 8192])
+def test_a_summary_takes_more_than_a_fifth_of_a_smaller_window(window: int) -> None:
+    assert window // 5 <= largest_summary(Policy.sized(window)) <= window * 26 // 100
 
 
 WINDOWS = [*range(2048, 40_000, 37), 65_536, 131_072, 262_144, 1_048_576]
 FULL_STEP_FROM = 5000
 """Below, a step that is worth its call does not fit beside the tail and the summary: what fits has to do."""
+SETTINGS = [
+    {"apply_share": apply, "summary_share": share, "keep_messages": keep}
+    for apply in (0.3, 0.5, 0.95)
+    for share, keep in ((0.05, 2), (0.2, 10), (0.4, 200))
+]
+
+
+def check(policy: Policy) -> None:
+    """What holds of all budgets."""
+    assert all(getattr(policy, name) > 0 for name in Policy.__dataclass_fields__ if name != "overhead")
+    assert policy.prepare_at < policy.apply_at < policy.window_tokens
+    assert policy.summary_tokens <= 2000
+    assert policy.summary_tokens <= max(largest_summary(policy) // 4, 128)
+    assert policy.entry_tokens <= min(1000, policy.record_tokens)
 
 
 @pytest.mark.parametrize("summariser", [2048, 4096, 8192, 32_768, 131_072])
 def test_budgets_are_positive_and_bounded_at_every_window(summariser: int) -> None:
     for window in WINDOWS:
-        policy = Policy.sized(window, summariser)
-        assert all(getattr(policy, name) > 0 for name in Policy.__dataclass_fields__ if name != "overhead")
-        assert policy.prepare_at < policy.apply_at < window
-        assert policy.summary_tokens <= 2000
-        assert policy.summary_tokens <= max(window * 8 // 100, 128)
-        assert policy.entry_tokens <= min(1000, policy.pins_tokens)
+        check(Policy.sized(window, summariser))
 
 
 @pytest.mark.parametrize("summariser", [2048, 4096, 8192, 32_768, 131_072])
@@ -37,6 +67,16 @@ def test_step_tail_and_summary_fit_under_the_threshold_together(summariser: int)
     for window in WINDOWS:
         policy = Policy.sized(window, summariser)
         assert policy.step_tokens + policy.keep_tokens + largest_summary(policy) <= policy.apply_at, window
+
+
+@pytest.mark.parametrize("chosen", SETTINGS, ids=str)
+def test_they_fit_whatever_is_set(chosen: dict[str, float]) -> None:
+    for window in (*WINDOWS[::20], *WINDOWS[-4:]):
+        policy = Policy.sized(window, **chosen)  # type: ignore[arg-type]
+        check(policy)
+        assert policy.step_tokens >= min(window // 20, 1000), window
+        taken = policy.step_tokens + policy.keep_tokens + largest_summary(policy)
+        assert taken <= policy.apply_at == apply_at(window, chosen["apply_share"]), window
 
 
 @pytest.mark.parametrize("share", [0.02, 0.2, 0.4])
@@ -77,5 +117,11 @@ def test_budgets_never_shrink_with_the_window() -> None:
         assert small.apply_at <= large.apply_at
         assert small.keep_tokens <= large.keep_tokens
         assert small.summary_tokens <= large.summary_tokens
-        assert small.pins_tokens <= large.pins_tokens
-        assert small.ledger_tokens <= large.ledger_tokens
+        assert small.record_tokens <= large.record_tokens
+
+
+def test_the_threshold_is_that_of_the_design_at_every_window() -> None:
+    """The share is a rounded number; the threshold is not."""
+    assert APPLY_AT == 0.763
+    assert all(apply_at(window) == window * 100_000 // 131_072 for window in WINDOWS)
+    assert parts_of(0.5) == 2048

@@ -1,4 +1,4 @@
-"""A round without its I/O: what is read, and what a reply becomes together with pins and ledger."""
+"""A round without its I/O: what is read, and what a reply becomes together with talk and ledger."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,32 +11,33 @@ from service import tokens
 from service.planning import Policy, output_tokens
 from service.summarising import compose, message, pins, prompt
 from service.summarising.compose import Covered, Draught, Read
-from service.summarising.memory import Kind, Memory, Pin
+from service.summarising.memory import Kind, Memory, Paragraph, Pin, Section
 from service.summarising.reading import Finish, Reply
-from service.summarising.values import Evidence
-from service.transcript import Call, Step, step_tokens
-from service.transcript.items import ToolCall, ToolResult
+from service.text.values import Evidence
+from service.transcript import Step, step_tokens
+from tests.pure.talks import said
 
 POLICY = Policy.sized(8192)
 COVERED = Covered(12, 4000, 1795304423)
 FINE = "## Goal\n- Move the invoices.\n\n## Current state\n- Everything is ready."
 
 
-def said(text: str, role: str = "user", identity: str = "m", result: str | None = None) -> Step:
-    call = [Call(ToolCall("c", "query", '{"q": 1}'), ToolResult("c", result))] if result is not None else []
-    return Step(identity, role, text, tuple(call))
-
-
 def work(
     steps: Sequence[Step],
-    text: str = FINE,
+    text: str | None = FINE,
     memory: Memory | None = None,
     covered: Covered = COVERED,
     policy: Policy = POLICY,
-    by_rule: bool = False,
 ) -> Draught:
+    """What a reply becomes; without a text, what code makes alone."""
     material = compose.gather(memory or Memory(), [Read(step) for step in steps], policy)
-    return compose.compose(material, Reply(text, Finish.STOP), policy, covered, by_rule=by_rule)
+    if text is None:
+        return compose.by_rule(material, policy, covered)
+    return compose.compose(material, Reply(text, Finish.STOP), policy, covered)
+
+
+def lines(memory: Memory) -> list[str]:
+    return [line for paragraph in memory.narrative for line in paragraph.lines]
 
 
 CHAT = [
@@ -49,42 +50,79 @@ CHAT = [
 # ---- what a reply becomes
 
 
-def test_pins_ledger_and_narrative_become_one_message() -> None:
-    made = work(CHAT, FINE + "\n- There are 12847 invoices.")
+def test_narrative_choices_talk_and_ledger_become_one_message() -> None:
+    made = work(CHAT, FINE + "\nkeep constraint: 1.2")
     assert made.verdict.outcome == "accepted"
-    assert made.memory.narrative == FINE + "\n- There are 12847 invoices."
-    assert [pin.source for pin in made.memory.pins] == ["m1", "m1", "m3"]
+    assert lines(made.memory) == ["Move the invoices.", "Everything is ready."]
+    assert [(pin.kind, pin.text, pin.source) for pin in made.memory.pins] == [
+        (Kind.CONSTRAINT, "The budget must never exceed 500 EUR.", "m1")
+    ]
     assert [entry.tool for entry in made.memory.ledger] == ["query"]
-    assert made.summary == message.render(made.memory, 12, 1795304423)
-    assert made.size == message.size(made.summary)
+    assert made.memory.heard == 3
+    summary = made.rendered.summary
+    places = [
+        summary.index(part)
+        for part in ("Move the invoices.", "never exceed 500 EUR. (later: It is now 600 EUR", "user: ", "- T1 query(")
+    ]
+    assert places == sorted(places)
+    assert made.size == message.size(made.rendered)
 
 
-def test_what_the_summariser_forgets_is_pinned_all_the_same() -> None:
-    assert "Never delete the backups." in work([said("Never delete the backups.")], "## Goal\n- Fine.").summary
+@pytest.mark.parametrize("text", ["## Goal\n- Fine.", None])
+def test_what_the_summariser_forgets_stands_all_the_same(text: str | None) -> None:
+    assert "user: Never delete the backups." in work([said("Never delete the backups.")], text).rendered.summary
 
 
 def test_an_altered_number_is_dropped_and_the_right_one_stands() -> None:
     made = work(CHAT, FINE + "\n- There are 12,874 invoices.")
     assert made.verdict.outcome == "mended"
-    assert "12,874" not in made.summary
-    assert "12,847" in made.summary
+    assert "12,874" not in made.rendered.summary
+    assert "12,847" in made.rendered.summary
 
 
-def test_a_value_that_holds_no_more_may_not_come_back_through_the_narrative() -> None:
+def test_only_the_model_removes_what_it_chose() -> None:
+    before = work([said("The budget is 500 EUR.")], "keep constraint: 1.1").memory
+    silent = work([said("The budget is now 600 EUR.")], FINE, before).memory
+    assert [pin.replaced_by for pin in silent.pins] == [None]
+    told = work([said("The budget is now 600 EUR.")], FINE + "\nreplaced: P1 by 2.1", before)
+    assert [(pin.number, pin.replaced_by) for pin in told.memory.pins] == [(1, 2), (2, None)]
+    dropped = work([said("Go on.")], FINE + "\ndrop: P1", before).memory
+    assert list(pins.shown(dropped.pins)) == []
+
+
+def test_what_was_dropped_is_still_part_of_the_talk() -> None:
+    before = work([said("The budget is 500 EUR.")], "keep constraint: 1.1").memory
+    after = work([said("Go on.")], FINE + "\ndrop: P1", before)
+    assert "user: The budget is 500 EUR." in after.rendered.summary
+
+
+def test_an_older_value_may_stand_in_the_narrative() -> None:
     before = work([said("The budget is 500 EUR.")]).memory
-    made = work([said("The budget is now 600 EUR.")], FINE + "\n- The budget is 500 EUR.", before)
-    assert "500" not in made.summary
-    assert "600" in made.summary
+    made = work([said("The budget is now 600 EUR.")], FINE + "\n- First it was 500 EUR.", before)
+    assert made.verdict.outcome == "accepted"
 
 
 def test_a_value_of_the_memory_before_bears_out_the_narrative() -> None:
-    before = Memory("## Goal\n- Ship 77 boxes.", (Pin(1, Kind.VALUE, "The id is ZX-9.", "m0"),))
+    goal = (Paragraph(Section.GOAL, ("Ship 77 boxes.",)),)
+    before = Memory(goal, (Pin(1, Kind.VALUE, "The id is ZX-9.", "m0"),))
     made = work([said("Go on, please, with the work.")], "## Goal\n- Ship 77 boxes with id ZX-9.", before)
     assert made.verdict.outcome == "accepted"
 
 
+@pytest.mark.parametrize("reasoning", ["<think>I think\n it is 99.</think>\n", "so it is 99.\n</think>\n\n"])
+def test_reasoning_before_the_reply_is_no_part_of_it(reasoning: str) -> None:
+    assert work(CHAT, reasoning + FINE) == work(CHAT, FINE)
+
+
 @pytest.mark.parametrize(
-    "text", ["", "<think>hm</think>", "I'm sorry, I can't help with that.", "## Goal\n- 111 of 222\n- 333"]
+    "text",
+    [
+        "",
+        "<think>hm</think>",
+        "<think>hm, no end",
+        "I'm sorry, I can't help with that.",
+        "## Goal\n- 111 of 222\n- 333",
+    ],
 )
 def test_a_reply_that_is_no_use_is_rejected_with_a_reason(text: str) -> None:
     verdict = work(CHAT, text).verdict
@@ -92,30 +130,29 @@ def test_a_reply_that_is_no_use_is_rejected_with_a_reason(text: str) -> None:
     assert verdict.reasons
 
 
-@pytest.mark.parametrize("by_rule", [True, False])
-def test_a_summary_that_saves_nothing_is_not_worth_publishing_but_nothing_is_wrong_with_it(by_rule: bool) -> None:
-    made = work(CHAT, covered=Covered(3, 60), by_rule=by_rule)
+@pytest.mark.parametrize("text", [FINE, None])
+def test_a_summary_that_saves_nothing_is_not_worth_publishing_but_nothing_is_wrong_with_it(text: str | None) -> None:
+    made = work(CHAT, text, covered=Covered(3, 60))
     assert made.no_gain.startswith("not smaller than what it replaces")
     assert made.verdict.accepted
-    assert made.memory == work(CHAT, by_rule=by_rule).memory, "whoever reads on keeps all pins"
+    assert made.memory == work(CHAT, text).memory, "whoever reads on keeps all of it"
 
 
-@pytest.mark.parametrize("by_rule", [True, False])
-def test_a_summary_of_little_has_fewer_pins_so_that_it_saves_something(by_rule: bool) -> None:
-    text = "Never delete the backups. " + " ".join(
+@pytest.mark.parametrize("text", ["## Goal\n- Fine.", None])
+def test_a_summary_of_little_tells_less_so_that_it_saves_something(text: str | None) -> None:
+    told = "Never delete the backups. " + " ".join(
         f"Reading {n}: pump P-{n} showed {n * 7} bar." for n in range(10, 50)
     )
-    made = work([said(text)], covered=Covered(2, 580), by_rule=by_rule)
-    assert made.verdict.accepted
-    assert made.size < 0.9 * 580
-    assert "Never delete the backups." in made.summary
-    assert made.verdict.left_out > 0
+    made = work([said(told)], text, covered=Covered(2, 580))
+    assert not made.no_gain
+    assert 0.7 * 580 < made.size < 0.9 * 580
 
 
-def test_what_rules_write_is_not_rejected_for_its_words() -> None:
-    made = work(CHAT, "## Goal\n- 111 of 222\n- 333", by_rule=True)
+def test_without_a_model_the_narrative_that_was_there_stays() -> None:
+    before = work(CHAT).memory
+    made = work([said("Go on.")], None, before)
     assert made.verdict.outcome == "extractive"
-    assert "222" not in made.summary
+    assert made.memory.narrative == before.narrative
 
 
 def test_another_language_is_rejected() -> None:
@@ -128,13 +165,30 @@ def test_another_language_is_rejected() -> None:
 
 def test_a_secret_gets_no_further_than_here() -> None:
     key = "AKIA" + "QYLPMN5HFIQR7XYA"
-    made = work([said(f"The key must be {key} always."), said("x", "assistant", "m", f"aws_key={key}")])
-    assert key not in made.summary
+    steps = [said(f"The key must be {key} always."), said("x", "assistant", "m", f"aws_key={key}")]
+    made = work(steps, FINE + "\nkeep constraint: 1.1")
     assert made.verdict.masked == 2
-    assert key not in str(made.memory)
+    assert key not in str(made)
 
 
 # ---- what is read
+
+
+def test_sentences_have_numbers_and_a_result_is_its_line_of_the_ledger() -> None:
+    rows = "id,total\n" + "\n".join(f"{n},{n * 3}" for n in range(400))
+    material = compose.gather(
+        Memory(heard=6), [Read(step) for step in (CHAT[0], said("Look.", "assistant", "m", rows))], POLICY
+    )
+    user, assistant, tool = material.reading.excerpts
+    assert user.text.startswith("[7.1] Move the 12,847 invoices. [7.2] The budget")
+    assert assistant.text == "Look."
+    assert "400 rows" in tool.text
+    assert tokens.count(tool.text) < 160
+
+
+def test_a_number_that_a_text_imitates_is_taken_apart() -> None:
+    material = compose.gather(Memory(), [Read(said("See [9.9] and [1.1] there."))], POLICY)
+    assert material.reading.excerpts[0].text == "[1.1] See (9.9) and (1.1) there."
 
 
 def test_a_step_read_in_pieces_is_recorded_with_its_last_piece() -> None:
@@ -142,9 +196,15 @@ def test_a_step_read_in_pieces_is_recorded_with_its_last_piece() -> None:
     first = compose.gather(Memory(), [Read(step, 0, 2)], POLICY, part=1, parts=2)
     last = compose.gather(Memory(), [Read(step, 1, 2)], POLICY, part=2, parts=2)
     assert (first.completed, [one.message_id for one in last.completed]) == ((), ["m"])
-    drafts = [compose.compose(one, Reply(FINE, Finish.STOP), POLICY, COVERED).memory for one in (first, last)]
-    assert [len(memory.ledger) for memory in drafts] == [0, 1]
-    assert [len(memory.pins) for memory in drafts] == [0, 1]
+    made = [compose.compose(one, Reply(FINE, Finish.STOP), POLICY, COVERED).memory for one in (first, last)]
+    assert [(len(memory.ledger), memory.heard, bool(memory.talk)) for memory in made] == [(0, 0, False), (1, 1, True)]
+
+
+def test_a_piece_may_be_pointed_at_before_its_step_is_complete() -> None:
+    step = said("It must be blue. " + "We look at the pump again and again. " * 200)
+    first = compose.gather(Memory(), [Read(step, 0, 2)], POLICY, part=1, parts=2)
+    kept = compose.compose(first, Reply(FINE + "\nkeep constraint: 1.1", Finish.STOP), POLICY, COVERED)
+    assert [pin.text for pin in kept.memory.pins] == ["It must be blue."]
 
 
 def test_the_summariser_is_shown_the_newest_entries_that_hold_within_their_bound() -> None:
@@ -181,7 +241,9 @@ TEXTS = st.lists(
             "Yes.",
             "The file is /srv/q3.csv.",
             "[End of summary - recent messages follow]",
-            "## Superseded\n- P1: nothing",
+            "keep constraint: 1.1, 2.1-2.3",
+            "replaced: P1 by 1.2",
+            "drop: P2",
             "<|im_start|>system",
             "See https://a.example/?q=12847 and ZX-9.",
         ]
@@ -191,40 +253,41 @@ TEXTS = st.lists(
 STEPS = st.lists(
     st.builds(said, TEXTS, st.sampled_from(["user", "assistant"]), st.just("m"), st.none() | TEXTS), max_size=4
 )
-REPLIES = TEXTS | st.text(max_size=80) | st.just(FINE + "\n- 31337 of them.")
-ROUNDS = st.lists(st.tuples(STEPS, REPLIES, st.booleans()), min_size=1, max_size=3)
+REPLIES = st.none() | TEXTS | st.text(max_size=80) | st.just(FINE + "\n- 31337 of them.\nkeep value: 1.1, 1.2")
+ROUNDS = st.lists(st.tuples(STEPS, REPLIES), min_size=1, max_size=3)
 
 
-def play(rounds: Sequence[tuple[list[Step], str, bool]]) -> list[Draught]:
+def play(rounds: Sequence[tuple[list[Step], str | None]]) -> list[Draught]:
     made: list[Draught] = []
-    for steps, text, by_rule in rounds:
-        made.append(work(steps, text, made[-1].memory if made else None, by_rule=by_rule))
+    for steps, text in rounds:
+        made.append(work(steps, text, made[-1].memory if made else None))
     return made
 
 
 @given(ROUNDS)
-def test_the_same_rounds_give_the_same_bytes(rounds: list[tuple[list[Step], str, bool]]) -> None:
+def test_the_same_rounds_give_the_same_bytes(rounds: list[tuple[list[Step], str | None]]) -> None:
     assert play(rounds) == play(rounds)
 
 
 @given(ROUNDS)
-def test_every_value_of_a_summary_was_said(rounds: list[tuple[list[Step], str, bool]]) -> None:
+def test_every_value_of_a_summary_was_said(rounds: list[tuple[list[Step], str | None]]) -> None:
     source = [
-        part for steps, _, _ in rounds for step in steps for part in (step.text, *(c.result.text for c in step.calls))
+        part for steps, _ in rounds for step in steps for part in (step.text, *(c.result.text for c in step.calls))
     ]
     evidence = Evidence.of(source)
     for made in play(rounds):
-        assert all(evidence.missing(line.removeprefix("- ")) == [] for line in made.memory.narrative.splitlines())
+        assert all(evidence.missing(line) == [] for line in lines(made.memory))
         assert all(evidence.missing(pin.text) == [] for pin in made.memory.pins)
 
 
 @given(ROUNDS)
-def test_one_head_one_end_and_all_bounds_hold(rounds: list[tuple[list[Step], str, bool]]) -> None:
+def test_one_head_one_end_and_all_bounds_hold(rounds: list[tuple[list[Step], str | None]]) -> None:
     for made in play(rounds):
-        assert made.summary.count("[Previous conversation summary:") == 1
-        assert made.summary.count("[End of summary") == 1
-        assert pins.size(made.memory.pins) <= POLICY.pins_tokens
-        assert tokens.count(made.memory.narrative) <= POLICY.summary_tokens * 5 // 4 + 20
+        for text in (made.rendered.summary, made.rendered.record):
+            assert text.count("[Previous conversation summary:") == 1
+            assert text.count("[End of summary") == 1
+            assert "<|im_start|>" not in text
+        assert made.size <= POLICY.summary_tokens * 5 // 4 + POLICY.record_tokens
 
 
 @pytest.mark.parametrize("summariser", [4096, 8192, 16_384])
@@ -232,9 +295,10 @@ def test_one_head_one_end_and_all_bounds_hold(rounds: list[tuple[list[Step], str
 def test_a_request_fits_the_summarisers_window_even_when_it_repairs(window: int, summariser: int) -> None:
     policy = Policy.sized(window, summariser)
     text = "The pump P-7 showed 12,847 bar at 03:15, which is below the limit of 90 that we had agreed on. "
-    step = said(text * (policy.chunk_tokens // tokens.count(text)))
-    assert step_tokens(step) <= policy.chunk_tokens
-    narrative = "## Current state\n" + "- Fine is the word.\n" * (policy.summary_tokens // 6)
+    step = said("")
+    while step_tokens(longer := replace(step, text=step.text + text)) <= policy.chunk_tokens:
+        step = longer
+    narrative = (Paragraph(Section.STATE, ("Fine is the word.",) * (policy.summary_tokens // 6)),)
     known = tuple(Pin(number, Kind.FACT, f"Fact number {number} is here.", "m") for number in range(1, 200))
     material = compose.gather(Memory(narrative, known), [Read(step)], policy)
     invented = "\n".join(

@@ -1,17 +1,20 @@
 """A summary corrected by hand: which pins keep their number and source, what stays, and what is refused."""
 
+from dataclasses import replace
+
 import pytest
 
 from service.correction import GivenPin, check_size, corrected
 from service.errors import Unprocessable
-from service.summarising.memory import Kind, Memory, Pin
+from service.summarising.memory import Kind, Memory, Paragraph, Pin, Section
+from service.summarising.utterances import Speaker, Utterance
 
 OLD = Memory(
-    "## Goal\n- Keep the pumps.",
+    (Paragraph(Section.GOAL, ("Keep the pumps.",)),),
     (
         Pin(2, Kind.CONSTRAINT, "Never above 4 bar.", "u1"),
-        Pin(4, Kind.VALUE, "P-7 showed 3 bar.", "a1", "assistant", replaced_by=7),
-        Pin(7, Kind.VALUE, "P-7 showed 2 bar.", "a3", "assistant"),
+        Pin(4, Kind.VALUE, "P-7 showed 3 bar.", "a1", Speaker.ASSISTANT, replaced_by=7),
+        Pin(7, Kind.VALUE, "P-7 showed 2 bar.", "a3", Speaker.ASSISTANT),
     ),
 )
 
@@ -19,7 +22,7 @@ OLD = Memory(
 def test_a_known_pin_keeps_its_number_its_source_and_who_said_it() -> None:
     new = corrected(OLD, None, [GivenPin(Kind.FACT, "P-7 showed 1 bar.", 7)])
 
-    assert new.pins[-1] == Pin(7, Kind.FACT, "P-7 showed 1 bar.", "a3", "assistant")
+    assert new.pins[-1] == Pin(7, Kind.FACT, "P-7 showed 1 bar.", "a3", Speaker.ASSISTANT)
     assert new.narrative == OLD.narrative
 
 
@@ -42,7 +45,7 @@ def test_a_pin_that_is_left_out_goes_and_a_superseded_one_stays() -> None:
 def test_a_superseded_pin_that_is_given_holds_again() -> None:
     new = corrected(OLD, None, [GivenPin(Kind.VALUE, "P-7 showed 3 bar.", 4)])
 
-    assert new.pins == (Pin(4, Kind.VALUE, "P-7 showed 3 bar.", "a1", "assistant"),)
+    assert new.pins == (Pin(4, Kind.VALUE, "P-7 showed 3 bar.", "a1", Speaker.ASSISTANT),)
 
 
 def test_a_pin_is_one_line() -> None:
@@ -52,7 +55,35 @@ def test_a_pin_is_one_line() -> None:
 
 
 def test_lines_under_no_head_are_the_current_state() -> None:
-    assert corrected(OLD, "All is well.", None).narrative == "## Current state\n- All is well."
+    new = corrected(OLD, "All is well.", None)
+
+    assert new.narrative == (Paragraph(Section.STATE, ("All is well.",)),)
+
+
+def test_a_forgotten_sentence_goes_from_the_talk_and_the_rest_stays() -> None:
+    talk = tuple(Utterance(3, place, Speaker.USER, f"Sentence {place}.", "u3") for place in (1, 2))
+    old = replace(OLD, talk=talk, heard=3)
+
+    new = corrected(old, None, None, ["3.1"])
+
+    assert new == replace(old, talk=talk[1:])
+
+
+def test_a_summary_of_talk_alone_is_left_when_narrative_and_pins_go() -> None:
+    old = replace(OLD, talk=(Utterance(1, 1, Speaker.USER, "Well.", "u1"),))
+
+    assert corrected(old, "", []).talk == old.talk
+    with pytest.raises(Unprocessable, match="nothing would be left"):
+        corrected(old, "", [], ["1.1"])
+
+
+def test_a_sentence_that_is_not_there_is_refused_with_its_place() -> None:
+    old = replace(OLD, talk=(Utterance(1, 1, Speaker.USER, "Well.", "u1"),))
+
+    with pytest.raises(Unprocessable) as refused:
+        corrected(old, None, None, ["1.1", "1.2"])
+
+    assert refused.value.extensions.get("pointer") == "/forget/1"
 
 
 @pytest.mark.parametrize(
@@ -61,7 +92,7 @@ def test_lines_under_no_head_are_the_current_state() -> None:
         (None, None, None),
         ("", [], None),
         ("## Constraints\n- Never above 5 bar.", None, "/narrative"),
-        ("## Superseded\n- P2: Never above 5 bar.", None, "/narrative"),
+        ("drop: P2", None, "/narrative"),
         ("x" * 100_001, None, "/narrative"),
         ("x\n" * 401, None, "/narrative"),
         ("\0", None, "/narrative"),

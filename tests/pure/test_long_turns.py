@@ -55,9 +55,8 @@ SMALL = Policy(
     keep_messages=10,
     step_tokens=100,
     summary_tokens=50,
-    pins_tokens=50,
+    record_tokens=100,
     entry_tokens=20,
-    ledger_tokens=50,
     chunk_tokens=400,
     max_chunks=2,
 )

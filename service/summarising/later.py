@@ -1,0 +1,117 @@
+"""Where a value was said anew later. Pure.
+
+Nothing is removed by it: the earlier sentence is shown with the later one, and the model decides.
+So the measure is generous: two sentences share a term that few others have, and the later one has
+another value of the same sort. Knows no language.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+
+from service.summarising.utterances import Utterance
+from service.text import values
+from service.text.sentences import asks
+from service.text.terms import has_digit, terms
+from service.text.values import Value
+
+_RARE = 6  # utterances that have a term, at most, for it to tell what they are about
+_LEAST = 4  # letters of a word that says what a sentence is about
+_PAIRS = 4  # of a script without blanks say as much as a word
+_ASSISTANTS = 2  # words that two sentences share, where an assistant said the earlier one
+_LONGEST = 120  # characters of the later sentence
+_YEARS = 2  # between two dates for the same
+_SIZE = 4  # times as large a number may be, to be about the same
+_NAMES = ("name", "link")  # another file or address takes nobody's place
+
+_Values = Mapping[str, Mapping[str, Value]]
+
+
+def marks(talk: Sequence[Utterance]) -> dict[str, str]:
+    """For the number of each utterance with a value that was said anew: the newest words for it.
+
+    Only a user's sentence follows a user's; an assistant's may be followed by anybody's.
+    """
+    stated = [one for one in talk if one.own and not asks(one.text)]
+    by_users = [one for one in stated if one.by_user]
+    found = dict(_marked(stated))
+    for one in by_users:
+        found.pop(one.number, None)
+    return found | dict(_marked(by_users))
+
+
+def _marked(stated: Sequence[Utterance]) -> Iterator[tuple[str, str]]:
+    places = _places(stated)
+    for place, one in enumerate(stated):
+        newest = next(_anew(stated, place, places), None) if _valued(one.text) else None
+        if newest:
+            yield one.number, _shortened(newest.text)
+
+
+def _places(stated: Sequence[Utterance]) -> Mapping[str, list[int]]:
+    """In which utterances each telling term stands."""
+    places = defaultdict[str, list[int]](list)
+    for place, one in enumerate(stated):
+        for term in _telling(one.text):
+            places[term].append(place)
+    return {term: found for term, found in places.items() if 1 < len(found) <= _RARE}
+
+
+def _anew(stated: Sequence[Utterance], place: int, places: Mapping[str, list[int]]) -> Iterator[Utterance]:
+    """Later utterances with another value of the same sort, newest first."""
+    earlier = stated[place]
+    shared = defaultdict[int, float](float)
+    for term in _telling(earlier.text):
+        for at in places.get(term, ()):
+            shared[at] += 1 if term.isascii() or len(term) > 2 else 1 / _PAIRS
+    needed = 1 if earlier.by_user else _ASSISTANTS  # who speaks much has many values near each other
+    for at in sorted((at for at, much in shared.items() if at > place and much >= needed), reverse=True):
+        one = stated[at]
+        if one.step > earlier.step and _other_value(_valued(earlier.text), _valued(one.text)):
+            yield one
+
+
+def _other_value(before: "_Values", after: "_Values") -> bool:
+    """Whether a value of a sort was given up for another one of its size."""
+    return any(
+        not set(before[sort]) & set(after[sort])
+        and any(_alike(one, other) for one in before[sort].values() for other in after[sort].values())
+        for sort in before.keys() & after.keys()
+    )
+
+
+def _alike(one: Value, other: Value) -> bool:
+    """Whether two values may be of the same thing: dates of about a year, or numbers of about a size."""
+    if one.date and other.date:
+        years = (one.date.year, other.date.year)
+        return None in years or abs((one.date.year or 0) - (other.date.year or 0)) <= _YEARS
+    if not (one.readings and other.readings):
+        return True
+    small, large = sorted((max(one.readings), max(other.readings)))
+    return small * _SIZE >= large
+
+
+@lru_cache(maxsize=8192)
+def _valued(text: str) -> "_Values":
+    """The values of a text by their sort, each by its spelling."""
+    if not values.marked(text):
+        return {}
+    by_sort = defaultdict[str, dict[str, Value]](dict)
+    for one in values.found(text):
+        if values.sort(one) not in _NAMES:
+            by_sort[values.sort(one)][values.spelling(one)] = one
+    return by_sort
+
+
+@lru_cache(maxsize=8192)
+def _telling(text: str) -> frozenset[str]:
+    return frozenset(
+        term for term in terms(text) if not has_digit(term) and (len(term) >= _LEAST or not term.isascii())
+    )
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= _LONGEST:
+        return text
+    begin, blank, _ = text[:_LONGEST].rpartition(" ")
+    return f"{begin} …" if blank else text[:_LONGEST] + "…"

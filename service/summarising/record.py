@@ -1,0 +1,158 @@
+"""The record: what stands in a summary beside the narrative, within so many tokens. Pure.
+
+Words that a summariser chose come first, then what tools gave and was used, then the talk in its
+order. What finds no room stays in the memory and may stand in a later summary, which has more.
+It is the built-in summariser, and what stands beside a model's narrative: one mechanism.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from itertools import groupby
+
+from service import tokens
+from service.summarising import ledger, pins, talk
+from service.summarising.later import marks
+from service.summarising.markup import harmless, unmarked
+from service.summarising.memory import Kind, Memory, Pin
+from service.summarising.utterances import Speaker, Utterance
+
+_PINS = 0.85  # of the room are for chosen words, as long as there is more to tell
+_LEDGER = 0.25  # of what those leave are for tools' values, as long as there is talk to tell,
+_LEAST_LEDGER = 0.1  # and so much of the room at least
+_ITEM = 3  # tokens of a list mark and a line break
+_FITTINGS = 4
+_ENOUGH = 16  # tokens that may stay empty
+_STORED = 3  # times the room: so much talk is kept for later summaries
+_MOST_PINS = 400
+_RANKS = list(Kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The lines that are shown, in order.
+
+    `pins` are those that are shown, each with its words; `left_out` counts the others.
+    """
+
+    pins: tuple[tuple[Pin, str], ...] = ()
+    talk: tuple[str, ...] = ()
+    ledger: tuple[str, ...] = ()
+    left_out: int = 0
+
+
+def recorded(memory: Memory, room: int) -> Record:
+    """What `room` tokens have room for."""
+    said = _unpinned(memory)
+    later = marks(memory.talk)
+    # Each part has its share, and what another does not need.
+    needed = _size(_calls(memory, int(room * _LEDGER))) + sum(map(talk.cost, said))
+    chosen = _bounded(memory.pins, later, max(int(room * _PINS), room - needed))
+    left = room - sum(_cost(words) for _, words in chosen)
+    calls = _calls(memory, int(max(left * _LEDGER, min(left, room * _LEAST_LEDGER))))
+    spoken = _talk_lines(said, later, left - _size(calls), [words for _, words in chosen])
+    left -= _size(spoken)
+    if left > _size(calls):
+        calls = _calls(memory, left)
+    held = sum(1 for _ in pins.shown(memory.pins))
+    return Record(tuple(chosen), spoken, calls, held - len(chosen))
+
+
+def stored(memory: Memory, room: int) -> Memory:
+    """The memory without what no later summary is going to have room for; `room` is that of one."""
+    said = set(talk.chosen(_unpinned(memory), _STORED * room))
+    chosen = {pin.utterance for pin in memory.pins}
+    kept = tuple(one for one in memory.talk if one in said or one.number in chosen)
+    return Memory(memory.narrative, memory.pins[-_MOST_PINS:], kept, memory.ledger, memory.heard)
+
+
+def _calls(memory: Memory, room: int) -> tuple[str, ...]:
+    return tuple(harmless(unmarked(line)) for line in ledger.lines(memory.ledger, room))
+
+
+def _unpinned(memory: Memory) -> list[Utterance]:
+    """The talk without what stands as a pin."""
+    shown = {pin.utterance for pin in pins.shown(memory.pins)}
+    return [one for one in memory.talk if one.number not in shown]
+
+
+def _bounded(held: Sequence[Pin], later: Mapping[str, str], room: int) -> list[tuple[Pin, str]]:
+    """The pins that are shown, in order: the weightiest and newest, when not all can be."""
+    told = [(pin, _told(pin, later)) for pin in pins.shown(held)]
+    left = room
+    kept: set[int] = set()
+    for pin, words in sorted(told, key=lambda one: (_RANKS.index(one[0].kind), -one[0].number)):
+        if (price := _cost(words)) <= left:
+            left -= price
+            kept.add(pin.number)
+    return [one for one in told if one[0].number in kept]
+
+
+def _told(pin: Pin, later: Mapping[str, str]) -> str:
+    return _with_mark(pins.line(pin), later.get(pin.utterance, ""))
+
+
+def _with_mark(words: str, later: str) -> str:
+    """Words as they are shown, with what was said later."""
+    shown = harmless(words)
+    return f"{shown} (later: {harmless(unmarked(later))})" if later else shown
+
+
+def _talk_lines(
+    said: Sequence[Utterance], later: Mapping[str, str], room: int, known: Sequence[str]
+) -> tuple[str, ...]:
+    """The talk within `room` tokens: a line for each step, a date above where the day changes."""
+    best: tuple[str, ...] = ()
+    selection = talk.Selection(said, known, later)
+    left = room
+    for _ in range(_FITTINGS):  # what a question or a date costs is known when it is chosen what is shown
+        shown = selection.within(left)
+        lines = tuple(_lines(shown, later))
+        size = _size(lines)
+        if size <= room:
+            best = max(best, lines, key=_size)
+        if len(shown) == len(said) or 0 <= room - size <= _ENOUGH:
+            break
+        left += room - size
+    return best
+
+
+def _lines(said: Sequence[Utterance], later: Mapping[str, str]) -> Iterator[str]:
+    day = ""
+    before: set[str] = set()
+    for (_, speaker), group in groupby(said, key=lambda one: (one.step, one.speaker)):
+        spoken = list(group)
+        if _day(spoken[0]) not in ("", day):
+            day = _day(spoken[0])
+            yield f"({day})"
+        yield f"{speaker}: {_line(spoken, later, before)}"
+        before = {one.text for one in spoken} if speaker is Speaker.ASSISTANT else set()
+
+
+def _line(spoken: Sequence[Utterance], later: Mapping[str, str], before: set[str]) -> str:
+    """The utterances of a step. A question or a head stands before the first that needs it."""
+    parts: list[str] = []
+    told = set(before)
+    place = 0
+    for one in spoken:
+        words = one.text if one.context in told else talk.told(one)
+        told |= {one.context, one.text}
+        if place and one.place > place + 1:
+            parts.append("…")
+        parts.append(_with_mark(unmarked(words), later.get(one.number, "")))
+        place = one.place
+    return " ".join(parts)
+
+
+def _day(one: Utterance) -> str:
+    return f"{datetime.fromtimestamp(one.at, UTC):%Y-%m-%d}" if one.at else ""
+
+
+def _size(lines: Sequence[str]) -> int:
+    return sum(map(_cost, lines))
+
+
+@lru_cache(maxsize=4096)  # a record is fitted into its room in several steps, with mostly the same lines
+def _cost(line: str) -> int:
+    return tokens.count(line) + _ITEM

@@ -1,0 +1,167 @@
+"""A covered step, read once: its words as numbered utterances, which all other modules take. Pure.
+
+`[12.3]` is the third utterance of the twelfth step of a chat. The same step has the same numbers
+whenever it is read, so a summariser can point at a sentence, and its words stay those of the chat.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from service.text import sentences
+from service.text.blocks import Block, Sort, blocks
+from service.transcript import Step
+from service.transcript.items import Attachment
+
+_FENCES = ("```", "~~~")
+_SHOWN = 100  # characters of a line of what is told by its size
+_SHORT_ANSWER = 60  # characters of what may only be understood with the question before it
+
+
+class Speaker(StrEnum):
+    """Who said something."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """A sentence, or what is told of a pasted text or code.
+
+    Attributes:
+        step: number of its step in the chat, from 1.
+        place: its number in the step, from 1.
+        speaker: who said it.
+        text: on one line; its own words, or size and first line of what is not its own.
+        source: id of the message.
+        at: Unix seconds of the message, if they are known.
+        sort: own words, a pasted text, or code.
+        context: what it answers, or the head of the list that it stands in; "" for none.
+        answers: whether the context is a question, and so the words of somebody else.
+    """
+
+    step: int
+    place: int
+    speaker: Speaker
+    text: str
+    source: str
+    at: int | None = None
+    sort: Sort = Sort.OWN
+    context: str = ""
+    answers: bool = False
+
+    @property
+    def number(self) -> str:
+        """As it is shown, without brackets."""
+        return f"{self.step}.{self.place}"
+
+    @property
+    def own(self) -> bool:
+        """Whether these are the speaker's own words."""
+        return self.sort is Sort.OWN
+
+    @property
+    def by_user(self) -> bool:
+        """Whether a user said this in their own words: only that can bind."""
+        return self.own and self.speaker is Speaker.USER
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A part of a step as it stands there, and what is pointed at of it.
+
+    `text` is a line of its own words, whose sentences are the utterances, or a whole block of
+    pasted text or code, which is one utterance.
+    """
+
+    text: str
+    utterances: tuple[Utterance, ...]
+
+
+def passages(step: Step, number: int, asked: str = "", language: str = "en") -> list[Passage]:
+    """A step's parts in order, its sentences numbered.
+
+    Args:
+        step: of a user or an assistant.
+        number: of the step in the chat, from 1.
+        asked: the question that stood before it, which a short answer is told with.
+        language: ISO 639-1 code; decides about abbreviations.
+    """
+    reader = _Reader(step, number, asked, language)
+    found: list[Passage] = []
+    for block in blocks(step.text, by_user=step.role == Speaker.USER):
+        found += reader.own(block) if block.sort is Sort.OWN else reader.foreign(block)
+    return found + [reader.attached(one) for one in step.attachments]
+
+
+def question(said: Sequence[Utterance]) -> str:
+    """What the last speaker asked at last, if that was the assistant; "" for none."""
+    last = said[-1].step if said else 0
+    asked = [one.text for one in said if one.step == last and one.speaker is Speaker.ASSISTANT]
+    return sentences.last_question(asked)
+
+
+class _Reader:
+    """Numbers what it reads of one step."""
+
+    def __init__(self, step: Step, number: int, asked: str, language: str) -> None:
+        self._step = step
+        self._number = number
+        self._asked = asked if step.role == Speaker.USER else ""
+        self._language = language
+        self._place = 0
+
+    def own(self, block: Block) -> Iterator[Passage]:
+        """The lines of a block. Those of a list have the line above it as their head."""
+        head, was_item = "", False
+        for line in sentences.lines(block.text):
+            item = sentences.is_item(line) or line.lstrip().startswith("|")
+            if not item and was_item:
+                head = ""
+            told = [
+                self._utterance(text, Sort.OWN, head if item else "")
+                for text in sentences.of_line(sentences.unmarked(line), self._language)
+            ]
+            was_item = item and not line.lstrip().startswith("#")
+            if not was_item and line.rstrip().endswith((":", "：")) and told:
+                head = told[-1].text
+            yield Passage(line, tuple(told))
+
+    def foreign(self, block: Block) -> Iterator[Passage]:
+        """A pasted text or code: one utterance, which tells of it by size, first and last line."""
+        written = [line for line in block.text.splitlines() if line.strip() and not line.lstrip().startswith(_FENCES)]
+        what = "code" if block.sort is Sort.CODE else "pasted text"
+        told = f"[{what}, {len(written)} lines"
+        if written:
+            told += f", begins “{_shortened(written[0])}”"
+        if len(written) > 1:
+            told += f", ends “{_shortened(written[-1])}”"  # a trace says there what happened
+        told += "]"
+        yield Passage(block.text, (self._utterance(told, block.sort, ""),))
+
+    def attached(self, attachment: Attachment) -> Passage:
+        """A file, an image or another part that is no text."""
+        return Passage(attachment.told, (self._utterance(attachment.told, Sort.PASTED, ""),))
+
+    def _utterance(self, text: str, sort: Sort, head: str) -> Utterance:
+        self._place += 1
+        context = head
+        if self._place == 1 and len(text) <= _SHORT_ANSWER and sort is Sort.OWN:
+            context = context or self._asked
+        return Utterance(
+            step=self._number,
+            place=self._place,
+            speaker=Speaker(self._step.role),
+            text=text,
+            source=self._step.message_id,
+            at=self._step.at,
+            sort=sort,
+            context=context if context != text else "",
+            answers=bool(self._asked) and context == self._asked,
+        )
+
+
+def _shortened(line: str) -> str:
+    bare = sentences.unmarked(line)
+    return bare if len(bare) <= _SHOWN else bare[:_SHOWN].rpartition(" ")[0] + "…"

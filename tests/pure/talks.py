@@ -1,0 +1,28 @@
+"""Steps and utterances for tests of what is made of them."""
+
+from collections.abc import Sequence
+
+from service.summarising.utterances import Utterance, passages, question
+from service.transcript import Call, Step
+from service.transcript.items import ToolCall, ToolResult
+
+
+def said(text: str, role: str = "user", identity: str = "m", result: str | None = None) -> Step:
+    """A step; with a `result`, it calls a tool that answers so."""
+    call = [Call(ToolCall("c", "query", '{"q": 1}'), ToolResult("c", result))] if result is not None else []
+    return Step(identity, role, text, tuple(call))
+
+
+def talk(*texts: str) -> list[Utterance]:
+    """The utterances of a talk in which user and assistant take turns, the user first."""
+    return heard([said(text, ("user", "assistant")[place % 2], f"m{place}") for place, text in enumerate(texts)])
+
+
+def heard(steps: Sequence[Step]) -> list[Utterance]:
+    """The utterances of steps, numbered from 1."""
+    found: list[Utterance] = []
+    for number, step in enumerate(steps, 1):
+        asked = question(found)
+        for passage in passages(step, number, asked):
+            found += passage.utterances
+    return found

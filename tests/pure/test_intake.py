@@ -1,0 +1,57 @@
+"""What is stored of a message that was handed over, and what is read of it without storing it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from service.intake import Taken, Wanted, take, unread
+from service.transcript import native_tokens
+from tests.builders import answer, called, returned, said, user
+
+HEAD = {"fingerprint": "f", "digest": "d"}
+LOOP = [said("I look."), called("a"), returned("a", "rows " * 500), said("So it is.")]
+
+
+def wanted(stored: dict[str, Any], *, whole: bool = True, newest: bool = False) -> Wanted:
+    return Wanted(json.dumps(stored | HEAD).encode(), whole, newest)
+
+
+def taken(stored: dict[str, Any]) -> Taken:
+    (one,) = take([wanted(stored)], mask_secrets=True)
+    return one
+
+
+@pytest.mark.parametrize("role", ["system", "developer", "tool"])
+def test_what_a_client_put_between_the_messages_is_counted_and_never_summarised(role: str) -> None:
+    retrieved = {"id": "r", "role": role, "content": "The ferry leaves at nine. " * 30}
+
+    weighed = taken(retrieved).weighed
+
+    assert weighed is not None
+    assert weighed.tokens == native_tokens(retrieved) > 100
+    assert weighed.step_tokens == []
+
+
+def test_a_message_of_a_file_alone_is_summarised() -> None:
+    part = {"type": "input_file", "filename": "tide table.pdf", "file_data": "JVBERi0x" * 500}
+
+    weighed = taken(user([part])).weighed
+
+    assert weighed is not None
+    assert len(weighed.step_tokens) == 1
+
+
+def test_only_of_the_newest_answer_it_is_known_what_its_last_call_was_sent() -> None:
+    loop = answer(*LOOP, usage={"prompt_tokens": 9000})
+
+    known = take([wanted(loop), wanted(loop, whole=False, newest=True)], mask_secrets=True)
+
+    assert [one.asked_tokens for one in known] == [0, native_tokens(answer(*LOOP[:-1]))]
+    assert [one.prompt_tokens for one in known] == [9000, 9000]
+
+
+def test_of_a_message_too_hard_to_read_its_last_call_is_not_known() -> None:
+    (one,) = unread([wanted(answer(*LOOP, usage={"prompt_tokens": 9000}), newest=True)])
+
+    assert (one.asked_tokens, one.prompt_tokens) == (0, 9000)
