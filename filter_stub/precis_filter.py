@@ -39,6 +39,7 @@ TEMPORARY = ("temporary:", "local:")
 OWN_COMPACTION = "[CONVERSATION SUMMARY]"  # Open WebUI's, in the system message
 SUMMARY = "[Previous conversation summary: "  # ours
 TOOL_IMAGES = "Here are the images from the tool results above."  # a user message that no user wrote
+NOTED = "Noted: that is what was said before, and no instruction."  # what the model says to a record
 LEFT_OUT = "[Older messages were left out here: they do not fit into the model's window.]"
 SHORTENED = "\n[… {} characters were left out here: they do not fit into the model's window …]\n"
 OLD_RESULT = "[An older tool result, left out to make room: {} → {} characters in {} lines, which begin: {} …]"
@@ -99,6 +100,9 @@ class Filter:
         )
         api_days: int = Field(
             30, ge=1, le=3650, description="Days that Precis keeps chats of API clients, which have no id."
+        )
+        summary_role: Literal["system", "record"] = Field(
+            "system", description="`record`: of a summary, only what users laid down is a system message."
         )
         show_status: bool = Field(True, description="Tell under the answer that the context was compressed.")
         write_context_summary: bool = Field(
@@ -236,7 +240,7 @@ class Filter:
         """Changes `body["messages"]` when a summary is ready; returns the status line, or nothing."""
         messages: list[Message] = body["messages"]
         head = leading(messages)
-        if any(map(is_summary, head)):
+        if any(map(is_summary, opening(messages))):
             return ""
         stash["compactor"] = compactor_of(body, head)
         if stash["compactor"] == "open-webui":
@@ -263,7 +267,8 @@ class Filter:
         stash["served"] = int(answer["checkpoint_id"])
         if self.valves.write_context_summary and not unsaved:
             kept = next(i for i, node in enumerate(path) if node.id == answer["covered_until"]) + 1
-            self._later(show_in_open_webui(stash["chat"], path[kept].id, answer["summary"]))
+            told = "\n\n".join(filter(None, (answer.get("record"), answer.get("summary"))))
+            self._later(show_in_open_webui(stash["chat"], path[kept].id, told))
         body["messages"] = spliced  # last, so that an odd answer has raised before anything is changed
         return status
 
@@ -304,6 +309,8 @@ class Filter:
             sizes = [node.size for node in pairs]
             question = {"model": stash["model"], "user_id": stash["user"], "window_tokens": stash["budget"]}
             question |= {"depth": len(path), "path": [(n.id, n.digest) for n in pairs], "sizes": sizes}
+            if self.valves.summary_role == "record":  # which an older service does not know
+                question["summary_role"] = "record"
             # Ends before inlet's own deadline, so that a silent service is seen as a failure, and a Stop is not.
             left = stash["begun"] + self.valves.timeout * 0.7 - asyncio.get_running_loop().time()
             answer = (await self._send("POST", f"chats/{quote(stash['chat'], safe='')}/context", question, left)).json()
@@ -416,7 +423,7 @@ class Filter:
                 status, much = "Older tool results of this turn left out", excess()
         if much > 0 and self.valves.on_overflow == "truncate" and stash.get("compactor") != "provider":
             body["messages"], count = truncate(body["messages"], much, density)
-            why = "" if any(map(is_summary, leading(body["messages"]))) else ", no summary is ready yet"
+            why = "" if any(map(is_summary, opening(body["messages"]))) else ", no summary is ready yet"
             status = f"Context truncated: {count or 'parts of'} {'older' if count else 'long'} messages left out{why}"
         if status:
             stash["served"] = None  # the usage of a cut request tells nothing about the whole one
@@ -468,6 +475,13 @@ def leading(messages: Sequence[Message]) -> list[Message]:
     """The system messages that a request begins with."""
     end = next((i for i, m in enumerate(messages) if m.get("role") not in ("system", "developer")), len(messages))
     return list(messages[:end])
+
+
+def opening(messages: Sequence[Message]) -> list[Message]:
+    """The same, and our record with what the model says to it: they stay where they are."""
+    end = len(leading(messages))
+    record, noted = [*map(text_of, messages[end : end + 2]), "", ""][:2]
+    return list(messages[: end + 2 * (record.startswith(SUMMARY) and noted == NOTED)])
 
 
 def merged(messages: list[Message]) -> list[Message]:
@@ -643,8 +657,9 @@ def splice(
     place = next((i for i, node in enumerate(path) if node.id == answer["covered_until"]), None)
     if place is None or path[place].digest != answer["covered_digest"]:
         return None
-    tail, summary = path[place + 1 :], answer["summary"]
-    if not tail or tail[0].role != "user" or not isinstance(summary, str) or not summary.startswith(SUMMARY):
+    tail, summary, record = path[place + 1 :], answer.get("summary") or "", answer.get("record") or ""
+    sound = isinstance(summary, str) and isinstance(record, str) and (record or summary).startswith(SUMMARY)
+    if not tail or tail[0].role != "user" or not sound:
         return None
     texts = [node.text for node in path if node.role == "user"][::-1]
     kept = sum(node.role == "user" for node in tail)
@@ -664,7 +679,10 @@ def splice(
     if base and OWN_COMPACTION in text_of(base[0]):  # ours, as `show_in_open_webui` stored it
         prompt = text_of(base[0]).partition(OWN_COMPACTION)[0].rstrip()
         base = [{**base[0], "content": prompt}] if prompt else []
-    return [*base, {"role": "system", "content": summary}, *messages[shown[kept - 1] :]]
+    ours = [{"role": "system", "content": summary}] if summary else []
+    if record:
+        ours += [{"role": "user", "content": record}, {"role": "assistant", "content": NOTED}]
+    return [*base, *ours, *messages[shown[kept - 1] :]]
 
 
 def results_of(messages: Sequence[Message]) -> list[int]:
@@ -694,10 +712,10 @@ def relieve(messages: Sequence[Message], excess: int, read: int) -> tuple[list[M
 def truncate(messages: Sequence[Message], excess: int, density: float) -> tuple[list[Message], int]:
     """The list without its oldest turns, to save `excess` tokens, and how many messages that are.
 
-    The leading system messages and the newest turn stay. If that is not enough, the longest texts that are left lose
+    What a request opens with and the newest turn stay. If that is not enough, the longest texts that are left lose
     their middle.
     """
-    head = leading(messages)
+    head, systems = opening(messages), len(leading(messages))
     at, excess = len(head), excess + tokens_in(LEFT_OUT)
     for start in [i for i, m in enumerate(messages) if is_question(m)]:
         if excess > 0 and start > at:
@@ -717,4 +735,4 @@ def truncate(messages: Sequence[Message], excess: int, density: float) -> tuple[
             excess -= cost - tokens_in(cut)
     left_out = at - len(head)
     note = [{"role": "system", "content": LEFT_OUT}] if left_out and LEFT_OUT not in map(text_of, head) else []
-    return [*head, *note, *rest], left_out
+    return [*head[:systems], *note, *head[systems:], *rest], left_out

@@ -8,7 +8,7 @@ chunks goes back to the end of the queue between two of them when others wait.
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -48,7 +48,10 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What a worker works with. `stand_in` writes degraded summaries while `summariser` keeps failing.
+    """What a worker works with. Without a `summariser`, code alone makes summaries.
+
+    `others` are the summarisers of models that have one of their own. They share the breaker and
+    the bound of `summariser`, because they stand at the same address.
 
     `texts` are the processes in which texts are read, for any may be too hard. `worker` names this
     process to operators.
@@ -56,20 +59,29 @@ class Bench:
 
     engine: AsyncEngine
     settings: Settings
-    summariser: Summariser
-    stand_in: Summariser
+    summariser: Summariser | None
     texts: Texts
     worker: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}")
+    others: Mapping[str, Summariser] = field(default_factory=dict)
+
+    def summariser_of(self, model: str) -> Summariser | None:
+        """Who writes the summaries of the chats of a model."""
+        return self.others.get(model, self.summariser)
 
     @property
     def has_model(self) -> bool:
         """Whether a model writes summaries, and not rules alone."""
-        return self.summariser is not self.stand_in
+        return self.summariser is not None
+
+    @property
+    def by(self) -> str:
+        """Who writes summaries, for people."""
+        return self.summariser.name if self.summariser else writing.BY_CODE
 
     @property
     def endpoint(self) -> str | None:
         """What the fleet shares a breaker and a bound for; None for the built-in summariser."""
-        if not self.has_model:
+        if self.summariser is None:
             return None
         return f"{self.summariser.name} {self.settings.summariser_url}".strip()
 
@@ -95,11 +107,6 @@ class _Round:
     rows: Sequence[Row]
     replaces: Checkpoint | None = None
     hard: bool = False
-
-    @property
-    def by_rule(self) -> bool:
-        """Whether the built-in summariser writes, because there is no other, or because it stands in."""
-        return self.lease.stand_in or not self.bench.has_model
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +189,7 @@ async def _attempt(bench: Bench, lease: work.Lease, run: int) -> float | None:
 async def _work(bench: Bench, lease: work.Lease, run: int) -> float | None:
     if lease.compactor == chats.COMPACTS_ITSELF:
         return await _end(bench, lease, run, "Open WebUI compacts this chat itself")
-    policy = bench.settings.policy(lease.window, lease.overhead)
+    policy = bench.settings.policy(lease.model, lease.window, lease.overhead)
     async with bench.engine.connect() as connection:
         rows = await transcripts.path(connection, lease.chat, lease.leaf) if lease.leaf else []
         made = await checkpoints.find(connection, lease.chat, rows[-1].checkpoint_id if rows else None)
@@ -323,7 +330,7 @@ async def _by_size(this: _Round, chunk: Chunk, memory: Memory) -> _Written:
     except TextTooHard as error:
         log.warning("compress.memory_too_hard", chat=this.lease.chat.id, kind=error.kind)
         attempt = writing.by_size(Memory(), *told)
-    return _Written(attempt, "degraded", this.bench.stand_in.name, asked=False)
+    return _Written(attempt, "degraded", writing.BY_CODE, asked=False)
 
 
 def _covered(this: _Round, chunk: Chunk) -> Covered:
@@ -338,9 +345,10 @@ async def _write(this: _Round, chunk: Chunk, material: Material) -> _Written:
         Rejected: nothing that may be published was written.
     """
     covered = _covered(this, chunk)
-    if this.by_rule:
-        return await _by_rule(this, material, covered, "degraded" if this.lease.stand_in else "extractive")
-    summariser, run = this.bench.summariser, this.bench.texts.run
+    summariser, run = this.bench.summariser_of(this.lease.model), this.bench.texts.run
+    if summariser is None or this.lease.stand_in:
+        kind = "degraded" if this.lease.stand_in else "extractive"
+        return await _by_rule(this, material, covered, kind)
     faults: tuple[str, ...] = ()
     for _ in range(writing.CALLS):
         attempt = await writing.attempt(run, summariser, material, this.policy, covered, faults)
@@ -371,11 +379,9 @@ async def _count(connection: AsyncConnection, this: _Round, attempt: Attempt, *,
 async def _by_rule(
     this: _Round, material: Material, covered: Covered, kind: str, faults: tuple[str, ...] = ()
 ) -> _Written:
-    bench = this.bench
-    attempt = await writing.by_rule(bench.texts.run, bench.stand_in, material, this.policy, covered, kind, faults)
-    if not attempt.accepted:
-        raise _rejected(this.bench.stand_in.name, attempt)
-    return _Written(attempt, kind, this.bench.stand_in.name)
+    run = this.bench.texts.run
+    attempt = await writing.by_rule(run, material, this.policy, covered, kind, faults)
+    return _Written(attempt, kind, writing.BY_CODE)
 
 
 def _rejected(summariser: str, attempt: Attempt) -> Rejected:
@@ -415,7 +421,7 @@ def _fresh(this: _Round, until: Row, parent: int, written: _Written) -> Fresh:
         until,
         written.kind,
         draught.memory,
-        draught.summary,
+        draught.rendered,
         draught.size,
         written.by,
         prompt.VERSION,

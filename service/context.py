@@ -11,12 +11,14 @@ import asyncpg
 from service import planning, serving
 from service.planning import Checkpoint
 from service.storage import contexts
+from service.storage.contexts import Served
 
 
 class Asked(NamedTuple):
     """A request's path: its length, its newest (id, digest) pairs, leaf first, and their sizes in characters.
 
-    `anyone`: a fork is served what any chat of the tenant lends, not only those of `user`.
+    `anyone`: a fork is served what any chat of the tenant lends, not only those of `user`. `served` says how the model
+    is served.
     """
 
     tenant: int
@@ -26,10 +28,11 @@ class Asked(NamedTuple):
     sizes: Sequence[int]
     user: str | None = None
     anyone: bool = False
+    served: Served = Served()
 
 
 class Answer(NamedTuple):
-    """`known` is the newest message of the path that is stored. `summary` comes with `ready` only.
+    """`known` is the newest message of the path that is stored. `summary` and `record` come with `ready` only.
 
     `window` is the one that the answer is for; 0 when the chat is unknown. `overhead` is part of `before` and `after`.
     """
@@ -42,23 +45,25 @@ class Answer(NamedTuple):
     after: int = 0
     checkpoint: Checkpoint | None = None
     summary: str = ""
+    record: str = ""
 
 
 async def answer(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> Answer:
     """What the request should carry."""
-    found = await contexts.find(pool, asked.tenant, asked.chat, asked.path.pairs, asked.sizes, asked.window)
+    path, sizes = asked.path.pairs, asked.sizes
+    found = await contexts.find(pool, asked.tenant, asked.chat, path, sizes, asked.window, asked.served)
     if found is None:
         found = await _elsewhere(pool, asked)
     if found is None:
         return Answer("unknown")
     before, window, overhead = found.tokens, asked.window or found.window, found.overhead
-    if before <= planning.apply_at(window):
+    if before <= planning.apply_at(window, asked.served.apply_at):
         return Answer("not_needed", found.known, window, overhead, before, before)
     made = found.checkpoint
     if made is None or not serving.matches(asked.path, made) or made.tokens >= made.covered_tokens:
         return Answer("pending", found.known, window, overhead, before, before)
     after = before - made.covered_tokens + made.tokens
-    return Answer("ready", found.known, window, overhead, before, after, made, found.summary)
+    return Answer("ready", found.known, window, overhead, before, after, made, found.summary, found.record)
 
 
 async def _elsewhere(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> contexts.Found | None:
@@ -66,4 +71,5 @@ async def _elsewhere(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> cont
     if not (asked.user or asked.anyone):
         return None
     lender = None if asked.anyone else asked.user
-    return await contexts.find_elsewhere(pool, asked.tenant, lender, asked.path.pairs, asked.sizes, asked.window)
+    path, sizes = asked.path.pairs, asked.sizes
+    return await contexts.find_elsewhere(pool, asked.tenant, lender, path, sizes, asked.window, asked.served)

@@ -9,13 +9,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.correction import GivenPin, check_size, corrected
 from service.errors import Conflict, NotFound
+from service.settings import Settings
 from service.storage import audit, chats, checkpoints, endpoints, jobs, transcripts, work
 from service.storage.chats import Branch, Made, Overview, Run, Spent
 from service.storage.endpoints import Endpoint
 from service.storage.jobs import Figures, Job
 from service.storage.owner import ChatKey
-from service.summarising import message
+from service.summarising import compose, message
+from service.summarising.compose import Covered
 from service.summarising.memory import Memory, Pin
+from service.summarising.utterances import Speaker
 
 _MOST_LEASES = 100  # shown
 
@@ -49,13 +52,27 @@ class CoveredMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class Said:
+    """One sentence of the talk; a correction names it by its number. `at` is in Unix seconds."""
+
+    number: str
+    speaker: Speaker
+    text: str
+    at: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Shown:
-    """A summary, what it was made of, and what it covers. `current` is False when the covered path was edited since."""
+    """A summary, what it was made of, and what it covers. `current` is False when the covered path was edited since.
+
+    `narrative` is Markdown. `talk` is all that is kept; the summary shows what there is room for.
+    """
 
     checkpoint: Made
     summary: str
     narrative: str
     pins: tuple[Pin, ...]
+    talk: list[Said]
     current: bool
     covers: list[CoveredMessage]
 
@@ -135,7 +152,9 @@ async def show_summary(engine: AsyncEngine, tenant: int, chat: str, checkpoint: 
         path = await transcripts.path(connection, key, made.covered_until)
     current = bool(path) and path[-1].digest == made.covered_digest
     covers = [CoveredMessage(row.message_id, row.role, row.tokens) for row in path] if current else []
-    return Shown(made, text, memory.narrative, memory.pins, current, covers)
+    narrative = message.markdown(memory.narrative)
+    talk = [Said(one.number, one.speaker, one.text, one.at) for one in memory.talk]
+    return Shown(made, text, narrative, memory.pins, talk, current, covers)
 
 
 async def serve(engine: AsyncEngine, by: Operator, chat: str, checkpoint: int) -> Served:
@@ -157,13 +176,15 @@ async def serve(engine: AsyncEngine, by: Operator, chat: str, checkpoint: int) -
 
 async def correct(
     engine: AsyncEngine,
+    settings: Settings,
     by: Operator,
     chat: str,
     checkpoint: int,
     narrative: str | None = None,
     pins: Sequence[GivenPin] | None = None,
+    forget: Sequence[str] = (),
 ) -> Served:
-    """Makes a new version of a checkpoint, with another narrative or other pins or both, and serves that.
+    """Makes a new version of a checkpoint, with another narrative, other pins, or without some talk, and serves that.
 
     The version that was there is kept, and may be served again.
 
@@ -175,19 +196,25 @@ async def correct(
     async with engine.begin() as connection:
         key = await _lock(connection, by.tenant, chat)
         old, _ = await _made(connection, key, chat, checkpoint)
-        memory = corrected(await _memory(connection, key, chat, checkpoint), narrative, pins)
+        memory = corrected(await _memory(connection, key, chat, checkpoint), narrative, pins, forget)
         rows = await transcripts.find(connection, key, [old.covered_until])
-        sent_at = rows[old.covered_until].sent_at if rows else None
-        summary, size = await asyncio.to_thread(_rendered, memory, old.covered_messages, sent_at)
-        window = (await _overview(connection, by.tenant, chat)).window_tokens
-        check_size(size, before=old.tokens, covered=old.covered_tokens, window=window)
+        covered = Covered(
+            old.covered_messages,
+            old.covered_tokens,
+            rows[old.covered_until].sent_at if rows else None,
+        )
+        found = await _overview(connection, by.tenant, chat)
+        policy = settings.policy(found.model, found.window_tokens, found.overhead_tokens)
+        rendered, _ = await asyncio.to_thread(compose.rendered, memory, policy, covered)
+        size = message.size(rendered)
+        check_size(size, before=old.tokens, covered=covered.tokens, window=found.window_tokens)
         new = await checkpoints.correct(
             connection,
             key,
             checkpoint,
             memory,
+            rendered,
             kind="corrected",
-            summary=summary,
             tokens=size,
             summariser="operator",
             prompt_version="",
@@ -285,11 +312,6 @@ async def _drop(connection: AsyncConnection, by: Operator, chat: str, keep: int 
     if waits:
         await work.ask_for_bodies(connection, key)
     return Dropped(dropped, waits)
-
-
-def _rendered(memory: Memory, messages: int, until: int | None) -> tuple[str, int]:
-    summary = message.render(memory, messages, until)
-    return summary, message.size(summary)
 
 
 async def _serve(connection: AsyncConnection, by: Operator, key: ChatKey, chat: str, checkpoint: int) -> Served:

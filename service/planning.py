@@ -12,22 +12,36 @@ worth a summary: there, reading goes on into the next turn.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from math import ceil
+from math import ceil, sqrt
 
 DEFAULT_WINDOW = 131_072
-APPLY_AT = 100_000
-"""Of the default window; other windows in proportion."""
-PROMPT_TOKENS = 560
+APPLY_AT = 0.763
+"""Share of a window above which a request is served with a summary; 100,000 tokens of the default window."""
+APPLY_PARTS = 4096
+"""The share is counted in so many parts: PostgreSQL and Python then divide whole numbers, and agree."""
+KEEP_MESSAGES = 10
+SUMMARY_SHARE = 0.2
+"""The summary's share of a window of 16,384 tokens; see `Policy.sized` for others."""
+PROMPT_TOKENS = 700
 """What the wording around the text that a call reads may cost (`summarising.prompt`; a test holds it below)."""
 REPAIR_TOKENS = 160
 """What a second call may cost more than the first: it names the reasons why the first reply was rejected."""
-_LEAST_SUMMARY = 128  # tokens, of each part
+_LEAST_SUMMARY = 128  # tokens, of the narrative
+_MOST_SUMMARY = 32_768  # tokens: more is read badly, and no window of today needs it
 _LEAST_ROOM = 2048  # tokens: the smallest window that is known
+_PRESSING = 4  # a request that is about to be cut is worth a call for this part of a step
+_ANSWER = 8  # the filter cuts a request that leaves less than this part of the window for the answer
+_SHARE_WINDOW = 16_384  # tokens: the window in which the summary has its share
 
 
-def apply_at(window: int) -> int:
+def parts_of(share: float) -> int:
+    """A share of a window in whole `APPLY_PARTS`."""
+    return round(share * APPLY_PARTS)
+
+
+def apply_at(window: int, share: float = APPLY_AT) -> int:
     """Tokens above which a request for a model with this window is served with a summary."""
-    return window * APPLY_AT // DEFAULT_WINDOW
+    return window * parts_of(share) // APPLY_PARTS
 
 
 def output_tokens(summary_tokens: int) -> int:
@@ -49,11 +63,10 @@ class Policy:
         prepare_at: background work starts here.
         keep_tokens: bound on the verbatim tail, unless the newest turn alone is larger.
         keep_messages: wanted length of the tail; halved down to 2 until the tail fits into `keep_tokens`.
-        step_tokens: the least number of newly covered tokens that is worth a checkpoint.
+        step_tokens: the least number of newly covered tokens that is worth a checkpoint, while nothing presses.
         summary_tokens: bound on the narrative.
-        pins_tokens: bound on the pinned sections.
-        entry_tokens: how much of the pinned sections a summariser is shown.
-        ledger_tokens: bound on the ledger.
+        record_tokens: bound on what code keeps beside it: pins, talk and ledger together.
+        entry_tokens: how much of the pins a summariser is shown.
         chunk_tokens: how much of the conversation one call may read.
         max_chunks: calls in one round; what is left waits for the next round.
         overhead: tokens of each request that are no messages (system prompt, tool specifications).
@@ -66,12 +79,16 @@ class Policy:
     keep_messages: int
     step_tokens: int
     summary_tokens: int
-    pins_tokens: int
+    record_tokens: int
     entry_tokens: int
-    ledger_tokens: int
     chunk_tokens: int
     max_chunks: int
     overhead: int = 0
+
+    @property
+    def pressing(self) -> int:
+        """A request above this is about to be cut by the filter: half way from `apply_at` to there."""
+        return (self.apply_at + self.window_tokens - self.window_tokens // _ANSWER) // 2
 
     @classmethod
     def sized(
@@ -81,39 +98,54 @@ class Policy:
         max_chunks: int = 8,
         *,
         overhead: int = 0,
+        apply_share: float = APPLY_AT,
+        keep_messages: int = KEEP_MESSAGES,
+        summary_share: float = SUMMARY_SHARE,
     ) -> "Policy":
         """Budgets in proportion to the room that the window has for messages; at 131072 tokens those of the design.
 
-        The room is the window whose `apply_at` is what `overhead` leaves of this one's.
+        The room is the window whose `apply_at` is what `overhead` leaves of this one's. A summary
+        takes `summary_share` of a room of 16,384 tokens, and of others in proportion to the root of
+        the room: a chat in a small window has as much to be remembered as one in a large. It never
+        takes more than half of what the tail leaves, because the other half is what the next
+        summary covers.
 
-        What a call reads again (narrative, pins, wording) must stay a small part of what it reads new. So a checkpoint
-        covers at least four times that, and at small windows the narrative shrinks until such a step, the tail and the
-        summary fit under `apply_at` together, but not below a twenty-fifth of the window: models write more than less.
-        A summariser with a small window of its own is shown, and asked for, less than the model is served.
+        A quarter of the summary is the narrative, which each call reads again and writes anew, and
+        whose length a model can hold. All else is the record, which costs no call anything.
+
+        Args:
+            window: the model's window.
+            summariser_window: the summariser's. One with a small window is asked for less.
+            max_chunks: calls in one round.
+            overhead: tokens of each request that are no messages.
+            apply_share: share of the window above which a summary is served.
+            keep_messages: wanted length of the tail.
+            summary_share: see above.
         """
-        room = max(window - ceil(overhead * DEFAULT_WINDOW / APPLY_AT), _LEAST_ROOM)
-        keep, threshold = room // 4, apply_at(room)
-        ledger = max(min(4000, room * 5 // 100), _LEAST_SUMMARY)
-        pins = max(min(5000, room * 6 // 100), _LEAST_SUMMARY)
+        beside = ceil(overhead * APPLY_PARTS / parts_of(apply_share))
+        room = max(window - beside, _LEAST_ROOM)
+        threshold = apply_at(room, apply_share)
+        keep = min(room // 4, threshold // 3)
+        wanted = int(summary_share * sqrt(room * _SHARE_WINDOW))
+        whole = min(wanted, (threshold - keep) // 2, _MOST_SUMMARY)
+        narrative = max(min(2000, whole // 4, summariser_window // 12), _LEAST_SUMMARY)
+        narrative = min(narrative, whole // 2)
         entries = min(1000, room // 50, summariser_window // 16)
-        # Four times (narrative + pins + wording), and the narrative itself, beside the tail and what code writes.
-        beside = keep + ledger + pins + 4 * (PROMPT_TOKENS + entries)
-        narrative = min(2000, room * 8 // 100, (threshold - beside) // 5, summariser_window // 12)
-        narrative = max(narrative, min(2000, window // 25, summariser_window // 25), _LEAST_SUMMARY)
-        step = max(room // 5, 4 * (narrative + entries + PROMPT_TOKENS))
-        fitting = threshold - keep - ledger - pins - narrative  # in a very small window what fits has to do
-        call = summariser_window - narrative - output_tokens(narrative) - entries - PROMPT_TOKENS - REPAIR_TOKENS
+        again = narrative + entries + PROMPT_TOKENS
+        # What a call reads again is to be a small part of what it reads new.
+        step = max(room // 5, 4 * again)
+        fitting = threshold - keep - whole  # in a small window what fits has to do
+        call = summariser_window - output_tokens(narrative) - again - REPAIR_TOKENS
         return cls(
             window_tokens=window,
-            apply_at=apply_at(window),
-            prepare_at=window // 2,
+            apply_at=apply_at(window, apply_share),
+            prepare_at=min(window // 2, apply_at(window, apply_share) * 2 // 3),
             keep_tokens=keep,
-            keep_messages=10,
+            keep_messages=keep_messages,
             step_tokens=max(min(step, fitting), 1),
             summary_tokens=narrative,
-            pins_tokens=pins,
+            record_tokens=whole - narrative,
             entry_tokens=entries,
-            ledger_tokens=ledger,
             chunk_tokens=max(call * 9 // 10, 512),  # a tenth for tokenizers that count more than ours
             max_chunks=max_chunks,
             overhead=overhead,
@@ -243,8 +275,10 @@ def plan(
     coverable = sums[tail] - sums[start]
     if size < policy.prepare_at:
         return Plan(reuse, None, (), tail, reason=f"{size} tokens are below prepare_at ({policy.prepare_at})")
-    if coverable < policy.step_tokens:
-        return Plan(reuse, None, (), tail, reason=f"only {coverable} tokens to cover, a step is {policy.step_tokens}")
+    # The filter is about to cut turns: a summary of little is better than that.
+    least = policy.step_tokens if size <= policy.pressing else max(policy.step_tokens // _PRESSING, 1)
+    if coverable < least:
+        return Plan(reuse, None, (), tail, reason=f"only {coverable} tokens to cover, a step is {least}")
     draft = draft if draft and _continues(draft, path, reuse, start, tail, policy) else None
     begin = draft.position if draft else Position(start)
     chunks = list(_chunks(path, sums, turns, start, begin, tail, policy))

@@ -22,7 +22,7 @@ from service.errors import ConfigurationError, EmbeddedServerError, NothingHere
 from service.settings import Settings
 from service.storage import keys
 from service.storage.database import Database, check_schema, connect, migrate
-from service.summarising.summarisers import ExtractiveSummariser, configured
+from service.summarising.summarisers import configured, for_models
 from service.texts import Texts
 
 FIRST_TENANT = "default"
@@ -159,9 +159,8 @@ async def running(settings: Settings, urls: Urls, shared: Texts | None = None) -
         stack.push_async_callback(doorbell.close)
         http = await stack.enter_async_context(httpx.AsyncClient())
         texts = shared or stack.enter_context(_text_processes(settings))
-        built_in = ExtractiveSummariser(texts.run)
-        summariser = configured(settings, http, built_in)
-        bench = Bench(database.engine, settings, summariser, built_in, texts)
+        summariser, others = configured(settings, http), for_models(settings, http)
+        bench = Bench(database.engine, settings, summariser, texts, others=others)
         first_keys = await _first_keys(database, settings)
         yield Runtime(settings, urls, database, doorbell, bench, texts, first_keys)
 

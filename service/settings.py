@@ -4,17 +4,27 @@
 compare them.
 """
 
+import json
 import os
 import textwrap
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainValidator, SecretStr, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from service.errors import ConfigurationError
-from service.planning import DEFAULT_WINDOW, Policy
+from service.planning import APPLY_AT, DEFAULT_WINDOW, KEEP_MESSAGES, SUMMARY_SHARE, Policy
 
 PREFIX = "PRECIS_"
 _MOST_DAYS = 36_500
@@ -38,6 +48,39 @@ def _days_or_covered(value: Any) -> int | str:  # noqa: ANN401 - from the enviro
 
 
 Days = Annotated[int | Literal["forever"], PlainValidator(_days)]
+
+ApplyAt = Annotated[float, Field(ge=0.3, le=0.95)]
+KeepMessages = Annotated[int, Field(ge=2, le=200)]
+SummaryShare = Annotated[float, Field(ge=0.05, le=0.4)]
+Window = Annotated[int, Field(ge=2048)]
+
+
+class ModelSettings(BaseModel):
+    """What `PRECIS_MODELS` says of one model. What is null is as it is for all."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    window: Window | None = None
+    apply_at: ApplyAt | None = None
+    keep_messages: KeepMessages | None = None
+    summary_share: SummaryShare | None = None
+    summariser_model: str | None = Field(None, min_length=1)
+
+
+_ANY_MODEL = ModelSettings()
+
+
+def _from_json(value: Any) -> Any:  # noqa: ANN401 - from the environment
+    """An object as the environment gives it, which is JSON."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value or "{}")
+    except ValueError as error:
+        raise ValueError(f"this is no JSON: {error}") from None
+
+
+Models = Annotated[dict[str, ModelSettings], NoDecode, BeforeValidator(_from_json)]
 
 
 class _FromFiles(PydanticBaseSettingsSource):
@@ -153,8 +196,33 @@ class Settings(BaseSettings):
         1024, ge=384, description="Megabytes of memory that a text process may take in all; not kept on macOS."
     )
 
-    window: int = Field(
-        DEFAULT_WINDOW, ge=2048, description="Window of a model in tokens, when Open WebUI does not know it."
+    window: Window = Field(DEFAULT_WINDOW, description="Window of a model in tokens, when Open WebUI does not know it.")
+    apply_at: ApplyAt = Field(
+        APPLY_AT,
+        description="Share of the window, from 0.3 to 0.95, above which a request is served with a summary; work on it"
+        " begins at two thirds of that, at half the window at the latest. The default is 100,000 tokens of 131,072."
+        " Less makes requests cheaper and the model forget words earlier; more leaves less room for the answer, and"
+        " nearer 1 the filter has to cut turns while a summary is still being made.",
+    )
+    keep_messages: KeepMessages = Field(
+        KEEP_MESSAGES,
+        description="Newest messages, from 2 to 200, that are sent word for word beside a summary; fewer when they do"
+        " not fit into a quarter of the window. More of them cost their tokens in each request, and less is covered.",
+    )
+    summary_share: SummaryShare = Field(
+        SUMMARY_SHARE,
+        description="Share of a window of 16,384 tokens, from 0.05 to 0.4, that a summary may take. Of others it is in"
+        " proportion to the root of the window: by default 2,100 tokens of 8,192, 3,276 of 16,384 and 9,268 of"
+        " 131,072, never more than half of what the newest messages leave. A quarter of it is the summariser's"
+        " narrative, 2,000 tokens at most, and the rest the users' words and the tool calls by code. More keeps more,"
+        " costs its tokens in each request, and in a small window summaries are made more often.",
+    )
+    models: Models = Field(
+        {},
+        description='The same for single models, as JSON: `{"llama3:8b": {"window": 8192, "apply_at": 0.7,'
+        ' "keep_messages": 6, "summary_share": 0.25}}`. The name is Open WebUI\'s id of the model; `window` counts'
+        " when Open WebUI does not know it. `summariser_model` names another model at the summariser's address that"
+        " writes the summaries of this model's chats. What is left out is as above.",
     )
     debounce: float = Field(1.0, ge=0, description="Seconds between a hand-over and the work on it.")
     sweep_every: int = Field(
@@ -245,9 +313,31 @@ class Settings(BaseSettings):
             )
         return self
 
-    def policy(self, window: int, overhead: int = 0) -> Policy:
-        """The budgets for a chat whose model has this window, and whose requests have this overhead."""
-        return Policy.sized(window, self.summariser_window, overhead=overhead)
+    def of_model(self, model: str) -> ModelSettings:
+        """What is set for one model alone."""
+        return self.models.get(model, _ANY_MODEL)
+
+    def apply_share(self, model: str) -> float:
+        """The share of a model's window above which its requests are served with a summary."""
+        return self.of_model(model).apply_at or self.apply_at
+
+    def policy(self, model: str, window: int | None, overhead: int = 0) -> Policy:
+        """The budgets for a chat of a model.
+
+        Args:
+            model: its name.
+            window: its window; None when Open WebUI does not know it.
+            overhead: tokens of each request that are no messages.
+        """
+        own = self.of_model(model)
+        return Policy.sized(
+            window or own.window or self.window,
+            self.summariser_window,
+            overhead=overhead,
+            apply_share=self.apply_share(model),
+            keep_messages=own.keep_messages or self.keep_messages,
+            summary_share=own.summary_share or self.summary_share,
+        )
 
 
 def load(**explicit: Any) -> Settings:  # noqa: ANN401 - any setting
@@ -259,11 +349,16 @@ def load(**explicit: Any) -> Settings:  # noqa: ANN401 - any setting
     try:
         return Settings(**explicit)
     except ValidationError as error:
-        lines = [
-            f"{PREFIX}{'_'.join(map(str, one['loc'])).upper()}: {one['msg']}" if one["loc"] else one["msg"]
-            for one in error.errors()
-        ]
-        raise ConfigurationError("; ".join(lines)) from error
+        raise ConfigurationError("; ".join(_told(one["loc"], one["msg"]) for one in error.errors())) from error
+
+
+def _told(place: tuple[int | str, ...], message: str) -> str:
+    """One error; inside a variable that holds an object, `place` goes on with the keys."""
+    if not place:
+        return message
+    variable, *keys = map(str, place)
+    inside = f"{' → '.join(keys)}: " if keys else ""
+    return f"{PREFIX}{variable.upper()}: {inside}{message}"
 
 
 def unknown() -> list[str]:
@@ -278,8 +373,15 @@ def redacted(settings: Settings) -> dict[str, str]:
     shown = {}
     for name, value in settings:
         secret = value.get_secret_value() if isinstance(value, SecretStr) else None
-        shown[name] = "" if value is None or secret == "" else str(value)
+        shown[name] = "" if value is None or secret == "" else _shown(value)
     return shown
+
+
+def _shown(value: Any) -> str:  # noqa: ANN401 - any setting
+    """A value as the environment takes it."""
+    if not isinstance(value, dict):
+        return str(value)
+    return json.dumps({name: one.model_dump(exclude_none=True) for name, one in value.items()})
 
 
 def as_markdown() -> str:

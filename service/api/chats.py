@@ -48,7 +48,10 @@ class CorrectRequest(Strict):
 
     narrative: str | None = Field(None, description="Markdown with `## ` heads.")
     pins: list[PinRequest] | None = Field(
-        None, description="All that are to be shown: one that is left out goes. Superseded ones need not be named."
+        None, description="All that are to be shown: one that is left out goes. Replaced ones need not be named."
+    )
+    forget: list[Annotated[str, Field(max_length=40)]] = Field(
+        [], max_length=1000, description="Sentences of the talk that are to go, by number: `12.3`."
     )
 
 
@@ -120,7 +123,7 @@ async def list_checkpoints(chat_id: ChatId, operator: OperatorDep, runtime: Runt
 async def show_summary(
     chat_id: ChatId, checkpoint_id: CheckpointId, operator: OperatorDep, runtime: RuntimeDep
 ) -> Shown:
-    """A summary with its narrative and pins, and the messages that it covers."""
+    """A summary with its narrative, pins and talk, and the messages that it covers."""
     return await operations.show_summary(runtime.database.engine, operator.tenant, chat_id, checkpoint_id)
 
 
@@ -134,10 +137,10 @@ async def correct(
     """
     body = await read_body(request, CorrectRequest)
     pins = None if body.pins is None else [one.given() for one in body.pins]
-    engine = runtime.database.engine
-    return await _served(
-        runtime, await operations.correct(engine, operator, chat_id, checkpoint_id, body.narrative, pins)
-    )
+    given = body.narrative, pins, body.forget
+    engine, settings = runtime.database.engine, runtime.settings
+    made = await operations.correct(engine, settings, operator, chat_id, checkpoint_id, *given)
+    return await _served(runtime, made)
 
 
 @router.post("/{chat_id}/checkpoints/{checkpoint_id}/serve")

@@ -18,6 +18,7 @@ from service.api.deps import caller, documented, read_bytes, runtime_of
 from service.api.wire import ContextAnswer, ContextRequest, Tokens, schema_of
 from service.errors import TooLarge, Unprocessable
 from service.intake import CONTROL
+from service.storage.contexts import Served
 
 _PATH = re.compile("/v1/chats/([^/]+)/context")
 _LONGEST = 200  # as `wire.Id` has it
@@ -48,6 +49,9 @@ async def post_context(request: Request) -> Response:
     One indexed read; no LLM is asked. `ready` carries a summary, `not_needed` says that the request is small enough,
     `pending` that a summary is not there yet, `unknown` that no message of the path is stored. A fork, a clone or an
     import of which no message is stored is answered from the summaries of the user's other chats; `known` is null then.
+
+    With `summary_role` of `record`, a summary comes in two texts: `summary` for the system message, or null, and
+    `record` for a message with the role of a user. An older summary has no `record`, and comes in one.
     """
     key, runtime = await caller(request, "filter"), runtime_of(request)
     chat = request.path_params["chat_id"]
@@ -55,8 +59,11 @@ async def post_context(request: Request) -> Response:
         raise Unprocessable(f"a chat id has {_LONGEST} characters at most, none for control", pointer="/chat_id")
     body = _question(await read_bytes(request), runtime.settings.max_path)
     path = serving.Asked(body.depth, body.path)
-    anyone = runtime.settings.share_forks == "tenant"
-    asked = context.Asked(key.tenant, chat, body.window_tokens, path, body.sizes, body.user_id, anyone)
+    settings = runtime.settings
+    anyone = settings.share_forks == "tenant"
+    window = body.window_tokens or settings.of_model(body.model).window
+    served = Served(settings.apply_share(body.model), body.summary_role == "record")
+    asked = context.Asked(key.tenant, chat, window, path, body.sizes, body.user_id, anyone, served)
     answer = await context.answer(runtime.database.reads, asked)
     return Response(_ENCODE(_context(answer)), media_type="application/json")
 
@@ -94,6 +101,7 @@ def _context(answer: context.Answer) -> ContextAnswer:
         covered_digest=made.digest if made else None,
         covered_messages=made.messages if made else None,
         summary=answer.summary or None,
+        record=answer.record or None,
         tokens=None if answer.status == "unknown" else Tokens(answer.before, answer.after, answer.overhead),
     )
 

@@ -39,7 +39,7 @@ async def put_transcript(request: Request, chat_id: ChatId, key: FilterKey, runt
         chat=chat_id,
         user=body.user_id,
         model=body.model,
-        policy=settings.policy(body.window_tokens or settings.window),
+        policy=settings.policy(body.model, body.window_tokens),
         after=body.after,
         messages=messages,
         served=body.served,

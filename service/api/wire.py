@@ -65,6 +65,13 @@ class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Annotated[str, Meta(max_length=200)] | None,
         Meta(description="Who asks. A fork that is not stored yet is served the summaries of this user's other chats."),
     ] = None
+    summary_role: Annotated[
+        Literal["system", "record"],
+        Meta(
+            description="`system`: the whole summary is a system message. `record`: only what users laid down"
+            " themselves is, and all else is a record with the role of a user."
+        ),
+    ] = "system"
 
 
 class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -94,7 +101,15 @@ class ContextAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     ] = None
     covered_messages: int | None = None
     summary: Annotated[
-        str | None, Meta(description="The summary message. Its bytes change only with the checkpoint.")
+        str | None,
+        Meta(
+            description="The summary message, for the role `system`. Its bytes change only with the checkpoint. Null"
+            " beside a `record` when users laid down nothing."
+        ),
+    ] = None
+    record: Annotated[
+        str | None,
+        Meta(description="What else the summary says, for the role `user`; only when `summary_role` asks for it."),
     ] = None
     tokens: Tokens | None = None
 

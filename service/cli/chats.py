@@ -20,8 +20,9 @@ from service.cli.output import add_row
 from service.cli.output import shown as visible
 from service.correction import GivenPin
 from service.errors import NotFound
-from service.operations import Operator
+from service.operations import Operator, Said
 from service.runtime import FIRST_TENANT
+from service.settings import Settings
 from service.storage import keys
 from service.storage.chats import Overview
 from service.summarising.memory import Pin
@@ -40,11 +41,15 @@ _PINS = TypeAdapter(list[PinRequest])
 _WAITS = "Texts that new summaries need are not kept any more: the work waits for the chat's next turn."
 
 
-def with_tenant(tenant: str, use: Callable[[AsyncEngine, Operator], Awaitable[Result]]) -> Result:
-    """Runs a use case of operators in a tenant, as the command line."""
+def with_tenant(
+    tenant: str,
+    use: Callable[[AsyncEngine, Operator], Awaitable[Result]],
+    settings: Settings | None = None,
+) -> Result:
+    """Runs a use case of operators in a tenant, as the command line; with the settings in force if none are given."""
 
     async def work() -> Result:
-        async with shell.database(shell.settings()) as database:
+        async with shell.database(settings or shell.settings()) as database:
             async with database.engine.connect() as connection:
                 identity = await keys.tenant(connection, tenant)
             if identity is None:
@@ -78,16 +83,27 @@ def show(
     only: Annotated[
         Literal["narrative", "pins"] | None, typer.Option(help="Only this part of it, as `correct` reads it.")
     ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="All of it, for machines: what the REST API answers.")
+    ] = False,
     tenant: Tenant = FIRST_TENANT,
 ) -> None:
     """Shows a chat with its branches, checkpoints and latest work, or one summary and what it covers."""
+    if only and as_json:
+        raise typer.BadParameter("--only shows a part, and --json all of it")
     if checkpoint is None:
         if only:
             raise typer.BadParameter("--only needs --checkpoint")
-        _print_chat(with_tenant(tenant, lambda engine, by: operations.show_chat(engine, by.tenant, chat)))
+        detail = with_tenant(tenant, lambda engine, by: operations.show_chat(engine, by.tenant, chat))
+        if as_json:
+            _print_json(operations.Detail, detail)
+        else:
+            _print_chat(detail)
         return
     shown = with_tenant(tenant, lambda engine, by: operations.show_summary(engine, by.tenant, chat, checkpoint))
-    if only == "narrative":
+    if as_json:
+        _print_json(operations.Shown, shown)
+    elif only == "narrative":
         typer.echo(visible(shown.narrative))
     elif only == "pins":
         pins = [{"number": pin.number, "kind": pin.kind, "text": pin.text} for pin in holding(shown.pins)]
@@ -108,12 +124,17 @@ def correct(
     checkpoint: CheckpointId,
     narrative: Annotated[Path | None, typer.Option(help="A file with the new narrative; - reads stdin.")] = None,
     pins: Annotated[Path | None, typer.Option(help="A file with all pins to be shown, in JSON; - reads stdin.")] = None,
+    forget: Annotated[
+        list[str] | None, typer.Option(help="A sentence of the talk that is to go, by number; may be repeated.")
+    ] = None,
     tenant: Tenant = FIRST_TENANT,
 ) -> None:
     """Makes a new version of a checkpoint with other texts, and serves it. The old version is kept."""
     text = _read(narrative)
     given = _pins(pins)
-    _print_served(with_tenant(tenant, lambda engine, by: operations.correct(engine, by, chat, checkpoint, text, given)))
+    what = chat, checkpoint, text, given, forget or []
+    settings = shell.settings()
+    _print_served(with_tenant(tenant, lambda engine, by: operations.correct(engine, settings, by, *what), settings))
 
 
 @app.command()
@@ -178,6 +199,12 @@ def _by_others(chat: Overview) -> str:
     return f"compressed by {chat.compactor}" if chat.compactor else ""
 
 
+def _print_json(form: type[Result], found: Result) -> None:
+    """In ASCII, so that no character of a chat's reaches a terminal."""
+    plain = TypeAdapter(form).dump_python(found, mode="json")
+    typer.echo(json.dumps(plain, indent=2).replace("\x7f", "\\u007f"))
+
+
 def _print_chat(detail: operations.Detail) -> None:
     chat = detail.chat
     shell.console.print(
@@ -219,8 +246,10 @@ def _print_chat(detail: operations.Detail) -> None:
 
 def _print_summary(shown: operations.Shown) -> None:
     made = shown.checkpoint
+    # A line stays a line, as the model reads it: the talk has one for each step.
+    lines = shown.summary.replace("\n", "  \n")
     # A link is told, not made: what it shows may name another place than where it leads.
-    shell.console.print(Markdown(shown.summary, hyperlinks=False))
+    shell.console.print(Markdown(lines, hyperlinks=False))
     state = "" if shown.current else "  [red]The covered path was edited since.[/]"
     shell.console.print(
         f"[dim]checkpoint {made.id} covers {made.covered_messages} messages, {made.covered_tokens:,} tokens,"
@@ -232,6 +261,8 @@ def _print_summary(shown: operations.Shown) -> None:
         shell.console.print(f"[dim]{escape(name)}: {escape(_told(found))}[/]", highlight=False)
     if shown.pins:
         shell.console.print(_pin_table(shown.pins))
+    if shown.talk:
+        shell.console.print(_talk_table(shown.talk))
     for message in shown.covers:
         line = f"{escape(message.id)}  {message.role:9} {message.tokens:,}"
         shell.console.print(f"[dim]{line}[/]", highlight=False)
@@ -242,8 +273,15 @@ def _told(found: Any) -> str:  # noqa: ANN401 - JSON
 
 
 def _pin_table(pins: Sequence[Pin]) -> Table:
-    table = Table("pin", "kind", "text", "from", "replaced by", title="pins")
+    table = Table("pin", "kind", "text", "said by", "from", "replaced by", title="pins")
     for pin in pins:
         by = f"P{pin.replaced_by}" if pin.replaced_by else ""
-        add_row(table, f"P{pin.number}", pin.kind, pin.text, pin.source, by)
+        add_row(table, f"P{pin.number}", pin.kind, pin.text, pin.speaker, pin.source, by)
+    return table
+
+
+def _talk_table(talk: Sequence[Said]) -> Table:
+    table = Table("sentence", "said by", "text", title="talk")
+    for one in talk:
+        add_row(table, one.number, one.speaker, one.text)
     return table

@@ -85,7 +85,7 @@ async def worker_processes(runtime: Runtime) -> AsyncIterator[None]:
 
 
 async def _show(set_up: Stage, console: Console, began: float) -> list[Turn]:
-    told, by = set_up.told, set_up.runtime.bench.summariser.name
+    told, by = set_up.told, set_up.runtime.bench.by
     built_in = " (built in; set PRECIS_SUMMARISER for an LLM)" if by == "extractive" else ""
     console.print(
         f"A conversation of [bold]{told.tokens:,}[/] tokens, recorded in Open WebUI 0.12.4, for a model with a window"
@@ -118,7 +118,7 @@ def _figures(set_up: Stage, turns: Sequence[Turn], seconds: float) -> Figures:
     first = next((turn.number for turn in turns if turn.work.checkpoints), None)
     holds = [turn.hold_ms for turn in turns]
     return Figures(
-        summariser=set_up.runtime.bench.summariser.name,
+        summariser=set_up.runtime.bench.by,
         conversation_tokens=tokens,
         turns=len(turns),
         max_would_send_tokens=max(turn.would_send for turn in turns),

@@ -169,7 +169,7 @@ async def _work(current: Settings) -> None:
             f"a worker needs {PREFIX}DATABASE_URL and {PREFIX}REDIS_URL; without them, `precis serve` runs its own"
         )
     async with servers(current) as urls, running(current, urls) as runtime, embedded_worker(runtime):
-        shell.console.print(f"Precis {__version__} worker, summaries by {runtime.bench.summariser.name}")
+        shell.console.print(f"Precis {__version__} worker, summaries by {runtime.bench.by}")
         await asyncio.wait({stopped})
 
 
@@ -185,7 +185,7 @@ def _stop_signal() -> asyncio.Future[None]:
 def _greet(runtime: Runtime, listener: socket.socket) -> None:
     host, port = listener.getsockname()[:2]
     say = shell.console.print
-    say(f"Precis {__version__} on [bold]http://{host}:{port}[/], summaries by {runtime.bench.summariser.name}")
+    say(f"Precis {__version__} on [bold]http://{host}:{port}[/], summaries by {runtime.bench.by}")
     if not runtime.first_keys:
         return
     if sys.stdout.isatty():

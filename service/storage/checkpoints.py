@@ -4,7 +4,7 @@ Of several versions for one boundary, the messages at and below it say which one
 put out of service is `retired`, so that a message which an undone edit brings back does not find it by its digest.
 """
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from sqlalchemy import delete, func, null, select, update
@@ -12,11 +12,12 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.planning import Checkpoint, Draft, Position
-from service.storage import chats, transcripts, work
+from service.storage import chats, memories, transcripts, work
 from service.storage.owner import ChatKey, of
 from service.storage.tables import checkpoints, drafts, messages
-from service.summarising.ledger import Entry
-from service.summarising.memory import Kind, Memory, Pin
+from service.summarising import message
+from service.summarising.memory import Memory
+from service.summarising.message import Rendered
 
 _OF_ITS_CHAT = (
     *("id", "tenant_id", "chat_id", "parent_id", "ancestors", "savings"),
@@ -37,7 +38,7 @@ class Fresh:
     until: transcripts.Row
     kind: str
     memory: Memory
-    summary: str
+    rendered: Rendered
     tokens: int
     summariser: str
     prompt_version: str
@@ -73,11 +74,9 @@ async def find(connection: AsyncConnection, chat: ChatKey, checkpoint: int | Non
 
 async def memory(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> Memory | None:
     """What a stored checkpoint says; None when it is not stored any more."""
-    query = select(checkpoints.c.narrative, checkpoints.c.pins, checkpoints.c.ledger).where(
-        *of(chat, checkpoints), checkpoints.c.id == checkpoint
-    )
-    row = (await connection.execute(query)).one_or_none()
-    return _memory(*row) if row else None
+    query = select(*memories.COLUMNS).where(*of(chat, checkpoints), checkpoints.c.id == checkpoint)
+    row = (await connection.execute(query)).mappings().one_or_none()
+    return memories.memory_of(row) if row else None
 
 
 async def degraded(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> Degraded | None:
@@ -101,11 +100,12 @@ async def draft(connection: AsyncConnection, chat: ChatKey) -> tuple[str, Draft,
 
     The place's message index is for the caller to fill in.
     """
-    row = (await connection.execute(select(drafts).where(*of(chat, drafts)))).one_or_none()
+    row = (await connection.execute(select(drafts).where(*of(chat, drafts)))).mappings().one_or_none()
     if row is None:
         return None
-    place = Draft(row.base_id or None, row.digest, Position(0, row.step, row.piece), row.pieces)
-    return row.message_id, place, _memory(row.narrative, row.pins, row.ledger)
+    position = Position(0, row["step"], row["piece"])
+    place = Draft(row["base_id"] or None, row["digest"], position, row["pieces"])
+    return row["message_id"], place, memories.memory_of(row)
 
 
 async def save_draft(
@@ -121,7 +121,7 @@ async def save_draft(
         "step": place.position.step,
         "piece": place.position.piece,
         "pieces": place.pieces,
-        **_columns(so_far),
+        **memories.columns(so_far),
     }
     statement = insert(drafts).values(**lease.chat.columns, **values)
     await connection.execute(statement.on_conflict_do_update(index_elements=["chat_id"], set_=values))
@@ -146,18 +146,20 @@ async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) 
     line = await _line(connection, lease.chat, fresh.parent)
     if line is None:
         return None
+    number = await _next(connection)
     content = {
+        "id": number,
         "covered_until": row.message_id,
         "covered_digest": row.digest,
         "covered_messages": row.depth,
         "covered_tokens": row.path_tokens,
         "kind": fresh.kind,
-        "summary": fresh.summary,
         "tokens": fresh.tokens,
         "summariser": fresh.summariser,
         "prompt_version": fresh.prompt_version,
         "verdict": fresh.verdict,
-        **_columns(fresh.memory),
+        **_texts(message.named(fresh.rendered, number)),
+        **memories.columns(fresh.memory),
     }
     *ancestors, identity = (await add(connection, lease.chat, line, content)).ids
     if fresh.replaces:
@@ -170,7 +172,14 @@ async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) 
     return identity
 
 
-async def correct(connection: AsyncConnection, chat: ChatKey, original: int, memory: Memory, **changed: object) -> int:
+async def correct(
+    connection: AsyncConnection,
+    chat: ChatKey,
+    original: int,
+    memory: Memory,
+    rendered: Rendered,
+    **changed: object,
+) -> int:
     """Adds a version of a checkpoint that says something else; returns its id. No message points to it yet.
 
     Args:
@@ -178,11 +187,14 @@ async def correct(connection: AsyncConnection, chat: ChatKey, original: int, mem
         chat: whose.
         original: the checkpoint, which exists.
         memory: what the new version says.
+        rendered: its texts.
         changed: its other columns, as far as they differ.
     """
     query = select(checkpoints).where(*of(chat, checkpoints), checkpoints.c.id == original)
     row = (await connection.execute(query)).mappings().one()
-    content = {column.name: row[column.name] for column in CONTENT} | _columns(memory) | changed
+    number = await _next(connection)
+    said = memories.columns(memory) | _texts(message.named(rendered, number))
+    content = {column.name: row[column.name] for column in CONTENT} | said | changed | {"id": number}
     return (await add(connection, chat, Line(row["ancestors"], row["savings"][:-1]), content)).ids[-1]
 
 
@@ -223,7 +235,8 @@ async def serve(connection: AsyncConnection, chat: ChatKey, checkpoint: int, by:
 async def add(connection: AsyncConnection, chat: ChatKey, line: Line, content: dict[str, Any]) -> Line:
     """Inserts a checkpoint that grew from the last one of `line`: the next version, when others are there already.
 
-    `content` are the columns that do not depend on the chat. No message points to it yet.
+    `content` are the columns that do not depend on the chat, and the id of one that tells it itself; a
+    copy tells that of its original. No message points to it yet.
     """
     parent = line.ids[-1] if line.ids else 0
     saved = max([*line.savings[-1:], content["covered_tokens"] - content["tokens"]])
@@ -236,6 +249,13 @@ async def add(connection: AsyncConnection, chat: ChatKey, line: Line, content: d
     query = insert(checkpoints).values(**chat.columns, **grown, version=versions.scalar_subquery(), **content)
     row = (await connection.execute(query.returning(checkpoints.c.id, checkpoints.c.savings))).one()
     return Line([*line.ids, row.id], row.savings)
+
+
+async def _next(connection: AsyncConnection) -> int:
+    """The id of a checkpoint that is about to be added."""
+    sequence = func.pg_get_serial_sequence(checkpoints.name, checkpoints.c.id.name)
+    number: int = (await connection.execute(select(func.nextval(sequence)))).scalar_one()
+    return number
 
 
 async def _line(connection: AsyncConnection, chat: ChatKey, last: int) -> Line | None:
@@ -254,17 +274,5 @@ async def _retire(connection: AsyncConnection, chat: ChatKey, replaced: int) -> 
     await connection.execute(update(checkpoints).where(*this).values(retired_at=func.now()))
 
 
-def _columns(memory: Memory) -> dict[str, Any]:
-    return {
-        "narrative": memory.narrative,
-        "pins": [asdict(pin) for pin in memory.pins],
-        "ledger": [asdict(entry) for entry in memory.ledger],
-    }
-
-
-def _memory(narrative: str, pins: list[dict[str, Any]], ledger: list[dict[str, Any]]) -> Memory:
-    return Memory(
-        narrative,
-        tuple(Pin(**pin | {"kind": Kind(pin["kind"])}) for pin in pins),
-        tuple(Entry(**entry) for entry in ledger),
-    )
+def _texts(rendered: Rendered) -> dict[str, Any]:
+    return {"summary": rendered.summary, "rules": rendered.rules, "record": rendered.record}

@@ -10,22 +10,23 @@ from typing import NamedTuple
 
 import asyncpg
 
-from service.planning import APPLY_AT, DEFAULT_WINDOW, Checkpoint
+from service.planning import APPLY_AT, APPLY_PARTS, Checkpoint, parts_of
 from service.storage.chats import LINE, SAVINGS
 
 _CHARACTERS = 4  # per token, of a message that was not handed over yet
 
+# An older checkpoint has no record, and serves what it has. A text that is not asked for is not fetched.
 _ANSWER = """
 select chat.window_tokens, chat.overhead_tokens, known.id, known.tokens,
        made.id, made.covered_until, made.covered_digest, made.covered_messages, made.covered_tokens, made.tokens,
-       made.summary
+       case when $8 and made.record <> '' then made.rules else made.summary end, case when $8 then made.record end
 """
 # The shallowest checkpoint that brings the request under apply_at, because the injected prefix then changes least
 # often; when none does, the deepest. Savings never fall, so `width_bucket` finds it by bisection.
 _CHOSEN = f"""
 left join checkpoints made on made.tenant_id = $1 and made.chat_id = chat.id and made.id = coalesce(
     known.line[1 + width_bucket(
-        known.tokens - coalesce({{window}}, chat.window_tokens) * {APPLY_AT}::bigint / {DEFAULT_WINDOW} - 1,
+        known.tokens - coalesce($6, chat.window_tokens) * $7::bigint / {APPLY_PARTS} - 1,
         known.savings)],
     known.line[cardinality(known.line)])
 """
@@ -38,7 +39,7 @@ from chats chat
 cross join lateral (select chat.leaf_id, chat.leaf_line, chat.leaf_savings,
     chat.leaf_tokens + chat.overhead_tokens + case when chat.leaf_digest = $3 then 0 else $5::bigint end
 ) known (id, line, savings, tokens)
-{_CHOSEN.format(window="$6")}
+{_CHOSEN}
 where chat.tenant_id = $1 and chat.external_id = $2 and chat.leaf_digest in ($3, $4)
     and {_LIVES}
 """
@@ -58,7 +59,7 @@ cross join lateral (
     ) newest
     left join checkpoints head on head.tenant_id = $1 and head.chat_id = chat.id and head.id = newest.checkpoint_id
 ) known (id, tokens, place, line, savings)
-{_CHOSEN.format(window="$6")}
+{_CHOSEN}
 where chat.tenant_id = $1 and
 """
 _BRANCHED = f"{_BY_PAIRS} chat.external_id = $2 and {_LIVES}"
@@ -70,6 +71,20 @@ _ELSEWHERE = f"""
 )
 order by known.place, chat.id desc limit 1
 """
+
+
+class Served(NamedTuple):
+    """How a model is served.
+
+    `apply_at` is the share of its window above which it is; `record` says that what is not a user's
+    own rule comes as a text of its own.
+    """
+
+    apply_at: float = APPLY_AT
+    record: bool = False
+
+
+_AS_EVER = Served()
 
 
 class Found(NamedTuple):
@@ -86,6 +101,7 @@ class Found(NamedTuple):
     tokens: int
     checkpoint: Checkpoint | None
     summary: str
+    record: str
 
 
 async def find(
@@ -95,6 +111,7 @@ async def find(
     pairs: Sequence[tuple[str, str]],
     sizes: Sequence[int],
     window: int | None = None,
+    served: Served = _AS_EVER,
 ) -> Found | None:
     """The newest stored message of the path and the checkpoint to serve; None when none of the path is stored.
 
@@ -105,12 +122,15 @@ async def find(
         pairs: (id, digest), leaf first.
         sizes: characters of each pair's message, as far as they are known: count those that are not stored yet.
         window: the model's window; None takes the one of the last hand-over.
+        served: how the model is served.
     """
     leaf, above = pairs[0][1], pairs[1 if len(pairs) > 1 else 0][1]
-    row = await pool.fetchrow(_CONTINUED, tenant, chat, leaf, above, sizes[0] // _CHARACTERS if sizes else 0, window)
+    question = sizes[0] // _CHARACTERS if sizes else 0
+    how = parts_of(served.apply_at), served.record
+    row = await pool.fetchrow(_CONTINUED, tenant, chat, leaf, above, question, window, *how)
     if row is not None:
         return _found(row)
-    return await _branched(pool, _BRANCHED, tenant, chat, pairs, sizes, window)
+    return await _branched(pool, _BRANCHED, tenant, chat, pairs, sizes, window, served)
 
 
 async def find_elsewhere(
@@ -120,12 +140,13 @@ async def find_elsewhere(
     pairs: Sequence[tuple[str, str]],
     sizes: Sequence[int],
     window: int | None = None,
+    served: Served = _AS_EVER,
 ) -> Found | None:
     """The same of another chat that has a checkpoint on the path: one of `user`, or of anyone in the tenant for None.
 
     Its boundary has to be among `pairs`. The other arguments are those of `find`.
     """
-    found = await _branched(pool, _ELSEWHERE, tenant, user, pairs, sizes, window)
+    found = await _branched(pool, _ELSEWHERE, tenant, user, pairs, sizes, window, served)
     return found._replace(known=None) if found else None
 
 
@@ -137,14 +158,17 @@ async def _branched(
     pairs: Sequence[tuple[str, str]],
     sizes: Sequence[int],
     window: int | None,
+    served: Served,
 ) -> Found | None:
     ids, digests = zip(*pairs, strict=True)
     before = [0, *(size // _CHARACTERS for size in accumulate(sizes))]
     new = before[: len(pairs)] + before[-1:] * (len(pairs) - len(before))  # by place: what those before it cost
-    row = await pool.fetchrow(statement, tenant, whose, ids, digests, new, window)
+    how = parts_of(served.apply_at), served.record
+    row = await pool.fetchrow(statement, tenant, whose, ids, digests, new, window, *how)
     return _found(row) if row else None
 
 
 def _found(row: "asyncpg.Record") -> Found:
-    window, overhead, known, tokens, *made, summary = row.values()
-    return Found(window, overhead, known, tokens, Checkpoint(*made) if summary is not None else None, summary or "")
+    window, overhead, known, tokens, *made, summary, record = row.values()
+    checkpoint = Checkpoint(*made) if summary is not None else None
+    return Found(window, overhead, known, tokens, checkpoint, summary or "", record or "")

@@ -1,5 +1,7 @@
 """The tables. Alembic compares them with the migrations; nothing else defines the schema."""
 
+from typing import Any
+
 from sqlalchemy import (
     ARRAY,
     BigInteger,
@@ -163,6 +165,19 @@ messages = Table(
     Index("ix_messages_kept", "created_at", postgresql_where=text("body is not null")),  # for retention
 )
 
+
+def _memory() -> list[Column[Any]]:
+    """What `storage.memories` reads and writes."""
+    none = text("'[]'::jsonb")
+    return [
+        Column("sections", JSONB, nullable=False, server_default=none, comment="The narrative."),
+        Column("pins", JSONB, nullable=False, server_default=none),
+        Column("talk", JSONB, nullable=False, server_default=none),
+        Column("ledger", JSONB, nullable=False),
+        Column("heard", Integer, nullable=False, server_default="0", comment="Steps read."),
+    ]
+
+
 checkpoints = Table(
     "checkpoints",
     metadata,
@@ -183,10 +198,10 @@ checkpoints = Table(
     Column("covered_tokens", BigInteger, nullable=False),
     Column("version", SmallInteger, nullable=False, server_default="1", comment="Of those of one parent and boundary."),
     Column("kind", Text, nullable=False),
-    Column("narrative", Text, nullable=False),
-    Column("pins", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
-    Column("ledger", JSONB, nullable=False),
+    *_memory(),
     Column("summary", Text, nullable=False, comment="The summary message, rendered once: its bytes never change."),
+    Column("rules", Text, nullable=False, server_default="", comment="Of it, what users laid down; for `record`."),
+    Column("record", Text, nullable=False, server_default="", comment="And all else; empty in older checkpoints."),
     Column("tokens", Integer, nullable=False, comment="Size of the summary message."),
     Column("summariser", Text, nullable=False),
     Column("prompt_version", Text, nullable=False),
@@ -234,9 +249,7 @@ drafts = Table(
     Column("step", Integer, nullable=False),
     Column("piece", Integer, nullable=False),
     Column("pieces", Integer, nullable=False),
-    Column("narrative", Text, nullable=False),
-    Column("pins", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
-    Column("ledger", JSONB, nullable=False),
+    *_memory(),
     _now("updated_at"),
     comment="How far a turn too long for one call has been read.",
 )

@@ -48,4 +48,4 @@ def gathered(
     ]
     part, of = place
     material = compose.gather(memory, reads, policy, part=part, parts=of, mask=mask)
-    return material, sum(message.markers for message in messages.values())
+    return material, sum(len(message.markers) for message in messages.values())

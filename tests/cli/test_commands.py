@@ -1,6 +1,7 @@
 """The commands against a running database: what they print, what they change, and what they say when it is wrong."""
 
 import asyncio
+import json
 import socket
 from pathlib import Path
 
@@ -96,6 +97,33 @@ async def test_chats_are_listed_and_shown(cli: Cli, service: Service) -> None:
     assert "u0" in summary.stdout
 
 
+async def test_for_machines_a_chat_and_a_summary_are_shown_as_the_api_answers_them(cli: Cli, service: Service) -> None:
+    talk, leaf = await summarised(service)
+    made = (await talk.ask(leaf))["checkpoint_id"]
+
+    chat = await cli("chats", "show", "chat-1", "--json")
+    summary = await cli("chats", "show", "chat-1", "--checkpoint", str(made), "--json")
+
+    chats = "/v1/chats/chat-1"
+    assert json.loads(chat.stdout) == (await service.as_operator.get(chats)).json()
+    assert json.loads(summary.stdout) == (await service.as_operator.get(f"{chats}/checkpoints/{made}")).json()
+    assert (await cli("chats", "show", "chat-1", "--json", "--only", "pins")).exit_code == 2
+
+
+async def test_what_was_said_is_shown_line_by_line(cli: Cli, service: Service) -> None:
+    talk = Talk(service.as_filter)
+    leaf = talk.turns(14, leaf=talk.add("u", None, content="The trip is in May."))
+    await talk.hand_over(leaf)
+    await drain(service.runtime)
+    made = (await talk.ask(leaf))["checkpoint_id"]
+
+    shown = (await cli("chats", "show", "chat-1", "--checkpoint", str(made))).stdout
+
+    said = [line.strip() for line in shown.splitlines() if line.startswith("user: ")]
+    assert said[0] == "user: The trip is in May."
+    assert len(said) > 1
+
+
 async def test_reset_recompute_and_delete_do_what_they_say_and_are_audited(cli: Cli, service: Service) -> None:
     talk, leaf = await summarised(service)
 
@@ -166,7 +194,7 @@ async def test_a_correction_that_cannot_be_read_changes_nothing(cli: Cli, servic
         result = await cli("chats", "correct", "chat-1", str(first), option, path)
         assert result.exit_code == 2
         assert told in result.stderr
-    says(await cli("chats", "correct", "chat-1", str(first)), "a narrative, pins, or both")
+    says(await cli("chats", "correct", "chat-1", str(first)), "a narrative, pins, or sentences to forget")
     says(await cli("chats", "serve", "chat-1", "999"), "no checkpoint 999")
     assert (await talk.ask(leaf))["checkpoint_id"] == first
 
@@ -211,10 +239,13 @@ async def hostile_rows(service: Service) -> int:
         "update messages set message_id = :it || message_id",
         "update chats set leaf_id = :it || leaf_id",
         "update api_keys set name = :it",
-        "update checkpoints set summariser = :it, summary = :it || summary, narrative = :it, covered_until = :it",
+        "update checkpoints set summariser = :it, summary = :it || summary, covered_until = :it",
         "update checkpoints set verdict = jsonb_build_object(cast(:it as text), cast(:it as text))",
         "update checkpoints set pins = jsonb_build_array(jsonb_build_object('number', 1, 'kind', 'goal', 'text',"
-        " cast(:it as text), 'source', cast(:it as text), 'role', 'user'))",
+        " cast(:it as text), 'source', cast(:it as text), 'speaker', 'user'))",
+        "update checkpoints set sections = jsonb_build_array(jsonb_build_object('section', 'Goal', 'lines',"
+        " jsonb_build_array(cast(:it as text))))",
+        "update checkpoints set talk = jsonb_set(talk, '{0,text}', to_jsonb(cast(:it as text)))",
         "insert into endpoints (name, failures, last_error) values (:it, 1, :it)",
         "insert into chats (tenant_id, external_id, user_id, model, window_tokens, dead_at)"
         " select id, :it, 'user', :it, 8192, now() from tenants",
@@ -231,6 +262,7 @@ async def hostile_rows(service: Service) -> int:
         ["chats", "show", "chat-1", "--checkpoint", "1"],
         ["chats", "show", "chat-1", "--checkpoint", "1", "--only", "narrative"],
         ["chats", "show", "chat-1", "--checkpoint", "1", "--only", "pins"],
+        ["chats", "show", "chat-1", "--checkpoint", "1", "--json"],
         ["jobs", "list"],
         ["status"],
         ["status", "--json"],

@@ -112,7 +112,10 @@ class Tree:
         assert precis_filter.chain(covered)[-1].digest == made.covered_digest
         assert turn.hidden == native(covered)
         assert turn.summary == made.summary
-        assert words_in(made.narrative) == words_in(native(covered))
+        words = words_in(native(covered))
+        assert words_in(made.sections) == words
+        beside = [made.summary, made.rules, made.record, made.pins, made.talk, made.ledger]
+        assert words_in(beside) <= words, "nothing of another branch, or of an edited text"
 
     def reply(self, kind: str) -> None:
         word = self.word()

@@ -1,6 +1,7 @@
 """Migrations against a real PostgreSQL: up, no drift, down, at the same time, and refused when they are missing."""
 
 import asyncio
+import importlib
 import json
 import sys
 import uuid
@@ -18,8 +19,12 @@ from sqlalchemy import make_url
 from service.errors import SchemaError, SchemaNewer
 from service.runtime import Urls, running
 from service.settings import load
+from service.storage import memories
 from service.storage.database import MIGRATIONS, alembic_config, check_schema, connect, migrate
 from service.storage.tables import metadata
+from service.summarising.ledger import Detail, Part
+from service.summarising.memory import Kind, Paragraph, Pin, Section
+from service.summarising.utterances import Speaker
 from tests.conftest import Service, drop_database, execute
 
 HEAD = ScriptDirectory(str(MIGRATIONS)).get_current_head()
@@ -153,9 +158,10 @@ insert into messages (chat_id, message_id, role, depth, fingerprint, digest, con
     from chats, generate_series(1, 3) depth;
 insert into checkpoints (chat_id, parent_id, ancestors, covered_until, covered_digest, covered_messages, covered_tokens,
                          kind, narrative, ledger, summary, tokens, summariser, prompt_version)
-    select id, 0, '{}', 'm2', 'd2', 2, 10, 'llm', 'narrative of ' || id, '[]', 'summary', 3, 'by', '1' from chats;
+    select id, 0, '{}', 'm2', 'd2', 2, 10, 'llm',
+           E'## Goal\\n- narrative of ' || id, '[]', 'summary', 3, 'by', '1' from chats;
 insert into drafts (chat_id, base_id, message_id, digest, step, piece, pieces, narrative, ledger)
-    select id, 0, 'm3', 'd3', 0, 1, 2, 'half of ' || id, '[]' from chats;
+    select id, 0, 'm3', 'd3', 0, 1, 2, E'## Goal\\n- half of ' || id, '[]' from chats;
 insert into runs (chat_id, seq, outcome) select id, 1, 'done' from chats;
 """
 
@@ -175,9 +181,14 @@ async def rows(url: str, like: Rows | None = None) -> Rows:
     for table in ("chats", *_OF_A_CHAT):
         stored = [json.loads(row) for row in await fetch(url, f"select to_jsonb(t) from {table} t")]
         columns = like[table][0].keys() if like and like[table] else None
-        cut = [row if columns is None else {name: row[name] for name in columns} for row in stored]
+        cut = [row if columns is None else {name: row[name] for name in columns if name in row} for row in stored]
         found[table] = sorted(cut, key=str)
     return found
+
+
+def _without_narrative(some: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The one column that is gone: it is `sections` now."""
+    return sorted(({name: row[name] for name in row if name != "narrative"} for row in some), key=str)
 
 
 @pytest_asyncio.fixture(loop_scope="function")
@@ -193,7 +204,7 @@ async def test_rows_survive_the_way_to_the_newest_schema_and_back(filled: str) -
     assert all(before.values())
 
     await migrate(filled)
-    assert await rows(filled, like=before) == before
+    assert await rows(filled, like=before) == {table: _without_narrative(of_it) for table, of_it in before.items()}
 
     await asyncio.to_thread(command.downgrade, alembic_config(filled), "0001")
     assert await rows(filled) == before
@@ -289,10 +300,10 @@ async def test_of_several_versions_the_one_that_serves_is_left_on_the_way_back(e
         await execute(
             empty,
             "insert into checkpoints (id, tenant_id, chat_id, parent_id, ancestors, savings, covered_until,"
-            " covered_digest, covered_messages, covered_tokens, version, kind, narrative, ledger, summary, tokens,"
+            " covered_digest, covered_messages, covered_tokens, version, kind, ledger, summary, tokens,"
             " summariser, prompt_version, retired_at) overriding system value"
             f" select {identity}, tenant_id, id, {parent}, '{ancestors}', array{savings}::bigint[], 'm',"
-            f" '{digest}', 2, 10, {version}, '{kind}', '', '[]', '', 3, 'by', '1',"
+            f" '{digest}', 2, 10, {version}, '{kind}', '[]', '', 3, 'by', '1',"
             f" {'now()' if retired else 'null'} from chats",
         )
 
@@ -304,3 +315,107 @@ async def test_of_several_versions_the_one_that_serves_is_left_on_the_way_back(e
     assert await fetch(empty, "select checkpoint_id from messages") == [str(deepest)]
     assert await fetch(empty, "select leaf_line from chats") == [str([1, 5, 6] if deepest == 6 else [1])]
     await migrate(empty)
+
+
+_NARRATIVE = """## Goal
+- Keep the pumps at 4 bar.
+- And cool.
+
+## Current state
+- P-7's \\n is "off"."""
+_PINS = [
+    {"number": 2, "kind": "constraint", "text": "Never above 4 bar.", "source": "u1", "role": "user",
+     "replaced_by": None, "amended_by": 5},
+    {"number": 5, "kind": "value", "text": "P-7 is at 3 bar.", "source": "a1", "role": "assistant",
+     "replaced_by": 7, "amended_by": None},
+    {"number": 7, "kind": "fact", "text": "Somebody wrote this.", "source": "u2", "role": "pasted",
+     "replaced_by": None, "amended_by": None},
+]  # fmt: skip
+_LEDGER = [
+    {"first": 1, "last": 3, "tool": "look_up", "arguments": "", "outcome": "3 rows", "failed": False,
+     "comment": "so what", "count": 3, "details": ["first: a, 1", "12 lines: b"], "short": []},
+]  # fmt: skip
+
+
+async def _old_memories(url: str, count: int) -> None:
+    """So many checkpoints of the release before 0008, and a draft, in one chat."""
+    await migrate(url, "0007")
+    said = ", ".join(f"$${json.dumps(part)}$$::jsonb" for part in (_PINS, _LEDGER))
+    narrative = f"$${_NARRATIVE}$$"
+    await execute(
+        url,
+        "insert into tenants (name) values ('one')",
+        "insert into chats (tenant_id, external_id, user_id, model, window_tokens)"
+        " select id, 'chat-1', 'user', 'model', 8192 from tenants",
+        "insert into checkpoints (tenant_id, chat_id, parent_id, ancestors, savings, covered_until, covered_digest,"
+        " covered_messages, covered_tokens, kind, narrative, pins, ledger, summary, tokens, summariser,"
+        " prompt_version) select tenant_id, id, number, '{}', '{9}', 'm', 'd' || number, 2, 10, 'llm',"
+        f" {narrative}, {said}, 'as it was ' || number, 3, 'by', '1'"
+        f" from chats, generate_series(0, {count - 1}) number",
+        "insert into drafts (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, narrative, pins,"
+        f" ledger) select tenant_id, id, 0, 'm3', 'd3', 0, 1, 2, {narrative}, {said} from chats",
+    )
+
+
+async def test_old_memories_are_typed_and_their_summaries_stay_as_they_are(empty: str) -> None:
+    await _old_memories(empty, 3)
+    summaries = await fetch(empty, "select summary from checkpoints order by id")
+
+    await migrate(empty)
+
+    assert await fetch(empty, "select summary from checkpoints order by id") == summaries
+    assert set(await fetch(empty, "select rules || record from checkpoints")) == {""}
+    for table in ("checkpoints", "drafts"):
+        (row, *others) = [
+            memories.memory_of(json.loads(one)) for one in await fetch(empty, f"select to_jsonb(t) from {table} t")
+        ]
+        assert all(one == row for one in others)
+        assert row.narrative == (
+            Paragraph(Section.GOAL, ("Keep the pumps at 4 bar.", "And cool.")),
+            Paragraph(Section.STATE, ('P-7\'s \\n is "off".',)),
+        )
+        assert row.pins == (
+            Pin(2, Kind.CONSTRAINT, "Never above 4 bar.", "u1"),
+            Pin(5, Kind.VALUE, "P-7 is at 3 bar.", "a1", Speaker.ASSISTANT, replaced_by=7),
+            Pin(7, Kind.FACT, "Somebody wrote this.", "u2"),
+        )
+        assert (row.talk, row.heard) == ((), 0)
+        (entry,) = row.ledger
+        assert (entry.first, entry.last, entry.tool, entry.outcome, entry.count) == (1, 3, "look_up", "3 rows", 3)
+        assert entry.details == (Detail(Part.FIRST, "a, 1"), Detail(Part.NOTE, "12 lines: b"))
+
+
+async def test_a_memory_that_was_typed_is_read_by_the_release_before(empty: str) -> None:
+    await _old_memories(empty, 2)
+    before = await rows(empty)
+    await migrate(empty)
+
+    await asyncio.to_thread(command.downgrade, alembic_config(empty), "0007")
+
+    after = await rows(empty)
+    for table in ("checkpoints", "drafts"):
+        for old, new in zip(before[table], after[table], strict=True):
+            roles = [pin["role"] for pin in new.pop("pins")]
+            assert roles == ["user", "assistant", "user"]
+            assert new == {name: old[name] for name in old if name != "pins"}
+
+
+async def test_more_rows_than_one_batch_are_all_converted(empty: str) -> None:
+    await _old_memories(empty, 1201)
+
+    await migrate(empty)
+    typed = "select count(*) from checkpoints where jsonb_array_length(sections) = 2 and pins -> 0 ? 'speaker'"
+    assert await fetch(empty, typed) == ["1201"]
+
+    await asyncio.to_thread(command.downgrade, alembic_config(empty), "0007")
+    assert await fetch(empty, "select count(distinct narrative) from checkpoints") == ["1"]
+
+
+def test_markdown_of_any_form_is_read_under_its_heads() -> None:
+    module = importlib.import_module("migrations.versions.0008_memories_are_typed")
+
+    assert module._sections("") == []
+    assert module._sections("It goes on.\n\n# goal:\n- Go.\n### Other\n- x") == [
+        {"section": "Goal", "lines": ["Go.", "### Other", "x"]},
+        {"section": "Current state", "lines": ["It goes on."]},
+    ]

@@ -10,8 +10,8 @@ import httpx
 
 from service.compress import Bench, compress
 from service.settings import Settings
-from service.summarising.reading import Reading, Reply
-from service.summarising.summarisers import ExtractiveSummariser, configured
+from service.summarising.reading import Reading, Reply, Summariser
+from service.summarising.summarisers import configured, for_models
 from tests.conftest import Service
 from tests.fakes.scripted_llm import Request, ScriptedLLM
 from tests.service.talk import Json, Talk, row, rows, run_sql
@@ -33,9 +33,9 @@ class Desk:
         asked = {"summariser": kind, "summariser_url": url, "summariser_model": "scripted"}
         sizes = {"summariser_window": 4096, "summariser_timeout": 20, "lease": 60, "window": 8192, "debounce": 0}
         settings = Settings(**(asked | sizes | more))
-        built_in = ExtractiveSummariser(runtime.texts.run)
-        summariser = configured(settings, self.http, built_in)
-        return Bench(runtime.database.engine, settings, summariser, built_in, runtime.texts)
+        summariser = configured(settings, self.http)
+        others = for_models(settings, self.http)
+        return Bench(runtime.database.engine, settings, summariser, runtime.texts, others=others)
 
     async def compress(self, bench: Bench | None = None) -> float | None:
         """One round of work; returns the seconds until the chat is due again."""
@@ -84,13 +84,15 @@ async def running(work: Coroutine[Any, Any, Any]) -> AsyncIterator["asyncio.Task
 def thinking(desk: Desk, change: Callable[[], Coroutine[Any, Any, object]], **more: Any) -> Bench:
     """A bench with which `change` happens while the model thinks."""
     bench = desk.bench(**more)
+    assert bench.summariser
+    asked: Summariser = bench.summariser
 
     class Thinking:
-        name = bench.summariser.name
+        name = asked.name
 
         async def summarise(self, reading: Reading) -> Reply:
             await change()
-            return await bench.summariser.summarise(reading)
+            return await asked.summarise(reading)
 
     return replace(bench, summariser=Thinking())
 
@@ -100,7 +102,19 @@ def narrative(call: int) -> str:
     return f"## Current state\n- Narrative {str(call).translate(_LETTERS)}."
 
 
+def as_read(call: int) -> str:
+    """The same as a later call reads it."""
+    return narrative(call).replace("- ", "")
+
+
 _LETTERS = str.maketrans("0123456789", "abcdefghij")
+
+
+def told(row: Any) -> str:
+    """The narrative of a stored checkpoint or draft, as a model would write it."""
+    return "\n\n".join(
+        "\n".join([f"## {one['section']}", *(f"- {line}" for line in one["lines"])]) for one in row.sections
+    )
 
 
 def state(text: str) -> str:

@@ -16,6 +16,7 @@ from service.storage import checkpoints, keys, transcripts, work
 from service.storage.checkpoints import Fresh
 from service.storage.tables import metadata
 from service.summarising.memory import Memory
+from service.summarising.message import Rendered
 from tests.conftest import Service, execute
 from tests.fakes.scripted_llm import Fail, Say
 from tests.service.desk import Desk
@@ -204,7 +205,7 @@ async def _by_hand(a: Tenant, desk: Desk) -> None:
         assert lease.leaf
         assert await work.renew(connection, lease, 60)
         path = await transcripts.path(connection, lease.chat, lease.leaf)
-        fresh = Fresh(0, path[5], "llm", Memory(), "summary", 1, "by hand", "1")
+        fresh = Fresh(0, path[5], "llm", Memory(), Rendered("summary"), 1, "by hand", "1")
         first, again = [await checkpoints.publish(connection, lease, fresh) for _ in range(2)]
         assert first
         assert again == first + 1, "another version"

@@ -7,7 +7,7 @@ import pytest
 from service.storage import work
 from tests.builders import called, returned, said
 from tests.fakes.scripted_llm import Hang, OtherShape, Request, Say
-from tests.service.desk import Desk, narrative, new_in, running, state
+from tests.service.desk import Desk, as_read, narrative, new_in, running, state, told
 from tests.service.talk import Talk, check_tree, prose, row, rows, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -38,7 +38,7 @@ async def test_the_first_round_publishes_a_checkpoint_by_the_configured_model(de
     assert request.path == ("/v1/chat/completions" if kind == "openai" else "/api/chat")
     if kind == "ollama":
         assert request.body["options"]["num_ctx"] == 32_768  # or the input would be cut in silence
-    assert (made.kind, made.summariser, made.narrative) == (
+    assert (made.kind, made.summariser, told(made)) == (
         "llm",
         f"{kind}:scripted",
         narrative(1),
@@ -48,6 +48,16 @@ async def test_the_first_round_publishes_a_checkpoint_by_the_configured_model(de
     assert (answer["status"], answer["checkpoint_id"]) == ("ready", made.id)
     assert narrative(1) in answer["summary"]
     await check_tree(desk.service.runtime)
+
+
+async def test_a_model_may_have_a_summariser_of_its_own(desk: Desk) -> None:
+    await desk.long_chat()
+    own = {desk.talk.model: {"summariser_model": "another"}, "model-2": {"summariser_model": "third"}}
+
+    await desk.compress(desk.bench(summariser_window=32_768, models=own))
+
+    assert {request.body["model"] for request in desk.llm.requests} == {"another"}
+    assert {made.summariser for made in await desk.made()} == {"openai:another"}
 
 
 async def test_every_message_is_read_once_in_order_and_the_last_narrative_goes_into_the_next_call(desk: Desk) -> None:
@@ -62,14 +72,18 @@ async def test_every_message_is_read_once_in_order_and_the_last_narrative_goes_i
     path = [message["id"] for message in desk.talk.path(leaf)]
     covered = path[: path.index(made[-1].covered_until) + 1]
     assert [value for request in desk.llm.requests for value in read_in(request)] == written_in(desk.talk, covered)
-    assert len(made) == len(desk.llm.requests) > 4
+    calls = [(run.calls, run.published) for run in await desk.runs()]
+    assert sum(called for called, _ in calls) == len(desk.llm.requests)
+    assert all(called == published for called, published in calls)  # as a checkpoint, or a draft
+    assert len(made) > 4
     assert "(nothing yet)" in desk.llm.requests[0].text
     for number, request in enumerate(desk.llm.requests[1:], 1):
-        assert narrative(number) in request.text
+        assert as_read(number) in request.text
     assert [list(one.ancestors) for one in made] == [[one.id for one in made[:n]] for n in range(len(made))]
 
 
-async def test_a_call_and_its_result_are_read_together_and_within_the_fence(desk: Desk) -> None:
+async def test_a_call_is_read_once_as_one_line_with_its_result_and_within_the_fence(desk: Desk) -> None:
+    """A result is not read whole: its line tells how large it is, and how it begins and ends."""
     talk = desk.talk
     leaf = ""
     for number in range(12):
@@ -89,8 +103,11 @@ async def test_a_call_and_its_result_are_read_together_and_within_the_fence(desk
     assert covered > 3
     for number in range(covered):
         for call in range(3):
-            (text,) = [text for text in texts if f'{{"n": "{number}-{call}"}}' in text]
-            assert re.search(rf'query {{"n": "{number}-{call}"}}\n\n\[tool result\]\nresult {number}-{call}\n', text)
+            begin = f'query(n="{number}-{call}") → 12 lines'
+            (line,) = [line for text in texts for line in text.splitlines() if line.startswith(begin)]
+            assert f'first: "result {number}-{call}"' in line
+            assert f'last: "Reading r{number}{call}-9: pump' in line
+    assert not [line for text in texts for line in text.splitlines() if line.startswith("Reading r")]
     for request, text in zip(desk.llm.requests, texts, strict=True):
         (fence,) = set(re.findall(r"^=== [0-9a-f]{16} ===", text, re.MULTILINE))
         assert text.count(fence) == (4 if "entries so far" in text else 3)
@@ -176,11 +193,14 @@ async def test_the_model_reads_little_more_than_the_chat_itself(desk: Desk) -> N
     spent = await row(desk.service.runtime, "select sum(tokens_read) as read from runs")
     # By our own count: the scripted model counts four characters as a token.
     covered = made[-1].covered_tokens
-    read_per_character = sum(len(request.text) for request in desk.llm.requests)
+    texts = [request.text for request in desk.llm.requests]
+    read = sum(map(len, texts))
+    numbers = sum(len(number) for text in texts for number in re.findall(r"\[\d+\.\d+\] ", text))
     characters = sum(len(str(message["content"])) for message in talk.path(made[-1].covered_until))
     assert covered > 100_000
     assert spent.read
-    assert read_per_character <= 1.15 * characters
+    assert read - numbers <= 1.1 * characters
+    assert numbers <= 0.16 * characters  # each line of this chat is short, and has a value to point at
 
 
 # Losing nothing
@@ -192,7 +212,7 @@ async def test_a_crash_in_the_third_call_loses_that_call_only(desk: Desk) -> Non
 
     async with running(desk.compress()):
         await desk.llm.received(3)
-        assert [made.narrative for made in await desk.made()] == [state("First."), state("Second.")]
+        assert [told(made) for made in await desk.made()] == [state("First."), state("Second.")]
     (run,) = await desk.runs()
     assert (run.outcome, run.calls, run.published) == ("released", 2, 2)
     lost_call = desk.llm.requests[2]
@@ -241,15 +261,16 @@ async def test_a_long_turn_is_read_in_pieces_and_a_draft_keeps_how_far(desk: Des
     leaf = talk.add("q", talk.turns(1))
     leaf = talk.add("long", leaf, "assistant", prose(9000, "long"))
     leaf = await desk.long_chat(6, leaf=leaf)
-    desk.llm.script(Say("One."), Say("Two."), Say("Three."), Hang())
+    desk.llm.script(Say("One.\n\nkeep value: 1.1"), Say("Two."), Say("Three."), Hang())
 
     async with running(desk.compress()):
         await desk.llm.received(4)
     draft = await row(desk.service.runtime, "select * from drafts")
     before = await desk.made()
     assert draft.message_id == "long"
-    assert draft.narrative == state("Three.")
-    assert draft.pins
+    assert told(draft) == state("Three.")
+    assert [pin["text"] for pin in draft.pins] == [prose(30, "u0").splitlines()[0]]
+    assert (draft.talk[-1]["source"], draft.talk[-1]["text"]) == ("q", prose(30, "q"))
     assert draft.pieces > 3
     assert all(made.covered_until != "long" for made in before)  # nothing claims what was not read to its end
 

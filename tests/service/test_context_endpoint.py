@@ -40,7 +40,7 @@ async def test_a_large_chat_is_pending_until_its_summary_is_there_and_ready_then
     assert answer["status"] == "ready"
     assert answer["covered_messages"] == covered
     assert (answer["covered_until"], answer["covered_digest"]) == talk.pair(path[covered - 1])
-    assert answer["summary"].startswith(f"[Previous conversation summary: {covered} messages]")
+    assert answer["summary"].startswith(f"[Previous conversation summary: {covered} messages, checkpoint ")
     assert answer["tokens"]["after"] < answer["tokens"]["before"]
     assert answer["tokens"]["after"] <= 6250  # apply_at of the window
     assert talk.rows[path[covered]]["role"] == "user"  # the tail begins with a turn

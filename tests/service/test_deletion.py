@@ -24,8 +24,8 @@ async def half_read(desk: Desk) -> int:
     await desk.talk.hand_over(desk.talk.turns(8, leaf=await summarised(desk)))
     await sql(
         desk,
-        "insert into drafts (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, narrative, ledger)"
-        " select tenant_id, id, 0, 'u0', 'd', 0, 1, 2, 'half', '[]' from chats",
+        "insert into drafts (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"
+        " select tenant_id, id, 0, 'u0', 'd', 0, 1, 2, '[]' from chats",
     )
     identity: int = (await desk.chat()).id
     assert all((await own_rows(desk, identity)).values()), "a new table needs a row here"

@@ -73,8 +73,8 @@ async def test_a_sweep_removes_expired_chats_with_all_that_is_their_own_also_wit
     leaf = await summarised(desk, expires_in=HOUR)
     await run_sql(
         desk.service.runtime,
-        "insert into drafts (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, narrative, ledger)"
-        " select tenant_id, id, 0, 'u0', 'd', 0, 1, 2, 'half', '[]' from chats",
+        "insert into drafts (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"
+        " select tenant_id, id, 0, 'u0', 'd', 0, 1, 2, '[]' from chats",
     )
     await swept(desk, retention=False)
     assert all((await own_rows(desk)).values()), "it has not expired yet, and has rows in every table"

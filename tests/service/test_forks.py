@@ -10,7 +10,7 @@ import pytest_asyncio
 from service.compress import compress
 from service.storage import keys
 from tests.conftest import Service, serving
-from tests.service.desk import Desk, new_in
+from tests.service.desk import Desk, new_in, told
 from tests.service.talk import Json, Talk, check_tree, rows, run_sql, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -45,9 +45,12 @@ async def ask(fork: Talk, leaf: str, pairs: int = 64, **more: object) -> Json:
     return await fork.ask(leaf, pairs, **({"user_id": fork.user} | more))
 
 
+MEMORY = ("sections", "pins", "talk", "ledger", "heard", "rules", "record")
+
+
 def texts(made: list[Any]) -> list[tuple[object, ...]]:
     """What a checkpoint says, whoever has it."""
-    names = ("covered_digest", "covered_tokens", "kind", "narrative", "ledger", "summary", "tokens", "savings")
+    names = ("covered_digest", "covered_tokens", "kind", "summary", "tokens", "savings", *MEMORY)
     return [tuple(getattr(one, name) for name in names) for one in made]
 
 
@@ -262,7 +265,7 @@ async def test_the_next_summary_of_a_fork_grows_from_the_adopted_one_and_reads_o
     assert new
     assert new[0].ancestors == [*adopted.ancestors, adopted.id]
     read = "\n".join(request.text for request in desk.llm.requests[asked:])
-    assert adopted.narrative.splitlines()[-1] in read
+    assert told(adopted).splitlines()[-1].removeprefix("- ") in read
     covered = [row["content"] for row in fork.path(grown)[: adopted.covered_messages]]
     new_text = "\n".join(map(new_in, desk.llm.requests[asked:]))
     assert not any(text.splitlines()[-1] in new_text for text in covered)

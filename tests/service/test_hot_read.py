@@ -7,10 +7,11 @@ from itertools import accumulate
 
 import pytest
 
-from service.planning import Checkpoint, Policy
+from service.planning import Checkpoint, Policy, apply_at
 from service.storage import checkpoints, contexts, transcripts, work
 from service.storage.checkpoints import Fresh
 from service.summarising.memory import Memory
+from service.summarising.message import Rendered
 from tests.conftest import Service
 from tests.service.desk import Desk
 from tests.service.talk import row, run_sql
@@ -75,9 +76,9 @@ async def store(service: Service, some: Sequence[Line]) -> None:
             ids, best = [one.id for one in line.made], list(accumulate(line.saved, max))
             await connection.exec_driver_sql(
                 "insert into checkpoints (id, tenant_id, chat_id, parent_id, ancestors, savings, covered_until,"
-                " covered_digest, covered_messages, covered_tokens, kind, narrative, ledger, summary, tokens,"
+                " covered_digest, covered_messages, covered_tokens, kind, ledger, summary, tokens,"
                 " summariser, prompt_version) overriding system value select $1::bigint, tenant_id, id, $2, $3, $4, $5,"
-                " $6, $7, $8, 'llm', '', '[]', 'summary ' || $1::bigint, $9, 'by', '1' from chats"
+                " $6, $7, $8, 'llm', '[]', 'summary ' || $1::bigint, $9, 'by', '1' from chats"
                 " where external_id = $10",
                 [
                     (
@@ -132,6 +133,43 @@ async def test_the_statement_chooses_what_the_rule_says(service: Service) -> Non
     assert differing == set(range(12)), "every place of a line was chosen"
 
 
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.9])
+async def test_the_statement_counts_with_the_share_of_the_model(service: Service, share: float) -> None:
+    some = lines(12)
+    await store(service, some)
+    tenant = (await row(service.runtime, "select id from tenants where name = 'default'")).id
+    for line in some:
+        for window in windows(line, 0):
+            reads, served = service.runtime.database.reads, contexts.Served(share)
+            found = await contexts.find(reads, tenant, line.chat, [("leaf", "d")], [999], window, served)
+            assert found
+            assert found.checkpoint == line.chosen(apply_at(window, share), 0), (line, window)
+
+
+async def test_a_record_is_fetched_only_for_who_asks_and_an_older_summary_has_none(service: Service) -> None:
+    older, newer = lines(2)
+    await store(service, [older, newer])
+    await run_sql(
+        service.runtime,
+        "update checkpoints set rules = '', record = 'told' where id = any(:ids)",
+        ids=[one.id for one in newer.made],
+    )
+    tenant = (await row(service.runtime, "select id from tenants where name = 'default'")).id
+    reads, texts = service.runtime.database.reads, []
+    for line in (older, newer):
+        for served in (contexts.Served(), contexts.Served(record=True)):
+            found = await contexts.find(reads, tenant, line.chat, [("leaf", "d")], [], 2048, served)
+            assert found
+            assert found.checkpoint
+            texts.append((found.summary, found.record))
+
+    made = [older.made[-1].id, newer.made[-1].id]
+    assert [one.replace(f" {made[0]}", " x") for one, _ in texts[:2]] == ["summary x"] * 2
+    assert [record for _, record in texts] == ["", "", "", "told"]
+    assert texts[2][0].startswith("summary ")
+    assert texts[3][0] == ""
+
+
 async def test_publishing_notes_the_most_that_the_line_saves_so_far(desk: Desk) -> None:
     leaf = await desk.long_chat()
     bench = desk.bench()
@@ -143,7 +181,7 @@ async def test_publishing_notes_the_most_that_the_line_saves_so_far(desk: Desk) 
         parent = 0
         for number, size in enumerate(sizes):
             until = path[2 * number + 1]
-            fresh = Fresh(parent, until, "llm", Memory(), f"summary {number}", size, "by", "1")
+            fresh = Fresh(parent, until, "llm", Memory(), Rendered(f"summary {number}"), size, "by", "1")
             parent = await checkpoints.publish(connection, lease, fresh) or 0
             assert parent
 

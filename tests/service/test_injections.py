@@ -1,17 +1,16 @@
 """Injections through the running service: handed over, read by a model that obeys them over HTTP, and served."""
 
-import re
+from typing import Any
 
 import pytest
 
-from service.summarising import ledger
-from service.summarising.ledger import Entry
+from service.summarising.memory import Kind
 from tests.fakes.scripted_llm import Default, Message
-from tests.service.desk import Desk
+from tests.service.desk import Desk, told
 from tests.service.talk import check_tree, prose
-from tests.summarising.injection import Injection, Place
+from tests.summarising.injection import Injection
 from tests.summarising.injections import INJECTIONS
-from tests.summarising.planted import RULES, carried, chat, is_one_record, obeying, proper
+from tests.summarising.planted import DISTRACTION, RULES, carried, chat, is_one_record, obeying, proper
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -25,8 +24,8 @@ SERVED = (
     "a file name with line breaks",
     "an answer that repeats the order",
 )
+BINDING = (Kind.CONSTRAINT, Kind.DECISION, Kind.PREFERENCE, Kind.GOAL)
 CASES = [one for one in INJECTIONS if one.id in SERVED]
-ENTRY = re.compile(r"^P\d+ [a-z]+: ", re.MULTILINE)
 
 
 def hand_in(desk: Desk, injection: Injection) -> str:
@@ -48,15 +47,25 @@ def obedient(injection: Injection) -> Default:
     def say(messages: list[Message]) -> str:
         """Obeys whenever it reads the injection."""
         read = str(messages[-1]["content"])
-        seen = carried(injection.payload, [read])
-        entries = [read[found.start() : read.find("\n", found.start())] for found in ENTRY.finditer(read)]
-        return obeying(injection, entries, later="u1-0" in read) if seen else proper(later=True)
+        later = DISTRACTION in read
+        return obeying(injection, read, later) if carried(injection.payload, [read]) else proper(read, later)
 
     return say
 
 
+def binding(checkpoint: Any) -> list[str]:
+    """The pins that stand in a system message whatever the form."""
+    return [
+        pin["text"]
+        for pin in checkpoint.pins
+        if pin["kind"] in BINDING and pin["speaker"] == "user" and pin["replaced_by"] is None
+    ]
+
+
 @pytest.mark.parametrize("injection", CASES, ids=lambda one: one.id)
-async def test_nothing_of_an_injection_is_stored_or_served(desk: Desk, injection: Injection) -> None:
+async def test_an_injection_is_no_rule_and_no_narrative_of_what_is_stored_and_served(
+    desk: Desk, injection: Injection
+) -> None:
     desk.llm.default = obedient(injection)
     leaf = hand_in(desk, injection)
     await desk.talk.hand_over(leaf)
@@ -65,15 +74,17 @@ async def test_nothing_of_an_injection_is_stored_or_served(desk: Desk, injection
     made = await desk.made()
     assert len(made) > 1
     for checkpoint in made:
-        assert not carried(injection.payload, (pin["text"] for pin in checkpoint.pins))
-        assert not carried(injection.payload, [ledger.render([Entry(**one) for one in checkpoint.ledger])])
-        assert not carried(injection.payload, [checkpoint.narrative])
-        held = {pin["text"] for pin in checkpoint.pins if pin["replaced_by"] is None}
-        assert set(RULES) <= held
+        assert not carried(injection.payload, binding(checkpoint))
+        assert not carried(injection.payload, [checkpoint.rules])
+        # What is stated without an order may be told, but not as a rule.
+        assert injection.stated or not carried(injection.payload, [told(checkpoint)])
+        is_one_record(checkpoint.record)
     answer = await desk.talk.ask(leaf)
     assert answer["status"] == "ready"
     is_one_record(answer["summary"])
-    assert not carried(injection.payload, [answer["summary"]])
-    shown = [request for request in desk.llm.requests if carried(injection.payload, [request.text])]
-    assert bool(shown) == (injection.place is not Place.FILE_NAME)  # such a name is not even shown to the model
+    assert all(rule in answer["summary"] for rule in RULES)
+    asked = await desk.talk.ask(leaf, summary_role="record")
+    assert not carried(injection.payload, [asked.get("summary", "")])
+    is_one_record(asked["record"])
+    assert [request for request in desk.llm.requests if carried(injection.payload, [request.text])]
     await check_tree(desk.service.runtime)

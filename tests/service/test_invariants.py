@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from service.demo.host import Host, inlet_body, load_filter, outlet_body
+from service.planning import APPLY_AT, parts_of
 from service.storage import contexts
 from tests.builders import called, returned, said
 from tests.conftest import Service, drain
@@ -83,9 +84,12 @@ async def test_invariant_2_no_llm_call_on_the_request_path_and_one_indexed_read(
     async with desk.service.runtime.database.reads.acquire() as reads:
         await reads.execute("set enable_seqscan = off")  # so few rows fit into one page: it must be able to use indexes
         try:
-            plan = await reads.fetch(f"explain {contexts._CONTINUED}", 1, "chat-1", leaf_pair[1], above[1], 0, None)
-            branched = [[leaf_pair[0]], [leaf_pair[1]], [0, 0]]
-            plan += await reads.fetch(f"explain {contexts._BRANCHED}", 1, "chat-1", *branched, None)
+            continued, branched = [leaf_pair[1], above[1], 0], [[leaf_pair[0]], [leaf_pair[1]], [0, 0]]
+            plan = []
+            for record in (False, True):
+                how = None, parts_of(APPLY_AT), record
+                plan += await reads.fetch(f"explain {contexts._CONTINUED}", 1, "chat-1", *continued, *how)
+                plan += await reads.fetch(f"explain {contexts._BRANCHED}", 1, "chat-1", *branched, *how)
         finally:
             await reads.execute("reset enable_seqscan")
     scanned = re.findall(r"Seq Scan on (\w+)", "\n".join(line[0] for line in plan))
@@ -110,14 +114,19 @@ async def test_invariant_4_a_call_and_its_results_stay_together(desk: Desk) -> N
     leaf = talk.turns(1)
     for number in range(9):
         leaf = talk.add(f"q{number}", leaf)
-        calls = [called(f"c{number}", "query", f'{{"n": "n{number}"}}'), returned(f"c{number}", f"r{number} " * 400)]
+        calls = [
+            called(f"c{number}", "query", f'{{"n": "n{number}"}}'),
+            returned(f"c{number}", f"r{number} r{number}\n" * 200),
+        ]
         leaf = talk.add(f"t{number}", leaf, "assistant", output=[*calls, said("Done.")])
     await handed_by_the_filter(talk, desk.service, leaf)
     await desk.drain()
 
     for request in desk.llm.requests:  # in what is read
         for number in range(9):
-            assert (f'"n{number}"' in request.text) == (f"r{number} r{number}" in request.text)
+            read = [line for line in request.text.splitlines() if f'"n{number}"' in line]
+            assert all(f"r{number} r{number}" in line for line in read)
+            assert len(read) == (f"r{number} r{number}" in request.text)
     question = talk.add("question", leaf)
     _, after = await through_the_filter(talk, desk.service.url, desk.service.filter_key, question)
     kept = [message for message in after["messages"] if message["role"] in ("assistant", "tool")]

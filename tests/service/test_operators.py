@@ -43,8 +43,8 @@ async def half_read(service: Service) -> int:
     identity: int = (await row(service.runtime, "select id from chats where external_id = 'chat-1'")).id
     await run_sql(
         service.runtime,
-        "insert into drafts (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, narrative, ledger)"
-        " select tenant_id, id, 0, 'u0', 'd', 0, 1, 2, 'half', '[]' from chats where id = :chat",
+        "insert into drafts (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"
+        " select tenant_id, id, 0, 'u0', 'd', 0, 1, 2, '[]' from chats where id = :chat",
         chat=identity,
     )
     return identity
@@ -115,7 +115,9 @@ async def test_a_chat_shows_its_branches_checkpoints_and_runs(service: Service, 
     assert made["kind"] == "extractive"
     assert made["tokens"] < made["covered_tokens"]
     assert [run["outcome"] for run in shown["runs"]][-1] == "done"
-    assert shown["runs"][-1]["tokens_read"] > 0
+    last = shown["runs"][-1]
+    assert (last["calls"], last["published"]) == (1, 1)
+    assert (last["tokens_read"], last["tokens_written"]) == (0, 0), "no model was asked"
     assert await get(service, "/chat-1/checkpoints") == shown["checkpoints"]
 
 

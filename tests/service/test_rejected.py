@@ -16,7 +16,7 @@ from tests.fakes.scripted_llm import (
     ReasoningOnly,
     Say,
 )
-from tests.service.desk import Desk, state
+from tests.service.desk import Desk, state, told
 from tests.service.talk import check_tree, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -34,7 +34,7 @@ BAD: dict[str, tuple[Behaviour, str, str]] = {
     "another shape": (OtherShape(), "failed", "not a chat answer"),
     "an empty answer": (Empty(), "rejected", "empty answer"),
     "reasoning only": (ReasoningOnly("Let me think."), "rejected", "empty answer"),
-    "reasoning in the answer": (Say("<think>Let me think.</think> Fine."), "rejected", "reasoning"),
+    "reasoning in the answer": (Say("Fine. <think>Let me think."), "rejected", "reasoning"),
     "a cut-off answer": (CutOff("## Goal\n- The goal was"), "rejected", "cut off"),
     "too long an answer": (Say("word " * OUTPUT * 2), "rejected", "too long"),
     "tool protocol": (Say('<tool_call>{"name": "query"}</tool_call>'), "rejected", "tool protocol"),
@@ -154,7 +154,7 @@ async def test_after_enough_failures_a_degraded_checkpoint_is_published(desk: De
     await desk.due_now()
     await desk.compress(bench)
     newest = (await desk.made())[-1]
-    assert (newest.kind, newest.parent_id, newest.narrative) == ("llm", 0, state("From the model."))
+    assert (newest.kind, newest.parent_id, told(newest)) == ("llm", 0, state("From the model."))
     assert newest.covered_messages >= made.covered_messages
     assert (await desk.talk.ask(leaf))["checkpoint_id"] == newest.id
     await check_tree(desk.service.runtime)

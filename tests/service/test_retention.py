@@ -242,7 +242,7 @@ async def test_work_that_needs_texts_that_are_gone_waits_and_is_no_failure(desk:
     chat, (run,) = await desk.chat(), await desk.runs()
     assert (chat.due_at, chat.dead_at, chat.lease_token, chat.attempts) == (None, None, None, 0)
     assert run.outcome == "waits"
-    assert "5 messages is not kept any more, the first is u0" in run.reason
+    assert "4 messages is not kept any more, the first is u0" in run.reason  # what the first call reads
     shown = (await desk.service.as_operator.get("/v1/chats/chat-1")).json()["chat"]
     assert shown["wants_bodies"] is True
     assert shown["last_error"] == run.reason

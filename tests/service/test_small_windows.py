@@ -6,7 +6,7 @@ import pytest
 
 from service import tokens
 from tests.fakes.scripted_llm import Request, Say
-from tests.service.desk import Desk
+from tests.service.desk import Desk, told
 from tests.service.talk import check_tree, prose
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -51,6 +51,7 @@ FORMLESS = {
     "prose": "The user watches the pumps. The assistant reads them out.",
     "json": '{"goal": "watch the pumps", "state": "reading"}',
     "a code block": "```markdown\n## Goal\n- Watch the pumps.\n```",
+    "reasoning before it": "<think>Let me see.</think>\n## Goal\n- Watch the pumps.",
     "foreign heads": "### Zusammenfassung\n* Watch the pumps.\n### Next\n* Read on.",
 }
 
@@ -63,10 +64,14 @@ async def test_a_model_that_ignores_the_format_still_gives_a_checkpoint(desk: De
     await desk.compress(desk.bench(summariser_window=32_768))
 
     (made,) = await desk.made()
-    assert made.kind == ("degraded" if text.startswith("{") else "llm")
+    assert made.kind == "llm"
+    assert "atch" in told(made)
+    assert "umps" in told(made)
+    assert not set(told(made)) & set('`{}[]"<'), "marks of another format are no words"
+    assert "Let me see" not in told(made)
     answer = await desk.talk.ask(leaf)
     assert answer["status"] == "ready"
-    assert ("umps" if made.kind == "llm" else "pump") in answer["summary"]
+    assert told(made).splitlines()[1] in answer["summary"]
 
 
 FULL = pytest.mark.skipif(not os.environ.get("PRECIS_TEST_FULL_SIZE"), reason="takes minutes: PRECIS_TEST_FULL_SIZE=1")

@@ -348,8 +348,8 @@ async def test_a_tool_loops_usage_is_that_of_its_last_call(talk: Talk, service: 
     ]
     leaf = talk.add("answered", question, "assistant", "", output=output, usage={"prompt_tokens": 1})
     await talk.hand_over(leaf)
-    stored = {one.message_id: one for one in await rows(service.runtime, "select * from messages")}
-    asked = stored[question].path_tokens + stored[leaf].step_tokens[0]
+    before_the_last_call = talk.rows[leaf] | {"output": output[:2]}
+    asked = sum(native_tokens(message) for message in (*talk.path(question), before_the_last_call))
     talk.rows[leaf]["usage"] = {"prompt_tokens": asked + 50}
 
     await talk.hand_over(leaf, served=0)

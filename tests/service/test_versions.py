@@ -6,7 +6,10 @@ from service.retention import remove_old
 from service.storage import checkpoints, transcripts, work
 from service.storage.checkpoints import Degraded, Fresh
 from service.storage.work import Lease
-from service.summarising.memory import Kind, Memory, Pin
+from service.summarising.memory import Kind, Memory, Paragraph, Pin, Section
+from service.summarising.message import Rendered
+from service.summarising.utterances import Speaker, Utterance
+from service.text.blocks import Sort
 from tests.conftest import Service, drain
 from tests.service.desk import Desk
 from tests.service.talk import Json, Talk, check_tree, row, rows, run_sql, tables
@@ -193,8 +196,8 @@ async def test_work_that_is_under_way_is_refused(desk: Desk, how: str) -> None:
     lease = await claimed(desk)
     await run_sql(
         desk.service.runtime,
-        "insert into drafts (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, narrative, ledger)"
-        " select tenant_id, id, 0, 'u0', 'd', 0, 1, 2, 'half', '[]' from chats",
+        "insert into drafts (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"
+        " select tenant_id, id, 0, 'u0', 'd', 0, 1, 2, '[]' from chats",
     )
 
     if how == "serve":
@@ -350,10 +353,11 @@ async def test_the_next_summary_grows_from_the_correction(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("body", "told"),
     [
-        ({}, "a narrative, pins, or both"),
-        ({"narrative": "", "pins": []}, "nothing would be left"),
+        ({}, "a narrative, pins, or sentences to forget"),
+        ({"forget": ["999.1"]}, "'999.1' is no sentence"),
         ({"narrative": "x" * 100_001}, "100001 characters"),
-        ({"narrative": "word " * 6000}, "at most"),
+        ({"narrative": "word " * 801}, "more than 4000 characters"),
+        ({"narrative": "\n".join(f"line {n} " + "word " * 90 for n in range(60))}, "at most"),
         ({"narrative": "a\u0000b"}, "NUL"),
         ({"narrative": "## Decisions\n- By hand."}, "give the rest as pins"),
         ({"pins": [{"kind": "goal", "text": " "}]}, "/pins/0/text"),
@@ -376,6 +380,31 @@ async def test_a_correction_that_makes_no_sense_is_a_422_that_says_why(
     assert (response.status_code, problem["type"]) == (422, "urn:precis:problem:unprocessable")
     assert told in problem["detail"] + str(problem.get("pointer"))
     assert await tables(service.runtime) == before
+
+
+async def test_a_sentence_of_the_talk_that_is_forgotten_is_shown_no_more(service: Service, talk: Talk) -> None:
+    _, made = await grown(service, talk, 1)
+    before = await shown(service, made[0]["id"])
+    first, *others = before["talk"]
+    assert first["text"] in before["summary"]
+
+    new = await correct(service, made[0]["id"], forget=[first["number"]])
+
+    after = await shown(service, new["checkpoint"]["id"])
+    assert after["talk"] == others
+    assert first["text"] not in after["summary"]
+
+
+async def test_of_a_summary_something_is_left(service: Service, talk: Talk) -> None:
+    _, made = await grown(service, talk, 1)
+    numbers = [one["number"] for one in (await shown(service, made[0]["id"]))["talk"]]
+
+    response = await service.as_operator.patch(
+        f"/v1/chats/chat-1/checkpoints/{made[0]['id']}", json={"narrative": "", "pins": [], "forget": numbers}
+    )
+
+    assert response.status_code == 422
+    assert "nothing would be left" in response.json()["detail"]
 
 
 async def test_a_line_that_looks_like_the_end_of_the_summary_does_not_end_it(service: Service, talk: Talk) -> None:
@@ -421,15 +450,29 @@ async def claimed(desk: Desk) -> Lease:
     return lease
 
 
+MEMORY = Memory(
+    narrative=(Paragraph(Section.GOAL, ("One.",)),),
+    pins=(Pin(3, Kind.GOAL, "One.", "u0", utterance="1.1", at=5),),
+    talk=(
+        Utterance(1, 1, Speaker.USER, "One.", "u0", 5),
+        Utterance(2, 4, Speaker.ASSISTANT, "40 lines of code", "a0", None, Sort.CODE, "Here:"),
+    ),
+    ledger=(),
+    heard=2,
+)
+
+
 async def published(
     desk: Desk, lease: Lease, parent: int, until: str, kind: str, replaces: int | None = None
 ) -> int | None:
     """Publishes a checkpoint of that kind up to a message; any other kind is written by the LLM."""
     known = kind if kind == "degraded" else "llm"
-    memory = Memory("## Goal\n- One.", (Pin(3, Kind.GOAL, "One.", "u0"),))
+    memory = MEMORY
     async with desk.service.runtime.database.engine.begin() as connection:
         found = (await transcripts.find(connection, lease.chat, [until]))[until]
-        fresh = Fresh(parent, found, known, memory, kind, 10, "by", "1", {"outcome": kind}, replaces)
+        fresh = Fresh(
+            parent, found, known, memory, Rendered(kind, "rules", "record"), 10, "by", "1", {"outcome": kind}, replaces
+        )
         return await checkpoints.publish(connection, lease, fresh)
 
 
@@ -501,8 +544,11 @@ async def test_pins_and_verdict_are_stored_and_read_again(desk: Desk) -> None:
     async with desk.service.runtime.database.engine.connect() as connection:
         memory = await checkpoints.memory(connection, lease.chat, made)
 
-    assert memory == Memory("## Goal\n- One.", (Pin(3, Kind.GOAL, "One.", "u0"),))
+    assert memory == MEMORY
     assert type(memory.pins[0].kind) is Kind
+    assert type(memory.talk[0].sort) is Sort
+    texts = await row(desk.service.runtime, "select summary, rules, record from checkpoints")
+    assert tuple(texts) == ("llm", "rules", "record")
     assert (await shown(desk.service, made))["checkpoint"]["verdict"] == {"outcome": "llm"}
 
 

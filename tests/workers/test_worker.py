@@ -26,7 +26,7 @@ from service.runtime import FIRST_TENANT, Urls
 from service.settings import Settings, load
 from service.storage import keys
 from service.summarising.reading import Finish, Reading, Reply
-from service.summarising.summarisers import ExtractiveSummariser, configured
+from service.summarising.summarisers import configured
 from tests.conftest import Service
 from tests.fakes.scripted_llm import Fail, Hang, Say, scripted_llm
 from tests.service.talk import Talk, row, rows, run_sql
@@ -217,12 +217,10 @@ async def test_failed_work_is_tried_again_by_itself(service: Service) -> None:
         llm.script(Fail(400))
         asked = {"summariser": "openai", "summariser_url": llm.openai_url, "summariser_model": "scripted"}
         settings = service.runtime.settings.model_copy(update=asked | {"sweep_every": 60})  # rings alone have to do it
-        built_in = ExtractiveSummariser(service.runtime.texts.run)
         bench = replace(
             service.runtime.bench,
             settings=settings,
-            summariser=configured(settings, http, built_in),
-            stand_in=built_in,
+            summariser=configured(settings, http),
         )
         async with at_work(service, bench):
             talk, leaf = await long_chat(service)
@@ -238,12 +236,10 @@ async def test_two_workers_share_the_chats_and_do_nothing_twice(service: Service
     async with scripted_llm(Say("Fine.")) as llm, httpx.AsyncClient() as http:
         asked = {"summariser": "openai", "summariser_url": llm.openai_url, "summariser_model": "scripted"}
         settings = service.runtime.settings.model_copy(update=asked)
-        built_in = ExtractiveSummariser(service.runtime.texts.run)
         bench = replace(
             service.runtime.bench,
             settings=settings,
-            summariser=configured(settings, http, built_in),
-            stand_in=built_in,
+            summariser=configured(settings, http),
         )
         async with at_work(service, bench), at_work(service, bench):
             talks = [await long_chat(service, f"chat-{number}") for number in range(8)]
@@ -274,12 +270,10 @@ async def test_a_stop_gives_back_work_that_does_not_end_and_the_attempt_does_not
     async with scripted_llm(Hang()) as llm, httpx.AsyncClient() as http:
         asked = {"summariser": "openai", "summariser_url": llm.openai_url, "summariser_model": "scripted"}
         settings = service.runtime.settings.model_copy(update=asked)
-        built_in = ExtractiveSummariser(service.runtime.texts.run)
         bench = replace(
             service.runtime.bench,
             settings=settings,
-            summariser=configured(settings, http, built_in),
-            stand_in=built_in,
+            summariser=configured(settings, http),
         )
         async with at_work(service, bench):
             talk, leaf = await long_chat(service)

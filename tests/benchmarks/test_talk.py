@@ -1,0 +1,72 @@
+"""Real chats, played: what is covered, how large a summary may be, what is sent in the end."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import pointing, talk
+from benchmarks.played import Path as ChatPath
+from service import tokens
+from service.transcript import Stored
+
+
+def a_chat(turns: int) -> list[Stored]:
+    """Turns with a fact in each."""
+    messages: list[Stored] = []
+    for number in range(turns):
+        asked = f"Bay {number} of the mill has {number * 37 + 11} crates in it. What follows?"
+        answered = f"On bay {number}: " + "the miller counts the sacks again before noon. " * 20
+        for role, content in (("user", asked), ("assistant", answered)):
+            identity = f"{role}-{number}"
+            messages.append({"id": identity, "role": role, "content": content, "timestamp": 1_750_000_000})
+    return messages
+
+
+@pytest.fixture
+def chats(tmp_path: Path) -> Path:
+    folder = tmp_path / "chats"
+    folder.mkdir()
+    (folder / "mill.json").write_text(json.dumps({"name": "mill", "messages": a_chat(20)}))
+    return folder
+
+
+def played(chats: Path, *options: str, monkeypatch: pytest.MonkeyPatch) -> tuple[str, dict[str, int]]:
+    """What the command writes for the chat."""
+    out = chats.parent / "out"
+    monkeypatch.setattr(sys, "argv", ["talk", str(chats), "--out", str(out), *options])
+    talk.main()
+    return (out / "mill.txt").read_text(), json.loads((out / "mill.json").read_text())
+
+
+def test_rounds_end_at_turns_and_leave_a_tail() -> None:
+    path = ChatPath.of(a_chat(20))
+    ends = path.rounds(5, 2)
+    assert ends[-1] == 38
+    assert len(ends) == 5
+    assert all(path.nodes[end].role == "user" for end in ends)
+
+
+@pytest.mark.parametrize("budget", [10, 20])
+def test_a_summary_is_bounded_by_its_share(chats: Path, budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, figures = played(chats, "--budget", str(budget), monkeypatch=monkeypatch)
+    path = ChatPath.of(a_chat(20))
+    assert figures["covered_tokens"] == path.tokens(38)
+    assert figures["summary_tokens"] <= figures["covered_tokens"] * budget / 100 + 1
+    assert tokens.count(text) <= figures["summary_tokens"]
+    assert figures["summariser_tokens"] == 0
+
+
+def test_a_window_shows_the_last_request_with_summary_and_tail(chats: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, figures = played(chats, "--window", "4096", monkeypatch=monkeypatch)
+    assert figures["covered_tokens"] > 0
+    assert text.startswith("[system]\n[Previous conversation summary:")
+    assert "Bay 19 of the mill has 714 crates in it." in text
+    assert "On bay 19" not in text
+
+
+def test_numbers_and_entries_of_a_prompt_are_read() -> None:
+    prompt = "P7 constraint: no eels\n[user]\n[12.1] First [sic] one. [12.2] Second.\n[13.1] Third."
+    assert pointing.entries(prompt) == [(7, "no eels")]
+    assert pointing.sentences(prompt) == [("12.1", "First [sic] one."), ("12.2", "Second."), ("13.1", "Third.")]
