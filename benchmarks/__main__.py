@@ -1,6 +1,6 @@
 """`python -m benchmarks [--quick] [--json PATH]`: all of them, one after the other; `inlet` where Open WebUI is."""
 
-from benchmarks import context_http, ingest, inlet, llm_tokens, lookup, memory, planning
+from benchmarks import compose, context_http, ingest, inlet, llm_tokens, lookup, memory, planning
 from benchmarks.report import command
 
 if __name__ == "__main__":
@@ -8,6 +8,7 @@ if __name__ == "__main__":
         lookup.measure,
         context_http.measure,
         planning.measure,
+        compose.measure,
         ingest.measure,
         llm_tokens.measure,
         memory.measure,

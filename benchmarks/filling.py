@@ -15,6 +15,7 @@ from itertools import accumulate
 from typing import Any, TypeAlias
 
 import asyncpg
+import msgspec
 
 from benchmarks import stage
 from benchmarks.conversation import Message, grown, prose, turns
@@ -40,13 +41,13 @@ _MASS = (
     """,
     """
     insert into checkpoints (id, tenant_id, chat_id, parent_id, ancestors, covered_until, covered_digest,
-                             covered_messages, covered_tokens, savings, kind, narrative, ledger, summary, tokens,
+                             covered_messages, covered_tokens, savings, kind, ledger, summary, tokens,
                              summariser, prompt_version)
     select n, $1, (n - 1) / 10 + 1, case when (n - 1) % 10 = 0 then 0 else n - 1 end,
            (array[c + 1, c + 2, c + 3, c + 4, c + 5, c + 6, c + 7, c + 8, c + 9])[1:(n - 1) % 10],
            md5((2 * n)::text)::uuid, md5('d' || 2 * n), 2 * ((n - 1) % 10 + 1), 600 * ((n - 1) % 10 + 1),
            ('{400, 1000, 1600, 2200, 2800, 3400, 4000, 4600, 5200, 5800}'::bigint[])[1:(n - 1) % 10 + 1],
-           'llm', '', '[]', repeat(md5(n::text), 22), 200, 'openai:model', '1'
+           'llm', '[]', repeat(md5(n::text), 22), 200, 'openai:model', '1'
     from generate_series(1, $2::bigint) n cross join lateral (select n - 1 - (n - 1) % 10) first (c)
     """,
 )
@@ -194,7 +195,7 @@ def _summaries(rng: random.Random, first: int, path: Sequence[Message], size: in
             "covered_tokens": covered * size,
             "savings": savings,
             "kind": "llm",
-            "narrative": narrative,
+            "sections": msgspec.json.encode(stage.paragraphs(narrative)).decode(),
             "ledger": "[]",
             "summary": summary,
             "tokens": tokens.count(summary),

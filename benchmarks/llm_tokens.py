@@ -97,7 +97,7 @@ async def _play(scene: Scene, urls: Urls) -> Play:
             summariser_url=llm.openai_url,
             summariser_model="scripted",
         )
-        limit = settings.policy(scene.window).summary_tokens
+        limit = settings.policy(stage.MODEL, scene.window).summary_tokens
         size = int(limit * _GATE) if scene.large else min(_ORDINARY, limit)
 
         def summarised(messages: list[Prompted]) -> str:

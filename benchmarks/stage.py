@@ -30,7 +30,8 @@ from service.storage import chats, contexts, keys
 from service.storage.database import Database, connect, migrate
 from service.storage.owner import ChatKey
 from service.summarising import message
-from service.summarising.memory import Memory
+from service.summarising.memory import Paragraph, Section
+from service.summarising.record import Record
 
 MODEL = "benchmark"
 ROOT = Path(__file__).parents[1]
@@ -139,7 +140,12 @@ async def note_leaf(url: str, tenant: int, chat: int) -> None:
 
 def summary(narrative: str, covered: int) -> str:
     """The summary message for a narrative."""
-    return message.render(Memory(narrative), covered, 1_790_000_000)
+    return message.render(paragraphs(narrative), Record(), covered, 1_790_000_000).summary
+
+
+def paragraphs(narrative: str) -> tuple[Paragraph, ...]:
+    """A text as a narrative of one line."""
+    return (Paragraph(Section.STATE, (narrative,)),)
 
 
 def handing_over(
@@ -172,7 +178,7 @@ async def hand_over(
     runtime: Runtime, tenant: int, chat: str, after: Message | None, new: Sequence[Message], served: int
 ) -> handover.Accepted:
     """Takes new messages in this process."""
-    policy = runtime.settings.policy(runtime.settings.window)
+    policy = runtime.settings.policy(MODEL, None)
     handed = handing_over(tenant, chat, policy, after, new, served)
     engine, texts = runtime.database.engine, runtime.texts
     return await handover.hand_over(engine, texts, handed, debounce=0)

@@ -17,13 +17,12 @@ class Item:
 
     Attributes:
         id: unlike that of any other item of the chat.
-        type: one of `phrasebook.TYPES`, or `tool`.
+        type: one of `phrasebook.TYPES`.
         text: the user's own words; of a tool's value, what is to be shown.
         gist: how a good summary would put it.
         keys: what has to stand on one line; `a|b` is either.
         values: those of the keys that are numbers, dates, ids, addresses, names.
         message: id of the message that has it.
-        held_out: its phrasing is kept from the chats that rules are tried on.
         exact: its keys count only character by character.
         until: id of the message that supersedes it.
         replaces: id of the item that it supersedes.
@@ -36,7 +35,6 @@ class Item:
     keys: tuple[str, ...]
     values: tuple[str, ...]
     message: str
-    held_out: bool = False
     exact: bool = False
     until: str | None = None
     replaces: str | None = None

@@ -1,8 +1,4 @@
-"""The phrasings of one domain, read from phrases/*.yaml.
-
-A third of the phrasings of each type is held out: chats of seeds from 100 on, on which rules may be tried while they
-are written, do not have them.
-"""
+"""The phrasings of one domain, read from phrases/*.yaml."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +9,23 @@ from typing import Any
 import yaml
 
 _FOLDER = Path(__file__).parent / "phrases"
-DOMAINS = ("data", "software", "trip", "contract", "office")
-TYPES = ("rule", "constraint", "decision", "fact", "preference", "goal", "value", "id", "replaced")
+DOMAINS = ("data", "software", "trip", "contract", "office", "shop", "event", "repair")
+PHRASED = (
+    "rule",
+    "constraint",
+    "decision",
+    "fact",
+    "preference",
+    "request",
+    "goal",
+    "value",
+    "id",
+    "replaced",
+)
+TYPES = (*PHRASED, "answer", "list", "used", "tool")
+"""`answer`: a short one, with its question. `list`: an entry, with the head of its list.
+`used`: a tool's value that was taken up later. `tool`: one that was not.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +36,6 @@ class Phrasing:
         say: the user's sentence, with {slots}.
         gist: how somebody else would note it.
         keys: what must be found again on one line; `a|b` is either.
-        held_out: kept from the chats that rules are tried on.
         then: the sentence that replaces it later, of type `replaced`.
         kind: of the value that is replaced.
     """
@@ -33,7 +43,6 @@ class Phrasing:
     say: str
     gist: str
     keys: tuple[str, ...]
-    held_out: bool
     then: str = ""
     kind: str = ""
 
@@ -57,24 +66,14 @@ class Domain:
 @cache
 def domain(name: str) -> Domain:
     """One domain by its name."""
-    raw: dict[str, Any] = yaml.safe_load((_FOLDER / f"{name}.yaml").read_text())
-    phrasings = {type_: _phrasings(raw.pop(type_), DOMAINS.index(name)) for type_ in TYPES}
+    raw: dict[str, Any] = yaml.safe_load((_FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
+    phrasings = {type_: [_phrasing(one) for one in raw.pop(type_)] for type_ in PHRASED}
     return Domain(name=name, phrasings=phrasings, **raw)
 
 
-def _phrasings(raw: list[dict[str, str]], place: int) -> list[Phrasing]:
-    before = place * 4  # every third over all domains, and so another one in each
-    return [
-        Phrasing(
-            one["say"],
-            one["gist"],
-            tuple(key.replace("_", " ") if "{" not in key else _blank(key) for key in one["keys"].split()),
-            (before + number) % 3 == 2,
-            one.get("then", ""),
-            one.get("kind", ""),
-        )
-        for number, one in enumerate(raw)
-    ]
+def _phrasing(raw: dict[str, str]) -> Phrasing:
+    keys = (key.replace("_", " ") if "{" not in key else _blank(key) for key in raw["keys"].split())
+    return Phrasing(raw["say"], raw["gist"], tuple(keys), raw.get("then", ""), raw.get("kind", ""))
 
 
 def _blank(key: str) -> str:

@@ -142,9 +142,8 @@ def _told(chat: Chat, weights: Weights, threads: int, outcome: Outcome) -> Json:
         "tokens that it wrote": f"{spent['tokens_written']:,}",
         "time": f"{outcome.seconds:.0f} s",
         "kept": kept,
-        "values right": f"{found.values[0]} of {found.values[1]}",
-        "planted values found": f"{found.recall[0]} of {found.recall[1]}",
-        "superseded values that leaked": f"{len(found.leaks)} of {found.superseded}",
+        "values right": f"{found.values - len(found.wrong)} of {found.values}",
+        "superseded values that stand unmarked": f"{len(found.stale)} of {found.superseded}",
     }
     about = (
         f"{weights.name}, by {SERVER.replace('==', ' ')} (llama.cpp) on {threads} threads of a {platform.machine()}"

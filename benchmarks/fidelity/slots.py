@@ -41,7 +41,8 @@ class Slots:
     def __init__(self, rng: random.Random, language: str) -> None:
         self._rng = rng
         self._german = language == "de"
-        self._months = _MONTHS[language]
+        self._months = _MONTHS.get(language, _MONTHS["en"])
+        self._by_numbers = language not in _MONTHS
         self._used: set[str] = set()
 
     def make(self, kind: str) -> str:
@@ -110,6 +111,8 @@ class Slots:
             return f"{day}. {month} 2027"
         number = list(_MONTHS["en"]).index(month)
         number = number + 1 if number < 7 else number + 2
+        if self._by_numbers:
+            return f"2027-{number:02d}-{day:02d}"
         return self._rng.choice((f"{day} {month} 2027", f"{month} {day}, 2027", f"2027-{number:02d}-{day:02d}"))
 
     def _daymonth(self) -> str:

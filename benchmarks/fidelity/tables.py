@@ -1,4 +1,4 @@
-"""Tool results with known contents: tables in seven notations, an error, a page of text.
+"""Tool results with known contents: tables in seven notations, nested objects, files, shells, an error.
 
 In: a seeded random generator, column kinds. Out: the text that the tool answered, and what a record of it has to show.
 Numbers are written once, as text, so that `12847.50` stays what it is.
@@ -25,11 +25,16 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A tool's answer. `derived` are numbers that are right although the text does not have them: counts and sums."""
+    """A tool's answer.
+
+    `derived` are numbers that are right although the text does not have them: counts and sums.
+    `used` is a value that is taken up later.
+    """
 
     text: str
     shown: tuple[Shown, ...]
     derived: frozenset[str] = frozenset()
+    used: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,58 @@ def table(rng: random.Random, slots: Slots, columns: dict[str, str], *, only_jso
     rows = [[_cell(rng, slots, kind) for kind in kinds] for _ in range(rng.randrange(12, 41))]
     made = _Table(list(columns), kinds, rows)
     notations = _JSON if only_json else _JSON + _PLAIN
-    return Result(rng.choice(notations)(made), tuple(_shown(made)), _derived(made))
+    used = _taken_up(rng, made)
+    return Result(rng.choice(notations)(made), tuple(_shown(made)), _derived(made), used)
+
+
+def _taken_up(rng: random.Random, made: _Table) -> str:
+    """A code of a row in the middle, if the rows have codes."""
+    if "code" not in made.kinds:
+        return ""
+    middle = made.rows[rng.randrange(1, len(made.rows) - 1)]
+    return middle[made.kinds.index("code")]
+
+
+def other(rng: random.Random, slots: Slots) -> tuple[str, Result]:
+    """What is no table: a tool and its answer."""
+    return rng.choice((_account, _file, _shell))(rng, slots)
+
+
+def _account(rng: random.Random, slots: Slots) -> tuple[str, Result]:
+    """A nested object."""
+    used, unused = slots.make("code"), slots.make("code")
+    email = slots.make("email")
+    account = {
+        "name": {"first": slots.make("person").split()[0], "last": slots.make("person").split()[1]},
+        "contact": {"email": email, "phone": slots.make("phone")},
+        "address": {"city": _common(rng, "city"), "zip": slots.make("n")},
+        "cards": {
+            unused: {"source": "card", "amount": rng.randrange(10, 99)},
+            used: {"source": "gift", "amount": rng.randrange(10, 99)},
+        },
+        "history": [
+            {"id": slots.make("sha"), "at": slots.make("time"), "open": bool(number % 2)} for number in range(6)
+        ],
+    }
+    shown = (Shown("plain field", (email,)),)
+    return "get_account", Result(json.dumps(account, ensure_ascii=False), shown, used=used)
+
+
+def _file(rng: random.Random, slots: Slots) -> tuple[str, Result]:
+    """A file with a line that matters."""
+    used = slots.make("host")
+    lines = [f"option_{number}: {slots.make('noise')}" for number in range(60)]
+    lines.insert(rng.randrange(20, 40), f"primary: {used}")
+    return "read_file", Result("\n".join(lines), (), used=used)
+
+
+def _shell(rng: random.Random, slots: Slots) -> tuple[str, Result]:
+    """What a shell printed."""
+    used = slots.make("path")
+    lines = [f"tests/test_{number}.py::test_{slots.make('noise')} PASSED" for number in range(5)]
+    lines += [f"  {slots.make('noise')} checked in {slots.make('noise')} ms" for _ in range(30)]
+    lines.insert(rng.randrange(5, 30), f"FAILED {used}: expected {slots.make('noise')}, was {slots.make('noise')}")
+    return "run_shell", Result("$ make check\n" + "\n".join(lines) + "\nexit code 1", (), used=used)
 
 
 def failure(slots: Slots) -> Result:

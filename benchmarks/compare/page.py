@@ -1,0 +1,123 @@
+"""docs/comparison.md, whole, from what a run found. No figure on it is written by hand.
+
+In: the object that a run writes. Out: the page and its plot.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")  # files only, no window; before pyplot is imported
+
+from matplotlib import pyplot
+
+Json = dict[str, Any]
+_WAITED = 1.5  # seconds; the summariser thinks for two
+_HEADS = (
+    "",
+    "alive, mean of turns",
+    "last turn",
+    "constraints",
+    "tool values that nobody used",
+    "malformed",
+    "branch leaks",
+    "stale edits",
+    "over the window",
+    "turns that waited",
+    "summariser calls",
+    "its tokens per chat token",
+)
+_PAGE = """\
+# Beside Open WebUI's own compaction
+
+The same scripted conversation of {turns} turns, with a native tool in every third, through a real Open WebUI
+{version}: once with its own compaction switched on, and with Precis. The window has {window:,} tokens, tool
+specifications included; both begin to compress at the same size, and both are told the provider's count. Written by
+`./scripts/compare`, whatever it shows.
+
+{table}
+
+![Alive by turn](images/comparison.png)
+
+{items} items are planted: {kinds}. Each is a sentence of the user among others; some values are corrected later, and
+then only the correction counts; *tool* are values of one row of a result that nobody mentioned. An item is **alive** in
+a turn when what makes it up stands anywhere in the first request of that turn; what said it is the newest message does
+not count. Tool values have a column of their own, and are in no other. The summariser behind both is the same script
+over HTTP: it knows what is worth keeping, invents nothing, writes so many tokens at most, and thinks for two seconds.
+To Open WebUI's prompt it answers with copied sentences, to that of Precis with their numbers. A turn **waited** when
+the model was asked more than {waited} s after the user sent. In one turn something is said, taken back and said
+otherwise, and later an early message is edited in place: requests that still have the old text are leaks and stale.
+*No pause* sends the next message at once, before Precis has written anything.
+
+One run each, so a point more or less says nothing. What is not shown: whether a model makes use of what is there, and
+how a real summariser chooses.
+"""
+
+
+def write(found: Json, folder: Path) -> None:
+    """The page and its plot, into the folder of documents."""
+    (folder / "images").mkdir(parents=True, exist_ok=True)
+    _draw(found, folder / "images" / "comparison.png")
+    (folder / "comparison.md").write_text(text(found), encoding="utf-8")
+
+
+def text(found: Json) -> str:
+    """The page."""
+    kinds = ", ".join(f"{count} of kind {kind}" for kind, count in found["kinds"].items())
+    return _PAGE.format(
+        turns=found["turns"],
+        version=found["version"],
+        window=found["window"],
+        table=table(found),
+        items=sum(found["kinds"].values()),
+        kinds=kinds,
+        waited=_WAITED,
+    )
+
+
+def table(found: Json) -> str:
+    """The table."""
+    lines: list[Sequence[object]] = [_HEADS, ["---"] * len(_HEADS), *(_row(one) for one in found["variants"])]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+def _row(one: Json) -> Sequence[object]:
+    shares = [share for share in map(_share, one["alive"]) if share is not None]
+    alive, held = one["alive"][-1]
+    return (
+        one["name"],
+        f"{sum(shares) / max(len(shares), 1):.1%}",
+        f"{_said(alive)} of {_said(held)}",
+        f"{alive.count('constraint')} of {held.count('constraint')}",
+        f"{alive.count('tool')} of {held.count('tool')}",
+        one["malformed"],
+        one["leaks"],
+        one["stale"],
+        one["over"],
+        sum(wait > _WAITED for wait in one["waits"]),
+        one["calls"],
+        f"{one['spent'] / max(one['chat'], 1):.2f}",
+    )
+
+
+def _said(kinds: Sequence[str]) -> int:
+    return len(kinds) - kinds.count("tool")
+
+
+def _share(turn: Sequence[Sequence[str]]) -> float | None:
+    alive, held = turn
+    return _said(alive) / _said(held) if _said(held) else None
+
+
+def _draw(found: Json, path: Path) -> None:
+    shown, axes = pyplot.subplots(figsize=(9, 4.5), layout="constrained")
+    for one in found["variants"]:
+        shares = [100 * share if (share := _share(turn)) is not None else float("nan") for turn in one["alive"]]
+        style = "--" if one["own"] else "-"
+        axes.plot(range(1, len(shares) + 1), shares, label=one["name"], linestyle=style)
+    axes.set(xlabel="turn", ylabel="alive of what was said, %", ylim=(0, 102))
+    axes.legend(fontsize="small")
+    shown.savefig(path, dpi=100)
+    pyplot.close(shown)

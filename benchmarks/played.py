@@ -1,0 +1,206 @@
+"""Plays a stored chat through the service's own code, without database and network.
+
+In: stored messages, a policy, who summarises. Out: the summaries as they would be published.
+Parsing, planning, prompts, composing and the gate are those of the service.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ParamSpec, TypeVar
+
+from service import planning
+from service.planning import Checkpoint, Chunk, PathMessage, Policy
+from service.summarising import writing
+from service.summarising.compose import Covered, Material, Read, gather
+from service.summarising.memory import Memory
+from service.summarising.reading import Reading, Reply, Summariser
+from service.summarising.writing import Attempt
+from service.transcript import ROOT, Step, Stored, digest, native_tokens, parse, step_tokens, steps
+
+_LEAST = 16  # tokens of a record; below, a summary is its frame
+_NARRATIVE = 8  # the part of a bounded summary that a summariser may write is an eighth
+_FITTINGS = 8  # times that a summary is made smaller until it fits
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+async def here(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Runs work on texts at once."""
+    return function(*args, **kwargs)
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A chat, parsed and counted once."""
+
+    messages: Sequence[Stored]
+    steps: Sequence[Sequence[Step]]
+    nodes: Sequence[PathMessage]
+
+    @classmethod
+    def of(cls, messages: Sequence[Stored]) -> "Path":
+        """The path of these messages, root to leaf."""
+        nodes, cut, above = [], [], ROOT
+        for message in messages:
+            cut.append(steps(parse(message)))
+            above = digest(above, message["id"], "")
+            sizes = tuple(map(step_tokens, cut[-1]))
+            role, size = message["role"], native_tokens(message)
+            nodes.append(PathMessage(message["id"], role, above, size, sizes))
+        return cls(messages, cut, nodes)
+
+    def tokens(self, messages: int) -> int:
+        """What the first so many messages cost the model."""
+        return sum(node.tokens for node in self.nodes[:messages])
+
+    @property
+    def turns(self) -> list[int]:
+        """How many messages stand before each turn but the first."""
+        return [start for start in planning.turn_starts(self.nodes) if start]
+
+    def rounds(self, count: int, tail: int) -> list[int]:
+        """Ends of the covered part, at turn ends, that leave a tail of so many messages or the turn that has them."""
+        ends = [start for start in self.turns if start <= len(self.nodes) - tail]
+        if not ends:
+            return []
+        wanted = [ends[-1] * number / count for number in range(1, count + 1)]
+        return sorted({min(ends, key=lambda end: (abs(end - one), -end)) for one in wanted})
+
+
+@dataclass(slots=True)
+class Played:
+    """A chat while it is played.
+
+    Attributes:
+        path: the chat.
+        summariser: the LLM; None for the built-in way.
+        memory: of the last summary.
+        made: the last summary as planning sees it.
+        summary: its text.
+        spent: tokens that the LLM read and wrote.
+        read: those of them that it read.
+        outcomes: of all drafts, as the verdicts name them.
+        reasons: why replies were rejected.
+    """
+
+    path: Path
+    summariser: Summariser | None = None
+    memory: Memory = field(default_factory=Memory)
+    made: Checkpoint | None = None
+    summary: str = ""
+    spent: int = 0
+    read: int = 0
+    outcomes: list[str] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+
+    async def round(self, messages: int, policy: Policy, room: int | None = None) -> None:
+        """What a worker does when the chat has so many messages.
+
+        Args:
+            messages: how many of the path there are.
+            policy: the budgets.
+            room: bounds the summary as rendered, in tokens, instead of the policy.
+        """
+        known = [self.made] if self.made else []
+        for chunk in planning.plan(self.path.nodes[:messages], known, policy).chunks:
+            attempt = await self._chunk(chunk, policy, room)
+            self.outcomes.append(attempt.draught.verdict.outcome)
+            if not attempt.accepted or (room is None and attempt.draught.no_gain):
+                return
+            self.memory = attempt.draught.memory
+            if chunk.covers is not None:
+                self.summary = attempt.draught.rendered.summary
+                self.made = self._checkpoint(chunk.covers, attempt)
+
+    def _checkpoint(self, covers: int, attempt: Attempt) -> Checkpoint:
+        last, size = self.path.nodes[covers - 1], attempt.draught.size
+        return Checkpoint(1, last.id, last.digest, covers, self.path.tokens(covers), size)
+
+    async def _chunk(self, chunk: Chunk, policy: Policy, room: int | None) -> Attempt:
+        last = chunk.covers or chunk.reads[-1].position.message + 1
+        until = self.path.messages[last - 1].get("timestamp")
+        covered = Covered(last, self.path.tokens(last), until)
+        if room is not None:
+            narrative = max(room // _NARRATIVE, _LEAST)
+            policy = replace(policy, summary_tokens=narrative, record_tokens=max(room, _LEAST))
+        reads = [
+            Read(self.path.steps[at.message][at.step], at.piece, one.pieces)
+            for one in chunk.reads
+            for at in (one.position,)
+        ]
+        material = gather(self.memory, reads, policy, part=chunk.part, parts=chunk.parts)
+        asked = _Remembering(self.summariser, self.summariser.name) if self.summariser else None
+        attempt = await self._attempt(asked, material, policy, covered)
+        if room is not None and attempt.draught.size > room:
+            attempt = await self._fitted(asked, material, policy, covered, attempt, room)
+        self.reasons += asked.reasons if asked else []
+        return attempt
+
+    async def _fitted(
+        self,
+        asked: "_Remembering | None",
+        material: Material,
+        policy: Policy,
+        covered: Covered,
+        attempt: Attempt,
+        room: int,
+    ) -> Attempt:
+        """The largest summary of at most `room` tokens, of those that a few records make; else the smallest."""
+        least, most = _LEAST, policy.record_tokens
+        guess = most - (attempt.draught.size - room)
+        for _ in range(_FITTINGS):
+            guess = min(max(guess, least), most)
+            made = await self._attempt(asked, material, replace(policy, record_tokens=guess), covered)
+            size = made.draught.size
+            if size <= room or attempt.draught.size > size > room:
+                attempt = made
+            least, most = (guess, most) if size <= room else (least, guess)
+            if most - least <= room // 32 or room * 0.97 <= size <= room:
+                break
+            guess = (least + most) // 2
+        return attempt
+
+    async def _attempt(
+        self, asked: "_Remembering | None", material: Material, policy: Policy, covered: Covered
+    ) -> Attempt:
+        """As a worker does: a reply, one more when it is rejected, else what code makes."""
+        faults: tuple[str, ...] = ()
+        for _ in range(writing.CALLS if asked else 0):
+            assert asked
+            calls = asked.calls
+            attempt = await writing.attempt(here, asked, material, policy, covered, faults)
+            if asked.calls > calls:
+                self.spent += attempt.read + attempt.wrote
+                self.read += attempt.read
+            if attempt.accepted:
+                return attempt
+            faults = attempt.reasons
+            asked.reasons = [*asked.reasons, *(one for one in faults if one not in asked.reasons)]
+        outcome = "degraded" if asked else "extractive"
+        return await writing.by_rule(here, material, policy, covered, outcome, faults)
+
+
+@dataclass(slots=True)
+class _Remembering:
+    """Asks a summariser once for each reading, however often its reply is fitted into a room."""
+
+    asked: Summariser
+    name: str = ""
+    calls: int = 0
+    replies: list[tuple[Reading, Reply]] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+
+    async def summarise(self, reading: Reading) -> Reply:
+        for known, reply in self.replies:
+            if known == reading:
+                return reply
+        self.calls += 1
+        reply = await self.asked.summarise(reading)
+        self.replies.append((reading, reply))
+        return reply
+
+
+def every_round(policy: Policy, tail: int) -> Policy:
+    """The budgets of rounds that cover whatever stands before a tail of so many messages."""
+    return replace(policy, prepare_at=0, step_tokens=1, keep_tokens=10**9, keep_messages=tail, max_chunks=1000)
