@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from service.summarising.utterances import Utterance
 from service.text import values
-from service.text.sentences import asks
+from service.text.sentences import asks, shortened
 from service.text.terms import has_digit, terms
 from service.text.values import Value
 
@@ -45,7 +45,7 @@ def _marked(stated: Sequence[Utterance]) -> Iterator[tuple[str, str]]:
     for place, one in enumerate(stated):
         newest = next(_anew(stated, place, places), None) if _valued(one.text) else None
         if newest:
-            yield one.number, _shortened(newest.text)
+            yield one.number, shortened(newest.text, _LONGEST)
 
 
 def _places(stated: Sequence[Utterance]) -> Mapping[str, list[int]]:
@@ -108,10 +108,3 @@ def _telling(text: str) -> frozenset[str]:
     return frozenset(
         term for term in terms(text) if not has_digit(term) and (len(term) >= _LEAST or not term.isascii())
     )
-
-
-def _shortened(text: str) -> str:
-    if len(text) <= _LONGEST:
-        return text
-    begin, blank, _ = text[:_LONGEST].rpartition(" ")
-    return f"{begin} …" if blank else text[:_LONGEST] + "…"

@@ -134,9 +134,9 @@ class _Reader:
         what = "code" if block.sort is Sort.CODE else "pasted text"
         told = f"[{what}, {len(written)} lines"
         if written:
-            told += f", begins “{_shortened(written[0])}”"
+            told += f", begins “{_begins(written[0])}”"
         if len(written) > 1:
-            told += f", ends “{_shortened(written[-1])}”"  # a trace says there what happened
+            told += f", ends “{_begins(written[-1])}”"  # a trace says there what happened
         told += "]"
         yield Passage(block.text, (self._utterance(told, block.sort, ""),))
 
@@ -162,6 +162,5 @@ class _Reader:
         )
 
 
-def _shortened(line: str) -> str:
-    bare = sentences.unmarked(line)
-    return bare if len(bare) <= _SHOWN else bare[:_SHOWN].rpartition(" ")[0] + "…"
+def _begins(line: str) -> str:
+    return sentences.shortened(sentences.unmarked(line), _SHOWN)

@@ -168,27 +168,38 @@ def _mail(text: str) -> int | None:
     if separator := _SEPARATOR.search(text):
         return separator.start()
     position = 0
-    run: list[tuple[int, str]] = []
+    heads = _Heads()
     lines: list[tuple[int, str]] = []
     for line in text.splitlines(keepends=True):
         lines.append((position, line))
-        position += len(line)
-    for start, line in lines:
         if _HEAD_LINE.match(line):
-            run.append((start, line))
-            continue
-        if _is_mail_head(run):
-            return run[0][0]
-        if line.strip():
-            run = []
-    if _is_mail_head(run):
-        return run[0][0]
-    return _letter(lines)
+            heads.add(position, line)
+        elif heads.of_a_mail:
+            return heads.begin
+        elif line.strip():
+            heads = _Heads()
+        position += len(line)
+    return heads.begin if heads.of_a_mail else _letter(lines)
 
 
-def _is_mail_head(run: Sequence[tuple[int, str]]) -> bool:
-    told = [line for _, line in run if _IN_MAIL_HEADS.search(line)]
-    return len(run) >= _MAIL_HEADS and len(told) > 1 and any("@" in line for _, line in run)
+@dataclass(slots=True)
+class _Heads:
+    """Lines `Name: value`, one below the other, as they are counted."""
+
+    begin: int = 0
+    count: int = 0
+    told: int = 0  # of them, those with an address or a time
+    addressed: bool = False
+
+    def add(self, position: int, line: str) -> None:
+        self.begin = self.begin if self.count else position
+        self.count += 1
+        self.told += bool(_IN_MAIL_HEADS.search(line))
+        self.addressed |= "@" in line
+
+    @property
+    def of_a_mail(self) -> bool:
+        return self.count >= _MAIL_HEADS and self.told > 1 and self.addressed
 
 
 def _letter(lines: Sequence[tuple[int, str]]) -> int | None:

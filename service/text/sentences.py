@@ -36,16 +36,17 @@ def split(text: str, language: str = "en") -> Iterator[str]:
 
 def lines(text: str) -> Iterator[str]:
     """The lines of a text; those that were wrapped by hand are one."""
-    joined = ""
+    joined: list[str] = []
     for line in text.splitlines():
-        if joined and _goes_on(joined, line):
-            joined = f"{joined} {line.strip()}"
-            continue
+        if joined and not _goes_on(joined[-1], line):
+            yield " ".join(joined)
+            joined = []
         if joined:
-            yield joined
-        joined = line.strip() and line.rstrip()
+            joined.append(line.strip())
+        elif line.strip():
+            joined = [line.rstrip()]
     if joined:
-        yield joined
+        yield " ".join(joined)
 
 
 def of_line(line: str, language: str = "en") -> Iterator[str]:
@@ -131,6 +132,14 @@ def _words(text: str) -> Iterator[str]:
 def asks(sentence: str) -> bool:
     """Whether a sentence is a question, by its mark."""
     return sentence.rstrip("\"')]”’»」").endswith(("?", "？", "؟"))
+
+
+def shortened(sentence: str, most: int) -> str:
+    """`sentence` in at most about so many characters, cut between words where there are blanks."""
+    if len(sentence) <= most:
+        return sentence
+    begin, blank, _ = sentence[:most].rpartition(" ")
+    return f"{begin} …" if blank else sentence[:most] + "…"
 
 
 def last_question(sentences: Sequence[str]) -> str:

@@ -25,6 +25,8 @@ from service.summarising import compose, gate, prompt
 from service.summarising.compose import Covered, Read
 from service.summarising.memory import Memory
 from service.summarising.reading import Finish, Reply
+from service.text import sentences
+from service.text.blocks import blocks
 from service.transcript import masking, native_tokens, parse, step_tokens, steps
 from tests.summarising.hostile import NUMBERED, PROSE, RUNS, STARTS, UNITS, examples, filled
 
@@ -269,3 +271,20 @@ def test_a_step_of_as_many_calls_again_takes_twice_the_time() -> None:
         steps(parse({"id": "m", "role": "assistant", "output": output}))
 
     assert not too_slow(work, lambda size: "c" * size, MESSAGE, MESSAGE_FLOOR)
+
+
+SHAPES: dict[str, Callable[[int], str]] = {
+    "heads, then blank lines": lambda size: filled("a: b\n", size // 2) + filled("\n", size // 2),
+    "lines that go on": lambda size: filled(f"{'and so we go on ' * 5}\n", size),
+    "openings of quotations": lambda size: filled("“", size // 2) + filled("word ", size // 2),
+}
+LONG = 400_000  # characters
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_text_of_two_kinds_of_lines_is_read_in_linear_time(shape: str) -> None:
+    def work(text: str) -> None:
+        blocks(text, by_user=True)
+        list(sentences.lines(text))
+
+    assert not too_slow(work, SHAPES[shape], LONG, MESSAGE_FLOOR)
