@@ -15,6 +15,7 @@ from service.transcript.items import Attachment
 
 _FENCES = ("```", "~~~")
 _SHOWN = 100  # characters of a line of what is told by its size
+_LONGEST = 400_000  # characters of a step whose sentences are told apart
 _SHORT_ANSWER = 60  # characters of what may only be understood with the question before it
 
 
@@ -90,7 +91,10 @@ def passages(step: Step, number: int, asked: str = "", language: str = "en") -> 
     """
     reader = _Reader(step, number, asked, language)
     found: list[Passage] = []
-    for block in blocks(step.text, by_user=step.role == Speaker.USER):
+    # So long a text is a document, and its sentences would take many times its memory.
+    long = len(step.text) > _LONGEST
+    whole = [Block(step.text, Sort.PASTED)] if long else blocks(step.text, by_user=step.role == Speaker.USER)
+    for block in whole:
         found += reader.own(block) if block.sort is Sort.OWN else reader.foreign(block)
     return found + [reader.attached(one) for one in step.attachments]
 

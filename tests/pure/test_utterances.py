@@ -51,3 +51,8 @@ def test_a_text_of_an_assistant_binds_nobody() -> None:
 @pytest.mark.parametrize("text", ["", "   ", "\n\n"])
 def test_a_step_without_words_says_nothing(text: str) -> None:
     assert heard([said(text)]) == []
+
+
+def test_a_text_of_the_length_of_a_book_is_told_by_its_size() -> None:
+    (one,) = heard([said("It rains again today. " * 20_000)])
+    assert one.sort is Sort.PASTED
