@@ -1,5 +1,8 @@
 """The one use case of workers: claim the chat whose turn it is, plan, and for each chunk summarise, judge and publish.
 
+While the next request is too large, code first makes an interim summary of all up to the tail, which serves until
+the summariser has read the same. It is made in a moment and costs no call, and no summary grows from it.
+
 Every chunk is published on its own, so a crash loses at most one call. Nothing is held in a transaction while a
 summariser thinks; what it took is fenced by the lease, the epoch and the digest when it is published. A chat with many
 chunks goes back to the end of the queue between two of them when others wait.
@@ -95,9 +98,18 @@ class Worked:
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """One round of work on one chat. `replaces` is the degraded checkpoint that it is to make anew, if there is one.
+    """One round of work on one chat.
 
-    `hard` says that the round before ended because one of its texts was too hard.
+    Attributes:
+        bench: the worker's.
+        lease: on the chat.
+        run: its number.
+        policy: the chat's budgets.
+        rows: the path, root to leaf.
+        instead_of: checkpoints whose place is taken by what is published as deep as they are: interim ones, and a
+            degraded one.
+        anew: whether a degraded one is among them.
+        hard: the round before ended because one of its texts was too hard.
     """
 
     bench: Bench
@@ -105,8 +117,14 @@ class _Round:
     run: int
     policy: Policy
     rows: Sequence[Row]
-    replaces: Checkpoint | None = None
+    instead_of: Sequence[Checkpoint] = ()
+    anew: bool = False
     hard: bool = False
+
+    @property
+    def summariser(self) -> Summariser | None:
+        """Who is asked in this round; None when code writes alone."""
+        return None if self.lease.stand_in else self.bench.summariser_of(self.lease.model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,19 +210,23 @@ async def _work(bench: Bench, lease: work.Lease, run: int) -> float | None:
     policy = bench.settings.policy(lease.model, lease.window, lease.overhead)
     async with bench.engine.connect() as connection:
         rows = await transcripts.path(connection, lease.chat, lease.leaf) if lease.leaf else []
-        made = await checkpoints.find(connection, lease.chat, rows[-1].checkpoint_id if rows else None)
-        replaces = made if made and await _made_anew(connection, bench, lease, made.id) else None
-        if replaces:
-            degraded = await checkpoints.degraded(connection, lease.chat, replaces.id)
-            made = await checkpoints.find(connection, lease.chat, degraded.parent if degraded else None)
+        path = [PathMessage(row.message_id, row.role, row.digest, row.tokens, tuple(row.step_tokens)) for row in rows]
+        settled, interim = await checkpoints.along(connection, lease.chat, {row.checkpoint_id or 0 for row in rows})
+        made = planning.deepest(path, settled)
+        degraded = made if made and await _made_anew(connection, bench, lease, made.id) else None
+        if degraded:
+            found = await checkpoints.degraded(connection, lease.chat, degraded.id)
+            made = await checkpoints.find(connection, lease.chat, found.parent if found else None)
         kept = await checkpoints.draft(connection, lease.chat)
         hard = await history.before(connection, lease.chat, run) == history.TOO_HARD
-    path = [PathMessage(row.message_id, row.role, row.digest, row.tokens, tuple(row.step_tokens)) for row in rows]
+    instead_of = [*interim, degraded] if degraded else interim
+    this = _Round(bench, lease, run, policy, rows, instead_of, degraded is not None, hard)
+    if this.summariser and not hard:
+        this = await _serve_at_once(this, path, made)
     place = _place(kept, rows)
-    plan = await asyncio.to_thread(
-        planning.plan, path, [made] if made else [], policy, draft=place[0] if place else None
-    )
-    this = _Round(bench, lease, run, policy, rows, replaces, hard)
+    plan_of = planning.plan if this.summariser else planning.plan_by_code
+    draft = place[0] if place else None
+    plan = await asyncio.to_thread(plan_of, path, [made] if made else [], policy, draft=draft)
     done = await _carry_out(this, plan, place[1] if place and plan.draft else None)
     deepest = done.last or (made.id if made else None)
     return await _end(
@@ -257,20 +279,56 @@ def _place(kept: tuple[str, Draft, Memory] | None, rows: Sequence[Row]) -> tuple
     return replace(draft, position=replace(draft.position, message=index[kept[0]])), memory
 
 
+async def _serve_at_once(this: _Round, path: Sequence[PathMessage], made: Checkpoint | None) -> _Round:
+    """Publishes an interim summary when the chat's next request is too large.
+
+    It goes on from the interim one before, if there is one, so that each message is read once. It is
+    a branch of `made`, which the summariser goes on from.
+
+    Returns:
+        The round, with the new one among those whose place will be taken.
+    """
+    served = [*this.instead_of, made] if made else this.instead_of
+    plan = await asyncio.to_thread(planning.plan, path, served, this.policy.at_once)
+    whole = [chunk for chunk in plan.chunks if chunk.covers is not None]
+    if not whole:
+        return this
+    memory = await _memory(this, plan.reuse)
+    for chunk in plan.chunks[: plan.chunks.index(whole[-1]) + 1]:
+        material, _ = await _gather(this, chunk, memory)
+        written = await _by_rule(this, material, _covered(this, chunk), checkpoints.INTERIM)
+        memory = written.attempt.draught.memory
+    if written.attempt.draught.no_gain:
+        return this
+    until = this.rows[(whole[-1].covers or 0) - 1]
+    fresh = _fresh(this, until, made.id if made else 0, written)
+    async with this.bench.engine.begin() as connection:
+        published = await checkpoints.publish(connection, this.lease, fresh)
+    if not published:
+        raise _changed()
+    interim = Checkpoint(published, until.message_id, until.digest, until.depth, until.path_tokens, fresh.tokens)
+    return replace(this, instead_of=[*this.instead_of, interim])
+
+
+async def _memory(this: _Round, made: Checkpoint | None) -> Memory:
+    """What the next summary grows from."""
+    if made is None:
+        return Memory()
+    async with this.bench.engine.connect() as connection:
+        stored = await checkpoints.memory(connection, this.lease.chat, made.id)
+    if stored is None:
+        raise _changed()
+    return stored
+
+
 async def _carry_out(this: _Round, plan: Plan, read_before: Memory | None) -> _Done:
     """Makes the plan's calls in order, until another chat waits; one that replaces a checkpoint makes them all."""
     parent = plan.reuse.id if plan.reuse else 0
-    memory = read_before or Memory()
-    if parent and read_before is None:
-        async with this.bench.engine.connect() as connection:
-            stored = await checkpoints.memory(connection, this.lease.chat, parent)
-        if stored is None:
-            raise _changed()
-        memory = stored
+    memory = read_before or await _memory(this, plan.reuse)
     markers, last, no_gain = 0, None, ""
     kept = False  # whether what was read so far is stored
     for number, chunk in enumerate(plan.chunks):
-        if kept and not this.replaces and await _others_wait(this):
+        if kept and not this.anew and await _others_wait(this):
             return _Done(markers, False, last)
         if this.hard and number == 0:
             written = await _by_size(this, chunk, memory)
@@ -345,8 +403,8 @@ async def _write(this: _Round, chunk: Chunk, material: Material) -> _Written:
         Rejected: nothing that may be published was written.
     """
     covered = _covered(this, chunk)
-    summariser, run = this.bench.summariser_of(this.lease.model), this.bench.texts.run
-    if summariser is None or this.lease.stand_in:
+    summariser, run = this.summariser, this.bench.texts.run
+    if summariser is None:
         kind = "degraded" if this.lease.stand_in else "extractive"
         return await _by_rule(this, material, covered, kind)
     faults: tuple[str, ...] = ()
@@ -415,7 +473,7 @@ def _changed() -> Refused:
 
 def _fresh(this: _Round, until: Row, parent: int, written: _Written) -> Fresh:
     draught = written.attempt.draught
-    replaces = this.replaces.id if this.replaces and until.depth >= this.replaces.messages else None
+    replaces = [one.id for one in this.instead_of if one.messages <= until.depth]
     return Fresh(
         parent,
         until,

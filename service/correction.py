@@ -123,9 +123,9 @@ def check_size(size: int, *, before: int, covered: int, window: int) -> None:
     Raises:
         Unprocessable: it saves nothing, or leaves too little of the window.
     """
-    most = max(before, min(covered - 1, window // 4))
+    most = max(before, min(covered - 1, window // 3))
     if size > most:
         raise Unprocessable(
             f"the summary would have {size} tokens, and at most {most} fit: less than what it covers ({covered}),"
-            f" and a quarter of the window ({window})"
+            f" and a third of the window ({window})"
         )

@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from service import intake, planning
 from service.errors import Conflict, TextProcessAway, TextTooHard, Unavailable, Unprocessable
 from service.intake import Taken, Wanted, Weighed
+from service.planning import Checkpoint
 from service.storage import chats, checkpoints, forks, transcripts, work
 from service.storage.owner import ChatKey
 from service.storage.transcripts import Row
@@ -114,8 +115,11 @@ async def hand_over(engine: AsyncEngine, texts: Texts, handed: HandOver, debounc
         estimated = min(handed.overhead, handed.policy.window_tokens // 2)
         overhead = await chats.handed_over(connection, chat, rows[-1].message_id, measured, estimated, masks)
         deepest = [*adopted.values()][-1] if adopted else rows[-1].checkpoint_id
-        size = await _size(connection, chat, rows[-1], deepest, overhead)
-        if handed.compactor == chats.COMPACTS_ITSELF or (size < handed.policy.prepare_at and not wanted):
+        made = await checkpoints.along(connection, chat, {deepest or 0})
+        size = _size(rows[-1], [*made.settled, *made.interim], overhead)
+        # What an interim summary covers is to be read by a summariser.
+        enough = size >= handed.policy.prepare_at or made.interim or wanted
+        if handed.compactor == chats.COMPACTS_ITSELF or not enough:
             return Accepted(due=False)
         pressing = size > handed.policy.apply_at
         return Accepted(due=True, ring=await work.mark_due(connection, chat, debounce, pressing=pressing))
@@ -332,10 +336,9 @@ async def _overhead(
     return planning.measured_overhead(newest.prompt_tokens, estimated, handed.policy.window_tokens)
 
 
-async def _size(connection: AsyncConnection, chat: ChatKey, leaf: Row, deepest: int | None, overhead: int) -> int:
-    """What the next request on this path costs with its deepest checkpoint.
+def _size(leaf: Row, made: Sequence[Checkpoint], overhead: int) -> int:
+    """What the next request on this path costs with its deepest checkpoint, if it has one.
 
     A first look without the path, whatever its length; the worker's plan has the last word.
     """
-    made = await checkpoints.find(connection, chat, deepest)
-    return leaf.path_tokens + overhead + (made.tokens - made.covered_tokens if made else 0)
+    return leaf.path_tokens + overhead + sum(one.tokens - one.covered_tokens for one in made)

@@ -347,10 +347,11 @@ def _without(chat: str, checkpoint: int) -> NotFound:
 
 
 async def _lacks_texts(connection: AsyncConnection, chat: ChatKey, leaf: str | None) -> bool:
-    """Whether the text of a message that no checkpoint of the newest path covers is not kept any more."""
+    """Whether a text is not kept any more that the next summary of the newest path has to read."""
     path = await transcripts.path(connection, chat, leaf) if leaf else []
-    made = await checkpoints.find(connection, chat, path[-1].checkpoint_id if path else None)
-    uncovered = [row.message_id for row in path[made.messages if made else 0 :]]
+    made = await checkpoints.along(connection, chat, {row.checkpoint_id or 0 for row in path})
+    covered = max((one.messages for one in made.settled), default=0)
+    uncovered = [row.message_id for row in path[covered:]]
     return bool(uncovered and await transcripts.without_body(connection, chat, uncovered))
 
 

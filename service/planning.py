@@ -10,7 +10,7 @@ worth a summary: there, reading goes on into the next turn.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import ceil, sqrt
 
@@ -29,8 +29,7 @@ REPAIR_TOKENS = 160
 _LEAST_SUMMARY = 128  # tokens, of the narrative
 _MOST_SUMMARY = 32_768  # tokens: more is read badly, and no window of today needs it
 _LEAST_ROOM = 2048  # tokens: the smallest window that is known
-_PRESSING = 4  # a request that is about to be cut is worth a call for this part of a step
-_ANSWER = 8  # the filter cuts a request that leaves less than this part of the window for the answer
+_CODE_STEPS = 4  # while requests are too large, code covers this part of what tail and summary leave
 _SHARE_WINDOW = 16_384  # tokens: the window in which the summary has its share
 
 
@@ -63,7 +62,8 @@ class Policy:
         prepare_at: background work starts here.
         keep_tokens: bound on the verbatim tail, unless the newest turn alone is larger.
         keep_messages: wanted length of the tail; halved down to 2 until the tail fits into `keep_tokens`.
-        step_tokens: the least number of newly covered tokens that is worth a checkpoint, while nothing presses.
+        step_tokens: the least number of newly covered tokens that is worth a summariser's call.
+        code_tokens: the least that is worth a summary by code, while a request is above `apply_at`: it costs no call.
         summary_tokens: bound on the narrative.
         record_tokens: bound on what code keeps beside it: pins, talk and ledger together.
         entry_tokens: how much of the pins a summariser is shown.
@@ -78,6 +78,7 @@ class Policy:
     keep_tokens: int
     keep_messages: int
     step_tokens: int
+    code_tokens: int
     summary_tokens: int
     record_tokens: int
     entry_tokens: int
@@ -86,9 +87,14 @@ class Policy:
     overhead: int = 0
 
     @property
-    def pressing(self) -> int:
-        """A request above this is about to be cut by the filter: half way from `apply_at` to there."""
-        return (self.apply_at + self.window_tokens - self.window_tokens // _ANSWER) // 2
+    def by_code(self) -> "Policy":
+        """The same budgets where code alone writes: what fits beside tail and summary is worth one."""
+        return replace(self, step_tokens=min(self.step_tokens, _CODE_STEPS * self.code_tokens))
+
+    @property
+    def at_once(self) -> "Policy":
+        """For what the next request needs now, from code: it is above `apply_at`, and little is worth a summary."""
+        return replace(self, prepare_at=self.apply_at + 1, step_tokens=self.code_tokens)
 
     @classmethod
     def sized(
@@ -107,11 +113,14 @@ class Policy:
         The room is the window whose `apply_at` is what `overhead` leaves of this one's. A summary
         takes `summary_share` of a room of 16,384 tokens, and of others in proportion to the root of
         the room: a chat in a small window has as much to be remembered as one in a large. It never
-        takes more than half of what the tail leaves, because the other half is what the next
+        takes more than five eighths of what the tail leaves, because the rest is what the next
         summary covers.
 
         A quarter of the summary is the narrative, which each call reads again and writes anew, and
         whose length a model can hold. All else is the record, which costs no call anything.
+
+        A call is worth a step of four times what it reads again. In a small window that is more than
+        what fits beside the tail and the summary: there, summaries by code serve until it is reached.
 
         Args:
             window: the model's window.
@@ -127,14 +136,14 @@ class Policy:
         threshold = apply_at(room, apply_share)
         keep = min(room // 4, threshold // 3)
         wanted = int(summary_share * sqrt(room * _SHARE_WINDOW))
-        whole = min(wanted, (threshold - keep) // 2, _MOST_SUMMARY)
+        whole = min(wanted, (threshold - keep) * 5 // 8, _MOST_SUMMARY)
         narrative = max(min(2000, whole // 4, summariser_window // 12), _LEAST_SUMMARY)
         narrative = min(narrative, whole // 2)
         entries = min(1000, room // 50, summariser_window // 16)
         again = narrative + entries + PROMPT_TOKENS
         # What a call reads again is to be a small part of what it reads new.
         step = max(room // 5, 4 * again)
-        fitting = threshold - keep - whole  # in a small window what fits has to do
+        fitting = threshold - keep - whole
         call = summariser_window - output_tokens(narrative) - again - REPAIR_TOKENS
         return cls(
             window_tokens=window,
@@ -142,7 +151,8 @@ class Policy:
             prepare_at=min(window // 2, apply_at(window, apply_share) * 2 // 3),
             keep_tokens=keep,
             keep_messages=keep_messages,
-            step_tokens=max(min(step, fitting), 1),
+            step_tokens=step,
+            code_tokens=max(fitting // _CODE_STEPS, 1),
             summary_tokens=narrative,
             record_tokens=whole - narrative,
             entry_tokens=entries,
@@ -268,21 +278,45 @@ def plan(
     """
     sums = [0, *accumulate(message.tokens for message in path)]
     turns = turn_starts(path)
-    reuse = _deepest(path, checkpoints)
+    reuse = deepest(path, checkpoints)
     start = reuse.messages if reuse else 0
     tail = max(_tail_start(turns, sums, policy), start)
     size = policy.overhead + (reuse.tokens if reuse else 0) + sums[-1] - sums[start]
     coverable = sums[tail] - sums[start]
     if size < policy.prepare_at:
         return Plan(reuse, None, (), tail, reason=f"{size} tokens are below prepare_at ({policy.prepare_at})")
-    # The filter is about to cut turns: a summary of little is better than that.
-    least = policy.step_tokens if size <= policy.pressing else max(policy.step_tokens // _PRESSING, 1)
-    if coverable < least:
-        return Plan(reuse, None, (), tail, reason=f"only {coverable} tokens to cover, a step is {least}")
+    if coverable < policy.step_tokens:
+        return Plan(
+            reuse, None, (), tail, reason=f"only {coverable} tokens to cover, a step is {policy.step_tokens}"
+        )
     draft = draft if draft and _continues(draft, path, reuse, start, tail, policy) else None
     begin = draft.position if draft else Position(start)
     chunks = list(_chunks(path, sums, turns, start, begin, tail, policy))
     return Plan(reuse, draft, tuple(chunks[: policy.max_chunks]), tail, complete=len(chunks) <= policy.max_chunks)
+
+
+def plan_by_code(
+    path: Sequence[PathMessage],
+    checkpoints: Sequence[Checkpoint],
+    policy: Policy,
+    *,
+    draft: Draft | None = None,
+) -> Plan:
+    """The same where no summariser is asked: what the next request needs, or else what fits beside tail and summary."""
+    now = plan(path, checkpoints, policy.at_once, draft=draft)
+    return now if now.chunks else plan(path, checkpoints, policy.by_code, draft=draft)
+
+
+def deepest(path: Sequence[PathMessage], checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
+    """The one that covers most of the path; those that are not on it are ignored."""
+    on_path = [
+        checkpoint
+        for checkpoint in checkpoints
+        if 0 < checkpoint.messages <= len(path)
+        and path[checkpoint.messages - 1].id == checkpoint.until
+        and path[checkpoint.messages - 1].digest == checkpoint.digest
+    ]
+    return max(on_path, key=lambda checkpoint: (checkpoint.messages, checkpoint.id), default=None)
 
 
 def turn_starts(path: Sequence[PathMessage]) -> list[int]:
@@ -307,17 +341,6 @@ def measured_overhead(prompt_tokens: int, estimated: int, window: int) -> int:
         window: the model's window.
     """
     return max(0, min(prompt_tokens - estimated, window // 2))
-
-
-def _deepest(path: Sequence[PathMessage], checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
-    on_path = [
-        checkpoint
-        for checkpoint in checkpoints
-        if 0 < checkpoint.messages <= len(path)
-        and path[checkpoint.messages - 1].id == checkpoint.until
-        and path[checkpoint.messages - 1].digest == checkpoint.digest
-    ]
-    return max(on_path, key=lambda checkpoint: (checkpoint.messages, checkpoint.id), default=None)
 
 
 def _tail_start(turns: Sequence[int], sums: Sequence[int], policy: Policy) -> int:

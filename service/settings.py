@@ -212,8 +212,8 @@ class Settings(BaseSettings):
     summary_share: SummaryShare = Field(
         SUMMARY_SHARE,
         description="Share of a window of 16,384 tokens, from 0.05 to 0.4, that a summary may take. Of others it is in"
-        " proportion to the root of the window: by default 2,100 tokens of 8,192, 3,276 of 16,384 and 9,268 of"
-        " 131,072, never more than half of what the newest messages leave. A quarter of it is the summariser's"
+        " proportion to the root of the window: by default 2,317 tokens of 8,192, 3,276 of 16,384 and 9,268 of"
+        " 131,072, never more than five eighths of what the newest messages leave. A quarter of it is the summariser's"
         " narrative, 2,000 tokens at most, and the rest the users' words and the tool calls by code. More keeps more,"
         " costs its tokens in each request, and in a small window summaries are made more often.",
     )

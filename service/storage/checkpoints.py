@@ -4,15 +4,17 @@ Of several versions for one boundary, the messages at and below it say which one
 put out of service is `retired`, so that a message which an undone edit brings back does not find it by its digest.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from sqlalchemy import delete, func, null, select, update
+from sqlalchemy import and_, delete, func, null, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.planning import Checkpoint, Draft, Position
 from service.storage import chats, memories, transcripts, work
+from service.storage.many import among
 from service.storage.owner import ChatKey, of
 from service.storage.tables import checkpoints, drafts, messages
 from service.summarising import message
@@ -23,6 +25,11 @@ _OF_ITS_CHAT = (
     *("id", "tenant_id", "chat_id", "parent_id", "ancestors", "savings"),
     *("version", "created_at", "retired_at"),
 )
+_PLANNED = [
+    checkpoints.c[name]
+    for name in ("id", "covered_until", "covered_digest", "covered_messages", "covered_tokens", "tokens")
+]
+INTERIM = "interim"
 CONTENT = [column for column in checkpoints.c if column.name not in _OF_ITS_CHAT]
 """The columns that say the same in whatever chat and version."""
 
@@ -31,7 +38,7 @@ CONTENT = [column for column in checkpoints.c if column.name not in _OF_ITS_CHAT
 class Fresh:
     """A checkpoint about to be published. `verdict` is what the gate found, as JSON.
 
-    `replaces` is the degraded one, of the same parent, that it is to serve in place of.
+    `replaces` are those that it is to serve in place of, none of which another grew from.
     """
 
     parent: int
@@ -43,7 +50,7 @@ class Fresh:
     summariser: str
     prompt_version: str
     verdict: dict[str, Any] = field(default_factory=dict)
-    replaces: int | None = None
+    replaces: Collection[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,16 @@ class Degraded:
     siblings: int
 
 
+class Along(NamedTuple):
+    """The checkpoints of a path: those that others grow from, and the interim ones.
+
+    An interim one was made by code at once, and serves until a summariser has read what it covers.
+    """
+
+    settled: list[Checkpoint]
+    interim: list[Checkpoint]
+
+
 class Line(NamedTuple):
     """A checkpoint and those it grew from, shallowest first, and what each saves: the running maximum."""
 
@@ -66,10 +83,19 @@ class Line(NamedTuple):
 
 async def find(connection: AsyncConnection, chat: ChatKey, checkpoint: int | None) -> Checkpoint | None:
     """A checkpoint as planning sees it; None when there is none of this id."""
-    columns = ("id", "covered_until", "covered_digest", "covered_messages", "covered_tokens", "tokens")
-    query = select(*(checkpoints.c[name] for name in columns))
-    row = (await connection.execute(query.where(*of(chat, checkpoints), checkpoints.c.id == checkpoint))).one_or_none()
+    query = select(*_PLANNED).where(*of(chat, checkpoints), checkpoints.c.id == checkpoint)
+    row = (await connection.execute(query)).one_or_none()
     return Checkpoint(*row) if row else None
+
+
+async def along(connection: AsyncConnection, chat: ChatKey, ids: Collection[int]) -> Along:
+    """Those of a path, of which `ids` are what its messages point to."""
+    interim = and_(checkpoints.c.kind == INTERIM, ~checkpoints.c.verdict.has_key("served_by"))
+    query = select(interim, *_PLANNED).where(*of(chat, checkpoints), among(checkpoints.c.id, ids))
+    made = Along([], [])
+    for is_interim, *row in (await connection.execute(query)).all():
+        (made.interim if is_interim else made.settled).append(Checkpoint(*row))
+    return made
 
 
 async def memory(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> Memory | None:
@@ -162,13 +188,11 @@ async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) 
         **memories.columns(fresh.memory),
     }
     *ancestors, identity = (await add(connection, lease.chat, line, content)).ids
-    if fresh.replaces:
-        ancestors.append(fresh.replaces)
-    await transcripts.point_to(connection, lease.chat, row.message_id, identity, ancestors)
-    if fresh.replaces:
-        await _retire(connection, lease.chat, fresh.replaces)
+    await transcripts.point_to(connection, lease.chat, row.message_id, identity, [*ancestors, *fresh.replaces])
+    await _retire(connection, lease.chat, fresh)
     await chats.note_leaf(connection, lease.chat)
-    await connection.execute(delete(drafts).where(*of(lease.chat, drafts)))
+    if fresh.kind != INTERIM:  # which is no part of what a summariser reads of a long turn
+        await connection.execute(delete(drafts).where(*of(lease.chat, drafts)))
     return identity
 
 
@@ -267,11 +291,21 @@ async def _line(connection: AsyncConnection, chat: ChatKey, last: int) -> Line |
     return Line([*row.ancestors, last], row.savings) if row else None
 
 
-async def _retire(connection: AsyncConnection, chat: ChatKey, replaced: int) -> None:
-    """A branch that goes off between its boundary and that of its successor still needs it."""
-    used = select(messages).where(*of(chat, messages), messages.c.checkpoint_id == replaced)
-    this = (*of(chat, checkpoints), checkpoints.c.id == replaced, ~used.exists())
-    await connection.execute(update(checkpoints).where(*this).values(retired_at=func.now()))
+async def _retire(connection: AsyncConnection, chat: ChatKey, fresh: Fresh) -> None:
+    """Takes those out of service that `fresh` replaces, unless a branch goes off above its boundary and needs them.
+
+    Interim ones go, and the messages of this path lead to what those were a branch of.
+    """
+    if not fresh.replaces:
+        return
+    replaced = (*of(chat, checkpoints), among(checkpoints.c.id, fresh.replaces))
+    interim = select(checkpoints.c.id).where(*replaced, checkpoints.c.kind == INTERIM)
+    ids = list((await connection.execute(interim)).scalars())
+    await transcripts.lead_back(connection, chat, fresh.until.message_id, ids, fresh.parent or None)
+    used = select(messages).where(*of(chat, messages), messages.c.checkpoint_id == checkpoints.c.id)
+    unused = (*replaced, ~used.exists())
+    await connection.execute(delete(checkpoints).where(*unused, checkpoints.c.kind == INTERIM))
+    await connection.execute(update(checkpoints).where(*unused).values(retired_at=func.now()))
 
 
 def _texts(rendered: Rendered) -> dict[str, Any]:

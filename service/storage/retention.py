@@ -43,12 +43,17 @@ Place = tuple[datetime, int, str]
 Page = tuple[set[ChatKey], int | None]
 """Chats that have something to remove, and where the next page begins; None at the end."""
 
-# What a branch still needs: its messages below the deepest checkpoint of its leaf, walked up from the leaf.
+# What a branch still needs: its messages below the deepest checkpoint of its leaf, walked up from the leaf. What an
+# interim one covers has not been read by a summariser yet.
 _COVERED = """
 with recursive needed as (
     select m.message_id, m.parent_id, coalesce(c.covered_messages, 0) as covered
-    from messages m left join checkpoints c
-        on c.tenant_id = :tenant and c.chat_id = :chat and c.id = m.checkpoint_id
+    from messages m
+    left join checkpoints head
+        on head.tenant_id = :tenant and head.chat_id = :chat and head.id = m.checkpoint_id
+    left join checkpoints c
+        on c.tenant_id = :tenant and c.chat_id = :chat
+        and c.id = case head.kind when 'interim' then head.parent_id else head.id end
     where m.tenant_id = :tenant and m.chat_id = :chat and m.depth > coalesce(c.covered_messages, 0)
         and not exists (
             select 1 from messages child

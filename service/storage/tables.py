@@ -218,7 +218,7 @@ checkpoints = Table(
         DateTime(timezone=True),
         comment="When another was put in its place: no message leads to it, nor finds it by its digest.",
     ),
-    CheckConstraint("kind in ('llm', 'extractive', 'degraded', 'corrected')", name="kind"),
+    CheckConstraint("kind in ('llm', 'extractive', 'degraded', 'interim', 'corrected')", name="kind"),
     UniqueConstraint("chat_id", "parent_id", "covered_digest", "version"),
     Index("ix_checkpoints_digest", "tenant_id", "covered_digest"),  # forks have the digests of another chat
 )

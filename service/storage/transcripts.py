@@ -131,6 +131,17 @@ async def point_to(
     await connection.execute(query.values(checkpoint_id=checkpoint))
 
 
+async def lead_back(
+    connection: AsyncConnection, chat: ChatKey, until: str, instead_of: Collection[int], checkpoint: int | None
+) -> None:
+    """Makes `checkpoint` the deepest one of the messages above `until` that have one of `instead_of`."""
+    place = messages.c.message_id, messages.c.parent_id
+    up = select(*place).where(*of(chat, messages), messages.c.message_id == until).cte("up", recursive=True)
+    up = up.union_all(select(*place).where(*of(chat, messages), messages.c.message_id == up.c.parent_id))
+    above = messages.c.message_id.in_(select(up.c.message_id)) & among(messages.c.checkpoint_id, instead_of)
+    await connection.execute(update(messages).where(*of(chat, messages), above).values(checkpoint_id=checkpoint))
+
+
 def subtree(chat: ChatKey, roots: Collection[str]) -> Select[tuple[str]]:
     """The ids of `roots` and of all that hangs below them."""
     below = select(messages.c.message_id).where(*of(chat, messages), among(messages.c.message_id, roots))

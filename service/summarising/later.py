@@ -2,7 +2,8 @@
 
 Nothing is removed by it: the earlier sentence is shown with the later one, and the model decides.
 So the measure is generous: two sentences share a term that few others have, and the later one has
-another value of the same sort. Knows no language.
+another value of the same sort. Only where both name things, such as `H93-452`, one of them has to
+be the same. Knows no language.
 """
 
 from collections import defaultdict
@@ -22,6 +23,7 @@ _ASSISTANTS = 2  # words that two sentences share, where an assistant said the e
 _LONGEST = 120  # characters of the later sentence
 _YEARS = 2  # between two dates for the same
 _SIZE = 4  # times as large a number may be, to be about the same
+_SHORTEST = 4  # characters of an identifier: `3pm` is none
 _NAMES = ("name", "link")  # another file or address takes nobody's place
 
 _Values = Mapping[str, Mapping[str, Value]]
@@ -67,8 +69,15 @@ def _anew(stated: Sequence[Utterance], place: int, places: Mapping[str, list[int
     needed = 1 if earlier.by_user else _ASSISTANTS  # who speaks much has many values near each other
     for at in sorted((at for at, much in shared.items() if at > place and much >= needed), reverse=True):
         one = stated[at]
-        if one.step > earlier.step and _other_value(_valued(earlier.text), _valued(one.text)):
-            yield one
+        if one.step > earlier.step and _of_one_thing(earlier.text, one.text):
+            if _other_value(_valued(earlier.text), _valued(one.text)):
+                yield one
+
+
+def _of_one_thing(earlier: str, later: str) -> bool:
+    """Whether both name the same, or one of them names nothing."""
+    named, also = _identifiers(earlier), _identifiers(later)
+    return not named or not also or not named.isdisjoint(also)
 
 
 def _other_value(before: "_Values", after: "_Values") -> bool:
@@ -105,6 +114,14 @@ def _valued(text: str) -> "_Values":
 
 @lru_cache(maxsize=8192)
 def _telling(text: str) -> frozenset[str]:
+    words = (one for one in terms(text) if not has_digit(one) and (len(one) >= _LEAST or not one.isascii()))
+    return _identifiers(text).union(words)
+
+
+@lru_cache(maxsize=8192)
+def _identifiers(text: str) -> frozenset[str]:
+    """What things are called: letters and digits, such as `H93-452`."""
+    names = (values.spelling(one) for one in values.found(text) if values.sort(one) == "name")
     return frozenset(
-        term for term in terms(text) if not has_digit(term) and (len(term) >= _LEAST or not term.isascii())
+        name for name in names if len(name) >= _SHORTEST and has_digit(name) and any(map(str.isalpha, name))
     )

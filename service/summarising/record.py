@@ -18,9 +18,10 @@ from service.summarising.markup import harmless, unmarked
 from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.utterances import Speaker, Utterance
 
-_PINS = 0.85  # of the room are for chosen words, as long as there is more to tell
-_LEDGER = 0.25  # of what those leave are for tools' values, as long as there is talk to tell,
-_LEAST_LEDGER = 0.1  # and so much of the room at least
+_TALK = 0.1  # of the room are for what nobody chose, however much was chosen
+_LEDGER = 0.25  # of what chosen words leave are for tools' values, as long as there is talk to tell,
+_LEAST_LEDGER = 0.1  # and so much of the room at least, if it takes as much to tell what was used of them
+_COUNTED = 32  # tokens of the line that counts the other calls
 _ITEM = 3  # tokens of a list mark and a line break
 _FITTINGS = 4
 _ENOUGH = 16  # tokens that may stay empty
@@ -48,9 +49,10 @@ def recorded(memory: Memory, room: int) -> Record:
     later = marks(memory.talk)
     # Each part has its share, and what another does not need.
     needed = _size(_calls(memory, int(room * _LEDGER))) + sum(map(talk.cost, said))
-    chosen = _bounded(memory.pins, later, max(int(room * _PINS), room - needed))
+    used = _used(memory, int(room * _LEAST_LEDGER))
+    chosen = _bounded(memory.pins, later, max(int(room * (1 - _TALK)) - used, room - needed))
     left = room - sum(_cost(words) for _, words in chosen)
-    calls = _calls(memory, int(max(left * _LEDGER, min(left, room * _LEAST_LEDGER))))
+    calls = _calls(memory, int(max(left * _LEDGER, min(left, used))))
     spoken = _talk_lines(said, later, left - _size(calls), [words for _, words in chosen])
     left -= _size(spoken)
     if left > _size(calls):
@@ -69,6 +71,13 @@ def stored(memory: Memory, room: int) -> Memory:
 
 def _calls(memory: Memory, room: int) -> tuple[str, ...]:
     return tuple(harmless(unmarked(line)) for line in ledger.lines(memory.ledger, room))
+
+
+def _used(memory: Memory, room: int) -> int:
+    """What it takes to tell of calls whose values were used later, within `room`."""
+    used = tuple(entry for entry in memory.ledger if entry.used)
+    lines = ledger.lines(used, room) if used else ()
+    return min(_size(lines) + _COUNTED, room) if memory.ledger else 0
 
 
 def _unpinned(memory: Memory) -> list[Utterance]:

@@ -15,6 +15,7 @@ from tests.pure.talks import talk
         ("Бюджет сада 4200 евро.", "Теперь бюджет 5100 евро."),
         ("The inspection is on 3 May 2026.", "They moved the inspection to 9 May 2026."),
         ("Please proceed with option 2.", "Let us go with option 1."),
+        ("Rent for bay H55-848 is 4207 a month.", "For H55-848 it's 7723."),
     ],
 )
 def test_a_value_that_was_said_anew_is_marked(earlier: str, later: str) -> None:
@@ -32,6 +33,8 @@ def test_a_value_that_was_said_anew_is_marked(earlier: str, later: str) -> None:
         ("The budget of the garden is 4,200 EUR.", "Is the budget of the garden 5,100 EUR?"),
         ("Is the budget of the garden 4,200 EUR?", "The budget of the garden is 5,100 EUR."),
         ("Look at src/pump.py for the pump.", "Look at src/valve.py for the pump."),
+        ("Rent for bay H55-848 is 4207 a month.", "Rent for bay F68-778 is 4950 a month."),
+        ("F28-806: 9130, sorry.", "F56-182: 6862, sorry."),
     ],
 )
 def test_what_is_no_other_value_for_the_same_is_not_marked(earlier: str, later: str) -> None:

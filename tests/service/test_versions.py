@@ -463,7 +463,7 @@ MEMORY = Memory(
 
 
 async def published(
-    desk: Desk, lease: Lease, parent: int, until: str, kind: str, replaces: int | None = None
+    desk: Desk, lease: Lease, parent: int, until: str, kind: str, *replaces: int
 ) -> int | None:
     """Publishes a checkpoint of that kind up to a message; any other kind is written by the LLM."""
     known = kind if kind == "degraded" else "llm"
@@ -487,7 +487,7 @@ async def test_what_replaces_a_degraded_summary_serves_in_its_place(desk: Desk, 
     path = [one["id"] for one in desk.talk.path(leaf)]
     lease = await claimed(desk)
     parent = await published(desk, lease, 0, path[3], "llm") or 0
-    old = await published(desk, lease, parent, path[11], "degraded")
+    old = await published(desk, lease, parent, path[11], "degraded") or 0
 
     new = await published(desk, lease, parent, path[11 + step], "better", old)
 
@@ -497,7 +497,7 @@ async def test_what_replaces_a_degraded_summary_serves_in_its_place(desk: Desk, 
     assert (await desk.talk.ask(leaf, window_tokens=SMALL))["summary"] == "better"
     versions = {one["id"]: (one["version"], one["serving"]) for one in await listed(desk.service)}
     assert versions[new] == (2 if step == 0 else 1, True)
-    assert versions[old or 0] == (1, step > 0)  # of the messages between the two boundaries it is the deepest
+    assert versions[old] == (1, step > 0)  # of the messages between the two boundaries it is the deepest
     await check_tree(desk.service.runtime)
 
 
