@@ -68,6 +68,15 @@ class Path:
         return sorted({min(ends, key=lambda end: (abs(end - one), -end)) for one in wanted})
 
 
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A summary with what the next one grows from, and as planning sees it; nothing yet at first."""
+
+    memory: Memory = field(default_factory=Memory)
+    made: Checkpoint | None = None
+    text: str = ""
+
+
 @dataclass(slots=True)
 class Played:
     """A chat while it is played.
@@ -75,9 +84,8 @@ class Played:
     Attributes:
         path: the chat.
         summariser: the LLM; None for the built-in way.
-        memory: of the last summary.
-        made: the last summary as planning sees it.
-        summary: its text.
+        settled: the last summary that others grow from.
+        interim: what serves instead until the LLM has read more; None when that is not needed.
         spent: tokens that the LLM read and wrote.
         read: those of them that it read.
         outcomes: of all drafts, as the verdicts name them.
@@ -86,56 +94,82 @@ class Played:
 
     path: Path
     summariser: Summariser | None = None
-    memory: Memory = field(default_factory=Memory)
-    made: Checkpoint | None = None
-    summary: str = ""
+    settled: Summary = field(default_factory=Summary)
+    interim: Summary | None = None
     spent: int = 0
     read: int = 0
     outcomes: list[str] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
 
+    @property
+    def shown(self) -> Summary:
+        """The summary that serves."""
+        return self.interim or self.settled
+
     async def round(self, messages: int, policy: Policy, room: int | None = None) -> None:
-        """What a worker does when the chat has so many messages.
+        """One round of reading, when the chat has so many messages.
 
         Args:
             messages: how many of the path there are.
             policy: the budgets.
             room: bounds the summary as rendered, in tokens, instead of the policy.
         """
-        known = [self.made] if self.made else []
-        for chunk in planning.plan(self.path.nodes[:messages], known, policy).chunks:
+        plan = planning.plan if self.summariser or room is not None else planning.plan_by_code
+        for chunk in plan(self.path.nodes[:messages], _known(self.settled), policy).chunks:
             attempt = await self._chunk(chunk, policy, room)
             self.outcomes.append(attempt.draught.verdict.outcome)
             if not attempt.accepted or (room is None and attempt.draught.no_gain):
                 return
-            self.memory = attempt.draught.memory
+            self.settled = self._grown(self.settled, chunk, attempt)
             if chunk.covers is not None:
-                self.summary = attempt.draught.rendered.summary
-                self.made = self._checkpoint(chunk.covers, attempt)
+                self.interim = None
+
+    async def at_once(self, messages: int, policy: Policy) -> None:
+        """What code makes beside an LLM, when the next request is too large."""
+        if self.summariser is None:
+            return
+        known = [*_known(self.settled), *_known(self.interim)]
+        grown = self.shown
+        for chunk in planning.plan(self.path.nodes[:messages], known, policy.at_once).chunks:
+            material = gather(grown.memory, self._reads(chunk), policy, part=chunk.part, parts=chunk.parts)
+            attempt = await writing.by_rule(here, material, policy, self._covered(chunk), "interim")
+            grown = self._grown(grown, chunk, attempt)
+            if chunk.covers is not None and not attempt.draught.no_gain:
+                self.interim = grown
+
+    def _grown(self, before: Summary, chunk: Chunk, attempt: Attempt) -> Summary:
+        draught = attempt.draught
+        if chunk.covers is None:
+            return replace(before, memory=draught.memory)
+        return Summary(draught.memory, self._checkpoint(chunk.covers, attempt), draught.rendered.summary)
 
     def _checkpoint(self, covers: int, attempt: Attempt) -> Checkpoint:
         last, size = self.path.nodes[covers - 1], attempt.draught.size
         return Checkpoint(1, last.id, last.digest, covers, self.path.tokens(covers), size)
 
     async def _chunk(self, chunk: Chunk, policy: Policy, room: int | None) -> Attempt:
-        last = chunk.covers or chunk.reads[-1].position.message + 1
-        until = self.path.messages[last - 1].get("timestamp")
-        covered = Covered(last, self.path.tokens(last), until)
+        covered = self._covered(chunk)
         if room is not None:
             narrative = max(room // _NARRATIVE, _LEAST)
             policy = replace(policy, summary_tokens=narrative, record_tokens=max(room, _LEAST))
-        reads = [
-            Read(self.path.steps[at.message][at.step], at.piece, one.pieces)
-            for one in chunk.reads
-            for at in (one.position,)
-        ]
-        material = gather(self.memory, reads, policy, part=chunk.part, parts=chunk.parts)
+        material = gather(self.settled.memory, self._reads(chunk), policy, part=chunk.part, parts=chunk.parts)
         asked = _Remembering(self.summariser, self.summariser.name) if self.summariser else None
         attempt = await self._attempt(asked, material, policy, covered)
         if room is not None and attempt.draught.size > room:
             attempt = await self._fitted(asked, material, policy, covered, attempt, room)
         self.reasons += asked.reasons if asked else []
         return attempt
+
+    def _covered(self, chunk: Chunk) -> Covered:
+        last = chunk.covers or chunk.reads[-1].position.message + 1
+        return Covered(last, self.path.tokens(last), self.path.messages[last - 1].get("timestamp"))
+
+    def _reads(self, chunk: Chunk) -> list[Read]:
+        return [
+            Read(self.path.steps[at.message][at.step], at.piece, one.pieces)
+            for one in chunk.reads
+            for at in (one.position,)
+        ]
 
     async def _fitted(
         self,
@@ -199,6 +233,10 @@ class _Remembering:
         reply = await self.asked.summarise(reading)
         self.replies.append((reading, reply))
         return reply
+
+
+def _known(summary: Summary | None) -> list[Checkpoint]:
+    return [summary.made] if summary and summary.made else []
 
 
 def every_round(policy: Policy, tail: int) -> Policy:

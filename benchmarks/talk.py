@@ -75,7 +75,7 @@ async def bounded(
     for end in ends:
         # Planning leaves the turn that begins at `end`, of which two messages are enough.
         await played.round(end + TAIL, policy, room)
-    return played.summary, figures_of(played)
+    return played.shown.text, figures_of(played)
 
 
 async def windowed(
@@ -91,12 +91,13 @@ async def windowed(
     for end in path.turns:
         if end <= last:
             await played.round(end, policy)
+            await played.at_once(end, policy)
     return _shown(_sent(played, last + 1, window)), figures_of(played)
 
 
 def figures_of(played: Played) -> dict[str, Any]:
     """As they are written beside a text."""
-    made = played.made
+    made = played.shown.made
     return {
         "covered_tokens": made.covered_tokens if made else 0,
         "summary_tokens": made.tokens if made else 0,
@@ -106,11 +107,11 @@ def figures_of(played: Played) -> dict[str, Any]:
 
 def _sent(played: Played, messages: int, window: int) -> list[Native]:
     """The request as the filter sends it: above the bound, the summary stands in the place of what it covers."""
-    path, made = played.path, played.made
+    path, made = played.path, played.shown.made
     start = 0
     head: list[Native] = []
     if made and path.tokens(messages) > planning.apply_at(window):
-        start, head = made.messages, [{"role": "system", "content": played.summary}]
+        start, head = made.messages, [{"role": "system", "content": played.shown.text}]
     body = {"messages": [*head, *unfold(list(path.messages[start:messages]))]}
     stash = {"window": window, "density": 1.0, "overhead": 0, "model": "", "served": None}
     precis_filter.Filter()._fit(body, stash)

@@ -223,6 +223,9 @@ async def _work(bench: Bench, lease: work.Lease, run: int) -> float | None:
     this = _Round(bench, lease, run, policy, rows, instead_of, degraded is not None, hard)
     if this.summariser and not hard:
         this = await _serve_at_once(this, path, made)
+    if lease.at_once:
+        await _wait_on(bench, lease, run)
+        return None
     place = _place(kept, rows)
     plan_of = planning.plan if this.summariser else planning.plan_by_code
     draft = place[0] if place else None
@@ -238,6 +241,13 @@ async def _work(bench: Bench, lease: work.Lease, run: int) -> float | None:
         again=not done.complete,
         deepest=None if done.no_gain else deepest,
     )
+
+
+async def _wait_on(bench: Bench, lease: work.Lease, run: int) -> None:
+    """Ends a round in which the summariser could not be asked; the chat is due until it can be."""
+    async with bench.engine.begin() as connection:
+        await history.end(connection, lease.chat, run, "waits", "the summariser is away, or has enough to do")
+        await work.wait_on(connection, lease)
 
 
 async def _made_anew(connection: AsyncConnection, bench: Bench, lease: work.Lease, checkpoint: int) -> bool:

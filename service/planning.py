@@ -286,9 +286,7 @@ def plan(
     if size < policy.prepare_at:
         return Plan(reuse, None, (), tail, reason=f"{size} tokens are below prepare_at ({policy.prepare_at})")
     if coverable < policy.step_tokens:
-        return Plan(
-            reuse, None, (), tail, reason=f"only {coverable} tokens to cover, a step is {policy.step_tokens}"
-        )
+        return Plan(reuse, None, (), tail, reason=f"only {coverable} tokens to cover, a step is {policy.step_tokens}")
     draft = draft if draft and _continues(draft, path, reuse, start, tail, policy) else None
     begin = draft.position if draft else Position(start)
     chunks = list(_chunks(path, sums, turns, start, begin, tail, policy))

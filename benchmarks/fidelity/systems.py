@@ -72,7 +72,7 @@ def _played(path: Path, room: int, summariser: Scripted | None = None) -> Made:
             await played.round(end + TAIL, policy, room)
 
     asyncio.run(play())
-    return Made(played.summary, played.read, played.outcomes, played.reasons)
+    return Made(played.shown.text, played.read, played.outcomes, played.reasons)
 
 
 def _floor(passages: Callable[[Path, int], Iterator[str]]) -> Callable[[Chat, Path, int], Made]:

@@ -294,17 +294,18 @@ async def _line(connection: AsyncConnection, chat: ChatKey, last: int) -> Line |
 async def _retire(connection: AsyncConnection, chat: ChatKey, fresh: Fresh) -> None:
     """Takes those out of service that `fresh` replaces, unless a branch goes off above its boundary and needs them.
 
-    Interim ones go, and the messages of this path lead to what those were a branch of.
+    Interim ones go, and the messages that led to one lead to what that was a branch of.
     """
     if not fresh.replaces:
         return
     replaced = (*of(chat, checkpoints), among(checkpoints.c.id, fresh.replaces))
-    interim = select(checkpoints.c.id).where(*replaced, checkpoints.c.kind == INTERIM)
-    ids = list((await connection.execute(interim)).scalars())
-    await transcripts.lead_back(connection, chat, fresh.until.message_id, ids, fresh.parent or None)
     used = select(messages).where(*of(chat, messages), messages.c.checkpoint_id == checkpoints.c.id)
+    elsewhere = used.where(messages.c.message_id.not_in(transcripts.above(chat, fresh.until.message_id)))
+    query = select(checkpoints.c.id).where(*replaced, checkpoints.c.kind == INTERIM, ~elsewhere.exists())
+    interim = list((await connection.execute(query)).scalars())
+    await transcripts.lead_back(connection, chat, interim, fresh.parent or None)
+    await connection.execute(delete(checkpoints).where(*of(chat, checkpoints), among(checkpoints.c.id, interim)))
     unused = (*replaced, ~used.exists())
-    await connection.execute(delete(checkpoints).where(*unused, checkpoints.c.kind == INTERIM))
     await connection.execute(update(checkpoints).where(*unused).values(retired_at=func.now()))
 
 

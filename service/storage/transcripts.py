@@ -132,14 +132,19 @@ async def point_to(
 
 
 async def lead_back(
-    connection: AsyncConnection, chat: ChatKey, until: str, instead_of: Collection[int], checkpoint: int | None
+    connection: AsyncConnection, chat: ChatKey, instead_of: Collection[int], checkpoint: int | None
 ) -> None:
-    """Makes `checkpoint` the deepest one of the messages above `until` that have one of `instead_of`."""
+    """Makes `checkpoint` the deepest one of the messages that have one of `instead_of`."""
+    query = update(messages).where(*of(chat, messages), among(messages.c.checkpoint_id, instead_of))
+    await connection.execute(query.values(checkpoint_id=checkpoint))
+
+
+def above(chat: ChatKey, leaf: str) -> Select[tuple[str]]:
+    """The ids of `leaf` and of all that it hangs below."""
     place = messages.c.message_id, messages.c.parent_id
-    up = select(*place).where(*of(chat, messages), messages.c.message_id == until).cte("up", recursive=True)
-    up = up.union_all(select(*place).where(*of(chat, messages), messages.c.message_id == up.c.parent_id))
-    above = messages.c.message_id.in_(select(up.c.message_id)) & among(messages.c.checkpoint_id, instead_of)
-    await connection.execute(update(messages).where(*of(chat, messages), above).values(checkpoint_id=checkpoint))
+    found = select(*place).where(*of(chat, messages), messages.c.message_id == leaf).cte("found", recursive=True)
+    parent = select(*place).where(*of(chat, messages), messages.c.message_id == found.c.parent_id)
+    return select(found.union_all(parent).c.message_id)
 
 
 def subtree(chat: ChatKey, roots: Collection[str]) -> Select[tuple[str]]:

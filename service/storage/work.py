@@ -21,13 +21,15 @@ from service.storage.tables import chats, tenants
 class Lease:
     """The right to work on a chat until it expires; `token` fences whatever is written with it.
 
-    `stand_in` says that the built-in summariser writes, because the LLM has failed on this chat too often, or is away
-    while the chat cannot wait.
+    `stand_in` says that the built-in summariser writes, because the LLM has failed on this chat too often. `at_once`
+    says that the LLM is away or has enough to do, but the chat's next request is too large: code makes an interim
+    summary, and the chat waits on.
     """
 
     chat: ChatKey
     token: UUID
     stand_in: bool
+    at_once: bool
     seq: int
     epoch: int
     attempts: int
@@ -59,7 +61,7 @@ cross join lateral (
     select id, due_at from chats
     where chats.tenant_id = tenants.id and due_at <= now() and (lease_until is null or lease_until < now())
         and coalesce(expires_at > now(), true)
-        and (:asking or attempts >= :patience or (:away and pressing))
+        and (:asking or attempts >= :patience or pressing)
     order by due_at limit 4
 ) head
 join chats on chats.tenant_id = tenants.id and chats.id = head.id
@@ -118,8 +120,8 @@ async def claim(connection: AsyncConnection, worker: str, endpoint: str | None, 
     The tenant with the least work under way is next; among equals they take turns. In a tenant the chat that has been
     due for longest goes first. At most `summariser_calls` chats of the fleet ask one endpoint at the same time, and a
     half-open one is asked for one chat.
-    While it may not be asked, only chats are given out for which the built-in summariser stands in: those on which it
-    failed `fallback_after` times, and, while it is away, those whose requests are over `apply_at` already.
+    While it may not be asked, only chats are given out that need no call: those on which it failed `fallback_after`
+    times, for which the built-in summariser stands in, and those whose requests are over `apply_at`.
 
     Args:
         connection: in a transaction that ends right after the claim.
@@ -128,21 +130,23 @@ async def claim(connection: AsyncConnection, worker: str, endpoint: str | None, 
         settings: the rules.
     """
     await connection.execute(_ONE_BY_ONE)
-    asking, away = True, False
+    asking = True
     if endpoint:
         state = await endpoints.state(connection, endpoint)
         asked = await connection.execute(
             select(func.count()).where(chats.c.lease_endpoint == endpoint, chats.c.lease_until > func.now())
         )
         most = {"closed": settings.summariser_calls, "half-open": 1, "open": 0}[state]
-        asking, away = asked.scalar_one() < most, state != "closed"
+        asking = asked.scalar_one() < most
     patience = settings.fallback_after or None  # None compares as false
-    turn = await connection.execute(_NEXT, {"asking": asking, "patience": patience, "away": away and bool(patience)})
+    turn = await connection.execute(_NEXT, {"asking": asking, "patience": patience})
     row = turn.one_or_none()
     if row is None:
         return None
-    stand_in = endpoint is not None and (not asking or (patience is not None and row.attempts >= patience))
-    return await _lease(connection, row, worker, None if stand_in else endpoint, stand_in, settings.lease)
+    stand_in = endpoint is not None and patience is not None and row.attempts >= patience
+    at_once = not asking and not stand_in
+    asked_for = None if stand_in or at_once else endpoint
+    return await _lease(connection, row, worker, asked_for, settings.lease, stand_in=stand_in, at_once=at_once)
 
 
 async def _lease(
@@ -150,8 +154,10 @@ async def _lease(
     turn: Row[tuple[int, int, int]],
     worker: str,
     endpoint: str | None,
-    stand_in: bool,
     seconds: float,
+    *,
+    stand_in: bool,
+    at_once: bool,
 ) -> Lease:
     chat, token = ChatKey(turn.tenant_id, turn.id), uuid4()
     # Not now(): that is before this claim waited for those before it.
@@ -178,7 +184,7 @@ async def _lease(
             chats.c.compactor,
         )
     )
-    return Lease(chat, token, stand_in, *(await connection.execute(query)).one())
+    return Lease(chat, token, stand_in, at_once, *(await connection.execute(query)).one())
 
 
 async def renew(connection: AsyncConnection, lease: Lease, seconds: float) -> bool:
@@ -239,6 +245,12 @@ async def give_back(connection: AsyncConnection, lease: Lease, error: str | None
     query = update(chats).where(*_mine(lease)).returning(chats.c.due_at)
     values = {"attempts": attempts, "last_error": error} | when | _RELEASED
     return None if (await connection.execute(query.values(values))).scalar_one_or_none() is None else delay or 0
+
+
+async def wait_on(connection: AsyncConnection, lease: Lease) -> None:
+    """Releases a lease that was for an interim summary only: the work stays due, and nothing of it was tried."""
+    values = {"pressing": False, "attempts": func.greatest(chats.c.attempts - 1, 0)}
+    await connection.execute(update(chats).where(*_mine(lease)).values(values | _RELEASED))
 
 
 async def wait_for_bodies(connection: AsyncConnection, lease: Lease, reason: str) -> float | None:

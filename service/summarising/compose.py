@@ -254,8 +254,10 @@ def _unnumbered(text: str) -> str:
 
 
 def _telling(one: Utterance) -> bool:
-    """Whether a summariser may want to point at it: all of a user's, an assistant's with a value."""
-    return one.speaker is Speaker.USER or values.marked(one.text)
+    """Whether a summariser may want to point at it: all of a user's, an assistant's with a value worth keeping."""
+    if one.speaker is Speaker.USER:
+        return True
+    return values.marked(one.text) and any(value.weighty for value in values.found(one.text))
 
 
 def _entries(known: Sequence[Pin], limit: int) -> tuple[str, ...]:

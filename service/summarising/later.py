@@ -69,9 +69,10 @@ def _anew(stated: Sequence[Utterance], place: int, places: Mapping[str, list[int
     needed = 1 if earlier.by_user else _ASSISTANTS  # who speaks much has many values near each other
     for at in sorted((at for at, much in shared.items() if at > place and much >= needed), reverse=True):
         one = stated[at]
-        if one.step > earlier.step and _of_one_thing(earlier.text, one.text):
-            if _other_value(_valued(earlier.text), _valued(one.text)):
-                yield one
+        if one.step == earlier.step or not _of_one_thing(earlier.text, one.text):
+            continue
+        if _other_value(_valued(earlier.text), _valued(one.text)):
+            yield one
 
 
 def _of_one_thing(earlier: str, later: str) -> bool:

@@ -138,7 +138,7 @@ async def answers(chat: Chat, name: str) -> Sequence[str]:
     script = next(one for one in SCRIPTS if one.name == name)
     played = Played(path, Scripted(script, chat))
     await played.round(path.rounds(ROUNDS, TAIL)[0] + TAIL, every_round(Policy.sized(), TAIL))
-    return [*played.outcomes, played.summary]
+    return [*played.outcomes, played.shown.text]
 
 
 async def test_the_good_llm_gets_every_item_of_users_kept(chat: Chat) -> None:

@@ -73,8 +73,11 @@ async def at_rest(made: Fleet, chats: str) -> None:
 
 
 async def checkpoints(made: Fleet, chats: str) -> int:
-    """How many there are of the chats of this pattern."""
-    query = "select count(*) from checkpoints join chats on chats.id = chat_id where external_id like $1"
+    """How many that others grow from there are of the chats of this pattern."""
+    query = (
+        "select count(*) from checkpoints join chats on chats.id = chat_id"
+        " where external_id like $1 and kind <> 'interim'"
+    )
     (row,) = await made.rows(query, chats)
     return int(row["count"])
 

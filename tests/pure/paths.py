@@ -46,6 +46,7 @@ POLICIES = st.builds(
     keep_tokens=st.integers(20, 400),
     keep_messages=st.sampled_from([2, 5, 10]),
     step_tokens=st.integers(1, 200),
+    code_tokens=st.integers(1, 200),
     summary_tokens=st.integers(1, 50),
     record_tokens=st.integers(2, 60),
     entry_tokens=st.integers(1, 20),

@@ -54,6 +54,7 @@ SMALL = Policy(
     keep_tokens=500,
     keep_messages=10,
     step_tokens=100,
+    code_tokens=25,
     summary_tokens=50,
     record_tokens=100,
     entry_tokens=20,

@@ -17,6 +17,7 @@ from service.planning import (
     Position,
     measured_overhead,
     plan,
+    plan_by_code,
     turn_starts,
 )
 from tests.pure.paths import (
@@ -240,13 +241,20 @@ def test_less_than_a_step_is_not_worth_a_checkpoint() -> None:
     assert plan(path, [], replace(policy, step_tokens=900)).chunks
 
 
-def test_less_than_a_step_is_covered_before_turns_are_cut() -> None:
+def test_code_covers_less_than_a_step_at_once_when_a_request_is_too_large() -> None:
     path = path_of([("user", 50, (50,)), ("assistant", 50, (50,))] * 10)
-    policy = replace(Policy.sized(), prepare_at=1, keep_tokens=200, step_tokens=3600, apply_at=900, window_tokens=1200)
-    assert policy.pressing == 975
-    assert plan(path, [], policy).chunks
-    assert "a step is 901" in plan(path, [], replace(policy, step_tokens=3604)).reason
-    assert "a step is 3600" in plan(path, [], replace(policy, apply_at=960)).reason
+    policy = replace(Policy.sized(), prepare_at=1, keep_tokens=200, step_tokens=3600, code_tokens=900, apply_at=999)
+    assert plan(path, [], policy.at_once).chunks
+    assert "a step is 901" in plan(path, [], replace(policy, code_tokens=901).at_once).reason
+    assert "below" in plan(path, [], replace(policy, apply_at=1000).at_once).reason
+
+
+def test_alone_code_covers_what_fits_and_less_when_a_request_is_too_large() -> None:
+    path = path_of([("user", 50, (50,)), ("assistant", 50, (50,))] * 10)
+    policy = replace(Policy.sized(), prepare_at=1, keep_tokens=200, step_tokens=3600, code_tokens=225)
+    assert plan_by_code(path, [], policy).chunks
+    assert "a step is 904" in plan_by_code(path, [], replace(policy, code_tokens=226)).reason
+    assert plan_by_code(path, [], replace(policy, code_tokens=226, apply_at=999)).chunks
 
 
 @given(messages(), POLICIES, st.data())
@@ -254,7 +262,7 @@ def test_less_than_a_step_is_covered_before_turns_are_cut() -> None:
 def test_the_largest_summary_never_makes_itself_due_again(
     chat: list[tuple[str, int, tuple[int, ...]]], policy: Policy, data: st.DataObject
 ) -> None:
-    """Even above the window: only a part of `step_tokens` of new messages does."""
+    """Even above the window: only a step of new messages does."""
     path = path_of(chat)
     checkpoints = carry_out(path, policy, plan(path, [], replace(policy, max_chunks=1000)))
     fat = [replace(one, tokens=data.draw(st.integers(0, 5000))) for one in checkpoints]
@@ -266,7 +274,7 @@ def test_the_largest_summary_never_makes_itself_due_again(
         assert sum(message.tokens for message in longer[len(path) :]) < policy.step_tokens
         again = plan(longer, fat, policy)
         newly = sum(message.tokens for message in longer[fat[-1].messages : again.tail_start])
-        assert not again.chunks or newly >= max(policy.step_tokens // 4, 1)
+        assert not again.chunks or newly >= policy.step_tokens
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,12 @@ class Desk:
         return list(await rows(self.service.runtime, "select * from runs order by id"))
 
     async def made(self) -> list[Any]:
-        return list(await rows(self.service.runtime, "select * from checkpoints order by id"))
+        """The checkpoints that others grow from."""
+        return list(await rows(self.service.runtime, "select * from checkpoints where kind <> 'interim' order by id"))
+
+    async def interim(self) -> list[Any]:
+        """Those that serve until a summariser has read what they cover."""
+        return list(await rows(self.service.runtime, "select * from checkpoints where kind = 'interim' order by id"))
 
     async def due_now(self) -> None:
         """The back-off is over."""

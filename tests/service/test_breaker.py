@@ -44,13 +44,20 @@ async def pause_is_over(desk: Desk) -> None:
     await desk.due_now()
 
 
-async def long_chats(desk: Desk, count: int, turns: int = 14, prefix: str = "chat") -> list[tuple[Talk, str]]:
-    """So many due chats with the same messages; with 14 turns their requests are over `apply_at`, with 9 not yet."""
+async def long_chats(
+    desk: Desk, count: int, turns: int = 14, prefix: str = "chat", *, pressing: bool = False
+) -> list[tuple[Talk, str]]:
+    """So many due chats with the same messages; with 14 turns their requests are over `apply_at`, with 9 not yet.
+
+    Unless `pressing`, what their next requests need was made before.
+    """
     first = Talk(desk.service.as_filter)
     leaf = first.turns(turns)
     talks = [(Talk(desk.service.as_filter, f"{prefix}-{number}", first.rows), leaf) for number in range(count)]
     for talk, _ in talks:
         assert await talk.hand_over(leaf)
+    if not pressing:
+        await run_sql(desk.service.runtime, "update chats set pressing = false")
     return talks
 
 
@@ -161,18 +168,18 @@ async def opened(desk: Desk, **more: Any) -> None:
     desk.llm.requests.clear()
 
 
-async def test_while_it_is_open_a_chat_whose_requests_are_too_large_gets_a_degraded_summary_at_once(
+async def test_while_it_is_open_a_chat_whose_requests_are_too_large_gets_an_interim_summary_at_once(
     desk: Desk,
 ) -> None:
     await opened(desk)
-    ((large, leaf),) = await long_chats(desk, 1, prefix="large")
-    ((small, _),) = await long_chats(desk, 1, turns=9, prefix="small")
+    ((large, leaf),) = await long_chats(desk, 1, prefix="large", pressing=True)
+    ((small, _),) = await long_chats(desk, 1, turns=9, prefix="small", pressing=True)
     bench = desk.bench(summariser_window=32_768)
 
     assert [await compress(bench) is not None for _ in range(3)] == [True, False, False]
 
-    (made,) = await desk.made()
-    assert (made.kind, made.summariser) == ("degraded", "extractive")
+    (made,) = await desk.interim()
+    assert (made.kind, made.summariser) == ("interim", "extractive")
     assert (await large.ask(leaf))["status"] == "ready"
     still = await row(desk.service.runtime, "select * from chats where external_id = :name", name=small.chat)
     assert (still.pressing, still.attempts, still.last_error) == (False, 0, None)
@@ -192,16 +199,24 @@ async def test_a_chat_that_waits_becomes_pressing_when_it_grows(desk: Desk) -> N
 
     assert await compress(bench)
     assert (await talk.ask(leaf))["status"] == "ready"
-    assert [made.kind for made in await desk.made()] == ["degraded"]
+    assert len(await desk.interim()) == 1
 
 
-async def test_when_nobody_may_stand_in_all_chats_wait(desk: Desk) -> None:
+async def test_an_interim_summary_is_made_once_and_the_chat_waits_on(desk: Desk) -> None:
     await opened(desk)
-    await long_chats(desk, 1, turns=14, prefix="large")
-    await long_chats(desk, 1, turns=9, prefix="small")
+    ((talk, leaf),) = await long_chats(desk, 1, turns=14, pressing=True)
 
-    assert [await compress(desk.bench(**ONE_CALL)) for _ in range(2)] == [None, None]
-    assert await desk.made() == []
+    assert [await compress(desk.bench(**ONE_CALL)) is not None for _ in range(2)] == [True, False]
+
+    chat = await desk.chat()
+    assert (chat.attempts, chat.last_error, chat.lease_token) == (0, None, None)
+    assert chat.due_at
+    assert (await desk.runs())[-1].outcome == "waits"
+    assert (await talk.ask(leaf))["status"] == "ready"
+    await run_sql(desk.service.runtime, "delete from endpoints")
+    await desk.drain()
+    assert {made.kind for made in await desk.made()} == {"llm"}
+    assert await desk.interim() == []
 
 
 async def test_two_endpoints_have_two_breakers(desk: Desk) -> None:

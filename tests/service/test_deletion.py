@@ -21,7 +21,7 @@ async def own_rows(desk: Desk, chat: int) -> dict[str, int]:
 
 async def half_read(desk: Desk) -> int:
     """A chat with rows in every table of its own, and due work; returns its id."""
-    await desk.talk.hand_over(desk.talk.turns(8, leaf=await summarised(desk)))
+    await desk.talk.hand_over(desk.talk.turns(12, leaf=await summarised(desk)))
     await sql(
         desk,
         "insert into drafts (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"

@@ -183,15 +183,16 @@ async def test_invariant_7_a_summary_is_never_a_function_of_luck(desk: Desk) -> 
     leaf = await desk.long_chat()
     bench = desk.bench(summariser_window=32_768, fallback_after=0)
     await desk.drain(bench)
-    leaf = desk.talk.turns(8, leaf=leaf)
+    leaf = desk.talk.turns(12, leaf=leaf)
     await desk.talk.hand_over(leaf)
-    good = (await desk.talk.ask(leaf))["summary"]
+    good = set[str]()
 
     for bad in (Empty(), CutOff("## Goal"), ReasoningOnly("hm"), Say("<tool_call>{}</tool_call>"), Say("w " * 2000)):
         desk.llm.script(bad, bad)  # the repair is no better
         await desk.compress(bench)
-        assert (await desk.talk.ask(leaf))["summary"] == good
+        good.add((await desk.talk.ask(leaf))["summary"])
         await desk.due_now()
+    assert len(good) == 1, "what code made of it at once"
 
     assert [run.outcome for run in await desk.runs()][1:] == ["rejected"] * 5
     await desk.drain(bench)

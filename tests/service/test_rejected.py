@@ -52,13 +52,13 @@ KINDS = {
 
 
 @pytest.mark.parametrize(("behaviour", "outcome", "reason"), BAD.values(), ids=BAD.keys())
-async def test_a_bad_answer_is_recorded_and_the_previous_checkpoint_keeps_serving(
+async def test_a_bad_answer_is_recorded_and_what_was_read_before_keeps_serving(
     desk: Desk, behaviour: Behaviour, outcome: str, reason: str
 ) -> None:
     leaf = await desk.long_chat()
     await desk.drain(desk.bench(summariser_window=32_768))
     before = await desk.talk.ask(leaf)
-    leaf = desk.talk.turns(8, leaf=leaf)
+    leaf = desk.talk.turns(12, leaf=leaf)
     assert await desk.talk.hand_over(leaf)
     desk.llm.default = behaviour
 
@@ -75,7 +75,8 @@ async def test_a_bad_answer_is_recorded_and_the_previous_checkpoint_keeps_servin
     assert chat.attempts == 1
     assert 0 < chat.wait.total_seconds() <= 2
     after = await desk.talk.ask(leaf)
-    assert after["summary"] == before["summary"]
+    assert after["covered_messages"] > before["covered_messages"], "what code made at once"
+    assert "Narrative b." in after["summary"], "on top of what the model wrote before"
     assert len(await desk.made()) == 1
 
 
@@ -134,7 +135,7 @@ async def test_after_enough_failures_a_degraded_checkpoint_is_published(desk: De
     bench = desk.bench(summariser_window=32_768, fallback_after=2)
     for _ in range(2):
         await desk.compress(bench)
-        assert (await desk.talk.ask(leaf))["status"] == "pending"
+        assert await desk.made() == []
         await desk.due_now()
     asked = len(desk.llm.requests)
 

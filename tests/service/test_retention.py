@@ -75,7 +75,7 @@ async def test_until_covered_drops_what_a_summary_covers_and_nothing_else(desk: 
     assert await without_text(desk) == set(await covered(desk, leaf))
     assert dropped.bodies == len(await covered(desk, leaf))
     assert await removed(desk, keep_bodies="until_covered") == NOTHING
-    grown = desk.talk.turns(8, leaf=leaf)
+    grown = desk.talk.turns(12, leaf=leaf)
     await desk.talk.hand_over(grown, after=leaf)
     await desk.drain()
     assert len(await desk.made()) > 1, "what was left is all that the next summary needs"
@@ -104,7 +104,7 @@ async def test_until_covered_keeps_what_another_branch_has_not_covered(desk: Des
 
 
 async def test_an_old_checkpoint_goes_when_no_message_leads_to_it(desk: Desk) -> None:
-    leaf = desk.talk.turns(8, leaf=await summarised(desk))
+    leaf = desk.talk.turns(12, leaf=await summarised(desk))
     await desk.talk.hand_over(leaf)
     await desk.drain()
     before = await desk.made()
@@ -284,7 +284,7 @@ async def test_a_whole_path_in_slices_brings_all_texts_again(desk: Desk) -> None
 
 
 async def test_texts_that_came_while_the_work_missed_them_are_looked_for_again(desk: Desk) -> None:
-    leaf = await desk.long_chat()
+    leaf = await desk.long_chat(24)
     half = desk.talk.path(leaf)[15]["id"]
 
     async def away_and_back() -> None:

@@ -283,7 +283,7 @@ async def test_an_error_within_the_work_on_texts_tells_nobody(desk: Desk, log: L
 async def test_an_error_of_the_database_tells_nobody_what_was_to_be_stored(desk: Desk, log: Log) -> None:
     await marked_chat(desk)
     desk.llm.default = Say(f"## Goal\n- {MARK} matters.")
-    async with refusing(desk.service, "checkpoints", "new.sections"):
+    async with refusing(desk.service, "checkpoints", "new.talk"):
         await desk.compress()
 
     assert "refused" in (await desk.runs())[-1].reason

@@ -343,7 +343,7 @@ async def test_the_next_summary_grows_from_the_correction(desk: Desk) -> None:
         desk.service, made[0]["id"], narrative="The pumps are green.", pins=[{"kind": "decision", "text": "Keep P-7."}]
     )
 
-    await desk.talk.hand_over(desk.talk.turns(8, leaf=leaf))
+    await desk.talk.hand_over(desk.talk.turns(12, leaf=leaf))
     await desk.drain()
 
     assert "The pumps are green." in desk.llm.requests[0].text
@@ -462,9 +462,7 @@ MEMORY = Memory(
 )
 
 
-async def published(
-    desk: Desk, lease: Lease, parent: int, until: str, kind: str, *replaces: int
-) -> int | None:
+async def published(desk: Desk, lease: Lease, parent: int, until: str, kind: str, *replaces: int) -> int | None:
     """Publishes a checkpoint of that kind up to a message; any other kind is written by the LLM."""
     known = kind if kind == "degraded" else "llm"
     memory = MEMORY

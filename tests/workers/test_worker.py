@@ -197,7 +197,7 @@ async def test_a_hand_over_during_the_work_is_not_lost(service: Service) -> None
     async with at_work(service, bench):
         talk, leaf = await long_chat(service)
         await gated.asked.wait()
-        grown = talk.turns(8, leaf=leaf)
+        grown = talk.turns(12, leaf=leaf)
         await talk.hand_over(grown)
         await talk.hand_over(grown)
         gated.go.set()
@@ -224,7 +224,11 @@ async def test_failed_work_is_tried_again_by_itself(service: Service) -> None:
         )
         async with at_work(service, bench):
             talk, leaf = await long_chat(service)
-            await ready(talk, leaf)
+
+            async def done() -> bool:
+                return (await rows(service.runtime, "select outcome from runs order by id"))[-1:] == [("done",)]
+
+            await until(done)
     assert "At last." in (await talk.ask(leaf))["summary"]
     assert [one.outcome for one in await rows(service.runtime, "select outcome from runs order by id")] == [
         "failed",
