@@ -32,13 +32,16 @@ _SOON = 80  # characters between a pin and the sentence that replaces it
 _AND = 3  # letters of a word between two numbers
 
 _ITEM = re.compile(r"\s{0,80}(?:[-*+•–—]|\d{1,3}[.)])\s")
-_MARKS = re.compile(r"\A\s{0,80}(?:#{1,6}\s{0,8})?(?:(?:[-*+•–—]|\d{1,3}[.)])\s{1,8})?(?:#{1,6}\s{0,8})?")
+_MARKS = re.compile(
+    r"\A\s{0,80}(?:#{1,6}\s{0,8})?"  # a head may be numbered, and an item may be a head
+    r"(?:(?:[-*+•–—]|\d{1,3}[.)])\s{1,8})?(?:#{1,6}\s{0,8})?"
+)
 _HEAD_MARK = re.compile(r"\s{0,40}(?:\d{1,2}[.)]\s{1,4})?(?:#{1,6}|\*\*|__|【)")
 _FENCE = re.compile(r"\s{0,20}(?:```|~~~)")
 _RULER = re.compile(r"\A\s*+[=\-_*~]{3,}+\s*$")
 # `12.3`, `P7`, `12`, or from one to another.
 _NUMBER = re.compile(
-    r"(?<![\w.,])(P?\d{1,6})(?:\.(\d{1,4}))?"
+    r"(?<![\w.,])(P\d{1,6}(?!\.\d)|\d{1,6})(?:\.(\d{1,4}))?"
     r"(?:\s?[-–—~～至]\s?P?(\d{1,6})(?:\.(\d{1,4}))?)?(?![A-Za-z_\d%€$£¥]|[.,]\d)"
 )
 _SENTENCE = re.compile(r"(?<![\w.,])\d{1,6}\.\d{1,4}(?![\w.,]?\d)")
@@ -148,7 +151,9 @@ class _Reader:
         line = " ".join(_JOINED.sub(r"\1, ", raw if self.fenced else _without_mark(raw)).split())
         if not line.strip(_AROUND) or _RULER.match(line):
             return
-        if self._is_section(raw, line) or self._begins_with_pin(line) or self._is_directive(raw, line):
+        if self._is_section(raw, line) or self._begins_with_pin(line):
+            return
+        if self._is_directive(raw, line):
             return
         if raw.lstrip().startswith("#") and not self.fenced:
             self.place = Section.STATE  # a head that nobody knows
@@ -281,11 +286,10 @@ def _label(text: str) -> str:
 
 def _longer_head(words: str) -> Section | None:
     """`Decisions so far` is a head that says more; a sentence is none."""
-    parts = words.split()
-    if len(parts) > _WORDS_OF_HEAD:
+    begins = [name for name in _HEADS if words.startswith(f"{name} ")]
+    if not begins or len(words.split()) > _WORDS_OF_HEAD:
         return None
-    begins = (" ".join(parts[:end]).rstrip(":(") for end in range(len(parts) - 1, 0, -1))
-    return next((_HEADS[begin] for begin in begins if begin in _HEADS), None)
+    return _HEADS[max(begins, key=len)]
 
 
 def _parted(line: str) -> tuple[str, bool, str]:
@@ -318,7 +322,7 @@ def _only_numbers(rest: str) -> bool:
 
 
 def _dropped(rest: str) -> list[int]:
-    """The pins that a line names, as `P12` or as nothing but `12`; a number of a sentence is none."""
+    """The pins that a line names, as `P12` or as nothing but `12`; a sentence's number is none."""
     bare = not rest[_leading(rest) :].strip(_AROUND)
     pins = (one for one in _numbers(rest) if one.startswith("P") or (bare and one.isdigit()))
     return [int(one.lstrip("P")) for one in pins]

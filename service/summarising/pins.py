@@ -187,8 +187,8 @@ class _Book:
         known = self.pins.get(self._number(one))
         if known is None:
             self._last += 1
-            new = Pin(self._last, fitting[0], told(one), one.source, one.speaker, one.number, one.at, one.answers)
-            self._add(new)
+            source = (one.source, one.speaker, one.number, one.at, one.answers)
+            self._add(Pin(self._last, fitting[0], told(one), *source))
         elif chosen:
             pin = _said_by(known, one) if one.by_user and known.speaker is not one.speaker else known
             self._add(replace(pin, kind=_kind(pin, fitting), replaced_by=None))

@@ -193,6 +193,7 @@ def test_what_replaces_a_pin_may_be_words(line: str) -> None:
         ("删除：P12、P28", (12, 28)),
         ("drop: none", ()),
         ("drop: 12.3", ()),
+        ("drop: P12.3", ()),
         ("drop: 12 old tables", ()),
     ],
 )
@@ -402,6 +403,7 @@ LINES = st.sampled_from(
         "```json",
         "keep",
         "drop: P1-P999999",
+        "drop: P3.2, P3.2-P4.1",
     ]
 ) | st.text(max_size=40)
 
