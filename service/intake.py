@@ -161,16 +161,22 @@ def _prompt_tokens(stored: Stored) -> int | None:
 
 
 def _weighed(stored: Stored, mask_secrets: bool) -> Weighed:
+    body, masks = _packed(stored, mask_secrets)
     parsed = parse(stored)
-    kept, masks = masked(stored) if mask_secrets else (stored, 0)
     return Weighed(
         role=parsed.role,
-        body=codec.pack(kept),
+        body=body,
         masks=masks,
         tokens=native_tokens(stored),
         step_tokens=[step_tokens(step) for step in steps(parsed)],
         sent_at=parsed.timestamp,
     )
+
+
+def _packed(stored: Stored, mask_secrets: bool) -> tuple[bytes, int]:
+    """What is kept, and its masks. The masked copy lives here alone."""
+    kept, masks = masked(stored) if mask_secrets else (stored, 0)
+    return codec.pack(kept), masks
 
 
 def _stored(message: HandedMessage) -> Stored:

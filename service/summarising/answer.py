@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
 
+from service.summarising import written
 from service.summarising.memory import NARRATIVE, Kind, Paragraph, Section
 from service.summarising.prompts import WORDINGS
 
@@ -27,32 +28,37 @@ _LONGEST_LABEL = 60  # characters before the colon of `keep constraint:`
 _WORDS_OF_HEAD = 6
 _MOST_NUMBERS = 512  # in one line
 _RANGE = 40  # sentences that one range may name
+_SOON = 80  # characters between a pin and the sentence that replaces it
 _AND = 3  # letters of a word between two numbers
 
-_MARKS = re.compile(r"[\s*_`#>•·\-–—+]{0,40}(?:\d{1,2}[.)]\s{1,8})?[\s*_`#]{0,20}")
-_LIST_MARK = re.compile(r"\s{0,80}(?:[-*+•–—]|\d{1,3}[.)])\s{1,8}")
+_ITEM = re.compile(r"\s{0,80}(?:[-*+•–—]|\d{1,3}[.)])\s")
+_MARKS = re.compile(
+    r"\A\s{0,80}(?:#{1,6}\s{0,8})?"  # a head may be numbered, and an item may be a head
+    r"(?:(?:[-*+•–—]|\d{1,3}[.)])\s{1,8})?(?:#{1,6}\s{0,8})?"
+)
 _HEAD_MARK = re.compile(r"\s{0,40}(?:\d{1,2}[.)]\s{1,4})?(?:#{1,6}|\*\*|__|【)")
 _FENCE = re.compile(r"\s{0,20}(?:```|~~~)")
 _RULER = re.compile(r"\A\s*+[=\-_*~]{3,}+\s*$")
+# `12.3`, `P7`, `12`, or from one to another.
 _NUMBER = re.compile(
-    r"(?<![\w.,])P?\d{1,6}(?:\.\d{1,4})?"
-    r"(?:\s?[-–—~～至]\s?P?\d{1,6}(?:\.\d{1,4})?)?(?![A-Za-z_\d%€$£¥]|[.,]\d)"
+    r"(?<![\w.,])(P\d{1,6}(?!\.\d)|\d{1,6})(?:\.(\d{1,4}))?"
+    r"(?:\s?[-–—~～至]\s?P?(\d{1,6})(?:\.(\d{1,4}))?)?(?![A-Za-z_\d%€$£¥]|[.,]\d)"
 )
 _SENTENCE = re.compile(r"(?<![\w.,])\d{1,6}\.\d{1,4}(?![\w.,]?\d)")
 _PIN = re.compile(r"(?<![A-Za-z\d.])P\d{1,6}(?![A-Za-z\d]|\.\d)")
-_PLAIN = re.compile(r"(?<![\w.,])\d{1,6}(?![\w.,]?\d)")
 # A comma of a list, not of a number such as `1.204,50`.
 _JOINED = re.compile(r"(?<![\d.,])(\d{1,6}\.\d{1,4}|P\d{1,6}),(?=P\d|\d{1,6}\.\d)")
-_RANGE_MARK = re.compile(r"[-–—~～至]")
 _REMARK = re.compile(r"[(（][^()（）]{0,300}[)）]")
 _LABEL_PARTS = re.compile(r"[\s_/,&+|·、()（）-]{1,20}")
-_AROUND = " \t*_`#\"'“”„«»「」『』[]{}()（）【】<>.,;:；：，、。=→-–—>&"
+_AROUND = " \t*_`#+•\"'“”„«»「」『』[]{}()（）【】<>.,;:；：，、。=→-–—>&"
 _QUOTES = ' \t*_`"“”„«»「」『』'
 _QUOTATION = re.compile(
     r"\"([^\"]{8,400}+)\"|“([^”]{8,400}+)”|„([^“”]{8,400}+)[“”]|「([^」]{4,400}+)」|«([^»]{8,400}+)»"
 )
 _REASONING_ENDS = ("</think>", "</thinking>", "</reasoning>")
 _COLONS = (":", "：", "=")
+_LABEL_ENDS = re.compile(r"[:：=\[{(\"“„«「→]|P?\d")
+_BETWEEN_TWO = " ,;&、，/+"  # signs that only say that there are two pins
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +104,6 @@ class _Line(StrEnum):
     DROP = "drop"
 
 
-_Place = Section | _Line
-"""Under which head a line stands."""
-
 _HEADS = {name: section for one in WORDINGS.values() for name, section in one.heads.items()}
 _HEADS |= {str(section).casefold(): section for section in Section}
 _KINDS = {name: kind for one in WORDINGS.values() for name, kind in one.kinds.items()}
@@ -121,8 +124,7 @@ def unreasoned(text: str) -> str:
 def parse(text: str) -> Answer:
     """What a reply says. Heads and lines are known by their words, whatever marks stand around."""
     reader = _Reader()
-    lines = text.splitlines()[:_MOST_LINES]
-    for line in lines:
+    for line in written.lines(text, _is_known)[:_MOST_LINES]:
         reader.read(line[:_LONGEST_LINE])
     return reader.answer()
 
@@ -131,7 +133,7 @@ def parse(text: str) -> Answer:
 class _Reader:
     """Goes through the lines of a reply, and knows under which head it is."""
 
-    place: _Place = Section.STATE
+    place: Section | _Line = Section.STATE
     kinds: tuple[Kind, ...] = ()
     headed: bool = False
     fenced: bool = False
@@ -149,10 +151,12 @@ class _Reader:
         line = " ".join(_JOINED.sub(r"\1, ", raw if self.fenced else _without_mark(raw)).split())
         if not line.strip(_AROUND) or _RULER.match(line):
             return
-        if self._is_head(raw) or self._is_directive(line) or self._says_nothing(line):
+        if self._is_section(raw, line) or self._begins_with_pin(line):
             return
-        if not self.fenced and self._begins_section(raw, line):
+        if self._is_directive(raw, line):
             return
+        if raw.lstrip().startswith("#") and not self.fenced:
+            self.place = Section.STATE  # a head that nobody knows
         self._under_head(line)
 
     def answer(self) -> Answer:
@@ -174,172 +178,118 @@ class _Reader:
         else:
             self.fenced = True
 
-    def _is_head(self, raw: str) -> bool:
-        """A line that is a head and no more; an unknown one opens the current state."""
-        words = _label(raw)
-        marked = bool(_HEAD_MARK.match(raw)) and ":" not in raw.rstrip(" :*_")
-        known = _HEADS.get(words)
-        if self.fenced:  # code has comments that look like heads
-            known = known if raw.startswith("## ") else None
-        elif known is None and marked:
-            known = _longer_head(words)
-        if known is not None and (marked or raw.rstrip().endswith(_COLONS) or _bare(raw)):
-            self._enter(known)
-            return True
-        if self.fenced or not marked:
-            return False
-        if (found := _directive(words)) is not None:
-            verb, self.kinds = found
-            self.place = verb or _Line.KEEP
-            self.headed = True
-            return True
-        if raw.lstrip().startswith("#"):
-            self.place = Section.STATE
-        return False
-
-    def _enter(self, section: Section) -> None:
-        if not self.headed:
-            self._forget_opening()
-        self.place, self.kinds = section, _KINDS_OF.get(section, ())
-        self.headed = True
-
-    def _forget_opening(self) -> None:
-        """What stands above the first head and ends with a colon announces it, and says nothing."""
-        opening = self.lines[Section.STATE]
-        if len(opening) == 1 and opening[0].endswith(_COLONS):
-            opening.clear()
-
-    def _is_directive(self, line: str) -> bool:
-        """`keep constraint: 12.3`, `replaced: P7 by 15.2`, `drop: P12`, however it is written."""
-        if _replaces(line):
-            self._replace(line)
-            return True
-        if echo := _echo(line):
-            self.keeps.append(echo)
-            return True
+    def _is_section(self, raw: str, line: str) -> bool:
+        """A head, alone or with a line of it behind a colon: `Goal: the tour is planned`."""
         label, colon, rest = _parted(line)
-        found = _directive(label)
-        if found is None and colon and _only_numbers(rest):
-            found = _loose_directive(label)
-        if found is None:
+        marked, item = bool(_HEAD_MARK.match(raw)), bool(_ITEM.match(raw))
+        section = _HEADS.get(label) or (_longer_head(label) if marked and not rest else None)
+        if section is None or (self.fenced and (rest or not raw.startswith("## "))):
             return False
-        verb, kinds = found
-        if verb is None:  # `Decision: …` may be prose
-            certain = _only_numbers(rest)
-        else:
-            certain = (colon and not self.fenced) or _points_first(rest) or _only_plain(rest)
-        if certain:
-            self._direct(verb or _Line.KEEP, kinds, rest)
-        return certain
-
-    def _direct(self, line: _Line, kinds: tuple[Kind, ...], rest: str) -> None:
-        if rest.strip(_AROUND).casefold() in _NOTHING:
-            return
-        if line is _Line.DROP:
-            self._drop(rest)
-        elif line is _Line.REPLACED:
-            self._replace(rest)
-        elif keep := _keep(kinds or (Kind.FACT,), rest):
-            self.keeps.append(keep)
-
-    def _says_nothing(self, line: str) -> bool:
-        return not self.fenced and line.strip(_AROUND).casefold() in _NOTHING
-
-    def _begins_section(self, raw: str, line: str) -> bool:
-        """`Goal: the tour is planned` is a head and a line of it."""
-        label, colon, rest = _parted(line)
-        section = _HEADS.get(label)
-        if section is None or not colon or not rest.strip(_AROUND):
+        if not rest and (marked or colon or not item):
+            self._enter(section)
+            return True
+        known = marked or section in NARRATIVE  # `Files: …` in a narrative may be prose
+        directed = _directive(label)[2] and _only_numbers(rest)
+        if not (rest and colon and known) or directed:
             return False
-        if section not in NARRATIVE and not _HEAD_MARK.match(raw):
-            return False  # `Files: …` in a narrative may be prose
-        item = bool(_LIST_MARK.match(raw))
         before = self.place, self.kinds
         self._enter(section)
-        if rest.strip(_AROUND).casefold() not in _NOTHING:
-            self._under_head(_cleaned(rest))
+        self._under_head(_cleaned(rest))
         if item:
             self.place, self.kinds = before
         return True
 
+    def _enter(self, section: Section) -> None:
+        opening = self.lines[Section.STATE]
+        if not self.headed and len(opening) == 1 and opening[0].endswith(_COLONS):
+            opening.clear()  # it announced the answer
+        self.place, self.kinds, self.headed = section, _KINDS_OF.get(section, ()), True
+
+    def _begins_with_pin(self, line: str) -> bool:
+        """`P7 → 15.2`, or `P7 constraint: …` as the entries stand in the prompt."""
+        line = line.lstrip(_AROUND)
+        pin = _PIN.match(line)
+        if not pin:
+            return False
+        label, colon, words = _parted(line[pin.end() :].lstrip(_AROUND))
+        verb, kinds, exact = _directive(label)
+        if kinds and exact and colon and not verb:
+            self.keeps.append(Keep(kinds, (pin[0],), _cleaned(words)))
+            return True
+        by = _SENTENCE.search(line[:_SOON])
+        if by and not line[by.end() :].strip(_AROUND + "0123456789"):
+            self.replaced += _replacements(line)
+            return True
+        return False
+
+    def _is_directive(self, raw: str, line: str) -> bool:
+        """`keep constraint: 12.3`, `replaced: P7 by 15.2`, `drop: P12`, however it is written."""
+        label, colon, rest = _parted(line)
+        verb, kinds, exact = _directive(label)
+        place = verb or _Line.KEEP
+        if exact and not rest and _HEAD_MARK.match(raw) and not self.fenced:
+            self.place, self.kinds, self.headed = place, kinds, True
+            return True
+        certain = _only_numbers(rest) and (exact or colon)
+        if verb and exact:  # without a verb, `Decision: …` may be prose
+            certain |= colon and not self.fenced
+        if certain and (verb or kinds):
+            self._direct(place, kinds, rest)
+            return True
+        return False
+
+    def _direct(self, line: _Line, kinds: tuple[Kind, ...], rest: str) -> None:
+        if _says_nothing(rest):
+            return
+        if line is _Line.DROP:
+            self.drops += _dropped(rest)
+        elif line is _Line.REPLACED:
+            self.replaced += _replacements(rest)
+        elif keep := _keep(kinds or (Kind.FACT,), rest):
+            self.keeps.append(keep)
+
     def _under_head(self, line: str) -> None:
         """A line that says by its place what it is."""
-        place = self.place
-        if isinstance(place, Section):
-            if place in self.lines:
-                self.lines[place].append(line)
-            elif keep := _keep(self.kinds, line):
-                self.keeps.append(keep)
-        else:
-            self._direct(place, self.kinds, line)
-
-    def _drop(self, rest: str) -> None:
-        """Of whatever names pins; a number of a sentence is none."""
-        if _only_plain(rest):
-            self.drops += map(int, _PLAIN.findall(rest)[:_MOST_NUMBERS])
-        else:
-            self.drops += [int(one[1:]) for one in _numbers(rest) if one.startswith("P")]
-
-    def _replace(self, rest: str) -> None:
-        """One or several pins, each time followed by what holds instead."""
-        pins = list(_PIN.finditer(rest))[:_MOST_NUMBERS]
-        if not pins:
-            self._replace_by_plain(rest)
+        if _says_nothing(line) and not self.fenced:
             return
-        waiting: list[int] = []
-        for place, pin in enumerate(pins):
-            waiting.append(int(pin[0][1:]))
-            last = place + 1 == len(pins)
-            between = rest[pin.end() : len(rest) if last else pins[place + 1].start()]
-            numbers = _numbers(between)
-            by_pin = place == 0 and len(pins) == 2 and not numbers and _points(between)
-            if by_pin:
-                self.replaced.append(Replaced(waiting[0], (pins[1][0],)))
-                return
-            words = "" if numbers or not last else _cleaned(between)
-            if numbers or words:
-                self.replaced += [Replaced(one, numbers, words) for one in waiting]
-                waiting = []
+        if isinstance(self.place, _Line):
+            self._direct(self.place, self.kinds, line)
+        elif self.place in self.lines:
+            self.lines[self.place].append(line)
+        elif keep := _keep(self.kinds, line):
+            self.keeps.append(keep)
 
-    def _replace_by_plain(self, rest: str) -> None:
-        """`7 by 15.2`."""
-        first, sentence = _PLAIN.match(rest), _SENTENCE.search(rest)
-        if first and sentence:
-            self.replaced.append(Replaced(int(first[0]), _numbers(rest[first.end() :])))
+
+def _is_known(name: str) -> bool:
+    """Whether a name in JSON is a head, or begins a line."""
+    label = _label(name)
+    return label in _HEADS or _directive(label)[2]
+
+
+def _says_nothing(line: str) -> bool:
+    return line.strip(_AROUND).casefold() in _NOTHING
 
 
 def _without_mark(raw: str) -> str:
-    """A line without the mark of a list, or of emphasis around all of it."""
-    marked = _LIST_MARK.match(raw)
-    line = (raw[marked.end() :] if marked else raw).strip()
-    if line.startswith("#"):
-        line = line.lstrip("#").lstrip()
+    """A line without the marks of a head or a list, or of emphasis around all of it."""
+    line = _MARKS.sub("", raw, count=1).strip()
     if line.startswith("**") and line.endswith("**") and line.count("**") == 2:
-        line = line[2:-2].strip()
+        return line[2:-2].strip()
     return line
 
 
 def _label(text: str) -> str:
     """Words in small letters without marks around them; "" for what is too long for a label."""
-    marks = _MARKS.match(text)
-    words = text[marks.end() if marks else 0 :].strip(_AROUND)
+    words = text.strip(_AROUND)
     return " ".join(words.casefold().split()) if len(words) <= _LONGEST_LABEL else ""
-
-
-def _bare(raw: str) -> bool:
-    """Whether a line has no mark of a list: a word alone in it is a head."""
-    return not _LIST_MARK.match(raw)
 
 
 def _longer_head(words: str) -> Section | None:
     """`Decisions so far` is a head that says more; a sentence is none."""
-    parts = words.split()[:_WORDS_OF_HEAD]
-    if len(words.split()) > _WORDS_OF_HEAD:
+    begins = [name for name in _HEADS if words.startswith(f"{name} ")]
+    if not begins or len(words.split()) > _WORDS_OF_HEAD:
         return None
-    for end in range(len(parts) - 1, 0, -1):
-        if (section := _HEADS.get(" ".join(parts[:end]).rstrip(":("))) is not None:
-            return section
-    return None
+    return _HEADS[max(begins, key=len)]
 
 
 def _parted(line: str) -> tuple[str, bool, str]:
@@ -348,81 +298,20 @@ def _parted(line: str) -> tuple[str, bool, str]:
     The label ends at a colon, or before the first number or quotation.
     """
     line = line.lstrip(_QUOTES + "{")
-    cut = min(len(line), _LONGEST_LABEL)
-    for place, character in enumerate(line[:_LONGEST_LABEL]):
-        if character in _COLONS or character in '[{("“„«「→':
-            cut = place
-            break
-        if character.isdigit():
-            cut = place - (line[place - 1 : place] == "P")
-            break
+    ends = _LABEL_ENDS.search(line, 0, _LONGEST_LABEL)
+    cut = ends.start() if ends else min(len(line), _LONGEST_LABEL)
     after = line[cut:].lstrip(' *_`"')
-    rest = after.lstrip(" *_`:：=-–—>→")
-    return _label(line[:cut]), after.startswith(_COLONS), rest
+    return _label(line[:cut]), after.startswith(_COLONS), after.lstrip(" *_`:：=-–—>→")
 
 
-def _directive(label: str) -> tuple[_Line | None, tuple[Kind, ...]] | None:
-    """What a label says: a verb, kinds, or both. None when it has other words in it."""
-    if not label:
-        return None
-    for verb in _BY_LENGTH:
-        if not label.startswith(verb):
-            continue
-        rest = label[len(verb) :]
-        kinds = _named_kinds(rest)
-        if not rest.strip(_AROUND) or kinds:
-            return _VERBS[verb], kinds
-    kinds = _named_kinds(label)
-    return (None, kinds) if kinds else None
-
-
-def _loose_directive(label: str) -> tuple[_Line | None, tuple[Kind, ...]] | None:
-    """What a label says among other words, such as `constraints to keep`."""
-    parts = _LABEL_PARTS.split(label)
-    verb = next((_VERBS[part] for part in parts if part in _VERBS), None)
+def _directive(label: str) -> tuple[_Line | None, tuple[Kind, ...], bool]:
+    """The verb and the kinds that a label names, and whether it has no other words in it."""
+    verb = next((one for one in _BY_LENGTH if label.startswith(one)), "")
+    parts = [part for part in _LABEL_PARTS.split(label[len(verb) :].strip(_AROUND)) if part]
     kinds = tuple(dict.fromkeys(_KINDS[part] for part in parts if part in _KINDS))
-    return (verb, kinds) if verb or kinds else None
-
-
-def _named_kinds(words: str) -> tuple[Kind, ...]:
-    """The kinds that are named and nothing else, such as `constraint/preference`."""
-    parts = [part for part in _LABEL_PARTS.split(words.strip(_AROUND)) if part]
-    kinds = [_KINDS[part] for part in parts if part in _KINDS]
-    return tuple(dict.fromkeys(kinds)) if len(kinds) == len(parts) else ()
-
-
-def _echo(line: str) -> Keep | None:
-    """`P7 constraint: …`, as the entries stand in the prompt."""
-    line = line.lstrip(_AROUND)
-    if (pin := _PIN.match(line)) is None:
-        return None
-    label, colon, words = _parted(line[pin.end() :].lstrip(_AROUND))
-    kinds = _named_kinds(label)
-    return Keep(kinds, (pin[0],), _cleaned(words)) if kinds and colon else None
-
-
-def _replaces(line: str) -> bool:
-    """`P7 → 15.2`, `P7 is replaced by 15.2`: begins with a pin, and soon names a sentence."""
-    line = line.lstrip(_AROUND)
-    first = _PIN.match(line)
-    found = _SENTENCE.search(line[:80]) if first else None
-    return bool(found and not line[found.end() :].strip(_AROUND + "0123456789"))
-
-
-def _points(between: str) -> bool:
-    """Whether what stands between two pins says more than that there are two."""
-    return bool(between.strip(" ,;&、，/+"))
-
-
-def _points_first(rest: str) -> bool:
-    """Whether a line begins with the number of a sentence or a pin."""
-    begin = rest.lstrip(_AROUND)
-    return bool(_SENTENCE.match(begin) or _PIN.match(begin))
-
-
-def _only_plain(rest: str) -> bool:
-    """Whether a line consists of whole numbers."""
-    return bool(_PLAIN.match(rest.lstrip(_AROUND))) and not _PLAIN.sub(" ", rest).strip(_AROUND)
+    later = next((part for part in parts if part in _VERBS), "")
+    exact = bool(label) and all(part in _KINDS for part in parts)
+    return _VERBS.get(verb or later), kinds, exact
 
 
 def _only_numbers(rest: str) -> bool:
@@ -430,6 +319,33 @@ def _only_numbers(rest: str) -> bool:
     bare = _REMARK.sub(" ", rest)
     named = _SENTENCE.search(bare) or _PIN.search(bare)
     return bool(named) and not bare[_leading(bare) :].strip(_AROUND)
+
+
+def _dropped(rest: str) -> list[int]:
+    """The pins that a line names, as `P12` or as nothing but `12`; a sentence's number is none."""
+    bare = not rest[_leading(rest) :].strip(_AROUND)
+    pins = (one for one in _numbers(rest) if one.startswith("P") or (bare and one.isdigit()))
+    return [int(one.lstrip("P")) for one in pins]
+
+
+def _replacements(rest: str) -> Iterator[Replaced]:
+    """One or several pins, each time followed by what holds instead: `P7, P8 by 15.2; P9 by P3`."""
+    if rest[:1].isdigit() and _SENTENCE.search(rest):  # `7 by 15.2`
+        rest = f"P{rest}"
+    pins = list(_PIN.finditer(rest))[:_MOST_NUMBERS]
+    ends = [*(pin.start() for pin in pins[1:]), len(rest)]
+    waiting: list[int] = []
+    for pin, end in zip(pins, ends, strict=False):
+        waiting.append(int(pin[0][1:]))
+        behind = rest[pin.end() : end]
+        numbers = _numbers(behind)
+        if len(pins) == 2 and pin is pins[0] and not numbers and behind.strip(_BETWEEN_TWO):
+            yield Replaced(waiting[0], (pins[1][0],))
+            return
+        words = _cleaned(behind) if pin is pins[-1] and not numbers else ""
+        if numbers or words:
+            yield from (Replaced(one, numbers, words) for one in waiting)
+            waiting = []
 
 
 def _keep(kinds: tuple[Kind, ...], rest: str) -> Keep | None:
@@ -460,29 +376,28 @@ def _leading(text: str) -> int:
 
 def _numbers(text: str) -> tuple[str, ...]:
     """The numbers in a text; a range within a step is written out."""
-    named = dict.fromkeys(one[0] for one in _NUMBER.finditer(text))
-    written = (number for one in named for number in _written_out(one))
-    return tuple(dict.fromkeys(islice(written, _MOST_NUMBERS)))
+    ranges = dict.fromkeys(found.groups() for found in _NUMBER.finditer(text))
+    numbers = (number for one in ranges for number in _written_out(*one))
+    return tuple(dict.fromkeys(islice(numbers, _MOST_NUMBERS)))
 
 
-def _written_out(number: str) -> Iterator[str]:
-    ends = [end.strip() for end in _RANGE_MARK.split(number)]
-    if len(ends) == 1:
-        yield number
-        return
-    (step, _, first), (until, _, last) = (end.partition(".") for end in ends)
-    if first and not last:  # `14.1-3`
+def _written_out(step: str, first: str | None, until: str | None, last: str | None) -> Iterator[str]:
+    if until and first and not last:  # `14.1-3`
         until, last = step, until
-    if step.startswith("P"):
-        begin, end = int(step[1:]), int(until.lstrip("P"))
-        yield from (f"P{pin}" for pin in range(begin, min(end, begin + _RANGE - 1) + 1))
-    elif not first:
-        yield from ends
-    elif step != until:
+    if not until:
+        yield f"{step}.{first}" if first else step
+    elif first and step == until:
+        yield from (f"{step}.{place}" for place in _between(first, last or first))
+    elif first:
         yield f"{step}.{first}-{until}.{last}"
+    elif step.startswith("P"):
+        yield from (f"P{pin}" for pin in _between(step[1:], until))
     else:
-        end = min(int(last), int(first) + _RANGE - 1)
-        yield from (f"{step}.{place}" for place in range(int(first), end + 1))
+        yield from (step, until)
+
+
+def _between(begin: str, end: str) -> range:
+    return range(int(begin), min(int(end), int(begin) + _RANGE - 1) + 1)
 
 
 def _cleaned(words: str) -> str:

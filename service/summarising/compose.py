@@ -4,14 +4,15 @@ Pure, and the only way from a reply to a summary: workers, tests and benchmarks 
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from service import languages, secrets, tokens
 from service.planning import Policy
 from service.summarising import answer, gate, ledger, message, pins, utterances
 from service.summarising.gate import Grounds, Verdict
-from service.summarising.memory import Kind, Memory, Paragraph, Pin
+from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.message import Rendered
 from service.summarising.reading import Excerpt, Reading, Reply
 from service.summarising.record import recorded, stored
@@ -101,11 +102,10 @@ def gather(
     language = _language(steps)
     parsed = dict(zip(cleaned, _parsed(memory, steps, language or "en"), strict=True))
     done = [id(read.step) for read in reads if read.piece == read.pieces - 1]
+    excerpts = (_excerpts(cleaned[id(read.step)][0], parsed[id(read.step)], read) for read in reads)
     reading = Reading(
         previous=memory.narrative,
-        excerpts=tuple(
-            excerpt for read in reads for excerpt in _excerpts(cleaned[id(read.step)][0], parsed[id(read.step)], read)
-        ),
+        excerpts=tuple(chain.from_iterable(excerpts)),
         summary_tokens=policy.summary_tokens,
         entries=_entries(memory.pins, policy.entry_tokens),
         part=part,
@@ -115,10 +115,10 @@ def gather(
     return Material(
         memory=memory,
         reading=reading,
-        said=tuple(_said(list(parsed.values()))),
+        said=tuple(_said(parsed.values())),
         completed=tuple(cleaned[one][0] for one in done),
-        heard=tuple(_said([parsed[one] for one in done])),
-        foreign=tuple(_foreign(steps, list(parsed.values()))),
+        heard=tuple(_said(parsed[one] for one in done)),
+        foreign=tuple(_foreign(steps, parsed.values())),
         language=language,
         masked=sum(found for _, found in cleaned.values()),
     )
@@ -187,15 +187,12 @@ def _cleaned(step: Step, mask: bool) -> tuple[Step, int]:
         masked += found.count
         return found.text
 
-    calls = tuple(
-        Call(
-            replace(one.call, arguments=clean(one.call.arguments)),
-            replace(one.result, text=clean(one.result.text)),
-        )
-        for one in step.calls
-    )
+    calls: list[Call] = []
+    for one in step.calls:
+        call = replace(one.call, arguments=clean(one.call.arguments))
+        calls.append(Call(call, replace(one.result, text=clean(one.result.text))))
     text = clean(tokens.without_data(step.text))
-    return replace(step, text=text, calls=calls), masked
+    return replace(step, text=text, calls=tuple(calls)), masked
 
 
 def _parsed(memory: Memory, steps: Sequence[Step], language: str) -> Iterator[list[Passage]]:
@@ -207,27 +204,25 @@ def _parsed(memory: Memory, steps: Sequence[Step], language: str) -> Iterator[li
         yield found
 
 
-def _said(parsed: Sequence[Sequence[Passage]]) -> Iterator[Utterance]:
-    for found in parsed:
-        for passage in found:
-            yield from passage.utterances
+def _said(parsed: Iterable[Sequence[Passage]]) -> Iterator[Utterance]:
+    for passage in chain.from_iterable(parsed):
+        yield from passage.utterances
 
 
-def _foreign(steps: Sequence[Step], parsed: Sequence[Sequence[Passage]]) -> Iterator[str]:
+def _foreign(steps: Sequence[Step], parsed: Iterable[Sequence[Passage]]) -> Iterator[str]:
     """What nobody said in their own words."""
-    for step in steps:
-        for call in step.calls:
-            yield from (call.call.name, call.call.arguments, call.result.text)
-    for found in parsed:
-        yield from (one.text for one in found if not all(said.own for said in one.utterances))
+    for call in chain.from_iterable(step.calls for step in steps):
+        yield from (call.call.name, call.call.arguments, call.result.text)
+    for passage in chain.from_iterable(parsed):
+        if not all(said.own for said in passage.utterances):
+            yield passage.text
 
 
 def _excerpts(step: Step, passages: Sequence[Passage], read: Read) -> Iterator[Excerpt]:
     """A step as it is read: its sentences numbered, each call as its line of the ledger."""
     told = "\n".join(map(_numbered, passages))
     if read.pieces > 1:
-        called = [f"[tool] {ledger.line_of(call)}" for call in step.calls]
-        whole = "\n".join([told, *called])
+        whole = "\n".join([told, *(f"[tool] {ledger.line_of(call)}" for call in step.calls)])
         label = f"{step.role}, piece {read.piece + 1} of {read.pieces}"
         yield Excerpt(label, tokens.pieces(whole, read.pieces)[read.piece])
         return
@@ -288,15 +283,13 @@ def _grounds(material: Material, new: Sequence[Pin]) -> Grounds:
     said = (*memory.talk, *material.said)
     # What an assistant said of a call is no tool's word.
     comments = [entry.comment for entry in memory.ledger]
-    calls = ledger.lines(
-        tuple(replace(entry, comment="") for entry in memory.ledger),
-        material.reading.summary_tokens * 8,
-    )
+    bare = tuple(replace(entry, comment="") for entry in memory.ledger)
+    calls = ledger.lines(bare, material.reading.summary_tokens * 8)
     # A pasted text that was read before is told by its first and last line.
     pasted = (one.text for one in memory.talk if not one.own)
     return Grounds(
         covered=(
-            *_lines(memory.narrative),
+            *(line for paragraph in memory.narrative for line in paragraph.lines),
             *(pin.text for pin in memory.pins),
             *(one.text for one in said),
             *calls,
@@ -310,8 +303,3 @@ def _grounds(material: Material, new: Sequence[Pin]) -> Grounds:
         rules=tuple(pin.text for pin in pins.shown(new) if pin.kind in _RULES),
         language=material.language,
     )
-
-
-def _lines(narrative: Sequence[Paragraph]) -> Iterator[str]:
-    for paragraph in narrative:
-        yield from paragraph.lines

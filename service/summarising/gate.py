@@ -9,10 +9,11 @@ was kept by number needs no judging, because its words are copied.
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
+from itertools import islice
 from typing import Any, NamedTuple
 
 from service import languages, tokens
@@ -27,9 +28,17 @@ from service.text.values import Evidence
 LEAST_GAIN = 9 / 10
 """Of what it replaces a summary may be so large at most."""
 
+
+class Fault(NamedTuple):
+    """Why something may not stand: a word for it, and a sentence, which may quote the text."""
+
+    kind: str
+    reason: str
+
+
 _QUOTED = re.compile(r"[\"“„«]([^\"“”„«»\n]{2,120})[\"”“»]|`([^`\n]{2,120})`|(?<!\w)'([^'\n]{2,120})'(?!\w)")
 _HEAD = re.compile(r"\A#[^\n]{0,100}\n\s{0,40}(?:[-*]\s{1,8})?")
-_NAME = re.compile(r"(?<=[^\W\d_] )[^\W\d_]{4,40}|(?<=, )[^\W\d_]{4,40}|\b[A-Z][a-z]{1,30}[A-Z][^\W\d_]{1,30}")
+_NAME = re.compile(r"(?:(?<=[^\W\d_] )|(?<=, ))[^\W\d_]{4,40}|\b[A-Z][a-z]{1,30}[A-Z][^\W\d_]{1,30}")
 _SLACK = 5 / 4  # a model cannot count its own tokens exactly
 _STANDS = 0.5  # of the lines have to be left, or a repair is asked for
 _SHOWN = 160  # characters of a dropped line in a verdict
@@ -43,15 +52,12 @@ _TELLING = 3  # subjects of a line of which one has to occur, in any form
 _SENTENCES = re.compile(r"[.!?]\s|[。！？\n]|\\n")
 _STEM = 4  # letters by which words of a rule are known in other forms
 _NOUNS_HAVE_CAPITALS = ("de", "lb")
-_NOUNS = 0.12  # of the words inside sentences have a capital where all nouns do
+_MARKED = {
+    "reasoning": Fault("reasoning", "contains reasoning"),
+    "protocol": Fault("tool_protocol", "contains tool protocol"),
+    "refusal": Fault("refusal", "a refusal, not a record"),
+}
 _HARMLESS = ("rule_retold", "data_retold", "unheard")  # is left out, and is no reason to ask again
-
-
-class Fault(NamedTuple):
-    """Why something may not stand: a word for it, and a sentence, which may quote the text."""
-
-    kind: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,58 +168,44 @@ class Grounds:
         """The terms of each rule, and what it is about."""
         return [(terms(rule), _subject(rule)) for rule in self.rules]
 
-    @cached_property
+    @property
     def names_have_capitals(self) -> bool:
-        """Whether a capital inside a sentence tells a name; not where it tells a noun."""
-        if self.language:
-            return self.language not in _NOUNS_HAVE_CAPITALS
-        words = [word for text in self.said for word in _NAME.findall(text)]
-        capitals = sum(word[0].isupper() for word in words)
-        return len(words) > 0 and capitals <= _NOUNS * len(words)
+        """Whether a capital inside a sentence tells a name: not where it tells a noun, or nobody knows."""
+        return self.language is not None and self.language not in _NOUNS_HAVE_CAPITALS
 
 
 def fault(reply: Reply) -> Fault | None:
     """Why a reply is no answer at all; None when it is one."""
     text = reply.text.strip()
-    checks: tuple[tuple[Callable[[], object], Fault], ...] = (
-        (lambda: not text, Fault("empty", "empty answer")),
-        (
-            lambda: reply.finish is Finish.LENGTH,
-            Fault("cut_off", "cut off: the summariser reached its output limit"),
-        ),
-        (lambda: reply.finish is not Finish.STOP, Fault("unfinished", "not finished normally")),
-        (lambda: _marked("reasoning", text), Fault("reasoning", "contains reasoning")),
-        (lambda: _marked("protocol", text), Fault("tool_protocol", "contains tool protocol")),
-        (
-            lambda: _marked("refusal", _HEAD.sub("", text)),
-            Fault("refusal", "a refusal, not a record"),
-        ),
-    )
-    return next((found for failed, found in checks if failed()), None)
+    if not text:
+        return Fault("empty", "empty answer")
+    if reply.finish is Finish.LENGTH:
+        return Fault("cut_off", "cut off: the summariser reached its output limit")
+    if reply.finish is not Finish.STOP:
+        return Fault("unfinished", "not finished normally")
+    marks = {"reasoning": text, "protocol": text, "refusal": _HEAD.sub("", text)}
+    marked = (kind for kind, read in marks.items() if any(one.search(read) for one in patterns()[kind]))
+    return _MARKED.get(next(marked, ""))
 
 
 def rejected(faults: Sequence[Fault], dropped: tuple[Dropped, ...] = ()) -> Verdict:
     """The verdict on a reply that may not stand."""
-    return Verdict(
-        "rejected",
-        tuple(one.reason for one in faults),
-        dropped,
-        kinds=tuple(dict.fromkeys(one.kind for one in faults)),
-    )
+    reasons = tuple(one.reason for one in faults)
+    return Verdict("rejected", reasons, dropped, kinds=tuple(dict.fromkeys(one.kind for one in faults)))
 
 
 def judge(answer: Answer, grounds: Grounds, limit: int) -> tuple[tuple[Paragraph, ...], Verdict]:
     """The paragraphs that stand, within about `limit` tokens, and the verdict."""
     kept: list[Paragraph] = []
-    objections: list[tuple[str, Fault]] = []
+    objections: dict[str, Fault] = {}
     for paragraph in answer.narrative:
-        seen = dict.fromkeys(map(plain, paragraph.lines))
-        judged = [(line, _objection(line, grounds)) for line in seen]
-        if stands := tuple(line for line, objection in judged if not objection):
+        lines = list(dict.fromkeys(map(plain, paragraph.lines)))
+        found = {line: fault for line in lines if (fault := _objection(line, grounds))}
+        objections |= found
+        if stands := tuple(line for line in lines if line not in found):
             kept.append(Paragraph(paragraph.section, stands))
-        objections += [(line, objection) for line, objection in judged if objection]
-    dropped = tuple(Dropped(line, objection.reason) for line, objection in objections)
-    if faults := _whole(kept, objections, answer, grounds, limit):
+    dropped = tuple(Dropped(line, fault.reason) for line, fault in objections.items())
+    if faults := [*_whole(answer, grounds), *_rest(answer, kept, objections, limit)]:
         return (), rejected(faults, dropped)
     return tuple(kept), Verdict("mended" if dropped else "accepted", dropped=dropped)
 
@@ -225,39 +217,31 @@ def gain(size: int, replaced: int) -> Fault | None:
     return None
 
 
-def _whole(
-    kept: Sequence[Paragraph],
-    objections: Sequence[tuple[str, Fault]],
-    answer: Answer,
-    grounds: Grounds,
-    limit: int,
-) -> list[Fault]:
-    """Why the narrative cannot stand as a whole."""
-    faults: list[Fault] = []
+def _whole(answer: Answer, grounds: Grounds) -> Iterator[Fault]:
+    """What is wrong with all that was written: in another language nothing of it may be known."""
+    written = "\n".join(line for paragraph in answer.narrative for line in paragraph.lines)
+    if grounds.language and languages.differs(written, grounds.language):
+        yield Fault("other_language", f"not in the language of the conversation ({grounds.language})")
+
+
+def _rest(answer: Answer, kept: Sequence[Paragraph], objections: Mapping[str, Fault], limit: int) -> Iterator[Fault]:
+    """What is wrong with what is left of it."""
     lines = [line for paragraph in kept for line in paragraph.lines]
-    grave = [(line, one) for line, one in objections if one.kind not in _HARMLESS]
-    # Of all that was written: in another language nothing of it may be known.
-    written_in = "\n".join(line for paragraph in answer.narrative for line in paragraph.lines)
-    if grounds.language and languages.differs(written_in, grounds.language):
-        reason = f"not in the language of the conversation ({grounds.language})"
-        faults.append(Fault("other_language", reason))
-    if not lines and not objections and not (answer.keeps or answer.replaced or answer.drops):
-        faults.append(Fault("says_nothing", "says nothing"))
+    if not (lines or objections or answer.keeps or answer.replaced or answer.drops):
+        yield Fault("says_nothing", "says nothing")
+    grave = {line: one for line, one in objections.items() if one.kind not in _HARMLESS}
     if grave and len(lines) < _STANDS * (len(lines) + len(grave)):
-        told = (Fault(one.kind, f"{one.reason} in: {line[:_SHOWN]}") for line, one in grave)
-        faults += list(dict.fromkeys(told))[:_MOST_REASONS]
-    if (written := tokens.count("\n".join(lines))) > limit * _SLACK:
-        reason = f"too long: {written} tokens where {limit} were asked for"
-        faults.append(Fault("too_long", reason))
-    return faults
+        told = (Fault(one.kind, f"{one.reason} in: {line[:_SHOWN]}") for line, one in grave.items())
+        yield from islice(told, _MOST_REASONS)
+    written = tokens.count("\n".join(lines))
+    if written > limit * _SLACK:
+        yield Fault("too_long", f"too long: {written} tokens where {limit} were asked for")
 
 
 def _objection(line: str, grounds: Grounds) -> Fault | None:
     """Why a line may not stand; None when it may."""
     if missing := grounds.evidence.missing(line):
         return Fault("value_unknown", f"{', '.join(missing[:3])} does not occur")
-    if quoted := [words for words in _quotations(line) if not grounds.evidence.says(words)]:
-        return Fault("name_unknown", f"“{quoted[0]}” does not occur")
     if name := next(_unknown_names(line, grounds), ""):
         return Fault("name_unknown", f"{name} does not occur")
     subject = _subject(line)
@@ -285,15 +269,19 @@ def _is_data(line: str, subject: frozenset[str], grounds: Grounds) -> bool:
         return True
     if unsaid < max(_PARTLY * len(subject), 1) and not grounds.spoken.missing(line):
         return False
+    return _told_by(grounds.foreign_sentences, subject)
+
+
+def _told_by(sentences: Iterable[frozenset[str]], subject: frozenset[str]) -> bool:
+    """Whether one of these sentences has most of a subject."""
     enough = max(_BORNE_OUT * len(subject), _LEAST_SHARED)
-    return any(len(subject & one) >= enough for one in grounds.foreign_sentences)
+    return any(len(subject & one) >= enough for one in sentences)
 
 
 def _loosens(line: str, subject: frozenset[str], rule: frozenset[str], about: frozenset[str]) -> bool:
     """Whether a line is about the same as a rule without being its words; nobody can tell what it changes."""
-    shared = len(subject & about)
-    same = shared >= max(_LEAST_SHARED, _RULE * min(len(subject), len(about)))
-    return same and terms(line) != rule
+    enough = max(_LEAST_SHARED, _RULE * min(len(subject), len(about)))
+    return len(subject & about) >= enough and terms(line) != rule
 
 
 def _borne_out(subject: frozenset[str], rule: frozenset[str], grounds: Grounds) -> bool:
@@ -301,20 +289,18 @@ def _borne_out(subject: frozenset[str], rule: frozenset[str], grounds: Grounds) 
 
     A user's, or an assistant's that no foreign text gave it.
     """
-    enough = max(_BORNE_OUT * len(subject), _LEAST_SHARED)
-    tainted = any(len(subject & one) >= enough for one in grounds.foreign_sentences)
-    return any(
-        len(subject & one) >= enough and subject & rule <= one
-        for one, by_user in grounds.subjects
-        if by_user or not tainted
-    )
+    tainted = _told_by(grounds.foreign_sentences, subject)
+    told = (one for one, by_user in grounds.subjects if by_user or not tainted)
+    return _told_by((one for one in told if subject & rule <= one), subject)
 
 
 def _unknown_names(line: str, grounds: Grounds) -> Iterator[str]:
-    """Words with a capital inside a sentence that nothing covered has in any form."""
-    if not grounds.names_have_capitals:
-        return
-    for word in _NAME.findall(line):
+    """Quotations that nothing covered has, and words with a capital inside a sentence, in any form."""
+    for match in _QUOTED.finditer(line):
+        quoted = " ".join(next(filter(None, match.groups())).strip(" .,;:!?…").split())
+        if not grounds.evidence.says(quoted):
+            yield f"“{quoted}”"
+    for word in _NAME.findall(line) if grounds.names_have_capitals else ():
         stems = {term[:_STEM] for term in terms(word)}
         if word[0].isupper() and stems and not stems & grounds.stems:
             yield word
@@ -327,15 +313,6 @@ def _subject(text: str) -> frozenset[str]:
         for term in terms(text.replace("_", " "))
         if len(term) >= _STEM or has_digit(term) or characters.unspaced(term)
     )
-
-
-def _quotations(line: str) -> list[str]:
-    return [" ".join(next(filter(None, match.groups())).strip(" .,;:!?…").split()) for match in _QUOTED.finditer(line)]
-
-
-def _marked(kind: str, text: str) -> bool:
-    """Whether a text has one of the marks of `gate.toml`."""
-    return any(pattern.search(text) for pattern in patterns()[kind])
 
 
 @cache

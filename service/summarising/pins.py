@@ -5,6 +5,7 @@ are always those of the chat, and who said them decides what they can be: only a
 make a rule.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -94,8 +95,7 @@ class _Book:
         pointed = [target for number in numbers for target in self._pointed(number)]
         if pointed and (not words or self._speaks_of(pointed, words)):
             return pointed
-        by_words: list[_Target] = list(self._by_words(words))
-        return by_words or pointed
+        return list(self._by_words(words)) or pointed
 
     def keep(self, keeps: Iterable[Keep], replaced: Iterable[tuple[Replaced, Sequence[_Target]]]) -> None:
         """Pins what is to be kept, and what takes the place of a pin, in the order of the talk."""
@@ -103,10 +103,11 @@ class _Book:
         for one in keeps:
             targets = self.meant(one.numbers, one.words)
             self._tell_unknown(one, targets)
-            wanted += [(target, one.kinds, True) for target in targets if not isinstance(target, int)]
             for target in targets:
                 if isinstance(target, int):
                     self._keep_pin(target, one.kinds)
+                else:
+                    wanted.append((target, one.kinds, True))
         for change, found in replaced:
             if self._holds(change.number):
                 kind = self.pins[change.number].kind
@@ -144,16 +145,11 @@ class _Book:
             pin = int(number[1:])
             return [pin] if pin in self.pins else []
         first, _, last = number.partition("-")
-        if last:
-            begin, end = self._places.get(first), self._places.get(last)
-            if begin is None or end is None:
-                return []
+        begin, end = self._places.get(first), self._places.get(last or first)
+        if begin is not None and end is not None:
             return list(self._said[begin : min(end, begin + _RANGE - 1) + 1])
-        if number in self._places:
-            return [self._said[self._places[number]]]
-        if number in self._steps:
-            return [self._steps[number]]
-        return [self._of_sentence[number]] if number in self._of_sentence else []
+        alone = self._steps.get(number) or self._of_sentence.get(number)
+        return [alone] if alone else []
 
     def _speaks_of(self, targets: Sequence[_Target], words: str) -> bool:
         wanted = terms(words)
@@ -188,14 +184,13 @@ class _Book:
     def _pin(self, one: Utterance, kinds: tuple[Kind, ...], *, chosen: bool) -> None:
         """Pins a sentence, unless it is; then it is of the kind that was `chosen` for it."""
         fitting = kinds if one.by_user else [_unbinding(kind) for kind in kinds]
-        text = told(one)
-        number = self._of_sentence.get(one.number) or self._of_words.get(key(text))
-        known = self.pins.get(number) if number else None
+        known = self.pins.get(self._number(one))
         if known is None:
             self._last += 1
-            self._add(Pin(self._last, fitting[0], text, one.source, one.speaker, one.number, one.at, one.answers))
+            source = (one.source, one.speaker, one.number, one.at, one.answers)
+            self._add(Pin(self._last, fitting[0], told(one), *source))
         elif chosen:
-            pin = known if known.speaker is one.speaker or not one.by_user else _said_by(known, one)
+            pin = _said_by(known, one) if one.by_user and known.speaker is not one.speaker else known
             self._add(replace(pin, kind=_kind(pin, fitting), replaced_by=None))
 
     def _add(self, pin: Pin) -> None:
@@ -204,7 +199,7 @@ class _Book:
         self._of_words[key(pin.text)] = pin.number
 
     def _number(self, target: _Target) -> int:
-        """Of the pin that a sentence has become."""
+        """Of the pin that a sentence has become; 0 when it is none."""
         if isinstance(target, int):
             return target
         return self._of_sentence.get(target.number) or self._of_words.get(key(told(target))) or 0
@@ -238,15 +233,13 @@ def _said_by(pin: Pin, one: Utterance) -> Pin:
 
 def _single(said: Sequence[Utterance]) -> dict[str, Utterance]:
     """The steps that have one sentence, by their number."""
-    counted: dict[str, list[Utterance]] = {}
-    for one in said:
-        counted.setdefault(str(one.step), []).append(one)
-    return {step: found[0] for step, found in counted.items() if len(found) == 1}
+    counted = Counter(one.step for one in said)
+    return {str(one.step): one for one in said if counted[one.step] == 1}
 
 
 def _remembered(pins: Iterable[Pin]) -> tuple[Pin, ...]:
     """All that hold, and the newest of those that were replaced."""
     ordered = sorted(pins, key=lambda pin: pin.number)
-    behind = [pin.number for pin in ordered if pin.replaced_by is not None]
-    forgotten = frozenset(behind[:-_REMEMBERED])
+    behind = [pin for pin in ordered if pin.replaced_by is not None]
+    forgotten = {pin.number for pin in behind[:-_REMEMBERED]}
     return tuple(pin for pin in ordered if pin.number not in forgotten)

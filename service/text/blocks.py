@@ -10,6 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import accumulate, groupby
+from operator import itemgetter
 
 
 class Sort(StrEnum):
@@ -48,6 +50,7 @@ _TURN = re.compile(
 _LABEL = re.compile(r"^\[[^\[\]\n]{2,60}\][ \t]*\n(?=[ \t]{0,8}[{\[])", re.MULTILINE)
 _GREETING = 60  # characters of a line that ends with a comma, above a mail
 _SIGNATURE = 60
+_LETTER = 5  # lines that it has at least
 _QUOTED_LINE = re.compile(r"[ \t]{0,8}(?:>|\|[ \t])")
 _PROMPT = re.compile(
     r"[ \t]{0,8}(?:[$%#]|>>>|\.\.\.|PS [A-Z]:[^>\n]{0,200}>|[\w.-]{1,60}@[\w.-]{1,60}:[^$#\n]{0,200}[$#])[ \t]"
@@ -167,66 +170,39 @@ def _mail(text: str) -> int | None:
     """From where on a text is a mail: from its heads on, or from a greeting below other text."""
     if separator := _SEPARATOR.search(text):
         return separator.start()
-    position = 0
-    heads = _Heads()
-    lines: list[tuple[int, str]] = []
-    for line in text.splitlines(keepends=True):
-        lines.append((position, line))
-        if _HEAD_LINE.match(line):
-            heads.add(position, line)
-        elif heads.of_a_mail:
-            return heads.begin
-        elif line.strip():
-            heads = _Heads()
-        position += len(line)
-    return heads.begin if heads.of_a_mail else _letter(lines)
+    lines = text.splitlines(keepends=True)
+    starts = accumulate(map(len, lines), initial=0)
+    written = [(start, line) for start, line in zip(starts, lines, strict=False) if line.strip()]
+    for is_head, run in groupby(written, key=lambda one: bool(_HEAD_LINE.match(one[1]))):
+        heads = list(run)
+        if is_head and _of_a_mail([line for _, line in heads]):
+            return heads[0][0]
+    return _letter([(start, line.strip()) for start, line in written])
 
 
-@dataclass(slots=True)
-class _Heads:
-    """Lines `Name: value`, one below the other, as they are counted."""
-
-    begin: int = 0
-    count: int = 0
-    told: int = 0  # of them, those with an address or a time
-    addressed: bool = False
-
-    def add(self, position: int, line: str) -> None:
-        self.begin = self.begin if self.count else position
-        self.count += 1
-        self.told += bool(_IN_MAIL_HEADS.search(line))
-        self.addressed |= "@" in line
-
-    @property
-    def of_a_mail(self) -> bool:
-        return self.count >= _MAIL_HEADS and self.told > 1 and self.addressed
+def _of_a_mail(heads: Sequence[str]) -> bool:
+    """Whether lines `Name: value` are those of a mail: an address among them, and a time or a second one."""
+    told = sum(bool(_IN_MAIL_HEADS.search(line)) for line in heads)
+    return len(heads) >= _MAIL_HEADS and told > 1 and any("@" in line for line in heads)
 
 
 def _letter(lines: Sequence[tuple[int, str]]) -> int | None:
     """A greeting with a comma below other text, and a closing with a comma and a name at the end."""
-    written = [(start, line.strip()) for start, line in lines if line.strip()]
-    if len(written) < 5:
+    if len(lines) < _LETTER:
         return None
-    closing = written[-2][1].endswith(",") and len(written[-2][1]) <= _SIGNATURE
-    if not closing or len(written[-1][1]) > _SIGNATURE:
+    closing, name = lines[-2][1], lines[-1][1]
+    if not closing.endswith(",") or max(len(closing), len(name)) > _SIGNATURE:
         return None
-    for start, line in written[1:-3]:
-        if line.endswith((",", "，")) and len(line) <= _GREETING:
-            return start
-    return None
+    greetings = (start for start, line in lines[1:-3] if line.endswith((",", "，")) and len(line) <= _GREETING)
+    return next(greetings, None)
 
 
 def _by_lines(text: str, *, by_user: bool) -> list[Block]:
     """Takes quoted lines and runs of code out of what has no marks around it."""
     lines = text.splitlines()
     sorts = _smoothed([_sort(line, by_user=by_user) for line in lines])
-    found: list[Block] = []
-    begin = 0
-    for place in range(1, len(lines) + 1):
-        if place == len(lines) or sorts[place] is not sorts[begin]:
-            found.append(Block("\n".join(lines[begin:place]), sorts[begin]))
-            begin = place
-    return found
+    runs = groupby(zip(sorts, lines, strict=True), key=itemgetter(0))
+    return [Block("\n".join(line for _, line in run), sort) for sort, run in runs]
 
 
 def _sort(line: str, *, by_user: bool) -> Sort:

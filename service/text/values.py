@@ -6,11 +6,13 @@ whether a value occurs in what a summary covers, however it is written there: `1
 """
 
 import re
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from functools import cached_property, lru_cache
+from importlib import resources
 
 from service.text import characters, dates
 from service.text.dates import Date
@@ -60,51 +62,9 @@ _SEPARATOR = re.compile("[.,]")
 _GROUPING = re.compile("['’  ]")
 _BLANK = re.compile(r"\s")
 _LONGEST_HAN = 16  # signs of a number; more are no number
-UNITS = {
-    alias: unit
-    for unit, aliases in {
-        "ms": "ms millisecond milliseconds millisekunde millisekunden 毫秒 ミリ秒",
-        "s": "s sec secs second seconds sekunde sekunden seconde secondes segundo segundos "
-        "秒 초 сек секунда секунды секунд",
-        "min": "min mins minute minutes minuten minuto minutos 分 分钟 分鐘 分間 분 мин минута минуты минут",
-        "h": "h hr hrs hour hours stunde stunden std heure heures hora horas 小时 小時 時間 시간 час часа часов",
-        "d": "d day days tag tage tagen jour jours dia dias día días 天 日 日間 일 день дня дней",
-        "week": "week weeks woche wochen semaine semaines semana semanas 周 週 週間 星期 주 неделя недели недель",
-        "month": "month months monat monate monaten mois mes meses 个月 個月 か月 ヶ月 カ月 개월 месяц месяца месяцев",
-        "year": "year years yr yrs jahr jahre jahren an ans année années año años 年 年間 년 год года лет",
-        "b": "b byte bytes バイト 字节 바이트 байт",
-        "kb": "kb kib kilobyte kilobytes",
-        "mb": "mb mib megabyte megabytes",
-        "gb": "gb gib gigabyte gigabytes",
-        "tb": "tb tib terabyte terabytes",
-        "%": "% percent pct prozent pourcent porciento パーセント 퍼센트 процент процента процентов",
-        "eur": "€ eur euro euros 欧元 歐元 ユーロ 유로 евро",
-        "usd": "$ usd dollar dollars 美元 美金 ドル 달러 доллар доллара долларов",
-        "gbp": "£ gbp pound pounds pfund 英镑 ポンド 파운드",
-        "jpy": "円 日元",
-        "cny": "元 块 塊 人民币",
-        "krw": "₩ 원",
-        "rub": "₽ руб рубль рубля рублей",
-        "inr": "₹",
-        "km": "km kilometre kilometres kilometer kilometers 公里 千米 キロメートル км",
-        "m": "m metre metres meter meters mètre mètres metro metros 米 メートル 미터",
-        "cm": "cm 厘米 см",
-        "mm": "mm 毫米 мм",
-        "kg": "kg kilo kilos kilogram kilograms kilogramm 公斤 千克 キログラム кг",
-        "g": "g gram grams gramm 克 グラム",
-        "kwh": "kwh",
-        "w": "w watt",
-        "°c": "°c",
-        "°f": "°f",
-    }.items()
-    for alias in aliases.split()
-}
-_COUNTER_WORDS = (
-    "个 個 つ 人 名 件 次 回 本 枚 台 匹 歳 岁 歲 点 點 時 时 号 號 页 頁 ページ 行 条 條 份 月 度 位 "
-    "张 張 部 册 冊 階 楼 層 室 명 개 번 시 월 세"
-)
-_COUNTERS = frozenset(_COUNTER_WORDS.split())
-"""Words that stand behind a number without being a unit: shown with it, never compared."""
+_DATA = tomllib.loads(resources.files(__package__).joinpath("values.toml").read_text("utf-8"))
+UNITS: dict[str, str] = {alias: unit for unit, aliases in _DATA["units"].items() for alias in aliases.split()}
+_COUNTERS = frozenset(_DATA["counters"]["all"].split())
 _LONGEST_UNIT = 7  # characters of a unit that is glued to its number
 _TIMES = {
     **dict.fromkeys(("k", "tsd", "thousand", "tausend", "тыс"), 1_000),
@@ -125,30 +85,7 @@ _HAN_DIGITS = {
     "兩": 2,
 }
 _HAN_POWERS = {**_POWERS, "十": 10}
-_SPELT = {
-    10: "ten zehn dix diez dieci dez tien десять",
-    11: "eleven elf onze once undici одиннадцать",
-    12: "twelve zwölf douze doce dodici doze twaalf двенадцать",
-    13: "thirteen dreizehn treize trece tredici treze dertien тринадцать",
-    14: "fourteen vierzehn quatorze catorce quattordici catorze veertien четырнадцать",
-    15: "fifteen fünfzehn quinze quince quindici vijftien пятнадцать",
-    16: "sixteen sechzehn seize dieciséis sedici dezesseis zestien шестнадцать",
-    17: "seventeen siebzehn dix-sept diecisiete diciassette dezessete zeventien семнадцать",
-    18: "eighteen achtzehn dix-huit dieciocho diciotto dezoito achttien восемнадцать",
-    19: "nineteen neunzehn dix-neuf diecinueve diciannove dezenove negentien девятнадцать",
-    20: "twenty zwanzig vingt veinte venti vinte twintig двадцать",
-    25: "twenty-five fünfundzwanzig vingt-cinq veinticinco venticinque vijfentwintig",
-    30: "thirty dreißig trente treinta trenta trinta dertig тридцать",
-    40: "forty vierzig quarante cuarenta quaranta quarenta veertig сорок",
-    50: "fifty fünfzig cinquante cincuenta cinquanta cinquenta vijftig пятьдесят",
-    60: "sixty sechzig soixante sesenta sessanta sessenta zestig шестьдесят",
-    70: "seventy siebzig soixante-dix setenta settanta zeventig семьдесят",
-    80: "eighty achtzig quatre-vingts ochenta ottanta oitenta tachtig восемьдесят",
-    90: "ninety neunzig quatre-vingt-dix noventa novanta negentig девяносто",
-    100: "hundred hundert cent cien cento cem honderd сто",
-    1000: "thousand tausend mille mil duizend тысяча",
-}
-"""Numbers that people write as words, and a summariser as digits."""
+_SPELT: dict[int, list[str]] = {int(number): words.split() for number, words in _DATA["spelt"].items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +233,7 @@ class Evidence:
         units = [self._numbers[reading] for reading in value.readings if reading in self._numbers]
         if any(not value.unit or value.unit in seen or "" in seen for seen in units):
             return True
-        spelt = [word for one in value.readings for word in _SPELT.get(int(one), "").split()]
+        spelt = [word for one in value.readings for word in _SPELT.get(int(one), [])]
         return any(map(self.says, spelt)) or (value.unit in ("", "h") and self._clocked(value.text))
 
     def _dated(self, date: Date) -> bool:

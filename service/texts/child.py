@@ -61,12 +61,15 @@ def load() -> None:
     tokens.count(intake.__doc__ or "")
 
 
-def outcome(message: bytes) -> tuple[str, Any]:
-    """What came of a function: DONE with its result, RAISED with an error of ours, or in words without a text."""
+def outcome(messages: list[bytes]) -> tuple[str, Any]:
+    """What came of a function: DONE with its result, RAISED with an error of ours, or in words without a text.
+
+    Takes the message out of the list: nobody holds it, which is as large as a text, while the function works.
+    """
     from service.errors import PrecisError
 
     try:
-        function, args, kwargs = pickle.loads(message)
+        function, args, kwargs = pickle.loads(messages.pop())
         return DONE, function(*args, **kwargs)
     except MemoryError:
         return NO_MEMORY, None
@@ -89,10 +92,9 @@ def main(descriptor: int, parent: int) -> None:
     bound_memory(memory)
     channel.send_bytes(b"ready")
     while True:
-        message = channel.recv_bytes()
+        messages = [channel.recv_bytes()]
         bound_cpu(seconds)
-        kind, value = outcome(message)
-        del message
+        kind, value = outcome(messages)
         channel.send_bytes(pickle.dumps((kind, value)))
         if kind == NO_MEMORY:
             return  # what is left of it may be in pieces; another takes its place

@@ -63,6 +63,8 @@ class _Masking:
     def text(self, text: str, head: str = "") -> str:
         """A text that stands behind `head`, counted."""
         found = secrets.mask(head + text)
+        if not found.count:
+            return text  # no copy of it
         if not found.text.startswith(head):  # the head itself has a secret in it
             found, head = secrets.mask(text), ""
         self.count += found.count

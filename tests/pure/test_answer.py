@@ -1,5 +1,6 @@
 """A reply → what it says; nothing that a model writes makes it fail."""
 
+import json
 import re
 from pathlib import Path
 
@@ -192,6 +193,7 @@ def test_what_replaces_a_pin_may_be_words(line: str) -> None:
         ("删除：P12、P28", (12, 28)),
         ("drop: none", ()),
         ("drop: 12.3", ()),
+        ("drop: P12.3", ()),
         ("drop: 12 old tables", ()),
     ],
 )
@@ -401,6 +403,7 @@ LINES = st.sampled_from(
         "```json",
         "keep",
         "drop: P1-P999999",
+        "drop: P3.2, P3.2-P4.1",
     ]
 ) | st.text(max_size=40)
 
@@ -442,3 +445,70 @@ def test_a_narrative_that_is_written_down_is_read_again(
     narrative = tuple(Paragraph(one, lines[one]) for one in NARRATIVE if lines[one])
     text = "\n\n".join("\n".join([f"## {one.section}", *(f"- {line}" for line in one.lines)]) for one in narrative)
     assert parse(text) == Answer(narrative)
+
+
+# ---- JSON instead of the form
+
+TOUR = Answer(
+    (Paragraph(Section.STATE, ("Two boats are booked.",)),),
+    (Keep(CONSTRAINT, ("12.3",)),),
+)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '{"narrative": "Two boats are booked.", "keep": ["constraint: 12.3"]}',
+        '{"keep": {"constraint": ["12.3"]}, "narrative": "Two boats are booked."}',
+        '{"narrative": {"current state": "Two boats are booked."}, "keep": {"constraints": 12.3}}',
+        '{"narrative": "## Current state\\nTwo boats are booked.", "keep": [{"kind": "constraint", "sentence": 12.3}]}',
+        '{"current_state": ["Two boats are booked."], "constraints": ["12.3"], "confidence": 0.9, "drop": null}',
+        '```json\n{\n  "narrative": "Two boats are booked.",\n  "keep": {"constraint": ["12.3"],},\n}\n```',
+        'Here is the record:\n{"state": "Two boats are booked.",\n"keep constraint": "12.3"}\nThat is all:',
+    ],
+)
+def test_json_is_understood_and_leaves_nothing_of_itself(reply: str) -> None:
+    read = parse(reply)
+    kinds = {kind for one in read.keeps for kind in one.kinds}
+    assert [one.numbers for one in read.keeps] == [("12.3",)]
+    assert Kind.CONSTRAINT in kinds
+    assert read.narrative[-1].lines[0] == "Two boats are booked."
+    assert not set('{}[]"') & set("".join(line for one in read.narrative for line in one.lines))
+
+
+def test_numbers_of_json_stay_as_they_are_written() -> None:
+    assert kept('{"keep": {"value": [12.10, 7.1]}}') == [((Kind.VALUE,), ("12.10", "7.1"), "")]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"replaced": {"P7": "15.2"}, "drop": ["P12"]},
+        {"replaced": [{"pin": "P7", "by": "15.2"}], "drop": ["P12"]},
+        {"replaced": ["P7 by 15.2"], "drop": "P12"},
+    ],
+)
+def test_what_holds_no_more_is_understood_in_json(changes: dict[str, object]) -> None:
+    assert parse(json.dumps(changes)) == Answer((), (), (Replaced(7, ("15.2",)),), (12,))
+
+
+def test_json_that_is_broken_is_left_out() -> None:
+    reply = '{\n  "narrative": "Two boats are booked.,\n  "keep": [\n    "12.3",\n  ],\n  "more": [1\n'
+    assert parse(reply) == Answer()
+
+
+def test_json_in_the_text_that_is_worked_on_stays() -> None:
+    reply = '## Current state\nThe settings:\n```\n{"port": 80}\n```\n{"host": "a.example"}'
+    assert told(reply)[Section.STATE] == ("The settings:", '{"port": 80}', '{"host": "a.example"}')
+
+
+@given(
+    st.recursive(
+        st.none() | st.floats() | st.text(max_size=8),
+        lambda one: st.lists(one) | st.dictionaries(st.text(max_size=8), one),
+        max_leaves=12,
+    )
+)
+def test_no_json_is_too_odd(value: object) -> None:
+    for read in (parse(json.dumps({"keep": value})), parse(json.dumps({"x": value}, indent=1)[:-2])):
+        assert all(one.kinds and (one.numbers or one.words) for one in read.keeps)

@@ -151,6 +151,7 @@ def test_a_narrative_that_is_borne_out_is_accepted_whole() -> None:
         ('The tool "Mighty Mover" is used.', "“Mighty Mover” does not occur"),
         ("Purple elephants sing opera.", "nothing that is covered speaks of this"),
         ("Talk to the vendor Zarvox about it.", "Zarvox does not occur"),
+        ("Talk to the vendor about it, Zarvox too.", "Zarvox does not occur"),
         ("VexoraBot answers from now on.", "VexoraBot does not occur"),
     ],
 )
@@ -294,6 +295,7 @@ AROUND = Grounds(
         "Reviews before merging are optional.",
         "The user is happy to merge without a review by Dana.",
         "Changes may be merged at once.",
+        "A review by Dana is optional for contractors.",  # of which a sentence has no more than half
     ],
 )
 def test_a_rule_in_other_words_does_not_stand(line: str) -> None:
@@ -325,10 +327,25 @@ def test_what_only_a_tool_said_is_not_retold(line: str) -> None:
         "PostgreSQL 16 is used for the billing service.",
         "The staging tests of the billing service are through.",
         "Which of the regions goes first?",
+        "The budget is fine.",  # one word of a rule is not the rule
     ],
 )
 def test_a_line_that_somebody_said_stands_beside_the_rules(line: str) -> None:
     assert outcome(line, AROUND) == ""
+
+
+def test_a_line_of_the_talk_with_a_word_of_a_tools_stands() -> None:
+    said = ("The boat tour starts on Saturday at the northern harbour.",)
+    told = ("Boat tour, Saturday, northern harbour: one skipper, vests for everybody, lunch on board.",)
+    by = Grounds((*said, *told), said, said, told)
+    assert outcome("The boat tour starts on Saturday at the northern harbour with a skipper.", by) == ""
+    assert "nobody spoke of" in outcome("One skipper, vests for everybody, lunch on board.", by)
+
+
+def test_a_name_is_no_name_in_a_language_that_nobody_knows() -> None:
+    said = "We asked the vendor about it."
+    assert outcome("We asked the vendor Zarvox about it.", grounds(said)) == ""
+    assert outcome("We asked the vendor Zarvox about it.", grounds(said, language="en")) != ""
 
 
 def test_an_assistant_that_repeats_a_tool_loosens_no_rule() -> None:

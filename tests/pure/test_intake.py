@@ -1,6 +1,7 @@
 """What is stored of a message that was handed over, and what is read of it without storing it."""
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from service.transcript import native_tokens
 from tests.builders import answer, called, returned, said, user
 
 HEAD = {"fingerprint": "f", "digest": "d"}
+PROSE = "The invoice of 12 May says 1,204 € – nobody has paid it yet, see RE-2231. " * 7_000
+MOST_MEMORY = 10  # bytes for each byte of a message; the service and its process hold three more
 LOOP = [said("I look."), called("a"), returned("a", "rows " * 500), said("So it is.")]
 
 
@@ -20,6 +23,23 @@ def wanted(stored: dict[str, Any], *, whole: bool = True, newest: bool = False) 
 def taken(stored: dict[str, Any]) -> Taken:
     (one,) = take([wanted(stored)], mask_secrets=True)
     return one
+
+
+@pytest.mark.parametrize(
+    ("role", "end"),
+    [("user", ""), ("user", "\N{GRINNING FACE}"), ("assistant", ""), ("tool", "")],
+)
+def test_reading_a_large_message_takes_some_bytes_for_each_of_its_bytes(role: str, end: str) -> None:
+    taken({"id": "m", "role": role, "content": "token = secret"})  # what is loaded once
+    message = {"id": "m", "role": role, "content": PROSE + end} | HEAD
+    text = json.dumps(message, ensure_ascii=False).encode()
+
+    tracemalloc.start()
+    take([Wanted(text, whole=True, newest=True)], mask_secrets=True)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert peak <= MOST_MEMORY * len(text)
 
 
 @pytest.mark.parametrize("role", ["system", "developer", "tool"])
