@@ -117,8 +117,8 @@ def test_what_makes_no_sense_is_refused_with_its_place(
 @pytest.mark.parametrize(
     ("size", "before", "covered", "window", "fits"),
     [
-        (2048, 100, 9000, 8192, True),  # a quarter of the window
-        (2049, 100, 9000, 8192, False),
+        (2730, 100, 9000, 8192, True),  # a third of the window
+        (2731, 100, 9000, 8192, False),
         (499, 100, 500, 8192, True),
         (500, 100, 500, 8192, False),  # it would save nothing
         (3000, 3000, 9000, 8192, True),  # as large as it was
