@@ -218,6 +218,7 @@ def _foreign(steps: Sequence[Step], parsed: Sequence[Sequence[Passage]]) -> Iter
     for step in steps:
         for call in step.calls:
             yield from (call.call.name, call.call.arguments, call.result.text)
+        yield from (one.name for one in step.attachments)
     for found in parsed:
         yield from (one.text for one in found if not all(said.own for said in one.utterances))
 

@@ -201,9 +201,9 @@ def _arguments(raw: str) -> str:
 
 
 def _key(name: str, room: int) -> str:
-    """A name as it is; quoted when it has blanks, because it may be a sentence."""
-    told = wording.line(name, room)
-    return f'"{told}"' if " " in told else told
+    """A name as it is; in marks when it has blanks, because it may be a sentence."""
+    told = wording.name(name, room)
+    return f'"{told}"' if " " in told and not told.startswith("[") else told
 
 
 def _plain(arguments: str) -> str:

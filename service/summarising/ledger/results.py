@@ -15,7 +15,8 @@ from service.escapes import unescaped
 from service.summarising.ledger import tables, wording
 from service.summarising.ledger.ranges import span
 from service.summarising.ledger.tables import Table
-from service.summarising.ledger.wording import Number, line, listed, parsed, quoted
+from service.summarising.ledger.wording import Number, line, listed, parsed, told
+from service.text.prose import is_prose
 
 SAMPLE = 240  # characters of a row, a line or a message
 _RANGES = 300
@@ -249,7 +250,7 @@ def _failure(value: Mapping[str, Any]) -> str:
     code = next((value[key] for key in ("exit_code", "returncode", "exitCode") if key in value), "0")
     if isinstance(code, Number) and code != "0":
         last = str(value.get("stderr") or "").strip().splitlines()[-1:]
-        return f"exit code {wording.value(code)}" + "".join(f": {quoted(one, SAMPLE)}" for one in last)
+        return f"exit code {wording.value(code)}" + "".join(f": {wording.failure(one, SAMPLE)}" for one in last)
     if set(value) == {"detail"}:
         return _told(value["detail"])
     return ""
@@ -264,7 +265,7 @@ def _message(value: Mapping[str, Any]) -> str:
 
 def _told(one: Any) -> str:  # noqa: ANN401 - a tool's JSON
     if isinstance(one, str):
-        return quoted(one, SAMPLE)
+        return wording.failure(one, SAMPLE)
     if isinstance(one, list):
         return wording.array(one, SAMPLE) + (f" ({len(one)} errors)" if len(one) > 2 else "")
     return wording.row(one, SAMPLE) if isinstance(one, dict) else wording.value(one)
@@ -301,7 +302,7 @@ def _beside(found: tables.Found) -> str:
     return listed(
         [
             *said,
-            *(f"{line(name, wording.VALUE)}: {_counted(count, 'row')}" for name, count in found.others),
+            *(f"{wording.name(name)}: {_counted(count, 'row')}" for name, count in found.others),
         ],
         SAMPLE,
     )
@@ -321,7 +322,7 @@ def _of_table(table: Table, beside: str = "") -> Result:
 def _figures(table: Table) -> list[Detail]:
     """Ranges and sums of all columns that have some."""
     ranges = [(name, found) for name, cells in table.columns() if (found := span(cells, name))]
-    said = listed((f"{line(name, wording.VALUE)} {found}".lstrip() for name, found in ranges), _RANGES)
+    said = listed((f"{wording.name(name)} {found}".lstrip() for name, found in ranges), _RANGES)
     return [Detail(Part.RANGES, said)] if said else []
 
 
@@ -346,7 +347,7 @@ def _lines(text: str) -> Result:
     if _BEGINS_WITH_ERROR.match(text) and few and not _is_log(lines):
         return _of_trace(text, lines)
     if len(text) <= SAMPLE:
-        shown = quoted(text, SAMPLE)
+        shown = told(text, SAMPLE)
         failed = bool(_ERROR.match(text))
         return Result(
             shown if shown != '""' else f"{len(text)} characters that show nothing",
@@ -354,7 +355,9 @@ def _lines(text: str) -> Result:
             content=text,
         )
     if len(lines) == 1:
-        shown = quoted(text, SAMPLE)
+        if is_prose(text):
+            return Result(told(text, SAMPLE), failed=bool(_ERROR.match(text)), content=text)
+        shown = told(text, SAMPLE)
         begins = () if f"[{len(text)} characters]" in shown else (Detail(Part.FIRST, shown),)
         return Result(f"{len(text)} characters", begins, bool(_ERROR.match(text)), content=text)
     return _of_lines(text, lines)
@@ -368,7 +371,7 @@ def _is_log(lines: Sequence[str]) -> bool:
 def _of_trace(text: str, lines: Sequence[str]) -> Result:
     """A traceback says what happened in its last line, any other error in its first."""
     trace = text.startswith("Traceback")
-    said = quoted(lines[-1] if trace else text, SAMPLE)
+    said = wording.failure(lines[-1] if trace else text, SAMPLE)
     if not trace or len(lines) == 1:
         return Result(said, failed=True, content=text)
     note = Detail(Part.NOTE, f"traceback of {len(lines)} lines")
@@ -388,7 +391,7 @@ def _of_lines(text: str, lines: Sequence[str]) -> Result:
     elif ranges := _pairs(lines):
         details.append(Detail(Part.RANGES, ranges))
     for part, place in zip(SAMPLES, (0, -1), strict=True):
-        details.append(Detail(part, quoted(lines[place], SAMPLE // 2)))
+        details.append(Detail(part, told(lines[place], SAMPLE // 2)))
     return Result(said, tuple(details), content=text)
 
 
@@ -400,7 +403,7 @@ def _messages(mentions: Sequence[str], most: int, room: int) -> str:
         kind = _VARIES.sub("#", one[:400])
         kinds[kind] += 1
         firsts.setdefault(kind, one)
-    shown = [(quoted(firsts[kind], room), count) for kind, count in kinds.most_common(most)]
+    shown = [(told(firsts[kind], room), count) for kind, count in kinds.most_common(most)]
     said = (f"{one} × {count}" if count > 1 else one for one, count in shown)
     return "; ".join(said) + ("; …" if len(kinds) > most else "")
 
@@ -413,7 +416,7 @@ def _pairs(lines: Sequence[str]) -> str:
             if name in cells or len(cells) < 40:
                 cells.setdefault(name, []).append(figure)
     often = ((name, span(found, name)) for name, found in cells.items() if len(found) * 2 >= len(lines))
-    return listed((f"{line(name, wording.VALUE)} {said}" for name, said in often if said), _RANGES)
+    return listed((f"{wording.name(name)} {said}" for name, said in often if said), _RANGES)
 
 
 def _unescaped(text: str) -> str:

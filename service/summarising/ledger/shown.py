@@ -12,8 +12,9 @@ from service import tokens
 from service.summarising.ledger import entries as making
 from service.summarising.ledger import wording
 from service.summarising.ledger.entries import Entry
-from service.summarising.ledger.results import FIGURES, SAMPLES, Part
+from service.summarising.ledger.results import FIGURES, SAMPLE, SAMPLES, Part
 from service.summarising.ledger.used import Field
+from service.text import prose
 from service.transcript.items import Call
 
 _FIELDS = 480  # characters of the plain fields of an object, and when room is short
@@ -38,6 +39,8 @@ def line(entry: Entry, fields: int = _FIELDS, used: int = _USED) -> str:
 def line_of(call: Call) -> str:
     """A call on one line of some 100 tokens, for who does not read its whole result."""
     entry = making.of(1, call)
+    if prose.is_prose(call.result.text) and len(call.result.text) <= SAMPLE:
+        entry = replace(entry, outcome=wording.quoted(call.result.text, SAMPLE))
     fields = f"fields: {_fields(entry, _FEWER_FIELDS)}" if entry.whole else ""
     parts = [fields, *map(str, entry.details)]
     said = f"{entry.tool}({entry.arguments}) → {entry.outcome}"
@@ -164,10 +167,16 @@ def _named(found: Iterable[Field]) -> str:
     """Values by the names of their fields; several of one name stand together."""
     values: dict[str, list[str]] = {}
     for one in found:
-        room = len(one.value)
-        said = wording.quoted(one.value, room) if one.line else wording.cell(one.value, room)
-        values.setdefault(f"{one.name}:" if one.line else f"{one.name} =", []).append(said)
+        name = wording.name(one.name, len(one.name))
+        values.setdefault(f"{name}:" if one.line else f"{name} =", []).append(_value(one))
     return ", ".join(f"{name} {', '.join(said)}".lstrip(": =") for name, said in values.items())
+
+
+def _value(one: Field) -> str:
+    """A line of a text in quotation marks; prose stands there only because it was used."""
+    room = len(one.value)
+    whole = one.line or (one.uses and prose.is_prose(one.value))
+    return wording.quoted(one.value, room) if whole else wording.cell(one.value, room)
 
 
 def _listed(parts: Iterable[str], room: int, mark: str) -> str:

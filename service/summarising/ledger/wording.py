@@ -3,7 +3,7 @@
 In: texts and parsed JSON of tool calls. Out: parts of a line. What is shown stands in the source
 character for character, but for line breaks, runs of blanks and invisible characters. A text is cut
 between words or cells, never inside a number, an id or a URL, and an ellipsis says so. Nothing is
-withheld for its words: what a tool says stands in quotation marks.
+withheld for its words: what a tool says stands in quotation marks, and prose is told by its size.
 """
 
 import json
@@ -11,10 +11,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from service.text import prose
+
 VALUE = 60  # characters that a cell, a name or a nested value may take
 _ITEMS = 12  # of an object or an array
 _DEPTH = 3
 _LONGEST_NUMBER = 80
+_FAILURE = 80  # bytes of the words of a failure that stand as they are
 
 _AMBIGUOUS = re.compile('[,;="|]')
 _FIGURE = re.compile(r"[+-]?[0-9][0-9.,:/TZ+-]*")
@@ -96,7 +99,12 @@ def listed(parts: Iterable[str], room: int) -> str:
 
 def names(keys: Iterable[str], room: int) -> str:
     """Names of columns or keys."""
-    return listed((line(key, VALUE) for key in keys), room)
+    return listed(map(name, keys), room)
+
+
+def name(key: str, room: int = VALUE) -> str:
+    """A name of a column or a key, which may be a sentence."""
+    return prose.told(key, prose.NAME_WORDS) if prose.is_prose(key) else line(key, room)
 
 
 def value(one: Any, room: int = VALUE) -> str:  # noqa: ANN401 - a tool's JSON
@@ -116,8 +124,20 @@ def array(items: Sequence[Any], room: int) -> str:
 
 def cell(text: str, room: int = VALUE) -> str:
     """A value as a reader sees it best: bare as long as it is one figure or one name."""
+    if prose.is_prose(text):
+        return prose.told(text)
     said = line(text, room)
     return quoted(said, room) if " " in said or _AMBIGUOUS.search(said) or not said else said
+
+
+def told(text: str, room: int) -> str:
+    """What a tool says: quoted, or by its size when it is prose."""
+    return prose.told(text) if prose.is_prose(text) else quoted(text, room)
+
+
+def failure(text: str, room: int) -> str:
+    """What a tool says went wrong, of which a little more stands."""
+    return prose.told(text) if prose.is_prose(text, _FAILURE) else quoted(text, room)
 
 
 def quoted(text: str, room: int) -> str:
@@ -160,6 +180,10 @@ def _whole(begin: str, parts: Iterable[str], end: str, room: int, depth: int, ot
 
 
 def _string(text: str, room: int) -> str:
+    return prose.told(text) if prose.is_prose(text) else _quotation(text, room)
+
+
+def _quotation(text: str, room: int) -> str:
     return '"' + line(text, room).replace('"', '\\"') + '"'
 
 
@@ -191,8 +215,10 @@ def _between_cells(text: str, place: int) -> bool:
 
 
 def brief(one: Any, room: int) -> str:  # noqa: ANN401 - a tool's JSON
-    """A value of the arguments of a call: rows are told by their cells, without the names."""
+    """A value of the arguments of a call, in the assistant's own words: rows are told by their cells alone."""
+    if isinstance(one, str) and not isinstance(one, Number):
+        return _quotation(one, room)
     if isinstance(one, list) and one and all(isinstance(row, dict) for row in one):
-        rows = (" ".join(_shown(inner, VALUE, 2) for inner in row.values()) for row in one)
+        rows = (" ".join(brief(inner, VALUE) for inner in row.values()) for row in one)
         return "[" + listed(rows, room) + "]"
     return value(one, room)
