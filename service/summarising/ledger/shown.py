@@ -4,9 +4,10 @@ In: entries and a number of tokens. Out: lines of a summary, each with its list 
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from service import tokens
 from service.summarising.ledger import entries as making
@@ -134,7 +135,7 @@ def _fields(entry: Entry, room: int) -> str:
     for one in entry.candidates:
         if not one.line:
             kept.setdefault(one.name, []).append(one)
-    return _listed((_named(found) for found in kept.values()), room, ", ")
+    return wording.listed((_named(found) for found in kept.values()), room + 2, len(kept))
 
 
 def _used(entry: Entry, room: int) -> str:
@@ -179,17 +180,6 @@ def _value(one: Field) -> str:
     return wording.quoted(one.value, room) if whole else wording.cell(one.value, room)
 
 
-def _listed(parts: Iterable[str], room: int, mark: str) -> str:
-    """As many parts as fit, the first one in any case."""
-    said: list[str] = []
-    for part in parts:
-        if said and len(part) > room:
-            return mark.join([*said, "…"])
-        said.append(part)
-        room -= len(part) + len(mark)
-    return mark.join(said)
-
-
 def _says_nothing(entry: Entry) -> bool:
     return entry.quiet and entry.count == 1 and not entry.used and not entry.markers
 
@@ -212,9 +202,7 @@ def _group(tool: str, outcome: str, group: Sequence[Entry]) -> str:
 
 
 def _only_counted(quiet: Sequence[Entry]) -> str:
-    counts: dict[str, int] = {}
-    for entry in quiet:
-        counts[entry.tool] = counts.get(entry.tool, 0) + 1
+    counts = Counter(entry.tool for entry in quiet)
     said = wording.listed((f"{tool} × {count}" for tool, count in counts.items()), 2 * _ARGUMENT)
     return f"- {len(quiet)} calls that returned nothing to tell: {said}"
 
@@ -231,42 +219,24 @@ def _cost(said: Iterable[str]) -> int:
 # ---- less
 
 
-def _same(entry: Entry) -> Entry:
-    return entry
+def _lesser(entry: Entry, parts: Collection[Part]) -> Entry:
+    """An entry without its comment, and with these parts of its details."""
+    kept = tuple(one for one in entry.details if one.part in parts)
+    markers = entry.markers if Part.NOTE in parts else ()
+    return replace(entry, details=kept, comment="", markers=markers)
 
 
-def _uncommented(entry: Entry) -> Entry:
-    return replace(entry, comment="") if entry.comment else entry
-
-
-def _without(parts: Iterable[Part]) -> Callable[[Entry], Entry]:
-    out = frozenset(parts)
-
-    def without(entry: Entry) -> Entry:
-        return replace(entry, details=tuple(one for one in entry.details if one.part not in out))
-
-    return without
-
-
-_without_samples = _without(SAMPLES)
-
-
-def _few(entry: Entry) -> Entry:
-    kept = tuple(one for one in entry.details if one.part in FIGURES)
-    return replace(entry, details=kept, comment="", markers=())
-
-
-def _bare(entry: Entry) -> Entry:
-    kept = tuple(one for one in entry.details if one.part is Part.ALSO)
-    return replace(entry, details=kept, comment="", markers=())
+_bare = partial(_lesser, parts=(Part.ALSO,))
 
 
 def _called(entry: Entry) -> Entry:
+    """With fewer arguments."""
     fewer = wording.shorten(entry.arguments, _FEWER_ARGUMENTS)
     return replace(entry, arguments=entry.arguments if fewer.startswith("[") else fewer)
 
 
 def _brief(entry: Entry) -> Entry:
+    """With what tells it from others."""
     arguments = wording.shorten(entry.arguments, _ARGUMENT)
     if arguments.startswith("[") and len(entry.arguments) <= 2 * _ARGUMENT:
         arguments = entry.arguments  # one path, which cannot be cut
@@ -285,14 +255,15 @@ def _closed(said: str, room: int) -> str:
     return shorter + '"' if shorter != said and said.startswith('"') else shorter
 
 
-_LESSER: tuple[tuple[Callable[[Entry], Entry], int, int], ...] = (
-    (_uncommented, _FIELDS, _USED),
-    (_without((Part.LAST,)), _FIELDS, _USED),
-    (_without_samples, _FEWER_FIELDS, _USED),
-    (_few, _FEWER_FIELDS, _USED),
+_Less = Callable[[Entry], Entry]
+_LESSER: tuple[tuple[_Less, int, int], ...] = (
+    (partial(_lesser, parts=frozenset(Part)), _FIELDS, _USED),
+    (partial(_lesser, parts=frozenset(Part) - {Part.LAST}), _FIELDS, _USED),
+    (partial(_lesser, parts=frozenset(Part) - set(SAMPLES)), _FEWER_FIELDS, _USED),
+    (partial(_lesser, parts=FIGURES), _FEWER_FIELDS, _USED),
     (_bare, 0, _USED),
     (_called, 0, _USED),
-    (_bare, 0, _FEWER_USED),
+    (_called, 0, _FEWER_USED),
     (_brief, 0, _FEWER_USED),
 )
 """Which parts an entry loses, step by step, with the characters of its fields and used values."""
