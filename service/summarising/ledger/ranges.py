@@ -31,7 +31,7 @@ _NO_SUM = re.compile(
     r"p|rps|qps|iops|ms|latency|lag|load|hit|wait",
     re.IGNORECASE,
 )
-_WAYS = (
+_WAYS: tuple[tuple[re.Pattern[str], dict[int, str]], ...] = (
     (_PLAIN, str.maketrans({})),
     (_ENGLISH, str.maketrans({",": ""})),
     (_CONTINENTAL, str.maketrans({".": "", ",": "."})),

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 
 from service import tokens
 from service.summarising.ledger import entries as making
@@ -65,19 +65,19 @@ def lines(entries: Sequence[Entry], limit: int) -> tuple[str, ...]:
     entries merge. Values that were used afterwards stay until nothing else is left.
     """
     quiet = [entry for entry in entries if _says_nothing(entry)]
-    if len(quiet) > 1:
-        entries = [entry for entry in entries if not _says_nothing(entry)]
-    told = _counted(quiet) if len(quiet) > 1 else ()
-    told = told if _cost(told) * 4 <= limit or not entries else (_only_counted(quiet),)
-    room = limit - _cost(told)
-    shown = _within(list(entries), room)
+    if len(quiet) < 2:
+        quiet = []
+    others = [entry for entry in entries if not quiet or not _says_nothing(entry)]
+    told = (_counted(quiet),) if quiet else ()
+    if _cost(told) * 4 > limit and others:
+        told = (_only_counted(quiet),)
+    shown = _within(others, limit - _cost(told))
     every = (*shown, *told)
     return every if _cost(every) <= limit else shown if _cost(shown) <= limit else ()
 
 
 def _within(entries: list[Entry], room: int) -> tuple[str, ...]:
-    surplus = max(len(entries) - room // _LEAST, 0)
-    kept = [*making.merged(entries[:surplus]), *entries[surplus:]]
+    kept = making.merged_first(entries, max(len(entries) - room // _LEAST, 0))
     said = [line(entry) for entry in kept]
     total = _cost(said)
     for lesser, fields, used in _LESSER:
@@ -94,24 +94,19 @@ def _within(entries: list[Entry], room: int) -> tuple[str, ...]:
 def _merged(entries: list[Entry], room: int) -> tuple[str, ...]:
     """The fewest of the oldest merge, by tool; if that is not enough, across tools."""
 
-    def text(taken: int) -> tuple[str, ...]:
-        kept = [*making.merged(entries[:taken]), *entries[taken:]]
-        return tuple(line(entry, 0, _FEWER_USED) for entry in kept)
+    def fits(taken: int) -> bool:
+        kept = making.merged_first(entries, taken)
+        return _cost(line(entry, 0, _FEWER_USED) for entry in kept) <= room
 
-    taken = bisect_left(range(len(entries)), True, key=lambda count: _cost(text(count)) <= room)
-    kept = [*making.merged(entries[:taken]), *entries[taken:]]
+    taken = bisect_left(range(len(entries)), True, key=fits)
+    kept = making.merged_first(entries, taken)
     while kept:
         for used in (_FEWER_USED, _FEWER_USED // 4, 0):
             said = tuple(line(entry if used else _bare(entry), 0, used) for entry in kept)
             if _cost(said) <= room:
                 return said
-        if len(kept) == 1:
-            break
         half = (len(kept) + 1) // 2
-        one = kept[0]
-        for entry in kept[1 : half + 1]:
-            one = making.joined(one, entry)
-        kept = [one, *kept[half + 1 :]]
+        kept = [reduce(making.joined, kept[: half + 1]), *kept[half + 1 :]] if len(kept) > 1 else []
     return ()
 
 
@@ -184,13 +179,13 @@ def _says_nothing(entry: Entry) -> bool:
     return entry.quiet and entry.count == 1 and not entry.used and not entry.markers
 
 
-def _counted(quiet: Sequence[Entry]) -> tuple[str, ...]:
+def _counted(quiet: Sequence[Entry]) -> str:
     """One line for the calls that said nothing, by tool and outcome, with what tells them apart."""
     groups: dict[tuple[str, str], list[Entry]] = {}
     for entry in quiet:
         groups.setdefault((entry.tool, entry.outcome), []).append(entry)
     said = (_group(tool, outcome, group) for (tool, outcome), group in groups.items())
-    return (f"- {len(quiet)} calls that returned nothing to tell: {'; '.join(said)}",)
+    return f"- {len(quiet)} calls that returned nothing to tell: {'; '.join(said)}"
 
 
 def _group(tool: str, outcome: str, group: Sequence[Entry]) -> str:
