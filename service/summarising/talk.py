@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import log
+from math import fsum, log
 from types import MappingProxyType
 
 from service import tokens
@@ -103,7 +103,9 @@ class _Scale:
 
     def worth(self, utterance: Utterance, covered: Collection[str]) -> float:
         """What it tells that is not covered yet."""
-        value = sum(self.weights[term] * (_AGAIN if term in covered else 1) for term in _terms(told(utterance)))
+        found = _terms(told(utterance))
+        # `fsum` has no order; terms have another one in each process.
+        value = fsum(self.weights[term] * (_AGAIN if term in covered else 1) for term in found)
         return value * self.steps[utterance.step]
 
 
