@@ -213,6 +213,8 @@ def _foreign(steps: Sequence[Step], parsed: Iterable[Sequence[Passage]]) -> Iter
     """What nobody said in their own words."""
     for call in chain.from_iterable(step.calls for step in steps):
         yield from (call.call.name, call.call.arguments, call.result.text)
+    for attachment in chain.from_iterable(step.attachments for step in steps):
+        yield attachment.name
     for passage in chain.from_iterable(parsed):
         if not all(said.own for said in passage.utterances):
             yield passage.text

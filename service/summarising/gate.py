@@ -48,6 +48,7 @@ _RULE = 0.5  # of the subject of a rule, or of a line, that the other has too
 _PARTLY = 0.25  # of a line's subject that nobody spoke of, for a foreign sentence to be retold
 _BORNE_OUT = 0.75  # of a line's subject that one sentence of somebody has
 _LEAST_SHARED = 2
+_LETTERS = 5  # words of one letter; more than that, and most of a line, are words taken apart
 _TELLING = 3  # subjects of a line of which one has to occur, in any form
 _SENTENCES = re.compile(r"[.!?]\s|[。！？\n]|\\n")
 _STEM = 4  # letters by which words of a rule are known in other forms
@@ -244,6 +245,8 @@ def _objection(line: str, grounds: Grounds) -> Fault | None:
         return Fault("value_unknown", f"{', '.join(missing[:3])} does not occur")
     if name := next(_unknown_names(line, grounds), ""):
         return Fault("name_unknown", f"{name} does not occur")
+    if _is_taken_apart(line):
+        return Fault("unheard", "its words are taken apart, letter by letter")
     subject = _subject(line)
     if len(subject) >= _TELLING and not subject & grounds.stems:
         return Fault("unheard", "nothing that is covered speaks of this")
@@ -257,6 +260,13 @@ def _objection(line: str, grounds: Grounds) -> Fault | None:
         if _loosens(line, subject, rule, told) and not _borne_out(subject, told, grounds):
             return Fault("rule_retold", "tells a rule in other words; it stands in the user's own")
     return None
+
+
+def _is_taken_apart(line: str) -> bool:
+    """Whether a line has its words letter by letter, which nothing can be compared with."""
+    words = line.split()
+    letters = sum(len(word) == 1 and word.isalpha() and not characters.unspaced(word) for word in words)
+    return letters > max(_LETTERS, len(words) // 2)
 
 
 def _is_data(line: str, subject: frozenset[str], grounds: Grounds) -> bool:

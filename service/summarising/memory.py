@@ -70,7 +70,7 @@ class Pin:
         speaker: who said it.
         utterance: number of the utterance, such as `12.3`; "" for an operator's.
         at: Unix seconds of the message.
-        answers: whether its text begins with the question that it answers, the words of somebody else.
+        answers: whether its text may have words of somebody else: the question before it, or a document's.
         replaced_by: number of the pin that took its place; such a pin is not shown any more.
     """
 

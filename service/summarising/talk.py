@@ -103,8 +103,9 @@ class _Scale:
 
     def worth(self, utterance: Utterance, covered: Collection[str]) -> float:
         """What it tells that is not covered yet."""
-        # Exactly, because terms have no order: the same talk gives the same summary in each process.
-        value = fsum(self.weights[term] * (_AGAIN if term in covered else 1) for term in _terms(told(utterance)))
+        found = _terms(told(utterance))
+        # `fsum` has no order; terms have another one in each process.
+        value = fsum(self.weights[term] * (_AGAIN if term in covered else 1) for term in found)
         return value * self.steps[utterance.step]
 
 

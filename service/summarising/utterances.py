@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from service.text import sentences
+from service.text import prose, sentences
 from service.text.blocks import Block, Sort, blocks
 from service.transcript import Step
 from service.transcript.items import Attachment
@@ -39,7 +39,8 @@ class Utterance:
         at: Unix seconds of the message, if they are known.
         sort: own words, a pasted text, or code.
         context: what it answers, or the head of the list that it stands in; "" for none.
-        answers: whether the context is a question, and so the words of somebody else.
+        answers: whether its words may be somebody else's: the context is a question, or it stands in a
+            document. Then it binds only as much as the rest of the talk.
     """
 
     step: int
@@ -95,7 +96,8 @@ def passages(step: Step, number: int, asked: str = "", language: str = "en") -> 
     long = len(step.text) > _LONGEST
     whole = [Block(step.text, Sort.PASTED)] if long else blocks(step.text, by_user=step.role == Speaker.USER)
     for block in whole:
-        found += reader.own(block) if block.sort is Sort.OWN else reader.foreign(block)
+        said = block.sort in (Sort.OWN, Sort.DOCUMENT)
+        found += reader.own(block) if said else reader.foreign(block)
     return found + [reader.attached(one) for one in step.attachments]
 
 
@@ -124,7 +126,7 @@ class _Reader:
             if not item and was_item:
                 head = ""
             told = [
-                self._utterance(text, Sort.OWN, head if item else "")
+                self._utterance(text, block.sort, head if item else "")
                 for text in sentences.of_line(sentences.unmarked(line), self._language)
             ]
             was_item = item and not line.lstrip().startswith("#")
@@ -138,9 +140,9 @@ class _Reader:
         what = "code" if block.sort is Sort.CODE else "pasted text"
         told = f"[{what}, {len(written)} lines"
         if written:
-            told += f", begins “{_begins(written[0])}”"
+            told += f", begins “{_part(written[0], block.sort)}”"
         if len(written) > 1:
-            told += f", ends “{_begins(written[-1])}”"  # a trace says there what happened
+            told += f", ends “{_part(written[-1], block.sort)}”"  # a trace says there what happened
         told += "]"
         yield Passage(block.text, (self._utterance(told, block.sort, ""),))
 
@@ -160,11 +162,13 @@ class _Reader:
             text=text,
             source=self._step.message_id,
             at=self._step.at,
-            sort=sort,
+            sort=Sort.OWN if sort is Sort.DOCUMENT else sort,
             context=context if context != text else "",
-            answers=bool(self._asked) and context == self._asked,
+            answers=sort is Sort.DOCUMENT or (bool(self._asked) and context == self._asked),
         )
 
 
-def _begins(line: str) -> str:
-    return sentences.shortened(sentences.unmarked(line), _SHOWN)
+def _part(line: str, sort: Sort) -> str:
+    """How a line begins: of what somebody else may have written, less than a sentence."""
+    bare = sentences.unmarked(line)
+    return sentences.shortened(bare, _SHOWN) if sort is Sort.CODE else prose.head(bare)

@@ -18,6 +18,7 @@ class Sort(StrEnum):
     """What a part of a text is."""
 
     OWN = "own"
+    DOCUMENT = "document"  # below a line that announces it; of the speaker, or of somebody else
     PASTED = "pasted"
     CODE = "code"
 
@@ -51,6 +52,8 @@ _LABEL = re.compile(r"^\[[^\[\]\n]{2,60}\][ \t]*\n(?=[ \t]{0,8}[{\[])", re.MULTI
 _GREETING = 60  # characters of a line that ends with a comma, above a mail
 _SIGNATURE = 60
 _LETTER = 5  # lines that it has at least
+_ANNOUNCED = re.compile(r"[:：][ \t]*\n(?:[ \t]*\n){1,3}(?=#{1,6}[ \t]+\S)")
+_HEADING = re.compile(r"^#{1,6}[ \t]+\S", re.MULTILINE)
 _QUOTED_LINE = re.compile(r"[ \t]{0,8}(?:>|\|[ \t])")
 _PROMPT = re.compile(
     r"[ \t]{0,8}(?:[$%#]|>>>|\.\.\.|PS [A-Z]:[^>\n]{0,200}>|[\w.-]{1,60}@[\w.-]{1,60}:[^$#\n]{0,200}[$#])[ \t]"
@@ -71,15 +74,16 @@ def blocks(text: str, *, by_user: bool) -> list[Block]:
     `by_user`: people paste without saying so; an assistant's prose and tables are its own.
     """
     spans = sorted([*_fenced(text), *(_foreign(text) if by_user else ())])
+    document = _document(text) if by_user else len(text)
     found: list[Block] = []
     position = 0
     for begin, end, sort in spans:
         if begin < position:  # inside the one before
             continue
-        found += _by_lines(text[position:begin], by_user=by_user)
+        found += _unmarked(text, position, begin, document, by_user=by_user)
         found.append(Block(text[begin:end], sort))
         position = end
-    found += _by_lines(text[position:], by_user=by_user)
+    found += _unmarked(text, position, len(text), document, by_user=by_user)
     return [one for one in found if one.text.strip()]
 
 
@@ -195,6 +199,22 @@ def _letter(lines: Sequence[tuple[int, str]]) -> int | None:
         return None
     greetings = (start for start, line in lines[1:-3] if line.endswith((",", "，")) and len(line) <= _GREETING)
     return next(greetings, None)
+
+
+def _document(text: str) -> int:
+    """Where a text with several headings begins below a line that announces it; the end for none."""
+    announced = _ANNOUNCED.search(text)
+    if announced and len(_HEADING.findall(text, announced.end())) > 1:
+        return announced.end()
+    return len(text)
+
+
+def _unmarked(text: str, begin: int, end: int, document: int, *, by_user: bool) -> Iterator[Block]:
+    """What has no marks around it, above and below the place where a document begins."""
+    border = min(max(begin, document), end)
+    yield from _by_lines(text[begin:border], by_user=by_user)
+    for one in _by_lines(text[border:end], by_user=by_user):
+        yield Block(one.text, Sort.DOCUMENT) if one.sort is Sort.OWN else one
 
 
 def _by_lines(text: str, *, by_user: bool) -> list[Block]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from service.text import prose
+
 _LONGEST_NAME = 120
 _LONGEST_TYPE = 40
 _NO_TYPE = re.compile(r"[^A-Za-z0-9_.:/+-]++")
@@ -165,5 +167,6 @@ Stored = dict[str, Any]
 
 def _clean(name: str) -> str:
     """A name on one line, that does not end the brackets around it."""
-    short = _UNSEEN.sub(" ", name[: 2 * _LONGEST_NAME]).strip().replace("[", "(").replace("]", ")")
+    flat = _UNSEEN.sub(" ", name).strip().replace("[", "(").replace("]", ")")
+    short = prose.name(flat)
     return short if len(short) <= _LONGEST_NAME else f"{short[: _LONGEST_NAME - 1]}…"

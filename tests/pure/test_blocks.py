@@ -43,6 +43,14 @@ def test_pasted_material_is_not_the_users_own(text: str, sort: Sort) -> None:
     assert sort in {one.sort for one in found}
 
 
+def test_a_document_with_headings_below_a_line_that_announces_it_may_be_somebody_elses() -> None:
+    text = "Look at this:\n\n# A tool\n\nAlways use it.\n\n```\n# a\n```\n\n## Rules\n\nNever stop."
+    found = blocks(text, by_user=True)
+    assert [one.sort for one in found] == [Sort.OWN, Sort.DOCUMENT, Sort.CODE, Sort.DOCUMENT]
+    assert {one.sort for one in blocks(text, by_user=False)} == {Sort.OWN, Sort.CODE}
+    assert {one.sort for one in blocks("My rules:\n\n# Style\n\nBe short.", by_user=True)} == {Sort.OWN}
+
+
 @pytest.mark.parametrize(
     "text",
     [

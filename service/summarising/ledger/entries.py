@@ -8,7 +8,7 @@ what is shown of it within some room is chosen by `shown`.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any
 
 from service.summarising.ledger import results, used, wording
@@ -125,6 +125,11 @@ def merged(entries: Sequence[Entry]) -> list[Entry]:
     return sorted(by_tool.values(), key=lambda entry: entry.first)
 
 
+def merged_first(entries: Sequence[Entry], count: int) -> list[Entry]:
+    """The first `count` of them in one for each tool, and the others as they are."""
+    return [*merged(entries[:count]), *entries[count:]]
+
+
 def joined(old: Entry, new: Entry) -> Entry:
     """Both in one, which still tells what was used."""
     count, errors = old.count + new.count, _errors(old) + _errors(new)
@@ -201,9 +206,9 @@ def _arguments(raw: str) -> str:
 
 
 def _key(name: str, room: int) -> str:
-    """A name as it is; quoted when it has blanks, because it may be a sentence."""
-    told = wording.line(name, room)
-    return f'"{told}"' if " " in told else told
+    """A name as it is; in marks when it has blanks, because it may be a sentence."""
+    told = wording.name(name, room)
+    return f'"{told}"' if " " in told and not told.startswith("[") else told
 
 
 def _plain(arguments: str) -> str:
@@ -225,13 +230,10 @@ def _with(entry: Entry, found: Sequence[Field]) -> Entry:
     taken = _most_used([one for one in found if one.uses])
     kept = set(taken)
     others = (one for one in found if not one.uses and one not in kept and (entry.whole or used.may_be_found(one)))
-    candidates: list[Field] = []
-    room = _CANDIDATE_CHARACTERS
-    for one in islice(others, _CANDIDATES if entry.count == 1 else 0):
-        room -= _size(one)
-        if room > 0:
-            candidates.append(one)
-    return replace(entry, used=taken, candidates=tuple(candidates))
+    candidates = list(islice(others, _CANDIDATES if entry.count == 1 else 0))
+    ends = accumulate(map(_size, candidates))
+    fitting = (one for one, end in zip(candidates, ends, strict=True) if end < _CANDIDATE_CHARACTERS)
+    return replace(entry, used=taken, candidates=tuple(fitting))
 
 
 def _most_used(found: Sequence[Field]) -> tuple[Field, ...]:
@@ -246,9 +248,9 @@ def _size(one: Field) -> int:
 
 def _bounded(entries: Sequence[Entry]) -> Iterator[Entry]:
     """What is stored of all entries: the oldest merge, and lose what was not used, first."""
-    surplus = max(len(entries) - _ENTRIES, 0)
-    if surplus:
-        entries = [*merged(entries[: surplus + _ENTRIES // 4]), *entries[surplus + _ENTRIES // 4 :]]
+    surplus = len(entries) - _ENTRIES
+    if surplus > 0:
+        entries = merged_first(entries, surplus + _ENTRIES // 4)
     while len(entries) > _ENTRIES:
         entries = [joined(entries[0], entries[1]), *entries[2:]]
     candidates, details = _ALL_CANDIDATES, _ALL_DETAILS

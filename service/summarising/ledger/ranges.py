@@ -5,28 +5,14 @@ A text that can be read in several ways (1.234 in English or German) has a range
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import Context, Decimal, localcontext
 from typing import Any
 
 from service.summarising.ledger.wording import Number
 
 _LONGEST = 40  # characters; what is longer is no figure to compare
-_MISSING = {
-    "",
-    "-",
-    "–",
-    "null",
-    "NULL",
-    "None",
-    "NaN",
-    "nan",
-    "n/a",
-    "N/A",
-    "NA",
-    "Infinity",
-    "-Infinity",
-}
+_MISSING = re.compile(r"(?:[-–]|null|NULL|None|NaN|nan|n/a|N/A|NA|-?Infinity)?")
 _WHOLE = re.compile(r"[+-]?(?:0|[1-9][0-9]*)")
 _PLAIN = re.compile(r"[+-]?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?")
 _ENGLISH = re.compile(r"[+-]?(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+|0|[1-9][0-9]*)(?:\.[0-9]+)?")
@@ -45,12 +31,17 @@ _NO_SUM = re.compile(
     r"p|rps|qps|iops|ms|latency|lag|load|hit|wait",
     re.IGNORECASE,
 )
-_Reading = Callable[[str], Decimal | None]
+_WAYS: tuple[tuple[re.Pattern[str], dict[int, str]], ...] = (
+    (_PLAIN, str.maketrans({})),
+    (_ENGLISH, str.maketrans({",": ""})),
+    (_CONTINENTAL, str.maketrans({".": "", ",": "."})),
+)
+"""The ways to write a number, and what becomes of the signs in it."""
 
 
 def span(cells: Sequence[Any], name: str = "") -> str:
     """`min..max`, with the sum where that says something; "" for a column that is neither numbers nor moments."""
-    texts = [cell for cell in cells if cell is not None and not (isinstance(cell, str) and cell in _MISSING)]
+    texts = [cell for cell in cells if cell is not None and not (isinstance(cell, str) and _MISSING.fullmatch(cell))]
     if len(texts) < 2 or not all(isinstance(text, str) and len(text) <= _LONGEST for text in texts):
         return ""
     if len({len(text) for text in texts}) == 1 and all(_MOMENT.fullmatch(text) for text in texts):
@@ -70,32 +61,11 @@ def span(cells: Sequence[Any], name: str = "") -> str:
 def _readings(texts: Sequence[str], json: bool) -> list[Sequence[int | Decimal]]:
     """The different ways to read all of the texts as numbers; JSON leaves but one."""
     found: list[Sequence[int | Decimal]] = []
-    for way in (_plain,) if json else (_plain, _english, _continental):
-        if (read := _read(texts, way)) and read not in found:
-            found.append(read)
+    for pattern, signs in _WAYS[:1] if json else _WAYS:
+        if all(map(pattern.fullmatch, texts)):
+            read = [Decimal(text.translate(signs)) for text in texts]
+            found += [] if read in found else [read]
     return found
-
-
-def _plain(text: str) -> Decimal | None:
-    return Decimal(text) if _PLAIN.fullmatch(text) else None
-
-
-def _english(text: str) -> Decimal | None:
-    return Decimal(text.replace(",", "")) if _ENGLISH.fullmatch(text) else None
-
-
-def _continental(text: str) -> Decimal | None:
-    return Decimal(text.replace(".", "").replace(",", ".")) if _CONTINENTAL.fullmatch(text) else None
-
-
-def _read(texts: Sequence[str], way: _Reading) -> list[Decimal]:
-    """All numbers, or nothing when one of the texts is none."""
-    numbers = []
-    for text in texts:
-        if (number := way(text)) is None:
-            return []
-        numbers.append(number)
-    return numbers
 
 
 def _ends(texts: Sequence[str], numbers: Sequence[int | Decimal]) -> tuple[str, str]:
@@ -123,9 +93,6 @@ def _sum(texts: Sequence[str], numbers: Sequence[int | Decimal], name: str) -> s
 
 def _are_keys(texts: Sequence[str]) -> bool:
     """Equally long whole numbers without repetition, like the numbers of invoices."""
-    return (
-        len(texts[0]) > 4
-        and len({len(text) for text in texts}) == 1
-        and len(set(texts)) == len(texts) > 2
-        and (all(map(_WHOLE.fullmatch, texts)))
-    )
+    lengths = {len(text) for text in texts}
+    different = len(set(texts)) == len(texts) > 2
+    return len(lengths) == 1 and lengths.pop() > 4 and different and all(map(_WHOLE.fullmatch, texts))

@@ -6,7 +6,7 @@ Out: a `Result`, whose parts stand in order of worth. No number in it is rounded
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -15,7 +15,8 @@ from service.escapes import unescaped
 from service.summarising.ledger import tables, wording
 from service.summarising.ledger.ranges import span
 from service.summarising.ledger.tables import Table
-from service.summarising.ledger.wording import Number, line, listed, parsed, quoted
+from service.summarising.ledger.wording import Number, line, listed, parsed, told
+from service.text.prose import is_prose
 
 SAMPLE = 240  # characters of a row, a line or a message
 _RANGES = 300
@@ -43,21 +44,15 @@ _FENCED = re.compile(r"```[^\n`]*\n(.*?)\n?```", re.DOTALL)
 _DATA = re.compile(r"data:([\w.+-]{1,20}/[\w.+-]{1,40})?[^,\s]{0,40};base64,[A-Za-z0-9+/=_-]{64,}")
 _BASE64 = re.compile(r"\A(?=[^\n]*[a-z])(?=[^\n]*[A-Z])(?=[^\n]*[0-9])[A-Za-z0-9+/_\r\n-]{200,}={0,2}")
 _MAGIC = {
-    "iVBORw0KGgo": "PNG image",
-    "/9j/": "JPEG image",
-    "R0lGOD": "GIF image",
-    "UklGR": "WebP image",
-    "JVBERi0": "PDF",
-    "UEsDB": "ZIP archive",
-    "H4sI": "gzip data",
+    "PNG image": ("iVBORw0KGgo", "\x89PNG", "\ufffdPNG"),
+    "JPEG image": ("/9j/",),
+    "GIF image": ("R0lGOD", "GIF8"),
+    "WebP image": ("UklGR",),
+    "PDF": ("JVBERi0", "%PDF-"),
+    "ZIP archive": ("UEsDB", "PK\x03\x04"),
+    "gzip data": ("H4sI",),
 }
-_RAW = {
-    "%PDF-": "PDF",
-    "\x89PNG": "PNG image",
-    "\ufffdPNG": "PNG image",
-    "PK\x03\x04": "ZIP archive",
-    "GIF8": "GIF image",
-}
+"""How a file begins, in base64 and as it is."""
 _UNESCAPED_QUOTE = re.compile(r'(?<!\\)"')
 _LEVEL = re.compile(r"\A\W*+(?:ERROR|INFO|WARN|WARNING|DEBUG|FATAL)\b")
 _ODD = re.compile("[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\ufffd]")
@@ -185,14 +180,8 @@ def _introduced(text: str) -> str | None:
     if text.startswith("```") and (fenced := _FENCED.fullmatch(text)):
         return fenced[1]
     begin = min((at for at in (text.find("\n["), text.find("\n{")) if at >= 0), default=-1)
-    if (
-        0 < begin < SAMPLE
-        and text[-1] in "]}"
-        and text[0] not in "[{"
-        and isinstance(parsed(text[begin:]), dict | list)
-    ):
-        return text[begin:]
-    return None
+    below = 0 < begin < SAMPLE and text[-1] in "]}" and text[0] not in "[{"
+    return text[begin:] if below and isinstance(parsed(text[begin:]), dict | list) else None
 
 
 def _of_json(value: dict[str, Any] | list[Any], text: str, layer: int) -> Result:
@@ -235,11 +224,7 @@ def _failure(value: Mapping[str, Any]) -> str:
     """What an object says that went wrong, or ""."""
     for key in ("error", "errors", "exception", "fault"):
         one = value.get(key)
-        if (
-            one
-            and not isinstance(one, Number)
-            and not (isinstance(one, str) and one.lower() in ("none", "false", "no"))
-        ):
+        if one and not isinstance(one, Number) and str(one).lower() not in ("none", "false", "no"):
             return _message(value) if one is True else _told(one)
     status = value.get("status")
     if isinstance(status, str) and status.lower() in ("error", "failed", "failure", "fail"):
@@ -249,22 +234,20 @@ def _failure(value: Mapping[str, Any]) -> str:
     code = next((value[key] for key in ("exit_code", "returncode", "exitCode") if key in value), "0")
     if isinstance(code, Number) and code != "0":
         last = str(value.get("stderr") or "").strip().splitlines()[-1:]
-        return f"exit code {wording.value(code)}" + "".join(f": {quoted(one, SAMPLE)}" for one in last)
+        return f"exit code {wording.value(code)}" + "".join(f": {told(one, SAMPLE, wording.FAILURE)}" for one in last)
     if set(value) == {"detail"}:
         return _told(value["detail"])
     return ""
 
 
 def _message(value: Mapping[str, Any]) -> str:
-    return next(
-        (_told(value[key]) for key in ("message", "detail", "reason", "error_message") if value.get(key)),
-        "",
-    )
+    keys = ("message", "detail", "reason", "error_message")
+    return next((_told(value[key]) for key in keys if value.get(key)), "")
 
 
 def _told(one: Any) -> str:  # noqa: ANN401 - a tool's JSON
     if isinstance(one, str):
-        return quoted(one, SAMPLE)
+        return told(one, SAMPLE, wording.FAILURE)
     if isinstance(one, list):
         return wording.array(one, SAMPLE) + (f" ({len(one)} errors)" if len(one) > 2 else "")
     return wording.row(one, SAMPLE) if isinstance(one, dict) else wording.value(one)
@@ -297,45 +280,35 @@ def _unwrapped(value: dict[str, Any] | list[Any], inner: str, layer: int) -> Res
 
 def _beside(found: tables.Found) -> str:
     """What stood beside the rows, in words: single values, and other tables by their size."""
-    said = [wording.row(found.beside, SAMPLE)] if found.beside else []
-    return listed(
-        [
-            *said,
-            *(f"{line(name, wording.VALUE)}: {_counted(count, 'row')}" for name, count in found.others),
-        ],
-        SAMPLE,
-    )
+    values = [wording.row(found.beside, SAMPLE)] if found.beside else []
+    others = (f"{wording.name(name)}: {_counted(count, 'row')}" for name, count in found.others)
+    return listed([*values, *others], SAMPLE)
 
 
 def _of_table(table: Table, beside: str = "") -> Result:
     said = _counted(len(table.rows), table.what.removesuffix("s"))
     others = [Detail(Part.BESIDE, beside)] if beside else []
-    if table.what == "items":
-        details = (*_figures(table), *others, *_items([row[0] for row in table.rows]))
-    else:
-        columns = Detail(Part.COLUMNS, wording.names(table.names, _COLUMNS))
-        details = (columns, *_figures(table), *others, *_ends(table))
-    return Result(said, details, content=table)
+    items = table.what == "items"
+    columns = [] if items else [Detail(Part.COLUMNS, wording.names(table.names, _COLUMNS))]
+    rows = (
+        [wording.value(row[0], SAMPLE) for row in _ends(table.rows)]
+        if items
+        else [wording.row(row, SAMPLE) for row in map(table.row, _ends(range(len(table.rows))))]
+    )
+    samples = map(Detail, SAMPLES, rows)
+    return Result(said, (*columns, *_figures(table), *others, *samples), content=table)
 
 
 def _figures(table: Table) -> list[Detail]:
     """Ranges and sums of all columns that have some."""
     ranges = [(name, found) for name, cells in table.columns() if (found := span(cells, name))]
-    said = listed((f"{line(name, wording.VALUE)} {found}".lstrip() for name, found in ranges), _RANGES)
+    said = listed((f"{wording.name(name)} {found}".lstrip() for name, found in ranges), _RANGES)
     return [Detail(Part.RANGES, said)] if said else []
 
 
-def _ends(table: Table) -> Iterator[Detail]:
-    """The first and the last row."""
-    places = list(dict.fromkeys([0, len(table.rows) - 1])) if table.rows else []
-    for part, place in zip(SAMPLES, places, strict=False):
-        yield Detail(part, wording.row(table.row(place), SAMPLE))
-
-
-def _items(items: Sequence[Any]) -> Iterator[Detail]:
-    yield Detail(Part.FIRST, wording.value(items[0], SAMPLE))
-    if len(items) > 1:
-        yield Detail(Part.LAST, wording.value(items[-1], SAMPLE))
+def _ends(rows: Sequence[Any]) -> list[Any]:
+    """The first and the last."""
+    return [*rows[:1], *rows[1:][-1:]]
 
 
 def _lines(text: str) -> Result:
@@ -345,19 +318,17 @@ def _lines(text: str) -> Result:
     few = len(lines) <= _TRACE or text.startswith("Traceback")
     if _BEGINS_WITH_ERROR.match(text) and few and not _is_log(lines):
         return _of_trace(text, lines)
-    if len(text) <= SAMPLE:
-        shown = quoted(text, SAMPLE)
-        failed = bool(_ERROR.match(text))
-        return Result(
-            shown if shown != '""' else f"{len(text)} characters that show nothing",
-            failed=failed,
-            content=text,
-        )
-    if len(lines) == 1:
-        shown = quoted(text, SAMPLE)
-        begins = () if f"[{len(text)} characters]" in shown else (Detail(Part.FIRST, shown),)
-        return Result(f"{len(text)} characters", begins, bool(_ERROR.match(text)), content=text)
-    return _of_lines(text, lines)
+    if len(text) > SAMPLE and len(lines) > 1:
+        return _of_lines(text, lines)
+    shown = told(text, SAMPLE)
+    size = f"{len(text)} characters"
+    failed = bool(_ERROR.match(text))
+    if shown == '""':
+        return Result(f"{size} that show nothing", failed=failed, content=text)
+    if len(text) <= SAMPLE or is_prose(text):
+        return Result(shown, failed=failed, content=text)
+    begins = () if f"[{size}]" in shown else (Detail(Part.FIRST, shown),)
+    return Result(size, begins, failed, content=text)
 
 
 def _is_log(lines: Sequence[str]) -> bool:
@@ -368,7 +339,7 @@ def _is_log(lines: Sequence[str]) -> bool:
 def _of_trace(text: str, lines: Sequence[str]) -> Result:
     """A traceback says what happened in its last line, any other error in its first."""
     trace = text.startswith("Traceback")
-    said = quoted(lines[-1] if trace else text, SAMPLE)
+    said = told(lines[-1] if trace else text, SAMPLE, wording.FAILURE)
     if not trace or len(lines) == 1:
         return Result(said, failed=True, content=text)
     note = Detail(Part.NOTE, f"traceback of {len(lines)} lines")
@@ -388,7 +359,7 @@ def _of_lines(text: str, lines: Sequence[str]) -> Result:
     elif ranges := _pairs(lines):
         details.append(Detail(Part.RANGES, ranges))
     for part, place in zip(SAMPLES, (0, -1), strict=True):
-        details.append(Detail(part, quoted(lines[place], SAMPLE // 2)))
+        details.append(Detail(part, told(lines[place], SAMPLE // 2)))
     return Result(said, tuple(details), content=text)
 
 
@@ -400,7 +371,7 @@ def _messages(mentions: Sequence[str], most: int, room: int) -> str:
         kind = _VARIES.sub("#", one[:400])
         kinds[kind] += 1
         firsts.setdefault(kind, one)
-    shown = [(quoted(firsts[kind], room), count) for kind, count in kinds.most_common(most)]
+    shown = [(told(firsts[kind], room), count) for kind, count in kinds.most_common(most)]
     said = (f"{one} × {count}" if count > 1 else one for one, count in shown)
     return "; ".join(said) + ("; …" if len(kinds) > most else "")
 
@@ -413,7 +384,7 @@ def _pairs(lines: Sequence[str]) -> str:
             if name in cells or len(cells) < 40:
                 cells.setdefault(name, []).append(figure)
     often = ((name, span(found, name)) for name, found in cells.items() if len(found) * 2 >= len(lines))
-    return listed((f"{line(name, wording.VALUE)} {said}" for name, said in often if said), _RANGES)
+    return listed((f"{wording.name(name)} {said}" for name, said in often if said), _RANGES)
 
 
 def _unescaped(text: str) -> str:
@@ -430,16 +401,16 @@ def _without_data(text: str) -> tuple[str, int]:
 
 
 def _binary(text: str) -> Result | None:
-    kind = next((name for magic, name in _RAW.items() if text.startswith(magic)), None)
+    kind = next((name for name, begins in _MAGIC.items() if text.startswith(begins)), "")
     start = text[:4000]
     odd = len(_ODD.findall(start))
+    size = f"{len(text)} characters"
     if (kind and odd) or odd * 10 > len(start):
-        return Result(f"binary data ({kind or 'unknown'}, {len(text)} characters)")
+        return Result(f"binary data ({kind or 'unknown'}, {size})")
     if match := _DATA.fullmatch(text):
-        return Result(f"inline file ({line(match[1] or 'unknown', wording.VALUE)}, {len(text)} characters)")
+        return Result(f"inline file ({line(match[1] or 'unknown', wording.VALUE)}, {size})")
     if _BASE64.fullmatch(text) and len({len(one) for one in text.splitlines()[:-1]}) < 2:
-        name = next((name for magic, name in _MAGIC.items() if text.startswith(magic)), "unknown")
-        return Result(f"base64 data ({name}, {len(text)} characters)")
+        return Result(f"base64 data ({kind or 'unknown'}, {size})")
     return None
 
 

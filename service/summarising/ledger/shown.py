@@ -4,16 +4,18 @@ In: entries and a number of tokens. Out: lines of a summary, each with its list 
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial, reduce
 
 from service import tokens
 from service.summarising.ledger import entries as making
 from service.summarising.ledger import wording
 from service.summarising.ledger.entries import Entry
-from service.summarising.ledger.results import FIGURES, SAMPLES, Part
+from service.summarising.ledger.results import FIGURES, SAMPLE, SAMPLES, Part
 from service.summarising.ledger.used import Field
+from service.text import prose
 from service.transcript.items import Call
 
 _FIELDS = 480  # characters of the plain fields of an object, and when room is short
@@ -38,6 +40,8 @@ def line(entry: Entry, fields: int = _FIELDS, used: int = _USED) -> str:
 def line_of(call: Call) -> str:
     """A call on one line of some 100 tokens, for who does not read its whole result."""
     entry = making.of(1, call)
+    if prose.is_prose(call.result.text) and len(call.result.text) <= SAMPLE:
+        entry = replace(entry, outcome=wording.quoted(call.result.text, SAMPLE))
     fields = f"fields: {_fields(entry, _FEWER_FIELDS)}" if entry.whole else ""
     parts = [fields, *map(str, entry.details)]
     said = f"{entry.tool}({entry.arguments}) → {entry.outcome}"
@@ -61,19 +65,19 @@ def lines(entries: Sequence[Entry], limit: int) -> tuple[str, ...]:
     entries merge. Values that were used afterwards stay until nothing else is left.
     """
     quiet = [entry for entry in entries if _says_nothing(entry)]
-    if len(quiet) > 1:
-        entries = [entry for entry in entries if not _says_nothing(entry)]
-    told = _counted(quiet) if len(quiet) > 1 else ()
-    told = told if _cost(told) * 4 <= limit or not entries else (_only_counted(quiet),)
-    room = limit - _cost(told)
-    shown = _within(list(entries), room)
+    if len(quiet) < 2:
+        quiet = []
+    others = [entry for entry in entries if not quiet or not _says_nothing(entry)]
+    told = (_counted(quiet),) if quiet else ()
+    if _cost(told) * 4 > limit and others:
+        told = (_only_counted(quiet),)
+    shown = _within(others, limit - _cost(told))
     every = (*shown, *told)
     return every if _cost(every) <= limit else shown if _cost(shown) <= limit else ()
 
 
 def _within(entries: list[Entry], room: int) -> tuple[str, ...]:
-    surplus = max(len(entries) - room // _LEAST, 0)
-    kept = [*making.merged(entries[:surplus]), *entries[surplus:]]
+    kept = making.merged_first(entries, max(len(entries) - room // _LEAST, 0))
     said = [line(entry) for entry in kept]
     total = _cost(said)
     for lesser, fields, used in _LESSER:
@@ -90,24 +94,19 @@ def _within(entries: list[Entry], room: int) -> tuple[str, ...]:
 def _merged(entries: list[Entry], room: int) -> tuple[str, ...]:
     """The fewest of the oldest merge, by tool; if that is not enough, across tools."""
 
-    def text(taken: int) -> tuple[str, ...]:
-        kept = [*making.merged(entries[:taken]), *entries[taken:]]
-        return tuple(line(entry, 0, _FEWER_USED) for entry in kept)
+    def fits(taken: int) -> bool:
+        kept = making.merged_first(entries, taken)
+        return _cost(line(entry, 0, _FEWER_USED) for entry in kept) <= room
 
-    taken = bisect_left(range(len(entries)), True, key=lambda count: _cost(text(count)) <= room)
-    kept = [*making.merged(entries[:taken]), *entries[taken:]]
+    taken = bisect_left(range(len(entries)), True, key=fits)
+    kept = making.merged_first(entries, taken)
     while kept:
         for used in (_FEWER_USED, _FEWER_USED // 4, 0):
             said = tuple(line(entry if used else _bare(entry), 0, used) for entry in kept)
             if _cost(said) <= room:
                 return said
-        if len(kept) == 1:
-            break
         half = (len(kept) + 1) // 2
-        one = kept[0]
-        for entry in kept[1 : half + 1]:
-            one = making.joined(one, entry)
-        kept = [one, *kept[half + 1 :]]
+        kept = [reduce(making.joined, kept[: half + 1]), *kept[half + 1 :]] if len(kept) > 1 else []
     return ()
 
 
@@ -131,7 +130,7 @@ def _fields(entry: Entry, room: int) -> str:
     for one in entry.candidates:
         if not one.line:
             kept.setdefault(one.name, []).append(one)
-    return _listed((_named(found) for found in kept.values()), room, ", ")
+    return wording.listed((_named(found) for found in kept.values()), room + 2, len(kept))
 
 
 def _used(entry: Entry, room: int) -> str:
@@ -164,34 +163,29 @@ def _named(found: Iterable[Field]) -> str:
     """Values by the names of their fields; several of one name stand together."""
     values: dict[str, list[str]] = {}
     for one in found:
-        room = len(one.value)
-        said = wording.quoted(one.value, room) if one.line else wording.cell(one.value, room)
-        values.setdefault(f"{one.name}:" if one.line else f"{one.name} =", []).append(said)
+        name = wording.name(one.name, len(one.name))
+        values.setdefault(f"{name}:" if one.line else f"{name} =", []).append(_value(one))
     return ", ".join(f"{name} {', '.join(said)}".lstrip(": =") for name, said in values.items())
 
 
-def _listed(parts: Iterable[str], room: int, mark: str) -> str:
-    """As many parts as fit, the first one in any case."""
-    said: list[str] = []
-    for part in parts:
-        if said and len(part) > room:
-            return mark.join([*said, "…"])
-        said.append(part)
-        room -= len(part) + len(mark)
-    return mark.join(said)
+def _value(one: Field) -> str:
+    """A line of a text in quotation marks; prose stands there only because it was used."""
+    room = len(one.value)
+    whole = one.line or (one.uses and prose.is_prose(one.value))
+    return wording.quoted(one.value, room) if whole else wording.cell(one.value, room)
 
 
 def _says_nothing(entry: Entry) -> bool:
     return entry.quiet and entry.count == 1 and not entry.used and not entry.markers
 
 
-def _counted(quiet: Sequence[Entry]) -> tuple[str, ...]:
+def _counted(quiet: Sequence[Entry]) -> str:
     """One line for the calls that said nothing, by tool and outcome, with what tells them apart."""
     groups: dict[tuple[str, str], list[Entry]] = {}
     for entry in quiet:
         groups.setdefault((entry.tool, entry.outcome), []).append(entry)
     said = (_group(tool, outcome, group) for (tool, outcome), group in groups.items())
-    return (f"- {len(quiet)} calls that returned nothing to tell: {'; '.join(said)}",)
+    return f"- {len(quiet)} calls that returned nothing to tell: {'; '.join(said)}"
 
 
 def _group(tool: str, outcome: str, group: Sequence[Entry]) -> str:
@@ -203,9 +197,7 @@ def _group(tool: str, outcome: str, group: Sequence[Entry]) -> str:
 
 
 def _only_counted(quiet: Sequence[Entry]) -> str:
-    counts: dict[str, int] = {}
-    for entry in quiet:
-        counts[entry.tool] = counts.get(entry.tool, 0) + 1
+    counts = Counter(entry.tool for entry in quiet)
     said = wording.listed((f"{tool} × {count}" for tool, count in counts.items()), 2 * _ARGUMENT)
     return f"- {len(quiet)} calls that returned nothing to tell: {said}"
 
@@ -222,42 +214,24 @@ def _cost(said: Iterable[str]) -> int:
 # ---- less
 
 
-def _same(entry: Entry) -> Entry:
-    return entry
+def _lesser(entry: Entry, parts: Collection[Part]) -> Entry:
+    """An entry without its comment, and with these parts of its details."""
+    kept = tuple(one for one in entry.details if one.part in parts)
+    markers = entry.markers if Part.NOTE in parts else ()
+    return replace(entry, details=kept, comment="", markers=markers)
 
 
-def _uncommented(entry: Entry) -> Entry:
-    return replace(entry, comment="") if entry.comment else entry
-
-
-def _without(parts: Iterable[Part]) -> Callable[[Entry], Entry]:
-    out = frozenset(parts)
-
-    def without(entry: Entry) -> Entry:
-        return replace(entry, details=tuple(one for one in entry.details if one.part not in out))
-
-    return without
-
-
-_without_samples = _without(SAMPLES)
-
-
-def _few(entry: Entry) -> Entry:
-    kept = tuple(one for one in entry.details if one.part in FIGURES)
-    return replace(entry, details=kept, comment="", markers=())
-
-
-def _bare(entry: Entry) -> Entry:
-    kept = tuple(one for one in entry.details if one.part is Part.ALSO)
-    return replace(entry, details=kept, comment="", markers=())
+_bare = partial(_lesser, parts=(Part.ALSO,))
 
 
 def _called(entry: Entry) -> Entry:
+    """With fewer arguments."""
     fewer = wording.shorten(entry.arguments, _FEWER_ARGUMENTS)
     return replace(entry, arguments=entry.arguments if fewer.startswith("[") else fewer)
 
 
 def _brief(entry: Entry) -> Entry:
+    """With what tells it from others."""
     arguments = wording.shorten(entry.arguments, _ARGUMENT)
     if arguments.startswith("[") and len(entry.arguments) <= 2 * _ARGUMENT:
         arguments = entry.arguments  # one path, which cannot be cut
@@ -276,14 +250,15 @@ def _closed(said: str, room: int) -> str:
     return shorter + '"' if shorter != said and said.startswith('"') else shorter
 
 
-_LESSER: tuple[tuple[Callable[[Entry], Entry], int, int], ...] = (
-    (_uncommented, _FIELDS, _USED),
-    (_without((Part.LAST,)), _FIELDS, _USED),
-    (_without_samples, _FEWER_FIELDS, _USED),
-    (_few, _FEWER_FIELDS, _USED),
+_Less = Callable[[Entry], Entry]
+_LESSER: tuple[tuple[_Less, int, int], ...] = (
+    (partial(_lesser, parts=frozenset(Part)), _FIELDS, _USED),
+    (partial(_lesser, parts=frozenset(Part) - {Part.LAST}), _FIELDS, _USED),
+    (partial(_lesser, parts=frozenset(Part) - set(SAMPLES)), _FEWER_FIELDS, _USED),
+    (partial(_lesser, parts=FIGURES), _FEWER_FIELDS, _USED),
     (_bare, 0, _USED),
     (_called, 0, _USED),
-    (_bare, 0, _FEWER_USED),
+    (_called, 0, _FEWER_USED),
     (_brief, 0, _FEWER_USED),
 )
 """Which parts an entry loses, step by step, with the characters of its fields and used values."""

@@ -169,18 +169,14 @@ def _named(value: Mapping[str, Any]) -> Table | None:
 def _columnar(value: Mapping[str, Any]) -> Table | None:
     """An array of scalars for each column, or an object of row numbers for each (as pandas writes it)."""
     columns = list(value.values())
-    if not all(isinstance(one, dict | list) and one for one in columns):
-        return None
-    if all(isinstance(one, list) and not isinstance(one[0], dict | list) for one in columns):
-        cells, even = columns, len(columns) > 1 and len(set(map(len, columns))) == 1
-    elif all(isinstance(one, dict) and next(iter(one)) == "0" for one in columns):
-        cells, even = (
-            [list(one.values()) for one in columns],
-            len({tuple(one) for one in columns}) == 1,
-        )
+    if all(isinstance(one, list) and one and not isinstance(one[0], dict | list) for one in columns):
+        even = len(columns) > 1 and len(set(map(len, columns))) == 1
+    elif all(isinstance(one, dict) and next(iter(one), "") == "0" for one in columns):
+        even = len(set(map(tuple, columns))) == 1
+        columns = [list(one.values()) for one in columns]
     else:
         return None
-    return Table(list(value)[:_COLUMNS], list(zip(*cells[:_COLUMNS], strict=True))) if even else None
+    return Table(list(value)[:_COLUMNS], list(zip(*columns[:_COLUMNS], strict=True))) if even else None
 
 
 def _keyed(value: Mapping[str, Any]) -> Table | None:
@@ -203,10 +199,9 @@ def _json_lines(lines: Sequence[str]) -> Table | None:
 
 def _ruled(lines: Sequence[str], share: float) -> Table | None:
     """A head, a rule of dashes below it, and rows with bars, which are at least `share` of the lines with text."""
-    for place, line in enumerate(lines[1:], 1):
-        if "-" in line and ("|" in line or "+" in line) and _RULE.fullmatch(line) and "|" in lines[place - 1]:
-            break
-    else:
+    rules = (place for place in range(1, len(lines)) if _is_rule(lines[place]) and "|" in lines[place - 1])
+    place = next(rules, 0)
+    if not place:
         return None
     outer = lines[place - 1].lstrip().startswith("|")
     body = list(_cells(lines[place + 1 :], outer))
@@ -215,13 +210,16 @@ def _ruled(lines: Sequence[str], share: float) -> Table | None:
     return Table(_bars(lines[place - 1], outer), body)
 
 
+def _is_rule(line: str) -> bool:
+    return "-" in line and ("|" in line or "+" in line) and bool(_RULE.fullmatch(line))
+
+
 def _cells(lines: Iterable[str], outer: bool) -> Iterator[list[str]]:
     for line in lines:
-        if "|" not in line:
-            if line.startswith("+-"):
-                continue
+        if "|" in line:
+            yield _bars(line, outer)
+        elif not line.startswith("+-"):
             return
-        yield _bars(line, outer)
 
 
 def _bars(line: str, outer: bool) -> list[str]:

@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, TypeVar
 
 from service.summarising.ledger import tables
@@ -48,6 +49,8 @@ Key = tuple[str, ...]
 _T = TypeVar("_T")
 _Name = tuple[str, str]
 _Index = dict[Key, deque[_T]]
+_Queue = deque[tuple[Any, str, str]]
+"""What is to be looked into, with its name and what tells its row from others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +80,16 @@ def fields(content: Any) -> Iterator[Field]:  # noqa: ANN401 - a tool's JSON
     if isinstance(content, str) and not isinstance(content, Number):
         yield from _of_text(content, "")
         return
-    queue: deque[tuple[Any, str, str]] = deque([(content, "", "")])
-    left = _LEAVES
-    while queue and left > 0:
-        one, name, owner = queue.popleft()
-        for found in _within(one, name, owner, queue):
-            left -= 1
-            yield found
-            if left <= 0:
-                return
+    yield from islice(_in_order(content), _LEAVES)
 
 
-def _within(one: Any, name: str, owner: str, queue: deque[tuple[Any, str, str]]) -> Iterator[Field]:  # noqa: ANN401
+def _in_order(content: Any) -> Iterator[Field]:  # noqa: ANN401
+    queue: _Queue = deque([(content, "", "")])
+    while queue:
+        yield from _within(*queue.popleft(), queue)
+
+
+def _within(one: Any, name: str, owner: str, queue: _Queue) -> Iterator[Field]:  # noqa: ANN401
     """The plain values of one node; those that have values themselves are put into `queue`."""
     table = one if isinstance(one, Table) else tables.records(one)
     if table is not None and table.what == "rows":
@@ -159,8 +160,7 @@ def _parts(text: str) -> Iterator[str]:
             words, length = [], 0
         words.append(word[:_LINE])
         length += len(word) + 1
-    if words:
-        yield line(" ".join(words), _LINE)
+    yield line(" ".join(words), _LINE)
 
 
 # ---- atoms
@@ -332,10 +332,7 @@ class Uses:
 
     def of(self, place: int) -> list[Field]:
         """The values of the entry at `place`, in their order, with their uses."""
-        return [
-            held.field if held.uses == held.field.uses else replace(held.field, uses=held.uses)
-            for held in self._held.get(place, ())
-        ]
+        return [replace(held.field, uses=held.uses) for held in self._held.get(place, ())]
 
 
 def _row_of(one: Field) -> _Name:

@@ -3,7 +3,7 @@
 In: texts and parsed JSON of tool calls. Out: parts of a line. What is shown stands in the source
 character for character, but for line breaks, runs of blanks and invisible characters. A text is cut
 between words or cells, never inside a number, an id or a URL, and an ellipsis says so. Nothing is
-withheld for its words: what a tool says stands in quotation marks.
+withheld for its words: what a tool says stands in quotation marks, and prose is told by its size.
 """
 
 import json
@@ -11,28 +11,19 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from service.text import characters, prose
+from service.text.plain import plain
+
 VALUE = 60  # characters that a cell, a name or a nested value may take
 _ITEMS = 12  # of an object or an array
 _DEPTH = 3
 _LONGEST_NUMBER = 80
+FAILURE = 80  # bytes of the words of a failure that stand as they are; a chat goes on from them
 
 _AMBIGUOUS = re.compile('[,;="|]')
 _FIGURE = re.compile(r"[+-]?[0-9][0-9.,:/TZ+-]*")
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff]")
 _BLANKS = re.compile("[ \t\n\r\x0b\x0c\x1c-\x1f\x85\u2028\u2029]+")
-# What a page shows nothing of. Joiners are letters in some scripts, and make one picture of several;
-# beside these alphabets they only break words.
-_HIDDEN = re.compile(
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b\u200e\u200f\u202a-\u202e"
-    "\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]|[\ufe00-\ufe0f]{2,}"
-    "|(?<=[\x00-\u052f])[\u200c\u200d]|[\u200c\u200d](?=[\x00-\u052f]|$)"
-)
-_BACKWARDS = re.compile("\u202e([^\u202c\u202d\u2069\n]*)")
-# Scripts without blanks between words.
-_CJK = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
-)
+_UNSPACED = re.compile(f"[{characters.UNSPACED}\u3000-\u303f\uff00-\uffef]")
 
 
 class Number(str):
@@ -60,16 +51,6 @@ def parsed_from(text: str, place: int) -> tuple[Any, int]:
         return None, place
 
 
-def plain(text: str) -> str:
-    """`text` without terminal colours and characters that show nothing; line breaks stay."""
-    if "\x1b" in text:
-        text = _ANSI.sub("", text)
-    if text.isascii() and text.isprintable():
-        return text
-    forwards = _BACKWARDS.sub(lambda match: match[1][::-1], text)
-    return _CONTROL.sub("\ufffd", _HIDDEN.sub("", forwards))
-
-
 def line(text: str, limit: int) -> str:
     """`text` on one line of at most `limit` characters."""
     flat = _BLANKS.sub(" ", plain(text[: limit * 4])).strip(" ")
@@ -83,11 +64,11 @@ def shorten(text: str, limit: int) -> str:
     return text if len(text) <= limit else _cut(text, limit, len(text))
 
 
-def listed(parts: Iterable[str], room: int) -> str:
+def listed(parts: Iterable[str], room: int, most: int = _ITEMS) -> str:
     """As many of `parts` as fit, and an ellipsis for the rest."""
     said: list[str] = []
     for count, part in enumerate(parts):
-        if count == _ITEMS or (said and len(part) + 2 > room):
+        if count == most or (said and len(part) + 2 > room):
             return ", ".join([*said, "…"])
         said.append(part)
         room -= len(part) + 2
@@ -96,7 +77,12 @@ def listed(parts: Iterable[str], room: int) -> str:
 
 def names(keys: Iterable[str], room: int) -> str:
     """Names of columns or keys."""
-    return listed((line(key, VALUE) for key in keys), room)
+    return listed(map(name, keys), room)
+
+
+def name(key: str, room: int = VALUE) -> str:
+    """A name of a column or a key, which may be a sentence."""
+    return prose.told(key, prose.NAME_WORDS) if prose.is_prose(key) else line(key, room)
 
 
 def value(one: Any, room: int = VALUE) -> str:  # noqa: ANN401 - a tool's JSON
@@ -116,8 +102,15 @@ def array(items: Sequence[Any], room: int) -> str:
 
 def cell(text: str, room: int = VALUE) -> str:
     """A value as a reader sees it best: bare as long as it is one figure or one name."""
+    if prose.is_prose(text):
+        return prose.told(text)
     said = line(text, room)
     return quoted(said, room) if " " in said or _AMBIGUOUS.search(said) or not said else said
+
+
+def told(text: str, room: int, short: int = prose.SHORT) -> str:
+    """What a tool says: quoted, or by its size when it is prose and not `short`."""
+    return prose.told(text) if prose.is_prose(text, short) else quoted(text, room)
 
 
 def quoted(text: str, room: int) -> str:
@@ -160,6 +153,10 @@ def _whole(begin: str, parts: Iterable[str], end: str, room: int, depth: int, ot
 
 
 def _string(text: str, room: int) -> str:
+    return prose.told(text) if prose.is_prose(text) else _quotation(text, room)
+
+
+def _quotation(text: str, room: int) -> str:
     return '"' + line(text, room).replace('"', '\\"') + '"'
 
 
@@ -176,7 +173,7 @@ def _cut(text: str, limit: int, size: int) -> str:
 def _after_a_word(text: str, place: int) -> bool:
     """A blank, but not between a number and its unit; or any place in a script without blanks."""
     before, after = text[place - 1], text[place]
-    return (after == " " and not before.isdigit()) or bool(_CJK.match(before) and _CJK.match(after))
+    return (after == " " and not before.isdigit()) or bool(_UNSPACED.match(before) and _UNSPACED.match(after))
 
 
 def _between_words(text: str, place: int) -> bool:
@@ -191,8 +188,10 @@ def _between_cells(text: str, place: int) -> bool:
 
 
 def brief(one: Any, room: int) -> str:  # noqa: ANN401 - a tool's JSON
-    """A value of the arguments of a call: rows are told by their cells, without the names."""
+    """A value of the arguments of a call, in the assistant's own words: rows are told by their cells alone."""
+    if isinstance(one, str) and not isinstance(one, Number):
+        return _quotation(one, room)
     if isinstance(one, list) and one and all(isinstance(row, dict) for row in one):
-        rows = (" ".join(_shown(inner, VALUE, 2) for inner in row.values()) for row in one)
+        rows = (" ".join(brief(inner, VALUE) for inner in row.values()) for row in one)
         return "[" + listed(rows, room) + "]"
     return value(one, room)
