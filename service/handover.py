@@ -333,7 +333,7 @@ async def _overhead(
         if used is None:
             return None
         estimated += used.tokens - used.covered_tokens
-    return planning.measured_overhead(newest.prompt_tokens, estimated, handed.policy.window_tokens)
+    return planning.measured_overhead(newest.prompt_tokens, estimated, handed.policy.window_tokens, handed.overhead)
 
 
 def _size(leaf: Row, made: Sequence[Checkpoint], overhead: int) -> int:

@@ -30,6 +30,7 @@ _LEAST_SUMMARY = 128  # tokens, of the narrative
 _MOST_SUMMARY = 32_768  # tokens: more is read badly, and no window of today needs it
 _LEAST_ROOM = 2048  # tokens: the smallest window that is known
 _CODE_STEPS = 4  # while requests are too large, code covers this part of what tail and summary leave
+_TOOLS = 0.7  # of the filter's estimate for tools is what they cost at least
 _SHARE_WINDOW = 16_384  # tokens: the window in which the summary has its share
 
 
@@ -326,19 +327,23 @@ def turn_starts(path: Sequence[PathMessage]) -> list[int]:
     ]
 
 
-def measured_overhead(prompt_tokens: int, estimated: int, window: int) -> int:
+def measured_overhead(prompt_tokens: int, estimated: int, window: int, tools: int = 0) -> int | None:
     """What a provider counted beyond our estimate of the same request: system prompts, tool specifications, tokenizer.
 
-    Never negative: a count below ours comes from a tokenizer that counts less, or from a `usage` without cached tokens,
-    and neither is a constant that could be taken off a request of another size. Bounded, so that one odd `usage`
-    harms little.
+    None when that is not known. A count below ours comes from a tokenizer that counts less, or from a `usage` without
+    cached tokens, and one that leaves no room for the tools, which were there, hides them: neither is a constant that
+    could be taken off a request of another size. Bounded, so that one odd `usage` harms little.
 
     Args:
         prompt_tokens: the provider's count for the last call of the turn.
         estimated: our count of the messages in that call.
         window: the model's window.
+        tools: the filter's estimate for the tools in it.
     """
-    return max(0, min(prompt_tokens - estimated, window // 2))
+    counted = prompt_tokens - estimated
+    if counted < max(tools * _TOOLS, 0):
+        return None
+    return int(min(counted, window // 2))
 
 
 def _tail_start(turns: Sequence[int], sums: Sequence[int], policy: Policy) -> int:
