@@ -318,6 +318,11 @@ def deepest(path: Sequence[PathMessage], checkpoints: Sequence[Checkpoint]) -> C
     return max(on_path, key=lambda checkpoint: (checkpoint.messages, checkpoint.id), default=None)
 
 
+def is_crowded(window: int, overhead: int) -> bool:
+    """Whether tools and system prompts leave less than half of what a request may have for the chat itself."""
+    return overhead * 2 > apply_at(window)
+
+
 def turn_starts(path: Sequence[PathMessage]) -> list[int]:
     """Indexes of the first message of each turn. User messages in a row (an answer failed) open one turn together."""
     return [

@@ -15,6 +15,7 @@ from service.planning import (
     Plan,
     Policy,
     Position,
+    is_crowded,
     measured_overhead,
     plan,
     plan_by_code,
@@ -291,6 +292,11 @@ def test_a_measured_overhead_is_bounded_and_has_room_for_the_tools(
     counted: int, estimated: int, tools: int, expected: int | None
 ) -> None:
     assert measured_overhead(counted, estimated, 8192, tools) == expected
+
+
+def test_a_window_is_crowded_when_tools_take_half_of_what_a_request_may_have() -> None:
+    assert not is_crowded(8192, 3125)
+    assert is_crowded(8192, 3126)
 
 
 # ---- cost
