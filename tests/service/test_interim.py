@@ -1,5 +1,7 @@
 """A summary by code serves at once, until a summariser has read what it covers."""
 
+from typing import Any
+
 import pytest
 
 from tests.fakes.scripted_llm import Fail
@@ -9,7 +11,7 @@ from tests.service.talk import Json, check_tree, rows, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-WIDE = {"summariser_window": 32_768}
+WIDE: dict[str, Any] = {"summariser_window": 32_768}
 
 
 async def without_text(desk: Desk) -> set[str]:
