@@ -35,7 +35,7 @@ async def test_it_serves_while_the_summariser_thinks(desk: Desk) -> None:
     assert "Narrative" in (await desk.talk.ask(leaf))["summary"]
 
 
-async def test_it_goes_when_the_summariser_has_read_the_same(desk: Desk) -> None:
+async def test_it_retires_when_the_summariser_has_read_the_same(desk: Desk) -> None:
     await desk.long_chat()
 
     await desk.drain(desk.bench(**WIDE))
