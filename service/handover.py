@@ -113,7 +113,7 @@ async def hand_over(engine: AsyncEngine, texts: Texts, handed: HandOver, debounc
         rows, masks = await _store(connection, chat, handed, base, found, taken, same)
         adopted = await _adopt(connection, chat, handed, found)
         measured = await _overhead(connection, chat, handed, taken[-1], rows, base, adopted)
-        estimated = min(handed.overhead, handed.policy.window_tokens // 2)
+        estimated = min(handed.overhead, handed.policy.window_tokens)
         overhead = await chats.handed_over(connection, chat, rows[-1].message_id, measured, estimated, masks)
         deepest = [*adopted.values()][-1] if adopted else rows[-1].checkpoint_id
         made = await checkpoints.along(connection, chat, {deepest or 0})
