@@ -2,18 +2,18 @@
 
 import pytest
 
+from tests.builders import Json
 from tests.e2e.model import Received, Reply
 from tests.e2e.rig import Rig, filler, question
 from tests.e2e.tab import Tab
 from tests.e2e.view import facts
-from tests.service.talk import Json
 
 TURNS = 14
 ANSWER = 150  # tokens
 LEGACY = {"function_calling": "legacy"}  # without the page's own tools
 
 
-def honest(received: Received) -> Json | None:
+def honest(_: Received) -> Json | None:
     """Everything is counted."""
     return None
 
@@ -23,12 +23,12 @@ def without_tools(received: Received) -> Json:
     return {"prompt_tokens": received.tokens, "completion_tokens": ANSWER}
 
 
-def without_cached(received: Received) -> Json:
+def without_cached(_: Received) -> Json:
     """What the provider has cached is left out of its count."""
     return {"prompt_tokens": 93, "completion_tokens": ANSWER}
 
 
-def absent(received: Received) -> Json:
+def absent(_: Received) -> Json:
     """Nothing is told."""
     return {}
 
