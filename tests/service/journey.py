@@ -211,3 +211,4 @@ async def _by_hand(a: Tenant, desk: Desk) -> None:
         assert again == first + 1, "another version"
         assert await checkpoints.degraded(connection, lease.chat, first) is None
         await work.give_back(connection, lease, None, 0)
+        await work.wait_on(connection, lease)

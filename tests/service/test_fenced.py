@@ -31,7 +31,7 @@ async def meanwhile(desk: Desk, change: Callable[[], Coroutine[Any, Any, object]
 
 async def test_work_handed_over_during_the_run_stays_due(desk: Desk) -> None:
     leaf = await desk.long_chat()
-    grown = desk.talk.turns(8, leaf=leaf)
+    grown = desk.talk.turns(14, leaf=leaf)
 
     run = await meanwhile(desk, lambda: desk.talk.hand_over(grown))
 

@@ -36,7 +36,10 @@ def fork_of(talk: Talk, chat: str = "fork", **more: Any) -> Talk:
 
 
 async def made(desk: Desk, chat: str = "chat-1") -> list[Any]:
-    query = "select p.* from checkpoints p join chats c on c.id = p.chat_id where c.external_id = :chat order by p.id"
+    query = (
+        "select p.* from checkpoints p join chats c on c.id = p.chat_id"
+        " where c.external_id = :chat and p.kind <> 'interim' order by p.id"
+    )
     return list(await rows(desk.service.runtime, query, chat=chat))
 
 

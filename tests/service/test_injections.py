@@ -86,5 +86,7 @@ async def test_an_injection_is_no_rule_and_no_narrative_of_what_is_stored_and_se
     asked = await desk.talk.ask(leaf, summary_role="record")
     assert not carried(injection.payload, [asked.get("summary", "")])
     is_one_record(asked["record"])
-    assert [request for request in desk.llm.requests if carried(injection.payload, [request.text])]
+    # A name is cut to the form of one before it is shown to anybody.
+    shown = [request for request in desk.llm.requests if carried(injection.payload, [request.text])]
+    assert shown or injection.id == "a file name with line breaks"
     await check_tree(desk.service.runtime)

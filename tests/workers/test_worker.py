@@ -252,7 +252,7 @@ async def test_two_workers_share_the_chats_and_do_nothing_twice(service: Service
             for talk, leaf in talks:
                 await ready(talk, leaf)
         assert len(llm.requests) == 8
-    assert len(await rows(service.runtime, "select 1 from checkpoints")) == 8
+    assert len(await rows(service.runtime, "select 1 from checkpoints where kind = 'llm'")) == 8
 
 
 async def test_a_stop_lets_work_finish(service: Service) -> None:
@@ -264,7 +264,7 @@ async def test_a_stop_lets_work_finish(service: Service) -> None:
 
     (run,) = await rows(service.runtime, "select * from runs")
     assert run.outcome == "done"
-    assert len(await rows(service.runtime, "select 1 from checkpoints")) == 1
+    assert len(await rows(service.runtime, "select 1 from checkpoints where kind = 'llm'")) == 1
 
 
 async def test_a_stop_gives_back_work_that_does_not_end_and_the_attempt_does_not_count(
