@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 import asyncpg
 
 from service import edit, planning, serving
+from service.edit import Edit
 from service.planning import Checkpoint
 from service.storage import contexts
 from service.storage.contexts import Served
@@ -47,7 +48,7 @@ class Answer(NamedTuple):
     checkpoint: Checkpoint | None = None
     summary: str = ""
     record: str = ""
-    edit: edit.Edit | None = None
+    edit: Edit | None = None
     density: float = 1.0
     status_text: str = ""
 
