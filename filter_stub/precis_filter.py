@@ -22,7 +22,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
@@ -55,16 +54,17 @@ LEFT_OUT = "[Older messages were left out here: they do not fit into the model's
 LEFT_OUT_END = " End of what was left out.]"
 SHORTENED = "\n[… {} characters were left out here: they do not fit into the model's window …]\n"
 HANDED = ("role", "content", "output", "usage", "error", "timestamp")  # handed over of a message
-# Tokens per character, by the first byte of its UTF-8: what scripts cost at most (ADR 11).
-ASCII_COSTS = ((b" abcdefghijklmnopqrstuvwxyz", 0.29), (b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", 0.9))
-OTHER_COSTS = (
-    (0xC2, 0.9),
-    (0xD0, 0.45),
-    (0xE0, 0.6),
-    (0xE1, 1.9),
-    (0xE2, 1.0),
-    (0xF0, 3.0),
-    (0xF5, 0),
+# Tokens per byte, by kind and by script: what they cost at most (ADR 11). Other ASCII costs 0.65.
+COSTS = (
+    (b" abcdefghijklmnopqrstuvwxyz", 0.29),
+    (b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", 0.9),
+    (bytes(range(0x80, 0xC2)), 0),
+    (bytes(range(0xC2, 0xD0)), 0.9),
+    (bytes(range(0xD0, 0xE0)), 0.45),
+    (bytes([0xE0]), 0.6),
+    (bytes([0xE1]), 1.9),
+    (bytes(range(0xE2, 0xF0)), 1.0),
+    (bytes(range(0xF0, 0xF8)), 3.0),
 )
 STASH = "precis"  # our key in the metadata, which Open WebUI carries from hook to hook
 
@@ -139,7 +139,7 @@ class Filter:
         )
         api_key: str = Field(
             "",
-            description="Key with scope `filter`, made by `precis keys create` or at the first start.",
+            description="Key with scope `filter`, as `precis keys create` prints it.",
             json_schema_extra={"input": {"type": "password"}},
         )
         timeout: float = Field(0.8, gt=0, description="Seconds that a request may wait for Precis.")
@@ -254,7 +254,7 @@ class Filter:
             request = self._request(body, {**metadata, "chat_id": chat}, __model__)
             whole = saved(chat) and request.chat == chat and all(m.get("id") for m in messages)
             if whole and self._concerned(messages, request):
-                # Up to 0.8 the page asks for outlet: with other metadata, and answers without output.
+                # Up to 0.8 the page asks: with other metadata, and answers without output.
                 leaf = None if STASH in metadata else body.get("id")
                 self._later(self._take(messages, request, leaf))
         except Exception as error:
@@ -307,9 +307,9 @@ class Filter:
             await emitter({"type": "status", "data": {"description": line, "done": True}})
 
     async def _compress(self, body: Message, metadata: Message, request: Request) -> None:
-        """Changes `body["messages"]` when a summary is ready."""
+        """Asks for the branch's summary, and puts it in."""
         messages: list[Message] = body["messages"]
-        if any(map(is_summary, opening(messages))):
+        if any(text_of(m).startswith(SUMMARY) for m in opening(messages)):
             return
         request.compactor = compactor_of(body, leading(messages))
         if request.compactor == "open-webui":
@@ -323,6 +323,8 @@ class Filter:
         guided = bool(metadata.get("regeneration_message_id"))
         try:
             answer = await self._ask(messages, path, guided, request)
+            if answer["status"] != "not_needed":
+                request.why = "no summary is ready yet"
         except Exception:
             # The last answer is as good, as far as it still fits this branch.
             request.why = "Precis is away"
@@ -331,30 +333,37 @@ class Filter:
             answer = self._last[key]
         if unsaved and request.answered:
             self._later(self._hand_over(unsaved, path, request))
-        if request.answered and answer["status"] in ("unknown", "pending"):
-            request.why = "no summary is ready yet"
         if answer["status"] == "unknown":
             self._last.pop(key, None)
             return
+        self._use(answer, request)
+        remember(self._last, key, answer)
+        if answer["status"] == "ready":
+            self._put_in(answer, body, path, request)
+
+    def _use(self, answer: Mapping[str, Any], request: Request) -> None:
+        """Takes over what the service knows of window and sizes."""
         request.overhead = int(answer["tokens"].get("overhead") or 0)
         request.window = request.window or answer.get("window")
         request.density = min(max(float(answer.get("density") or 1), 0.7), 2.0)
-        remember(self._last, key, answer)
-        status = str(answer.get("status_text") or "")
         if answer["status"] != "ready":
-            request.waiting = status if request.answered else ""
-            return
-        checkpoint, changed = int(answer["checkpoint_id"]), edited(messages, path, answer)
+            request.waiting = str(answer.get("status_text") or "") if request.answered else ""
+
+    def _put_in(
+        self, answer: Mapping[str, Any], body: Message, path: Sequence[Node], request: Request
+    ) -> None:
+        """Applies the edit that the service proposes, if it fits the request."""
+        checkpoint, changed = int(answer["checkpoint_id"]), edited(body["messages"], path, answer)
         if changed is None:
             log.warning("precis: summary %s does not fit a request of %s", checkpoint, request.chat)
             return
-        request.served, request.why = checkpoint, Request.why
+        body["messages"], request.served, request.why = changed, checkpoint, Request.why
+        status = str(answer.get("status_text") or "")
         request.status = status if request.answered else status.partition(":")[0]
-        if self.valves.write_context_summary and not unsaved:
-            place = next(i for i, node in enumerate(path) if node.id == answer["covered_until"])
+        if self.valves.write_context_summary and saved(request.chat):
+            kept = next(i for i, node in enumerate(path) if node.id == answer["covered_until"]) + 1
             told = "\n\n".join(filter(None, (answer.get("record"), answer.get("summary"))))
-            self._later(show_in_open_webui(request.chat, path[place + 1].id, told))
-        body["messages"] = changed
+            self._later(show_in_open_webui(request.chat, path[kept].id, told))
 
     async def _path(
         self, body: Message, metadata: Message, request: Request
@@ -402,8 +411,7 @@ class Filter:
         self, messages: Sequence[Message], path: Sequence[Node], guided: bool, request: Request
     ) -> Message:
         """What the service has for this branch. It may need more than is told at first."""
-        if self._left_alone():
-            raise ConnectionError("after failures in a row the service is left alone for a while")
+        self._left_alone()  # before anything is counted
         url, answer = f"chats/{quote(request.chat, safe='')}/context", Message()
         question: dict[str, Any] = {
             "model": request.model,
@@ -424,7 +432,7 @@ class Filter:
                 ],
                 "asked": described["asked"][:most],
             }
-            # Ends before inlet's own deadline, so that silence is seen as a failure, and a Stop not.
+            # Ends before inlet's own deadline, so that silence is a failure, and a Stop is not.
             left = request.begun + self.valves.timeout * 0.7 - asyncio.get_running_loop().time()
             answer = (await self._send("POST", url, question, left)).json()
             request.answered, request.known = True, answer.get("known")
@@ -493,15 +501,15 @@ class Filter:
         except Exception as error:
             return {"error": repr(error)}
 
-    def _left_alone(self) -> bool:
-        return self._failures >= FAILURES and time.monotonic() < self._again_at
+    def _left_alone(self) -> None:
+        if self._failures >= FAILURES and time.monotonic() < self._again_at:
+            raise ConnectionError("after failures in a row the service is left alone for a while")
 
     async def _send(
         self, method: str, path: str, payload: object, seconds: float
     ) -> httpx.Response:
         """One request to the service. 409 is an answer; other errors are raised."""
-        if self._left_alone():
-            raise ConnectionError("after failures in a row the service is left alone for a while")
+        self._left_alone()
         self._again_at = (
             time.monotonic() + PAUSE
         )  # one request tries again, the others go on without
@@ -538,14 +546,19 @@ class Filter:
     def _fit(self, body: dict[str, Any], request: Request) -> None:
         """Makes room in a request that is too large for the window."""
         window = request.window or WINDOW
-        # What goes to the model besides the messages: as measured, or the tools, which `request` sees.
+        # What goes to the model besides messages: as measured, or tools, which `request` sees.
         if tools := tokens_of_tools(body):
             self._tools[request.model] = request.tools = tools
         wanted = body.get("max_tokens")
         answer = max(window // 8, min(wanted, window // 2) if isinstance(wanted, int) else 0)
         room = window - answer - (request.overhead or tools)
         cut = self.valves.on_overflow == "truncate" and request.compactor != "provider"
-        made = shrink(body["messages"], room, window // 8, request.density, request.read, cut)
+        made = Shrink(body["messages"], room, window // 8, request.density)
+        if made.excess > 0:
+            made.shorten_results(request.read, older=cut)
+        if made.excess > 0 and cut:
+            made.leave_out_turns()
+            made.shorten_texts()
         if made.results or made.left_out or made.texts:
             body["messages"] = made.messages
             request.results, request.texts = made.results, made.texts
@@ -560,7 +573,7 @@ def saved(chat: object) -> bool:
 
 
 async def called(function: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401
-    """The result of a function of Open WebUI's: up to 0.8 they block, since then they are coroutines."""
+    """The result of a function of Open WebUI: up to 0.8 they block, now they are coroutines."""
     if inspect.iscoroutinefunction(function):
         return await function(*arguments)
     return await asyncio.to_thread(function, *arguments)
@@ -630,11 +643,6 @@ def is_question(message: Mapping[str, Any]) -> bool:
     return message.get("role") == "user" and not text_of(message).startswith(TOOL_IMAGES)
 
 
-def is_summary(message: Mapping[str, Any]) -> bool:
-    """Whether it is a summary of ours."""
-    return text_of(message).startswith(SUMMARY)
-
-
 def newest_turn(messages: Sequence[Message]) -> int:
     """Where the newest question stands; at the end when there is none."""
     places = (i for i in reversed(range(len(messages))) if is_question(messages[i]))
@@ -661,7 +669,7 @@ def images_in(message: Mapping[str, Any]) -> int:
 
 
 def size_of(message: Mapping[str, Any]) -> int:
-    """Characters of a message, stored or native, with what is written around items; images as 2000."""
+    """Characters of a message, stored or native; images as 2000."""
     extra = message.get("output") or message.get("tool_calls")
     if extra:
         return len(str(extra)) + len(text_of(message)) * ("output" not in message)
@@ -673,26 +681,19 @@ def size_of(message: Mapping[str, Any]) -> int:
 
 def tokens_in(text: str) -> int:
     """What a text costs at most with the usual tokenizers; English prose costs 3/4 of that."""
-    raw, cost, rest = text.encode("utf-8", "replace"), 4.0, 0
-    for some, price in ASCII_COSTS:
+    raw = text.encode("utf-8", "replace")
+    cost, rest = 4.0, len(raw)
+    for some, price in COSTS[:2] if text.isascii() else COSTS:
         count = len(raw) - len(raw.translate(None, some))
-        cost, rest = cost + count * price, rest + count
-    if not text.isascii():
-        for (first, price), (end, _) in pairwise(OTHER_COSTS):
-            cost += price * (len(raw) - len(raw.translate(None, bytes(range(first, end)))))
-        raw = raw.translate(None, bytes(range(128, 256)))
-    return int(cost + 0.65 * (len(raw) - rest))
-
-
-def texts_cost(message: Mapping[str, Any]) -> int:
-    """An estimate for the texts of one native message."""
-    calls = message.get("tool_calls")
-    return tokens_in(text_of(message) + (str(calls) if calls else ""))
+        cost, rest = cost + count * price, rest - count
+    return int(cost + 0.65 * rest)
 
 
 def tokens_of(message: Mapping[str, Any], density: float = 1.0) -> int:
-    """The same with images as Open WebUI counts them, whatever the `density` of texts."""
-    return int(texts_cost(message) * density) + 1000 * images_in(message)
+    """An estimate for a native message; images as Open WebUI counts them."""
+    calls = message.get("tool_calls")
+    texts = text_of(message) + (str(calls) if calls else "")
+    return int(tokens_in(texts) * density) + 1000 * images_in(message)
 
 
 def tokens_of_tools(body: Mapping[str, Any]) -> int:
@@ -740,7 +741,7 @@ def chain(messages: Sequence[Message], above: str = "") -> list[Node]:
 
 
 def fold(messages: Sequence[Message]) -> list[Message]:
-    """A native list up to its last question as Open WebUI would store it: an answer is one message."""
+    """A native list up to its last question as Open WebUI would store it."""
     folded: list[Message] = []
     for m in messages[: newest_turn(messages) + 1]:
         role, text, output = m.get("role"), text_of(m), []
@@ -776,11 +777,12 @@ def describe(messages: Sequence[Message], path: Sequence[Node], guided: bool) ->
     questions: list[tuple[int, int, int, str]] = []
     head, before, images, all_images = len(leading(messages)), 0, 0, 0
     for place, m in enumerate(messages[head:], head):
-        cost = texts_cost(m)
+        pictures = images_in(m)
+        cost = tokens_of(m) - 1000 * pictures
         if is_question(m):
             questions.append((place, before, cost, text_of(m)))
             images = all_images
-        before, all_images = before + cost, all_images + images_in(m)
+        before, all_images = before + cost, all_images + pictures
     asked = [(place, node.words) for place, node in enumerate(path) if node.role == "user"]
     totals = {"all_questions": len(questions), "all_asked": len(asked), "messages": len(messages)}
     newest = {"questions": questions[::-1], "asked": asked[::-1]}
@@ -829,74 +831,91 @@ def edited(
 
 
 def holds(message: Mapping[str, Any], node: Node) -> bool:
-    """Whether a question has the stored words; an earlier filter may have put others around them."""
+    """Whether a question has the stored words; an earlier filter may have added some."""
     text = text_of(message)
     return hashed(text)[:16] == node.words or (bool(node.text) and node.text in text)
 
 
-class Shrunk(NamedTuple):
-    """A smaller list: how many results were shortened, messages left out, and texts shortened."""
+@dataclass
+class Shrink:
+    """Makes room in a request by what is missed least first.
+
+    Results and turns go in steps, so that the beginning stays the same over several requests.
+    """
 
     messages: list[Message]
-    results: int = 0
-    left_out: int = 0
-    texts: int = 0
+    room: int  # tokens
+    step: int
+    density: float  # of what the service has counted: all before the newest turn
+    results: int = 0  # that were shortened
+    left_out: int = 0  # messages
+    texts: int = 0  # that were shortened
 
+    def __post_init__(self) -> None:
+        self.messages, self.newest = list(self.messages), newest_turn(self.messages)
+        costs = map(self.cost, range(len(self.messages)))
+        self.excess = sum(costs) - self.room
 
-def shrink(
-    messages: Sequence[Message], room: int, step: int, density: float, read: int, cut: bool
-) -> Shrunk:
-    """The list in at most `room` tokens, by what is missed least first.
+    def cost(self, place: int) -> int:
+        """Tokens of a message."""
+        return tokens_of(self.messages[place], self.density if place < self.newest else 1.0)
 
-    Old tool results lose their middle, the oldest first, but never those that the model is about to
-    read: what comes after the first `read` ones and the last call of the newest turn. With `cut`,
-    whole turns go next, and then the longest texts lose their middle. Results and turns go in steps,
-    so that the beginning of the request stays the same over several of them.
-    """
-    out, newest = list(messages), newest_turn(messages)
+    def to_save(self, more: int = 0) -> int:
+        """The excess in whole steps."""
+        return -(-(self.excess + more) // self.step) * self.step
 
-    def cost(place: int) -> int:
-        return tokens_of(out[place], density if place < newest else 1.0)
+    def shorten(self, place: int, keep: int) -> int:
+        """Leaves so many characters of a message; returns what that saves."""
+        before = self.cost(place)
+        self.messages[place] = shortened(self.messages[place], keep)
+        self.excess -= (saved_here := before - self.cost(place))
+        return saved_here
 
-    costs = [cost(place) for place in range(len(out))]
-    excess, results = sum(costs) - room, 0
-    if excess <= 0:
-        return Shrunk(out)
+    def shorten_results(self, read: int, older: bool) -> None:
+        """The middle of old tool results goes, the oldest first; `older`: those of older turns too.
 
-    spare = -(-excess // step) * step
-    called_at = max((i for i, m in enumerate(out) if m.get("tool_calls")), default=0)
-    read_until = [i for i in range(newest, len(out)) if out[i].get("role") == "tool"][:read]
-    for i in range(len(out)):
-        old = cut if i < newest else i < called_at or i in read_until
-        if spare > 0 and old and out[i].get("role") == "tool" and len(text_of(out[i])) > 1000:
-            out[i], results = shortened(out[i], SHORT), results + 1
-            saved_here = costs[i] - cost(i)
-            costs[i] -= saved_here
-            spare, excess = spare - saved_here, excess - saved_here
-    if excess <= 0 or not cut:
-        return Shrunk(out, results)
+        Never of those that the model is about to read: what comes after the first `read` ones of
+        the newest turn and the last call.
+        """
+        all_results = [i for i, m in enumerate(self.messages) if m.get("role") == "tool"]
+        calls = (i for i, m in enumerate(self.messages) if m.get("tool_calls"))
+        called_at = max(calls, default=0)
+        running = [i for i in all_results if i >= self.newest]
+        old = [i for i in all_results if i < self.newest] if older else []
+        to_save = self.to_save()
+        for i in old + [i for n, i in enumerate(running) if n < read or i < called_at]:
+            if to_save > 0 and len(text_of(self.messages[i])) > 1000:
+                to_save -= self.shorten(i, SHORT)
+                self.results += 1
 
-    head, systems = opening(out), len(leading(out))
-    at, for_note = len(head), step // 4 + tokens_in(LEFT_OUT + LEFT_OUT_END)
-    spare = -(-(excess + for_note) // step) * step
-    for start in [i for i, m in enumerate(out) if is_question(m) and i > len(head)]:
-        if spare > 0:
-            gone = sum(costs[at:start])
-            at, spare, excess = start, spare - gone, excess - gone
-    if at > len(head):
-        excess += for_note
-        said = [text_of(m) for m in out[len(head) : at] if is_question(m)]
-        head[:systems] = with_note(head[:systems], said, step // 4)
+    def leave_out_turns(self) -> None:
+        """Whole turns go, the oldest first, but for a note with what users said in them."""
+        head, systems = opening(self.messages), len(leading(self.messages))
+        at, for_note = len(head), self.step // 4 + tokens_in(LEFT_OUT + LEFT_OUT_END)
+        to_save = self.to_save(for_note)
+        for start in [i for i, m in enumerate(self.messages) if is_question(m) and i > at]:
+            if to_save > 0:
+                gone = sum(map(self.cost, range(at, start)))
+                at, to_save, self.excess = start, to_save - gone, self.excess - gone
+        self.left_out = at - len(head)
+        if self.left_out:
+            said = [text_of(m) for m in self.messages[len(head) : at] if is_question(m)]
+            head[:systems] = with_note(head[:systems], said, self.step // 4)
+            self.messages = [*head, *self.messages[at:]]
+            self.newest = newest_turn(self.messages)
+            self.excess += for_note
 
-    texts = 0
-    for i in sorted(range(at, len(out)), key=lambda i: -len(text_of(out[i]))):
-        keep = len(text_of(out[i]))
-        while excess > 0 and keep > 300:
-            keep = keep * 3 // 4
-            whole, out[i] = messages[i], shortened(messages[i], keep)
-            texts += out[i] is not whole
-            excess, costs[i] = excess - costs[i] + cost(i), cost(i)
-    return Shrunk([*head, *out[at:]], results, at - len(opening(messages)), texts)
+    def shorten_texts(self) -> None:
+        """The longest texts lose their middle."""
+        places = range(len(opening(self.messages)), len(self.messages))
+        for i in sorted(places, key=lambda i: -len(text_of(self.messages[i]))):
+            whole, keep = self.messages[i], len(text_of(self.messages[i]))
+            self.texts += self.excess > 0 and keep > 300
+            while self.excess > 0 and keep > 300:
+                keep = keep * 3 // 4
+                self.excess -= self.cost(i)
+                self.messages[i] = shortened(whole, keep)
+                self.excess += self.cost(i)
 
 
 def shortened(message: Message, keep: int) -> Message:
