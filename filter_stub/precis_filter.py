@@ -426,17 +426,12 @@ class Filter:
             newest = path[::-1][:pairs]
             question["path"] = [(node.id, node.digest) for node in newest]
             question["sizes"] = [node.size for node in newest]
-            question["native"] = described | {
-                "questions": [
-                    (*sizes, hashed(text)[:16]) for *sizes, text in described["questions"][:most]
-                ],
-                "asked": described["asked"][:most],
-            }
+            question["native"] = newest_of(described, most)
             # Ends before inlet's own deadline, so that silence is a failure, and a Stop is not.
             left = request.begun + self.valves.timeout * 0.7 - asyncio.get_running_loop().time()
             answer = (await self._send("POST", url, question, left)).json()
-            request.answered, request.known = True, answer.get("known")
             enough = answer["status"] != "ready" or answer.get("edit")
+            request.answered, request.known = True, answer.get("known")
             whole = len(path) <= pairs and len(described["questions"]) <= most
             if whole or (answer["status"] != "unknown" and enough):
                 break
@@ -789,6 +784,13 @@ def describe(messages: Sequence[Message], path: Sequence[Node], guided: bool) ->
     return {"leading": head, "images": images, "guided": guided} | totals | newest
 
 
+def newest_of(described: dict[str, Any], most: int) -> dict[str, Any]:
+    """A description of the newest questions alone, with hashes in place of texts."""
+    newest = described["questions"][:most]
+    questions = [(*numbers, hashed(text)[:16]) for *numbers, text in newest]
+    return described | {"questions": questions, "asked": described["asked"][:most]}
+
+
 def edited(
     messages: Sequence[Message], path: Sequence[Node], answer: Mapping[str, Any]
 ) -> list[Message] | None:
@@ -891,7 +893,7 @@ class Shrink:
     def leave_out_turns(self) -> None:
         """Whole turns go, the oldest first, but for a note with what users said in them."""
         head, systems = opening(self.messages), len(leading(self.messages))
-        at, for_note = len(head), self.step // 4 + tokens_in(LEFT_OUT + LEFT_OUT_END)
+        at, for_note = len(head), self.step // 2 + tokens_in(LEFT_OUT + LEFT_OUT_END)
         to_save = self.to_save(for_note)
         for start in [i for i, m in enumerate(self.messages) if is_question(m) and i > at]:
             if to_save > 0:
@@ -900,7 +902,7 @@ class Shrink:
         self.left_out = at - len(head)
         if self.left_out:
             said = [text_of(m) for m in self.messages[len(head) : at] if is_question(m)]
-            head[:systems] = with_note(head[:systems], said, self.step // 4)
+            head[:systems] = with_note(head[:systems], said, self.step // 2)
             self.messages = [*head, *self.messages[at:]]
             self.newest = newest_turn(self.messages)
             self.excess += for_note
@@ -934,7 +936,7 @@ def with_note(head: list[Message], said: Sequence[str], room: int) -> list[Messa
     """The system messages with what users said in the turns that are left out, the newest first."""
     lines: list[str] = []
     for text in reversed(said):
-        line = "\n- " + " ".join(text[:400].split())[:200]
+        line = "\n- " + " ".join(text[:400].split())[:160]
         room -= tokens_in(line)
         if room < 0:
             break

@@ -120,7 +120,7 @@ def _context(answer: context.Answer) -> ContextAnswer:
         record=answer.record or None,
         tokens=None if answer.status == "unknown" else Tokens(answer.before, answer.after, answer.overhead),
         edit=Edit(proposed.keep, proposed.drop, list(proposed.hashes)) if proposed else None,
-        density=answer.density,
+        density=answer.density if answer.density != 1.0 else None,
         status_text=answer.status_text or None,
     )
 

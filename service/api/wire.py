@@ -158,8 +158,9 @@ class ContextAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
         Meta(description="With `ready` and `native`; null when the request is not described far enough, or unlike."),
     ] = None
     density: Annotated[
-        float, Meta(description="Tokens that the service counts for one that the filter has estimated.")
-    ] = 1.0
+        float | None,
+        Meta(description="Tokens that the service counts for one that the filter has estimated; null for 1."),
+    ] = None
     status_text: Annotated[
         str | None,
         Meta(

@@ -154,8 +154,16 @@ async def _answer(
     return False
 
 
+def request_of(native: Any) -> edit.Request:
+    """What the service reads in a description."""
+    questions = [edit.Question(*one) for one in native["questions"]]
+    asked = [edit.Asked(*one) for one in native["asked"]]
+    totals = native["all_questions"], native["all_asked"], native["images"], native["guided"]
+    return edit.Request(native["messages"], native["leading"], questions, asked, *totals)
+
+
 def with_edit(answer: str, question: Any) -> str:
-    """An answer with what the service's own code makes of a described request: the edit, if PROPOSED, and the density."""
+    """An answer with what the service's own code makes of a described request: density, and the edit if PROPOSED."""
     native = question.get("native") if isinstance(question, dict) else None
     try:
         told = json.loads(answer)
@@ -163,10 +171,7 @@ def with_edit(answer: str, question: Any) -> str:
         return answer
     if not native or not isinstance(told, dict):
         return answer
-    questions = [edit.Question(*one) for one in native["questions"]]
-    asked = [edit.Asked(*one) for one in native["asked"]]
-    totals = native["all_questions"], native["all_asked"], native["images"], native["guided"]
-    request = edit.Request(native["messages"], native["leading"], questions, asked, *totals)
+    request = request_of(native)
     if told.get("edit") == PROPOSED:
         proposed = edit.propose(request, told.get("covered_messages") or 0)
         told["edit"] = proposed and proposed._asdict()
