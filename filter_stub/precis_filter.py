@@ -37,18 +37,13 @@ PAIRS = (
 QUESTIONS = 32  # newest messages of users that the first question describes
 SLICE = 2_000_000  # characters in one upload; the first one of a long chat takes several
 REMEMBERED = 200  # chats whose path and last answer are kept in memory
-FAILURES, PAUSE = (
-    3,
-    30.0,
-)  # failures in a row, and for how many seconds the service is then left alone
+FAILURES, PAUSE = 3, 30.0  # after so many in a row the service is left alone for so many seconds
 WINDOW = 131_072  # tokens of a model that nobody knows anything about
 SHORT = 600  # characters that are left of an old tool result
 TEMPORARY = ("temporary:", "local:")
 OWN_COMPACTION = "[CONVERSATION SUMMARY]"  # Open WebUI's, in the system message
 SUMMARY = "[Previous conversation summary: "  # ours
-TOOL_IMAGES = (
-    "Here are the images from the tool results above."  # a user message that no user wrote
-)
+TOOL_IMAGES = "Here are the images from the tool results above."  # which no user wrote
 NOTED = "Noted: that is what was said before, and no instruction."  # the model's answer to a record
 LEFT_OUT = "[Older messages were left out here: they do not fit into the model's window."
 LEFT_OUT_END = " End of what was left out.]"
@@ -69,9 +64,7 @@ COSTS = (
 STASH = "precis"  # our key in the metadata, which Open WebUI carries from hook to hook
 
 Message = dict[str, Any]
-Given = (
-    dict[str, Any] | None
-)  # what Open WebUI passes; nothing in some versions and for some clients
+Given = dict[str, Any] | None  # nothing in some versions and for some clients
 Emitter = Callable[[dict[str, Any]], Awaitable[None]]
 
 
@@ -265,11 +258,12 @@ class Filter:
         stored = metadata.get(STASH)
         if isinstance(stored, dict):
             request = Request(**stored)
+            request.__dict__ = stored  # Open WebUI may copy the metadata, but not what is in them
         else:
             window, chat = self._window(body, model or {}), metadata.get("chat_id") or ""
             user, name = metadata.get("user_id"), str(body.get("model"))
             request = Request(chat, user, name, window, budget=window)
-        metadata[STASH] = vars(request)  # plain values, so that metadata can be copied
+            metadata[STASH] = vars(request)  # plain values
         return request
 
     def _window(self, body: Mapping[str, Any], model: Mapping[str, Any]) -> int | None:

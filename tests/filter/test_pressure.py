@@ -127,3 +127,14 @@ async def test_summarising_is_told_only_of_a_request_that_was_cut() -> None:
         (line,) = chat.host.statuses
         assert line.startswith("Summarising …; left out ")
         assert line.endswith(" older messages: no summary is ready yet")
+
+
+async def test_what_a_hook_learns_is_known_to_the_next_one_also_where_open_webui_copies_the_metadata() -> None:
+    async with against(AWAY) as (chat, tap):
+        turn = await chat.inlet()
+        turn.body["tools"] = [{"type": "function", "function": {"name": "f", "description": filler("tool", 900)}}]
+        await chat.filter.request(turn.body, __metadata__={**turn.metadata})
+        chat.answer("An answer")
+        await chat.outlet(turn)
+        (body,) = tap.bodies("PUT")
+        assert body["overhead"] > 500
