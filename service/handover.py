@@ -69,14 +69,15 @@ class HandOver:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What came of it. `ring` is the key to ring with when a worker has to be woken."""
+    """What came of it. `ring` is the key to ring with when a worker has to be woken, in `delay` seconds."""
 
     due: bool
     ring: str | None = None
+    delay: float = 0
 
 
 async def hand_over(engine: AsyncEngine, texts: Texts, handed: HandOver, debounce: float) -> Accepted:
-    """Stores the path and marks work due when the policy asks for it.
+    """Stores the path and marks work due when the policy asks for it; at once when the next request is too large.
 
     Raises:
         Conflict: `after` is not stored, or texts above it are wanted again: send the whole path.
@@ -112,7 +113,7 @@ async def hand_over(engine: AsyncEngine, texts: Texts, handed: HandOver, debounc
         rows, masks = await _store(connection, chat, handed, base, found, taken, same)
         adopted = await _adopt(connection, chat, handed, found)
         measured = await _overhead(connection, chat, handed, taken[-1], rows, base, adopted)
-        estimated = min(handed.overhead, handed.policy.window_tokens // 2)
+        estimated = min(handed.overhead, handed.policy.window_tokens)
         overhead = await chats.handed_over(connection, chat, rows[-1].message_id, measured, estimated, masks)
         deepest = [*adopted.values()][-1] if adopted else rows[-1].checkpoint_id
         made = await checkpoints.along(connection, chat, {deepest or 0})
@@ -122,7 +123,9 @@ async def hand_over(engine: AsyncEngine, texts: Texts, handed: HandOver, debounc
         if handed.compactor == chats.COMPACTS_ITSELF or not enough:
             return Accepted(due=False)
         pressing = size > handed.policy.apply_at
-        return Accepted(due=True, ring=await work.mark_due(connection, chat, debounce, pressing=pressing))
+        delay = 0 if pressing else debounce
+        ring = await work.mark_due(connection, chat, delay, pressing=pressing)
+        return Accepted(due=True, ring=ring, delay=delay)
 
 
 def check_chain(handed: HandOver) -> None:
@@ -333,7 +336,7 @@ async def _overhead(
         if used is None:
             return None
         estimated += used.tokens - used.covered_tokens
-    return planning.measured_overhead(newest.prompt_tokens, estimated, handed.policy.window_tokens)
+    return planning.measured_overhead(newest.prompt_tokens, estimated, handed.policy.window_tokens, handed.overhead)
 
 
 def _size(leaf: Row, made: Sequence[Checkpoint], overhead: int) -> int:

@@ -28,8 +28,10 @@ REPAIR_TOKENS = 160
 """What a second call may cost more than the first: it names the reasons why the first reply was rejected."""
 _LEAST_SUMMARY = 128  # tokens, of the narrative
 _MOST_SUMMARY = 32_768  # tokens: more is read badly, and no window of today needs it
-_LEAST_ROOM = 2048  # tokens: the smallest window that is known
+_LEAST_ROOM = 512  # tokens: beside tools that leave less, no chat fits
+_LEFT = 0.75  # of what tools leave is as good as a window without tools
 _CODE_STEPS = 4  # while requests are too large, code covers this part of what tail and summary leave
+_TOOLS = 0.7  # of the filter's estimate for tools is what they cost at least
 _SHARE_WINDOW = 16_384  # tokens: the window in which the summary has its share
 
 
@@ -58,7 +60,7 @@ class Policy:
 
     Attributes:
         window_tokens: the model's window.
-        apply_at: a request estimated above this is served with a summary.
+        apply_at: a request estimated above this needs a summary.
         prepare_at: background work starts here.
         keep_tokens: bound on the verbatim tail, unless the newest turn alone is larger.
         keep_messages: wanted length of the tail; halved down to 2 until the tail fits into `keep_tokens`.
@@ -132,7 +134,9 @@ class Policy:
             summary_share: see above.
         """
         beside = ceil(overhead * APPLY_PARTS / parts_of(apply_share))
-        room = max(window - beside, _LEAST_ROOM)
+        # Where tools take nearly all, what is left of the window has to do, with a part of it for the answer.
+        left = int(max(window - overhead, 0) * _LEFT)
+        room = max(window - beside, left, _LEAST_ROOM)
         threshold = apply_at(room, apply_share)
         keep = min(room // 4, threshold // 3)
         wanted = int(summary_share * sqrt(room * _SHARE_WINDOW))
@@ -147,7 +151,7 @@ class Policy:
         call = summariser_window - output_tokens(narrative) - again - REPAIR_TOKENS
         return cls(
             window_tokens=window,
-            apply_at=apply_at(window, apply_share),
+            apply_at=min(max(apply_at(window, apply_share), overhead + threshold), window),
             prepare_at=min(window // 2, apply_at(window, apply_share) * 2 // 3),
             keep_tokens=keep,
             keep_messages=keep_messages,
@@ -317,6 +321,11 @@ def deepest(path: Sequence[PathMessage], checkpoints: Sequence[Checkpoint]) -> C
     return max(on_path, key=lambda checkpoint: (checkpoint.messages, checkpoint.id), default=None)
 
 
+def is_crowded(window: int, overhead: int) -> bool:
+    """Whether tools and system prompts leave less than half of what a request may have for the chat itself."""
+    return overhead * 2 > apply_at(window)
+
+
 def turn_starts(path: Sequence[PathMessage]) -> list[int]:
     """Indexes of the first message of each turn. User messages in a row (an answer failed) open one turn together."""
     return [
@@ -326,19 +335,24 @@ def turn_starts(path: Sequence[PathMessage]) -> list[int]:
     ]
 
 
-def measured_overhead(prompt_tokens: int, estimated: int, window: int) -> int:
+def measured_overhead(prompt_tokens: int, estimated: int, window: int, tools: int = 0) -> int | None:
     """What a provider counted beyond our estimate of the same request: system prompts, tool specifications, tokenizer.
 
-    Never negative: a count below ours comes from a tokenizer that counts less, or from a `usage` without cached tokens,
-    and neither is a constant that could be taken off a request of another size. Bounded, so that one odd `usage`
-    harms little.
+    None when that is not known. A count below ours comes from a tokenizer that counts less, or from a `usage` without
+    cached tokens, and one that leaves no room for the tools, which were there, hides them: neither is a constant that
+    could be taken off a request of another size. Bounded by half of the window, or by what the filter has seen of tools
+    if that is more, so that one odd `usage` harms little.
 
     Args:
         prompt_tokens: the provider's count for the last call of the turn.
         estimated: our count of the messages in that call.
         window: the model's window.
+        tools: the filter's estimate for the tools in it.
     """
-    return max(0, min(prompt_tokens - estimated, window // 2))
+    counted = prompt_tokens - estimated
+    if counted < max(tools * _TOOLS, 0):
+        return None
+    return int(min(counted, max(window // 2, tools)))
 
 
 def _tail_start(turns: Sequence[int], sums: Sequence[int], policy: Policy) -> int:

@@ -224,7 +224,9 @@ class Settings(BaseSettings):
         " when Open WebUI does not know it. `summariser_model` names another model at the summariser's address that"
         " writes the summaries of this model's chats. What is left out is as above.",
     )
-    debounce: float = Field(1.0, ge=0, description="Seconds between a hand-over and the work on it.")
+    debounce: float = Field(
+        1.0, ge=0, description="Seconds between a hand-over and the work on it; none when requests are too large."
+    )
     sweep_every: int = Field(
         10, ge=1, le=60, description="Seconds between sweeps for due work that nobody was woken for."
     )

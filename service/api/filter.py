@@ -51,7 +51,7 @@ async def put_transcript(request: Request, chat_id: ChatId, key: FilterKey, runt
     )
     accepted = await hand_over(runtime.database.engine, runtime.texts, handed, settings.debounce)
     if accepted.ring:
-        await runtime.doorbell.ring(accepted.ring, settings.debounce)
+        await runtime.doorbell.ring(accepted.ring, accepted.delay)
     return TranscriptAnswer(due=accepted.due)
 
 

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from service import operations
+from service import operations, planning
 from service.api.chats import PinRequest
 from service.cli import shell
 from service.cli.output import add_row
@@ -211,6 +211,12 @@ def _print_chat(detail: operations.Detail) -> None:
         f"[bold]{escape(chat.chat_id)}[/]  {escape(chat.model)}, window {chat.window_tokens:,},"
         f" overhead {chat.overhead_tokens:,}"
     )
+    if planning.is_crowded(chat.window_tokens, chat.overhead_tokens):
+        taken, whole = chat.overhead_tokens / 1000, chat.window_tokens / 1000
+        shell.console.print(
+            f"[yellow]Tools and system prompts take {taken:.1f}k of its {whole:.1f}k window,[/] so little of the chat"
+            " fits into a request. Fewer tools for this model, or a larger window, mend that."
+        )
     if chat.compactor:
         shell.console.print(f"{_by_others(chat).capitalize()}.")
     if chat.masked:

@@ -5,7 +5,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
-from sqlalchemy import ARRAY, BigInteger, ColumnElement, and_, bindparam, delete, func, select, text, tuple_, update
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    ColumnElement,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    select,
+    text,
+    tuple_,
+    update,
+)
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -122,6 +135,7 @@ where chats.tenant_id = :tenant and chats.id = :chat and leaf.tenant_id = :tenan
 """)
 COMPACTS_ITSELF = "open-webui"
 """The `compactor` beside which no summary is made: nothing is compressed twice."""
+_MORE_TOOLS = 1.5  # times what is known; an estimate is that much too high at most
 _RUN = [runs.c[name] for name in Run.__dataclass_fields__]
 
 
@@ -164,14 +178,15 @@ async def handed_over(
 ) -> int:
     """Notes the newest path, whose texts are here now, and its overhead.
 
-    `measured` None keeps the overhead that was measured before; while there is none, `estimated` counts. `masks` is how
-    many secrets were masked in the texts that are new.
+    `measured` None keeps the overhead that is known, unless `estimated` is clearly more: then tools were added. `masks`
+    is how many secrets were masked in the texts that are new.
 
     Returns:
         The overhead in force.
     """
     await note_leaf(connection, chat, leaf)
-    known = func.coalesce(measured, func.nullif(chats.c.overhead_tokens, 0), estimated)
+    before = chats.c.overhead_tokens
+    known = func.coalesce(measured, case((estimated > before * _MORE_TOOLS, estimated), else_=before))
     noted = {"overhead_tokens": known, "wants_bodies": False, "masked": chats.c.masked + masks}
     query = update(chats).where(*of(chat, chats)).values(noted)
     return cast(int, (await connection.execute(query.returning(chats.c.overhead_tokens))).scalar_one())

@@ -294,7 +294,7 @@ async def _line(connection: AsyncConnection, chat: ChatKey, last: int) -> Line |
 async def _retire(connection: AsyncConnection, chat: ChatKey, fresh: Fresh) -> None:
     """Takes those out of service that `fresh` replaces, unless a branch goes off above its boundary and needs them.
 
-    Interim ones go, and the messages that led to one lead to what that was a branch of.
+    The messages that led to an interim one lead to what that was a branch of.
     """
     if not fresh.replaces:
         return
@@ -304,7 +304,6 @@ async def _retire(connection: AsyncConnection, chat: ChatKey, fresh: Fresh) -> N
     query = select(checkpoints.c.id).where(*replaced, checkpoints.c.kind == INTERIM, ~elsewhere.exists())
     interim = list((await connection.execute(query)).scalars())
     await transcripts.lead_back(connection, chat, interim, fresh.parent or None)
-    await connection.execute(delete(checkpoints).where(*of(chat, checkpoints), among(checkpoints.c.id, interim)))
     unused = (*replaced, ~used.exists())
     await connection.execute(update(checkpoints).where(*unused).values(retired_at=func.now()))
 

@@ -10,9 +10,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
+from service import tokens
 from service.summarising.utterances import Utterance
 from service.text import values
-from service.text.sentences import asks, shortened
+from service.text.sentences import around, asks
 from service.text.terms import has_digit, terms
 from service.text.values import Value
 
@@ -30,7 +31,7 @@ _Values = Mapping[str, Mapping[str, Value]]
 
 
 def marks(talk: Sequence[Utterance]) -> dict[str, str]:
-    """For the number of each utterance with a value that was said anew: the newest words for it.
+    """For the number of each utterance with a value that was said anew: the newest words with it.
 
     Only a user's sentence follows a user's; an assistant's may be followed by anybody's.
     """
@@ -47,7 +48,7 @@ def _marked(stated: Sequence[Utterance]) -> Iterator[tuple[str, str]]:
     for place, one in enumerate(stated):
         newest = next(_anew(stated, place, places), None) if _valued(one.text) else None
         if newest:
-            yield one.number, shortened(newest.text, _LONGEST)
+            yield one.number, newest
 
 
 def _places(stated: Sequence[Utterance]) -> Mapping[str, list[int]]:
@@ -59,8 +60,8 @@ def _places(stated: Sequence[Utterance]) -> Mapping[str, list[int]]:
     return {term: found for term, found in places.items() if 1 < len(found) <= _RARE}
 
 
-def _anew(stated: Sequence[Utterance], place: int, places: Mapping[str, list[int]]) -> Iterator[Utterance]:
-    """Later utterances with another value of the same sort, newest first."""
+def _anew(stated: Sequence[Utterance], place: int, places: Mapping[str, list[int]]) -> Iterator[str]:
+    """Words of later utterances with another value of the same sort, newest first."""
     earlier = stated[place]
     shared = defaultdict[int, float](float)
     for term in _telling(earlier.text):
@@ -71,8 +72,9 @@ def _anew(stated: Sequence[Utterance], place: int, places: Mapping[str, list[int
         one = stated[at]
         if one.step == earlier.step or not _of_one_thing(earlier.text, one.text):
             continue
-        if _other_value(_valued(earlier.text), _valued(one.text)):
-            yield one
+        value = _other_value(_valued(earlier.text), _valued(one.text))
+        if value:
+            yield around(one.text, value.text, _LONGEST)
 
 
 def _of_one_thing(earlier: str, later: str) -> bool:
@@ -81,13 +83,16 @@ def _of_one_thing(earlier: str, later: str) -> bool:
     return not named or not also or not named.isdisjoint(also)
 
 
-def _other_value(before: "_Values", after: "_Values") -> bool:
-    """Whether a value of a sort was given up for another one of its size."""
-    return any(
-        not set(before[sort]) & set(after[sort])
-        and any(_alike(one, other) for one in before[sort].values() for other in after[sort].values())
-        for sort in before.keys() & after.keys()
+def _other_value(before: "_Values", after: "_Values") -> Value | None:
+    """The value for which one of its sort and size was given up."""
+    given_up = (sort for sort in after if sort in before and not set(before[sort]) & set(after[sort]))
+    others = (
+        other
+        for sort in given_up
+        for other in after[sort].values()
+        if any(_alike(one, other) for one in before[sort].values())
     )
+    return next(others, None)
 
 
 def _alike(one: Value, other: Value) -> bool:
@@ -116,7 +121,7 @@ def _valued(text: str) -> "_Values":
 @lru_cache(maxsize=8192)
 def _telling(text: str) -> frozenset[str]:
     words = (one for one in terms(text) if not has_digit(one) and (len(one) >= _LEAST or not one.isascii()))
-    return _identifiers(text).union(words)
+    return _identifiers(text).union(one for one in words if not tokens.is_common(one))
 
 
 @lru_cache(maxsize=8192)

@@ -18,6 +18,7 @@ from types import MappingProxyType
 
 from service import tokens
 from service.summarising.utterances import Utterance
+from service.text.sentences import asks
 from service.text.terms import has_digit, terms
 
 _VALUE = 4.0  # worth of an exact value beside that of a rare word
@@ -36,8 +37,12 @@ def cost(utterance: Utterance, beside: str = "") -> int:
 
 
 def told(utterance: Utterance) -> str:
-    """Its words, with what they answer or the head of their list."""
-    return f"{utterance.context} → {utterance.text}" if utterance.context else utterance.text
+    """Its words, with the question that they answer or the head of their list."""
+    if not utterance.context:
+        return utterance.text
+    if asks(utterance.context):
+        return f"(asked: {utterance.context}) {utterance.text}"
+    return f"{utterance.context} → {utterance.text}"
 
 
 def chosen(

@@ -144,6 +144,9 @@ class _Reader:
         if len(written) > 1:
             told += f", ends “{_part(written[-1], block.sort)}”"  # a trace says there what happened
         told += "]"
+        whole = " ".join(" ".join(written).split())
+        if block.sort is Sort.CODE and len(whole) <= len(told):
+            told = f"[code: “{whole}”]"
         yield Passage(block.text, (self._utterance(told, block.sort, ""),))
 
     def attached(self, attachment: Attachment) -> Passage:
@@ -153,7 +156,8 @@ class _Reader:
     def _utterance(self, text: str, sort: Sort, head: str) -> Utterance:
         self._place += 1
         context = head
-        if self._place == 1 and len(text) <= _SHORT_ANSWER and sort is Sort.OWN:
+        short = len(text) <= _SHORT_ANSWER and not sentences.asks(text)
+        if self._place == 1 and short and sort is Sort.OWN:
             context = context or self._asked
         return Utterance(
             step=self._number,

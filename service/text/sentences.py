@@ -142,6 +142,19 @@ def shortened(sentence: str, most: int) -> str:
     return f"{begin} …" if blank else sentence[:most] + "…"
 
 
+def around(sentence: str, part: str, most: int) -> str:
+    """`part` and the words around it, in about so many characters, cut between words where there are blanks."""
+    if len(sentence) <= most:
+        return sentence
+    place = max(sentence.find(part), 0)
+    begin = max(min(place - (most - len(part)) // 2, len(sentence) - most), 0)
+    cut = sentence[begin : begin + most]
+    if begin:
+        _, blank, rest = cut.partition(" ")
+        cut = f"… {rest}" if blank and part in rest else f"…{cut}"
+    return cut if begin + most >= len(sentence) else shortened(f"{cut} ", len(cut))
+
+
 def last_question(sentences: Sequence[str]) -> str:
     """The last of them that asks; "" for none."""
     return next((one for one in reversed(sentences) if asks(one)), "")

@@ -97,6 +97,16 @@ async def test_chats_are_listed_and_shown(cli: Cli, service: Service) -> None:
     assert "u0" in summary.stdout
 
 
+async def test_it_is_said_where_tools_leave_no_room_for_the_chat(cli: Cli, service: Service) -> None:
+    await summarised(service)
+    assert "Tools and system prompts take" not in (await cli("chats", "show", "chat-1")).stdout
+
+    await run_sql(service.runtime, "update chats set overhead_tokens = 6415")
+
+    shown = await cli("chats", "show", "chat-1")
+    assert "Tools and system prompts take 6.4k of its 8.2k window" in " ".join(shown.stdout.split())
+
+
 async def test_for_machines_a_chat_and_a_summary_are_shown_as_the_api_answers_them(cli: Cli, service: Service) -> None:
     talk, leaf = await summarised(service)
     made = (await talk.ask(leaf))["checkpoint_id"]

@@ -41,7 +41,7 @@ async def test_with_precis_away_a_long_chat_is_truncated_to_the_window(rig: Rig,
         assert (await rig.saved(str(tab.chat_id)))[turn.answer]["content"]
 
 
-async def test_while_the_first_summary_is_being_written_the_chat_is_truncated_to_the_window(rig: Rig, tab: Tab) -> None:
+async def test_while_the_first_summary_is_being_written_an_interim_one_serves(rig: Rig, tab: Tab) -> None:
     released = asyncio.Event()
 
     async def thinking(_: Request) -> None:
@@ -56,8 +56,7 @@ async def test_while_the_first_summary_is_being_written_the_chat_is_truncated_to
 
     released.set()
     rig.summariser.thinking = None
-    seen = await rig.seen()
-    assert seen.note
+    seen = await rig.compressed()
     assert seen.tail[-1]["content"] == asked
     assert_inside_the_window(rig, rig.model.received[-1])
     await rig.settled(tab)

@@ -22,11 +22,14 @@ async def test_the_fleet_leaves_a_model_alone_that_is_away_and_catches_up_after_
         states = [one["state"] for one in status["endpoints"]]  # none before the first call
         return bool(states == [state] and status["queue"]["working"] == working)
 
+    async def all_served() -> bool:
+        return all([await is_served(*talk) for talk in talks])
+
     made.llm.default = RateLimit(3600)  # so long that the client does not wait for it
     talks = await asyncio.gather(*(long_chat(client, f"without-model-{number}") for number in range(6)))
+    await until(all_served, 60)  # by code, until the model has read
     await until(lambda: breaker("open", working=0), 60)
     assert await checkpoints(made, "without-model-%") == 0
-    assert all([await is_served(*talk) for talk in talks]), "by code, until the model has read"
     async with thinking(made):
         made.llm.requests.clear()
         await made.llm.received(1)

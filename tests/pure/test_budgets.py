@@ -88,6 +88,17 @@ def test_step_tail_and_summary_fit_under_the_threshold_beside_the_tools(share: f
         assert policy.prepare_at == window // 2
 
 
+@pytest.mark.parametrize("share", [0.6, 0.75, 0.85, 0.9])
+def test_where_tools_take_nearly_all_they_fit_into_what_is_left(share: float) -> None:
+    """The page of Open WebUI 0.12 takes 6,415 to 7,000 tokens of a window of 8,192."""
+    for window in (8192, 12_288, 16_384, 32_768):
+        overhead = int(window * share)
+        policy = Policy.sized(window, overhead=overhead)
+        taken = policy.by_code.step_tokens + policy.keep_tokens + largest_summary(policy)
+        assert overhead + taken <= policy.apply_at < window
+        assert taken <= (window - overhead) * 3 // 4, "a part is for the answer"
+
+
 @pytest.mark.parametrize("summariser", [4096, 8192, 32_768])
 def test_what_a_call_reads_again_is_a_quarter_of_what_it_reads_new(summariser: int) -> None:
     for window in WINDOWS:

@@ -87,7 +87,7 @@ def test_a_short_answer_is_kept_with_its_question_and_an_item_with_its_head() ->
     ]
     merged = pins.merge([], said, keep("2.1", "3.2", kinds=[Kind.DECISION]))
     assert list(held(merged)) == [
-        "Which boat do you want? → The red one.",
+        "(asked: Which boat do you want?) The red one.",
         "Bring these: → two tents",
     ]
 

@@ -15,6 +15,7 @@ from service.planning import (
     Plan,
     Policy,
     Position,
+    is_crowded,
     measured_overhead,
     plan,
     plan_by_code,
@@ -278,11 +279,24 @@ def test_the_largest_summary_never_makes_itself_due_again(
 
 
 @pytest.mark.parametrize(
-    ("counted", "estimated", "expected"),
-    [(1200, 1000, 200), (900, 1000, 0), (90_000, 1000, 4096)],
+    ("counted", "estimated", "tools", "expected"),
+    [
+        (1200, 1000, 0, 200),
+        (900, 1000, 0, None),  # of a tokenizer that counts less
+        (90_000, 1000, 0, 4096),
+        (1093, 1000, 3000, None),  # without the tools
+        (3300, 1000, 3000, 2300),  # the filter's estimate was too high
+    ],
 )
-def test_a_measured_overhead_is_bounded(counted: int, estimated: int, expected: int) -> None:
-    assert measured_overhead(counted, estimated, window=8192) == expected
+def test_a_measured_overhead_is_bounded_and_has_room_for_the_tools(
+    counted: int, estimated: int, tools: int, expected: int | None
+) -> None:
+    assert measured_overhead(counted, estimated, 8192, tools) == expected
+
+
+def test_a_window_is_crowded_when_tools_take_half_of_what_a_request_may_have() -> None:
+    assert not is_crowded(8192, 3125)
+    assert is_crowded(8192, 3126)
 
 
 # ---- cost

@@ -62,7 +62,7 @@ def test_a_question_stands_once_before_its_answer() -> None:
     whole = "\n".join(recorded(Memory(talk=tuple(GARDEN)), ALL).talk)
     assert whole.count("Shall I order them?") == 1
     answers = tuple(one for one in GARDEN if one.by_user)
-    assert "user: Shall I order them? → Yes." in recorded(Memory(talk=answers), ALL).talk
+    assert "user: (asked: Shall I order them?) Yes." in recorded(Memory(talk=answers), ALL).talk
 
 
 def test_chosen_words_come_first_when_there_is_little_room() -> None:

@@ -37,10 +37,21 @@ def test_a_short_answer_is_told_with_the_question() -> None:
     ]
 
 
+def test_code_that_is_shorter_than_what_tells_of_it_stands_whole() -> None:
+    found = heard([said("Why?\n```\nraise Never\n```")])
+    assert found[1].text == "[code: “raise Never”]"
+
+
+def test_a_question_in_return_is_no_answer() -> None:
+    found = heard([said("Shall I?", role="assistant"), said("Why would you?")])
+    assert found[-1].context == ""
+
+
 def test_pasted_text_and_code_are_told_by_size_and_their_ends() -> None:
-    found = heard([said("Why?\n```\nimport never\nnever.stop()\n```\n<mail>\nYou must pay 99 EUR.\n</mail>")])
+    code = "import never\nnever.begin(now, and_then=stop, at=midnight)\nnever.stop()"
+    found = heard([said(f"Why?\n```\n{code}\n```\n<mail>\nYou must pay 99 EUR.\n</mail>")])
     assert [one.sort for one in found] == [Sort.OWN, Sort.CODE, Sort.PASTED]
-    assert "2 lines, begins “import never”, ends “never.stop()”" in found[1].text
+    assert "3 lines, begins “import never”, ends “never.stop()”" in found[1].text
     assert not any(one.by_user for one in found[1:])
 
 

@@ -62,7 +62,8 @@ class Desk:
 
     async def interim(self) -> list[Any]:
         """Those that serve until a summariser has read what they cover."""
-        return list(await rows(self.service.runtime, "select * from checkpoints where kind = 'interim' order by id"))
+        query = "select * from checkpoints where kind = 'interim' and retired_at is null order by id"
+        return list(await rows(self.service.runtime, query))
 
     async def due_now(self) -> None:
         """The back-off is over."""

@@ -1,5 +1,7 @@
 """A summary by code serves at once, until a summariser has read what it covers."""
 
+from typing import Any
+
 import pytest
 
 from tests.fakes.scripted_llm import Fail
@@ -9,7 +11,7 @@ from tests.service.talk import Json, check_tree, rows, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-WIDE = {"summariser_window": 32_768}
+WIDE: dict[str, Any] = {"summariser_window": 32_768}
 
 
 async def without_text(desk: Desk) -> set[str]:
@@ -33,7 +35,7 @@ async def test_it_serves_while_the_summariser_thinks(desk: Desk) -> None:
     assert "Narrative" in (await desk.talk.ask(leaf))["summary"]
 
 
-async def test_it_goes_when_the_summariser_has_read_the_same(desk: Desk) -> None:
+async def test_it_retires_when_the_summariser_has_read_the_same(desk: Desk) -> None:
     await desk.long_chat()
 
     await desk.drain(desk.bench(**WIDE))

@@ -302,8 +302,10 @@ async def test_what_the_filter_estimates_counts_until_a_usage_was_compared(talk:
     size = sum(native_tokens(message) for message in talk.path(question))
     await talk.hand_over(answered(talk, question, 5000), overhead=900)
     assert await overhead(service) == 900
-    await talk.hand_over(answered(talk, question, 5000), overhead=10**6)
+    await talk.hand_over(answered(talk, question, 5000), overhead=1000)
     assert await overhead(service) == 900  # it was there first
+    await talk.hand_over(answered(talk, question, 5000), overhead=3000)
+    assert await overhead(service) == 3000  # tools were added
 
     await talk.hand_over(answered(talk, question, size + 700), served=0, overhead=900)
     assert await overhead(service) == 700
@@ -315,7 +317,7 @@ async def test_what_the_filter_estimates_counts_until_a_usage_was_compared(talk:
 async def test_an_estimate_of_the_filters_is_clamped_as_a_usage_is(talk: Talk, service: Service) -> None:
     await talk.hand_over(talk.turns(4), overhead=10**6)
 
-    assert await overhead(service) == 4096
+    assert await overhead(service) == 8192
 
 
 async def test_usage_is_compared_with_the_summary_that_was_served(talk: Talk, service: Service) -> None:
