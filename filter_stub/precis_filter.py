@@ -127,9 +127,7 @@ class Filter:
     class Valves(BaseModel):
         """What an admin sets in Open WebUI."""
 
-        service_url: str = Field(
-            "http://127.0.0.1:8377", description="Address of the Precis service."
-        )
+        service_url: str = Field("http://127.0.0.1:8377", description="Address of Precis.")
         api_key: str = Field(
             "",
             description="Key with scope `filter`, as `precis keys create` prints it.",
@@ -140,12 +138,8 @@ class Filter:
         on_overflow: Literal["truncate", "pass"] = Field(
             "truncate", description="A request above the window loses its oldest turns, or passes."
         )
-        window_tokens: int = Field(
-            0, ge=0, description="Window of models that do not tell theirs; 0 means 131072."
-        )
-        windows: str = Field(
-            "", description='The same for each model, as JSON: {"llama3:8b": 8192}.'
-        )
+        window_tokens: int = Field(0, ge=0, description="Window of unknown models; 0: 131072.")
+        windows: str = Field("", description='The same by model, as JSON: {"llama3:8b": 8192}.')
         temporary_hours: int = Field(
             0,
             ge=0,
@@ -153,7 +147,7 @@ class Filter:
             description="Hours that Precis keeps temporary chats; 0: it sees none.",
         )
         api_days: int = Field(
-            30, ge=1, le=3650, description="Days that Precis keeps chats of API clients."
+            30, ge=1, le=3650, description="Days that API clients' chats are kept."
         )
         summary_role: Literal["system", "record"] = Field(
             "system", description="`record`: only what users laid down is a system message."
@@ -162,9 +156,7 @@ class Filter:
         write_context_summary: bool = Field(
             False, description="Also store summaries where Open WebUI's own compaction does."
         )
-        priority: int = Field(
-            100, description="Filters run in rising order; Precis best comes last."
-        )
+        priority: int = Field(100, description="Filters run in rising order; Precis best is last.")
 
     def __init__(self) -> None:
         self.valves = self.Valves()
