@@ -107,7 +107,7 @@ def _described(native: NativeRequest | None) -> edit.Request | None:
 
 
 def _context(answer: context.Answer) -> ContextAnswer:
-    made, proposed = answer.checkpoint, answer.edit
+    made = answer.checkpoint
     return ContextAnswer(
         status=answer.status,
         known=answer.known,
@@ -119,10 +119,14 @@ def _context(answer: context.Answer) -> ContextAnswer:
         summary=answer.summary or None,
         record=answer.record or None,
         tokens=None if answer.status == "unknown" else Tokens(answer.before, answer.after, answer.overhead),
-        edit=Edit(proposed.keep, proposed.drop, list(proposed.hashes)) if proposed else None,
+        edit=_edit(answer.edit) if answer.edit else None,
         density=answer.density if answer.density != 1.0 else None,
         status_text=answer.status_text or None,
     )
+
+
+def _edit(proposed: edit.Edit) -> Edit:
+    return Edit(proposed.keep, list(proposed.drop), [list(one) for one in proposed.hashes])
 
 
 async def answered(scope: Scope, receive: Receive, send: Send) -> bool:

@@ -117,9 +117,11 @@ class Edit(msgspec.Struct, frozen=True):
     """How the request is changed. Apply it only if every hash and the digest of the boundary are as told."""
 
     keep: Annotated[int, Meta(description="So many messages at the beginning stay; the summary follows them.")]
-    drop: Annotated[tuple[int, int], Meta(description="Messages to leave out, as `[first, end)`.")]
+    drop: Annotated[
+        list[int], Meta(min_length=2, max_length=2, description="Messages to leave out, as `[first, end)`.")
+    ]
     hashes: Annotated[
-        list[tuple[int, str]], Meta(description="`[place, hash of its words]` of messages that have to be there.")
+        list[list[int | str]], Meta(description="`[place, hash of its words]` of messages that have to be there.")
     ]
 
 
