@@ -113,8 +113,8 @@ def _sent(played: Played, messages: int, window: int) -> list[Native]:
     if made and path.tokens(messages) > planning.apply_at(window):
         start, head = made.messages, [{"role": "system", "content": played.shown.text}]
     body = {"messages": [*head, *unfold(list(path.messages[start:messages]))]}
-    stash = {"window": window, "density": 1.0, "overhead": 0, "model": "", "served": None}
-    precis_filter.Filter()._fit(body, stash)
+    request = precis_filter.Request(chat="", user=None, model="", window=window, budget=window)
+    precis_filter.Filter()._fit(body, request)
     return body["messages"]
 
 

@@ -2,13 +2,14 @@
 title: Precis events
 author: The Precis authors
 description: Tells Precis what was deleted or edited, so that summaries of it go too.
-version: 0.2.0
+version: 0.3.0
 required_open_webui_version: 0.10.0
 license: MIT
 """
 
-# Open WebUI tells of everything that happens in it. What was deleted or edited goes on to the Precis service, which
-# drops it and the summaries that have read it. Nobody waits for that, and no error leaves this file.
+# Open WebUI tells of everything that happens in it. What was deleted or edited goes on to the
+# Precis service, which drops it and the summaries that have read it. Nobody waits for that, and no
+# error leaves this file.
 
 import asyncio
 import hashlib
@@ -21,7 +22,7 @@ from pydantic import BaseModel, Field
 
 log = logging.getLogger("precis")
 
-VERSION = "0.2.0"
+VERSION = "0.3.0"
 TIMEOUT = 5.0  # seconds of one try
 PAUSES = (0, 2, 15, 60)  # seconds before each try: a deletion outlives a restart of the service
 
@@ -29,12 +30,14 @@ Json = dict[str, Any]
 
 
 class Event:
-    """What Open WebUI calls: one object for all events, so nothing of an event stays on it but its task."""
+    """What Open WebUI calls: one object for all events, which keeps nothing but tasks."""
 
     class Valves(BaseModel):
         """What an admin sets in Open WebUI."""
 
-        service_url: str = Field("http://127.0.0.1:8377", description="Address of the Precis service.")
+        service_url: str = Field(
+            "http://127.0.0.1:8377", description="Address of the Precis service."
+        )
         api_key: str = Field(
             "",
             description="Key with scope `filter`, the same as the filter's.",
@@ -74,10 +77,16 @@ class Event:
         self._http = self._http or httpx.AsyncClient()
         # An error about a stray line end or a typographic quote would show the key in the log.
         key = "".join(character for character in self.valves.api_key if "!" <= character <= "~")
-        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json", "Precis-Filter": VERSION}
+        headers = {
+            "Authorization": f"Bearer {key}",
+            "Content-Type": "application/json",
+            "Precis-Filter": VERSION,
+        }
         url = f"{self.valves.service_url.rstrip('/')}/v1/events"
         async with asyncio.timeout(TIMEOUT):
-            return await self._http.post(url, content=json.dumps(body).encode(), headers=headers, timeout=None)
+            return await self._http.post(
+                url, content=json.dumps(body).encode(), headers=headers, timeout=None
+            )
 
 
 def told_of(event: Json) -> Json | None:
@@ -86,7 +95,9 @@ def told_of(event: Json) -> Json | None:
     match kind:
         case "chat.deleted" | "chat.updated":
             return {"type": kind, "chat_id": subject["id"]}
-        case "message.deleted" | "message.updated" if data.get("chat_id"):  # a channel's message has none
+        case "message.deleted" | "message.updated" if data.get(
+            "chat_id"
+        ):  # a channel's message has none
             return {"type": kind, "chat_id": data["chat_id"], "message_id": subject["id"]}
         case "chat.deleted_all" | "user.deleted":
             return {"type": kind, "user_id": subject["id"]}
@@ -96,7 +107,7 @@ def told_of(event: Json) -> Json | None:
 
 
 async def details(told: Json) -> Json:
-    """What the event itself does not say: an edit on the page names no message, and a deleted folder no chats."""
+    """What an event does not say: an edit names no message, a deleted folder no chats."""
     if told["type"] not in ("chat.updated", "folder.deleted"):
         return {}
     from open_webui.models.chats import Chats  # here, so that the file loads anywhere
@@ -105,7 +116,12 @@ async def details(told: Json) -> Json:
         rows = await Chats.get_messages_map_by_chat_id(told["chat_id"]) or {}
         return {"fingerprints": await asyncio.to_thread(fingerprints, rows)}
     everywhere = {"include_archived": True, "include_folders": True, "include_pinned": True}
-    return {"left": [one.id for one in await Chats.get_chat_title_id_list_by_user_id(told["user_id"], **everywhere)]}
+    return {
+        "left": [
+            one.id
+            for one in await Chats.get_chat_title_id_list_by_user_id(told["user_id"], **everywhere)
+        ]
+    }
 
 
 def fingerprints(rows: dict[str, Json]) -> dict[str, str]:

@@ -1,16 +1,16 @@
 """
 title: Precis
 author: The Precis authors
-description: Keeps long chats inside the model's context window with summaries made in the background.
-version: 0.2.0
+description: Keeps long chats inside the model's window with summaries made in the background.
+version: 0.3.0
 required_open_webui_version: 0.6.43
 license: MIT
 """
 
-# inlet:   asks the Precis service for the stored summary of this branch, and puts it in place of what it covers.
-# request: before each model call of a turn, makes room among the oldest tool results of a long tool loop.
+# inlet:   describes the request to the Precis service, and applies the edit that it proposes.
+# request: before each model call of a turn, keeps what is sent inside the model's window.
 # outlet:  hands the new messages over to the service, without making anybody wait.
-# Whatever goes wrong, the request goes on as Open WebUI built it; and it never leaves larger than the model's window.
+# Whatever goes wrong, the request goes on as Open WebUI built it, and never larger than the window.
 
 import asyncio
 import hashlib
@@ -21,6 +21,7 @@ import sys
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
@@ -29,35 +30,41 @@ from pydantic import BaseModel, Field
 
 log = logging.getLogger("precis")
 
-VERSION = "0.2.0"
-PAIRS = 16  # newest (id, digest) pairs in the first question; a rolling digest speaks for everything above them
-SLICE = 2_000_000  # characters in one upload; a first one of a long chat takes several
-REMEMBERED = 200  # chats whose path outlet remembers, so that the next inlet need not read it from the database
-FAILURES, PAUSE = 3, 30.0  # so many failures in a row, and the service is left alone for so many seconds
+VERSION = "0.3.0"
+PAIRS = (
+    16  # newest (id, digest) pairs in the first question; a digest speaks for everything above it
+)
+QUESTIONS = 32  # newest messages of users that the first question describes
+SLICE = 2_000_000  # characters in one upload; the first one of a long chat takes several
+REMEMBERED = 200  # chats whose path and last answer are kept in memory
+FAILURES, PAUSE = 3, 30.0  # after so many in a row the service is left alone for so many seconds
 WINDOW = 131_072  # tokens of a model that nobody knows anything about
+SHORT = 600  # characters that are left of an old tool result
 TEMPORARY = ("temporary:", "local:")
 OWN_COMPACTION = "[CONVERSATION SUMMARY]"  # Open WebUI's, in the system message
 SUMMARY = "[Previous conversation summary: "  # ours
-TOOL_IMAGES = "Here are the images from the tool results above."  # a user message that no user wrote
-NOTED = "Noted: that is what was said before, and no instruction."  # what the model says to a record
-LEFT_OUT = "[Older messages were left out here: they do not fit into the model's window.]"
+TOOL_IMAGES = "Here are the images from the tool results above."  # which no user wrote
+NOTED = "Noted: that is what was said before, and no instruction."  # the model's answer to a record
+LEFT_OUT = "[Older messages were left out here: they do not fit into the model's window."
+LEFT_OUT_END = " End of what was left out.]"
 SHORTENED = "\n[… {} characters were left out here: they do not fit into the model's window …]\n"
-OLD_RESULT = "[An older tool result, left out to make room: {} → {} characters in {} lines, which begin: {} …]"
-HANDED = ("role", "content", "output", "usage", "error", "timestamp")  # what is handed over of a message
-# Tokens per character, by the first byte of its UTF-8: what scripts cost at most in texts of the kind (ADR 11).
-ASCII_COSTS = ((b" abcdefghijklmnopqrstuvwxyz", 0.29), (b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", 0.9))
-OTHER_COSTS = (
-    (0xC2, 0xD0, 0.9),
-    (0xD0, 0xE0, 0.45),
-    (0xE0, 0xE1, 0.6),
-    (0xE1, 0xE2, 1.9),
-    (0xE2, 0xF0, 1.0),
-    (0xF0, 0xF5, 3.0),
+HANDED = ("role", "content", "output", "usage", "error", "timestamp")  # handed over of a message
+# Tokens per byte, by kind and by script: what they cost at most (ADR 11). Other ASCII costs 0.65.
+COSTS = (
+    (b" abcdefghijklmnopqrstuvwxyz", 0.29),
+    (b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", 0.9),
+    (bytes(range(0x80, 0xC2)), 0),
+    (bytes(range(0xC2, 0xD0)), 0.9),
+    (bytes(range(0xD0, 0xE0)), 0.45),
+    (bytes([0xE0]), 0.6),
+    (bytes([0xE1]), 1.9),
+    (bytes(range(0xE2, 0xF0)), 1.0),
+    (bytes(range(0xF0, 0xF8)), 3.0),
 )
-STASH = "precis"  # our key in the metadata, which Open WebUI carries from hook to hook of one request
+STASH = "precis"  # our key in the metadata, which Open WebUI carries from hook to hook
 
 Message = dict[str, Any]
-Given = dict[str, Any] | None  # what Open WebUI passes; nothing in some versions and for some clients
+Given = dict[str, Any] | None  # nothing in some versions and for some clients
 Emitter = Callable[[dict[str, Any]], Awaitable[None]]
 
 
@@ -67,56 +74,99 @@ class Node(NamedTuple):
     id: str
     role: str
     text: str
+    words: str  # a hash of a user's text
     fingerprint: str
     digest: str
     size: int
 
 
+@dataclass
+class Request:
+    """What is known of one request. Open WebUI's metadata carry its fields from hook to hook."""
+
+    chat: str
+    user: str | None
+    model: str
+    window: int | None
+    budget: int | None  # the window, as the service is told
+    begun: float = 0.0
+    answered: bool = False  # by the service
+    known: str | None = None  # the newest message that the service has
+    served: int | None = None  # checkpoint, 0 for none; None: the usage says nothing about it
+    density: float = 1.0  # what the service counts, by what is estimated here
+    overhead: int = 0  # tokens that the provider counts besides the messages
+    tools: int | None = None  # tokens of their specifications
+    compactor: str | None = None
+    expires_in: int | None = None
+    files: dict[str, list[Message]] = field(default_factory=dict)
+    read: int = 0  # results of the running turn that the model has read
+    status: str = ""
+    waiting: str = ""  # the status if the request has to be cut
+    why: str = "they do not fit into the model's window"
+    results: int = 0  # tool results that were shortened, messages that were left out, texts
+    left_out: int = 0
+    before: int = 0  # left out by inlet; each call of a tool loop begins again from there
+    texts: int = 0
+    told: str = ""
+
+    def line(self) -> str:
+        """The status line: what is true of the request now."""
+        cut = f"left out {self.left_out} older messages" if self.left_out else ""
+        if self.texts and not cut:
+            cut = "left out parts of long messages"
+        parts = [self.status or (self.waiting if cut else ""), f"{cut}: {self.why}" if cut else ""]
+        if self.results and not cut:
+            parts.append("shortened older tool results to make room")
+        line = "; ".join(filter(None, parts))
+        return line[:1].upper() + line[1:]
+
+
 class Filter:
-    """What Open WebUI calls: one object for all requests, so nothing of a request stays on it."""
+    """What Open WebUI calls: one object for all requests."""
 
     class Valves(BaseModel):
         """What an admin sets in Open WebUI."""
 
-        service_url: str = Field("http://127.0.0.1:8377", description="Address of the Precis service.")
+        service_url: str = Field("http://127.0.0.1:8377", description="Address of Precis.")
         api_key: str = Field(
             "",
-            description="Key with scope `filter`: printed at the first start, or made by `precis keys create`.",
+            description="Key with scope `filter`, as `precis keys create` prints it.",
             json_schema_extra={"input": {"type": "password"}},
         )
-        timeout: float = Field(
-            0.8, gt=0, description="Seconds that a request may wait for Precis; then it goes on without a summary."
-        )
-        skip_below_chars: int = Field(
-            24_000, ge=0, description="Chats with fewer characters are left alone and not handed over."
-        )
+        timeout: float = Field(0.8, gt=0, description="Seconds that a request may wait for Precis.")
+        skip_below_chars: int = Field(24_000, ge=0, description="Shorter chats are left alone.")
         on_overflow: Literal["truncate", "pass"] = Field(
-            "truncate", description="A request larger than the window loses its oldest turns, or passes as it is."
+            "truncate", description="A request above the window loses its oldest turns, or passes."
         )
-        window_tokens: int = Field(0, ge=0, description="Window of models that do not tell theirs; 0 means 131072.")
-        windows: str = Field("", description='The same for each model, as JSON: {"llama3:8b": 8192}.')
+        window_tokens: int = Field(0, ge=0, description="Window of unknown models; 0: 131072.")
+        windows: str = Field("", description='The same by model, as JSON: {"llama3:8b": 8192}.')
         temporary_hours: int = Field(
-            0, ge=0, le=8760, description="Hours that Precis keeps temporary chats; with 0 it never sees one."
+            0,
+            ge=0,
+            le=8760,
+            description="Hours that Precis keeps temporary chats; 0: it sees none.",
         )
         api_days: int = Field(
-            30, ge=1, le=3650, description="Days that Precis keeps chats of API clients, which have no id."
+            30, ge=1, le=3650, description="Days that API clients' chats are kept."
         )
         summary_role: Literal["system", "record"] = Field(
-            "system", description="`record`: of a summary, only what users laid down is a system message."
+            "system", description="`record`: only what users laid down is a system message."
         )
-        show_status: bool = Field(True, description="Tell under the answer that the context was compressed.")
+        show_status: bool = Field(True, description="Tell under the answer what was changed.")
         write_context_summary: bool = Field(
-            False, description="Also store summaries where Open WebUI keeps those of its own compaction."
+            False, description="Also store summaries where Open WebUI's own compaction does."
         )
-        priority: int = Field(100, description="Filters run in rising order; Precis best comes last.")
+        priority: int = Field(100, description="Filters run in rising order; Precis best is last.")
 
     def __init__(self) -> None:
         self.valves = self.Valves()
         self._http: httpx.AsyncClient | None = None
         self._handing_over: set[asyncio.Task[None]] = set()  # keeps the tasks alive
         self._failures, self._again_at = 0, 0.0
-        self._tools: dict[str, int] = {}  # tokens of the tools that Open WebUI adds for a model after inlet
+        self._hooked = False  # whether this Open WebUI calls `request`
+        self._tools: dict[str, int] = {}  # tokens of the tools that Open WebUI adds after inlet
         self._remembered: OrderedDict[str, tuple[str, list[Node]]] = OrderedDict()  # no texts
+        self._last: OrderedDict[str, Message] = OrderedDict()  # the last of each chat and model
 
     async def inlet(
         self,
@@ -125,24 +175,28 @@ class Filter:
         __model__: Given = None,
         __event_emitter__: Emitter | None = None,
     ) -> Message:
-        """Puts the stored summary in place of what it covers, and keeps the request inside the window."""
+        """Puts the stored summary in place of what it covers, and keeps to the window."""
         try:
-            begun, status = asyncio.get_running_loop().time(), ""
+            begun = asyncio.get_running_loop().time()
             metadata = __metadata__ or body.get("metadata") or {}
-            stash = self._stash(body, metadata, __model__)
-            if not self._concerned(body["messages"], stash):
+            request = self._request(body, metadata, __model__)
+            if not self._concerned(body["messages"], request):
                 return body
-            stash["begun"] = begun
+            request.begun = begun
             try:
-                async with asyncio.timeout_at(begun + self.valves.timeout * 0.8):  # the rest is for the status
-                    status = await self._compress(body, metadata, stash)
+                async with asyncio.timeout_at(
+                    begun + self.valves.timeout * 0.8
+                ):  # the rest: status
+                    await self._compress(body, metadata, request)
             except Exception as error:
                 log.warning("precis: a request goes on without a summary: %r", error)
-            status = self._fit(body, stash) or status
-            if status:
+            self._fit(body, request)
+            request.before = request.left_out
+            if request.line():
                 body["messages"] = merged(body["messages"])
-            async with asyncio.timeout_at(begun + self.valves.timeout):
-                await self._tell(status, stash, __event_emitter__)
+            if not self._hooked:  # else `request` tells, which comes next and may cut more
+                async with asyncio.timeout_at(begun + self.valves.timeout):
+                    await self._tell(request, __event_emitter__)
         except Exception as error:
             log.warning("precis: a request goes on unchanged or without a status: %r", error)
         return body
@@ -154,53 +208,55 @@ class Filter:
         __model__: Given = None,
         __event_emitter__: Emitter | None = None,
     ) -> Message:
-        """Keeps each model call of a turn inside the window. What Open WebUI saves of the turn stays whole."""
+        """Keeps each model call of a turn inside the window. What is saved of it stays whole."""
         try:
-            stash = self._stash(body, __metadata__ or body.get("metadata") or {}, __model__)
-            read = len(results_of(body["messages"]))
-            if self._concerned(body["messages"], stash):
-                status = self._fit(body, stash)
+            request = self._request(body, __metadata__ or body.get("metadata") or {}, __model__)
+            newest = body["messages"][newest_turn(body["messages"]) :]
+            if self._concerned(body["messages"], request):
+                self._hooked = True
+                self._fit(body, request)
                 async with asyncio.timeout(self.valves.timeout):
-                    await self._tell(status, stash, __event_emitter__)
-            stash["read"] = read
+                    await self._tell(request, __event_emitter__)
+            request.read = sum(m.get("role") == "tool" for m in newest)
         except Exception as error:
             log.warning("precis: a model call goes on unchanged or without a status: %r", error)
         return body
 
     async def outlet(
-        self, body: Message, __metadata__: Given = None, __user__: Given = None, __model__: Given = None
+        self,
+        body: Message,
+        __metadata__: Given = None,
+        __user__: Given = None,
+        __model__: Given = None,
     ) -> Message:
         """Hands the branch of a saved chat over in the background."""
         try:
             if body.get("precis_check") is True and (__user__ or {}).get("role") == "admin":
                 body["precis_check"] = await self._check()  # for `precis install-filter`
                 return body
-            chat, messages, metadata = body.get("chat_id"), body.get("messages") or [], __metadata__ or {}
-            stash = self._stash(body, {**metadata, "chat_id": chat}, __model__)
-            whole = saved(chat) and stash["chat"] == chat and all(m.get("id") for m in messages)
-            if whole and self._concerned(messages, stash):
-                # Up to 0.8 the browser asks for outlet: with other metadata, and without the output of the answers.
-                self._later(self._take(messages, stash, leaf=None if STASH in metadata else body.get("id")))
+            chat, messages = body.get("chat_id"), body.get("messages") or []
+            metadata = __metadata__ or {}
+            request = self._request(body, {**metadata, "chat_id": chat}, __model__)
+            whole = saved(chat) and request.chat == chat and all(m.get("id") for m in messages)
+            if whole and self._concerned(messages, request):
+                # Up to 0.8 the page asks: with other metadata, and answers without output.
+                leaf = None if STASH in metadata else body.get("id")
+                self._later(self._take(messages, request, leaf))
         except Exception as error:
             log.warning("precis: a reply was not handed over: %r", error)
         return body
 
-    def _stash(self, body: Message, metadata: Message, model: Given) -> Message:
-        """What is known of this request, kept in its metadata from hook to hook."""
-        if not isinstance(metadata.get(STASH), dict):
-            window = self._window(body, model or {})
-            metadata[STASH] = {
-                "chat": metadata.get("chat_id") or "",
-                "user": metadata.get("user_id"),
-                "model": str(body.get("model")),
-                "window": window,
-                "budget": window,  # as the service is told
-                "served": None,  # the checkpoint in the request, 0 for none; None: the usage says nothing about it
-                "density": 1.0,  # what the service counts, by what is estimated here
-                "overhead": 0,  # tokens that the provider counts besides the messages, as the service has measured
-            }
-        stash: Message = metadata[STASH]
-        return stash
+    def _request(self, body: Message, metadata: Message, model: Given) -> Request:
+        stored = metadata.get(STASH)
+        if isinstance(stored, dict):
+            request = Request(**stored)
+            request.__dict__ = stored  # Open WebUI may copy the metadata, but not what is in them
+        else:
+            window, chat = self._window(body, model or {}), metadata.get("chat_id") or ""
+            user, name = metadata.get("user_id"), str(body.get("model"))
+            request = Request(chat, user, name, window, budget=window)
+            metadata[STASH] = vars(request)  # plain values
+        return request
 
     def _window(self, body: Mapping[str, Any], model: Mapping[str, Any]) -> int | None:
         """The model's window in tokens, from the most trusted of those who tell it."""
@@ -208,7 +264,7 @@ class Filter:
         try:
             windows = dict(json.loads(self.valves.windows or "{}"))
         except (TypeError, ValueError) as error:
-            log.warning('precis: the valve `windows` is not JSON such as {"llama3:8b": 8192}: %s', error)
+            log.warning('precis: the valve `windows` is not JSON such as {"x": 8192}: %s', error)
             windows = {}
         told = (
             (body.get("options") or {}).get("num_ctx"),
@@ -223,142 +279,201 @@ class Filter:
         )
         return next((size for size in told if isinstance(size, int) and size >= 2048), None)
 
-    def _concerned(self, messages: Sequence[Message], stash: Message) -> bool:
-        """Whether the chat may be too long: channels never are, and a token is hardly less than half a character."""
-        if str(stash["chat"]).startswith("channel:"):
-            return False
-        return sum(map(size_of, messages)) >= min(self.valves.skip_below_chars, (stash["window"] or WINDOW) // 2)
+    def _concerned(self, messages: Sequence[Message], request: Request) -> bool:
+        """Whether the chat may be too long. A token is hardly less than half a character."""
+        least = min(self.valves.skip_below_chars, (request.window or WINDOW) // 2)
+        in_channel = str(request.chat).startswith("channel:")
+        return not in_channel and sum(map(size_of, messages)) >= least
 
-    async def _tell(self, status: str, stash: Message, emitter: Emitter | None) -> None:
-        """Shows a status line; of each kind one in a turn, because each is a write to the whole chat."""
-        kind, told = status.partition(":")[0], stash.setdefault("told", [])
-        if kind and kind not in told and self.valves.show_status and emitter:
-            told.append(kind)
-            await emitter({"type": "status", "data": {"description": status, "done": True}})
+    async def _tell(self, request: Request, emitter: Emitter | None) -> None:
+        """Shows the status line, if it says anything new: each is a write to the whole chat."""
+        line = request.line()
+        if line and line != request.told and self.valves.show_status and emitter:
+            request.told = line
+            await emitter({"type": "status", "data": {"description": line, "done": True}})
 
-    async def _compress(self, body: Message, metadata: Message, stash: Message) -> str:
-        """Changes `body["messages"]` when a summary is ready; returns the status line, or nothing."""
+    async def _compress(self, body: Message, metadata: Message, request: Request) -> None:
+        """Asks for the branch's summary, and puts it in."""
         messages: list[Message] = body["messages"]
-        head = leading(messages)
-        if any(map(is_summary, opening(messages))):
-            return ""
-        stash["compactor"] = compactor_of(body, head)
-        if stash["compactor"] == "open-webui":
-            return "Context compacted by Open WebUI itself"
-        stash["served"] = 0
-        path, unsaved = await self._path(body, metadata, stash)
+        if any(text_of(m).startswith(SUMMARY) for m in opening(messages)):
+            return
+        request.compactor = compactor_of(body, leading(messages))
+        if request.compactor == "open-webui":
+            request.status = "Context compacted by Open WebUI itself"
+            return
+        request.served = 0
+        path, unsaved = await self._path(body, metadata, request)
         if not path:
-            return ""
-        answer = await self._context(path, stash)
-        if unsaved:
-            self._later(self._hand_over(unsaved, path, stash))
+            return
+        key = f"{request.chat} {request.model}"
+        guided = bool(metadata.get("regeneration_message_id"))
+        try:
+            answer = await self._ask(messages, path, guided, request)
+            if answer["status"] != "not_needed":
+                request.why = "no summary is ready yet"
+        except Exception:
+            # The last answer is as good, as far as it still fits this branch.
+            request.why = "Precis is away"
+            if key not in self._last:
+                raise
+            answer = self._last[key]
+        if unsaved and request.answered:
+            self._later(self._hand_over(unsaved, path, request))
         if answer["status"] == "unknown":
-            return ""
-        stash["window"] = stash["window"] or answer.get("window")
-        tokens, stash["overhead"] = answer["tokens"], answer["tokens"].get("overhead") or 0
-        stash["density"] = density_of(messages[len(head) :], path, answer, tokens["before"] - stash["overhead"])
+            self._last.pop(key, None)
+            return
+        self._use(answer, request)
+        remember(self._last, key, answer)
+        if answer["status"] == "ready":
+            self._put_in(answer, body, path, request)
+
+    def _use(self, answer: Mapping[str, Any], request: Request) -> None:
+        """Takes over what the service knows of window and sizes."""
+        request.overhead = int(answer["tokens"].get("overhead") or 0)
+        request.window = request.window or answer.get("window")
+        request.density = min(max(float(answer.get("density") or 1), 0.7), 2.0)
         if answer["status"] != "ready":
-            return ""
-        spliced = splice(messages, path, answer, guided=bool(metadata.get("regeneration_message_id")))
-        if spliced is None:
-            log.warning("precis: summary %s does not fit a request of %s", answer["checkpoint_id"], stash["chat"])
-            return ""
-        status = f"Context compressed: {tokens['before'] / 1000:.0f}k → {tokens['after'] / 1000:.0f}k tokens"
-        stash["served"] = int(answer["checkpoint_id"])
-        if self.valves.write_context_summary and not unsaved:
+            request.waiting = str(answer.get("status_text") or "") if request.answered else ""
+
+    def _put_in(
+        self, answer: Mapping[str, Any], body: Message, path: Sequence[Node], request: Request
+    ) -> None:
+        """Applies the edit that the service proposes, if it fits the request."""
+        checkpoint, changed = int(answer["checkpoint_id"]), edited(body["messages"], path, answer)
+        if changed is None:
+            log.warning("precis: summary %s does not fit a request of %s", checkpoint, request.chat)
+            return
+        body["messages"], request.served, request.why = changed, checkpoint, Request.why
+        status = str(answer.get("status_text") or "")
+        request.status = status if request.answered else status.partition(":")[0]
+        if self.valves.write_context_summary and saved(request.chat):
             kept = next(i for i, node in enumerate(path) if node.id == answer["covered_until"]) + 1
             told = "\n\n".join(filter(None, (answer.get("record"), answer.get("summary"))))
-            self._later(show_in_open_webui(stash["chat"], path[kept].id, told))
-        body["messages"] = spliced  # last, so that an odd answer has raised before anything is changed
-        return status
+            self._later(show_in_open_webui(request.chat, path[kept].id, told))
 
-    async def _path(self, body: Message, metadata: Message, stash: Message) -> tuple[list[Node], list[Message]]:
-        """The branch up to the question, and its messages when Open WebUI does not save them; nothing to keep quiet."""
+    async def _path(
+        self, body: Message, metadata: Message, request: Request
+    ) -> tuple[list[Node], list[Message]]:
+        """The branch up to the question, and its messages if Open WebUI does not save them.
+
+        Both are empty when nothing may be told of it.
+        """
         head = leading(body["messages"])
         messages = body["messages"][len(head) :]
         question = metadata.get("user_message") or metadata.get("parent_message") or {}
-        leaf = metadata.get("user_message_id") or metadata.get("parent_message_id") or question.get("id")
-        if saved(stash["chat"]):
-            view, path = self._remembered.get(stash["chat"], ("", []))
-            goes_on = path and leaf == question.get("id") and question.get("parentId") == path[-1].id
-            if goes_on and view == view_of(messages[: newest_turn(messages)]):  # nothing has changed since outlet
-                stash["files"] = {leaf: named(question.get("files"))}
+        leaf = metadata.get("user_message_id") or metadata.get("parent_message_id")
+        leaf = leaf or question.get("id")
+        if saved(request.chat):
+            view, path = self._remembered.get(request.chat, ("", []))
+            goes_on = (
+                path and leaf == question.get("id") and question.get("parentId") == path[-1].id
+            )
+            if goes_on and view == view_of(messages[: newest_turn(messages)]):  # as outlet saw it
+                request.files = {str(leaf): named(question.get("files"))}
                 return [*path, *chain([question], path[-1].digest)], []
-            rows = await rows_of(stash["chat"])
+            rows = await rows_of(request.chat)
             above = leaf or rows.get(str(metadata.get("message_id")), {}).get("parentId")
             path = await asyncio.to_thread(chain, branch(rows, above))
-            stash["files"] = {node.id: named(rows[node.id].get("files")) for node in path}
+            request.files = {node.id: named(rows[node.id].get("files")) for node in path}
             if path or leaf:
                 return path, []
-        hours = self.valves.temporary_hours if str(stash["chat"]).startswith(TEMPORARY) else self.valves.api_days * 24
+        temporary = str(request.chat).startswith(TEMPORARY)
+        hours = self.valves.temporary_hours if temporary else self.valves.api_days * 24
         unsaved = fold(messages)
         first = next((text_of(m) for m in unsaved if m["role"] == "user"), "")
-        if not (hours and first and stash["user"]):
+        if not (hours and first and request.user):
             return [], []
-        stash |= {"chat": f"content:{hashed(stash['user'], first)}", "expires_in": hours * 3600}
-        # No usage will tell what goes along with the messages. That is taken off the window, and as much as `_fit` may
-        # count too high.
-        beside = sum(map(tokens_of, head)) + (tokens_of_tools(body) or self._tools.get(stash["model"], 0))
-        stash["budget"] = stash["window"] and max(stash["window"] * 15 // 16 - beside, 2048)
+        request.chat = f"content:{hashed(request.user, first)}"
+        request.expires_in = hours * 3600
+        # No usage will tell what goes along with the messages. That is taken off the window, and as
+        # much as `_fit` may count too high.
+        tools = tokens_of_tools(body) or self._tools.get(request.model, 0)
+        beside = sum(map(tokens_of, head)) + tools
+        budget = request.window and max(request.window * 15 // 16 - beside, 2048)
+        request.budget = budget
         return await asyncio.to_thread(chain, unsaved), unsaved
 
-    async def _context(self, path: Sequence[Node], stash: Message) -> dict[str, Any]:
-        """What the service has for this branch."""
-        leaf_first, answer = path[::-1], {"status": "unknown"}
-        for pairs in (leaf_first[:PAIRS], leaf_first) if len(path) > PAIRS else (leaf_first,):
-            sizes = [node.size for node in pairs]
-            question = {"model": stash["model"], "user_id": stash["user"], "window_tokens": stash["budget"]}
-            question |= {"depth": len(path), "path": [(n.id, n.digest) for n in pairs], "sizes": sizes}
-            if self.valves.summary_role == "record":  # which an older service does not know
-                question["summary_role"] = "record"
-            # Ends before inlet's own deadline, so that a silent service is seen as a failure, and a Stop is not.
-            left = stash["begun"] + self.valves.timeout * 0.7 - asyncio.get_running_loop().time()
-            answer = (await self._send("POST", f"chats/{quote(stash['chat'], safe='')}/context", question, left)).json()
-            stash["known"] = answer.get("known")
-            if answer["status"] != "unknown":
+    async def _ask(
+        self, messages: Sequence[Message], path: Sequence[Node], guided: bool, request: Request
+    ) -> Message:
+        """What the service has for this branch. It may need more than is told at first."""
+        self._left_alone()  # before anything is counted
+        url, answer = f"chats/{quote(request.chat, safe='')}/context", Message()
+        question: dict[str, Any] = {
+            "model": request.model,
+            "user_id": request.user,
+            "window_tokens": request.budget,
+            "depth": len(path),
+        }
+        if self.valves.summary_role == "record":
+            question["summary_role"] = "record"
+        described = describe(messages, path, guided)
+        for pairs, most in ((PAIRS, QUESTIONS), (len(path), len(messages))):
+            newest = path[::-1][:pairs]
+            question["path"] = [(node.id, node.digest) for node in newest]
+            question["sizes"] = [node.size for node in newest]
+            question["native"] = newest_of(described, most)
+            # Ends before inlet's own deadline, so that silence is a failure, and a Stop is not.
+            left = request.begun + self.valves.timeout * 0.7 - asyncio.get_running_loop().time()
+            answer = (await self._send("POST", url, question, left)).json()
+            enough = answer["status"] != "ready" or answer.get("edit")
+            request.answered, request.known = True, answer.get("known")
+            whole = len(path) <= pairs and len(described["questions"]) <= most
+            if whole or (answer["status"] != "unknown" and enough):
                 break
         return answer
 
-    async def _take(self, messages: Sequence[Message], stash: Message, leaf: object) -> None:
+    async def _take(self, messages: Sequence[Message], request: Request, leaf: object) -> None:
         """Hands over what outlet was shown, or what is stored of it up to `leaf`."""
         if leaf:
-            stored = branch(await rows_of(stash["chat"]), leaf)
+            stored = branch(await rows_of(request.chat), leaf)
             if [m["id"] for m in stored] == [m["id"] for m in messages]:
                 both = zip(stored, messages, strict=True)
-                messages = [old if old.get("content") or old.get("output") else shown for old, shown in both]
-        path = await asyncio.to_thread(chain, messages)
-        self._remembered[stash["chat"]] = view_of(messages), [node._replace(text="") for node in path]
-        self._remembered.move_to_end(stash["chat"])
-        if len(self._remembered) > REMEMBERED:
-            self._remembered.popitem(last=False)
-        await self._hand_over(messages, path, stash)
-
-    async def _hand_over(self, messages: Sequence[Message], path: Sequence[Node], stash: Message) -> None:
-        """Sends what follows the newest message that the service has, or the whole branch when it has none."""
-        if "known" in stash:
-            known = next((i for i, node in enumerate(path) if node.id == stash["known"]), -1)
-        else:  # inlet did not ask; most likely the service has everything before this turn
-            known = max((i for i, node in enumerate(path[:-1]) if node.role == "assistant"), default=-1)
-        known = min(known, len(path) - 2)  # the newest message is always sent
-        whose = stash["user"] or stash["chat"]
-        transcript = {"model": stash["model"], "user_id": whose, "window_tokens": stash["budget"]}
-        tools = stash.get("tools") if saved(stash["chat"]) else None  # else the budget is without them
-        transcript |= {"expires_in": stash.get("expires_in"), "compactor": stash.get("compactor"), "overhead": tools}
-        url, files = f"chats/{quote(stash['chat'], safe='')}/transcript", stash.get("files") or {}
-        for start in (known + 1, 0) if known >= 0 else (0,):
-            for begin, end in slices(path, start):
-                transcript["after"] = (path[begin - 1].id, path[begin - 1].digest) if begin else None
-                transcript["served"] = stash["served"] if end == len(path) else None
-                transcript["messages"] = [
-                    {key: message[key] for key in HANDED if message.get(key) is not None}
-                    | {"id": node.id, "fingerprint": node.fingerprint, "digest": node.digest}
-                    | ({"files": files[node.id]} if files.get(node.id) else {})
-                    for message, node in zip(messages[begin:end], path[begin:end], strict=True)
+                messages = [
+                    old if old.get("content") or old.get("output") else shown for old, shown in both
                 ]
-                if (await self._send("PUT", url, transcript, 30.0)).status_code == 409:
-                    break
-            else:
+        path = await asyncio.to_thread(chain, messages)
+        kept = [node._replace(text="") for node in path]
+        remember(self._remembered, request.chat, (view_of(messages), kept))
+        await self._hand_over(messages, path, request)
+
+    async def _hand_over(
+        self, messages: Sequence[Message], path: Sequence[Node], request: Request
+    ) -> None:
+        """Sends what follows the newest message that the service has, or the whole branch."""
+        if request.answered:
+            known = next((i for i, node in enumerate(path) if node.id == request.known), -1)
+        else:  # most likely the service has everything before this turn
+            answers = (i for i, node in enumerate(path[:-1]) if node.role == "assistant")
+            known = max(answers, default=-1)
+        start, again = min(known + 1, len(path) - 1), False  # the newest message is always sent
+        transcript: dict[str, Any] = {
+            "model": request.model,
+            "user_id": request.user or request.chat,
+            "window_tokens": request.budget,
+            "expires_in": request.expires_in,
+            "compactor": request.compactor,
+            # Of other chats the budget is without the tools.
+            "overhead": request.tools if saved(request.chat) else None,
+        }
+        while start < len(path):
+            end, size = start, 0
+            while end < len(path) and (end == start or size + path[end].size <= SLICE):
+                size += path[end].size + 1000
+                end += 1
+            transcript["after"] = (path[start - 1].id, path[start - 1].digest) if start else None
+            transcript["served"] = request.served if end == len(path) else None
+            transcript["messages"] = [
+                {key: message[key] for key in HANDED if message.get(key) is not None}
+                | {"id": node.id, "fingerprint": node.fingerprint, "digest": node.digest}
+                | ({"files": request.files[node.id]} if request.files.get(node.id) else {})
+                for message, node in zip(messages[start:end], path[start:end], strict=True)
+            ]
+            url = f"chats/{quote(request.chat, safe='')}/transcript"
+            refused = (await self._send("PUT", url, transcript, 30.0)).status_code == 409
+            if refused and (again or not start):
                 return
+            start, again = (0, True) if refused else (end, again)
 
     async def _check(self) -> object:
         try:
@@ -367,20 +482,30 @@ class Filter:
         except Exception as error:
             return {"error": repr(error)}
 
-    async def _send(self, method: str, path: str, payload: object, seconds: float) -> httpx.Response:
-        """One request to the service. 409 is an answer; other errors are raised."""
+    def _left_alone(self) -> None:
         if self._failures >= FAILURES and time.monotonic() < self._again_at:
-            raise ConnectionError(f"after {self._failures} failures in a row the service is left alone for a while")
-        self._again_at = time.monotonic() + PAUSE  # one request tries again, the others go on without
+            raise ConnectionError("after failures in a row the service is left alone for a while")
+
+    async def _send(
+        self, method: str, path: str, payload: object, seconds: float
+    ) -> httpx.Response:
+        """One request to the service. 409 is an answer; other errors are raised."""
+        self._left_alone()
+        self._again_at = (
+            time.monotonic() + PAUSE
+        )  # one request tries again, the others go on without
         self._http = self._http or httpx.AsyncClient()
         # An error about a stray line end or a typographic quote would show the key in the log.
         key = "".join(character for character in self.valves.api_key if "!" <= character <= "~")
-        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json", "Precis-Filter": VERSION}
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        headers["Precis-Filter"] = VERSION
         url = f"{self.valves.service_url.rstrip('/')}/v1/{path}"
         content = json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace")
         try:
             async with asyncio.timeout(seconds):
-                response = await self._http.request(method, url, content=content, headers=headers, timeout=None)
+                response = await self._http.request(
+                    method, url, content=content, headers=headers, timeout=None
+                )
         except Exception:
             self._failures += 1
             raise
@@ -399,44 +524,39 @@ class Filter:
         if not task.cancelled() and (error := task.exception()):
             log.warning("precis: work after a reply failed, the next turn does it again: %r", error)
 
-    def _fit(self, body: dict[str, Any], stash: Message) -> str:
-        """Makes room in a request that is too large for the window; returns the status line, or nothing."""
-        window: int = stash["window"] or WINDOW
-        density: float = stash["density"]
-        # What goes to the model besides the messages: as measured, or the tools, which the `request` hook sees.
+    def _fit(self, body: dict[str, Any], request: Request) -> None:
+        """Makes room in a request that is too large for the window."""
+        window = request.window or WINDOW
+        # What goes to the model besides messages: as measured, or tools, which `request` sees.
         if tools := tokens_of_tools(body):
-            self._tools[stash["model"]] = stash["tools"] = tools
-        fixed: int = stash["overhead"] or tools
+            self._tools[request.model] = request.tools = tools
+        left = max(window - (request.overhead or tools), 0)
         wanted = body.get("max_tokens")
-        answer = max(window // 8, min(wanted, window // 2) if isinstance(wanted, int) else 0)
-
-        def excess() -> int:
-            newest = newest_turn(body["messages"])
-            costs = [tokens_of(m, density if i < newest else 1.0) for i, m in enumerate(body["messages"])]
-            return sum(costs) + fixed + answer - window
-
-        status, much, step = "", excess(), window // 8
-        if much > 0:
-            # In steps, so that the beginning of the request stays the same over many calls of a loop.
-            body["messages"], count = relieve(body["messages"], -(-much // step) * step, stash.get("read", 0))
-            if count:
-                status, much = "Older tool results of this turn left out", excess()
-        if much > 0 and self.valves.on_overflow == "truncate" and stash.get("compactor") != "provider":
-            body["messages"], count = truncate(body["messages"], much, density)
-            why = "" if any(map(is_summary, opening(body["messages"]))) else ", no summary is ready yet"
-            status = f"Context truncated: {count or 'parts of'} {'older' if count else 'long'} messages left out{why}"
-        if status:
-            stash["served"] = None  # the usage of a cut request tells nothing about the whole one
-        return status
+        answer = min(wanted, left // 2) if isinstance(wanted, int) else 0
+        # Where tools leave little, the chat gets most of that.
+        room = left - max(answer, min(window // 8, left // 3))
+        cut = self.valves.on_overflow == "truncate" and request.compactor != "provider"
+        made = Shrink(body["messages"], room, window // 8, request.density)
+        if made.excess > 0:
+            made.shorten_results(request.read, older=cut)
+        if made.excess > 0 and cut:
+            made.leave_out_turns()
+            made.shorten_texts()
+        if made.results or made.left_out or made.texts:
+            body["messages"] = made.messages
+            request.results, request.texts = made.results, made.texts
+            request.left_out = max(request.left_out, request.before + made.left_out)
+            request.served = None  # the usage of a cut request tells nothing about the whole one
 
 
 def saved(chat: object) -> bool:
     """Whether Open WebUI stores this chat."""
-    return isinstance(chat, str) and bool(chat) and not chat.startswith((*TEMPORARY, "channel:", "content:"))
+    elsewhere = (*TEMPORARY, "channel:", "content:")
+    return isinstance(chat, str) and bool(chat) and not chat.startswith(elsewhere)
 
 
-async def called(function: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 - as Open WebUI has it
-    """The result of a function of Open WebUI's: up to 0.8 they block, since then they are coroutines."""
+async def called(function: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401
+    """The result of a function of Open WebUI: up to 0.8 they block, now they are coroutines."""
     if inspect.iscoroutinefunction(function):
         return await function(*arguments)
     return await asyncio.to_thread(function, *arguments)
@@ -449,12 +569,21 @@ async def rows_of(chat: str) -> dict[str, Message]:
     return await called(Chats.get_messages_map_by_chat_id, chat) or {}
 
 
-async def show_in_open_webui(chat: str, message_id: str, summary: str) -> None:
-    """Stores a summary where Open WebUI's own compaction does: on the first message that it does not cover."""
+async def show_in_open_webui(chat: str, message: str, summary: str) -> None:
+    """Stores a summary where Open WebUI's own does: on the first message that it does not cover."""
     from open_webui.models.chats import Chats
 
-    if (await rows_of(chat)).get(message_id, {}).get("contextSummary") != summary:
-        await called(Chats.upsert_message_to_chat_by_id_and_message_id, chat, message_id, {"contextSummary": summary})
+    if (await rows_of(chat)).get(message, {}).get("contextSummary") != summary:
+        changed = {"contextSummary": summary}
+        await called(Chats.upsert_message_to_chat_by_id_and_message_id, chat, message, changed)
+
+
+def remember(store: OrderedDict[str, Any], key: str, value: object) -> None:
+    """Keeps a value; the oldest ones go."""
+    store[key] = value
+    store.move_to_end(key)
+    if len(store) > REMEMBERED:
+        store.popitem(last=False)
 
 
 def hashed(*parts: str) -> str:
@@ -465,7 +594,7 @@ def hashed(*parts: str) -> str:
 def compactor_of(body: Message, head: Sequence[Message]) -> str | None:
     """Who else compresses this request: Open WebUI has done it, or the provider is asked to."""
     _, mark, theirs = "\n".join(map(text_of, head)).partition(OWN_COMPACTION)
-    if mark and not theirs.lstrip().startswith(SUMMARY):  # Open WebUI may show ours there: `write_context_summary`
+    if mark and not theirs.lstrip().startswith(SUMMARY):  # ours, if `write_context_summary` is on
         return "open-webui"
     asked = "middle-out" in (body.get("transforms") or ()) or body.get("truncation") == "auto"
     return "provider" if asked or body.get("context_management") else None
@@ -473,8 +602,8 @@ def compactor_of(body: Message, head: Sequence[Message]) -> str | None:
 
 def leading(messages: Sequence[Message]) -> list[Message]:
     """The system messages that a request begins with."""
-    end = next((i for i, m in enumerate(messages) if m.get("role") not in ("system", "developer")), len(messages))
-    return list(messages[:end])
+    others = (i for i, m in enumerate(messages) if m.get("role") not in ("system", "developer"))
+    return list(messages[: next(others, len(messages))])
 
 
 def opening(messages: Sequence[Message]) -> list[Message]:
@@ -485,7 +614,7 @@ def opening(messages: Sequence[Message]) -> list[Message]:
 
 
 def merged(messages: list[Message]) -> list[Message]:
-    """With one leading system message, as many chat templates want it. Open WebUI itself merges them since 0.8."""
+    """With one leading system message, as many templates want. Since 0.8 Open WebUI merges them."""
     misc, head = sys.modules.get("open_webui.utils.misc"), leading(messages)
     if misc is None or hasattr(misc, "merge_system_messages") or len(head) < 2:
         return messages
@@ -497,86 +626,72 @@ def is_question(message: Mapping[str, Any]) -> bool:
     return message.get("role") == "user" and not text_of(message).startswith(TOOL_IMAGES)
 
 
-def is_summary(message: Mapping[str, Any]) -> bool:
-    """Whether it is a summary of ours."""
-    return text_of(message).startswith(SUMMARY)
-
-
 def newest_turn(messages: Sequence[Message]) -> int:
     """Where the newest question stands; at the end when there is none."""
-    return max((i for i, m in enumerate(messages) if is_question(m)), default=len(messages))
+    places = (i for i in reversed(range(len(messages))) if is_question(messages[i]))
+    return next(places, len(messages))
 
 
 def text_of(message: Mapping[str, Any]) -> str:
-    """The text of a message, its text parts joined, without Open WebUI's list of attached files."""
+    """The text of a message, its parts joined, without Open WebUI's list of attached files."""
     content = message.get("content")
     if isinstance(content, list):
-        content = "".join(str(p.get("text") or "") for p in content if isinstance(p, dict) and p.get("type") == "text")
+        parts = (p for p in content if isinstance(p, dict) and p.get("type") == "text")
+        content = "".join(str(part.get("text") or "") for part in parts)
     if not isinstance(content, str):
         return ""
-    return content.partition("</attached_files>\n\n")[2] if content.startswith("<attached_files>") else content
+    listed = content.startswith("<attached_files>")
+    return content.partition("</attached_files>\n\n")[2] if listed else content
 
 
 def images_in(message: Mapping[str, Any]) -> int:
     """How many images a native message has."""
     content = message.get("content")
-    return sum(p.get("type") == "image_url" for p in content if isinstance(p, dict)) if isinstance(content, list) else 0
+    parts = content if isinstance(content, list) else ()
+    return sum(p.get("type") == "image_url" for p in parts if isinstance(p, dict))
 
 
 def size_of(message: Mapping[str, Any]) -> int:
-    """Characters of a message, stored or native; of output items with what is written around them; images as 2000."""
+    """Characters of a message, stored or native; images as 2000."""
     extra = message.get("output") or message.get("tool_calls")
     if extra:
         return len(str(extra)) + len(text_of(message)) * ("output" not in message)
     content = message.get("content")
-    return len(content) if type(content) is str else len(text_of(message)) + 2000 * images_in(message)
+    if type(content) is str:
+        return len(content)
+    return len(text_of(message)) + 2000 * images_in(message)
 
 
 def tokens_in(text: str) -> int:
-    """What a text costs at most with the usual tokenizers; English prose costs 3/4 of that, base64 as much as that."""
-    raw, cost, rest = text.encode("utf-8", "replace"), 4.0, 0
-    for some, price in ASCII_COSTS:
+    """What a text costs at most with the usual tokenizers; English prose costs 3/4 of that."""
+    raw = text.encode("utf-8", "replace")
+    cost, rest = 4.0, len(raw)
+    for some, price in COSTS[:2] if text.isascii() else COSTS:
         count = len(raw) - len(raw.translate(None, some))
-        cost, rest = cost + count * price, rest + count
-    if not text.isascii():
-        for first, end, price in OTHER_COSTS:
-            cost += price * (len(raw) - len(raw.translate(None, bytes(range(first, end)))))
-        raw = raw.translate(None, bytes(range(128, 256)))
-    return int(cost + 0.65 * (len(raw) - rest))
+        cost, rest = cost + count * price, rest - count
+    return int(cost + 0.65 * rest)
 
 
 def tokens_of(message: Mapping[str, Any], density: float = 1.0) -> int:
-    """An estimate for one native message; an image counts as Open WebUI counts it, whatever the `density` of texts."""
+    """An estimate for a native message; images as Open WebUI counts them."""
     calls = message.get("tool_calls")
-    return int(tokens_in(text_of(message) + (str(calls) if calls else "")) * density) + 1000 * images_in(message)
-
-
-def density_of(messages: Sequence[Message], path: Sequence[Node], answer: Mapping[str, Any], counted: int) -> float:
-    """What the service counts for a text, by what is estimated here; 1 when it has not counted nearly all of the chat.
-
-    It guesses the size of what it does not have: the question and, of a chat without ids, the answer before it.
-    """
-    known = [node.id == answer.get("known") for node in path[:-4:-1]]
-    older = messages[: newest_turn(messages)]
-    older = older[: newest_turn(older) + 1] if known[2:] == [True] else older
-    texts, images = sum(map(tokens_of, older)), 1000 * sum(map(images_in, older))
-    if texts <= images or True not in known:
-        return 1.0
-    guessed = sum(node.size for node in path[-max(known.index(True), 1) :]) // 4
-    return min(max((counted - guessed - images) / (texts - images), 0.7), 2.0)
+    texts = text_of(message) + (str(calls) if calls else "")
+    return int(tokens_in(texts) * density) + 1000 * images_in(message)
 
 
 def tokens_of_tools(body: Mapping[str, Any]) -> int:
     """An estimate for the specifications of the tools in a request."""
-    return tokens_in(json.dumps(body["tools"])) * 3 // 4 if body.get("tools") else 0  # words, mostly
+    tools = body.get("tools")
+    return tokens_in(json.dumps(tools)) * 3 // 4 if tools else 0  # words, mostly
 
 
 def view_of(messages: Sequence[Message]) -> str:
-    """A hash of what was said, tool calls aside: the same for stored messages and for the native list of them."""
-    return hashed(*(text for m in messages if m.get("role") in ("user", "assistant") and (text := text_of(m))))
+    """A hash of what was said: the same for stored messages and for the native list of them."""
+    said = (text_of(m) for m in messages if m.get("role") in ("user", "assistant"))
+    return hashed(*filter(None, said))
 
 
-def branch(rows: Mapping[str, Message], leaf: Any) -> list[Message]:  # noqa: ANN401 - as Open WebUI has it
+def branch(rows: Mapping[str, Message], leaf: Any) -> list[Message]:  # noqa: ANN401
     """The chat tree's path from its root to `leaf`; nothing when it runs in a circle."""
     path: list[Message] = []
     seen: set[str] = set()
@@ -598,141 +713,228 @@ def chain(messages: Sequence[Message], above: str = "") -> list[Node]:
     for m in messages:
         # What the model sees of an answer is its output items; `content` only repeats their text.
         seen = [m.get("role"), m.get("output") or m.get("content") or ""]
-        fingerprint = hashed(json.dumps(seen, sort_keys=True, ensure_ascii=False, separators=(",", ":")))
+        canonical = json.dumps(seen, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        fingerprint = hashed(canonical)
         identity = m.get("id") or hashed(above, fingerprint)
         above = hashed(above, identity, fingerprint)
-        nodes.append(Node(identity, str(m.get("role")), text_of(m), fingerprint, above, size_of(m)))
+        role, text = str(m.get("role")), text_of(m)
+        words = hashed(text)[:16] if role == "user" else ""
+        nodes.append(Node(identity, role, text, words, fingerprint, above, size_of(m)))
     return nodes
 
 
 def fold(messages: Sequence[Message]) -> list[Message]:
-    """A native list up to its last question as Open WebUI would store it: one message for an answer and its tools."""
+    """A native list up to its last question as Open WebUI would store it."""
     folded: list[Message] = []
     for m in messages[: newest_turn(messages) + 1]:
-        text, output = text_of(m), []
-        if m.get("role") == "tool":
-            item = {"type": "function_call_output", "call_id": m.get("tool_call_id"), "status": "completed"}
+        role, text, output = m.get("role"), text_of(m), []
+        done = {"status": "completed"}
+        if role == "tool":
+            item = {"type": "function_call_output", "call_id": m.get("tool_call_id")} | done
             output.append(item | {"output": [{"type": "input_text", "text": text}]})
-        elif m.get("role") != "assistant":
-            if is_question(m) or m.get("role") != "user":
-                folded.append({"role": m.get("role"), "content": text})
+        elif role != "assistant":
+            if is_question(m) or role != "user":
+                folded.append({"role": role, "content": text})
             continue
         elif text:
-            output.append({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]})
+            content = [{"type": "output_text", "text": text}]
+            output.append({"type": "message", "role": "assistant", "content": content})
         for call in m.get("tool_calls") or ():
             function = {key: call["function"].get(key) for key in ("name", "arguments")}
-            output.append({"type": "function_call", "call_id": call.get("id"), "status": "completed"} | function)
-        if folded and folded[-1]["role"] == "assistant":
-            folded[-1]["output"] += output
-        else:
-            folded.append({"role": "assistant", "content": "", "output": output})
+            output.append({"type": "function_call", "call_id": call.get("id")} | done | function)
+        if not folded or folded[-1]["role"] != "assistant":
+            folded.append({"role": "assistant", "content": "", "output": []})
+        folded[-1]["output"] += output
     return folded
 
 
 def named(files: object) -> list[Message]:
     """The names and kinds of files."""
-    some = [file for file in files if isinstance(file, dict)] if isinstance(files, list) else []
-    return [{key: file[key] for key in ("type", "name", "content_type") if file.get(key)} for file in some]
+    some = [one for one in files if isinstance(one, dict)] if isinstance(files, list) else []
+    keys = ("type", "name", "content_type")
+    return [{key: one[key] for key in keys if one.get(key)} for one in some]
 
 
-def slices(path: Sequence[Node], start: int) -> list[tuple[int, int]]:
-    """The branch from `start` on in uploads of bounded size, as (begin, end)."""
-    cuts, size = [start], 0
-    for place in range(start, len(path)):
-        if size + path[place].size > SLICE and place > cuts[-1]:
-            cuts.append(place)
-            size = 0
-        size += path[place].size + 1000
-    return list(zip(cuts, [*cuts[1:], len(path)], strict=True))
+def describe(messages: Sequence[Message], path: Sequence[Node], guided: bool) -> dict[str, Any]:
+    """What the service has to know of a request to say how to edit it; the newest come first."""
+    questions: list[tuple[int, int, int, str]] = []
+    head, before, images, all_images = len(leading(messages)), 0, 0, 0
+    for place, m in enumerate(messages[head:], head):
+        pictures = images_in(m)
+        cost = tokens_of(m) - 1000 * pictures
+        if is_question(m):
+            questions.append((place, before, cost, text_of(m)))
+            images = all_images
+        before, all_images = before + cost, all_images + pictures
+    asked = [(place, node.words) for place, node in enumerate(path) if node.role == "user"]
+    totals = {"all_questions": len(questions), "all_asked": len(asked), "messages": len(messages)}
+    newest = {"questions": questions[::-1], "asked": asked[::-1]}
+    return {"leading": head, "images": images, "guided": guided} | totals | newest
 
 
-def splice(
-    messages: Sequence[Message], path: Sequence[Node], answer: Mapping[str, Any], guided: bool
+def newest_of(described: dict[str, Any], most: int) -> dict[str, Any]:
+    """A description of the newest questions alone, with hashes in place of texts."""
+    newest = described["questions"][:most]
+    questions = [(*numbers, hashed(text)[:16]) for *numbers, text in newest]
+    return described | {"questions": questions, "asked": described["asked"][:most]}
+
+
+def edited(
+    messages: Sequence[Message], path: Sequence[Node], answer: Mapping[str, Any]
 ) -> list[Message] | None:
-    """Base system messages, summary, and the tail from the first uncovered user message on; None when that is unsafe.
+    """The request with the summary in place of what it covers; None when that is unsafe.
 
-    `messages` has no ids, and one stored answer may stand there as many messages. But each stored user message stands
-    there once, so the tail is found by counting user messages from the end, and checked by their texts.
+    Nothing is taken on trust. The boundary has to be on our branch, the dropped range has to end
+    where the first uncovered question stands, and the questions from the one above it on have to
+    have the stored words: all but the newest, which an earlier filter may have edited.
     """
-    place = next((i for i, node in enumerate(path) if node.id == answer["covered_until"]), None)
-    if place is None or path[place].digest != answer["covered_digest"]:
+    edit, summary, record = answer["edit"], answer.get("summary") or "", answer.get("record") or ""
+    texts = isinstance(summary, str) and isinstance(record, str)
+    sound = texts and (record or summary).startswith(SUMMARY)
+    until = answer["covered_until"]
+    covered = next((i for i, node in enumerate(path) if node.id == until), None)
+    if not sound or not edit or covered is None or path[covered].digest != answer["covered_digest"]:
         return None
-    tail, summary, record = path[place + 1 :], answer.get("summary") or "", answer.get("record") or ""
-    sound = isinstance(summary, str) and isinstance(record, str) and (record or summary).startswith(SUMMARY)
-    if not tail or tail[0].role != "user" or not sound:
+    tail = [node for node in path[covered + 1 :] if node.role == "user"]
+    above = [node for node in path[: covered + 1] if node.role == "user"][-1:]
+    shown = [place for place, m in enumerate(messages) if is_question(m)]
+    base, (first, end) = leading(messages), edit["drop"]
+    if not tail or tail[0] is not path[covered + 1] or end not in shown:
         return None
-    texts = [node.text for node in path if node.role == "user"][::-1]
-    kept = sum(node.role == "user" for node in tail)
-    shown = [i for i, m in enumerate(messages) if is_question(m)][::-1]
-
-    def fits(shown: Sequence[int], first: int = 0) -> bool:
-        pairs = list(zip(texts, shown, strict=False))[first : kept + 1]
-        return len(shown) >= kept and all(text in text_of(messages[i]) for text, i in pairs)
-
-    # The instruction of a guided regeneration is stored nowhere. Only 0.12 tells of it; else it is one question more.
-    if guided or (len(shown) > len(texts) and fits(shown[1:])):
-        shown = shown[1:]
-    # An earlier filter may have edited the newest one; the other kept ones, and one above them, must be as stored.
-    if not fits(shown, 1 if len(texts) > 1 else 0):
+    start = shown.index(end) - len(above)
+    expected = [*above, *tail]
+    not_stored = len(shown) - start - len(expected)  # the instruction of a guided regeneration
+    if start < 0 or not edit["keep"] == first == len(base) or not_stored not in (0, 1):
         return None
-    base = leading(messages)
+    compared = zip(shown[start:], expected[:-1], strict=False)
+    if not all(holds(messages[place], node) for place, node in compared):
+        return None
+    if any(hashed(text_of(messages[place]))[:16] != words for place, words in edit["hashes"]):
+        return None
     if base and OWN_COMPACTION in text_of(base[0]):  # ours, as `show_in_open_webui` stored it
         prompt = text_of(base[0]).partition(OWN_COMPACTION)[0].rstrip()
         base = [{**base[0], "content": prompt}] if prompt else []
     ours = [{"role": "system", "content": summary}] if summary else []
     if record:
         ours += [{"role": "user", "content": record}, {"role": "assistant", "content": NOTED}]
-    return [*base, *ours, *messages[shown[kept - 1] :]]
+    return [*base, *ours, *messages[end:]]
 
 
-def results_of(messages: Sequence[Message]) -> list[int]:
-    """Where the tool results of the running turn stand."""
-    return [i for i in range(newest_turn(messages), len(messages)) if messages[i].get("role") == "tool"]
+def holds(message: Mapping[str, Any], node: Node) -> bool:
+    """Whether a question has the stored words; an earlier filter may have added some."""
+    text = text_of(message)
+    return hashed(text)[:16] == node.words or (bool(node.text) and node.text in text)
 
 
-def relieve(messages: Sequence[Message], excess: int, read: int) -> tuple[list[Message], int]:
-    """The list with the oldest tool results of the running turn as notes, to save `excess` tokens, and their number.
+@dataclass
+class Shrink:
+    """Makes room in a request by what is missed least first.
 
-    Never those of the latest step, which the model is about to read: what comes after the first `read` results and the
-    last tool call (0.11 gathers all calls of a turn in one message).
+    Results and turns go in steps, so that the beginning stays the same over several requests.
     """
-    out, count = list(messages), 0
-    called_at = max((i for i, m in enumerate(out) if m.get("tool_calls")), default=0)
-    calls = {call.get("id"): call.get("function") or {} for m in out for call in m.get("tool_calls") or ()}
-    for place, i in enumerate(results_of(out)):
-        text, function = text_of(out[i]), calls.get(out[i].get("tool_call_id"), {})
-        if excess > 0 and len(text) > 1000 and (i < called_at or place < read):
-            name = f"{function.get('name')}({function.get('arguments')})"[:200]
-            note = OLD_RESULT.format(name, len(text), text.count("\n") + 1, text[:200])
-            excess -= tokens_in(text) - tokens_in(note)
-            out[i], count = {**out[i], "content": note}, count + 1
-    return out, count
+
+    messages: list[Message]
+    room: int  # tokens
+    step: int
+    density: float  # of what the service has counted: all before the newest turn
+    results: int = 0  # that were shortened
+    left_out: int = 0  # messages
+    texts: int = 0  # that were shortened
+
+    def __post_init__(self) -> None:
+        self.messages, self.newest = list(self.messages), newest_turn(self.messages)
+        costs = map(self.cost, range(len(self.messages)))
+        self.excess = sum(costs) - self.room
+
+    def cost(self, place: int) -> int:
+        """Tokens of a message."""
+        return tokens_of(self.messages[place], self.density if place < self.newest else 1.0)
+
+    def to_save(self, more: int = 0) -> int:
+        """The excess in whole steps."""
+        return -(-(self.excess + more) // self.step) * self.step
+
+    def shorten(self, place: int, keep: int) -> int:
+        """Leaves so many characters of a message; returns what that saves."""
+        before = self.cost(place)
+        self.messages[place] = shortened(self.messages[place], keep)
+        self.excess -= (saved_here := before - self.cost(place))
+        return saved_here
+
+    def shorten_results(self, read: int, older: bool) -> None:
+        """The middle of old tool results goes, the oldest first; `older`: those of older turns too.
+
+        Never of those that the model is about to read: what comes after the first `read` ones of
+        the newest turn and the last call.
+        """
+        all_results = [i for i, m in enumerate(self.messages) if m.get("role") == "tool"]
+        calls = (i for i, m in enumerate(self.messages) if m.get("tool_calls"))
+        called_at = max(calls, default=0)
+        running = [i for i in all_results if i >= self.newest]
+        old = [i for i in all_results if i < self.newest] if older else []
+        to_save = self.to_save()
+        for i in old + [i for n, i in enumerate(running) if n < read or i < called_at]:
+            if to_save > 0 and len(text_of(self.messages[i])) > 1000:
+                to_save -= self.shorten(i, SHORT)
+                self.results += 1
+
+    def leave_out_turns(self) -> None:
+        """Whole turns go, the oldest first, but for a note with what users said in them."""
+        head, systems = opening(self.messages), len(leading(self.messages))
+        at, for_note = len(head), self.step // 2 + tokens_in(LEFT_OUT + LEFT_OUT_END)
+        to_save = self.to_save(for_note)
+        for start in [i for i, m in enumerate(self.messages) if is_question(m) and i > at]:
+            if to_save > 0:
+                gone = sum(map(self.cost, range(at, start)))
+                at, to_save, self.excess = start, to_save - gone, self.excess - gone
+        self.left_out = at - len(head)
+        if self.left_out:
+            said = [text_of(m) for m in self.messages[len(head) : at] if is_question(m)]
+            head[:systems] = with_note(head[:systems], said, self.step // 2)
+            self.messages = [*head, *self.messages[at:]]
+            self.newest = newest_turn(self.messages)
+            self.excess += for_note
+
+    def shorten_texts(self) -> None:
+        """The longest texts lose their middle."""
+        places = range(len(opening(self.messages)), len(self.messages))
+        for i in sorted(places, key=lambda i: -len(text_of(self.messages[i]))):
+            whole, keep = self.messages[i], len(text_of(self.messages[i]))
+            self.texts += self.excess > 0 and keep > 300
+            while self.excess > 0 and keep > 300:
+                keep = keep * 3 // 4
+                self.excess -= self.cost(i)
+                self.messages[i] = shortened(whole, keep)
+                self.excess += self.cost(i)
 
 
-def truncate(messages: Sequence[Message], excess: int, density: float) -> tuple[list[Message], int]:
-    """The list without its oldest turns, to save `excess` tokens, and how many messages that are.
+def shortened(message: Message, keep: int) -> Message:
+    """A message without the middle of its text."""
+    text, content = text_of(message), message["content"]
+    cut = text[: keep * 2 // 3] + SHORTENED.format(len(text) - keep) + text[-(keep // 3) :]
+    if len(cut) >= len(text):
+        return message
+    if isinstance(content, list):
+        others = [part for part in content if part.get("type") != "text"]
+        return {**message, "content": [{"type": "text", "text": cut}, *others]}
+    return {**message, "content": cut}
 
-    What a request opens with and the newest turn stay. If that is not enough, the longest texts that are left lose
-    their middle.
-    """
-    head, systems = opening(messages), len(leading(messages))
-    at, excess = len(head), excess + tokens_in(LEFT_OUT)
-    for start in [i for i, m in enumerate(messages) if is_question(m)]:
-        if excess > 0 and start > at:
-            excess -= sum(tokens_of(m, density) for m in messages[at:start])
-            at = start
-    rest = list(messages[at:])
-    for i in sorted(range(len(rest)), key=lambda i: -len(text_of(rest[i]))):
-        text = cut = text_of(rest[i])
-        cost, keep = tokens_in(text), len(text)
-        while excess > cost - tokens_in(cut) and keep > 300:
-            keep = keep * 3 // 4
-            cut = text[: keep * 2 // 3] + SHORTENED.format(len(text) - keep) + text[-keep // 3 :]
-        if excess > 0 and len(cut) < len(text):
-            content = rest[i]["content"]
-            others = [p for p in content if p.get("type") != "text"] if isinstance(content, list) else []
-            rest[i] = {**rest[i], "content": [{"type": "text", "text": cut}, *others] if others else cut}
-            excess -= cost - tokens_in(cut)
-    left_out = at - len(head)
-    note = [{"role": "system", "content": LEFT_OUT}] if left_out and LEFT_OUT not in map(text_of, head) else []
-    return [*head[:systems], *note, *head[systems:], *rest], left_out
+
+def with_note(head: list[Message], said: Sequence[str], room: int) -> list[Message]:
+    """The system messages with what users said in the turns that are left out, the newest first."""
+    lines: list[str] = []
+    for text in reversed(said):
+        line = "\n- " + " ".join(text[:400].split())[:160]
+        room -= tokens_in(line)
+        if room < 0:
+            break
+        lines.insert(0, line)
+    place = next((i for i, m in enumerate(head) if LEFT_OUT_END in text_of(m)), None)
+    more = "".join(lines) + LEFT_OUT_END
+    if place is None:
+        return [
+            *head,
+            {"role": "system", "content": LEFT_OUT + " Users said:" * bool(lines) + more},
+        ]
+    text = text_of(head[place]).replace(LEFT_OUT_END, more, 1)
+    return [*head[:place], {**head[place], "content": text}, *head[place + 1 :]]

@@ -8,7 +8,8 @@ from typing import Literal, NamedTuple
 
 import asyncpg
 
-from service import planning, serving
+from service import edit, planning, serving
+from service.edit import Edit
 from service.planning import Checkpoint
 from service.storage import contexts
 from service.storage.contexts import Served
@@ -18,7 +19,7 @@ class Asked(NamedTuple):
     """A request's path: its length, its newest (id, digest) pairs, leaf first, and their sizes in characters.
 
     `anyone`: a fork is served what any chat of the tenant lends, not only those of `user`. `served` says how the model
-    is served.
+    is served, and `request` describes what is sent; an older filter does not.
     """
 
     tenant: int
@@ -29,6 +30,7 @@ class Asked(NamedTuple):
     user: str | None = None
     anyone: bool = False
     served: Served = Served()
+    request: edit.Request | None = None
 
 
 class Answer(NamedTuple):
@@ -46,10 +48,33 @@ class Answer(NamedTuple):
     checkpoint: Checkpoint | None = None
     summary: str = ""
     record: str = ""
+    edit: Edit | None = None
+    density: float = 1.0
+    status_text: str = ""
 
 
 async def answer(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> Answer:
-    """What the request should carry."""
+    """What the request should carry, and how it is put in if the request is described."""
+    found = await _stored(pool, asked)
+    return _with_edit(found, asked, asked.request) if asked.request else found
+
+
+def _with_edit(found: Answer, asked: Asked, request: edit.Request) -> Answer:
+    if found.status == "unknown":
+        return found
+    places = (place for place, (message, _) in enumerate(asked.path.pairs) if message == found.known)
+    counted = found.before - found.overhead
+    found = found._replace(density=edit.density(request, asked.sizes, next(places, None), counted))
+    if found.status == "pending":
+        return found._replace(status_text=edit.SUMMARISING)
+    made = found.checkpoint
+    if made is None:
+        return found
+    text = edit.summarised(made.messages, found.before, found.after)
+    return found._replace(edit=edit.propose(request, made.messages), status_text=text)
+
+
+async def _stored(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> Answer:
     path, sizes = asked.path.pairs, asked.sizes
     found = await contexts.find(pool, asked.tenant, asked.chat, path, sizes, asked.window, asked.served)
     if found is None:

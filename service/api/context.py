@@ -12,10 +12,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from service import context, serving
+from service import context, edit, serving
 from service.api import problems
 from service.api.deps import caller, documented, read_bytes, runtime_of
-from service.api.wire import ContextAnswer, ContextRequest, Tokens, schema_of
+from service.api.wire import ContextAnswer, ContextRequest, Edit, NativeRequest, Tokens, schema_of
 from service.errors import TooLarge, Unprocessable
 from service.intake import CONTROL
 from service.storage.contexts import Served
@@ -52,6 +52,8 @@ async def post_context(request: Request) -> Response:
 
     With `summary_role` of `record`, a summary comes in two texts: `summary` for the system message, or null, and
     `record` for a message with the role of a user. An older summary has no `record`, and comes in one.
+
+    With `native`, which describes the request, `ready` also says how to `edit` it.
     """
     key, runtime = await caller(request, "filter"), runtime_of(request)
     chat = request.path_params["chat_id"]
@@ -63,7 +65,9 @@ async def post_context(request: Request) -> Response:
     anyone = settings.share_forks == "tenant"
     window = body.window_tokens or settings.of_model(body.model).window
     served = Served(settings.apply_share(body.model), body.summary_role == "record")
-    asked = context.Asked(key.tenant, chat, window, path, body.sizes, body.user_id, anyone, served)
+    asked = context.Asked(
+        key.tenant, chat, window, path, body.sizes, body.user_id, anyone, served, _described(body.native)
+    )
     answer = await context.answer(runtime.database.reads, asked)
     return Response(_ENCODE(_context(answer)), media_type="application/json")
 
@@ -77,6 +81,9 @@ def _question(body: bytearray, most: int) -> ContextRequest:
         raise TooLarge(f"the path has {len(asked.path)} messages, at most {most} are taken")
     if asked.depth < len(asked.path):
         raise Unprocessable(f"depth is {asked.depth}, but the path shows {len(asked.path)} messages", pointer="/depth")
+    native = asked.native
+    if native and max(len(native.questions), len(native.asked)) > most:
+        raise TooLarge(f"the request is described by more than {most} messages")
     if len({identity for identity, _ in asked.path}) < len(asked.path):
         raise Unprocessable("the path has the same message twice: a path has no cycle", pointer="/path")
     # JSON has those of C0 as escapes only, and C1 is no ASCII, so most bodies need not be searched.
@@ -88,6 +95,15 @@ def _question(body: bytearray, most: int) -> ContextRequest:
         if _CONTROL.search(asked.model):
             raise Unprocessable("the model's name has a control character", pointer="/model")
     return asked
+
+
+def _described(native: NativeRequest | None) -> edit.Request | None:
+    if native is None:
+        return None
+    questions = [edit.Question(*one) for one in native.questions]
+    asked = [edit.Asked(*one) for one in native.asked]
+    totals = native.all_questions, native.all_asked
+    return edit.Request(native.messages, native.leading, questions, asked, *totals, native.images, native.guided)
 
 
 def _context(answer: context.Answer) -> ContextAnswer:
@@ -103,7 +119,14 @@ def _context(answer: context.Answer) -> ContextAnswer:
         summary=answer.summary or None,
         record=answer.record or None,
         tokens=None if answer.status == "unknown" else Tokens(answer.before, answer.after, answer.overhead),
+        edit=_edit(answer.edit) if answer.edit else None,
+        density=answer.density if answer.density != 1.0 else None,
+        status_text=answer.status_text or None,
     )
+
+
+def _edit(proposed: edit.Edit) -> Edit:
+    return Edit(proposed.keep, list(proposed.drop), [list(one) for one in proposed.hashes])
 
 
 async def answered(scope: Scope, receive: Receive, send: Send) -> bool:

@@ -38,6 +38,34 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+_Count = Annotated[int, Meta(ge=0, le=2**40)]
+_Words = Annotated[str, Meta(min_length=1, max_length=64)]
+
+
+class NativeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The request as it is going to be sent, described so that the service can say how to edit it."""
+
+    messages: Annotated[_Count, Meta(description="How many messages it has.")]
+    leading: Annotated[_Count, Meta(description="With how many system messages it begins.")]
+    questions: Annotated[
+        list[tuple[_Count, _Count, _Count, _Words]],
+        Meta(
+            description="Its messages that a user wrote, the newest first: `[place, tokens before it, its tokens, hash"
+            " of its words]`, tokens as the filter estimates them. 32 are enough for most requests."
+        ),
+    ]
+    asked: Annotated[
+        list[tuple[_Count, _Words]],
+        Meta(description="The path's messages of users, the newest first: `[place from the root, hash of its words]`."),
+    ]
+    all_questions: Annotated[_Count, Meta(description="How many such messages the request has.")]
+    all_asked: Annotated[_Count, Meta(description="How many such messages the path has.")]
+    images: Annotated[_Count, Meta(description="Images before the newest question.")] = 0
+    guided: Annotated[
+        bool, Meta(description="The newest question is an instruction of a regeneration, and is not stored.")
+    ] = False
+
+
 class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The path of a request, leaf first.
 
@@ -72,6 +100,9 @@ class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             " themselves is, and all else is a record with the role of a user."
         ),
     ] = "system"
+    native: Annotated[
+        NativeRequest | None, Meta(description="With it, an answer also says how to edit the request.")
+    ] = None
 
 
 class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -80,6 +111,18 @@ class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
     before: int
     after: int
     overhead: Annotated[int, Meta(description="System prompt, tool specifications: as the provider counted them.")] = 0
+
+
+class Edit(msgspec.Struct, frozen=True):
+    """How the request is changed. Apply it only if every hash and the digest of the boundary are as told."""
+
+    keep: Annotated[int, Meta(description="So many messages at the beginning stay; the summary follows them.")]
+    drop: Annotated[
+        list[int], Meta(min_length=2, max_length=2, description="Messages to leave out, as `[first, end)`.")
+    ]
+    hashes: Annotated[
+        list[list[int | str]], Meta(description="`[place, hash of its words]` of messages that have to be there.")
+    ]
 
 
 class ContextAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -112,6 +155,21 @@ class ContextAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
         Meta(description="What else the summary says, for the role `user`; only when `summary_role` asks for it."),
     ] = None
     tokens: Tokens | None = None
+    edit: Annotated[
+        Edit | None,
+        Meta(description="With `ready` and `native`; null when the request is not described far enough, or unlike."),
+    ] = None
+    density: Annotated[
+        float | None,
+        Meta(description="Tokens that the service counts for one that the filter has estimated; null for 1."),
+    ] = None
+    status_text: Annotated[
+        str | None,
+        Meta(
+            description="With `native`: what users are told of a summary; with `pending`, of a request that was cut for"
+            " want of one."
+        ),
+    ] = None
 
 
 class FilterAnswer(BaseModel):

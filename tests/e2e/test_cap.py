@@ -28,7 +28,7 @@ async def test_a_chat_that_precis_does_not_know_is_truncated_to_the_window(rig: 
     assert "lighthouse keeper" in seen.system
     assert seen.tail[-1]["content"] == asked
     assert_inside_the_window(rig, rig.model.received[-1])
-    assert [one for one in tab.statuses(turn.answer) if "truncated" in one]
+    assert [one for one in tab.statuses(turn.answer) if "eft out" in one]
 
 
 async def test_with_precis_away_a_long_chat_is_truncated_to_the_window(rig: Rig, tab: Tab) -> None:
@@ -37,7 +37,7 @@ async def test_with_precis_away_a_long_chat_is_truncated_to_the_window(rig: Rig,
         turn = await tab.send(question())
 
         assert_inside_the_window(rig, rig.model.received[-1])
-        assert [one for one in tab.statuses(turn.answer) if "truncated" in one]
+        assert [one for one in tab.statuses(turn.answer) if "eft out" in one]
         assert (await rig.saved(str(tab.chat_id)))[turn.answer]["content"]
 
 

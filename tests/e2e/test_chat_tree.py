@@ -22,7 +22,7 @@ async def test_the_next_turn_carries_the_summary_and_the_tail(rig: Rig, tab: Tab
     await tab.send(asked := question())
 
     seen = await rig.seen()
-    (made,) = await rig.checkpoints(str(tab.chat_id))
+    (*_, made) = await rig.checkpoints(str(tab.chat_id))
     assert seen.summary == made.summary
     assert facts(seen.hidden) == facts(path[: made.messages])
     assert seen.tail[-1]["content"] == asked

@@ -4,6 +4,7 @@ Needs Debian's chromium. `E2E_SCREENSHOTS=docs/images` keeps the pictures of the
 """
 
 import os
+import re
 import shutil
 import uuid
 from collections.abc import AsyncIterator
@@ -24,7 +25,7 @@ FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
-STATUS = "Context compressed"
+STATUS = re.compile("Summarised [0-9]+ earlier messages")
 WINDOW = 32_768  # room for the tools that Open WebUI gives the model on its page
 PATIENCE = 60_000  # milliseconds, on a machine that is busy with tests
 expect.set_options(timeout=PATIENCE)

@@ -18,7 +18,7 @@ async def test_the_status_of_a_compressed_turn_is_saved_with_the_answer(rig: Rig
     turn = await tab.send(question())
 
     (line,) = await lines(rig, tab, turn.answer)
-    assert re.fullmatch(r"Context compressed: \d+k → \d+k tokens", line)
+    assert re.fullmatch(r"Summarised \d+ earlier messages: \d+k → \d+k tokens", line)
     assert tab.statuses(turn.answer) == [line]
 
 

@@ -55,7 +55,7 @@ async def test_the_latest_result_is_whole_and_the_oldest_become_notes_first(rig:
         assert shown[count - 1]
         assert shown == sorted(shown), "a newer result became a note before an older one"
     assert not shown[0]
-    assert "look_up" in results(rig.model.received[-1].messages)[0]
+    assert "characters were left out here" in results(rig.model.received[-1].messages)[0]
 
 
 async def test_what_became_a_note_stays_one_and_its_bytes_stay(rig: Rig, tab: Tab) -> None:

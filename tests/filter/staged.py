@@ -9,9 +9,10 @@ from typing import Any
 
 from filter_stub import precis_filter
 from filter_stub.precis_filter import SUMMARY
+from service import edit
 from service.demo.host import Host
 from tests.filter.chat import Chat, filter_of
-from tests.filter.wire import Answer, Behaviour, Wire, wire
+from tests.filter.wire import PROPOSED, Answer, Behaviour, Wire, wire
 
 Json = dict[str, Any]
 
@@ -37,9 +38,11 @@ def good_answer(chat: Chat, until: str = "a2") -> Json:
         "checkpoint_id": 7,
         "covered_until": until,
         "covered_digest": precis_filter.chain(chat.path(until))[-1].digest,
-        "covered_messages": 2,
+        "covered_messages": len(chat.path(until)),
         "summary": MADE,
         "tokens": {"before": 9000, "after": 3000},
+        "edit": PROPOSED,
+        "status_text": edit.summarised(len(chat.path(until)), 9000, 3000),
     }
 
 

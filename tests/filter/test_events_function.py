@@ -97,7 +97,7 @@ async def test_the_front_matter_is_complete_and_asks_for_no_packages() -> None:
     assert matter["version"] == precis_events.VERSION
     for phrase in ("from utils", "from main", "from config", "from apps"):  # Open WebUI rewrites these
         assert phrase not in SOURCE
-    assert len(SOURCE.splitlines()) <= 120
+    assert len(SOURCE.splitlines()) <= 135
 
 
 async def test_it_imports_only_what_every_open_webui_has() -> None:

@@ -4,6 +4,7 @@ What comes back is the same body. Only its messages may differ: by a summary in 
 """
 
 import copy
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from filter_stub.precis_filter import LEFT_OUT
 from tests.filter.chat import Chat, filter_of, handed_over, no_log
 from tests.filter.staged import MADE, chat_of, good_answer
+from tests.filter.wire import with_edit
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -91,8 +93,9 @@ class Service:
 
     answer: object = None
 
-    def __call__(self, _: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, json=self.answer)
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        question = json.loads(request.content) if request.content else None
+        return httpx.Response(200, text=with_edit(json.dumps(self.answer), question))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -72,10 +72,11 @@ async def test_one_status_line_tells_the_sizes(chat: Chat, service: Service, tap
     chat.ask("Go on, please.")
     body = (await chat.inlet()).body
     (line,) = chat.host.statuses
-    assert re.fullmatch(r"Context compressed: \d+k → \d+k tokens", line)
+    assert re.fullmatch(r"Summarised \d+ earlier messages: \d+k → \d+k tokens", line)
     answer = await service.as_filter.post(f"/v1/chats/{chat.id}/context", json=tap.bodies("POST")[-1])
-    sizes = answer.json()["tokens"]
-    assert line == f"Context compressed: {round(sizes['before'] / 1000)}k → {round(sizes['after'] / 1000)}k tokens"
+    sizes, messages = answer.json()["tokens"], answer.json()["covered_messages"]
+    change = f"{round(sizes['before'] / 1000)}k → {round(sizes['after'] / 1000)}k tokens"
+    assert line == f"Summarised {messages} earlier messages: {change}"
     assert sizes["before"] > sizes["after"]
     assert body["model"] == "small-model"
 

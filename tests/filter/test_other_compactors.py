@@ -186,7 +186,7 @@ async def test_our_own_summary_behind_open_webuis_marker_gives_way_to_the_newest
         newest = {"role": "system", "content": SUMMARY + "4 messages]\nNewer."}
         assert turn.messages == [*prompt, newest, *turn.original[-3:]]
         assert turn.metadata["precis"]["served"] == 7
-        assert chat.host.statuses == ["Context compressed: 9k → 3k tokens"]
+        assert chat.host.statuses == ["Summarised 4 earlier messages: 9k → 3k tokens"]
 
 
 async def test_our_own_summary_behind_open_webuis_marker_stays_when_the_service_is_away() -> None:

@@ -99,7 +99,7 @@ async def test_a_cut_leaves_the_record_in_its_place_and_system_messages_before_i
 
     roles = [one["role"] for one in turn.messages]
     first = roles.index("user")
-    assert {"role": "system", "content": LEFT_OUT} in turn.messages[:first]
+    assert any(one["content"].startswith(LEFT_OUT) for one in turn.messages[:first])
     assert "system" not in roles[first:]
     assert turn.messages[first : first + 2] == PAIR
     assert turn.messages[first + 2]["role"] == "user"

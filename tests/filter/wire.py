@@ -13,10 +13,14 @@ from typing import Any
 
 import httpx
 
+from service import edit
+
+PROPOSED = "as the service proposes it"  # in an answer, in place of its edit
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A response; text goes as it is, anything else as JSON."""
+    """A response; text goes as it is, anything else as JSON. An edit may be PROPOSED."""
 
     body: object
     status: int = 200
@@ -137,7 +141,8 @@ async def _answer(
             response = await upstream.request(seen.method, url + seen.path, content=raw, headers=headers)
             return await _send(writer, response.status_code, response.content)
         case Answer(body, status):
-            return await _send(writer, status, body.encode() if isinstance(body, str) else json.dumps(body).encode())
+            text = body if isinstance(body, str) else json.dumps(body)
+            return await _send(writer, status, with_edit(text, seen.body).encode())
         case Trickle():
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n")
             while True:
@@ -147,6 +152,34 @@ async def _answer(
         case Silence():
             await reader.read()
     return False
+
+
+def request_of(native: Any) -> edit.Request:
+    """What the service reads in a description."""
+    questions = [edit.Question(*one) for one in native["questions"]]
+    asked = [edit.Asked(*one) for one in native["asked"]]
+    totals = native["all_questions"], native["all_asked"], native["images"], native["guided"]
+    return edit.Request(native["messages"], native["leading"], questions, asked, *totals)
+
+
+def with_edit(answer: str, question: Any) -> str:
+    """An answer with what the service's own code makes of a described request: density, and the edit if PROPOSED."""
+    native = question.get("native") if isinstance(question, dict) else None
+    try:
+        told = json.loads(answer)
+    except ValueError:
+        return answer
+    if not native or not isinstance(told, dict):
+        return answer
+    request = request_of(native)
+    if told.get("edit") == PROPOSED:
+        proposed = edit.propose(request, told.get("covered_messages") or 0)
+        told["edit"] = proposed and proposed._asdict()
+    with contextlib.suppress(KeyError, TypeError, AttributeError):
+        places = [place for place, (message, _) in enumerate(question["path"]) if message == told["known"]]
+        counted = told["tokens"]["before"] - (told["tokens"].get("overhead") or 0)
+        told["density"] = edit.density(request, question["sizes"], next(iter(places), None), counted)
+    return json.dumps(told)
 
 
 async def _send(writer: asyncio.StreamWriter, status: int, content: bytes) -> bool:

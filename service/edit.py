@@ -1,0 +1,140 @@
+"""How a summary is put into a request, decided from a description of it: no text of the request is seen here. Pure.
+
+The native list that Open WebUI sends has no message ids, and one stored answer may stand there as many messages. But
+each stored user message stands there once. So the request is described by its *questions*, the messages that a user
+wrote, and the path by its user messages; both are counted from the newest on, and compared by hashes of their words.
+
+The filter does not trust what is proposed here: it compares words, counts and digests with its own before it changes
+anything. So a mistake here costs a summary, and never hides a message.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+_LEAST_DENSITY, _MOST_DENSITY = 0.7, 2.0
+_CHARACTERS = 4  # per token, of a message that was not handed over yet
+
+
+class Question(NamedTuple):
+    """A message of the request that a user wrote.
+
+    `before` and `tokens` are what the filter estimates for all texts before it and for its own.
+    """
+
+    place: int
+    before: int
+    tokens: int
+    words: str
+
+
+class Asked(NamedTuple):
+    """A user message of the stored path: its place from the root, and a hash of its words."""
+
+    place: int
+    words: str
+
+
+class Request(NamedTuple):
+    """What the filter tells of a request and of its path. `questions` and `asked` begin with the newest.
+
+    They may leave out older ones: `all_questions` and `all_asked` say how many there are.
+    """
+
+    messages: int
+    leading: int
+    questions: Sequence[Question]
+    asked: Sequence[Asked]
+    all_questions: int
+    all_asked: int
+    images: int = 0
+    guided: bool = False
+
+
+class Edit(NamedTuple):
+    """Keep the first `keep` messages, put the summary there, and leave out those of `drop`, as (first, end).
+
+    `hashes` are (place, hash): messages that have to be there as they were described.
+    """
+
+    keep: int
+    drop: tuple[int, int]
+    hashes: Sequence[tuple[int, str]]
+
+
+def propose(request: Request, covered: int) -> Edit | None:
+    """The edit that puts a summary in place of the first `covered` messages of the path.
+
+    None when the tail does not begin with a user message, when the request does not have the tail's user messages, or
+    when it is not described far enough.
+    """
+    tail = [one for one in request.asked if one.place >= covered]
+    above = [one for one in request.asked if one.place < covered][:1]
+    if not tail or tail[-1].place != covered:
+        return None
+    compared = [*tail, *above]
+    if not above and request.all_asked > len(tail):
+        return None  # there is one above, and it is not described
+    shown = request.questions[_not_stored(request, compared) :]
+    if len(shown) < len(compared):
+        return None
+
+    first = shown[len(tail) - 1]
+    if first.place < request.leading:
+        return None
+    checked = shown[len(tail) - 1 : len(compared)]
+    hashes = [(one.place, one.words) for one in reversed(checked)]
+    return Edit(request.leading, (request.leading, first.place), hashes)
+
+
+def _not_stored(request: Request, compared: Sequence[Asked]) -> int:
+    """How many of the newest questions are stored nowhere: the instruction of a guided regeneration, or nothing.
+
+    Only Open WebUI 0.12 tells of it. Before, it is one question more than stored; so is what another filter has added
+    at the beginning, and the words decide. Where they do not, the instruction hides less.
+    """
+    if request.guided:
+        return 1
+    if request.all_questions <= request.all_asked:
+        return 0
+    words = [one.words for one in compared]
+    shown = [one.words for one in request.questions]
+    as_stored = sum(a == b for a, b in zip(words, shown, strict=False))
+    one_more = sum(a == b for a, b in zip(words, shown[1:], strict=False))
+    return 1 if one_more >= as_stored else 0
+
+
+def density(request: Request, sizes: Sequence[int], known: int | None, counted: int) -> float:
+    """What the service counts for a text, by what the filter estimates; 1 when nearly all of the chat is not counted.
+
+    Args:
+        request: the request, with its estimates.
+        sizes: characters of the path's newest messages, the newest first.
+        known: the place among them of the newest message that the service has counted; None for none of them.
+        counted: tokens of the path, of which the service has guessed those that are newer than `known`.
+    """
+    if known is None or known > 2 or not request.questions:
+        return 1.0
+    newest, *older = request.questions
+    estimated = newest.before
+    if known == 2:  # of a chat without ids the answer before the question is not known yet
+        if not older:
+            return 1.0
+        estimated = older[0].before + older[0].tokens
+    if estimated <= 0:
+        return 1.0
+    guessed = sum(sizes[: max(known, 1)]) // _CHARACTERS
+    exact = counted - guessed - 1000 * request.images
+    return min(max(exact / estimated, _LEAST_DENSITY), _MOST_DENSITY)
+
+
+def summarised(messages: int, before: int, after: int) -> str:
+    """The status line of a request with a summary."""
+    return f"Summarised {messages} earlier messages: {_thousands(before)} → {_thousands(after)} tokens"
+
+
+SUMMARISING = "Summarising …"
+"""The status line of a request that had to be cut because its summary is still being made."""
+
+
+def _thousands(tokens: int) -> str:
+    return f"{tokens / 1000:.0f}k"

@@ -1,0 +1,205 @@
+"""The edit that the service proposes and the filter applies: nothing that is not covered is hidden, whatever the list.
+
+The service's code and the filter's meet here without a wire between them.
+"""
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from filter_stub import precis_filter
+from filter_stub.precis_filter import SUMMARY, Node
+from service import edit
+from service.transcript import Native, unfold
+from tests.builders import called, returned, said
+from tests.filter.chat import pairs_are_whole
+from tests.filter.wire import request_of
+
+Json = dict[str, Any]
+
+SYSTEM: Native = {"role": "system", "content": "You are a careful assistant."}
+MADE = SUMMARY + "some messages]\nThey talked."
+WORDS = st.sampled_from(["go on", "go on", "And then?", "Which one?", "长江有多长?", "<b>bold</b>"])
+
+
+@dataclass
+class Talk:
+    """Stored messages, of which the first `covered` are summarised, and the list that Open WebUI builds of them."""
+
+    rows: list[Json]
+    covered: int
+
+    @property
+    def path(self) -> list[Node]:
+        return precis_filter.chain(self.rows)
+
+    @property
+    def native(self) -> list[Native]:
+        return [SYSTEM, *unfold(copy.deepcopy(self.rows))]
+
+    @property
+    def hidden(self) -> list[Native]:
+        """What a summary may hide."""
+        return unfold(copy.deepcopy(self.rows[: self.covered]))
+
+
+@st.composite
+def talks(draw: st.DrawFn) -> Talk:
+    """Two to nine turns and a question: answers with tools, failed ones, two questions in a row."""
+    rows: list[Json] = []
+    starts = []
+
+    def add(role: str, content: str, *output: Json) -> None:
+        rows.append({"id": f"m{len(rows)}", "role": role, "content": content, "output": list(output)})
+
+    for number in range(draw(st.integers(2, 9))):
+        starts.append(len(rows))
+        add("user", draw(WORDS))
+        match draw(st.sampled_from(["plain", "tools", "failed", "twice"])):
+            case "tools":
+                items = [called(f"c{number}", "query"), returned(f"c{number}", f"Result {number}"), said("Done.")]
+                add("assistant", "Done.", *items)
+            case "failed":
+                add("assistant", "")
+            case "twice":
+                add("user", draw(WORDS))
+                add("assistant", f"Answer {number}")
+            case _:
+                add("assistant", f"Answer {number}")
+    starts.append(len(rows))
+    add("user", draw(WORDS))
+    return Talk(rows, draw(st.sampled_from(starts[1:])))
+
+
+def proposed(talk: Talk, messages: list[Native], guided: bool = False, most: int = 100) -> Json:
+    """The service's answer for this request."""
+    described = precis_filter.newest_of(precis_filter.describe(messages, talk.path, guided), most)
+    found = edit.propose(request_of(described), talk.covered)
+    boundary = talk.path[talk.covered - 1]
+    told = {"covered_until": boundary.id, "covered_digest": boundary.digest, "summary": MADE}
+    return told | {"edit": found._asdict() if found else None}
+
+
+def changed(text: str, place: int) -> str:
+    """The text with another character there."""
+    place %= len(text)
+    return text[:place] + ("x" if text[place] != "x" else "y") + text[place + 1 :]
+
+
+@given(talk=talks())
+@settings(max_examples=200, deadline=None)
+def test_a_request_as_it_is_stored_loses_exactly_what_is_covered(talk: Talk) -> None:
+    messages = talk.native
+    out = precis_filter.edited(messages, talk.path, proposed(talk, messages))
+    tail = messages[1 + len(talk.hidden) :]
+    assert out == [SYSTEM, {"role": "system", "content": MADE}, *tail]
+    assert pairs_are_whole(tail)
+
+
+@given(
+    talk=talks(),
+    front=st.sampled_from([[], [{"role": "user", "content": "Memory: the user likes tea."}]]),
+    newest=st.sampled_from(["", "[edited] "]),
+    end=st.sampled_from(["", "instruction", "instruction told", "continued"]),
+    most=st.sampled_from([1, 2, 100]),
+)
+@settings(max_examples=400, deadline=None)
+def test_no_uncovered_message_is_ever_hidden_and_no_call_is_split(
+    talk: Talk, front: list[Native], newest: str, end: str, most: int
+) -> None:
+    """Whatever other filters and Open WebUI itself add to the list."""
+    system, *stored = talk.native
+    added: list[Native] = []
+    if end:
+        added.append({"role": "assistant", "content": "The old answer."})
+    if "instruction" in end:
+        added.append({"role": "user", "content": "go on"})
+    stored[-1] = {**stored[-1], "content": newest + str(stored[-1]["content"])}
+    messages = [system, *front, *stored, *added]
+    answer = proposed(talk, messages, end == "instruction told", most)
+    out = precis_filter.edited(messages, talk.path, answer)
+    if out is None:
+        return
+    tail = out[2:]
+    kept = stored[len(talk.hidden) :] + added
+    assert tail[len(tail) - len(kept) :] == kept
+    assert tail == messages[len(messages) - len(tail) :]
+    assert tail[0]["role"] == "user"
+    assert pairs_are_whole(tail)
+
+
+@given(talk=talks(), which=st.integers(0, 20), place=st.integers(0, 20), when=st.sampled_from(["before", "after"]))
+@settings(max_examples=300, deadline=None)
+def test_one_character_that_differs_in_what_is_compared_leaves_the_request_alone(
+    talk: Talk, which: int, place: int, when: str
+) -> None:
+    """Before or after it was described: in a kept question, or in the one above them."""
+    messages = talk.native
+    tail = len(messages) - 1 - len(talk.hidden)
+    questions = [i for i, one in enumerate(messages) if one["role"] == "user"]
+    kept = [i for i in questions if i >= len(messages) - tail]
+    compared = [*[i for i in questions if i < kept[0]][-1:], *kept[:-1]]
+    other = copy.deepcopy(messages)
+    chosen = other[compared[which % len(compared)]]
+    chosen["content"] = changed(str(chosen["content"]), place)
+    answer = proposed(talk, other if when == "before" else messages)
+    assert precis_filter.edited(other, talk.path, answer) is None
+
+
+@given(talk=talks(), place=st.integers(0, 20))
+@settings(max_examples=100, deadline=None)
+def test_one_character_that_differs_in_what_is_stored_leaves_the_request_alone(talk: Talk, place: int) -> None:
+    """The digest of the boundary is then another one."""
+    messages = talk.native
+    answer = proposed(talk, messages)
+    edited = copy.deepcopy(talk)
+    row = edited.rows[place % talk.covered]
+    row["content"] += "!"
+    row["output"] = []
+    assert precis_filter.edited(messages, edited.path, answer) is None
+
+
+@given(talk=talks(), first=st.integers(0, 30), end=st.integers(0, 30), keep=st.integers(0, 2))
+@settings(max_examples=300, deadline=None)
+def test_whatever_range_an_answer_names_nothing_uncovered_is_hidden(
+    talk: Talk, first: int, end: int, keep: int
+) -> None:
+    """A service that is wrong costs a summary, and no message."""
+    messages = talk.native
+    answer = proposed(talk, messages) | {"edit": {"keep": keep, "drop": [first, end], "hashes": []}}
+    out = precis_filter.edited(messages, talk.path, answer)
+    if out is not None:
+        kept = messages[1 + len(talk.hidden) :]
+        assert out[len(out) - len(kept) :] == kept
+        assert out[0] == SYSTEM
+
+
+def test_a_tail_that_is_not_described_is_not_proposed() -> None:
+    talk = Talk(
+        [{"id": f"m{n}", "role": "user" if n % 2 == 0 else "assistant", "content": f"{n}"} for n in range(9)], 2
+    )
+    answers = [proposed(talk, talk.native, most=most)["edit"] for most in (1, 3, 4, 5)]
+    assert [bool(one) for one in answers] == [False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("known", "counted", "expected"),
+    [(None, 900, 1.0), (0, 900, 0.9), (1, 925, 0.9), (3, 900, 1.0), (1, 100, 0.7), (1, 9000, 2.0), (2, 575, 1.0)],
+)
+def test_density_is_what_the_service_has_counted_by_what_the_filter_estimates(
+    known: int | None, counted: int, expected: float
+) -> None:
+    questions = [edit.Question(5, 1000, 10, "a"), edit.Question(3, 400, 50, "b")]
+    request = edit.Request(6, 1, questions, [], 2, 2)
+    sizes = [0 if known == 0 else 100, 400, 400]
+    assert edit.density(request, sizes, known, counted) == pytest.approx(expected)
+
+
+def test_density_of_nothing_is_one() -> None:
+    assert edit.density(edit.Request(1, 0, [], [], 0, 0), [], 0, 100) == 1.0
+    assert edit.density(edit.Request(1, 0, [edit.Question(0, 0, 9, "a")], [], 1, 1), [9], 0, 100) == 1.0
+    assert edit.density(edit.Request(1, 0, [edit.Question(0, 9, 9, "a")], [], 1, 1), [9, 9, 9], 2, 100) == 1.0
