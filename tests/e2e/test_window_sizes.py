@@ -6,10 +6,11 @@ from tests.builders import Json
 from tests.e2e.model import Received, Reply
 from tests.e2e.rig import Rig, filler, question
 from tests.e2e.tab import Tab
-from tests.e2e.view import facts
+from tests.e2e.view import facts, view
 
 TURNS = 14
 ANSWER = 150  # tokens
+CROWDED = 2048  # tokens
 LEGACY = {"function_calling": "legacy"}  # without the page's own tools
 
 
@@ -57,12 +58,14 @@ async def test_no_request_is_too_large_and_none_misses_what_is_stored(
 
         received = rig.model.received[-1]
         assert rig.size(received) <= window
-        seen = await rig.seen(received)
+        # Where tools leave 1,300 tokens, a summary cannot tell everything that it covers.
+        crowded = window - received.tool_tokens < CROWDED
+        seen = view(received) if crowded else await rig.seen(received)
         deepest = max((one.messages for one in known), default=0)
         shown = next((one.messages for one in known if one.summary == seen.summary), 0)
         if seen.note:
             assert shown == deepest, "messages were cut that a stored summary covers"
-        if served:
+        if served and not crowded:
             assert facts(seen.summary), "what was laid down is in every request after the first summary"
         served = served or bool(seen.summary)
         await rig.settled(tab)
