@@ -98,8 +98,9 @@ def _not_stored(request: Request, compared: Sequence[Asked]) -> int:
         return 0
     words = [one.words for one in compared]
     shown = [one.words for one in request.questions]
-    as_stored = sum(a == b for a, b in zip(words, shown, strict=False))
-    one_more = sum(a == b for a, b in zip(words, shown[1:], strict=False))
+    both = max(min(len(words), len(shown) - 1), 0)  # as many are compared in either way
+    as_stored = sum(a == b for a, b in zip(words[:both], shown[:both], strict=True))
+    one_more = sum(a == b for a, b in zip(words[:both], shown[1 : both + 1], strict=True))
     return 1 if one_more >= as_stored else 0
 
 
