@@ -37,6 +37,7 @@ def absent(_: Received) -> Json:
 USAGES = (honest, without_tools, without_cached, absent)
 
 
+@pytest.mark.since("0.12.0", "its page adds tools that take three quarters of a window of 8k")
 @pytest.mark.parametrize("usage", USAGES, ids=lambda usage: usage.__name__)
 @pytest.mark.parametrize(
     ("window", "params"),
