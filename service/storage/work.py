@@ -7,7 +7,7 @@ The row is the truth. Redis only wakes workers: flush it, and a sweep finds the 
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
-from sqlalchemy import ColumnElement, Row, case, func, literal, null, or_, select, text, update
+from sqlalchemy import ColumnElement, Row, and_, case, func, literal, null, or_, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.settings import Settings
@@ -248,8 +248,12 @@ async def give_back(connection: AsyncConnection, lease: Lease, error: str | None
 
 
 async def wait_on(connection: AsyncConnection, lease: Lease) -> None:
-    """Releases a lease that was for an interim summary only: the work stays due, and nothing of it was tried."""
-    values = {"pressing": False, "attempts": func.greatest(chats.c.attempts - 1, 0)}
+    """Releases a lease that was for an interim summary only: the work stays due, and nothing of it was tried.
+
+    What was handed over meanwhile may need another one.
+    """
+    needs_more = and_(chats.c.pressing, chats.c.handed_seq > lease.seq)
+    values = {"pressing": needs_more, "attempts": func.greatest(chats.c.attempts - 1, 0)}
     await connection.execute(update(chats).where(*_mine(lease)).values(values | _RELEASED))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from service.compress import compress
+from service.storage import work
 from service.storage.database import connect
 from tests.fakes.scripted_llm import (
     Behaviour,
@@ -217,6 +218,22 @@ async def test_an_interim_summary_is_made_once_and_the_chat_waits_on(desk: Desk)
     await desk.drain()
     assert {made.kind for made in await desk.made()} == {"llm"}
     assert await desk.interim() == []
+
+
+async def test_what_is_handed_over_during_an_interim_round_is_looked_at_again(desk: Desk) -> None:
+    await opened(desk)
+    ((talk, leaf),) = await long_chats(desk, 1, turns=14, pressing=True)
+    bench = desk.bench(**ONE_CALL)
+    async with bench.engine.begin() as connection:
+        lease = await work.claim(connection, "worker", bench.endpoint, bench.settings)
+    assert lease
+    assert lease.at_once
+
+    await talk.hand_over(talk.turns(2, leaf=leaf))
+    async with bench.engine.begin() as connection:
+        await work.wait_on(connection, lease)
+
+    assert (await desk.chat()).pressing
 
 
 async def test_two_endpoints_have_two_breakers(desk: Desk) -> None:
