@@ -9,24 +9,24 @@ summarization via budgeted maximization of submodular functions").
 """
 
 import heapq
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
-from math import fsum, log
+from math import log
 from types import MappingProxyType
 
 from service import tokens
 from service.summarising.utterances import Utterance
 from service.text.sentences import asks
-from service.text.terms import has_digit, terms
+from service.text.terms import is_exact, terms
 
 _VALUE = 4.0  # worth of an exact value beside that of a rare word
 _SHARED = 2.0  # of a term that another step has too
 _LONG = 6  # letters beyond the first of a word that says most
 _COMMONEST = 50  # utterances; a word that one of so many has is worth one
-_AGAIN = 0.2  # of a term that was told before
+_TOLD = 80  # percent of a term's worth that it loses once it was told
 _OLDEST = 0.6  # of the oldest utterance beside the newest
+_UNIT = 1_000_000
 _SPACE = 1  # tokens around an utterance
 _STEP = 4  # of the line that a step has: the speaker's name
 
@@ -67,97 +67,105 @@ class Selection:
 
     def __init__(self, talk: Sequence[Utterance], known: Iterable[str], beside: Mapping[str, str]) -> None:
         self._talk = talk
-        self._prices = {one.number: cost(one, beside.get(one.number, "")) for one in talk}
-        self._covered = frozenset(term for text in known for term in _terms(text))
+        self._prices = [cost(one, beside.get(one.number, "")) for one in talk]
         self._scale = _Scale.of(talk)
+        self._known = frozenset(term for text in known for term in _terms(text))
 
     def within(self, room: int) -> list[Utterance]:
         """The utterances that `room` tokens have room for, in the order of the talk."""
         steps = {one.step for one in self._talk}
-        if sum(self._prices.values()) + _STEP * len(steps) <= room:
+        if sum(self._prices) + _STEP * len(steps) <= room:
             return list(self._talk)
-        choice = _Choice(self._scale, self._prices, room, set(self._covered))
-        choice.take([one for one in self._talk if one.by_user])
-        choice.take([one for one in self._talk if not one.by_user])
-        return [one for one in self._talk if one in choice.taken]
+        choice = _Choice(self._talk, self._prices, self._scale, room)
+        choice.cover(self._known)
+        choice.take(place for place, one in enumerate(self._talk) if one.by_user)
+        choice.take(place for place, one in enumerate(self._talk) if not one.by_user)
+        return [one for place, one in enumerate(self._talk) if place in choice.taken]
 
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """How much a term is worth in this talk, and how much an utterance's age takes off."""
+    """What a talk's terms are worth, and which utterances tell them. Utterances go by their place in the talk.
 
-    weights: Mapping[str, float]
-    steps: Mapping[int, float]
+    Worth is counted in whole millionths: their sum has no order, and terms have another one in each process.
+    """
+
+    terms: Sequence[frozenset[str]]
+    tellers: Mapping[str, Sequence[int]]
+    weights: Mapping[str, int]
+    per_token: Sequence[float]  # of an utterance's worth: the older and the longer, the less
 
     @classmethod
     def of(cls, talk: Sequence[Utterance]) -> "_Scale":
-        found: Counter[str] = Counter()
-        steps: dict[str, set[int]] = {}
-        for one in talk:
-            for term in _terms(told(one)):
-                found[term] += 1
-                steps.setdefault(term, set()).add(one.step)
-        weights = {
-            term: _weight(term, count / len(talk)) * (_SHARED if len(steps[term]) > 1 else 1)
-            for term, count in found.items()
-        }
+        found = [_terms(told(one)) for one in talk]
+        tellers: dict[str, list[int]] = {}
+        for place, terms_of_one in enumerate(found):
+            for term in terms_of_one:
+                tellers.setdefault(term, []).append(place)
+        weights: dict[str, int] = {}
+        for term, places in tellers.items():
+            in_one_step = talk[places[0]].step == talk[places[-1]].step
+            weight = _weight(term, len(places) / len(talk)) * (1 if in_one_step else _SHARED)
+            weights[term] = round(_UNIT * weight)
         numbers = sorted({one.step for one in talk})
         last = max(len(numbers) - 1, 1)
         ages = {step: _OLDEST + (1 - _OLDEST) * place / last for place, step in enumerate(numbers)}
-        return cls(weights, ages)
-
-    def worth(self, utterance: Utterance, covered: Collection[str]) -> float:
-        """What it tells that is not covered yet."""
-        found = _terms(told(utterance))
-        # `fsum` has no order; terms have another one in each process.
-        value = fsum(self.weights[term] * (_AGAIN if term in covered else 1) for term in found)
-        return value * self.steps[utterance.step]
+        return cls(found, tellers, weights, [ages[one.step] / cost(one) for one in talk])
 
 
 def _weight(term: str, share: float) -> float:
     """Of a term that so large a share of the utterances has: short words, and common ones, say little."""
-    if has_digit(term):
+    if is_exact(term):
         return _VALUE
     length = 1.0 if not term.isascii() else min(1.0, (len(term) - 1) / _LONG)
     return length * log(1 + 1 / share) / log(_COMMONEST)
 
 
 class _Choice:
-    """What was taken so far, and the room that is left."""
+    """The places that were taken so far, and the room that is left."""
 
-    def __init__(self, scale: _Scale, prices: Mapping[str, int], room: int, covered: set[str]) -> None:
-        self.taken: set[Utterance] = set()
-        self._scale = scale
+    def __init__(self, talk: Sequence[Utterance], prices: Sequence[int], scale: _Scale, room: int) -> None:
+        self.taken: set[int] = set()
+        self._talk = talk
         self._prices = prices
+        self._scale = scale
         self._room = room
-        self._covered = covered
+        self._worth = [sum(map(scale.weights.__getitem__, found)) for found in scale.terms]
+        self._covered: set[str] = set()
         self._steps: set[int] = set()
 
-    def take(self, talk: Sequence[Utterance]) -> None:
-        """Takes the best of `talk`, one after the other, while there is room.
+    def cover(self, told_now: Set[str]) -> None:
+        """Takes off what the terms are worth that are told from now on, wherever else they stand."""
+        for term in told_now - self._covered:
+            lost = self._scale.weights.get(term, 0) * _TOLD // 100
+            for place in self._scale.tellers.get(term, ()):
+                self._worth[place] -= lost
+        self._covered |= told_now
+
+    def take(self, places: Iterable[int]) -> None:
+        """Takes the best of `places`, one after the other, while there is room.
 
         Worth only falls while more is covered, so a head of the heap that is still the best after
         it was weighed again is the best of all.
         """
-        heap = [(-self._worth(one), place) for place, one in enumerate(talk)]
+        heap = [(-self._for_each_token(place), place) for place in places]
         heapq.heapify(heap)
         while heap:
             _, place = heapq.heappop(heap)
-            one = talk[place]
-            now = -self._worth(one)
+            now = -self._for_each_token(place)
             if heap and now > heap[0][0]:
                 heapq.heappush(heap, (now, place))
                 continue
-            price = self._prices[one.number] + (0 if one.step in self._steps else _STEP)
+            step = self._talk[place].step
+            price = self._prices[place] + (0 if step in self._steps else _STEP)
             if price <= self._room:
                 self._room -= price
-                self._steps.add(one.step)
-                self._covered |= _terms(told(one))
-                self.taken.add(one)
+                self._steps.add(step)
+                self.cover(self._scale.terms[place])
+                self.taken.add(place)
 
-    def _worth(self, one: Utterance) -> float:
-        """For each token."""
-        return self._scale.worth(one, self._covered) / cost(one)
+    def _for_each_token(self, place: int) -> float:
+        return self._worth[place] * self._scale.per_token[place]
 
 
 @lru_cache(maxsize=8192)

@@ -10,7 +10,8 @@ from service.text import characters
 _WORD = re.compile(r"[^\W_]+(?:[.,:/@_'’-][^\W_]+)*")
 # Scripts without blanks between words: kana, Han, Thai, Lao, Khmer, Burmese.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]{2,}")
-_STEM = 7  # characters of a word without a digit that are compared: endings say little
+_INSIDE = "@/_.:"
+_STEM = 7  # characters of a word, not of a value, that are compared: endings say little
 
 
 def terms(text: str) -> frozenset[str]:
@@ -23,10 +24,15 @@ def terms(text: str) -> frozenset[str]:
                 found.update(run[place : place + 2] for place in range(len(run) - 1))
             word = _UNSPACED.sub("", word)
         if len(word) > 1:
-            found.add(word if has_digit(word) else word[:_STEM])
+            found.add(word if is_exact(word) else word[:_STEM])
     return frozenset(found)
 
 
 def has_digit(word: str) -> bool:
-    """Whether a term is a value rather than a word."""
+    """Whether a term has a number in it."""
     return not word.isalpha() and any(map(str.isdigit, word))
+
+
+def is_exact(term: str) -> bool:
+    """Whether a term is a value: one with a digit, or an address, path or name with a sign inside."""
+    return has_digit(term) or any(sign in term for sign in _INSIDE)
