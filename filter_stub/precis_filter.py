@@ -19,8 +19,8 @@ import json
 import logging
 import sys
 import time
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
@@ -31,10 +31,7 @@ from pydantic import BaseModel, Field
 log = logging.getLogger("precis")
 
 VERSION = "0.3.0"
-PAIRS = (
-    16  # newest (id, digest) pairs in the first question; a digest speaks for everything above it
-)
-QUESTIONS = 32  # newest messages of users that the first question describes
+PAIRS, QUESTIONS = 16, 32  # newest messages of the path, and of users, that are described at first
 SLICE = 2_000_000  # characters in one upload; the first one of a long chat takes several
 REMEMBERED = 200  # chats whose path and last answer are kept in memory
 FAILURES, PAUSE = 3, 30.0  # after so many in a row the service is left alone for so many seconds
@@ -45,10 +42,13 @@ OWN_COMPACTION = "[CONVERSATION SUMMARY]"  # Open WebUI's, in the system message
 SUMMARY = "[Previous conversation summary: "  # ours
 TOOL_IMAGES = "Here are the images from the tool results above."  # which no user wrote
 NOTED = "Noted: that is what was said before, and no instruction."  # the model's answer to a record
+TOO_LONG = "they do not fit into the model's window"
 LEFT_OUT = "[Older messages were left out here: they do not fit into the model's window."
 LEFT_OUT_END = " End of what was left out.]"
 SHORTENED = "\n[… {} characters were left out here: they do not fit into the model's window …]\n"
-HANDED = ("role", "content", "output", "usage", "error", "timestamp")  # handed over of a message
+FILE = ("type", "name", "content_type")  # handed over of a file; of a message:
+HANDED = ("role", "content", "output", "native", "usage", "error", "timestamp")
+NATIVE = ("role", "content", "tool_calls", "tool_call_id")
 # Tokens per byte, by kind and by script: what they cost at most (ADR 11). Other ASCII costs 0.65.
 COSTS = (
     (b" abcdefghijklmnopqrstuvwxyz", 0.29),
@@ -63,9 +63,16 @@ COSTS = (
 )
 STASH = "precis"  # our key in the metadata, which Open WebUI carries from hook to hook
 
+# Texts of the valves.
+SECRET: Any = {"input": {"type": "password"}}
+ON_OVERFLOW = "A request above the window loses its oldest turns, or passes."
+TEMPORARY_HOURS = "Hours that Precis keeps temporary chats; 0: it sees none."
+SUMMARY_ROLE = "`record`: only what users laid down is a system message."
+WRITE_CONTEXT_SUMMARY = "Also store summaries where Open WebUI's own compaction does."
+
 Message = dict[str, Any]
 Given = dict[str, Any] | None  # nothing in some versions and for some clients
-Emitter = Callable[[dict[str, Any]], Awaitable[None]]
+Emitter = Callable[[Message], Awaitable[None]] | None
 
 
 class Node(NamedTuple):
@@ -73,11 +80,11 @@ class Node(NamedTuple):
 
     id: str
     role: str
-    text: str
     words: str  # a hash of a user's text
     fingerprint: str
     digest: str
     size: int
+    message: Message  # as it is handed over; empty where it was, and all else is remembered
 
 
 @dataclass
@@ -87,38 +94,26 @@ class Request:
     chat: str
     user: str | None
     model: str
-    window: int | None
-    budget: int | None  # the window, as the service is told
+    windows: list[int]  # what is told of the model's window, the most trusted first
+    window: int
     begun: float = 0.0
     answered: bool = False  # by the service
     known: str | None = None  # the newest message that the service has
     served: int | None = None  # checkpoint, 0 for none; None: the usage says nothing about it
     density: float = 1.0  # what the service counts, by what is estimated here
     overhead: int = 0  # tokens that the provider counts besides the messages
-    tools: int | None = None  # tokens of their specifications
+    beside: int | None = None  # the same, as estimated here
     compactor: str | None = None
     expires_in: int | None = None
     files: dict[str, list[Message]] = field(default_factory=dict)
     read: int = 0  # results of the running turn that the model has read
+    left_out: int = 0  # messages
+    before: int = 0  # of these by inlet; each call of a tool loop begins again from there
+    why: str = TOO_LONG
+    cut: str = ""  # what was taken away, for the status line
+    waiting: str = ""  # the status if something was
     status: str = ""
-    waiting: str = ""  # the status if the request has to be cut
-    why: str = "they do not fit into the model's window"
-    results: int = 0  # tool results that were shortened, messages that were left out, texts
-    left_out: int = 0
-    before: int = 0  # left out by inlet; each call of a tool loop begins again from there
-    texts: int = 0
     told: str = ""
-
-    def line(self) -> str:
-        """The status line: what is true of the request now."""
-        cut = f"left out {self.left_out} older messages" if self.left_out else ""
-        if self.texts and not cut:
-            cut = "left out parts of long messages"
-        parts = [self.status or (self.waiting if cut else ""), f"{cut}: {self.why}" if cut else ""]
-        if self.results and not cut:
-            parts.append("shortened older tool results to make room")
-        line = "; ".join(filter(None, parts))
-        return line[:1].upper() + line[1:]
 
 
 class Filter:
@@ -128,34 +123,17 @@ class Filter:
         """What an admin sets in Open WebUI."""
 
         service_url: str = Field("http://127.0.0.1:8377", description="Address of Precis.")
-        api_key: str = Field(
-            "",
-            description="Key with scope `filter`, as `precis keys create` prints it.",
-            json_schema_extra={"input": {"type": "password"}},
-        )
+        api_key: str = Field("", description="Key with scope `filter`.", json_schema_extra=SECRET)
         timeout: float = Field(0.8, gt=0, description="Seconds that a request may wait for Precis.")
         skip_below_chars: int = Field(24_000, ge=0, description="Shorter chats are left alone.")
-        on_overflow: Literal["truncate", "pass"] = Field(
-            "truncate", description="A request above the window loses its oldest turns, or passes."
-        )
+        on_overflow: Literal["truncate", "pass"] = Field("truncate", description=ON_OVERFLOW)
         window_tokens: int = Field(0, ge=0, description="Window of unknown models; 0: 131072.")
         windows: str = Field("", description='The same by model, as JSON: {"llama3:8b": 8192}.')
-        temporary_hours: int = Field(
-            0,
-            ge=0,
-            le=8760,
-            description="Hours that Precis keeps temporary chats; 0: it sees none.",
-        )
-        api_days: int = Field(
-            30, ge=1, le=3650, description="Days that API clients' chats are kept."
-        )
-        summary_role: Literal["system", "record"] = Field(
-            "system", description="`record`: only what users laid down is a system message."
-        )
+        temporary_hours: int = Field(0, ge=0, le=8760, description=TEMPORARY_HOURS)
+        api_days: int = Field(30, ge=1, le=3650, description="Days to keep API clients' chats.")
+        summary_role: Literal["system", "record"] = Field("system", description=SUMMARY_ROLE)
         show_status: bool = Field(True, description="Tell under the answer what was changed.")
-        write_context_summary: bool = Field(
-            False, description="Also store summaries where Open WebUI's own compaction does."
-        )
+        write_context_summary: bool = Field(False, description=WRITE_CONTEXT_SUMMARY)
         priority: int = Field(100, description="Filters run in rising order; Precis best is last.")
 
     def __init__(self) -> None:
@@ -165,40 +143,34 @@ class Filter:
         self._failures, self._again_at = 0, 0.0
         self._hooked = False  # whether this Open WebUI calls `request`
         self._tools: dict[str, int] = {}  # tokens of the tools that Open WebUI adds after inlet
-        self._remembered: OrderedDict[str, tuple[str, list[Node]]] = OrderedDict()  # no texts
-        self._last: OrderedDict[str, Message] = OrderedDict()  # the last of each chat and model
+        self._remembered: dict[str, tuple[str, list[Node]]] = {}
+        self._last: dict[tuple[str, str], Message] = {}  # answers, by chat and model
 
     async def inlet(
         self,
         body: Message,
         __metadata__: Given = None,
         __model__: Given = None,
-        __event_emitter__: Emitter | None = None,
+        __event_emitter__: Emitter = None,
     ) -> Message:
         """Puts the stored summary in place of what it covers, and keeps to the window."""
-        try:
-            begun = asyncio.get_running_loop().time()
+        with unharmed("a request goes on unchanged or without a status"):
+            begun = time.monotonic()
             metadata = __metadata__ or body.get("metadata") or {}
             request = self._request(body, metadata, __model__)
             if not self._concerned(body["messages"], request):
                 return body
             request.begun = begun
-            try:
-                async with asyncio.timeout_at(
-                    begun + self.valves.timeout * 0.8
-                ):  # the rest: status
+            with unharmed("a request goes on without a summary"):
+                async with asyncio.timeout(self._left(request, 0.8)):  # the rest: status
                     await self._compress(body, metadata, request)
-            except Exception as error:
-                log.warning("precis: a request goes on without a summary: %r", error)
             self._fit(body, request)
             request.before = request.left_out
-            if request.line():
+            if request.status or request.cut:
                 body["messages"] = merged(body["messages"])
             if not self._hooked:  # else `request` tells, which comes next and may cut more
-                async with asyncio.timeout_at(begun + self.valves.timeout):
+                async with asyncio.timeout(self._left(request, 1.0)):
                     await self._tell(request, __event_emitter__)
-        except Exception as error:
-            log.warning("precis: a request goes on unchanged or without a status: %r", error)
         return body
 
     async def request(
@@ -206,20 +178,20 @@ class Filter:
         body: Message,
         __metadata__: Given = None,
         __model__: Given = None,
-        __event_emitter__: Emitter | None = None,
+        __event_emitter__: Emitter = None,
     ) -> Message:
         """Keeps each model call of a turn inside the window. What is saved of it stays whole."""
-        try:
+        with unharmed("a model call goes on unchanged or without a status"):
             request = self._request(body, __metadata__ or body.get("metadata") or {}, __model__)
-            newest = body["messages"][newest_turn(body["messages"]) :]
+            if tools := tokens_of_tools(body):
+                self._tools[request.model] = request.beside = tools
+            turn = body["messages"][newest_turn(body["messages"]) :]
             if self._concerned(body["messages"], request):
                 self._hooked = True
                 self._fit(body, request)
                 async with asyncio.timeout(self.valves.timeout):
                     await self._tell(request, __event_emitter__)
-            request.read = sum(m.get("role") == "tool" for m in newest)
-        except Exception as error:
-            log.warning("precis: a model call goes on unchanged or without a status: %r", error)
+            request.read = sum(m.get("role") == "tool" for m in turn)
         return body
 
     async def outlet(
@@ -230,9 +202,9 @@ class Filter:
         __model__: Given = None,
     ) -> Message:
         """Hands the branch of a saved chat over in the background."""
-        try:
+        with unharmed("a reply was not handed over"):
             if body.get("precis_check") is True and (__user__ or {}).get("role") == "admin":
-                body["precis_check"] = await self._check()  # for `precis install-filter`
+                body["precis_check"] = await self._check()
                 return body
             chat, messages = body.get("chat_id"), body.get("messages") or []
             metadata = __metadata__ or {}
@@ -242,24 +214,31 @@ class Filter:
                 # Up to 0.8 the page asks: with other metadata, and answers without output.
                 leaf = None if STASH in metadata else body.get("id")
                 self._later(self._take(messages, request, leaf))
-        except Exception as error:
-            log.warning("precis: a reply was not handed over: %r", error)
         return body
+
+    async def _check(self) -> object:
+        """Who answers, for `precis install-filter`; somebody has mended something, and asks now."""
+        try:
+            self._failures = 0
+            return (await self._send("GET", "filter", None, 5.0)).json()
+        except Exception as error:
+            return {"error": repr(error)}
 
     def _request(self, body: Message, metadata: Message, model: Given) -> Request:
         stored = metadata.get(STASH)
         if isinstance(stored, dict):
             request = Request(**stored)
             request.__dict__ = stored  # Open WebUI may copy the metadata, but not what is in them
-        else:
-            window, chat = self._window(body, model or {}), metadata.get("chat_id") or ""
-            user, name = metadata.get("user_id"), str(body.get("model"))
-            request = Request(chat, user, name, window, budget=window)
-            metadata[STASH] = vars(request)  # plain values
+            return request
+        chat, user = metadata.get("chat_id") or "", metadata.get("user_id")
+        windows = self._windows(body, model or {})
+        window = next((size for size in windows if size >= 2048), WINDOW)
+        request = Request(chat, user, str(body.get("model")), windows, window)
+        metadata[STASH] = vars(request)  # plain values
         return request
 
-    def _window(self, body: Mapping[str, Any], model: Mapping[str, Any]) -> int | None:
-        """The model's window in tokens, from the most trusted of those who tell it."""
+    def _windows(self, body: Message, model: Message) -> list[int]:
+        """The model's window as everybody tells it, the most trusted first; the service chooses."""
         info, provider = model.get("info") or {}, model.get("openai") or {}
         try:
             windows = dict(json.loads(self.valves.windows or "{}"))
@@ -277,87 +256,89 @@ class Filter:
             windows.get(info.get("base_model_id")),
             self.valves.window_tokens,
         )
-        return next((size for size in told if isinstance(size, int) and size >= 2048), None)
+        return [size for size in told if type(size) is int]
 
-    def _concerned(self, messages: Sequence[Message], request: Request) -> bool:
+    def _concerned(self, messages: list[Message], request: Request) -> bool:
         """Whether the chat may be too long. A token is hardly less than half a character."""
-        least = min(self.valves.skip_below_chars, (request.window or WINDOW) // 2)
+        least = min(self.valves.skip_below_chars, request.window // 2)
         in_channel = str(request.chat).startswith("channel:")
         return not in_channel and sum(map(size_of, messages)) >= least
 
-    async def _tell(self, request: Request, emitter: Emitter | None) -> None:
+    def _left(self, request: Request, share: float) -> float:
+        """Seconds that are left of this share of what a request may wait."""
+        return request.begun + self.valves.timeout * share - time.monotonic()
+
+    async def _tell(self, request: Request, emitter: Emitter) -> None:
         """Shows the status line, if it says anything new: each is a write to the whole chat."""
-        line = request.line()
+        line = "; ".join(part for part in (request.status, request.cut) if part)
         if line and line != request.told and self.valves.show_status and emitter:
             request.told = line
-            await emitter({"type": "status", "data": {"description": line, "done": True}})
+            shown = line[0].upper() + line[1:]
+            await emitter({"type": "status", "data": {"description": shown, "done": True}})
 
     async def _compress(self, body: Message, metadata: Message, request: Request) -> None:
         """Asks for the branch's summary, and puts it in."""
-        messages: list[Message] = body["messages"]
-        if any(text_of(m).startswith(SUMMARY) for m in opening(messages)):
+        if any(text_of(m).startswith(SUMMARY) for m in opening(body["messages"])):
             return
-        request.compactor = compactor_of(body, leading(messages))
+        request.compactor = compactor_of(body)
         if request.compactor == "open-webui":
             request.status = "Context compacted by Open WebUI itself"
             return
         request.served = 0
-        path, unsaved = await self._path(body, metadata, request)
+        path = await self._path(body, metadata, request)
         if not path:
             return
-        key = f"{request.chat} {request.model}"
         guided = bool(metadata.get("regeneration_message_id"))
         try:
-            answer = await self._ask(messages, path, guided, request)
-            if answer["status"] != "not_needed":
-                request.why = "no summary is ready yet"
+            answer = await self._ask(body, path, guided, request)
         except Exception:
             # The last answer is as good, as far as it still fits this branch.
             request.why = "Precis is away"
-            if key not in self._last:
+            answer = self._last.get((request.chat, request.model), {})
+            if not answer:
                 raise
-            answer = self._last[key]
-        if unsaved and request.answered:
-            self._later(self._hand_over(unsaved, path, request))
+        whole = body["messages"]
+        self._apply(answer, body, path, request)
+        behind = request.answered and request.known not in [node.id for node in path[-4:]]
+        pressing = behind and self._shrink(body, request).excess > 0
+        if pressing and not path[0].message:
+            path = await asyncio.to_thread(chain, branch(await rows_of(request.chat), path[-1].id))
+        if pressing or (request.answered and request.expires_in):
+            handing_over = self._later(self._hand_over(path, request))
+        if pressing:
+            # Code makes a summary of what the service has missed within less than most may wait.
+            await asyncio.wait([handing_over], timeout=self._left(request, 0.6))
+            while self._shrink(body, request).excess > 0 and self._left(request, 0.6) > 0.05:
+                await asyncio.sleep(0.05)
+                body["messages"] = whole
+                answer = await self._ask(body, path, guided, request)
+                self._apply(answer, body, path, request)
+
+    def _apply(self, answer: Message, body: Message, path: list[Node], request: Request) -> None:
+        """Takes over what the service knows, and makes the edit that it proposes, if it fits."""
+        request.window = answer.get("window") or request.window
         if answer["status"] == "unknown":
-            self._last.pop(key, None)
             return
-        self._use(answer, request)
-        remember(self._last, key, answer)
-        if answer["status"] == "ready":
-            self._put_in(answer, body, path, request)
-
-    def _use(self, answer: Mapping[str, Any], request: Request) -> None:
-        """Takes over what the service knows of window and sizes."""
         request.overhead = int(answer["tokens"].get("overhead") or 0)
-        request.window = request.window or answer.get("window")
         request.density = min(max(float(answer.get("density") or 1), 0.7), 2.0)
+        status = str(answer.get("status_text") or "")
         if answer["status"] != "ready":
-            request.waiting = str(answer.get("status_text") or "") if request.answered else ""
-
-    def _put_in(
-        self, answer: Mapping[str, Any], body: Message, path: Sequence[Node], request: Request
-    ) -> None:
-        """Applies the edit that the service proposes, if it fits the request."""
+            request.waiting = status if request.answered else ""
+            return
         checkpoint, changed = int(answer["checkpoint_id"]), edited(body["messages"], path, answer)
         if changed is None:
             log.warning("precis: summary %s does not fit a request of %s", checkpoint, request.chat)
             return
-        body["messages"], request.served, request.why = changed, checkpoint, Request.why
-        status = str(answer.get("status_text") or "")
+        body["messages"], request.served, request.why = changed, checkpoint, TOO_LONG
         request.status = status if request.answered else status.partition(":")[0]
         if self.valves.write_context_summary and saved(request.chat):
-            kept = next(i for i, node in enumerate(path) if node.id == answer["covered_until"]) + 1
-            told = "\n\n".join(filter(None, (answer.get("record"), answer.get("summary"))))
-            self._later(show_in_open_webui(request.chat, path[kept].id, told))
+            kept = [node.id for node in path].index(answer["covered_until"]) + 1
+            texts = [m["content"] for m in answer["edit"]["insert"] if m["role"] != "assistant"]
+            text = "\n\n".join(reversed(texts))
+            self._later(show_in_open_webui(request.chat, path[kept].id, text))
 
-    async def _path(
-        self, body: Message, metadata: Message, request: Request
-    ) -> tuple[list[Node], list[Message]]:
-        """The branch up to the question, and its messages if Open WebUI does not save them.
-
-        Both are empty when nothing may be told of it.
-        """
+    async def _path(self, body: Message, metadata: Message, request: Request) -> list[Node]:
+        """The branch up to the question; empty when nothing may be told of it."""
         head = leading(body["messages"])
         messages = body["messages"][len(head) :]
         question = metadata.get("user_message") or metadata.get("parent_message") or {}
@@ -365,97 +346,94 @@ class Filter:
         leaf = leaf or question.get("id")
         if saved(request.chat):
             view, path = self._remembered.get(request.chat, ("", []))
-            goes_on = (
-                path and leaf == question.get("id") and question.get("parentId") == path[-1].id
-            )
-            if goes_on and view == view_of(messages[: newest_turn(messages)]):  # as outlet saw it
-                request.files = {str(leaf): named(question.get("files"))}
-                return [*path, *chain([question], path[-1].digest)], []
-            rows = await rows_of(request.chat)
-            above = leaf or rows.get(str(metadata.get("message_id")), {}).get("parentId")
-            path = await asyncio.to_thread(chain, branch(rows, above))
-            request.files = {node.id: named(rows[node.id].get("files")) for node in path}
+            below = path and leaf == question.get("id") and question.get("parentId") == path[-1].id
+            if below and view == view_of(messages[: newest_turn(messages)]):  # as outlet saw it
+                path = [*path, *chain([question], path[-1].digest)]
+            else:
+                rows = await rows_of(request.chat)
+                leaf = leaf or rows.get(str(metadata.get("message_id")), {}).get("parentId")
+                path = await asyncio.to_thread(chain, branch(rows, leaf))
+            request.files = {node.id: node.message.get("files") or [] for node in path}
             if path or leaf:
-                return path, []
+                return path
         temporary = str(request.chat).startswith(TEMPORARY)
         hours = self.valves.temporary_hours if temporary else self.valves.api_days * 24
-        unsaved = fold(messages)
-        first = next((text_of(m) for m in unsaved if m["role"] == "user"), "")
+        groups = grouped(messages)
+        first = next((group["content"] for group in groups if group["role"] == "user"), "")
         if not (hours and first and request.user):
-            return [], []
+            return []
         request.chat = f"content:{hashed(request.user, first)}"
         request.expires_in = hours * 3600
-        # No usage will tell what goes along with the messages. That is taken off the window, and as
-        # much as `_fit` may count too high.
+        # No usage will tell what goes along with the messages.
         tools = tokens_of_tools(body) or self._tools.get(request.model, 0)
-        beside = sum(map(tokens_of, head)) + tools
-        budget = request.window and max(request.window * 15 // 16 - beside, 2048)
-        request.budget = budget
-        return await asyncio.to_thread(chain, unsaved), unsaved
+        request.beside = tools + sum(map(tokens_of, head))
+        return await asyncio.to_thread(chain, groups)
 
     async def _ask(
-        self, messages: Sequence[Message], path: Sequence[Node], guided: bool, request: Request
+        self, body: Message, path: list[Node], guided: bool, request: Request
     ) -> Message:
         """What the service has for this branch. It may need more than is told at first."""
         self._left_alone()  # before anything is counted
-        url, answer = f"chats/{quote(request.chat, safe='')}/context", Message()
-        question: dict[str, Any] = {
+        beside = request.beside if request.expires_in else self._tools.get(request.model)
+        question: Message = {
             "model": request.model,
             "user_id": request.user,
-            "window_tokens": request.budget,
+            "windows": request.windows,
+            "overhead": beside or None,
+            "summary_role": self.valves.summary_role,
             "depth": len(path),
         }
-        if self.valves.summary_role == "record":
-            question["summary_role"] = "record"
-        described = describe(messages, path, guided)
-        for pairs, most in ((PAIRS, QUESTIONS), (len(path), len(messages))):
+        native = described(body["messages"], path) | {"guided": guided}
+        for pairs, most in ((PAIRS, QUESTIONS), (len(path), len(body["messages"]))):
             newest = path[::-1][:pairs]
             question["path"] = [(node.id, node.digest) for node in newest]
             question["sizes"] = [node.size for node in newest]
-            question["native"] = newest_of(described, most)
+            parts = {name: native[name][:most] for name in ("questions", "asked")}
+            question["native"] = native | parts
             # Ends before inlet's own deadline, so that silence is a failure, and a Stop is not.
-            left = request.begun + self.valves.timeout * 0.7 - asyncio.get_running_loop().time()
-            answer = (await self._send("POST", url, question, left)).json()
+            url, seconds = f"chats/{quote(request.chat, safe='')}/context", self._left(request, 0.7)
+            answer: Message = (await self._send("POST", url, question, seconds)).json()
+            whole = len(path) <= pairs and len(native["questions"]) <= most
             enough = answer["status"] != "ready" or answer.get("edit")
-            request.answered, request.known = True, answer.get("known")
-            whole = len(path) <= pairs and len(described["questions"]) <= most
             if whole or (answer["status"] != "unknown" and enough):
                 break
+        request.answered, request.known = True, answer.get("known")
+        if answer["status"] != "not_needed":
+            request.why = "no summary is ready yet"
+        remember(self._last, (request.chat, request.model), answer)
         return answer
 
-    async def _take(self, messages: Sequence[Message], request: Request, leaf: object) -> None:
+    async def _take(self, messages: list[Message], request: Request, leaf: object) -> None:
         """Hands over what outlet was shown, or what is stored of it up to `leaf`."""
         if leaf:
             stored = branch(await rows_of(request.chat), leaf)
             if [m["id"] for m in stored] == [m["id"] for m in messages]:
-                both = zip(stored, messages, strict=True)
                 messages = [
-                    old if old.get("content") or old.get("output") else shown for old, shown in both
+                    row if row.get("content") or row.get("output") else shown
+                    for row, shown in zip(stored, messages, strict=True)
                 ]
+        messages = [{"files": request.files.get(m["id"]), **m} for m in messages]
         path = await asyncio.to_thread(chain, messages)
-        kept = [node._replace(text="") for node in path]
+        kept = [node._replace(message={}) for node in path]
         remember(self._remembered, request.chat, (view_of(messages), kept))
-        await self._hand_over(messages, path, request)
+        await self._hand_over(path, request)
 
-    async def _hand_over(
-        self, messages: Sequence[Message], path: Sequence[Node], request: Request
-    ) -> None:
+    async def _hand_over(self, path: list[Node], request: Request) -> None:
         """Sends what follows the newest message that the service has, or the whole branch."""
         if request.answered:
-            known = next((i for i, node in enumerate(path) if node.id == request.known), -1)
+            known = [place for place, node in enumerate(path) if node.id == request.known]
         else:  # most likely the service has everything before this turn
-            answers = (i for i, node in enumerate(path[:-1]) if node.role == "assistant")
-            known = max(answers, default=-1)
-        start, again = min(known + 1, len(path) - 1), False  # the newest message is always sent
-        transcript: dict[str, Any] = {
+            known = [place for place, node in enumerate(path[:-1]) if node.role == "assistant"]
+        start = min(known[-1] + 1, len(path) - 1) if known else 0  # the newest is always sent
+        transcript: Message = {
             "model": request.model,
             "user_id": request.user or request.chat,
-            "window_tokens": request.budget,
+            "windows": request.windows,
             "expires_in": request.expires_in,
             "compactor": request.compactor,
-            # Of other chats the budget is without the tools.
-            "overhead": request.tools if saved(request.chat) else None,
+            "overhead": request.beside,
         }
+        url, again = f"chats/{quote(request.chat, safe='')}/transcript", False
         while start < len(path):
             end, size = start, 0
             while end < len(path) and (end == start or size + path[end].size <= SLICE):
@@ -464,23 +442,14 @@ class Filter:
             transcript["after"] = (path[start - 1].id, path[start - 1].digest) if start else None
             transcript["served"] = request.served if end == len(path) else None
             transcript["messages"] = [
-                {key: message[key] for key in HANDED if message.get(key) is not None}
-                | {"id": node.id, "fingerprint": node.fingerprint, "digest": node.digest}
-                | ({"files": request.files[node.id]} if request.files.get(node.id) else {})
-                for message, node in zip(messages[start:end], path[start:end], strict=True)
+                {**m, "id": node.id, "fingerprint": node.fingerprint, "digest": node.digest}
+                for node, m in ((node, node.message) for node in path[start:end])
             ]
-            url = f"chats/{quote(request.chat, safe='')}/transcript"
             refused = (await self._send("PUT", url, transcript, 30.0)).status_code == 409
             if refused and (again or not start):
                 return
             start, again = (0, True) if refused else (end, again)
-
-    async def _check(self) -> object:
-        try:
-            self._failures = 0  # somebody has mended something, and asks now
-            return (await self._send("GET", "filter", None, 5.0)).json()
-        except Exception as error:
-            return {"error": repr(error)}
+        request.answered, request.known = True, path[-1].id
 
     def _left_alone(self) -> None:
         if self._failures >= FAILURES and time.monotonic() < self._again_at:
@@ -514,39 +483,60 @@ class Filter:
             raise ConnectionError(f"the service says {response.status_code}: {response.text[:300]}")
         return response
 
-    def _later(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
+    def _later(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(quietly(work))
         self._handing_over.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._handing_over.discard)
+        return task
 
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._handing_over.discard(task)
-        if not task.cancelled() and (error := task.exception()):
-            log.warning("precis: work after a reply failed, the next turn does it again: %r", error)
-
-    def _fit(self, body: dict[str, Any], request: Request) -> None:
-        """Makes room in a request that is too large for the window."""
-        window = request.window or WINDOW
+    def _shrink(self, body: Message, request: Request) -> "Shrink":
+        """What a request has too much, and the means to take it away."""
+        window = request.window
         # What goes to the model besides messages: as measured, or tools, which `request` sees.
-        if tools := tokens_of_tools(body):
-            self._tools[request.model] = request.tools = tools
-        left = max(window - (request.overhead or tools), 0)
+        left = max(window - (request.overhead or tokens_of_tools(body)), 0)
         wanted = body.get("max_tokens")
         answer = min(wanted, left // 2) if isinstance(wanted, int) else 0
         # Where tools leave little, the chat gets most of that.
         room = left - max(answer, min(window // 8, left // 3))
+        return Shrink(body["messages"], room, window // 8, request.density)
+
+    def _fit(self, body: Message, request: Request) -> None:
+        """Makes room in a request that is too large for the window."""
         cut = self.valves.on_overflow == "truncate" and request.compactor != "provider"
-        made = Shrink(body["messages"], room, window // 8, request.density)
+        made = self._shrink(body, request)
         if made.excess > 0:
             made.shorten_results(request.read, older=cut)
         if made.excess > 0 and cut:
             made.leave_out_turns()
             made.shorten_texts()
-        if made.results or made.left_out or made.texts:
-            body["messages"] = made.messages
-            request.results, request.texts = made.results, made.texts
-            request.left_out = max(request.left_out, request.before + made.left_out)
-            request.served = None  # the usage of a cut request tells nothing about the whole one
+        if not (made.results or made.left_out or made.texts):
+            return
+        body["messages"] = made.messages
+        request.served = None  # the usage of a cut request tells nothing about the whole one
+        request.left_out = max(request.left_out, request.before + made.left_out)
+        if not (request.left_out or made.texts):
+            request.cut = "shortened older tool results to make room"
+            return
+        older = (
+            f"{request.left_out} older messages" if request.left_out else "parts of long messages"
+        )
+        request.cut = f"left out {older}: {request.why}"
+        request.status = request.status or request.waiting
+
+
+@contextmanager
+def unharmed(what: str) -> Iterator[None]:
+    """Whatever goes wrong in here is logged, and nothing else comes of it."""
+    try:
+        yield
+    except Exception as error:
+        log.warning("precis: %s: %r", what, error)
+
+
+async def quietly(work: Coroutine[Any, Any, None]) -> None:
+    """Work that nobody waits for."""
+    with unharmed("work in the background failed, the next turn does it again"):
+        await work
 
 
 def saved(chat: object) -> bool:
@@ -578,12 +568,12 @@ async def show_in_open_webui(chat: str, message: str, summary: str) -> None:
         await called(Chats.upsert_message_to_chat_by_id_and_message_id, chat, message, changed)
 
 
-def remember(store: OrderedDict[str, Any], key: str, value: object) -> None:
+def remember(store: dict[Any, Any], key: object, value: object) -> None:
     """Keeps a value; the oldest ones go."""
+    store.pop(key, None)
     store[key] = value
-    store.move_to_end(key)
     if len(store) > REMEMBERED:
-        store.popitem(last=False)
+        del store[next(iter(store))]
 
 
 def hashed(*parts: str) -> str:
@@ -591,22 +581,22 @@ def hashed(*parts: str) -> str:
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def compactor_of(body: Message, head: Sequence[Message]) -> str | None:
+def compactor_of(body: Message) -> str | None:
     """Who else compresses this request: Open WebUI has done it, or the provider is asked to."""
-    _, mark, theirs = "\n".join(map(text_of, head)).partition(OWN_COMPACTION)
+    _, mark, theirs = "\n".join(map(text_of, leading(body["messages"]))).partition(OWN_COMPACTION)
     if mark and not theirs.lstrip().startswith(SUMMARY):  # ours, if `write_context_summary` is on
         return "open-webui"
     asked = "middle-out" in (body.get("transforms") or ()) or body.get("truncation") == "auto"
     return "provider" if asked or body.get("context_management") else None
 
 
-def leading(messages: Sequence[Message]) -> list[Message]:
+def leading(messages: list[Message]) -> list[Message]:
     """The system messages that a request begins with."""
     others = (i for i, m in enumerate(messages) if m.get("role") not in ("system", "developer"))
     return list(messages[: next(others, len(messages))])
 
 
-def opening(messages: Sequence[Message]) -> list[Message]:
+def opening(messages: list[Message]) -> list[Message]:
     """The same, and our record with what the model says to it: they stay where they are."""
     end = len(leading(messages))
     record, noted = [*map(text_of, messages[end : end + 2]), "", ""][:2]
@@ -621,18 +611,18 @@ def merged(messages: list[Message]) -> list[Message]:
     return [{**head[0], "content": "\n".join(map(text_of, head))}, *messages[len(head) :]]
 
 
-def is_question(message: Mapping[str, Any]) -> bool:
+def is_question(message: Message) -> bool:
     """Whether a user wrote it."""
     return message.get("role") == "user" and not text_of(message).startswith(TOOL_IMAGES)
 
 
-def newest_turn(messages: Sequence[Message]) -> int:
+def newest_turn(messages: list[Message]) -> int:
     """Where the newest question stands; at the end when there is none."""
     places = (i for i in reversed(range(len(messages))) if is_question(messages[i]))
     return next(places, len(messages))
 
 
-def text_of(message: Mapping[str, Any]) -> str:
+def text_of(message: Message) -> str:
     """The text of a message, its parts joined, without Open WebUI's list of attached files."""
     content = message.get("content")
     if isinstance(content, list):
@@ -644,16 +634,16 @@ def text_of(message: Mapping[str, Any]) -> str:
     return content.partition("</attached_files>\n\n")[2] if listed else content
 
 
-def images_in(message: Mapping[str, Any]) -> int:
+def images_in(message: Message) -> int:
     """How many images a native message has."""
     content = message.get("content")
     parts = content if isinstance(content, list) else ()
     return sum(p.get("type") == "image_url" for p in parts if isinstance(p, dict))
 
 
-def size_of(message: Mapping[str, Any]) -> int:
+def size_of(message: Message) -> int:
     """Characters of a message, stored or native; images as 2000."""
-    extra = message.get("output") or message.get("tool_calls")
+    extra = message.get("output") or message.get("native") or message.get("tool_calls")
     if extra:
         return len(str(extra)) + len(text_of(message)) * ("output" not in message)
     content = message.get("content")
@@ -672,39 +662,35 @@ def tokens_in(text: str) -> int:
     return int(cost + 0.65 * rest)
 
 
-def tokens_of(message: Mapping[str, Any], density: float = 1.0) -> int:
+def tokens_of(message: Message, density: float = 1.0) -> int:
     """An estimate for a native message; images as Open WebUI counts them."""
     calls = message.get("tool_calls")
     texts = text_of(message) + (str(calls) if calls else "")
     return int(tokens_in(texts) * density) + 1000 * images_in(message)
 
 
-def tokens_of_tools(body: Mapping[str, Any]) -> int:
+def tokens_of_tools(body: Message) -> int:
     """An estimate for the specifications of the tools in a request."""
     tools = body.get("tools")
     return tokens_in(json.dumps(tools)) * 3 // 4 if tools else 0  # words, mostly
 
 
-def view_of(messages: Sequence[Message]) -> str:
+def view_of(messages: list[Message]) -> str:
     """A hash of what was said: the same for stored messages and for the native list of them."""
     said = (text_of(m) for m in messages if m.get("role") in ("user", "assistant"))
     return hashed(*filter(None, said))
 
 
-def branch(rows: Mapping[str, Message], leaf: Any) -> list[Message]:  # noqa: ANN401
+def branch(rows: dict[str, Message], leaf: object) -> list[Message]:
     """The chat tree's path from its root to `leaf`; nothing when it runs in a circle."""
     path: list[Message] = []
-    seen: set[str] = set()
-    while leaf and leaf in rows:
-        if leaf in seen:
-            return []
-        seen.add(leaf)
+    while leaf in rows and len(path) <= len(rows):
         path.append({**rows[leaf], "id": leaf})
         leaf = rows[leaf].get("parentId")
-    return path[::-1]
+    return path[::-1] if len(path) <= len(rows) else []
 
 
-def chain(messages: Sequence[Message], above: str = "") -> list[Node]:
+def chain(messages: list[Message], above: str = "") -> list[Node]:
     """Digests of a branch, root to leaf: digest(m) = H(digest(parent), id, fingerprint).
 
     A message without an id gets one from its content and from what is above it.
@@ -712,154 +698,122 @@ def chain(messages: Sequence[Message], above: str = "") -> list[Node]:
     nodes: list[Node] = []
     for m in messages:
         # What the model sees of an answer is its output items; `content` only repeats their text.
-        seen = [m.get("role"), m.get("output") or m.get("content") or ""]
-        canonical = json.dumps(seen, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        seen = m.get("output") or m.get("native") or m.get("content") or ""
+        role = m.get("role")
+        canonical = json.dumps(
+            [role, seen], sort_keys=True, ensure_ascii=False, separators=(",", ":")
+        )
         fingerprint = hashed(canonical)
         identity = m.get("id") or hashed(above, fingerprint)
         above = hashed(above, identity, fingerprint)
-        role, text = str(m.get("role")), text_of(m)
-        words = hashed(text)[:16] if role == "user" else ""
-        nodes.append(Node(identity, role, text, words, fingerprint, above, size_of(m)))
+        words = hashed(text_of(m))[:16] if role == "user" else ""
+        handed = {key: m[key] for key in HANDED if m.get(key) is not None}
+        if m.get("files"):
+            handed["files"] = [
+                {key: file[key] for key in FILE if file.get(key)} for file in m["files"]
+            ]
+        nodes.append(Node(identity, str(role), words, fingerprint, above, size_of(m), handed))
     return nodes
 
 
-def fold(messages: Sequence[Message]) -> list[Message]:
-    """A native list up to its last question as Open WebUI would store it."""
-    folded: list[Message] = []
+def grouped(messages: list[Message]) -> list[Message]:
+    """A native list up to its last question, in groups that are stored as one message each."""
+    groups: list[Message] = []
     for m in messages[: newest_turn(messages) + 1]:
-        role, text, output = m.get("role"), text_of(m), []
-        done = {"status": "completed"}
-        if role == "tool":
-            item = {"type": "function_call_output", "call_id": m.get("tool_call_id")} | done
-            output.append(item | {"output": [{"type": "input_text", "text": text}]})
-        elif role != "assistant":
-            if is_question(m) or role != "user":
-                folded.append({"role": role, "content": text})
+        role = m.get("role")
+        if role not in ("assistant", "tool"):
+            if role != "user" or is_question(m):
+                groups.append({"role": role, "content": text_of(m)})
             continue
-        elif text:
-            content = [{"type": "output_text", "text": text}]
-            output.append({"type": "message", "role": "assistant", "content": content})
-        for call in m.get("tool_calls") or ():
-            function = {key: call["function"].get(key) for key in ("name", "arguments")}
-            output.append({"type": "function_call", "call_id": call.get("id")} | done | function)
-        if not folded or folded[-1]["role"] != "assistant":
-            folded.append({"role": "assistant", "content": "", "output": []})
-        folded[-1]["output"] += output
-    return folded
+        if not groups or "native" not in groups[-1]:
+            groups.append({"role": "assistant", "native": []})
+        groups[-1]["native"].append({key: m[key] for key in NATIVE if m.get(key)})
+    return groups
 
 
-def named(files: object) -> list[Message]:
-    """The names and kinds of files."""
-    some = [one for one in files if isinstance(one, dict)] if isinstance(files, list) else []
-    keys = ("type", "name", "content_type")
-    return [{key: one[key] for key in keys if one.get(key)} for one in some]
-
-
-def describe(messages: Sequence[Message], path: Sequence[Node], guided: bool) -> dict[str, Any]:
+def described(messages: list[Message], path: list[Node]) -> Message:
     """What the service has to know of a request to say how to edit it; the newest come first."""
-    questions: list[tuple[int, int, int, str]] = []
-    head, before, images, all_images = len(leading(messages)), 0, 0, 0
+    head, before, all_images = len(leading(messages)), 0, 0
+    questions, images = [], 0
     for place, m in enumerate(messages[head:], head):
         pictures = images_in(m)
-        cost = tokens_of(m) - 1000 * pictures
+        tokens = tokens_of(m) - 1000 * pictures
         if is_question(m):
-            questions.append((place, before, cost, text_of(m)))
+            questions.append((place, before, tokens, hashed(text_of(m))[:16]))
             images = all_images
-        before, all_images = before + cost, all_images + pictures
+        before, all_images = before + tokens, all_images + pictures
     asked = [(place, node.words) for place, node in enumerate(path) if node.role == "user"]
-    totals = {"all_questions": len(questions), "all_asked": len(asked), "messages": len(messages)}
-    newest = {"questions": questions[::-1], "asked": asked[::-1]}
-    return {"leading": head, "images": images, "guided": guided} | totals | newest
+    newest = {"questions": questions[::-1], "asked": asked[::-1], "images": images}
+    return newest | {"leading": head, "all_questions": len(questions), "all_asked": len(asked)}
 
 
-def newest_of(described: dict[str, Any], most: int) -> dict[str, Any]:
-    """A description of the newest questions alone, with hashes in place of texts."""
-    newest = described["questions"][:most]
-    questions = [(*numbers, hashed(text)[:16]) for *numbers, text in newest]
-    return described | {"questions": questions, "asked": described["asked"][:most]}
-
-
-def edited(
-    messages: Sequence[Message], path: Sequence[Node], answer: Mapping[str, Any]
-) -> list[Message] | None:
+def edited(messages: list[Message], path: list[Node], answer: Message) -> list[Message] | None:
     """The request with the summary in place of what it covers; None when that is unsafe.
 
     Nothing is taken on trust. The boundary has to be on our branch, the dropped range has to end
     where the first uncovered question stands, and the questions from the one above it on have to
     have the stored words: all but the newest, which an earlier filter may have edited.
     """
-    edit, summary, record = answer["edit"], answer.get("summary") or "", answer.get("record") or ""
-    texts = isinstance(summary, str) and isinstance(record, str)
-    sound = texts and (record or summary).startswith(SUMMARY)
-    until = answer["covered_until"]
-    covered = next((i for i, node in enumerate(path) if node.id == until), None)
-    if not sound or not edit or covered is None or path[covered].digest != answer["covered_digest"]:
+    if not answer.get("edit"):
         return None
-    tail = [node for node in path[covered + 1 :] if node.role == "user"]
-    above = [node for node in path[: covered + 1] if node.role == "user"][-1:]
+    (first, end), insert = answer["edit"]["drop"], answer["edit"]["insert"]
+    boundary, base = (answer["covered_until"], answer["covered_digest"]), leading(messages)
+    kept = next((i for i, node in enumerate(path, 1) if (node.id, node.digest) == boundary), None)
+    asked = [place for place, node in enumerate(path) if node.role == "user"]
     shown = [place for place, m in enumerate(messages) if is_question(m)]
-    base, (first, end) = leading(messages), edit["drop"]
-    if not tail or tail[0] is not path[covered + 1] or end not in shown:
+    if first != len(base) or kept not in asked or end not in shown:
         return None
-    start = shown.index(end) - len(above)
-    expected = [*above, *tail]
-    not_stored = len(shown) - start - len(expected)  # the instruction of a guided regeneration
-    if start < 0 or not edit["keep"] == first == len(base) or not_stored not in (0, 1):
+    newest = asked.index(kept)
+    added = shown.index(end) - newest  # by an earlier filter, in front
+    above = max(newest - 1, 0)
+    instruction = len(shown) - len(asked) - added  # of a guided regeneration, which is not stored
+    if above + added < 0 or instruction not in (0, 1):
         return None
-    compared = zip(shown[start:], expected[:-1], strict=False)
-    if not all(holds(messages[place], node) for place, node in compared):
+    compared = zip(shown[above + added :], asked[above:-1], strict=False)
+    if not all(holds(messages[place], path[stored]) for place, stored in compared):
         return None
-    if any(hashed(text_of(messages[place]))[:16] != words for place, words in edit["hashes"]):
+    texts = [text_of(m) for m in insert]
+    if "" in texts or not any(text.startswith(SUMMARY) for text in texts):
         return None
     if base and OWN_COMPACTION in text_of(base[0]):  # ours, as `show_in_open_webui` stored it
         prompt = text_of(base[0]).partition(OWN_COMPACTION)[0].rstrip()
         base = [{**base[0], "content": prompt}] if prompt else []
-    ours = [{"role": "system", "content": summary}] if summary else []
-    if record:
-        ours += [{"role": "user", "content": record}, {"role": "assistant", "content": NOTED}]
-    return [*base, *ours, *messages[end:]]
+    return [*base, *insert, *messages[end:]]
 
 
-def holds(message: Mapping[str, Any], node: Node) -> bool:
+def holds(message: Message, node: Node) -> bool:
     """Whether a question has the stored words; an earlier filter may have added some."""
-    text = text_of(message)
-    return hashed(text)[:16] == node.words or (bool(node.text) and node.text in text)
+    text, stored = text_of(message), text_of(node.message)
+    return hashed(text)[:16] == node.words or (bool(stored) and stored in text)
 
 
-@dataclass
 class Shrink:
     """Makes room in a request by what is missed least first.
 
     Results and turns go in steps, so that the beginning stays the same over several requests.
     """
 
-    messages: list[Message]
-    room: int  # tokens
-    step: int
-    density: float  # of what the service has counted: all before the newest turn
-    results: int = 0  # that were shortened
-    left_out: int = 0  # messages
-    texts: int = 0  # that were shortened
+    def __init__(self, messages: list[Message], room: int, step: int, density: float) -> None:
+        self.messages, self.step = list(messages), step
+        self.newest = newest_turn(messages)
+        # The service has counted all before the newest turn.
+        self.density = [density if i < self.newest else 1.0 for i in range(len(messages))]
+        self.excess = self.cost(0, len(messages)) - room
+        self.results = self.left_out = self.texts = 0  # shortened; left out; shortened
 
-    def __post_init__(self) -> None:
-        self.messages, self.newest = list(self.messages), newest_turn(self.messages)
-        costs = map(self.cost, range(len(self.messages)))
-        self.excess = sum(costs) - self.room
+    def cost(self, start: int, end: int) -> int:
+        """Tokens of some messages."""
+        return sum(map(tokens_of, self.messages[start:end], self.density[start:end]))
 
-    def cost(self, place: int) -> int:
-        """Tokens of a message."""
-        return tokens_of(self.messages[place], self.density if place < self.newest else 1.0)
+    def goal(self) -> int:
+        """The excess that is left when whole steps of it are gone: less than none."""
+        return -(-self.excess % self.step)
 
-    def to_save(self, more: int = 0) -> int:
-        """The excess in whole steps."""
-        return -(-(self.excess + more) // self.step) * self.step
-
-    def shorten(self, place: int, keep: int) -> int:
-        """Leaves so many characters of a message; returns what that saves."""
-        before = self.cost(place)
-        self.messages[place] = shortened(self.messages[place], keep)
-        self.excess -= (saved_here := before - self.cost(place))
-        return saved_here
+    def put(self, place: int, message: Message) -> None:
+        """Puts a shorter message in the place of another one."""
+        self.excess -= self.cost(place, place + 1)
+        self.messages[place] = message
+        self.excess += self.cost(place, place + 1)
 
     def shorten_results(self, read: int, older: bool) -> None:
         """The middle of old tool results goes, the oldest first; `older`: those of older turns too.
@@ -867,45 +821,47 @@ class Shrink:
         Never of those that the model is about to read: what comes after the first `read` ones of
         the newest turn and the last call.
         """
-        all_results = [i for i, m in enumerate(self.messages) if m.get("role") == "tool"]
-        calls = (i for i, m in enumerate(self.messages) if m.get("tool_calls"))
-        called_at = max(calls, default=0)
-        running = [i for i in all_results if i >= self.newest]
-        old = [i for i in all_results if i < self.newest] if older else []
-        to_save = self.to_save()
-        for i in old + [i for n, i in enumerate(running) if n < read or i < called_at]:
-            if to_save > 0 and len(text_of(self.messages[i])) > 1000:
-                to_save -= self.shorten(i, SHORT)
+        results = [i for i, m in enumerate(self.messages) if m.get("role") == "tool"]
+        last_call = max((i for i, m in enumerate(self.messages) if m.get("tool_calls")), default=0)
+        running = [i for i in results if i >= self.newest]
+        seen = [i for n, i in enumerate(running) if n < read or i < last_call]
+        goal = self.goal()
+        for place in ([i for i in results if i < self.newest] if older else []) + seen:
+            message = self.messages[place]
+            if self.excess > goal and len(text_of(message)) > 1000:
+                self.put(place, shortened(message, SHORT))
                 self.results += 1
 
     def leave_out_turns(self) -> None:
         """Whole turns go, the oldest first, but for a note with what users said in them."""
-        head, systems = opening(self.messages), len(leading(self.messages))
-        at, for_note = len(head), self.step // 2 + tokens_in(LEFT_OUT + LEFT_OUT_END)
-        to_save = self.to_save(for_note)
-        for start in [i for i, m in enumerate(self.messages) if is_question(m) and i > at]:
-            if to_save > 0:
-                gone = sum(map(self.cost, range(at, start)))
-                at, to_save, self.excess = start, to_save - gone, self.excess - gone
+        head, note = opening(self.messages), self.step // 2
+        at, systems = len(head), len(leading(head))
+        for_note = note + tokens_in(LEFT_OUT + LEFT_OUT_END)
+        self.excess += for_note
+        goal = self.goal()
+        for start, m in enumerate(self.messages):
+            if start > at and is_question(m) and self.excess > goal:
+                self.excess -= self.cost(at, start)
+                at = start
         self.left_out = at - len(head)
-        if self.left_out:
-            said = [text_of(m) for m in self.messages[len(head) : at] if is_question(m)]
-            head[:systems] = with_note(head[:systems], said, self.step // 2)
-            self.messages = [*head, *self.messages[at:]]
-            self.newest = newest_turn(self.messages)
-            self.excess += for_note
+        if not self.left_out:
+            self.excess -= for_note
+            return
+        said = [text_of(m) for m in self.messages[len(head) : at] if is_question(m)]
+        head[:systems] = with_note(head[:systems], said, note)
+        self.messages = [*head, *self.messages[at:]]
+        self.density = [1.0] * len(head) + self.density[at:]
 
     def shorten_texts(self) -> None:
         """The longest texts lose their middle."""
         places = range(len(opening(self.messages)), len(self.messages))
-        for i in sorted(places, key=lambda i: -len(text_of(self.messages[i]))):
-            whole, keep = self.messages[i], len(text_of(self.messages[i]))
+        for place in sorted(places, key=lambda place: -len(text_of(self.messages[place]))):
+            whole = self.messages[place]
+            keep = len(text_of(whole))
             self.texts += self.excess > 0 and keep > 300
             while self.excess > 0 and keep > 300:
                 keep = keep * 3 // 4
-                self.excess -= self.cost(i)
-                self.messages[i] = shortened(whole, keep)
-                self.excess += self.cost(i)
+                self.put(place, shortened(whole, keep))
 
 
 def shortened(message: Message, keep: int) -> Message:
@@ -920,7 +876,7 @@ def shortened(message: Message, keep: int) -> Message:
     return {**message, "content": cut}
 
 
-def with_note(head: list[Message], said: Sequence[str], room: int) -> list[Message]:
+def with_note(head: list[Message], said: list[str], room: int) -> list[Message]:
     """The system messages with what users said in the turns that are left out, the newest first."""
     lines: list[str] = []
     for text in reversed(said):
@@ -929,12 +885,10 @@ def with_note(head: list[Message], said: Sequence[str], room: int) -> list[Messa
         if room < 0:
             break
         lines.insert(0, line)
-    place = next((i for i, m in enumerate(head) if LEFT_OUT_END in text_of(m)), None)
     more = "".join(lines) + LEFT_OUT_END
-    if place is None:
-        return [
-            *head,
-            {"role": "system", "content": LEFT_OUT + " Users said:" * bool(lines) + more},
-        ]
-    text = text_of(head[place]).replace(LEFT_OUT_END, more, 1)
-    return [*head[:place], {**head[place], "content": text}, *head[place + 1 :]]
+    for place, m in enumerate(head):
+        if LEFT_OUT_END in text_of(m):
+            longer = {**m, "content": text_of(m).replace(LEFT_OUT_END, more, 1)}
+            return [*head[:place], longer, *head[place + 1 :]]
+    begin = LEFT_OUT + (" Users said:" if lines else "")
+    return [*head, {"role": "system", "content": begin + more}]

@@ -36,7 +36,8 @@ class Asked(NamedTuple):
 class Answer(NamedTuple):
     """`known` is the newest message of the path that is stored. `summary` and `record` come with `ready` only.
 
-    `window` is the one that the answer is for; 0 when the chat is unknown. `overhead` is part of `before` and `after`.
+    `window` is the one that the answer is for; 0 when nobody told one of an unknown chat. `overhead` is part of
+    `before` and `after`.
     """
 
     status: Literal["ready", "not_needed", "pending", "unknown"]
@@ -61,7 +62,7 @@ async def answer(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> Answer:
 
 def _with_edit(found: Answer, asked: Asked, request: edit.Request) -> Answer:
     if found.status == "unknown":
-        return found
+        return found._replace(window=asked.window or 0)
     places = (place for place, (message, _) in enumerate(asked.path.pairs) if message == found.known)
     counted = found.before - found.overhead
     found = found._replace(density=edit.density(request, asked.sizes, next(places, None), counted))
@@ -71,7 +72,8 @@ def _with_edit(found: Answer, asked: Asked, request: edit.Request) -> Answer:
     if made is None:
         return found
     text = edit.summarised(made.messages, found.before, found.after)
-    return found._replace(edit=edit.propose(request, made.messages), status_text=text)
+    insert = edit.inserted(found.summary, found.record)
+    return found._replace(edit=edit.propose(request, made.messages, insert), status_text=text)
 
 
 async def _stored(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> Answer:

@@ -40,7 +40,6 @@ class Request(NamedTuple):
     They may leave out older ones: `all_questions` and `all_asked` say how many there are.
     """
 
-    messages: int
     leading: int
     questions: Sequence[Question]
     asked: Sequence[Asked]
@@ -50,18 +49,33 @@ class Request(NamedTuple):
     guided: bool = False
 
 
+class Inserted(NamedTuple):
+    """A message that is put into the request."""
+
+    role: str
+    content: str
+
+
 class Edit(NamedTuple):
-    """Keep the first `keep` messages, put the summary there, and leave out those of `drop`, as (first, end).
+    """The messages of `drop`, as (first, end), give way to those of `insert`."""
 
-    `hashes` are (place, hash): messages that have to be there as they were described.
-    """
-
-    keep: int
     drop: tuple[int, int]
-    hashes: Sequence[tuple[int, str]]
+    insert: Sequence[Inserted]
 
 
-def propose(request: Request, covered: int) -> Edit | None:
+NOTED = "Noted: that is what was said before, and no instruction."
+"""What the model answers to a record; the filter knows a record by it."""
+
+
+def inserted(summary: str, record: str) -> list[Inserted]:
+    """The messages that a summary is: a system message, and its record as a user's words that the model answers."""
+    messages = [Inserted("system", summary)] if summary else []
+    if record:
+        messages += [Inserted("user", record), Inserted("assistant", NOTED)]
+    return messages
+
+
+def propose(request: Request, covered: int, insert: Sequence[Inserted]) -> Edit | None:
     """The edit that puts a summary in place of the first `covered` messages of the path.
 
     None when the tail does not begin with a user message, when the request does not have the tail's user messages, or
@@ -81,9 +95,7 @@ def propose(request: Request, covered: int) -> Edit | None:
     first = shown[len(tail) - 1]
     if first.place < request.leading:
         return None
-    checked = shown[len(tail) - 1 : len(compared)]
-    hashes = [(one.place, one.words) for one in reversed(checked)]
-    return Edit(request.leading, (request.leading, first.place), hashes)
+    return Edit((request.leading, first.place), insert)
 
 
 def _not_stored(request: Request, compared: Sequence[Asked]) -> int:

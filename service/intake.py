@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from service.errors import BadRequest
 from service.storage import codec
-from service.transcript import Stored, asked_tokens, masked, native_tokens, parse, step_tokens, steps
+from service.transcript import Stored, asked_tokens, folded, masked, native_tokens, parse, step_tokens, steps
 
 _LAST = 1e15  # Unix seconds; imported chats have milliseconds
 _OF_A_FILE = ("type", "name", "content_type")
@@ -54,6 +54,9 @@ class HandedMessage(Head, frozen=True):
 
     content: Annotated[Any, _described("string", "array", "null")] = None
     output: Annotated[Any, _described("array", "null")] = None
+    native: Annotated[
+        Any, _described("array", "null", description="An answer of a chat without ids, as the model is sent it.")
+    ] = None
     files: Annotated[
         Any, _described("array", "null", description="Of each file, `type`, `name` and `content_type` are kept.")
     ] = None
@@ -181,11 +184,13 @@ def _packed(stored: Stored, mask_secrets: bool) -> tuple[bytes, int]:
 
 def _stored(message: HandedMessage) -> Stored:
     """Its fields of the types that they should have."""
+    native = _only(message.native, list)
+    output = folded(message.native) if native else _only(message.output, list)
     fields = {
         "id": message.id,
         "role": message.role,
         "content": _only(message.content, str, list),
-        "output": _only(message.output, list),
+        "output": output,
         "files": _files(message.files),
         "usage": _only(message.usage, dict),
         "error": message.error,

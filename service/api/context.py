@@ -12,10 +12,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from service import context, edit, serving
+from service import context, edit, serving, windows
 from service.api import problems
 from service.api.deps import caller, documented, read_bytes, runtime_of
-from service.api.wire import ContextAnswer, ContextRequest, Edit, NativeRequest, Tokens, schema_of
+from service.api.wire import ContextAnswer, ContextRequest, Edit, Inserted, NativeRequest, Tokens, schema_of
 from service.errors import TooLarge, Unprocessable
 from service.intake import CONTROL
 from service.storage.contexts import Served
@@ -53,7 +53,7 @@ async def post_context(request: Request) -> Response:
     With `summary_role` of `record`, a summary comes in two texts: `summary` for the system message, or null, and
     `record` for a message with the role of a user. An older summary has no `record`, and comes in one.
 
-    With `native`, which describes the request, `ready` also says how to `edit` it.
+    With `native`, which describes the request, `ready` says how to `edit` it, and the summary comes in there alone.
     """
     key, runtime = await caller(request, "filter"), runtime_of(request)
     chat = request.path_params["chat_id"]
@@ -63,7 +63,7 @@ async def post_context(request: Request) -> Response:
     path = serving.Asked(body.depth, body.path)
     settings = runtime.settings
     anyone = settings.share_forks == "tenant"
-    window = body.window_tokens or settings.of_model(body.model).window
+    window = body.window_tokens or windows.believed(body.windows) or settings.of_model(body.model).window
     served = Served(settings.apply_share(body.model), body.summary_role == "record")
     asked = context.Asked(
         key.tenant, chat, window, path, body.sizes, body.user_id, anyone, served, _described(body.native)
@@ -103,7 +103,7 @@ def _described(native: NativeRequest | None) -> edit.Request | None:
     questions = [edit.Question(*one) for one in native.questions]
     asked = [edit.Asked(*one) for one in native.asked]
     totals = native.all_questions, native.all_asked
-    return edit.Request(native.messages, native.leading, questions, asked, *totals, native.images, native.guided)
+    return edit.Request(native.leading, questions, asked, *totals, native.images, native.guided)
 
 
 def _context(answer: context.Answer) -> ContextAnswer:
@@ -116,8 +116,8 @@ def _context(answer: context.Answer) -> ContextAnswer:
         covered_until=made.until if made else None,
         covered_digest=made.digest if made else None,
         covered_messages=made.messages if made else None,
-        summary=answer.summary or None,
-        record=answer.record or None,
+        summary=None if answer.edit else answer.summary or None,
+        record=None if answer.edit else answer.record or None,
         tokens=None if answer.status == "unknown" else Tokens(answer.before, answer.after, answer.overhead),
         edit=_edit(answer.edit) if answer.edit else None,
         density=answer.density if answer.density != 1.0 else None,
@@ -126,7 +126,7 @@ def _context(answer: context.Answer) -> ContextAnswer:
 
 
 def _edit(proposed: edit.Edit) -> Edit:
-    return Edit(proposed.keep, list(proposed.drop), [list(one) for one in proposed.hashes])
+    return Edit(list(proposed.drop), [Inserted(*one) for one in proposed.insert])
 
 
 async def answered(scope: Scope, receive: Receive, send: Send) -> bool:

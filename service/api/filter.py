@@ -5,7 +5,7 @@ import json
 import msgspec
 from fastapi import APIRouter, Request
 
-from service import LEAST_FILTER, __version__
+from service import LEAST_FILTER, __version__, windows
 from service.api import problems
 from service.api.deps import ChatId, FilterKey, RuntimeDep, documented, read_bytes, worked
 from service.api.wire import FilterAnswer, TranscriptAnswer, TranscriptRequest
@@ -39,7 +39,7 @@ async def put_transcript(request: Request, chat_id: ChatId, key: FilterKey, runt
         chat=chat_id,
         user=body.user_id,
         model=body.model,
-        policy=settings.policy(body.model, body.window_tokens),
+        policy=settings.policy(body.model, body.window_tokens or windows.believed(body.windows)),
         after=body.after,
         messages=messages,
         served=body.served,

@@ -39,13 +39,19 @@ class Strict(BaseModel):
 
 
 _Count = Annotated[int, Meta(ge=0, le=2**40)]
+_Windows = Annotated[
+    list[int],
+    Meta(
+        max_length=32,
+        description="What is told of the model's window, the most trusted first; the first that can be one counts.",
+    ),
+]
 _Words = Annotated[str, Meta(min_length=1, max_length=64)]
 
 
 class NativeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The request as it is going to be sent, described so that the service can say how to edit it."""
 
-    messages: Annotated[_Count, Meta(description="How many messages it has.")]
     leading: Annotated[_Count, Meta(description="With how many system messages it begins.")]
     questions: Annotated[
         list[tuple[_Count, _Count, _Count, _Words]],
@@ -83,7 +89,13 @@ class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ]
     window_tokens: Annotated[
-        Annotated[int, Meta(ge=2048, le=100_000_000)] | None, Meta(description="Its window, when it is known.")
+        Annotated[int, Meta(ge=2048, le=100_000_000)] | None,
+        Meta(description="Its window, when it is known; `windows` instead lets the service choose."),
+    ] = None
+    windows: _Windows = []
+    overhead: Annotated[
+        Annotated[int, Meta(ge=0, le=2**31 - 1)] | None,
+        Meta(description="Tokens of the tools that the filter has seen for this model, in any chat."),
     ] = None
     sizes: Annotated[
         list[Annotated[int, Meta(ge=0, le=2**40)]],
@@ -113,16 +125,24 @@ class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
     overhead: Annotated[int, Meta(description="System prompt, tool specifications: as the provider counted them.")] = 0
 
 
-class Edit(msgspec.Struct, frozen=True):
-    """How the request is changed. Apply it only if every hash and the digest of the boundary are as told."""
+class Inserted(msgspec.Struct, frozen=True):
+    """A message that is put into the request."""
 
-    keep: Annotated[int, Meta(description="So many messages at the beginning stay; the summary follows them.")]
+    role: str
+    content: str
+
+
+class Edit(msgspec.Struct, frozen=True):
+    """How the request is changed.
+
+    Apply it only if the digest of the boundary is yours, the range ends at the first question below the boundary, and
+    the questions from the one above it to the newest but one have the words that are stored.
+    """
+
     drop: Annotated[
         list[int], Meta(min_length=2, max_length=2, description="Messages to leave out, as `[first, end)`.")
     ]
-    hashes: Annotated[
-        list[list[int | str]], Meta(description="`[place, hash of its words]` of messages that have to be there.")
-    ]
+    insert: Annotated[list[Inserted], Meta(description="What stands in their place. Changes only with the checkpoint.")]
 
 
 class ContextAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -147,7 +167,7 @@ class ContextAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
         str | None,
         Meta(
             description="The summary message, for the role `system`. Its bytes change only with the checkpoint. Null"
-            " beside a `record` when users laid down nothing."
+            " beside a `record` when users laid down nothing, and beside an `edit`, which has it."
         ),
     ] = None
     record: Annotated[
@@ -192,6 +212,7 @@ class TranscriptRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
         list[msgspec.Raw], Meta(min_length=1, extra_json_schema={"items": schema_of(intake.HandedMessage)})
     ]
     window_tokens: Annotated[int, Meta(ge=2048, le=100_000_000)] | None = None
+    windows: _Windows = []
     after: Annotated[
         tuple[intake.Id, intake.Hash] | None,
         Meta(description="`[message id, digest]` of the last message that the service has; null sends the whole path."),

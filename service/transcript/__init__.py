@@ -1,14 +1,14 @@
 """The conversation as Open WebUI stores it (folded view) and as the model sees it (native view).
 
 Pure: text and JSON in, typed values out. `parse` reads a stored message, `steps` cuts it into what may never be
-split, `unfold` makes the native list, `refold` maps a native list back to message ids.
+split, `unfold` makes the native list, `folded` makes an answer's items of its native messages.
 """
 
 from service.transcript.digests import ROOT, digest
 from service.transcript.items import Call, Message, Native, Step, Stored
 from service.transcript.masking import masked
 from service.transcript.messages import parse
-from service.transcript.native import refold, text_of, unfold
+from service.transcript.native import folded, text_of, unfold
 from service.transcript.steps import asked_tokens, native_tokens, sent_tokens, step_tokens, steps
 
 __all__ = [
@@ -20,10 +20,10 @@ __all__ = [
     "Stored",
     "asked_tokens",
     "digest",
+    "folded",
     "masked",
     "native_tokens",
     "parse",
-    "refold",
     "sent_tokens",
     "step_tokens",
     "steps",

@@ -5,7 +5,6 @@ utils/misc.py: convert_output_to_messages, reconcile_tool_pairs) for a provider 
 """
 
 from collections.abc import Iterator, Sequence
-from difflib import SequenceMatcher
 from typing import Any
 
 from service.transcript.items import CodeRun, Item, Native, Stored, Text, ToolCall, ToolResult
@@ -29,19 +28,25 @@ def unfold(messages: list[Stored], *, attached_files: bool = True) -> list[Nativ
     return [native for message in messages for native in _unfold_one(message, attached_files)]
 
 
-def refold(native: Sequence[Native], path: Sequence[Stored]) -> list[str | None]:
-    """The reverse: for each native message the id of the stored message that it came from.
+def folded(native: Sequence[object]) -> list[dict[str, Any]]:
+    """The reverse for one answer: the output items as which Open WebUI would store these native messages.
 
-    Entries that are not on the path (a system message, the instruction of a guided regeneration, an injected summary)
-    give None. The beginning of `native` may be missing.
+    Clients of the API and temporary chats have no stored messages. What is no message of an answer is passed over.
     """
-    origin = [(str(stored.get("id")), one) for stored in path for one in _unfold_one(stored, attached_files=False)]
-    ours, theirs = [_signature(one) for _, one in origin], [_signature(one) for one in native]
-    ids: list[str | None] = [None] * len(native)
-    for block in SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks():
-        for offset in range(block.size):
-            ids[block.b + offset] = origin[block.a + offset][0]
-    return ids
+    items: list[dict[str, Any]] = []
+    for message in map(_object, native):
+        text = text_of(message)
+        if message.get("role") == "tool":
+            result = [{"type": "input_text", "text": text}]
+            items.append({"type": "function_call_output", "call_id": message.get("tool_call_id"), "output": result})
+        elif text:
+            items.append({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]})
+        calls = message.get("tool_calls")
+        for call in map(_object, calls if isinstance(calls, list) else ()):
+            function = _object(call.get("function"))
+            asked = {"name": function.get("name"), "arguments": function.get("arguments")}
+            items.append({"type": "function_call", "call_id": call.get("id"), **asked})
+    return [item if item["type"] == "message" else item | {"status": "completed"} for item in items]
 
 
 def text_of(message: Native) -> str:
@@ -204,11 +209,3 @@ def _blocks(messages: list[Native]) -> Iterator[list[Native]]:
         block.append(message)
     if block:
         yield block
-
-
-def _signature(message: Native) -> tuple[str, str]:
-    calls = "".join(str(call.get("id")) for call in message.get("tool_calls") or ())
-    text = text_of(message)
-    if text.startswith("<attached_files>\n"):
-        text = text.partition("</attached_files>\n\n")[2]
-    return str(message.get("role")), calls + str(message.get("tool_call_id", "")) + text

@@ -103,7 +103,7 @@ async def test_only_so_many_answers_are_kept(monkeypatch: pytest.MonkeyPatch) ->
             other.ask("Hello.")
             await other.inlet()
         await handed_over(chat.filter)
-        assert list(chat.filter._last) == ["other-2 small-model", "other-3 small-model"]
+        assert list(chat.filter._last) == [("other-2", "small-model"), ("other-3", "small-model")]
 
 
 async def test_the_status_says_that_precis_is_away_where_a_request_was_cut() -> None:

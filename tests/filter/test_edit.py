@@ -17,7 +17,7 @@ from service import edit
 from service.transcript import Native, unfold
 from tests.builders import called, returned, said
 from tests.filter.chat import pairs_are_whole
-from tests.filter.wire import request_of
+from tests.filter.wire import as_json, request_of
 
 Json = dict[str, Any]
 
@@ -77,11 +77,11 @@ def talks(draw: st.DrawFn) -> Talk:
 
 def proposed(talk: Talk, messages: list[Native], guided: bool = False, most: int = 100) -> Json:
     """The service's answer for this request."""
-    described = precis_filter.newest_of(precis_filter.describe(messages, talk.path, guided), most)
-    found = edit.propose(request_of(described), talk.covered)
+    described = precis_filter.described(messages, talk.path) | {"guided": guided}
+    newest = {name: described[name][:most] for name in ("questions", "asked")}
+    found = edit.propose(request_of(described | newest), talk.covered, edit.inserted(MADE, ""))
     boundary = talk.path[talk.covered - 1]
-    told = {"covered_until": boundary.id, "covered_digest": boundary.digest, "summary": MADE}
-    return told | {"edit": found._asdict() if found else None}
+    return {"covered_until": boundary.id, "covered_digest": boundary.digest, "edit": as_json(found)}
 
 
 def changed(text: str, place: int) -> str:
@@ -163,14 +163,13 @@ def test_one_character_that_differs_in_what_is_stored_leaves_the_request_alone(t
     assert precis_filter.edited(messages, edited.path, answer) is None
 
 
-@given(talk=talks(), first=st.integers(0, 30), end=st.integers(0, 30), keep=st.integers(0, 2))
+@given(talk=talks(), first=st.integers(0, 30), end=st.integers(0, 30))
 @settings(max_examples=300, deadline=None)
-def test_whatever_range_an_answer_names_nothing_uncovered_is_hidden(
-    talk: Talk, first: int, end: int, keep: int
-) -> None:
+def test_whatever_range_an_answer_names_nothing_uncovered_is_hidden(talk: Talk, first: int, end: int) -> None:
     """A service that is wrong costs a summary, and no message."""
     messages = talk.native
-    answer = proposed(talk, messages) | {"edit": {"keep": keep, "drop": [first, end], "hashes": []}}
+    answer = proposed(talk, messages)
+    answer["edit"] = {"drop": [first, end], "insert": [{"role": "system", "content": MADE}]}
     out = precis_filter.edited(messages, talk.path, answer)
     if out is not None:
         kept = messages[1 + len(talk.hidden) :]
@@ -194,12 +193,12 @@ def test_density_is_what_the_service_has_counted_by_what_the_filter_estimates(
     known: int | None, counted: int, expected: float
 ) -> None:
     questions = [edit.Question(5, 1000, 10, "a"), edit.Question(3, 400, 50, "b")]
-    request = edit.Request(6, 1, questions, [], 2, 2)
+    request = edit.Request(1, questions, [], 2, 2)
     sizes = [0 if known == 0 else 100, 400, 400]
     assert edit.density(request, sizes, known, counted) == pytest.approx(expected)
 
 
 def test_density_of_nothing_is_one() -> None:
-    assert edit.density(edit.Request(1, 0, [], [], 0, 0), [], 0, 100) == 1.0
-    assert edit.density(edit.Request(1, 0, [edit.Question(0, 0, 9, "a")], [], 1, 1), [9], 0, 100) == 1.0
-    assert edit.density(edit.Request(1, 0, [edit.Question(0, 9, 9, "a")], [], 1, 1), [9, 9, 9], 2, 100) == 1.0
+    assert edit.density(edit.Request(0, [], [], 0, 0), [], 0, 100) == 1.0
+    assert edit.density(edit.Request(0, [edit.Question(0, 0, 9, "a")], [], 1, 1), [9], 0, 100) == 1.0
+    assert edit.density(edit.Request(0, [edit.Question(0, 9, 9, "a")], [], 1, 1), [9, 9, 9], 2, 100) == 1.0

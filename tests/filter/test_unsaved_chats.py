@@ -7,7 +7,8 @@ import pytest
 import pytest_asyncio
 from sqlalchemy import text
 
-from filter_stub.precis_filter import STASH, fold
+from filter_stub.precis_filter import STASH, grouped
+from service.transcript import folded
 from tests.builders import capture
 from tests.conftest import Service, drain
 from tests.filter.chat import Chat, Turn, filler, filter_of, pairs_are_whole
@@ -93,18 +94,21 @@ async def test_an_answer_with_its_tool_calls_is_one_message(client: Client, tap:
     await client.send(sent)
     assert uploaded(tap) == [["user", "assistant", "developer", "user"]]
     answer, _, question = tap.bodies("PUT")[0]["messages"][1:]
-    kinds = [(item["type"], item.get("call_id")) for item in answer["output"]]
-    assert kinds == [("function_call", "c1"), ("function_call_output", "c1")]
-    assert answer["output"][1]["output"] == [{"type": "input_text", "text": "21"}]
+    output = folded(answer["native"])
+    assert [(item["type"], item["call_id"]) for item in output] == [
+        ("function_call", "c1"),
+        ("function_call_output", "c1"),
+    ]
+    assert output[1]["output"] == [{"type": "input_text", "text": "21"}]
     assert question["content"] == "Thanks."  # sent as a list of parts
 
 
-async def test_a_temporary_chat_folds_as_open_webui_would_store_it() -> None:
+async def test_a_temporary_chat_is_handed_over_in_messages_as_open_webui_would_store_them() -> None:
     recorded = capture("h_temporary").of("inlet")
     *_, last = [hook for hook in recorded if any(one["role"] == "tool" for one in hook.messages)]
-    folded = fold(last.conversation)
-    assert [one["role"] for one in folded] == ["user", "assistant"] * (len(folded) // 2) + ["user"]
-    kinds = [[item["type"] for item in one["output"]] for one in folded if "output" in one]
+    groups = grouped(last.conversation)
+    assert [one["role"] for one in groups] == ["user", "assistant"] * (len(groups) // 2) + ["user"]
+    kinds = [[item["type"] for item in folded(one["native"])] for one in groups if "native" in one]
     assert ["function_call", "function_call_output", "message"] in kinds
 
 
@@ -127,7 +131,7 @@ async def test_an_agents_loop_uploads_no_growing_answer(client: Client, service:
     await client.send([*sent, says("Found."), asks("Thanks.")])
     assert uploaded(tap)[-1] == ["assistant", "user"]
     (answer, _) = tap.bodies("PUT")[-1]["messages"]
-    assert len(answer["output"]) == 13
+    assert len(answer["native"]) == 13
     async with service.runtime.database.engine.connect() as connection:
         query = "select count(*) from messages join chats on chats.id = chat_id where external_id = :chat"
         assert (await connection.execute(text(query), {"chat": key(tap)})).scalar_one() == 5

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from service.transcript.steps import sent_tokens
+from service.windows import believed
 from tests.filter.chat import MODEL, filter_of
 from tests.filter.client import asks
 from tests.filter.staged import against, chat_of
@@ -37,7 +38,7 @@ def put(place: Json, keys: tuple[str, ...], value: object) -> None:
 
 
 async def window_of(telling: list[tuple[str, tuple[str, ...], Any]], tap: Wire) -> int | None:
-    """The window that the filter tells the service when these tell it."""
+    """The window that the service believes when these tell one."""
     body, windows, valves = Json(), Json(), Json()
     model: Json = {"id": MODEL, "info": {"base_model_id": "base-model"}}
     for who, keys, value in telling:
@@ -48,8 +49,7 @@ async def window_of(telling: list[tuple[str, tuple[str, ...], Any]], tap: Wire) 
         turn.body |= body
         with chat.host.importable():
             await loaded.inlet(turn.body, __metadata__=turn.metadata, __model__=model)
-    window: int | None = tap.bodies("POST")[-1]["window_tokens"]
-    return window
+    return believed(tap.bodies("POST")[-1]["windows"])
 
 
 @pytest.mark.parametrize("place", range(len(TOLD)))
@@ -78,7 +78,7 @@ async def test_the_window_is_told_at_the_hand_over_as_it_was_at_inlet() -> None:
         turn = await chat.inlet()
         chat.answer("An answer")
         await chat.outlet(turn)
-        assert [body["window_tokens"] for body in (*tap.bodies("POST"), *tap.bodies("PUT"))] == [5000, 5000]
+        assert [body["windows"] for body in (*tap.bodies("POST"), *tap.bodies("PUT"))] == [[5000, 0], [5000, 0]]
 
 
 @pytest.mark.parametrize(

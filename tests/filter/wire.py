@@ -159,7 +159,12 @@ def request_of(native: Any) -> edit.Request:
     questions = [edit.Question(*one) for one in native["questions"]]
     asked = [edit.Asked(*one) for one in native["asked"]]
     totals = native["all_questions"], native["all_asked"], native["images"], native["guided"]
-    return edit.Request(native["messages"], native["leading"], questions, asked, *totals)
+    return edit.Request(native["leading"], questions, asked, *totals)
+
+
+def as_json(proposed: edit.Edit | None) -> Any:
+    """An edit as it is on the wire."""
+    return proposed and {"drop": proposed.drop, "insert": [one._asdict() for one in proposed.insert]}
 
 
 def with_edit(answer: str, question: Any) -> str:
@@ -173,8 +178,8 @@ def with_edit(answer: str, question: Any) -> str:
         return answer
     request = request_of(native)
     if told.get("edit") == PROPOSED:
-        proposed = edit.propose(request, told.get("covered_messages") or 0)
-        told["edit"] = proposed and proposed._asdict()
+        insert = edit.inserted(told.get("summary") or "", told.get("record") or "")
+        told["edit"] = as_json(edit.propose(request, told.get("covered_messages") or 0, insert))
     with contextlib.suppress(KeyError, TypeError, AttributeError):
         places = [place for place, (message, _) in enumerate(question["path"]) if message == told["known"]]
         counted = told["tokens"]["before"] - (told["tokens"].get("overhead") or 0)

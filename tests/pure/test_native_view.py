@@ -1,6 +1,6 @@
-"""The native view: what a real Open WebUI sent, rebuilt from what it had saved, and mapped back to ids."""
+"""The native view: what a real Open WebUI sent, rebuilt from what it had saved, and folded again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.transcript import Native, Stored, native_tokens, parse, refold, step_tokens, steps, unfold
+from service.transcript import Native, Stored, folded, native_tokens, parse, step_tokens, steps, unfold
 from tests.builders import Capture, Hook, answer, called, capture, ran, returned, said, scenarios, thought, user
 
 Difference = Callable[[Capture, Hook, list[Native], list[Native]], None]
@@ -281,65 +281,49 @@ def test_a_garbage_message_is_read_without_an_error(stored: Stored) -> None:
     assert all(step_tokens(step) > 0 for step in steps(parse(stored)))
 
 
-# ---- refold
+# ---- folded
 
 
 @pytest.mark.parametrize(("scenario", "name"), INLETS)
-def test_every_native_entry_of_a_capture_finds_its_id(scenario: str, name: str) -> None:
-    recorded = capture(scenario)
-    hook = recorded.hook(name)
-    outlet = recorded.outlet_of(hook)
-    path = outlet.messages if outlet else recorded.path(hook.chat_id, hook.metadata["user_message_id"])
-    ids = refold(hook.messages, path)
-    # What is not on the path: the two entries of a guided regeneration, an answer that was longer at its outlet.
-    appended: dict[Difference | None, int] = {guided_regeneration_appends_two: 2, continued_answer_is_appended: 1}
-    length = len(ids) - appended.get(DIFFERENCES.get((scenario, name)), 0)
-    assert [identity is None for identity in ids[:length]] == [m["role"] == "system" for m in hook.messages[:length]]
-    assert length == len(ids) or ids[-1] is None
-    order = [stored["id"] for stored in path]
-    places = [order.index(identity) for identity in ids if identity]
-    assert places == sorted(places)
+def test_every_answer_of_a_capture_folds_into_what_unfolds_to_it(scenario: str, name: str) -> None:
+    shown = [one for one in capture(scenario).hook(name).messages if one["role"] in ("assistant", "tool")]
+    answers = [one for one in grouped(shown) if one]
+    for native in answers:
+        stored: Stored = {"role": "assistant", "content": "", "output": folded(native)}
+        again = [one for one in unfold([stored]) if one["role"] in ("assistant", "tool")]
+        assert _texts(again) == _texts([{"content": "", **one} for one in native])
 
 
-def _conversation() -> list[Stored]:
-    return [
-        user("One", "1"),
-        answer(said("Look"), called("c"), returned("c", "42"), said("It is 42"), identity="2"),
-        user("One", "3"),
-        answer(text="Again", identity="4"),
-    ]
+def grouped(messages: list[Native]) -> Iterator[list[Native]]:
+    """Each call with its results, and each text: text that follows text would become one with it."""
+    some: list[Native] = []
+    for message in messages:
+        if message["role"] == "assistant":
+            yield some
+            some = []
+        some.append(message)
+    yield some
 
 
-def test_an_answer_with_calls_refolds_to_one_id() -> None:
-    path = _conversation()
-    assert refold(unfold(path), path) == ["1", "2", "2", "2", "3", "4"]
+def test_an_answer_with_calls_folds_to_its_items() -> None:
+    stored = answer(said("Look"), called("c"), returned("c", "42"), said("It is 42"), identity="2")
+    items = folded(unfold([stored]))
+    assert [item["type"] for item in items] == ["message", "function_call", "function_call_output", "message"]
+    assert unfold([{"role": "assistant", "content": "", "output": items}]) == unfold([stored])
+    assert parse({"role": "assistant", "output": items}).items == parse(stored).items
 
 
-def test_refold_when_the_head_was_cut() -> None:
-    path = _conversation()
-    assert refold(unfold(path)[3:], path) == ["2", "3", "4"]
-
-
-def test_refold_passes_over_foreign_entries() -> None:
-    path = _conversation()
-    system, summary = (
-        {"role": "system", "content": "Be kind."},
-        {"role": "user", "content": "[Previous conversation summary"},
-    )
-    native = [system, summary, *unfold(path)[4:], {"role": "user", "content": "Shorter, please"}]
-    assert refold(native, path) == [None, None, "3", "4", None]
-
-
-def test_refold_ignores_images_and_attached_files() -> None:
-    path = [user("Read", "1", files=[{"type": "file", "id": "f", "url": "f"}])]
-    assert refold(unfold(path), path) == ["1"]
-    shown = [
-        {
-            "role": "user",
-            "content": [{"type": "text", "text": "Read"}, {"type": "image_url", "image_url": {"url": "data:"}}],
-        }
-    ]
-    assert refold(shown, path) == ["1"]
+@pytest.mark.parametrize(
+    "odd",
+    [None, 5, "text", [], {}, {"role": "tool"}, {"tool_calls": 5}, {"tool_calls": [5, {}]}, {"content": {"a": 1}}],
+)
+def test_what_is_no_message_folds_to_nothing_that_is_shown(odd: object) -> None:
+    stored: Stored = {
+        "role": "assistant",
+        "content": "",
+        "output": folded([odd, {"role": "assistant", "content": "x"}]),
+    }
+    assert unfold([stored]) == [{"role": "assistant", "content": "x"}]
 
 
 # ---- helpers

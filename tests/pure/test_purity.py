@@ -11,7 +11,10 @@ PURE = [
     *sorted((SERVICE / "transcript").glob("*.py")),
     SERVICE / "intake.py",
     SERVICE / "texts" / "rounds.py",
-    *(SERVICE / f"{name}.py" for name in ("tokens", "planning", "serving", "languages", "secrets", "correction")),
+    *(
+        SERVICE / f"{name}.py"
+        for name in ("tokens", "planning", "serving", "languages", "secrets", "correction", "edit", "windows")
+    ),
     *(path for path in sorted((SERVICE / "summarising").rglob("*.py")) if path.stem not in WITH_IO),
     *sorted((SERVICE / "text").glob("*.py")),
 ]

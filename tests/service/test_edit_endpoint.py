@@ -2,6 +2,7 @@
 
 import pytest
 
+from service.edit import NOTED
 from tests.conftest import Service, drain
 from tests.service.talk import Json, Talk
 
@@ -16,7 +17,6 @@ def described(talk: Talk, leaf: str, **other: object) -> Json:
     path = talk.path(leaf)
     users = [place for place, row in enumerate(path) if row["role"] == "user"][::-1]
     return {
-        "messages": len(path) + 1,
         "leading": 1,
         "questions": [(place + 1, 100 * place, 30, f"words-{place}") for place in users],
         "asked": [(place, f"words-{place}") for place in users],
@@ -42,9 +42,11 @@ async def test_a_described_request_is_told_how_it_is_edited(talk: Talk, service:
     answer = await talk.ask(question, native=described(talk, question))
 
     covered, tokens = answer["covered_messages"], answer["tokens"]
-    assert answer["edit"]["keep"] == 1
     assert answer["edit"]["drop"] == [1, covered + 1]
-    assert answer["edit"]["hashes"] == [[covered - 1, f"words-{covered - 2}"], [covered + 1, f"words-{covered}"]]
+    (summary,) = answer["edit"]["insert"]
+    assert summary["role"] == "system"
+    assert summary["content"] == (await talk.ask(question))["summary"]
+    assert not {"summary", "record"} & set(answer), "the edit has it"
     change = f"{tokens['before'] / 1000:.0f}k → {tokens['after'] / 1000:.0f}k tokens"
     assert answer["status_text"] == f"Summarised {covered} earlier messages: {change}"
     assert answer["density"] == 2.0  # the estimates above are far too small
@@ -77,7 +79,7 @@ async def test_a_request_that_is_not_described_far_enough_gets_no_edit(talk: Tal
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"messages": -1},
+        {"leading": -1},
         {"questions": [["x", 1, 1, "a"]]},
         {"questions": [[1, 1, 1]]},
         {"asked": [[0, ""]]},
@@ -102,3 +104,39 @@ async def test_a_description_has_its_bound(talk: Talk) -> None:
     response = await talk.client.post(f"/v1/chats/{talk.chat}/context", json=body)
 
     assert response.status_code == 413, response.text
+
+
+async def test_a_record_is_inserted_as_words_of_a_user_whom_the_model_answers(talk: Talk, service: Service) -> None:
+    leaf = talk.turns(14)
+    await talk.hand_over(leaf)
+    question = talk.add("new", leaf, content="And now?")
+    await drain(service.runtime)
+
+    whole = await talk.ask(question, summary_role="record")
+    answer = await talk.ask(question, summary_role="record", native=described(talk, question))
+
+    *rules, record, noted = answer["edit"]["insert"]
+    assert [one["content"] for one in rules] == [text for text in [whole.get("summary")] if text]
+    assert (record, noted) == ({"role": "user", "content": whole["record"]}, {"role": "assistant", "content": NOTED})
+
+
+@pytest.mark.parametrize(("told", "window"), [([0, 16_384, 8192], 16_384), ([], 8192), ([5], 8192)])
+async def test_of_the_windows_that_are_told_the_first_that_can_be_one_counts(
+    talk: Talk, told: list[int], window: int
+) -> None:
+    leaf = talk.turns(2)
+    await talk.hand_over(leaf)
+    body = talk.question(leaf, windows=told)
+    body.pop("window_tokens", None)
+
+    answer = (await talk.client.post(f"/v1/chats/{talk.chat}/context", json=body)).json()
+
+    assert answer["window"] == window
+
+
+async def test_of_an_unknown_chat_the_window_is_told(talk: Talk) -> None:
+    leaf = talk.turns(2)
+
+    answer = await talk.ask(leaf, windows=[4096], native=described(talk, leaf))
+
+    assert answer == {"status": "unknown", "window": 4096}
