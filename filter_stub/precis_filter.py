@@ -19,7 +19,7 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -213,7 +213,7 @@ class Filter:
             if whole and self._concerned(messages, request):
                 # Up to 0.8 the page asks: with other metadata, and answers without output.
                 leaf = None if STASH in metadata else body.get("id")
-                self._later(self._take(messages, request, leaf))
+                self._later(self._take, messages, request, leaf)
         return body
 
     async def _check(self) -> object:
@@ -304,7 +304,7 @@ class Filter:
         if pressing and not path[0].message:
             path = await asyncio.to_thread(chain, branch(await rows_of(request.chat), path[-1].id))
         if pressing or (request.answered and request.expires_in):
-            handing_over = self._later(self._hand_over(path, request))
+            handing_over = self._later(self._hand_over, path, request)
         if pressing:
             # Code makes a summary of what the service has missed within less than most may wait.
             await asyncio.wait([handing_over], timeout=self._left(request, 0.6))
@@ -335,7 +335,7 @@ class Filter:
             kept = [node.id for node in path].index(answer["covered_until"]) + 1
             texts = [m["content"] for m in answer["edit"]["insert"] if m["role"] != "assistant"]
             text = "\n\n".join(reversed(texts))
-            self._later(show_in_open_webui(request.chat, path[kept].id, text))
+            self._later(show_in_open_webui, request.chat, path[kept].id, text)
 
     async def _path(self, body: Message, metadata: Message, request: Request) -> list[Node]:
         """The branch up to the question; empty when nothing may be told of it."""
@@ -483,8 +483,8 @@ class Filter:
             raise ConnectionError(f"the service says {response.status_code}: {response.text[:300]}")
         return response
 
-    def _later(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(quietly(work))
+    def _later(self, work: Callable[..., Awaitable[None]], *given: object) -> asyncio.Task[None]:
+        task = asyncio.create_task(quietly(work, *given))
         self._handing_over.add(task)
         task.add_done_callback(self._handing_over.discard)
         return task
@@ -533,10 +533,10 @@ def unharmed(what: str) -> Iterator[None]:
         log.warning("precis: %s: %r", what, error)
 
 
-async def quietly(work: Coroutine[Any, Any, None]) -> None:
-    """Work that nobody waits for."""
+async def quietly(work: Callable[..., Awaitable[None]], *given: object) -> None:
+    """Does what nobody waits for."""
     with unharmed("work in the background failed, the next turn does it again"):
-        await work
+        await work(*given)
 
 
 def saved(chat: object) -> bool:
@@ -708,10 +708,8 @@ def chain(messages: list[Message], above: str = "") -> list[Node]:
         above = hashed(above, identity, fingerprint)
         words = hashed(text_of(m))[:16] if role == "user" else ""
         handed = {key: m[key] for key in HANDED if m.get(key) is not None}
-        if m.get("files"):
-            handed["files"] = [
-                {key: file[key] for key in FILE if file.get(key)} for file in m["files"]
-            ]
+        if files := [file for file in m.get("files") or () if isinstance(file, dict)]:
+            handed["files"] = [{key: file[key] for key in FILE if file.get(key)} for file in files]
         nodes.append(Node(identity, str(role), words, fingerprint, above, size_of(m), handed))
     return nodes
 

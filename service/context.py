@@ -19,7 +19,8 @@ class Asked(NamedTuple):
     """A request's path: its length, its newest (id, digest) pairs, leaf first, and their sizes in characters.
 
     `anyone`: a fork is served what any chat of the tenant lends, not only those of `user`. `served` says how the model
-    is served, and `request` describes what is sent; an older filter does not.
+    is served, and `request` describes what is sent; an older filter does not. `usual_window` is told of an unknown chat
+    of which nobody tells a window.
     """
 
     tenant: int
@@ -30,14 +31,15 @@ class Asked(NamedTuple):
     user: str | None = None
     anyone: bool = False
     served: Served = Served()
+    usual_window: int = 0
     request: edit.Request | None = None
 
 
 class Answer(NamedTuple):
     """`known` is the newest message of the path that is stored. `summary` and `record` come with `ready` only.
 
-    `window` is the one that the answer is for; 0 when nobody told one of an unknown chat. `overhead` is part of
-    `before` and `after`.
+    `window` is the one that the answer is for; 0 for an older filter that asks about an unknown chat. `overhead` is
+    part of `before` and `after`.
     """
 
     status: Literal["ready", "not_needed", "pending", "unknown"]
@@ -62,7 +64,7 @@ async def answer(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> Answer:
 
 def _with_edit(found: Answer, asked: Asked, request: edit.Request) -> Answer:
     if found.status == "unknown":
-        return found._replace(window=asked.window or 0)
+        return found._replace(window=asked.window or asked.usual_window)
     places = (place for place, (message, _) in enumerate(asked.path.pairs) if message == found.known)
     counted = found.before - found.overhead
     found = found._replace(density=edit.density(request, asked.sizes, next(places, None), counted))

@@ -66,7 +66,16 @@ async def post_context(request: Request) -> Response:
     window = body.window_tokens or windows.believed(body.windows) or settings.of_model(body.model).window
     served = Served(settings.apply_share(body.model), body.summary_role == "record")
     asked = context.Asked(
-        key.tenant, chat, window, path, body.sizes, body.user_id, anyone, served, _described(body.native)
+        tenant=key.tenant,
+        chat=chat,
+        window=window,
+        path=path,
+        sizes=body.sizes,
+        user=body.user_id,
+        anyone=anyone,
+        served=served,
+        usual_window=settings.window,
+        request=_described(body.native),
     )
     answer = await context.answer(runtime.database.reads, asked)
     return Response(_ENCODE(_context(answer)), media_type="application/json")

@@ -73,7 +73,7 @@ async def replay(service: Service, tap: Wire, loaded: Any, host: Host, recorded:
             assert [node.id for node in nodes] == [message["id"] for message in hook.messages]
             assert await is_stored(service, hook.chat_id, nodes), where
         elif hook.hook == "inlet" and not hook.saved:
-            nodes = precis_filter.chain(precis_filter.fold(hook.conversation))
+            nodes = precis_filter.chain(precis_filter.grouped(hook.conversation))
             assert await is_stored(service, handed[precis_filter.STASH]["chat"], nodes), where
         else:
             assert tap.asked in ([], ["POST context"]), where

@@ -1,0 +1,137 @@
+"""What the service has missed of a branch is handed over while the request waits, if it would be cut otherwise."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.conftest import Service, drain
+from tests.filter.chat import Chat, Turn, filler, filter_of
+from tests.filter.client import Client, asks, conversation
+from tests.filter.wire import Answer, Wire
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+TURNS = 12
+
+
+@contextlib.asynccontextmanager
+async def worker(service: Service) -> AsyncIterator[None]:
+    """Work is done as soon as it is due."""
+
+    async def work() -> None:
+        while True:
+            await drain(service.runtime)
+            await asyncio.sleep(0.01)
+
+    task = asyncio.create_task(work())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def told(number: int) -> str:
+    return f"Remember that pump {number} runs at {number + 100} bar."
+
+
+async def long_chat(chat: Chat) -> None:
+    """Above the window of 8192 tokens; the service has seen none of it."""
+    chat.filter.valves.on_overflow = "truncate"
+    for number in range(TURNS):
+        await chat.say_nothing_of(told(number), filler(f"answer{number}", 700))
+    chat.ask("How far are we?")
+
+
+def missing(turn: Turn, numbers: range = range(TURNS)) -> list[int]:
+    """The facts that are nowhere in the request."""
+    return [number for number in numbers if f"{number + 100} bar" not in str(turn.messages)]
+
+
+async def test_the_first_request_of_a_long_chat_has_all_of_it(chat: Chat, service: Service, tap: Wire) -> None:
+    await long_chat(chat)
+    async with worker(service):
+        turn = await chat.inlet()
+    assert missing(turn) == []
+    assert turn.served
+    assert tap.asked[:3] == ["POST context", "POST context", "PUT transcript"]
+    assert len(chat.host.statuses) == 1
+    chat.answer("Far.")
+    tap.seen.clear()
+    await chat.outlet(turn)
+    assert [[one["role"] for one in body["messages"]] for body in tap.bodies("PUT")] == [["assistant"]]
+
+
+async def test_after_an_edit_in_place_no_turn_is_missing_and_the_edited_text_is_there(
+    chat: Chat, service: Service
+) -> None:
+    await long_chat(chat)
+    async with worker(service):
+        turn = await chat.inlet()
+        chat.answer("Far.")
+        await chat.outlet(turn)
+        row = next(row for row in chat.path() if row["content"] == told(3))
+        chat.rows[row["id"]]["content"] = "Remember that pump 3 runs at 999 bar."
+        chat.ask("And now?")
+        turn = await chat.inlet()
+    assert missing(turn) == [3]
+    assert "999 bar" in str(turn.messages)
+    assert turn.served
+
+
+async def test_after_a_deleted_turn_no_other_one_is_missing(chat: Chat, service: Service) -> None:
+    await long_chat(chat)
+    async with worker(service):
+        turn = await chat.inlet()
+        chat.answer("Far.")
+        await chat.outlet(turn)
+        asked, answered, after = chat.path()[4:7]
+        chat.rows[after["id"]]["parentId"] = chat.rows[asked["id"]]["parentId"]
+        del chat.rows[asked["id"]], chat.rows[answered["id"]]
+        chat.ask("And now?")
+        turn = await chat.inlet()
+    assert missing(turn) == [2]
+
+
+async def test_the_first_long_request_of_an_api_client_has_all_of_it(service: Service, tap: Wire) -> None:
+    async with filter_of(tap.url, service.filter_key, window_tokens=8192) as loaded, worker(service):
+        sent = [one for n in range(TURNS) for one in (asks(told(n)), *conversation(1, 700, f"missed{n}")[2:])]
+        turn = await Client(loaded).send([*sent, asks("How far are we?")])
+    assert missing(turn) == []
+
+
+async def test_what_was_lost_while_precis_was_away_is_read_again(chat: Chat, service: Service, tap: Wire) -> None:
+    """The filter remembers the path from outlet, without texts; the hand-over had failed."""
+    await long_chat(chat)
+    url, tap.behaviour = tap.behaviour, Answer({}, 500)
+    turn = await chat.inlet()
+    chat.answer("Far.")
+    await chat.outlet(turn)
+    tap.behaviour = url
+    chat.filter._failures = 0
+    chat.ask("And now?")
+    async with worker(service):
+        turn = await chat.inlet()
+    assert missing(turn) == []
+
+
+async def test_nobody_waits_longer_than_the_valve_says(chat: Chat, tap: Wire) -> None:
+    """No worker runs: the summary never comes."""
+    await long_chat(chat)
+    chat.filter.valves.timeout = 0.5
+    begun = time.monotonic()
+    turn = await chat.inlet()
+    assert time.monotonic() - begun < 5  # a busy machine
+    assert not turn.served
+    assert "Users said:" in str(turn.messages)
+    assert "PUT transcript" in tap.asked
+
+
+async def test_a_request_that_is_not_cut_does_not_wait(chat: Chat, tap: Wire) -> None:
+    await chat.say_nothing_of("Question", "Answer")
+    chat.ask("And now?")
+    await chat.inlet()
+    assert tap.asked == ["POST context"]
