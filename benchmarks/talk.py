@@ -113,7 +113,7 @@ def _sent(played: Played, messages: int, window: int) -> list[Native]:
     if made and path.tokens(messages) > planning.apply_at(window):
         start, head = made.messages, [{"role": "system", "content": played.shown.text}]
     body = {"messages": [*head, *unfold(list(path.messages[start:messages]))]}
-    request = precis_filter.Request(chat="", user=None, model="", window=window, budget=window)
+    request = precis_filter.Request(chat="", user=None, model="", windows=[], window=window)
     precis_filter.Filter()._fit(body, request)
     return body["messages"]
 

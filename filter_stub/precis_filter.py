@@ -139,7 +139,7 @@ class Filter:
     def __init__(self) -> None:
         self.valves = self.Valves()
         self._http: httpx.AsyncClient | None = None
-        self._handing_over: set[asyncio.Task[None]] = set()  # keeps the tasks alive
+        self._handing_over: set[asyncio.Task[Any]] = set()  # keeps the tasks alive
         self._failures, self._again_at = 0, 0.0
         self._hooked = False  # whether this Open WebUI calls `request`
         self._tools: dict[str, int] = {}  # tokens of the tools that Open WebUI adds after inlet
@@ -300,19 +300,29 @@ class Filter:
         whole = body["messages"]
         self._apply(answer, body, path, request)
         behind = request.answered and request.known not in [node.id for node in path[-4:]]
-        pressing = behind and self._shrink(body, request).excess > 0
-        if pressing and not path[0].message:
+        if not (behind and self._will_be_cut(body, request)):
+            if request.answered and request.expires_in:
+                self._later(self._hand_over, path, request)
+            return
+        # Code makes a summary of what the service has missed in less time than most may wait.
+        if not path[0].message:
             path = await asyncio.to_thread(chain, branch(await rows_of(request.chat), path[-1].id))
-        if pressing or (request.answered and request.expires_in):
-            handing_over = self._later(self._hand_over, path, request)
-        if pressing:
-            # Code makes a summary of what the service has missed within less than most may wait.
-            await asyncio.wait([handing_over], timeout=self._left(request, 0.6))
-            while self._shrink(body, request).excess > 0 and self._left(request, 0.6) > 0.05:
-                await asyncio.sleep(0.05)
-                body["messages"] = whole
-                answer = await self._ask(body, path, guided, request)
-                self._apply(answer, body, path, request)
+        handing_over = self._later(self._hand_over, path, request)
+        done, _ = await asyncio.wait([handing_over], timeout=self._left(request, 0.65))
+        due = done and handing_over.result()
+        while due and self._will_be_cut(body, request) and self._left(request, 0.65) > 0.05:
+            await asyncio.sleep(0.05)
+            body["messages"] = whole
+            answer = await self._ask(body, path, guided, request)
+            self._apply(answer, body, path, request)
+
+    def _will_be_cut(self, body: Message, request: Request) -> bool:
+        """Whether a request is too large, with the tools that Open WebUI is going to add."""
+        tools = 0 if request.overhead else self._tools.get(request.model, 0)
+        return self._cuts(request) and self._shrink(body, request).excess + tools > 0
+
+    def _cuts(self, request: Request) -> bool:
+        return self.valves.on_overflow == "truncate" and request.compactor != "provider"
 
     def _apply(self, answer: Message, body: Message, path: list[Node], request: Request) -> None:
         """Takes over what the service knows, and makes the edit that it proposes, if it fits."""
@@ -418,8 +428,11 @@ class Filter:
         remember(self._remembered, request.chat, (view_of(messages), kept))
         await self._hand_over(path, request)
 
-    async def _hand_over(self, path: list[Node], request: Request) -> None:
-        """Sends what follows the newest message that the service has, or the whole branch."""
+    async def _hand_over(self, path: list[Node], request: Request) -> bool:
+        """Sends what follows the newest message that the service has, or the whole branch.
+
+        True when the service is going to make a summary.
+        """
         if request.answered:
             known = [place for place, node in enumerate(path) if node.id == request.known]
         else:  # most likely the service has everything before this turn
@@ -445,11 +458,13 @@ class Filter:
                 {**m, "id": node.id, "fingerprint": node.fingerprint, "digest": node.digest}
                 for node, m in ((node, node.message) for node in path[start:end])
             ]
-            refused = (await self._send("PUT", url, transcript, 30.0)).status_code == 409
+            answer = await self._send("PUT", url, transcript, 30.0)
+            refused = answer.status_code == 409
             if refused and (again or not start):
-                return
+                return False
             start, again = (0, True) if refused else (end, again)
         request.answered, request.known = True, path[-1].id
+        return bool(answer.json().get("due"))
 
     def _left_alone(self) -> None:
         if self._failures >= FAILURES and time.monotonic() < self._again_at:
@@ -483,7 +498,7 @@ class Filter:
             raise ConnectionError(f"the service says {response.status_code}: {response.text[:300]}")
         return response
 
-    def _later(self, work: Callable[..., Awaitable[None]], *given: object) -> asyncio.Task[None]:
+    def _later(self, work: Callable[..., Awaitable[Any]], *given: object) -> asyncio.Task[Any]:
         task = asyncio.create_task(quietly(work, *given))
         self._handing_over.add(task)
         task.add_done_callback(self._handing_over.discard)
@@ -502,8 +517,7 @@ class Filter:
 
     def _fit(self, body: Message, request: Request) -> None:
         """Makes room in a request that is too large for the window."""
-        cut = self.valves.on_overflow == "truncate" and request.compactor != "provider"
-        made = self._shrink(body, request)
+        cut, made = self._cuts(request), self._shrink(body, request)
         if made.excess > 0:
             made.shorten_results(request.read, older=cut)
         if made.excess > 0 and cut:
@@ -533,10 +547,10 @@ def unharmed(what: str) -> Iterator[None]:
         log.warning("precis: %s: %r", what, error)
 
 
-async def quietly(work: Callable[..., Awaitable[None]], *given: object) -> None:
-    """Does what nobody waits for."""
+async def quietly(work: Callable[..., Awaitable[Any]], *given: object) -> Any:  # noqa: ANN401
+    """Does what nobody waits for; nothing when it fails."""
     with unharmed("work in the background failed, the next turn does it again"):
-        await work(*given)
+        return await work(*given)
 
 
 def saved(chat: object) -> bool:

@@ -53,7 +53,7 @@ class Service:
         if self.status == "away":
             raise httpx.ConnectError("nobody is there")
         if request.method == "PUT":
-            return httpx.Response(202, json={"due": True})
+            return httpx.Response(202, json={"due": False})
         asked = json.loads(request.content)
         if self.status == "unknown" or len(asked["path"]) <= self.new:
             return httpx.Response(200, json={"status": "unknown"})

@@ -85,7 +85,9 @@ def test_rows_at_inlet_and_messages_at_outlet_give_the_same_digests(scenario: st
     for hook in recorded.of("outlet"):
         if not hook.saved or hook.chat_id not in recorded.rows:
             continue
-        from_rows = precis_filter.chain(precis_filter.branch(recorded.rows[hook.chat_id], hook.messages[-1]["id"]))
+        from_rows = precis_filter.chain(
+            precis_filter.branch(dict(recorded.rows[hook.chat_id]), hook.messages[-1]["id"])
+        )
         from_messages = precis_filter.chain(hook.messages)
         same = [node.digest for node in from_rows] == [node.digest for node in from_messages]
         assert same is ((scenario, hook.name) not in CHANGED_LATER), hook.name
