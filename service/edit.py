@@ -88,6 +88,9 @@ def propose(request: Request, covered: int, insert: Sequence[Inserted]) -> Edit 
     compared = [*tail, *above]
     if not above and request.all_asked > len(tail):
         return None  # there is one above, and it is not described
+    described = len(request.questions)
+    if described <= len(compared) and described < request.all_questions:
+        return None  # `_not_stored` compares one more
     shown = request.questions[_not_stored(request, compared) :]
     if len(shown) < len(compared):
         return None

@@ -177,6 +177,18 @@ def test_whatever_range_an_answer_names_nothing_uncovered_is_hidden(talk: Talk, 
         assert out[0] == SYSTEM
 
 
+def test_an_edited_question_below_an_instruction_is_not_hidden_where_few_are_described() -> None:
+    rows = [{"id": f"m{n}", "role": "assistant" if n % 2 else "user", "content": "go on"} for n in range(7)]
+    talk = Talk(rows, 6)
+    *messages, newest = talk.native
+    instruction = {"role": "user", "content": "go on"}
+    messages += [{**newest, "content": "[edited] go on"}, {"role": "assistant", "content": "Old."}, instruction]
+    assert proposed(talk, messages, most=2)["edit"] is None
+    out = precis_filter.edited(messages, talk.path, proposed(talk, messages))
+    assert out is not None
+    assert out[-3:] == messages[-3:]
+
+
 def test_a_tail_that_is_not_described_is_not_proposed() -> None:
     talk = Talk(
         [{"id": f"m{n}", "role": "user" if n % 2 == 0 else "assistant", "content": f"{n}"} for n in range(9)], 2
