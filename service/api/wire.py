@@ -100,6 +100,13 @@ class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             " themselves is, and all else is a record with the role of a user."
         ),
     ] = "system"
+    overhead: Annotated[
+        Annotated[int, Meta(ge=0, le=2**31 - 1)] | None,
+        Meta(
+            description="Tokens of the tools that go to this model, as the filter has seen them in any chat. Counts"
+            " while the chat knows of none, or of much less."
+        ),
+    ] = None
     native: Annotated[
         NativeRequest | None, Meta(description="With it, an answer also says how to edit the request.")
     ] = None

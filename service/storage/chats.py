@@ -135,7 +135,7 @@ where chats.tenant_id = :tenant and chats.id = :chat and leaf.tenant_id = :tenan
 """)
 COMPACTS_ITSELF = "open-webui"
 """The `compactor` beside which no summary is made: nothing is compressed twice."""
-_MORE_TOOLS = 1.5  # times what is known; an estimate is that much too high at most
+MORE_TOOLS = 1.5  # times what is known; an estimate is that much too high at most
 _RUN = [runs.c[name] for name in Run.__dataclass_fields__]
 
 
@@ -186,7 +186,7 @@ async def handed_over(
     """
     await note_leaf(connection, chat, leaf)
     before = chats.c.overhead_tokens
-    known = func.coalesce(measured, case((estimated > before * _MORE_TOOLS, estimated), else_=before))
+    known = func.coalesce(measured, case((estimated > before * MORE_TOOLS, estimated), else_=before))
     noted = {"overhead_tokens": known, "wants_bodies": False, "masked": chats.c.masked + masks}
     query = update(chats).where(*of(chat, chats)).values(noted)
     return cast(int, (await connection.execute(query.returning(chats.c.overhead_tokens))).scalar_one())

@@ -235,3 +235,17 @@ async def test_the_overhead_counts_against_the_threshold(talk: Talk, service: Se
     await run_sql(service.runtime, "update chats set overhead_tokens = 3000")
 
     assert (await talk.ask(leaf))["status"] == "pending"
+
+
+async def test_tools_seen_in_other_chats_count_until_the_chat_has_a_count_of_its_own(
+    talk: Talk, service: Service
+) -> None:
+    leaf = talk.turns(9)
+    await talk.hand_over(leaf)
+
+    answer = await talk.ask(leaf, overhead=3000)
+    assert (answer["status"], answer["tokens"]["overhead"]) == ("pending", 3000)
+
+    await run_sql(service.runtime, "update chats set overhead_tokens = 2400")
+    assert (await talk.ask(leaf, overhead=3000))["tokens"]["overhead"] == 2400
+    assert (await talk.ask(leaf, overhead=9000))["tokens"]["overhead"] == 9000, "tools were added"
