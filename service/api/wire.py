@@ -179,12 +179,21 @@ class ContextAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     ] = None
 
 
+class CrowdedModel(BaseModel):
+    """A model whose tools and system prompts leave little of its window for the chat itself."""
+
+    model: str
+    window: int = Field(description="Its window in tokens.")
+    overhead: int = Field(description="Tokens of its tools and system prompts.")
+
+
 class FilterAnswer(BaseModel):
-    """Who answers the filter."""
+    """Who answers the filter, and what it should know."""
 
     version: str = Field(description="Of the service.")
     tenant: str = Field(description="Whose key it is.")
     least_filter: str = Field(description="The oldest filter that is taken, see `Precis-Filter`.")
+    crowded: list[CrowdedModel] = Field(description="Models, of the newest chats, whose tools leave them little room.")
 
 
 class TranscriptRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
