@@ -64,7 +64,7 @@ async def post_context(request: Request) -> Response:
     settings = runtime.settings
     anyone = settings.share_forks == "tenant"
     window = body.window_tokens or settings.of_model(body.model).window
-    served = Served(settings.apply_share(body.model), body.summary_role == "record", body.overhead or 0)
+    served = Served(settings.apply_share(body.model), body.summary_role == "record", body.overhead or 0, body.room)
     asked = context.Asked(
         key.tenant, chat, window, path, body.sizes, body.user_id, anyone, served, _described(body.native)
     )

@@ -107,6 +107,10 @@ class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             " while the chat knows of none, or of much less."
         ),
     ] = None
+    room: Annotated[
+        Annotated[int, Meta(ge=0, le=2**40)] | None,
+        Meta(description="Tokens that the request may have at most: what its answer leaves of the window."),
+    ] = None
     native: Annotated[
         NativeRequest | None, Meta(description="With it, an answer also says how to edit the request.")
     ] = None

@@ -24,12 +24,12 @@ select chat.window_tokens, {_OVERHEAD}, known.id, known.tokens,
        made.id, made.covered_until, made.covered_digest, made.covered_messages, made.covered_tokens, made.tokens,
        case when $8 and made.record <> '' then made.rules else made.summary end, case when $8 then made.record end
 """
-# The shallowest checkpoint that brings the request under apply_at, because the injected prefix then changes least
-# often; when none does, the deepest. Savings never fall, so `width_bucket` finds it by bisection.
+# The shallowest checkpoint that brings the request under apply_at and into its room, because the injected prefix then
+# changes least often; when none does, the deepest. Savings never fall, so `width_bucket` finds it by bisection.
 _CHOSEN = f"""
 left join checkpoints made on made.tenant_id = $1 and made.chat_id = chat.id and made.id = coalesce(
     known.line[1 + width_bucket(
-        known.tokens - coalesce($6, chat.window_tokens) * $7::bigint / {APPLY_PARTS} - 1,
+        known.tokens - least(coalesce($6, chat.window_tokens) * $7::bigint / {APPLY_PARTS}, $10::bigint) - 1,
         known.savings)],
     known.line[cardinality(known.line)])
 """
@@ -81,12 +81,14 @@ class Served(NamedTuple):
 
     `apply_at` is the share of its window above which it is; `record` says that what is not a user's
     own rule comes as a text of its own. `overhead` is tokens of the tools that go to it, as the filter
-    has seen them in any chat.
+    has seen them in any chat. `room` is tokens that a request may have at most, if its answer needs
+    more of the window than answers usually do.
     """
 
     apply_at: float = APPLY_AT
     record: bool = False
     overhead: int = 0
+    room: int | None = None
 
 
 _AS_EVER = Served()
@@ -131,7 +133,7 @@ async def find(
     """
     leaf, above = pairs[0][1], pairs[1 if len(pairs) > 1 else 0][1]
     question = sizes[0] // _CHARACTERS if sizes else 0
-    how = parts_of(served.apply_at), served.record, served.overhead
+    how = parts_of(served.apply_at), served.record, served.overhead, served.room
     row = await pool.fetchrow(_CONTINUED, tenant, chat, leaf, above, question, window, *how)
     if row is not None:
         return _found(row)
@@ -168,7 +170,7 @@ async def _branched(
     ids, digests = zip(*pairs, strict=True)
     before = [0, *(size // _CHARACTERS for size in accumulate(sizes))]
     new = before[: len(pairs)] + before[-1:] * (len(pairs) - len(before))  # by place: what those before it cost
-    how = parts_of(served.apply_at), served.record, served.overhead
+    how = parts_of(served.apply_at), served.record, served.overhead, served.room
     row = await pool.fetchrow(statement, tenant, whose, ids, digests, new, window, *how)
     return _found(row) if row else None
 
