@@ -49,7 +49,7 @@ class Answer(NamedTuple):
     summary: str = ""
     record: str = ""
     edit: Edit | None = None
-    density: float = 1.0
+    density: float | None = None
     status_text: str = ""
 
 

@@ -120,7 +120,7 @@ def _context(answer: context.Answer) -> ContextAnswer:
         record=answer.record or None,
         tokens=None if answer.status == "unknown" else Tokens(answer.before, answer.after, answer.overhead),
         edit=_edit(answer.edit) if answer.edit else None,
-        density=answer.density if answer.density != 1.0 else None,
+        density=answer.density,
         status_text=answer.status_text or None,
     )
 

@@ -172,7 +172,7 @@ class ContextAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     ] = None
     density: Annotated[
         float | None,
-        Meta(description="Tokens that the service counts for one that the filter has estimated; null for 1."),
+        Meta(description="Tokens that the service counts for one that the filter estimates; null: too few."),
     ] = None
     status_text: Annotated[
         str | None,
