@@ -1,6 +1,6 @@
 """`python -m benchmarks [--quick] [--json PATH]`: all of them, one after the other; `inlet` where Open WebUI is."""
 
-from benchmarks import compose, context_http, ingest, inlet, llm_tokens, lookup, memory, planning
+from benchmarks import compose, context_http, estimates, ingest, inlet, llm_tokens, lookup, memory, planning
 from benchmarks.report import command
 
 if __name__ == "__main__":
@@ -12,5 +12,6 @@ if __name__ == "__main__":
         ingest.measure,
         llm_tokens.measure,
         memory.measure,
+        estimates.measure,
     )
     command(*needing_nothing, *([inlet.measure] if inlet.possible() else []))

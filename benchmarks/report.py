@@ -30,19 +30,20 @@ console = Console()
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One result. `bound` is the largest value that is wanted; None when there is none."""
+    """One result. `bound` is the largest value that is wanted, None when there is none, and `least` the smallest."""
 
     name: str
     meaning: str
     value: float
     bound: float | None = None
+    least: float = 0
 
     @property
     def verdict(self) -> str:
         """`met`, `MISSED`, or a dash when there is no bound."""
         if self.bound is None:
             return "–"
-        return "met" if self.value <= self.bound else "MISSED"
+        return "met" if self.least <= self.value <= self.bound else "MISSED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +149,7 @@ def _table(title: str, figures: Sequence[Figure]) -> Table:
     colours = {"met": "[green]met[/]", "MISSED": "[bold red]MISSED[/]"}
     for figure in figures:
         bound = "" if figure.bound is None else f"≤ {figure.bound:g}"
+        bound = f"{figure.least:g} to {figure.bound:g}" if figure.least else bound
         table.add_row(
             figure.name, figure.meaning, f"{figure.value:.3g}", bound, colours.get(figure.verdict, figure.verdict)
         )

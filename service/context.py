@@ -52,7 +52,7 @@ class Answer(NamedTuple):
     summary: str = ""
     record: str = ""
     edit: Edit | None = None
-    density: float = 1.0
+    density: float | None = None
     status_text: str = ""
 
 
@@ -86,7 +86,8 @@ async def _stored(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> Answer:
     if found is None:
         return Answer("unknown")
     before, window, overhead = found.tokens, asked.window or found.window, found.overhead
-    if before <= planning.apply_at(window, asked.served.apply_at):
+    apply_at = planning.apply_at(window, asked.served.apply_at)
+    if before <= min(apply_at, asked.served.room or apply_at):
         return Answer("not_needed", found.known, window, overhead, before, before)
     made = found.checkpoint
     if made is None or not serving.matches(asked.path, made) or made.tokens >= made.covered_tokens:

@@ -119,8 +119,8 @@ def _not_stored(request: Request, compared: Sequence[Asked]) -> int:
     return 1 if one_more >= as_stored else 0
 
 
-def density(request: Request, sizes: Sequence[int], known: int | None, counted: int) -> float:
-    """What the service counts for a text, by what the filter estimates; 1 when nearly all of the chat is not counted.
+def density(request: Request, sizes: Sequence[int], known: int | None, counted: int) -> float | None:
+    """What the service counts for a text, by what the filter estimates; None when too little is counted.
 
     Args:
         request: the request, with its estimates.
@@ -129,15 +129,15 @@ def density(request: Request, sizes: Sequence[int], known: int | None, counted: 
         counted: tokens of the path, of which the service has guessed those that are newer than `known`.
     """
     if known is None or known > 2 or not request.questions:
-        return 1.0
+        return None
     newest, *older = request.questions
     estimated = newest.before
     if known == 2:  # of a chat without ids the answer before the question is not known yet
         if not older:
-            return 1.0
+            return None
         estimated = older[0].before + older[0].tokens
     if estimated <= 0:
-        return 1.0
+        return None
     guessed = sum(sizes[: max(known, 1)]) // _CHARACTERS
     exact = counted - guessed - 1000 * request.images
     return min(max(exact / estimated, _LEAST_DENSITY), _MOST_DENSITY)

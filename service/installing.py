@@ -5,13 +5,14 @@ that finds everything as wished changes nothing.
 """
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 from typing import Any, NamedTuple
 
+from service import planning
 from service.errors import OpenWebUIError
 from service.openwebui import Function, Json, OpenWebUI, Refused
 from service.storage import keys
@@ -53,6 +54,8 @@ class Reached(NamedTuple):
     problem: str | None
     version: str = ""
     tenant: str = ""
+    crowded: Sequence[Json] = ()
+    """The models whose tools leave little room, as the service has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,8 @@ async def install(webui: OpenWebUI, wish: Wish, databases: Databases, say: Say, 
             raise OpenWebUIError(f"the filter is installed, but not at work: {reached.problem}")
         await desk.revoke_others(say)
     say(f"the filter in Open WebUI reaches Precis {reached.version} as tenant {reached.tenant!r}.")
+    for one in reached.crowded:
+        say(f"{one['model']}: {planning.crowding(one['window'], one['overhead'])}")
 
 
 async def uninstall(webui: OpenWebUI, databases: Databases, say: Say, *, dry: bool) -> None:
@@ -280,7 +285,8 @@ async def _reach(webui: OpenWebUI, wish: Wish, url: str) -> Reached:
         return Reached(f"it does not run on {model!r}; Open WebUI's log may say why")
     if "tenant" not in answer:
         return Reached(_advice(str(answer.get("error") or "what answers there is not Precis"), url))
-    return Reached(None, str(answer.get("version")), str(answer.get("tenant")))
+    crowded = answer.get("crowded") or ()  # an older service tells of none
+    return Reached(None, str(answer.get("version")), str(answer.get("tenant")), crowded)
 
 
 def _advice(error: str, url: str) -> str:

@@ -326,6 +326,15 @@ def is_crowded(window: int, overhead: int) -> bool:
     return overhead * 2 > apply_at(window)
 
 
+def crowding(window: int, overhead: int) -> str:
+    """What operators are told of a model that `is_crowded`."""
+    taken, whole = overhead / 1000, window / 1000
+    return (
+        f"tools and system prompts take {taken:.1f}k of its {whole:.1f}k window, so little of a chat fits into a"
+        " request; fewer tools for this model, or a larger window, mend that"
+    )
+
+
 def turn_starts(path: Sequence[PathMessage]) -> list[int]:
     """Indexes of the first message of each turn. User messages in a row (an answer failed) open one turn together."""
     return [

@@ -64,7 +64,7 @@ async def post_context(request: Request) -> Response:
     settings = runtime.settings
     anyone = settings.share_forks == "tenant"
     window = body.window_tokens or windows.believed(body.windows) or settings.of_model(body.model).window
-    served = Served(settings.apply_share(body.model), body.summary_role == "record")
+    served = Served(settings.apply_share(body.model), body.summary_role == "record", body.overhead or 0, body.room)
     asked = context.Asked(
         tenant=key.tenant,
         chat=chat,
@@ -129,7 +129,7 @@ def _context(answer: context.Answer) -> ContextAnswer:
         record=None if answer.edit else answer.record or None,
         tokens=None if answer.status == "unknown" else Tokens(answer.before, answer.after, answer.overhead),
         edit=_edit(answer.edit) if answer.edit else None,
-        density=answer.density if answer.density != 1.0 else None,
+        density=answer.density,
         status_text=answer.status_text or None,
     )
 

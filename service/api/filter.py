@@ -5,13 +5,14 @@ import json
 import msgspec
 from fastapi import APIRouter, Request
 
-from service import LEAST_FILTER, __version__, windows
+from service import LEAST_FILTER, __version__, planning, windows
 from service.api import problems
 from service.api.deps import ChatId, FilterKey, RuntimeDep, documented, read_bytes, worked
-from service.api.wire import FilterAnswer, TranscriptAnswer, TranscriptRequest
+from service.api.wire import CrowdedModel, FilterAnswer, TranscriptAnswer, TranscriptRequest
 from service.errors import TooLarge
 from service.handover import Handed, HandOver, hand_over
 from service.intake import Head
+from service.storage import chats
 
 _DECODE = msgspec.json.Decoder(TranscriptRequest).decode
 _DECODE_HEAD = msgspec.json.Decoder(Head).decode
@@ -20,9 +21,19 @@ router = APIRouter(tags=["filter"])
 
 
 @router.get("/v1/filter")
-async def get_filter(key: FilterKey) -> FilterAnswer:
-    """Who answers the filter: the service's version, the key's tenant, and the oldest filter that is taken."""
-    return FilterAnswer(version=__version__, tenant=key.tenant_name, least_filter=LEAST_FILTER)
+async def get_filter(key: FilterKey, runtime: RuntimeDep) -> FilterAnswer:
+    """Who answers the filter: the service's version, the key's tenant, and the oldest filter that is taken.
+
+    And which of the models that are in use have so many tools that little of a chat fits beside them.
+    """
+    async with runtime.database.engine.connect() as connection:
+        served = await chats.served_models(connection, key.tenant)
+    crowded = [
+        CrowdedModel(model=one.name, window=one.window, overhead=one.overhead)
+        for one in served
+        if planning.is_crowded(one.window, one.overhead)
+    ]
+    return FilterAnswer(version=__version__, tenant=key.tenant_name, least_filter=LEAST_FILTER, crowded=crowded)
 
 
 @router.put("/v1/chats/{chat_id}/transcript", status_code=202, openapi_extra=documented(TranscriptRequest))

@@ -93,10 +93,6 @@ class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Meta(description="Its window, when it is known; `windows` instead lets the service choose."),
     ] = None
     windows: _Windows = []
-    overhead: Annotated[
-        Annotated[int, Meta(ge=0, le=2**31 - 1)] | None,
-        Meta(description="Tokens of the tools that the filter has seen for this model, in any chat."),
-    ] = None
     sizes: Annotated[
         list[Annotated[int, Meta(ge=0, le=2**40)]],
         Meta(description="Characters of each message of `path`; counts messages that were not handed over yet."),
@@ -112,6 +108,17 @@ class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             " themselves is, and all else is a record with the role of a user."
         ),
     ] = "system"
+    overhead: Annotated[
+        Annotated[int, Meta(ge=0, le=2**31 - 1)] | None,
+        Meta(
+            description="Tokens of the tools that go to this model, as the filter has seen them in any chat. Counts"
+            " while the chat knows of none, or of much less."
+        ),
+    ] = None
+    room: Annotated[
+        Annotated[int, Meta(ge=0, le=2**40)] | None,
+        Meta(description="Tokens that the request may have at most: what its answer leaves of the window."),
+    ] = None
     native: Annotated[
         NativeRequest | None, Meta(description="With it, an answer also says how to edit the request.")
     ] = None
@@ -181,7 +188,7 @@ class ContextAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     ] = None
     density: Annotated[
         float | None,
-        Meta(description="Tokens that the service counts for one that the filter has estimated; null for 1."),
+        Meta(description="Tokens that the service counts for one that the filter estimates; null: too few."),
     ] = None
     status_text: Annotated[
         str | None,
@@ -192,12 +199,21 @@ class ContextAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     ] = None
 
 
+class CrowdedModel(BaseModel):
+    """A model whose tools and system prompts leave little of its window for the chat itself."""
+
+    model: str
+    window: int = Field(description="Its window in tokens.")
+    overhead: int = Field(description="Tokens of its tools and system prompts.")
+
+
 class FilterAnswer(BaseModel):
-    """Who answers the filter."""
+    """Who answers the filter, and what it should know."""
 
     version: str = Field(description="Of the service.")
     tenant: str = Field(description="Whose key it is.")
     least_filter: str = Field(description="The oldest filter that is taken, see `Precis-Filter`.")
+    crowded: list[CrowdedModel] = Field(description="Models, of the newest chats, whose tools leave them little room.")
 
 
 class TranscriptRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -212,11 +212,7 @@ def _print_chat(detail: operations.Detail) -> None:
         f" overhead {chat.overhead_tokens:,}"
     )
     if planning.is_crowded(chat.window_tokens, chat.overhead_tokens):
-        taken, whole = chat.overhead_tokens / 1000, chat.window_tokens / 1000
-        shell.console.print(
-            f"[yellow]Tools and system prompts take {taken:.1f}k of its {whole:.1f}k window,[/] so little of the chat"
-            " fits into a request. Fewer tools for this model, or a larger window, mend that."
-        )
+        shell.console.print(f"[yellow]{planning.crowding(chat.window_tokens, chat.overhead_tokens).capitalize()}.[/]")
     if chat.compactor:
         shell.console.print(f"{_by_others(chat).capitalize()}.")
     if chat.masked:

@@ -19,7 +19,7 @@ from sqlalchemy import (
     tuple_,
     update,
 )
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import distinct_on, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage.clock import in_seconds
@@ -57,6 +57,15 @@ class Overview:
     masked: int
     created_at: datetime
     updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """A model, its window in tokens, and the tokens of its requests that are no messages."""
+
+    name: str
+    window: int
+    overhead: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +144,8 @@ where chats.tenant_id = :tenant and chats.id = :chat and leaf.tenant_id = :tenan
 """)
 COMPACTS_ITSELF = "open-webui"
 """The `compactor` beside which no summary is made: nothing is compressed twice."""
-_MORE_TOOLS = 1.5  # times what is known; an estimate is that much too high at most
+_NEWEST_CHATS = 200  # are looked through for the models that are in use
+MORE_TOOLS = 1.5  # times what is known; an estimate is that much too high at most
 _RUN = [runs.c[name] for name in Run.__dataclass_fields__]
 
 
@@ -186,7 +196,7 @@ async def handed_over(
     """
     await note_leaf(connection, chat, leaf)
     before = chats.c.overhead_tokens
-    known = func.coalesce(measured, case((estimated > before * _MORE_TOOLS, estimated), else_=before))
+    known = func.coalesce(measured, case((estimated > before * MORE_TOOLS, estimated), else_=before))
     noted = {"overhead_tokens": known, "wants_bodies": False, "masked": chats.c.masked + masks}
     query = update(chats).where(*of(chat, chats)).values(noted)
     return cast(int, (await connection.execute(query.returning(chats.c.overhead_tokens))).scalar_one())
@@ -256,6 +266,21 @@ async def overviews(
     if after is not None:
         query = query.where(tuple_(chats.c.updated_at, chats.c.id) < tuple_(*after))
     return [Overview(*row) for row in await connection.execute(query)]
+
+
+async def served_models(connection: AsyncConnection, tenant: int) -> list[ServedModel]:
+    """The models of a tenant's newest chats, by name: each with what its newest chat was served with."""
+    newest = (
+        select(chats.c.model, chats.c.window_tokens, chats.c.overhead_tokens, chats.c.updated_at)
+        .where(chats.c.tenant_id == tenant)
+        .order_by(chats.c.updated_at.desc())
+        .limit(_NEWEST_CHATS)
+        .subquery()
+    )
+    columns = newest.c.model, newest.c.window_tokens, newest.c.overhead_tokens
+    query = select(*columns).ext(distinct_on(newest.c.model))
+    query = query.order_by(newest.c.model, newest.c.updated_at.desc())
+    return [ServedModel(*row) for row in await connection.execute(query)]
 
 
 async def branches(connection: AsyncConnection, chat: ChatKey) -> list[Branch]:

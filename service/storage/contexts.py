@@ -11,22 +11,25 @@ from typing import NamedTuple
 import asyncpg
 
 from service.planning import APPLY_AT, APPLY_PARTS, Checkpoint, parts_of
-from service.storage.chats import LINE, SAVINGS
+from service.storage.chats import LINE, MORE_TOOLS, SAVINGS
 
 _CHARACTERS = 4  # per token, of a message that was not handed over yet
 
+# What goes beside the messages: as it is known of the chat, or the tools that the filter has seen, when those are
+# clearly more: the chat has no count yet, or tools were added.
+_OVERHEAD = f"case when $9::integer > chat.overhead_tokens * {MORE_TOOLS} then $9 else chat.overhead_tokens end"
 # An older checkpoint has no record, and serves what it has. A text that is not asked for is not fetched.
-_ANSWER = """
-select chat.window_tokens, chat.overhead_tokens, known.id, known.tokens,
+_ANSWER = f"""
+select chat.window_tokens, {_OVERHEAD}, known.id, known.tokens,
        made.id, made.covered_until, made.covered_digest, made.covered_messages, made.covered_tokens, made.tokens,
        case when $8 and made.record <> '' then made.rules else made.summary end, case when $8 then made.record end
 """
-# The shallowest checkpoint that brings the request under apply_at, because the injected prefix then changes least
-# often; when none does, the deepest. Savings never fall, so `width_bucket` finds it by bisection.
+# The shallowest checkpoint that brings the request under apply_at and into its room, because the injected prefix then
+# changes least often; when none does, the deepest. Savings never fall, so `width_bucket` finds it by bisection.
 _CHOSEN = f"""
 left join checkpoints made on made.tenant_id = $1 and made.chat_id = chat.id and made.id = coalesce(
     known.line[1 + width_bucket(
-        known.tokens - coalesce($6, chat.window_tokens) * $7::bigint / {APPLY_PARTS} - 1,
+        known.tokens - least(coalesce($6, chat.window_tokens) * $7::bigint / {APPLY_PARTS}, $10::bigint) - 1,
         known.savings)],
     known.line[cardinality(known.line)])
 """
@@ -37,7 +40,7 @@ _CONTINUED = f"""
 {_ANSWER}
 from chats chat
 cross join lateral (select chat.leaf_id, chat.leaf_line, chat.leaf_savings,
-    chat.leaf_tokens + chat.overhead_tokens + case when chat.leaf_digest = $3 then 0 else $5::bigint end
+    chat.leaf_tokens + {_OVERHEAD} + case when chat.leaf_digest = $3 then 0 else $5::bigint end
 ) known (id, line, savings, tokens)
 {_CHOSEN}
 where chat.tenant_id = $1 and chat.external_id = $2 and chat.leaf_digest in ($3, $4)
@@ -48,7 +51,7 @@ _BY_PAIRS = f"""
 {_ANSWER}
 from chats chat
 cross join lateral (
-    select newest.message_id, newest.path_tokens + chat.overhead_tokens + ($5::bigint[])[newest.place], newest.place,
+    select newest.message_id, newest.path_tokens + {_OVERHEAD} + ($5::bigint[])[newest.place], newest.place,
         {LINE.format("head")}, {SAVINGS.format("head")}
     from (
         select stored.message_id, stored.path_tokens, stored.checkpoint_id, pair.place
@@ -77,11 +80,15 @@ class Served(NamedTuple):
     """How a model is served.
 
     `apply_at` is the share of its window above which it is; `record` says that what is not a user's
-    own rule comes as a text of its own.
+    own rule comes as a text of its own. `overhead` is tokens of the tools that go to it, as the filter
+    has seen them in any chat. `room` is tokens that a request may have at most, if its answer needs
+    more of the window than answers usually do.
     """
 
     apply_at: float = APPLY_AT
     record: bool = False
+    overhead: int = 0
+    room: int | None = None
 
 
 _AS_EVER = Served()
@@ -126,7 +133,7 @@ async def find(
     """
     leaf, above = pairs[0][1], pairs[1 if len(pairs) > 1 else 0][1]
     question = sizes[0] // _CHARACTERS if sizes else 0
-    how = parts_of(served.apply_at), served.record
+    how = parts_of(served.apply_at), served.record, served.overhead, served.room
     row = await pool.fetchrow(_CONTINUED, tenant, chat, leaf, above, question, window, *how)
     if row is not None:
         return _found(row)
@@ -163,7 +170,7 @@ async def _branched(
     ids, digests = zip(*pairs, strict=True)
     before = [0, *(size // _CHARACTERS for size in accumulate(sizes))]
     new = before[: len(pairs)] + before[-1:] * (len(pairs) - len(before))  # by place: what those before it cost
-    how = parts_of(served.apply_at), served.record
+    how = parts_of(served.apply_at), served.record, served.overhead, served.room
     row = await pool.fetchrow(statement, tenant, whose, ids, digests, new, window, *how)
     return _found(row) if row else None
 

@@ -1,8 +1,9 @@
 """Which utterances of the talk stand in a summary, when not all of them can. Pure, knows no language.
 
-The user's own words come first, then of the answers what tells most. An utterance is worth the
-terms that nothing chosen before it has told yet, for each token that it costs: exact values above
-all, and what somebody took up again in another step. The oldest shrink first.
+The user's own words come first, then what they pasted, by its size, then of the answers what tells
+most. An utterance is worth the terms that nothing chosen before it has told yet, for each token that
+it costs: exact values above all, and what somebody took up again in another step. The oldest shrink
+first.
 
 The measure is maximal coverage within a budget, chosen greedily (Lin and Bilmes, 2010, "Multi-document
 summarization via budgeted maximization of submodular functions").
@@ -16,7 +17,7 @@ from math import log
 from types import MappingProxyType
 
 from service import tokens
-from service.summarising.utterances import Utterance
+from service.summarising.utterances import Speaker, Utterance
 from service.text.sentences import asks
 from service.text.terms import is_exact, terms
 
@@ -26,6 +27,7 @@ _LONG = 6  # letters beyond the first of a word that says most
 _COMMONEST = 50  # utterances; a word that one of so many has is worth one
 _TOLD = 80  # percent of a term's worth that it loses once it was told
 _OLDEST = 0.6  # of the oldest utterance beside the newest
+_OWN, _GIVEN, _ASSISTANTS = range(3)  # users' own words, what they pasted or attached, answers
 _UNIT = 1_000_000
 _SPACE = 1  # tokens around an utterance
 _STEP = 4  # of the line that a step has: the speaker's name
@@ -78,9 +80,16 @@ class Selection:
             return list(self._talk)
         choice = _Choice(self._talk, self._prices, self._scale, room)
         choice.cover(self._known)
-        choice.take(place for place, one in enumerate(self._talk) if one.by_user)
-        choice.take(place for place, one in enumerate(self._talk) if not one.by_user)
+        for rank in (_OWN, _GIVEN, _ASSISTANTS):
+            choice.take(place for place, one in enumerate(self._talk) if _rank(one) == rank)
         return [one for place, one in enumerate(self._talk) if place in choice.taken]
+
+
+def _rank(utterance: Utterance) -> int:
+    """Which of the talk is told first."""
+    if utterance.by_user:
+        return _OWN
+    return _GIVEN if utterance.speaker is Speaker.USER else _ASSISTANTS
 
 
 @dataclass(frozen=True, slots=True)

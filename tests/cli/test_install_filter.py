@@ -15,7 +15,7 @@ from service.runtime import Urls
 from tests.cli.conftest import says
 from tests.conftest import Service, fresh_database
 from tests.fakes.openwebui_api import EMAIL, PASSWORD, TOKEN, OpenWebUIApi, openwebui_api
-from tests.service.talk import rows
+from tests.service.talk import Talk, rows
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -90,6 +90,15 @@ async def test_a_second_run_writes_nothing_and_does_not_even_open_the_database(i
     assert result.exit_code == 0, result.output
     assert "nothing to change" in result.stdout
     assert install.webui.writes == []
+
+
+async def test_it_names_models_whose_tools_leave_little_room(install: Installer) -> None:
+    talk = Talk(install.service.as_filter)
+    await talk.hand_over(talk.turns(2), overhead=6415)
+
+    result = await install()
+
+    assert "tools and system prompts take 6.4k of its 8.2k window" in result.stdout
 
 
 async def test_a_dry_run_writes_nothing(install: Installer) -> None:

@@ -235,7 +235,7 @@ async def test_the_note_stands_there_once_also_after_more_hooks(chat_of_turns: C
         await chat.filter.request(turn.body, __metadata__=turn.metadata, __event_emitter__=chat.host.emit)
         assert notes(turn.messages) == 1
         assert sent_tokens(turn.messages) <= 4096
-    assert chat.host.statuses == [f"Left out {len(turn.original) - 2} older messages: no summary is ready yet"]
+    assert chat.host.statuses == [f"Left out {len(turn.original) - 4} older messages: no summary is ready yet"]
 
 
 async def test_the_lists_of_open_webui_are_not_changed_in_place(chat_of_turns: Chat) -> None:

@@ -199,18 +199,18 @@ def test_a_tail_that_is_not_described_is_not_proposed() -> None:
 
 @pytest.mark.parametrize(
     ("known", "counted", "expected"),
-    [(None, 900, 1.0), (0, 900, 0.9), (1, 925, 0.9), (3, 900, 1.0), (1, 100, 0.7), (1, 9000, 2.0), (2, 575, 1.0)],
+    [(None, 900, None), (0, 900, 0.9), (1, 925, 0.9), (3, 900, None), (1, 100, 0.7), (1, 9000, 2.0), (2, 575, 1.0)],
 )
 def test_density_is_what_the_service_has_counted_by_what_the_filter_estimates(
-    known: int | None, counted: int, expected: float
+    known: int | None, counted: int, expected: float | None
 ) -> None:
     questions = [edit.Question(5, 1000, 10, "a"), edit.Question(3, 400, 50, "b")]
     request = edit.Request(1, questions, [], 2, 2)
     sizes = [0 if known == 0 else 100, 400, 400]
-    assert edit.density(request, sizes, known, counted) == pytest.approx(expected)
+    assert edit.density(request, sizes, known, counted) == (expected and pytest.approx(expected))
 
 
-def test_density_of_nothing_is_one() -> None:
-    assert edit.density(edit.Request(0, [], [], 0, 0), [], 0, 100) == 1.0
-    assert edit.density(edit.Request(0, [edit.Question(0, 0, 9, "a")], [], 1, 1), [9], 0, 100) == 1.0
-    assert edit.density(edit.Request(0, [edit.Question(0, 9, 9, "a")], [], 1, 1), [9, 9, 9], 2, 100) == 1.0
+def test_where_nothing_is_counted_there_is_no_density() -> None:
+    assert edit.density(edit.Request(0, [], [], 0, 0), [], 0, 100) is None
+    assert edit.density(edit.Request(0, [edit.Question(0, 0, 9, "a")], [], 1, 1), [9], 0, 100) is None
+    assert edit.density(edit.Request(0, [edit.Question(0, 9, 9, "a")], [], 1, 1), [9, 9, 9], 2, 100) is None

@@ -38,6 +38,15 @@ def test_the_users_own_words_come_before_an_answer() -> None:
     assert chosen(PUMPS, price(users)) == users
 
 
+def test_what_a_user_pasted_is_told_before_an_answer_and_after_the_users_words() -> None:
+    pasted = "What is wrong here?\n\n```python\n" + "total = price * count\nprint(total)\n" * 9 + "```"
+    said = talk(pasted, "The discount of 12 % is missing on line 40 and on line 52.")
+    words, code = said[0], said[1]
+
+    assert chosen(said, price([words, code])) == [words, code]
+    assert chosen(said, price([words])) == [words]
+
+
 def test_values_come_before_chatter() -> None:
     kept = texts(45)
     assert any("QX-9931" in one for one in kept)

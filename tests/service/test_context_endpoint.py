@@ -235,3 +235,33 @@ async def test_the_overhead_counts_against_the_threshold(talk: Talk, service: Se
     await run_sql(service.runtime, "update chats set overhead_tokens = 3000")
 
     assert (await talk.ask(leaf))["status"] == "pending"
+
+
+async def test_tools_seen_in_other_chats_count_until_the_chat_has_a_count_of_its_own(
+    talk: Talk, service: Service
+) -> None:
+    leaf = talk.turns(9)
+    await talk.hand_over(leaf)
+
+    answer = await talk.ask(leaf, overhead=3000)
+    assert (answer["status"], answer["tokens"]["overhead"]) == ("pending", 3000)
+
+    await run_sql(service.runtime, "update chats set overhead_tokens = 2400")
+    assert (await talk.ask(leaf, overhead=3000))["tokens"]["overhead"] == 2400
+    assert (await talk.ask(leaf, overhead=9000))["tokens"]["overhead"] == 9000, "tools were added"
+
+
+async def test_a_long_answer_leaves_less_room_so_a_deeper_summary_is_served(talk: Talk, service: Service) -> None:
+    leaf = talk.turns(8)
+    for _ in range(2):
+        leaf = talk.turns(8, leaf=leaf)
+        await talk.hand_over(leaf)
+        await drain(service.runtime)
+
+    shallow = await talk.ask(leaf, window_tokens=18_000)
+    deeper = await talk.ask(leaf, window_tokens=18_000, room=shallow["tokens"]["after"] - 1)
+
+    assert deeper["covered_messages"] > shallow["covered_messages"]
+    assert deeper["tokens"]["after"] < shallow["tokens"]["after"]
+    assert (await talk.ask(leaf, window_tokens=20_000))["status"] == "not_needed"
+    assert (await talk.ask(leaf, window_tokens=20_000, room=13_000))["status"] == "ready"

@@ -30,7 +30,22 @@ async def test_the_filter_is_told_who_answers_it(shared_service: Service) -> Non
     answer = await shared_service.as_filter.get("/v1/filter")
 
     assert answer.status_code == 200
-    assert answer.json() == {"version": __version__, "tenant": "default", "least_filter": LEAST_FILTER}
+    who = {"version": __version__, "tenant": "default", "least_filter": LEAST_FILTER}
+    assert answer.json() == who | {"crowded": []}
+
+
+async def test_it_is_told_of_models_whose_tools_leave_little_room(service: Service) -> None:
+    for model, chat, tools in (("few", "a", 900), ("many", "b", 6400), ("many", "c", 6500), ("fewer", "d", 6400)):
+        talk = Talk(service.as_filter, chat)
+        talk.model = model
+        await talk.hand_over(talk.turns(2), overhead=tools)
+    talk = Talk(service.as_filter, "e")
+    talk.model = "fewer"
+    await talk.hand_over(talk.turns(2), overhead=100)  # its tools were switched off since
+
+    crowded = (await service.as_filter.get("/v1/filter")).json()["crowded"]
+
+    assert crowded == [{"model": "many", "window": 8192, "overhead": 6500}]
 
 
 async def test_a_key_of_operators_is_not_for_the_filter(shared_service: Service) -> None:

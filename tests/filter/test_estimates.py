@@ -1,0 +1,42 @@
+"""What the filter estimates without a tokenizer, beside what the service counts."""
+
+import json
+
+import pytest
+
+from benchmarks.estimates import kinds, ratio
+from filter_stub.precis_filter import UNCOUNTED, Shrink, tokens_in, tokens_of, tokens_of_tools
+from service import tokens
+from tests.filter.client import asks, says
+from tests.filter.texts import KINDS, text_of_kind
+
+TEXTS = kinds(12)
+LARGE = {"Burmese": 3.2, "capitals": 1.2}
+SMALL = {"base64": 0.75, "UUIDs": 0.75, "German": 0.7, "Thai": 0.7, "blank lines": 0.7, "Japanese": 0.8}
+
+
+@pytest.mark.parametrize("kind", sorted(TEXTS))
+def test_real_texts_are_estimated_within_15_percent(kind: str) -> None:
+    assert ratio(TEXTS[kind]) == pytest.approx(1, abs=0.15)
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_one_sentence_again_and_again_and_what_is_random_is_not_far_off(kind: str) -> None:
+    text = text_of_kind(kind, 9000)
+    assert SMALL.get(kind, 0.85) < tokens_in(text) / tokens.count(text) < LARGE.get(kind, 1.15)
+
+
+def test_tools_are_estimated_as_their_json() -> None:
+    tools = json.loads(KINDS["JSON"])
+    assert tokens_of_tools({"tools": tools}) == tokens_in(json.dumps(tools))
+    assert tokens_of_tools({"tools": []}) == tokens_of_tools({}) == 0
+
+
+def test_only_what_the_service_has_not_counted_gets_a_margin() -> None:
+    talk = [asks("What is said? " * 40), says("This is said. " * 40), asks("And now? " * 40)]
+    counted = Shrink(talk, room=0, step=1, density=0.9)
+    assert [counted.cost(place, place + 1) for place in range(3)] == [
+        tokens_of(talk[0], 0.9),
+        tokens_of(talk[1], 0.9),
+        tokens_of(talk[2], UNCOUNTED),
+    ]
