@@ -16,9 +16,10 @@ def assert_inside_the_window(rig: Rig, received: Received) -> None:
     assert rig.size(received) < WINDOW
 
 
-async def test_a_chat_that_precis_does_not_know_is_truncated_to_the_window(rig: Rig, tab: Tab) -> None:
+async def test_a_chat_that_precis_has_no_time_to_read_is_truncated_to_the_window(rig: Rig, tab: Tab) -> None:
     tab.choices.system = "You are a lighthouse keeper."
     await rig.open_story(tab, 40)
+    await rig.valves(timeout=0.05)
 
     turn = await tab.send(asked := question())
 
@@ -32,7 +33,7 @@ async def test_a_chat_that_precis_does_not_know_is_truncated_to_the_window(rig: 
 
 
 async def test_with_precis_away_a_long_chat_is_truncated_to_the_window(rig: Rig, tab: Tab) -> None:
-    await rig.long_chat(tab, turns=40)
+    await rig.open_story(tab, 40)
     async with rig.precis.away():
         turn = await tab.send(question())
 

@@ -4,7 +4,7 @@ from tests.builders import Json
 from tests.e2e.model import MODELS, plain
 from tests.e2e.rig import WINDOW, Rig, filler, question
 from tests.e2e.tab import Tab
-from tests.e2e.view import SUMMARY, View, facts, view, well_formed
+from tests.e2e.view import View, facts, view, well_formed
 from tests.waiting import until
 
 # Nobody tells what the tools cost such a chat, and the filter's own estimate of their JSON is half too large: in a
@@ -116,12 +116,14 @@ def conversation(turns: int) -> list[Json]:
     return messages
 
 
-async def test_an_api_clients_long_conversation_is_compressed_at_a_later_call(rig: Rig) -> None:
+async def test_an_api_clients_long_conversation_is_compressed_at_once_and_at_a_later_call(rig: Rig) -> None:
     known = await rig.precis.chats()
     messages = [*conversation(30), {"role": "user", "content": question()}]
     messages.append(await ask(rig, messages))
     assert rig.model.received[-1].tokens < WINDOW
-    assert view(rig.model.received[-1]).note
+    first = view(rig.model.received[-1])
+    assert not first.note
+    assert facts(rig.model.received[-1].messages) == facts(messages)
     chat = await made(rig, known)
 
     messages.append({"role": "user", "content": question()})
@@ -132,17 +134,19 @@ async def test_an_api_clients_long_conversation_is_compressed_at_a_later_call(ri
     assert facts(seen.summary) | facts(seen.tail) == facts(messages)
 
 
-async def test_an_api_client_that_changes_an_old_message_gets_no_summary_of_it(rig: Rig) -> None:
+async def test_an_api_client_that_changes_an_old_message_gets_no_summary_of_the_old_one(rig: Rig) -> None:
     known = await rig.precis.chats()
     messages = [*conversation(30), {"role": "user", "content": question()}]
     messages.append(await ask(rig, messages))
     await made(rig, known)
 
-    messages[3] = {"role": "user", "content": question()}
+    old, messages[3] = messages[3], {"role": "user", "content": question()}
     messages.append({"role": "user", "content": question()})
     await ask(rig, messages)
 
-    assert not SUMMARY.search(view(rig.model.received[-1]).system)
+    received = facts(rig.model.received[-1].messages)
+    assert not facts([old]) & received
+    assert received == facts(messages)
 
 
 async def test_a_channel_is_left_alone(rig: Rig) -> None:
