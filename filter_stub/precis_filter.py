@@ -82,7 +82,6 @@ class Node(NamedTuple):
     id: str
     role: str
     words: str  # a hash of a user's text
-    fingerprint: str
     digest: str
     size: int
     message: Message  # as it is handed over; empty where it was, and all else is remembered
@@ -98,6 +97,7 @@ class Request:
     windows: list[int]  # what is told of the model's window, the most trusted first
     window: int
     begun: float = 0.0
+    guided: bool = False  # the newest question is an instruction, and is not stored
     answered: bool = False  # by the service
     known: str | None = None  # the newest message that the service has
     served: int | None = None  # checkpoint, 0 for none; None: the usage says nothing about it
@@ -289,9 +289,9 @@ class Filter:
         path = await self._path(body, metadata, request)
         if not path:
             return
-        guided = bool(metadata.get("regeneration_message_id"))
+        request.guided = bool(metadata.get("regeneration_message_id"))
         try:
-            answer = await self._ask(body, path, guided, request)
+            answer = await self._ask(body, path, request)
         except Exception:
             # The last answer is as good, as far as it still fits this branch.
             request.why = "Precis is away"
@@ -310,11 +310,12 @@ class Filter:
             path = await asyncio.to_thread(chain, branch(await rows_of(request.chat), path[-1].id))
         handing_over = self._later(self._hand_over, path, request)
         done, _ = await asyncio.wait([handing_over], timeout=self._left(request, 0.65))
-        due = done and handing_over.result()
-        while due and self._will_be_cut(body, request) and self._left(request, 0.65) > 0.05:
+        coming = done and handing_over.result()
+        while coming and self._will_be_cut(body, request) and self._left(request, 0.65) > 0.05:
             await asyncio.sleep(0.05)
             body["messages"] = whole
-            answer = await self._ask(body, path, guided, request)
+            answer = await self._ask(body, path, request)
+            coming = answer["status"] != "not_needed"
             self._apply(answer, body, path, request)
 
     def _will_be_cut(self, body: Message, request: Request) -> bool:
@@ -380,9 +381,7 @@ class Filter:
         request.beside = tools + sum(map(tokens_of, head))
         return await asyncio.to_thread(chain, groups)
 
-    async def _ask(
-        self, body: Message, path: list[Node], guided: bool, request: Request
-    ) -> Message:
+    async def _ask(self, body: Message, path: list[Node], request: Request) -> Message:
         """What the service has for this branch. It may need more than is told at first."""
         self._left_alone()  # before anything is counted
         beside = request.beside if request.expires_in else self._tools.get(request.model)
@@ -397,7 +396,7 @@ class Filter:
             "summary_role": self.valves.summary_role,
             "depth": len(path),
         }
-        native = described(body["messages"], path) | {"guided": guided}
+        native = described(body["messages"], path) | {"guided": request.guided}
         for pairs, most in ((PAIRS, QUESTIONS), (len(path), len(body["messages"]))):
             newest = path[::-1][:pairs]
             question["path"] = [(node.id, node.digest) for node in newest]
@@ -458,10 +457,7 @@ class Filter:
                 end += 1
             transcript["after"] = (path[start - 1].id, path[start - 1].digest) if start else None
             transcript["served"] = request.served if end == len(path) else None
-            transcript["messages"] = [
-                {**m, "id": node.id, "fingerprint": node.fingerprint, "digest": node.digest}
-                for node, m in ((node, node.message) for node in path[start:end])
-            ]
+            transcript["messages"] = [node.message for node in path[start:end]]
             answer = await self._send("PUT", url, transcript, 30.0)
             refused = answer.status_code == 409
             if refused and (again or not start):
@@ -479,9 +475,8 @@ class Filter:
     ) -> httpx.Response:
         """One request to the service. 409 is an answer; other errors are raised."""
         self._left_alone()
-        self._again_at = (
-            time.monotonic() + PAUSE
-        )  # one request tries again, the others go on without
+        # After a pause one request tries again, and the others go on without.
+        self._again_at = time.monotonic() + PAUSE
         self._http = self._http or httpx.AsyncClient()
         # An error about a stray line end or a typographic quote would show the key in the log.
         key = "".join(character for character in self.valves.api_key if "!" <= character <= "~")
@@ -535,10 +530,9 @@ class Filter:
         if not (request.left_out or made.texts):
             request.cut = "shortened older tool results to make room"
             return
-        older = (
-            f"{request.left_out} older messages" if request.left_out else "parts of long messages"
-        )
-        request.cut = f"left out {older}: {request.why}"
+        older = f"{request.left_out} older messages"
+        what = older if request.left_out else "parts of long messages"
+        request.cut = f"left out {what}: {request.why}"
         request.status = request.status or request.waiting
 
 
@@ -724,9 +718,10 @@ def chain(messages: list[Message], above: str = "") -> list[Node]:
         above = hashed(above, identity, fingerprint)
         words = hashed(text_of(m))[:16] if role == "user" else ""
         handed = {key: m[key] for key in HANDED if m.get(key) is not None}
+        handed |= {"id": identity, "fingerprint": fingerprint, "digest": above}
         if files := [file for file in m.get("files") or () if isinstance(file, dict)]:
             handed["files"] = [{key: file[key] for key in FILE if file.get(key)} for file in files]
-        nodes.append(Node(identity, str(role), words, fingerprint, above, size_of(m), handed))
+        nodes.append(Node(identity, str(role), words, above, size_of(m), handed))
     return nodes
 
 

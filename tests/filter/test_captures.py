@@ -114,7 +114,7 @@ def test_the_digest_rule_of_the_filter_is_that_of_the_service() -> None:
         for hook in capture(scenario).of("outlet"):
             above = ROOT
             for node in precis_filter.chain(hook.messages) if hook.saved else ():
-                assert digest(above, node.id, node.fingerprint) == node.digest
+                assert digest(above, node.id, node.message["fingerprint"]) == node.digest
                 above = node.digest
                 compared += 1
     assert compared > 300

@@ -190,7 +190,7 @@ async def test_an_edit_on_the_page_is_told_by_the_fingerprints_of_the_filter() -
     assert body == {
         "type": "chat.updated",
         "chat_id": "c",
-        "fingerprints": {node.id: node.fingerprint for node in chain},
+        "fingerprints": {node.id: node.message["fingerprint"] for node in chain},
     }
 
 
@@ -215,7 +215,7 @@ class Handed(Talk):
     """A chat with the fingerprints that the filter computes."""
 
     def chain(self, leaf: str) -> list[tuple[str, str, str]]:
-        return [(node.id, node.fingerprint, node.digest) for node in precis_filter.chain(self.path(leaf))]
+        return [(node.id, node.message["fingerprint"], node.digest) for node in precis_filter.chain(self.path(leaf))]
 
 
 async def chat_of(service: Service, name: str) -> tuple[Talk, str]:
