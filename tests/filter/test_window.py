@@ -119,3 +119,32 @@ async def test_models_of_one_filter_have_their_own_windows() -> None:
             assert turn.messages != given
             sizes.append(sent_tokens(turn.messages))
         assert sizes[0] <= 4096 < sizes[1] <= 8192
+
+
+async def test_the_tools_of_a_model_are_told_for_each_of_its_chats_also_when_a_short_one_has_shown_them() -> None:
+    tools = [{"type": "function", "function": {"name": "f", "description": text_of_kind("English", 3000)}}]
+    async with against(Answer({"status": "unknown"}), skip_below_chars=24_000) as (chat, tap):
+        turn = chat.request(str(chat.leaf))
+        await chat.filter.request(turn.body | {"tools": tools}, __metadata__=turn.metadata)
+        assert tap.seen == []
+        chat.filter.valves.skip_below_chars = 0
+        await chat.inlet()
+        other = chat.request(str(chat.leaf))
+        other.body["model"] = "another-model"
+        with chat.host.importable():
+            await chat.filter.inlet(other.body, __metadata__=other.metadata)
+        first, second = [body["overhead"] for body in tap.bodies("POST")]
+        assert first > 500
+        assert second is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "room"), [(None, None), (1000, 7192), (10**9, 4096), (-(10**30), None), ("many", None), (0, None)]
+)
+async def test_the_service_is_told_the_room_that_a_long_answer_leaves(wanted: object, room: int | None) -> None:
+    async with against(Answer({"status": "unknown"}), window_tokens=8192) as (chat, tap):
+        turn = chat.request(str(chat.leaf))
+        turn.body["max_tokens"] = wanted
+        with chat.host.importable():
+            await chat.filter.inlet(turn.body, __metadata__=turn.metadata)
+        assert tap.bodies("POST")[0]["room"] == room
