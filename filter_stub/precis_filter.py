@@ -163,7 +163,7 @@ class Filter:
                 return body
             request.begun = begun
             with unharmed("a request goes on without a summary"):
-                async with asyncio.timeout(self._left(request, 0.8)):  # the rest: status
+                async with asyncio.timeout(self._left(request, 0.9)):  # the rest: status
                     await self._compress(body, metadata, request)
             self._fit(body, request)
             request.before = request.left_out
@@ -309,9 +309,9 @@ class Filter:
         if not path[0].message:
             path = await asyncio.to_thread(chain, branch(await rows_of(request.chat), path[-1].id))
         handing_over = self._later(self._hand_over, path, request)
-        done, _ = await asyncio.wait([handing_over], timeout=self._left(request, 0.65))
+        done, _ = await asyncio.wait([handing_over], timeout=self._left(request, 0.8))
         coming = done and handing_over.result()
-        while coming and self._will_be_cut(body, request) and self._left(request, 0.65) > 0.05:
+        while coming and self._will_be_cut(body, request) and self._left(request, 0.8) > 0.05:
             await asyncio.sleep(0.05)
             body["messages"] = whole
             answer = await self._ask(body, path, request)
@@ -404,7 +404,7 @@ class Filter:
             parts = {name: native[name][:most] for name in ("questions", "asked")}
             question["native"] = native | parts
             # Ends before inlet's own deadline, so that silence is a failure, and a Stop is not.
-            url, seconds = f"chats/{quote(request.chat, safe='')}/context", self._left(request, 0.7)
+            url, seconds = f"chats/{quote(request.chat, safe='')}/context", self._left(request, 0.85)
             answer: Message = (await self._send("POST", url, question, seconds)).json()
             whole = len(path) <= pairs and len(native["questions"]) <= most
             enough = answer["status"] != "ready" or answer.get("edit")
