@@ -396,6 +396,7 @@ class Filter:
             "summary_role": self.valves.summary_role,
             "depth": len(path),
         }
+        url = f"chats/{quote(request.chat, safe='')}/context"
         native = described(body["messages"], path) | {"guided": request.guided}
         for pairs, most in ((PAIRS, QUESTIONS), (len(path), len(body["messages"]))):
             newest = path[::-1][:pairs]
@@ -404,8 +405,8 @@ class Filter:
             parts = {name: native[name][:most] for name in ("questions", "asked")}
             question["native"] = native | parts
             # Ends before inlet's own deadline, so that silence is a failure, and a Stop is not.
-            url, seconds = f"chats/{quote(request.chat, safe='')}/context", self._left(request, 0.85)
-            answer: Message = (await self._send("POST", url, question, seconds)).json()
+            sent = await self._send("POST", url, question, self._left(request, 0.85))
+            answer: Message = sent.json()
             whole = len(path) <= pairs and len(native["questions"]) <= most
             enough = answer["status"] != "ready" or answer.get("edit")
             if whole or (answer["status"] != "unknown" and enough):
