@@ -241,11 +241,9 @@ class Filter:
     def _windows(self, body: Message, model: Message) -> list[int]:
         """The model's window as everybody tells it, the most trusted first; the service chooses."""
         info, provider = model.get("info") or {}, model.get("openai") or {}
-        try:
+        windows: dict[Any, Any] = {}
+        with unharmed('the valve `windows` is not JSON such as {"llama3:8b": 8192}'):
             windows = dict(json.loads(self.valves.windows or "{}"))
-        except (TypeError, ValueError) as error:
-            log.warning('precis: the valve `windows` is not JSON such as {"x": 8192}: %s', error)
-            windows = {}
         told = (
             (body.get("options") or {}).get("num_ctx"),
             body.get("num_ctx"),
@@ -817,7 +815,7 @@ class Shrink:
         return sum(map(tokens_of, self.messages[start:end], self.density[start:end]))
 
     def goal(self) -> int:
-        """The excess that is left when whole steps of it are gone: less than none."""
+        """The excess when whole steps of it are gone: none, or less."""
         return -(-self.excess % self.step)
 
     def put(self, place: int, message: Message) -> None:

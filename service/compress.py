@@ -44,6 +44,7 @@ from service.texts.rounds import Part
 _LONGEST_DELAY = 300  # seconds
 _LONGEST_REASON = 1000  # characters of an error that nobody expected
 _PROCESS_PAUSE = 10  # seconds, when no text process could be started
+_LOOK = 0.2  # seconds between two looks at a chat that goes on while its summariser is asked
 _MOST_DEGRADED = 2  # of one parent: the LLM makes a degraded one anew once, and goes on from it if that fails too
 
 log = structlog.get_logger(__name__)
@@ -207,30 +208,20 @@ async def _attempt(bench: Bench, lease: work.Lease, run: int) -> float | None:
 async def _work(bench: Bench, lease: work.Lease, run: int) -> float | None:
     if lease.compactor == chats.COMPACTS_ITSELF:
         return await _end(bench, lease, run, "Open WebUI compacts this chat itself")
-    policy = bench.settings.policy(lease.model, lease.window, lease.overhead)
-    async with bench.engine.connect() as connection:
-        rows = await transcripts.path(connection, lease.chat, lease.leaf) if lease.leaf else []
-        path = [PathMessage(row.message_id, row.role, row.digest, row.tokens, tuple(row.step_tokens)) for row in rows]
-        settled, interim = await checkpoints.along(connection, lease.chat, {row.checkpoint_id or 0 for row in rows})
-        made = planning.deepest(path, settled)
-        degraded = made if made and await _made_anew(connection, bench, lease, made.id) else None
-        if degraded:
-            found = await checkpoints.degraded(connection, lease.chat, degraded.id)
-            made = await checkpoints.find(connection, lease.chat, found.parent if found else None)
-        kept = await checkpoints.draft(connection, lease.chat)
-        hard = await history.before(connection, lease.chat, run) == history.TOO_HARD
-    instead_of = [*interim, degraded] if degraded else interim
-    this = _Round(bench, lease, run, policy, rows, instead_of, degraded is not None, hard)
-    if this.summariser and not hard:
+    this, path, made = await _begun(bench, lease, run)
+    if this.summariser and not this.hard:
         this = await _serve_at_once(this, path, made)
     if lease.at_once:
         await _wait_on(bench, lease, run)
         return None
-    place = _place(kept, rows)
+    async with bench.engine.connect() as connection:
+        kept = await checkpoints.draft(connection, lease.chat)
+    place = _place(kept, this.rows)
     plan_of = planning.plan if this.summariser else planning.plan_by_code
     draft = place[0] if place else None
-    plan = await asyncio.to_thread(plan_of, path, [made] if made else [], policy, draft=draft)
-    done = await _carry_out(this, plan, place[1] if place and plan.draft else None)
+    plan = await asyncio.to_thread(plan_of, path, [made] if made else [], this.policy, draft=draft)
+    async with _served_meanwhile(this):
+        done = await _carry_out(this, plan, place[1] if place and plan.draft else None)
     deepest = done.last or (made.id if made else None)
     return await _end(
         bench,
@@ -241,6 +232,53 @@ async def _work(bench: Bench, lease: work.Lease, run: int) -> float | None:
         again=not done.complete,
         deepest=None if done.no_gain else deepest,
     )
+
+
+async def _begun(bench: Bench, lease: work.Lease, run: int) -> tuple[_Round, list[PathMessage], Checkpoint | None]:
+    """A round, the path that it is about, and the deepest checkpoint that it goes on from."""
+    policy = bench.settings.policy(lease.model, lease.window, lease.overhead)
+    async with bench.engine.connect() as connection:
+        rows = await transcripts.path(connection, lease.chat, lease.leaf) if lease.leaf else []
+        path = [PathMessage(row.message_id, row.role, row.digest, row.tokens, tuple(row.step_tokens)) for row in rows]
+        settled, interim = await checkpoints.along(connection, lease.chat, {row.checkpoint_id or 0 for row in rows})
+        made = planning.deepest(path, settled)
+        degraded = made if made and await _made_anew(connection, bench, lease, made.id) else None
+        if degraded:
+            found = await checkpoints.degraded(connection, lease.chat, degraded.id)
+            made = await checkpoints.find(connection, lease.chat, found.parent if found else None)
+        hard = await history.before(connection, lease.chat, run) == history.TOO_HARD
+    instead_of = [*interim, degraded] if degraded else interim
+    return _Round(bench, lease, run, policy, rows, instead_of, degraded is not None, hard), path, made
+
+
+@asynccontextmanager
+async def _served_meanwhile(this: _Round) -> AsyncIterator[None]:
+    """Gives the chat interim summaries while the round goes on: a call may take as long as many turns."""
+    serving = asyncio.create_task(_serve_meanwhile(this) if this.summariser else asyncio.sleep(0))
+    try:
+        yield
+    finally:
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+
+
+async def _serve_meanwhile(this: _Round) -> None:
+    """Makes an interim summary whenever something was handed over and the next request is too large.
+
+    The round goes on whatever happens here, and the one after it will see to the chat in any case.
+    """
+    bench, lease = this.bench, this.lease
+    while True:
+        await asyncio.sleep(_LOOK)
+        try:
+            async with bench.engine.connect() as connection:
+                grown = await work.grown(connection, lease)
+            if grown is not None:
+                lease = grown
+                newer, path, made = await _begun(bench, lease, this.run)
+                await _serve_at_once(newer, path, made)
+        except (PrecisError, SQLAlchemyError, OSError) as error:
+            log.warning("compress.not_served_meanwhile", chat=lease.chat.id, error=type(error).__name__)
 
 
 async def _wait_on(bench: Bench, lease: work.Lease, run: int) -> None:

@@ -4,7 +4,7 @@ The row is the truth. Redis only wakes workers: flush it, and a sweep finds the 
 `claim` gives each the chat whose turn it is. All times are the database's, so workers' clocks do not matter.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID, uuid4
 
 from sqlalchemy import ColumnElement, Row, and_, case, func, literal, null, or_, select, text, update
@@ -191,6 +191,14 @@ async def renew(connection: AsyncConnection, lease: Lease, seconds: float) -> bo
     """Keeps the lease while a call takes long; False when it is lost."""
     query = update(chats).where(*_mine(lease)).values(lease_until=in_seconds(seconds))
     return (await connection.execute(query)).rowcount == 1
+
+
+async def grown(connection: AsyncConnection, lease: Lease) -> Lease | None:
+    """The lease on what was handed over since, if the chat's next request is too large with it."""
+    columns = chats.c.handed_seq, chats.c.leaf_id, chats.c.overhead_tokens
+    query = select(*columns).where(*_mine(lease), chats.c.pressing, chats.c.handed_seq > lease.seq)
+    row = (await connection.execute(query)).one_or_none()
+    return replace(lease, seq=row.handed_seq, leaf=row.leaf_id, overhead=row.overhead_tokens) if row else None
 
 
 async def holds(connection: AsyncConnection, lease: Lease) -> bool:

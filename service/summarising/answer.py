@@ -45,6 +45,7 @@ _NUMBER = re.compile(
     r"(?:\s?[-–—~～至]\s?P?(\d{1,6})(?:\.(\d{1,4}))?)?(?![A-Za-z_\d%€$£¥]|[.,]\d)"
 )
 _SENTENCE = re.compile(r"(?<![\w.,])\d{1,6}\.\d{1,4}(?![\w.,]?\d)")
+_POINTER = re.compile(r"\[\d{1,6}\.\d{1,4}\]\s?")  # small models copy them; nobody else writes them, see `compose`
 _PIN = re.compile(r"(?<![A-Za-z\d.])P\d{1,6}(?![A-Za-z\d]|\.\d)")
 # A comma of a list, not of a number such as `1.204,50`.
 _JOINED = re.compile(r"(?<![\d.,])(\d{1,6}\.\d{1,4}|P\d{1,6}),(?=P\d|\d{1,6}\.\d)")
@@ -255,7 +256,8 @@ class _Reader:
         if isinstance(self.place, _Line):
             self._direct(self.place, self.kinds, line)
         elif self.place in self.lines:
-            self.lines[self.place].append(line)
+            if prose := _POINTER.sub("", line).strip():
+                self.lines[self.place].append(prose)
         elif keep := _keep(self.kinds, line):
             self.keeps.append(keep)
 

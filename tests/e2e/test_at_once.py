@@ -100,5 +100,4 @@ async def test_messages_sent_at_once_lose_nothing_and_no_correction_ever(rig: Ri
 async def test_messages_sent_at_once_to_a_model_that_takes_no_time_lose_as_little(rig: Rig, tab: Tab) -> None:
     lost = await converse(rig, tab, 0)
 
-    if too_much(lost):  # nothing else is expected to fail
-        pytest.xfail(f"no interim summary is made while a call for the same chat lasts: {too_much(lost)}")
+    assert not too_much(lost), too_much(lost)

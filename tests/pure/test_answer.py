@@ -325,6 +325,12 @@ def test_an_empty_section_says_nothing(language: str) -> None:
         assert told(f"## Goal\n{nothing} xyz") == {Section.GOAL: (f"{nothing} xyz",)}
 
 
+def test_numbers_of_sentences_that_were_copied_along_are_left_out() -> None:
+    reply = "## Current state\n- The tour is planned. [2.5] The bus holds 40 of 4.5 t.\n- [3.1]"
+
+    assert told(reply) == {Section.STATE: ("The tour is planned. The bus holds 40 of 4.5 t.",)}
+
+
 def test_a_head_and_its_text_may_stand_on_one_line() -> None:
     assert told("**Goal:** a tour\nOpen questions: who drives?\n- Current state: none") == {
         Section.GOAL: ("a tour",),

@@ -8,6 +8,7 @@ from tests.fakes.scripted_llm import Fail
 from tests.service.ageing import removed
 from tests.service.desk import Desk, thinking, told
 from tests.service.talk import Json, check_tree, rows, run_sql
+from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -33,6 +34,28 @@ async def test_it_serves_while_the_summariser_thinks(desk: Desk) -> None:
     assert "Reading" in meanwhile["summary"]
     assert "Narrative" not in meanwhile["summary"]
     assert "Narrative" in (await desk.talk.ask(leaf))["summary"]
+
+
+async def test_a_chat_that_goes_on_while_the_summariser_thinks_is_served_again(desk: Desk) -> None:
+    leaf = await desk.long_chat()
+    served: list[Json] = []
+
+    async def go_on() -> None:
+        first = await desk.talk.ask(leaf)
+        grown = desk.talk.turns(9, leaf=leaf)
+        await desk.talk.hand_over(grown)
+
+        async def is_deeper() -> bool:
+            served[:] = [await desk.talk.ask(grown)]
+            return bool(served[0]["covered_messages"] > first["covered_messages"])
+
+        await until(is_deeper)
+
+    await desk.compress(thinking(desk, go_on, **WIDE))
+
+    assert [one["status"] for one in served] == ["ready"]
+    assert served[0]["tokens"]["after"] <= 6250, "the request is not too large with it"
+    await check_tree(desk.service.runtime)
 
 
 async def test_it_retires_when_the_summariser_has_read_the_same(desk: Desk) -> None:
