@@ -89,6 +89,7 @@ class Request:
     model: str
     window: int | None
     budget: int | None  # the window, as the service is told
+    reply: str | None = None  # the id of the answer
     begun: float = 0.0
     answered: bool = False  # by the service
     known: str | None = None  # the newest message that the service has
@@ -153,6 +154,7 @@ class Filter:
             "system", description="`record`: only what users laid down is a system message."
         )
         show_status: bool = Field(True, description="Tell under the answer what was changed.")
+        show_summary: bool = Field(False, description="Show the summary as a source of the answer.")
         write_context_summary: bool = Field(
             False, description="Also store summaries where Open WebUI's own compaction does."
         )
@@ -167,6 +169,7 @@ class Filter:
         self._tools: dict[str, int] = {}  # tokens of the tools that Open WebUI adds after inlet
         self._remembered: OrderedDict[str, tuple[str, list[Node]]] = OrderedDict()  # no texts
         self._last: OrderedDict[str, Message] = OrderedDict()  # the last of each chat and model
+        self._sources: OrderedDict[str, Message] = OrderedDict()  # of answers to come
 
     async def inlet(
         self,
@@ -228,6 +231,7 @@ class Filter:
         __metadata__: Given = None,
         __user__: Given = None,
         __model__: Given = None,
+        __event_emitter__: Emitter | None = None,
     ) -> Message:
         """Hands the branch of a saved chat over in the background."""
         try:
@@ -242,8 +246,10 @@ class Filter:
                 # Up to 0.8 the page asks: with other metadata, and answers without output.
                 leaf = None if STASH in metadata else body.get("id")
                 self._later(self._take(messages, request, leaf))
+            async with asyncio.timeout(self.valves.timeout):
+                await self._show(body, __event_emitter__)
         except Exception as error:
-            log.warning("precis: a reply was not handed over: %r", error)
+            log.warning("precis: a reply was not handed over, or has no source: %r", error)
         return body
 
     def _request(self, body: Message, metadata: Message, model: Given) -> Request:
@@ -254,7 +260,7 @@ class Filter:
         else:
             window, chat = self._window(body, model or {}), metadata.get("chat_id") or ""
             user, name = metadata.get("user_id"), str(body.get("model"))
-            request = Request(chat, user, name, window, budget=window)
+            request = Request(chat, user, name, window, window, metadata.get("message_id"))
             metadata[STASH] = vars(request)  # plain values
         return request
 
@@ -291,6 +297,12 @@ class Filter:
         if line and line != request.told and self.valves.show_status and emitter:
             request.told = line
             await emitter({"type": "status", "data": {"description": line, "done": True}})
+
+    async def _show(self, body: Message, emitter: Emitter | None) -> None:
+        """Shows the summary as a source, after all others: `[1]` in an answer means the first."""
+        source = self._sources.pop(str(body.get("id")), None)
+        if source and emitter and source not in (body["messages"][-1].get("sources") or ()):
+            await emitter({"type": "source", "data": source})
 
     async def _compress(self, body: Message, metadata: Message, request: Request) -> None:
         """Asks for the branch's summary, and puts it in."""
@@ -346,9 +358,13 @@ class Filter:
         body["messages"], request.served, request.why = changed, checkpoint, Request.why
         status = str(answer.get("status_text") or "")
         request.status = status if request.answered else status.partition(":")[0]
+        told = "\n\n".join(filter(None, (answer.get("record"), answer.get("summary"))))
+        if self.valves.show_summary and request.reply:
+            name = f"Summary of {answer.get('covered_messages')} earlier messages"
+            about = {"source": {"name": name}, "metadata": [{"source": f"precis {checkpoint}"}]}
+            remember(self._sources, request.reply, {**about, "document": [told]})
         if self.valves.write_context_summary and saved(request.chat):
             kept = next(i for i, node in enumerate(path) if node.id == answer["covered_until"]) + 1
-            told = "\n\n".join(filter(None, (answer.get("record"), answer.get("summary"))))
             self._later(show_in_open_webui(request.chat, path[kept].id, told))
 
     async def _path(
