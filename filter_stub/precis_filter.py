@@ -17,6 +17,7 @@ import hashlib
 import inspect
 import json
 import logging
+import re
 import sys
 import time
 from collections import OrderedDict
@@ -61,6 +62,7 @@ COSTS = (
     (bytes(range(0xE2, 0xF0)), 1.0),
     (bytes(range(0xF0, 0xF8)), 3.0),
 )
+CITED = re.compile(r"```.*?```|`[^`]*`|(\[\d)", re.DOTALL)  # `[1]` outside of code
 STASH = "precis"  # our key in the metadata, which Open WebUI carries from hook to hook
 
 Message = dict[str, Any]
@@ -301,8 +303,12 @@ class Filter:
     async def _show(self, body: Message, emitter: Emitter | None) -> None:
         """Shows the summary as a source, after all others: `[1]` in an answer means the first."""
         source = self._sources.pop(str(body.get("id")), None)
-        if source and emitter and source not in (body["messages"][-1].get("sources") or ()):
-            await emitter({"type": "source", "data": source})
+        if source and emitter:
+            others = body["messages"][-1].get("sources") or []
+            # Without sources `x[1]` is text; with any, the page makes a link of it, or nothing.
+            cited = not others and any(CITED.findall(text_of(body["messages"][-1])))
+            if source not in others and not cited:
+                await emitter({"type": "source", "data": source})
 
     async def _compress(self, body: Message, metadata: Message, request: Request) -> None:
         """Asks for the branch's summary, and puts it in."""

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from filter_stub.precis_filter import SUMMARY, chain
+from service.demo.host import Host
 from tests.filter.chat import Chat, Turn
 from tests.filter.client import Client, conversation
 from tests.filter.staged import MADE, NOT_NEEDED, against, good_answer
@@ -25,9 +26,9 @@ def source(text: str = MADE, checkpoint: int = 7) -> Json:
     return named | {"metadata": [{"source": f"precis {checkpoint}"}]}
 
 
-async def ready(chat: Chat, **more: object) -> Turn:
-    """A whole turn, to which the service answers with a summary."""
-    turn = await chat.inlet(**more)
+async def ready(chat: Chat) -> Turn:
+    """A whole turn."""
+    turn = await chat.inlet()
     chat.answer("An answer")
     await chat.outlet(turn)
     return turn
@@ -160,6 +161,30 @@ async def test_a_saved_source_changes_no_digest_and_no_later_request() -> None:
     assert asked[0] == asked[1]
 
 
+@pytest.mark.parametrize(
+    ("answer", "others", "shown"),
+    [
+        ("The first one is x[0].", [], False),
+        ("As they say [1, 2].", [], False),
+        ("```\nx[0]\n", [], False),  # cut off
+        ("```python\nx[0]\n```\nThat is `x[0]`, [see](https://example.org/[1]).", [], False),
+        ("```python\nx[0]\n```\nThat is `x[0]`, [see](https://example.org/1).", [], True),
+        ("As they say [1].", [{"source": {"name": "a document"}, "document": ["d"], "metadata": [{}]}], True),
+    ],
+)
+async def test_an_answer_with_numbers_of_its_own_in_brackets_stays_as_it_is(
+    answer: str, others: list[Json], shown: bool
+) -> None:
+    """With a source under it, the page would show them as links to that, or not at all."""
+    async with against(Answer({}), show_summary=True) as (chat, tap):
+        tap.behaviour = Answer(good_answer(chat))
+        turn = await chat.inlet()
+        chat.answer(answer, sources=others)
+        await chat.outlet(turn)
+
+    assert chat.host.sources == ([source()] if shown else [])
+
+
 async def test_it_is_kept_for_its_own_answer_and_no_longer() -> None:
     async with against(Answer({}), show_summary=True) as (chat, tap):
         tap.behaviour = Answer(good_answer(chat))
@@ -181,19 +206,27 @@ async def test_nothing_is_kept_for_an_api_client() -> None:
         assert chat.filter._sources == {}
 
 
-async def test_a_page_that_does_not_take_it_breaks_nothing() -> None:
-    async def stuck(_: Json) -> None:
+class Stuck(Host):
+    """A page that does not come to an end."""
+
+    async def emit(self, _: Json) -> None:
         await asyncio.Event().wait()
 
-    async def broken(_: Json) -> None:
+
+class Broken(Host):
+    """A page that is gone."""
+
+    async def emit(self, _: Json) -> None:
         raise ConnectionError
 
-    for emit in (stuck, broken):
-        async with against(Answer({}), show_summary=True) as (chat, tap):
-            tap.behaviour = Answer(good_answer(chat))
-            turn = await chat.inlet()
-            chat.answer("An answer")
-            chat.filter.valves.timeout = 0.05
-            chat.host.emit = emit  # type: ignore[method-assign]
-            await chat.outlet(turn)
-            assert tap.asked == ["POST context", "PUT transcript"]
+
+@pytest.mark.parametrize("host", [Stuck, Broken])
+async def test_a_page_that_does_not_take_it_breaks_nothing(host: type[Host]) -> None:
+    async with against(Answer({}), show_summary=True) as (chat, tap):
+        tap.behaviour = Answer(good_answer(chat))
+        turn = await chat.inlet()
+        chat.answer("An answer")
+        chat.filter.valves.timeout = 0.05
+        chat.host = host(chat.host.chats)
+        await chat.outlet(turn)
+        assert tap.asked == ["POST context", "PUT transcript"]
