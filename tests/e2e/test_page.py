@@ -117,7 +117,7 @@ async def test_the_summary_is_one_click_away_also_after_a_reload(
     await expect(shown).to_contain_text("[Previous conversation summary: ")
     assert words(sent) <= words(await shown.inner_text())
     await expect(shown.get_by_role("link")).to_have_count(0)
-    await page.screenshot(path=pictures / "summary-as-source.png")
+    await page.screenshot(path=pictures / "summary-as-source.png", animations="disabled")
 
 
 async def test_an_answer_with_numbers_in_brackets_is_shown_whole(rig: Rig, tab: Tab, page: Page) -> None:
