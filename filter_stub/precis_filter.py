@@ -17,6 +17,7 @@ import hashlib
 import inspect
 import json
 import logging
+import re
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -62,6 +63,7 @@ COSTS = (
     (b"\xe1\xe2\xf0\xf1\xf2\xf3\xf4", 1.9),
 )
 UNCOUNTED = 1.15  # times the mean for what the service has not counted: it may be that much more
+CITED = re.compile(r"```.*?```|`[^`]*`|(\[\d)", re.DOTALL)  # `[1]` outside of code
 STASH = "precis"  # our key in the metadata, which Open WebUI carries from hook to hook
 
 # Texts of the valves.
@@ -96,6 +98,7 @@ class Request:
     model: str
     windows: list[int]  # what is told of the model's window, the most trusted first
     window: int
+    reply: str | None = None  # the id of the answer
     begun: float = 0.0
     guided: bool = False  # the newest question is an instruction, and is not stored
     answered: bool = False  # by the service
@@ -134,6 +137,7 @@ class Filter:
         api_days: int = Field(30, ge=1, le=3650, description="Days to keep API clients' chats.")
         summary_role: Literal["system", "record"] = Field("system", description=SUMMARY_ROLE)
         show_status: bool = Field(True, description="Tell under the answer what was changed.")
+        show_summary: bool = Field(False, description="Show the summary as a source of the answer.")
         write_context_summary: bool = Field(False, description=WRITE_CONTEXT_SUMMARY)
         priority: int = Field(100, description="Filters run in rising order; Precis best is last.")
 
@@ -146,6 +150,7 @@ class Filter:
         self._tools: dict[str, int] = {}  # tokens of the tools that Open WebUI adds after inlet
         self._remembered: dict[str, tuple[str, list[Node]]] = {}
         self._last: dict[tuple[str, str], Message] = {}  # answers, by chat and model
+        self._sources: dict[str, Message] = {}  # of answers to come
 
     async def inlet(
         self,
@@ -201,9 +206,10 @@ class Filter:
         __metadata__: Given = None,
         __user__: Given = None,
         __model__: Given = None,
+        __event_emitter__: Emitter = None,
     ) -> Message:
         """Hands the branch of a saved chat over in the background."""
-        with unharmed("a reply was not handed over"):
+        with unharmed("a reply was not handed over, or has no source"):
             if body.get("precis_check") is True and (__user__ or {}).get("role") == "admin":
                 body["precis_check"] = await self._check()
                 return body
@@ -215,6 +221,8 @@ class Filter:
                 # Up to 0.8 the page asks: with other metadata, and answers without output.
                 leaf = None if STASH in metadata else body.get("id")
                 self._later(self._take, messages, request, leaf)
+            async with asyncio.timeout(self.valves.timeout):
+                await self._show(body, __event_emitter__)
         return body
 
     async def _check(self) -> object:
@@ -234,7 +242,8 @@ class Filter:
         chat, user = metadata.get("chat_id") or "", metadata.get("user_id")
         windows = self._windows(body, model or {})
         window = next((size for size in windows if size >= 2048), WINDOW)
-        request = Request(chat, user, str(body.get("model")), windows, window)
+        reply = metadata.get("message_id")
+        request = Request(chat, user, str(body.get("model")), windows, window, reply)
         metadata[STASH] = vars(request)  # plain values
         return request
 
@@ -274,6 +283,16 @@ class Filter:
             request.told = line
             shown = line[0].upper() + line[1:]
             await emitter({"type": "status", "data": {"description": shown, "done": True}})
+
+    async def _show(self, body: Message, emitter: Emitter) -> None:
+        """Shows the summary as a source, after all others: `[1]` in an answer means the first."""
+        source = self._sources.pop(str(body.get("id")), None)
+        if source and emitter:
+            others = body["messages"][-1].get("sources") or []
+            # Without sources `x[1]` is text; with any, the page makes a link of it, or nothing.
+            cited = not others and any(CITED.findall(text_of(body["messages"][-1])))
+            if source not in others and not cited:
+                await emitter({"type": "source", "data": source})
 
     async def _compress(self, body: Message, metadata: Message, request: Request) -> None:
         """Asks for the branch's summary, and puts it in."""
@@ -341,11 +360,15 @@ class Filter:
             return
         body["messages"], request.served, request.why = changed, checkpoint, TOO_LONG
         request.status = status if request.answered else status.partition(":")[0]
+        texts = [m["content"] for m in answer["edit"]["insert"] if m["role"] != "assistant"]
+        told = "\n\n".join(reversed(texts))
+        if self.valves.show_summary and request.reply:
+            name = f"Summary of {answer.get('covered_messages')} earlier messages"
+            about = {"source": {"name": name}, "metadata": [{"source": f"precis {checkpoint}"}]}
+            remember(self._sources, request.reply, {**about, "document": [told]})
         if self.valves.write_context_summary and saved(request.chat):
             kept = [node.id for node in path].index(answer["covered_until"]) + 1
-            texts = [m["content"] for m in answer["edit"]["insert"] if m["role"] != "assistant"]
-            text = "\n\n".join(reversed(texts))
-            self._later(show_in_open_webui, request.chat, path[kept].id, text)
+            self._later(show_in_open_webui, request.chat, path[kept].id, told)
 
     async def _path(self, body: Message, metadata: Message, request: Request) -> list[Node]:
         """The branch up to the question; empty when nothing may be told of it."""

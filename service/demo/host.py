@@ -27,10 +27,14 @@ class Host:
     chats: dict[str, Rows] = field(default_factory=dict)
     reads: list[str] = field(default_factory=list)
     statuses: list[str] = field(default_factory=list)
+    sources: list[dict[str, Any]] = field(default_factory=list)
 
     async def emit(self, event: dict[str, Any]) -> None:
-        """Open WebUI's event emitter; keeps the status lines."""
-        self.statuses.append(event["data"]["description"])
+        """Open WebUI's event emitter; keeps the status lines and the sources."""
+        if event["type"] == "source":
+            self.sources.append(event["data"])
+        else:
+            self.statuses.append(event["data"]["description"])
 
     async def get_messages_map_by_chat_id(self, chat_id: str) -> Rows | None:
         """`Chats.get_messages_map_by_chat_id`: all rows of a chat, every branch."""

@@ -354,6 +354,8 @@ class Tab:
             self._written(message, data)
         elif kind == "status":
             message.setdefault("statusHistory", []).append(data)
+        elif kind == "source":
+            message.setdefault("sources", []).append(data)
         elif kind == "chat:message:error":
             message["error"] = data["error"]
         if kind in _SETTLED:

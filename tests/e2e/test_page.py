@@ -27,6 +27,16 @@ FLAGS = (
 )
 STATUS = re.compile("Summarised [0-9]+ earlier messages")
 WINDOW = 32_768  # room for the tools that Open WebUI gives the model on its page
+PUMPS = "\n".join(
+    (
+        "## Facts and values",
+        "- One report a day: the vibration of a pump in mm/s, and the temperature of its bearing.",
+        "- Each answer lists pumps P-1 to P-9 with vibration, temperature and flow.",
+        "",
+        "## Current state",
+        "- Nothing has to be done before the next inspection.",
+    )
+)
 PATIENCE = 60_000  # milliseconds, on a machine that is busy with tests
 expect.set_options(timeout=PATIENCE)
 
@@ -85,6 +95,53 @@ async def test_the_status_line_is_under_the_answer_and_still_there_after_a_reloa
     await page.screenshot(path=pictures / "compressed-chat.png")
 
 
+async def test_the_summary_is_one_click_away_also_after_a_reload(
+    rig: Rig, tab: Tab, page: Page, pictures: Path
+) -> None:
+    before, rig.summariser.default = rig.summariser.default, lambda _: PUMPS
+    try:
+        await open_log(rig, tab)
+    finally:
+        rig.summariser.default = before
+    await rig.valves(window_tokens=WINDOW, show_summary=True)
+    await page.goto(f"{rig.server.url}/c/{tab.chat_id}")
+    await ask(rig, str(tab.chat_id), page, "When was P-7 back?", "At 14:05, with 2.1 mm/s.")
+    await expect(page.get_by_role("button", name="Toggle 1 source")).to_be_visible()
+    sent = (await rig.seen()).summary
+
+    await page.reload()
+
+    await page.get_by_role("button", name="Toggle 1 source").click()
+    await page.get_by_role("button", name=re.compile("Summary of [0-9]+ earlier messages")).click()
+    shown = page.get_by_role("dialog")
+    await expect(shown).to_contain_text("[Previous conversation summary: ")
+    assert words(sent) <= words(await shown.inner_text())
+    await expect(shown.get_by_role("link")).to_have_count(0)
+    await page.screenshot(path=pictures / "summary-as-source.png", animations="disabled")
+
+
+async def test_an_answer_with_numbers_in_brackets_is_shown_whole(rig: Rig, tab: Tab, page: Page) -> None:
+    await open_log(rig, tab)
+    await rig.valves(window_tokens=WINDOW, show_summary=True)
+    await page.goto(f"{rig.server.url}/c/{tab.chat_id}")
+
+    await ask(rig, str(tab.chat_id), page, "How is it written?", "As [1] and [4] say, it is a[0].")
+
+    await rig.compressed()
+    await page.reload()
+    await expect(page.get_by_text("As [1] and [4] say, it is a[0].")).to_be_visible()
+
+
+async def test_without_the_valve_there_is_no_source(rig: Rig, tab: Tab, page: Page) -> None:
+    await open_log(rig, tab)
+    await page.goto(f"{rig.server.url}/c/{tab.chat_id}")
+
+    await ask(rig, str(tab.chat_id), page, "When was P-7 back?", "At 14:05, with 2.1 mm/s.")
+
+    await expect(page.get_by_text(STATUS)).to_have_count(1)
+    await expect(page.get_by_role("button", name="Toggle 1 source")).to_have_count(0)
+
+
 async def test_the_chat_goes_on_on_the_page_with_its_summary(rig: Rig, tab: Tab, page: Page) -> None:
     await open_log(rig, tab)
     await page.goto(f"{rig.server.url}/c/{tab.chat_id}")
@@ -117,6 +174,11 @@ async def test_an_admin_sees_the_filter_its_text_and_its_valves(rig: Rig, page: 
     await page.goto(f"{rig.server.url}/admin/functions/edit?id=precis")
     await expect(page.get_by_text("title: Precis")).to_be_visible()
     await page.screenshot(path=pictures / "function-editor.png")
+
+
+def words(text: str) -> set[str]:
+    """The words and numbers of a text, without what may be Markdown."""
+    return set(re.findall(r"\w+", text))
 
 
 async def open_log(rig: Rig, tab: Tab) -> None:

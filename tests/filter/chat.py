@@ -118,7 +118,7 @@ class Chat:
         """The request of a turn, before any filter; `more` is what Open WebUI appends to the branch."""
         body = inlet_body(self.rows, user_message, chat=self.id, model=MODEL, system=self.system)
         body["messages"] += copy.deepcopy(list(more))
-        body["metadata"] |= {"user_id": self.user} | metadata
+        body["metadata"] |= {"user_id": self.user, "message_id": f"a{self.numbers + 1}"} | metadata
         if self.window:
             body["num_ctx"] = self.window
         return Turn(copy.deepcopy(body["messages"]), body, body["metadata"])
@@ -141,7 +141,8 @@ class Chat:
         assert here
         body = outlet_body(self.rows, here, chat=self.id, model=MODEL)
         before = copy.deepcopy(body)
-        assert await self.filter.outlet(body, __metadata__=turn.metadata, __user__={"id": self.user}) is body
+        told: Json = {"__metadata__": turn.metadata, "__user__": {"id": self.user}}
+        assert await self.filter.outlet(body, **told, __event_emitter__=self.host.emit) is body
         assert body == before
         await handed_over(self.filter)
 
