@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 
-import pytest
 import pytest_asyncio
 
 from service.transcript import native_tokens
