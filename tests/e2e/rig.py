@@ -106,10 +106,10 @@ class Rig:
         """The saved messages from the root to a leaf, or to the newest one."""
         return path_of(await self.saved(str(tab.chat_id)), leaf or tab.current)
 
-    async def seen(self, received: Received | None = None, *, away: bool = False) -> View:
+    async def seen(self, received: Received | None = None, stored: Sequence[Checkpoint] | None = None) -> View:
         """The newest request of a saved chat, or another one, taken apart; checks what must hold of any request.
 
-        `away` says that Precis does not run, so that no summary may be there.
+        `stored` are its summaries, while Precis does not run and cannot tell them.
         """
         received = received or self.model.received[-1]
         assert received.built
@@ -117,7 +117,7 @@ class Rig:
         leaf = told["user_message_id"] or told["parent_message_id"]
         path = path_of(await self.saved(told["chat_id"]), leaf)
         assert path, told
-        return check(received, [] if away else await self.checkpoints(told["chat_id"]), path)
+        return check(received, await self.checkpoints(told["chat_id"]) if stored is None else stored, path)
 
     async def compressed(self) -> View:
         """The newest request, which has a summary in the place of all that it covers, and nothing is left out."""

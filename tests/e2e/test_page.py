@@ -86,11 +86,11 @@ async def test_the_status_line_is_under_the_answer_and_still_there_after_a_reloa
         "Which bearing did we order for pump P-7?",
         "The SKF 6310-2Z, on 3 March, for 184.50 EUR.",
     )
-    await expect(page.get_by_text(STATUS)).to_have_count(1)
+    await expect(page.get_by_text(STATUS).last).to_be_visible()
 
     await page.reload()
 
-    await expect(page.get_by_text(STATUS)).to_have_count(1)
+    await expect(page.get_by_text(STATUS).last).to_be_visible()
     await expect(page.get_by_text("for 184.50 EUR")).to_be_visible()
     await page.screenshot(path=pictures / "compressed-chat.png")
 
@@ -115,9 +115,12 @@ async def test_the_summary_is_one_click_away_also_after_a_reload(
     await page.get_by_role("button", name=re.compile("Summary of [0-9]+ earlier messages")).click()
     shown = page.get_by_role("dialog")
     await expect(shown).to_contain_text("[Previous conversation summary: ")
+    await page.screenshot(path=pictures / "summary-as-source.png", animations="disabled")
+    if await (everything := shown.get_by_role("button", name="Show all")).count():  # of more than 10,000 characters
+        await everything.click()
+    await expect(shown).to_contain_text("[End of summary")
     assert words(sent) <= words(await shown.inner_text())
     await expect(shown.get_by_role("link")).to_have_count(0)
-    await page.screenshot(path=pictures / "summary-as-source.png", animations="disabled")
 
 
 async def test_an_answer_with_numbers_in_brackets_is_shown_whole(rig: Rig, tab: Tab, page: Page) -> None:
@@ -138,7 +141,7 @@ async def test_without_the_valve_there_is_no_source(rig: Rig, tab: Tab, page: Pa
 
     await ask(rig, str(tab.chat_id), page, "When was P-7 back?", "At 14:05, with 2.1 mm/s.")
 
-    await expect(page.get_by_text(STATUS)).to_have_count(1)
+    await expect(page.get_by_text(STATUS).last).to_be_visible()
     await expect(page.get_by_role("button", name="Toggle 1 source")).to_have_count(0)
 
 
@@ -151,7 +154,7 @@ async def test_the_chat_goes_on_on_the_page_with_its_summary(rig: Rig, tab: Tab,
     await expect(page.get_by_text("The seal is the one of 2024.")).to_be_visible()
     await ask(rig, str(tab.chat_id), page, "Who fitted it?", "The log does not say.")
 
-    await expect(page.get_by_text(STATUS)).to_have_count(2)
+    await expect(page.get_by_text(STATUS).last).to_be_visible()
     asked = [received for received in rig.model.received if received.question == "Who fitted it?"]
     assert len(asked) == 1
     seen = await rig.seen(asked[0])
