@@ -65,6 +65,7 @@ async def page(browser: Browser, rig: Rig) -> AsyncIterator[Page]:
     await rig.admin.post("/api/v1/users/user/settings/update", {"ui": {"version": rig.version}})
     yield opened
     await context.close()
+    await rig.admin.post("/api/v1/users/user/settings/update", {"ui": {}})  # the page keeps more in it
 
 
 @pytest.fixture

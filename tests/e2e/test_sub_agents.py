@@ -93,7 +93,8 @@ async def test_a_sub_agents_long_work_is_inside_the_window_and_handed_over(rig: 
     for received in calls:
         seen = await rig.seen(received)
         assert [one["content"] for one in seen.tail] == [task]
-        assert [one for one in seen.added if one["role"] == "tool"] == seen.added[1::2]
+        called = [call["id"] for one in seen.added for call in one.get("tool_calls") or ()]
+        assert [one["tool_call_id"] for one in seen.added if one["role"] == "tool"] == called
         assert rig.size(received) < WINDOW
     (answer,) = [one for one, message in (await rig.saved(chat)).items() if message["role"] == "assistant"]
     await rig.precis.settled(chat, answer)

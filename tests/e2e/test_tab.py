@@ -23,7 +23,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 PATIENCE = 60_000  # milliseconds, on a machine that is busy with tests
 ROUTE = "/api/chat/completions"
 KEPT = ("features", "background_tasks")  # compared by their values
-THEIRS = ("model_item", "variables")  # what they are depends on the account and the clock
+THEIRS = ("model_item", "variables", "tool_approval_mode")  # depend on the account, its settings and the clock
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: apt-get install -y chromium")
 
@@ -121,3 +121,4 @@ async def page_of(rig: Rig, path: str) -> AsyncIterator[Page]:
             yield page
         finally:
             await browser.close()
+            await rig.admin.post("/api/v1/users/user/settings/update", {"ui": {}})  # the page keeps more in it

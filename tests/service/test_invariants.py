@@ -87,7 +87,7 @@ async def test_invariant_2_no_llm_call_on_the_request_path_and_one_indexed_read(
             continued, branched = [leaf_pair[1], above[1], 0], [[leaf_pair[0]], [leaf_pair[1]], [0, 0]]
             plan = []
             for record in (False, True):
-                how = None, parts_of(APPLY_AT), record
+                how = None, parts_of(APPLY_AT), record, 0, None
                 plan += await reads.fetch(f"explain {contexts._CONTINUED}", 1, "chat-1", *continued, *how)
                 plan += await reads.fetch(f"explain {contexts._BRANCHED}", 1, "chat-1", *branched, *how)
         finally:
