@@ -254,12 +254,14 @@ async def _begun(bench: Bench, lease: work.Lease, run: int) -> tuple[_Round, lis
 @asynccontextmanager
 async def _served_meanwhile(this: _Round) -> AsyncIterator[None]:
     """Gives the chat interim summaries while the round goes on: a call may take as long as many turns."""
-    serving = asyncio.create_task(_serve_meanwhile(this) if this.summariser else asyncio.sleep(0))
+    serving = asyncio.create_task(_serve_meanwhile(this))
     try:
         yield
     finally:
         serving.cancel()
-        await asyncio.gather(serving, return_exceptions=True)
+        (ended,) = await asyncio.gather(serving, return_exceptions=True)
+        if isinstance(ended, Exception):
+            log.error("compress.not_served_meanwhile", chat=this.lease.chat.id, exception=trace(ended))
 
 
 async def _serve_meanwhile(this: _Round) -> None:
@@ -268,7 +270,7 @@ async def _serve_meanwhile(this: _Round) -> None:
     The round goes on whatever happens here, and the one after it will see to the chat in any case.
     """
     bench, lease = this.bench, this.lease
-    while True:
+    while this.summariser:  # code alone is done in a moment
         await asyncio.sleep(_LOOK)
         try:
             async with bench.engine.connect() as connection:

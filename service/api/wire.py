@@ -116,7 +116,7 @@ class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = None
     room: Annotated[
-        Annotated[int, Meta(ge=0, le=2**40)] | None,
+        Annotated[int, Meta(ge=1, le=2**40)] | None,
         Meta(description="Tokens that the request may have at most: what its answer leaves of the window."),
     ] = None
     native: Annotated[

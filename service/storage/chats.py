@@ -145,7 +145,7 @@ where chats.tenant_id = :tenant and chats.id = :chat and leaf.tenant_id = :tenan
 COMPACTS_ITSELF = "open-webui"
 """The `compactor` beside which no summary is made: nothing is compressed twice."""
 _NEWEST_CHATS = 200  # are looked through for the models that are in use
-MORE_TOOLS = 1.5  # times what is known; an estimate is that much too high at most
+MORE_TOOLS = 1.5  # times what is known; by less an estimate may be wrong
 _RUN = [runs.c[name] for name in Run.__dataclass_fields__]
 
 
