@@ -278,7 +278,9 @@ async def _serve_meanwhile(this: _Round) -> None:
             if grown is not None:
                 lease = grown
                 newer, path, made = await _begun(bench, lease, this.run)
-                await _serve_at_once(newer, path, made)
+                # On another branch it might end above what this round publishes, which would not replace it.
+                if this.rows[-1].digest in {row.digest for row in newer.rows}:
+                    await _serve_at_once(newer, path, made)
         except (PrecisError, SQLAlchemyError, OSError) as error:
             log.warning("compress.not_served_meanwhile", chat=lease.chat.id, error=type(error).__name__)
 
