@@ -19,6 +19,7 @@ from typing import Any
 
 import httpx
 from pydantic import BaseModel, Field
+from sqlalchemy import select
 
 log = logging.getLogger("precis")
 
@@ -93,11 +94,11 @@ def told_of(event: Json) -> Json | None:
     """What the service is told of an event; None when it means nothing there."""
     kind, subject, data = event.get("event"), event.get("subject") or {}, event.get("data") or {}
     match kind:
-        case "chat.deleted" | "chat.updated":
+        case "chat.updated":
             return {"type": kind, "chat_id": subject["id"]}
-        case "message.deleted" | "message.updated" if data.get(
-            "chat_id"
-        ):  # a channel's message has none
+        case "chat.deleted":
+            return {"type": kind, "chat_id": subject["id"], "user_id": data.get("owner_id")}
+        case "message.deleted" | "message.updated" if data.get("chat_id"):  # else a channel's
             return {"type": kind, "chat_id": data["chat_id"], "message_id": subject["id"]}
         case "chat.deleted_all" | "user.deleted":
             return {"type": kind, "user_id": subject["id"]}
@@ -107,21 +108,33 @@ def told_of(event: Json) -> Json | None:
 
 
 async def details(told: Json) -> Json:
-    """What an event does not say: an edit names no message, a deleted folder no chats."""
-    if told["type"] not in ("chat.updated", "folder.deleted"):
-        return {}
-    from open_webui.models.chats import Chats  # here, so that the file loads anywhere
+    """What an event does not say.
 
-    if told["type"] == "chat.updated":
-        rows = await Chats.get_messages_map_by_chat_id(told["chat_id"]) or {}
-        return {"fingerprints": await asyncio.to_thread(fingerprints, rows)}
-    everywhere = {"include_archived": True, "include_folders": True, "include_pinned": True}
-    return {
-        "left": [
-            one.id
-            for one in await Chats.get_chat_title_id_list_by_user_id(told["user_id"], **everywhere)
-        ]
-    }
+    An edit names no message, a deleted folder no chats, a deleted chat not those of its sub-agents.
+    """
+    match told["type"]:
+        case "chat.updated":
+            from open_webui.models.chats import Chats  # here, so that the file loads anywhere
+
+            rows = await Chats.get_messages_map_by_chat_id(told["chat_id"]) or {}
+            return {"fingerprints": await asyncio.to_thread(fingerprints, rows)}
+        case "folder.deleted":
+            return {"left": await chats_of(told["user_id"])}
+        case "chat.deleted" if told["user_id"]:
+            try:
+                return {"left": await chats_of(told["user_id"])}
+            except Exception as error:  # the chat itself goes all the same
+                log.warning("precis: what a user still has is not known: %r", error)
+    return {}
+
+
+async def chats_of(user: str) -> list[str]:
+    """All chats of a user. No list of Open WebUI's own has those of sub-agents and of notes."""
+    from open_webui.internal.db import get_async_db_context
+    from open_webui.models.chats import Chat
+
+    async with get_async_db_context() as session:
+        return list(await session.scalars(select(Chat.id).where(Chat.user_id == user)))
 
 
 def fingerprints(rows: dict[str, Json]) -> dict[str, str]:

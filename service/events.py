@@ -39,6 +39,8 @@ async def hear(engine: AsyncEngine, by: Key, event: Event) -> None:
         match event:
             case Event(type="chat.deleted", chat=str(chat)):
                 await _forget(connection, by, chat)
+                if event.user and event.left is not None:  # with it went the chats of its sub-agents
+                    await _forget_of(connection, by, event, event.user, event.left, unsaved=False)
             case Event(type="chat.deleted_all" | "user.deleted", user=str(user)):
                 await _forget_of(connection, by, event, user, (), unsaved=True)
             case Event(type="folder.deleted", user=str(user), left=left) if left is not None:

@@ -20,11 +20,13 @@ class EventRequest(BaseModel):
     type: Annotated[Id, Field(description="Open WebUI's name of the event, as `chat.deleted`.")]
     chat_id: Id | None = None
     message_id: Id | None = None
-    user_id: Id | None = Field(None, description="Whose chats were deleted.")
+    user_id: Id | None = Field(None, description="Whose chat or chats were deleted.")
     fingerprints: dict[Id, Hash] | None = Field(
         None, description="Of all messages of an edited chat, by id: what is stored with another one goes."
     )
-    left: list[Id] | None = Field(None, description="All chats that the user still has after a folder was deleted.")
+    left: list[Id] | None = Field(
+        None, description="All chats that the user still has after a chat or a folder was deleted."
+    )
 
 
 @router.post("/events", status_code=202, openapi_extra=documented(EventRequest))

@@ -20,6 +20,7 @@ from tests.e2e.tab import Tab
 from tests.e2e.versions import since
 from tests.e2e.view import View, check
 from tests.fakes.scripted_llm import ScriptedLLM
+from tests.waiting import until
 
 WINDOW = 16_384  # of which Open WebUI's own tool specifications take some 7,000
 FILTER = "precis"
@@ -95,6 +96,14 @@ class Rig:
     async def settled(self, tab: Tab, leaf: str | None = None) -> None:
         """Waits until the newest answer was handed over and Precis has nothing left to do for the chat."""
         await self.precis.settled(str(tab.chat_id), leaf or tab.current)
+
+    async def forgotten(self, chat_id: str) -> None:
+        """Waits until Precis has nothing of a chat."""
+
+        async def gone() -> bool:
+            return await self.precis.show(chat_id) is None
+
+        await until(gone)
 
     async def saved(self, chat_id: str) -> dict[str, Json]:
         """The chat's messages by id, as Open WebUI has them now."""

@@ -9,13 +9,6 @@ from tests.waiting import until
 pytestmark = pytest.mark.since("0.10.0", "functions of type Event came with it")
 
 
-async def until_unknown(rig: Rig, chat_id: str) -> None:
-    async def gone() -> bool:
-        return await rig.precis.show(chat_id) is None
-
-    await until(gone)
-
-
 async def until_without_summaries(rig: Rig, chat_id: str) -> None:
     async def gone() -> bool:
         return not await rig.checkpoints(chat_id)
@@ -28,7 +21,7 @@ async def test_a_deleted_chat_goes_with_its_summaries(rig: Rig, tab: Tab) -> Non
 
     await rig.delete_chat(str(tab.chat_id))
 
-    await until_unknown(rig, str(tab.chat_id))
+    await rig.forgotten(str(tab.chat_id))
 
 
 async def test_a_deleted_chat_leaves_its_clone_alone(rig: Rig, tab: Tab) -> None:
@@ -40,7 +33,7 @@ async def test_a_deleted_chat_leaves_its_clone_alone(rig: Rig, tab: Tab) -> None
 
     await rig.delete_chat(source)
 
-    await until_unknown(rig, source)
+    await rig.forgotten(source)
     await tab.send(question())
     await rig.compressed()
 

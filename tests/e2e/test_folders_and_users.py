@@ -5,7 +5,6 @@ import pytest
 from tests.e2e.rig import Rig, question
 from tests.e2e.tab import Tab
 from tests.e2e.tab import tab as open_tab
-from tests.waiting import until
 
 pytestmark = pytest.mark.since("0.10.0", "functions of type Event came with it")
 
@@ -19,7 +18,7 @@ async def test_the_chats_of_a_deleted_folder_go_and_others_stay(rig: Rig, tab: T
 
     await rig.admin.call("DELETE", f"/api/v1/folders/{folder['id']}?delete_contents=true")
 
-    await until_unknown(rig, str(tab.chat_id))
+    await rig.forgotten(str(tab.chat_id))
     assert await rig.checkpoints(kept)
 
 
@@ -32,12 +31,5 @@ async def test_all_chats_of_a_user_go_and_nobody_elses(rig: Rig, tab: Tab) -> No
 
         await user.call("DELETE", "/api/v1/chats/")
 
-        await until_unknown(rig, str(theirs.chat_id))
+        await rig.forgotten(str(theirs.chat_id))
     assert await rig.checkpoints(str(tab.chat_id))
-
-
-async def until_unknown(rig: Rig, chat_id: str) -> None:
-    async def unknown() -> bool:
-        return await rig.precis.show(chat_id) is None
-
-    await until(unknown)

@@ -14,6 +14,7 @@ from tests.e2e.look_up_tool import result
 from tests.e2e.model import Call, Received, Reply
 from tests.e2e.rig import WINDOW, Rig, filler, question
 from tests.e2e.tab import Tab
+from tests.e2e.tab import tab as open_tab
 from tests.e2e.view import facts
 from tests.waiting import until
 
@@ -116,6 +117,26 @@ async def test_a_sub_agents_chat_that_goes_on_gets_a_summary(rig: Rig, tab: Tab)
     assert [one["content"] for one in seen.hidden if one["role"] == "user"] == [task]
     assert facts(task) <= facts(seen.summary)
     assert seen.tail[-1]["content"] == asked
+
+
+async def test_the_chat_of_a_sub_agent_goes_with_the_chat_that_sent_it_and_not_before(rig: Rig, tab: Tab) -> None:
+    await delegate(rig, tab)
+    chat = chat_of(work(rig)[-1])
+
+    async def handed_over() -> bool:
+        return await rig.precis.show(chat) is not None
+
+    await until(handed_over)
+    async with open_tab(rig.admin) as other:
+        await other.send(question())
+        await rig.settled(other)
+        await rig.admin.call("DELETE", f"/api/v1/chats/{other.chat_id}")
+        await rig.forgotten(str(other.chat_id))
+    assert await rig.precis.show(chat), "its chat is listed nowhere, and lives"
+
+    await rig.admin.call("DELETE", f"/api/v1/chats/{tab.chat_id}")
+
+    await rig.forgotten(chat)
 
 
 async def test_what_a_background_sub_agent_reports_is_answered_with_the_summary(rig: Rig, tab: Tab) -> None:

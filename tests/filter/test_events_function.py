@@ -8,14 +8,17 @@ import inspect
 import logging
 import re
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import create_engine
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+from sqlalchemy.pool import StaticPool
 
 from filter_stub import precis_events, precis_filter
 from service.demo.host import Host
@@ -97,7 +100,7 @@ async def test_the_front_matter_is_complete_and_asks_for_no_packages() -> None:
     assert matter["version"] == precis_events.VERSION
     for phrase in ("from utils", "from main", "from config", "from apps"):  # Open WebUI rewrites these
         assert phrase not in SOURCE
-    assert len(SOURCE.splitlines()) <= 135
+    assert len(SOURCE.splitlines()) <= 155
 
 
 async def test_it_imports_only_what_every_open_webui_has() -> None:
@@ -105,7 +108,7 @@ async def test_it_imports_only_what_every_open_webui_has() -> None:
         if isinstance(node, ast.Import | ast.ImportFrom):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
             roots = {name.partition(".")[0] for name in names}
-            assert roots <= set(sys.stdlib_module_names) | {"httpx", "pydantic", "open_webui"}
+            assert roots <= set(sys.stdlib_module_names) | {"httpx", "pydantic", "sqlalchemy", "open_webui"}
             assert "open_webui" not in roots or node.col_offset, (
                 "Open WebUI's modules are imported when they are needed"
             )
@@ -126,7 +129,7 @@ async def test_open_webui_finds_an_event_function_whose_key_is_hidden() -> None:
 @pytest.mark.parametrize(
     ("happened", "expected"),
     [
-        (event("chat.deleted", "c", owner_id="u"), {"type": "chat.deleted", "chat_id": "c"}),
+        (event("chat.deleted", "c", owner_id="u"), {"type": "chat.deleted", "chat_id": "c", "user_id": "u"}),
         (event("chat.deleted_all", "u", "user"), {"type": "chat.deleted_all", "user_id": "u"}),
         (event("user.deleted", "u"), {"type": "user.deleted", "user_id": "u"}),
         (
@@ -194,18 +197,57 @@ async def test_an_edit_on_the_page_is_told_by_the_fingerprints_of_the_filter() -
     }
 
 
-async def test_a_deleted_folder_is_told_by_what_its_user_still_has() -> None:
-    class Chats(Host):
-        async def get_chat_title_id_list_by_user_id(self, user_id: str, **more: bool) -> list[Any]:
-            assert more == {"include_archived": True, "include_folders": True, "include_pinned": True}
-            return [SimpleNamespace(id=f"{user_id}-{number}") for number in range(2)]
+@contextlib.contextmanager
+def database(*stored: tuple[str, str]) -> Iterator[None]:
+    """Open WebUI's table of chats, with (id, user) of each, internal ones among them."""
 
+    class Base(DeclarativeBase):
+        pass
+
+    class Chat(Base):
+        __tablename__ = "chat"
+        id: Mapped[str] = mapped_column(primary_key=True)
+        user_id: Mapped[str]
+
+    engine = create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
+    Base.metadata.create_all(engine)
+
+    class Blocking:
+        async def scalars(self, query: Any) -> Any:
+            return session.scalars(query)
+
+    @contextlib.asynccontextmanager
+    async def get_async_db_context() -> AsyncIterator[Blocking]:
+        yield Blocking()
+
+    internal = ModuleType("open_webui.internal.db")
+    internal.__dict__["get_async_db_context"] = get_async_db_context
+    with Session(engine) as session, Host().importable(), pytest.MonkeyPatch.context() as patch:
+        session.add_all(Chat(id=chat, user_id=user) for chat, user in stored)
+        session.flush()
+        patch.setitem(sys.modules, "open_webui.internal", ModuleType("open_webui.internal"))
+        patch.setitem(sys.modules, "open_webui.internal.db", internal)
+        patch.setattr(sys.modules["open_webui.models.chats"], "Chat", Chat, raising=False)
+        yield
+    engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("happened", "said"),
+    [
+        (event("folder.deleted", "f", folder_ids=["f"], delete_contents=True), {"type": "folder.deleted"}),
+        (event("chat.deleted", "c", owner_id="user-1"), {"type": "chat.deleted", "chat_id": "c"}),
+    ],
+    ids=["a folder", "a chat"],
+)
+async def test_what_is_deleted_with_other_chats_is_told_by_what_its_user_still_has(happened: Json, said: Json) -> None:
     async with told(Answer({}, 202)) as (loaded, tap):
-        with Chats().importable():
-            await loaded.event(event("folder.deleted", "f", folder_ids=["f"], delete_contents=True))
+        with database(("mine-1", "user-1"), ("mine-2", "user-1"), ("theirs", "user-2")):
+            await loaded.event(happened)
             await all_told(loaded)
         (body,) = tap.bodies("POST")
-    assert body == {"type": "folder.deleted", "user_id": "user-1", "left": ["user-1-0", "user-1-1"]}
+    assert sorted(body.pop("left")) == ["mine-1", "mine-2"]
+    assert body == said | {"user_id": "user-1"}
 
 
 # With the real service
@@ -313,7 +355,7 @@ async def test_in_the_end_it_gives_up_and_says_so_without_the_key(
             await all_told(loaded)
         assert len(tap.seen) == tries
         assert loaded._telling == set()
-    assert "was not told of {'type': 'chat.deleted', 'chat_id': 'c'}" in caplog.text
+    assert "was not told of {'type': 'chat.deleted', 'chat_id': 'c', 'user_id': None}" in caplog.text
     assert "secret-key" not in caplog.text
 
 
@@ -329,8 +371,6 @@ async def test_a_chat_that_open_webui_cannot_read_deletes_nothing() -> None:
     class Broken(Host):
         async def get_messages_map_by_chat_id(self, _: str) -> None:
             raise RuntimeError("no database")
-
-        get_chat_title_id_list_by_user_id = get_messages_map_by_chat_id
 
     async with told(Answer({}, 202)) as (loaded, tap):
         with Broken().importable():

@@ -90,6 +90,20 @@ async def test_after_a_folder_was_deleted_the_users_chats_that_open_webui_still_
     }
 
 
+async def test_with_a_chat_go_those_of_its_sub_agents(service: Service) -> None:
+    """Open WebUI deletes them along, and tells of the chat alone: by what its user still has."""
+    for chat in ("deleted", "of-its-sub-agent", "elsewhere", "content:4711"):
+        talk = Talk(service.as_filter, chat)
+        await talk.hand_over(talk.turns(1))
+
+    await tell(service, "chat.deleted", chat_id="deleted", user_id="user-1", left=["elsewhere"])
+
+    assert {one.external_id for one in await rows(service.runtime, "select * from chats")} == {
+        "elsewhere",
+        "content:4711",
+    }
+
+
 async def test_a_folder_is_deleted_however_many_chats_are_left(service: Service) -> None:
     for chat in ("in-the-folder", "elsewhere"):
         talk = Talk(service.as_filter, chat)
