@@ -16,6 +16,7 @@ from benchmarks.lookup import one_row
 from benchmarks.report import Figure, Report, command, timed
 from benchmarks.rounds import Call, best, interleaved
 from benchmarks.wire import Line, request
+from filter_stub.precis_filter import QUESTIONS
 from service.storage.database import connect
 
 LENGTHS = (20, 2000)
@@ -47,7 +48,7 @@ async def measure(quick: bool) -> Report:
     long, short = (best(medians, f"context, {length:,} messages") for length in (2000, 20))
     floor = best(medians, "hello") + best(medians, "one row, in process")
     figures = [
-        Figure("context_http", "POST context, path of 2,000 ÷ (framework hello + one row)", long / floor, 1.6),
+        Figure("context_http", "POST context, path of 2,000 ÷ (framework hello + one row)", long / floor, 1.5),
         Figure("context_2000_over_20", "POST context, path of 2,000 ÷ of 20", long / short, 1.5),
     ]
     other = f"POST context, path of 20 ÷ (framework hello + one row): {short / floor:.2f}"
@@ -61,6 +62,7 @@ def asks(line: Line, key: str, chats: Sequence[Chat]) -> Call:
         answer = line.json(whole)
         assert answer["status"] == "ready", answer
         assert (answer["covered_until"], answer["covered_digest"]) == (chat.boundary.id, chat.boundary.digest)
+        assert answer["edit"], "the whole answer is timed, with the edit that the filter makes"
     turn = itertools.cycle(requests)
 
     async def ask() -> None:
@@ -78,8 +80,26 @@ def _question(key: str, chat: Chat) -> bytes:
         "depth": len(chat.path) + 1,
         "path": pairs,
         "sizes": [4 * _SIZE] * len(pairs),
+        "native": _described(chat),
     }
     return request("POST", f"/v1/chats/{chat.name}/context", key, body)
+
+
+def _described(chat: Chat) -> dict[str, object]:
+    """The request as the filter describes it: its newest questions, here and on the path."""
+    places = [place for place, one in enumerate([*chat.path, None]) if one is None or one.role == "user"]
+    words = f"{0:016x}"
+    questions = [(place, place * _SIZE, _SIZE, words) for place in places[::-1]]
+    asked = [(place, words) for place in places[::-1]]
+    return {
+        "leading": 0,
+        "questions": questions[:QUESTIONS],
+        "asked": asked[:QUESTIONS],
+        "all_questions": len(questions),
+        "all_asked": len(asked),
+        "images": 0,
+        "guided": False,
+    }
 
 
 def _hello(line: Line) -> Call:

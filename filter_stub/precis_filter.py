@@ -407,19 +407,21 @@ class Filter:
         self._left_alone()  # before anything is counted
         beside = request.beside if request.expires_in else self._tools.get(request.model)
         wanted = body.get("max_tokens")
-        most = min(max(wanted, 0), request.window // 2) if isinstance(wanted, int) else 0
+        answering = min(max(wanted, 0), request.window // 2) if isinstance(wanted, int) else 0
         question: Message = {
             "model": request.model,
             "user_id": request.user,
             "windows": request.windows,
             "overhead": beside or None,
-            "room": request.window - most if most else None,
+            "room": request.window - answering if answering else None,
             "summary_role": self.valves.summary_role,
             "depth": len(path),
         }
         url = f"chats/{quote(request.chat, safe='')}/context"
         native = described(body["messages"], path) | {"guided": request.guided}
-        for pairs, most in ((PAIRS, QUESTIONS), (len(path), len(body["messages"]))):
+        last = self._last.get((request.chat, request.model), {})
+        pairs, most = min(PAIRS, len(path)), asked_below(path, last)
+        while True:
             newest = path[::-1][:pairs]
             question["path"] = [(node.id, node.digest) for node in newest]
             question["sizes"] = [node.size for node in newest]
@@ -428,9 +430,12 @@ class Filter:
             # Ends before inlet's own deadline, so that silence is a failure, and a Stop is not.
             sent = await self._send("POST", url, question, self._left(request, 0.85))
             answer: Message = sent.json()
-            whole = len(path) <= pairs and len(native["questions"]) <= most
-            enough = answer["status"] != "ready" or answer.get("edit")
-            if whole or (answer["status"] != "unknown" and enough):
+            told = pairs, most
+            if answer["status"] == "unknown":  # what it knows may be further up
+                pairs = len(path)
+            elif answer["status"] == "ready" and not answer.get("edit"):
+                most = max(most, asked_below(path, answer))
+            if told == (pairs, most):
                 break
         request.answered, request.known = True, answer.get("known")
         if answer["status"] != "not_needed":
@@ -776,6 +781,12 @@ def described(messages: list[Message], path: list[Node]) -> Message:
     asked = [(place, node.words) for place, node in enumerate(path) if node.role == "user"]
     newest = {"questions": questions[::-1], "asked": asked[::-1], "images": images}
     return newest | {"leading": head, "all_questions": len(questions), "all_asked": len(asked)}
+
+
+def asked_below(path: list[Node], answer: Message) -> int:
+    """How many questions show where a summary ends: those below it, and some to compare."""
+    below = path[answer.get("covered_messages") or len(path) :]
+    return max(QUESTIONS, sum(node.role == "user" for node in below) + 3)
 
 
 def edited(messages: list[Message], path: list[Node], answer: Message) -> list[Message] | None:

@@ -109,10 +109,15 @@ def _question(body: bytearray, most: int) -> ContextRequest:
 def _described(native: NativeRequest | None) -> edit.Request | None:
     if native is None:
         return None
-    questions = [edit.Question(*one) for one in native.questions]
-    asked = [edit.Asked(*one) for one in native.asked]
-    totals = native.all_questions, native.all_asked
-    return edit.Request(native.leading, questions, asked, *totals, native.images, native.guided)
+    return edit.Request(
+        leading=native.leading,
+        questions=native.questions,
+        asked=native.asked,
+        all_questions=native.all_questions,
+        all_asked=native.all_asked,
+        images=native.images,
+        guided=native.guided,
+    )
 
 
 def _context(answer: context.Answer) -> ContextAnswer:

@@ -7,6 +7,7 @@ from msgspec import Meta
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from service import intake
+from service.edit import Asked, Question
 from service.intake import CONTROL
 
 # Open WebUI's ids are UUIDs, or `temporary:<socket id>`.
@@ -46,7 +47,6 @@ _Windows = Annotated[
         description="What is told of the model's window, the most trusted first; the first that can be one counts.",
     ),
 ]
-_Words = Annotated[str, Meta(min_length=1, max_length=64)]
 
 
 class NativeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -54,14 +54,14 @@ class NativeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     leading: Annotated[_Count, Meta(description="With how many system messages it begins.")]
     questions: Annotated[
-        list[tuple[_Count, _Count, _Count, _Words]],
+        list[Question],
         Meta(
             description="Its messages that a user wrote, the newest first: `[place, tokens before it, its tokens, hash"
             " of its words]`, tokens as the filter estimates them. 32 are enough for most requests."
         ),
     ]
     asked: Annotated[
-        list[tuple[_Count, _Words]],
+        list[Asked],
         Meta(description="The path's messages of users, the newest first: `[place from the root, hash of its words]`."),
     ]
     all_questions: Annotated[_Count, Meta(description="How many such messages the request has.")]

@@ -136,10 +136,13 @@ async def test_an_answer_without_an_edit_leaves_the_request_alone() -> None:
         assert turn.messages == turn.original
 
 
-async def test_a_tail_longer_than_the_first_question_is_asked_about_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_tail_longer_than_the_first_question_is_asked_about_once_more_and_then_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with against(Answer({})) as (chat, tap):
-        monkeypatch.setitem(type(chat.filter)._ask.__globals__, "QUESTIONS", 2)
+        monkeypatch.setitem(type(chat.filter)._ask.__globals__, "QUESTIONS", 3)
         tap.behaviour = Answer(good_answer(chat))
         turn = await chat.inlet()
         assert turn.hidden == turn.original[1:3]
-        assert [len(body["native"]["questions"]) for body in tap.bodies("POST")] == [2, 4]
+        await chat.inlet()
+        assert [len(body["native"]["questions"]) for body in tap.bodies("POST")] == [3, 4, 4]
