@@ -82,7 +82,7 @@ async def test_a_request_that_is_not_described_far_enough_gets_no_edit(talk: Tal
         {"leading": -1},
         {"questions": [["x", 1, 1, "a"]]},
         {"questions": [[1, 1, 1]]},
-        {"asked": [[0, ""]]},
+        {"asked": [["x", "a"]]},
         {"asked": None},
         {"more": 1},
     ],
