@@ -10,7 +10,7 @@ from benchmarks.conversation import prose
 from benchmarks.played import here
 from benchmarks.report import Figure, Report, command, timed
 from benchmarks.rounds import Call, best, interleaved
-from service.planning import Policy
+from service.policy import Policy
 from service.summarising import compose, prompt
 from service.summarising.compose import Covered, Read
 from service.summarising.memory import Memory

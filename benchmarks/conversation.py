@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from service import tokens
 from service.demo.play import recording
+from service.text import tokens
 from service.transcript import ROOT, Stored, digest, parse
 from service.transcript.items import Text
 

@@ -1,4 +1,4 @@
-"""How near the filter's estimate comes to a count: what it says of a text, by what `service.tokens` counts.
+"""How near the filter's estimate comes to a count: what it says of a text, by what `service.text.tokens` counts.
 
 The prices of `COSTS` were fitted to other texts than these. Prose (what packages say of themselves), code and JSON are
 those of the installed packages, logs are made here, and other languages are two short texts each. Both halves of a
@@ -18,7 +18,7 @@ from timeit import repeat
 
 from benchmarks.report import Figure, Report, command
 from filter_stub.precis_filter import tokens_in
-from service import tokens
+from service.text import tokens
 
 TEXTS = 40, 12  # of a kind, and with --quick
 _NEAR = 0.85, 1.15

@@ -19,7 +19,7 @@ import msgspec
 
 from benchmarks import stage
 from benchmarks.conversation import Message, grown, prose, turns
-from service import tokens
+from service.text import tokens
 
 EVERY = 10  # messages between two checkpoints of a measured chat
 SUMMARY = 800  # tokens of a measured chat's summary

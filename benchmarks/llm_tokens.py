@@ -17,9 +17,9 @@ from itertools import accumulate
 from benchmarks import stage
 from benchmarks.conversation import Message, grown
 from benchmarks.report import Figure, Report, command
-from service import tokens
 from service.runtime import Runtime, Urls, running
 from service.settings import load
+from service.text import tokens
 from service.transcript import ROOT, native_tokens
 from tests.fakes.scripted_llm import Message as Prompted
 from tests.fakes.scripted_llm import scripted_llm

@@ -11,7 +11,8 @@ from benchmarks import stage
 from benchmarks.conversation import Message, grown, turns
 from benchmarks.report import Figure, Report, command, timed
 from benchmarks.rounds import Call, best, interleaved
-from service.planning import PathMessage, Policy, plan
+from service.planning import PathMessage, plan
+from service.policy import Policy
 
 ROUNDS = 300, 100  # all, and with --quick
 _WINDOW = 16_384

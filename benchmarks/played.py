@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import ParamSpec, TypeVar
 
 from service import planning
-from service.planning import Checkpoint, Chunk, PathMessage, Policy
+from service.planning import Checkpoint, Chunk, PathMessage
+from service.policy import Policy
 from service.summarising import writing
 from service.summarising.compose import Covered, Material, Read, gather
 from service.summarising.memory import Memory

@@ -20,18 +20,18 @@ import msgspec
 from sqlalchemy import make_url
 
 from benchmarks.conversation import Message
-from service import context, handover, serving
-from service.compress import compress
 from service.embedded import embedded_servers
-from service.handover import HandOver
-from service.planning import Policy
+from service.policy import Policy
 from service.runtime import FIRST_TENANT, Runtime, Urls
 from service.storage import chats, contexts, keys
 from service.storage.database import Database, connect, migrate
-from service.storage.owner import ChatKey
+from service.storage.tenancy import ChatKey
 from service.summarising import message
+from service.summarising.kept.record import Record
 from service.summarising.memory import Paragraph, Section
-from service.summarising.record import Record
+from service.usecases import context, ingest
+from service.usecases.compress import compress
+from service.usecases.ingest import HandOver
 
 MODEL = "benchmark"
 ROOT = Path(__file__).parents[1]
@@ -159,7 +159,7 @@ def handing_over(
         model=MODEL,
         policy=policy,
         after=(after.id, after.digest) if after else None,
-        messages=[handover.Handed(one.id, one.fingerprint, one.digest, _text(one)) for one in new],
+        messages=[ingest.Handed(one.id, one.fingerprint, one.digest, _text(one)) for one in new],
         served=served,
     )
 
@@ -171,17 +171,17 @@ def _text(message: Message) -> msgspec.Raw:
 
 def check_chain(handed: HandOver) -> None:
     """The digests of a hand-over, computed and compared."""
-    handover.check_chain(handed)
+    ingest.check_chain(handed)
 
 
 async def hand_over(
     runtime: Runtime, tenant: int, chat: str, after: Message | None, new: Sequence[Message], served: int
-) -> handover.Accepted:
+) -> ingest.Accepted:
     """Takes new messages in this process."""
     policy = runtime.settings.policy(MODEL, None)
     handed = handing_over(tenant, chat, policy, after, new, served)
     engine, texts = runtime.database.engine, runtime.texts
-    return await handover.hand_over(engine, texts, handed, debounce=0)
+    return await ingest.hand_over(engine, texts, handed, debounce=0)
 
 
 async def work(runtime: Runtime) -> None:
@@ -197,7 +197,7 @@ async def ask(runtime: Runtime, tenant: int, chat: str, path: Sequence[Message])
         tenant,
         chat,
         runtime.settings.window,
-        serving.Asked(len(path), [(one.id, one.digest) for one in newest]),
+        context.Path(len(path), [(one.id, one.digest) for one in newest]),
         [len(one.text) for one in newest],
     )
     return await context.answer(runtime.database.reads, asked)

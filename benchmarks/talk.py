@@ -22,10 +22,10 @@ import httpx
 
 from benchmarks.played import Path, Played, every_round
 from filter_stub import precis_filter
-from service import planning
-from service.planning import Policy
+from service import policy
+from service.clients import summarisers
+from service.policy import Policy
 from service.settings import Settings, load
-from service.summarising import summarisers
 from service.summarising.reading import Summariser
 from service.transcript import Native, text_of, unfold
 
@@ -110,7 +110,7 @@ def _sent(played: Played, messages: int, window: int) -> list[Native]:
     path, made = played.path, played.shown.made
     start = 0
     head: list[Native] = []
-    if made and path.tokens(messages) > planning.apply_at(window):
+    if made and path.tokens(messages) > policy.apply_at(window):
         start, head = made.messages, [{"role": "system", "content": played.shown.text}]
     body = {"messages": [*head, *unfold(list(path.messages[start:messages]))]}
     request = precis_filter.Request(chat="", user=None, model="", windows=[], window=window)

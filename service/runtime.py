@@ -15,15 +15,15 @@ from typing import TypeVar
 import httpx
 import psutil
 
-from service.compress import Bench
-from service.doorbell import Doorbell
+from service.clients.summarisers import configured, for_models
 from service.embedded import embedded_servers, exists
 from service.errors import ConfigurationError, EmbeddedServerError, NothingHere
+from service.processes import Texts
+from service.queue import Doorbell
 from service.settings import Settings
 from service.storage import keys
 from service.storage.database import Database, check_schema, connect, migrate
-from service.summarising.summarisers import configured, for_models
-from service.texts import Texts
+from service.usecases.compress import Bench
 
 FIRST_TENANT = "default"
 _ANNOUNCEMENT = "running.json"

@@ -27,13 +27,13 @@ from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 from service.api.app import create_app
 from service.api.connection import Limits
 from service.api.server import bind, listening
-from service.compress import compress
 from service.embedded import embedded_servers
+from service.processes import Texts
 from service.runtime import FIRST_TENANT, Runtime, Urls, running
 from service.settings import Settings, load
 from service.storage import keys
 from service.storage.database import migrate
-from service.texts import Texts
+from service.usecases.compress import compress
 from workers.worker import running as worker_running
 
 TEMPLATE = "precis_template"

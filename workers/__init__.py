@@ -1,1 +1,1 @@
-"""arq workers: they are woken, they look into the database what is due, and do it (`service.compress`)."""
+"""arq workers: they are woken, they look into the database what is due, and do it (`service.usecases.compress`)."""

@@ -5,9 +5,9 @@ from typing import Any
 
 import structlog
 
-from service.compress import Bench, compress
-from service.retention import remove_expired, remove_old
 from service.storage import work
+from service.usecases.compress import Bench, compress
+from service.usecases.retain import remove_expired, remove_old
 
 _RINGS = 20  # of one sweep; each chat that is done rings for the next
 

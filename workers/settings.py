@@ -11,10 +11,10 @@ from typing import Any
 
 from arq import cron, func
 
-from service import tokens
-from service.doorbell import JOB, dumps, loads, redis_settings
+from service.queue import JOB, dumps, loads, redis_settings
 from service.runtime import running, servers
 from service.settings import Settings, load
+from service.text import tokens
 from workers.jobs import remove, sweep, work_off
 
 _LONGEST_JOB = 3600  # seconds; the lease in the database decides, this only bounds arq's own bookkeeping

@@ -8,8 +8,8 @@ import structlog
 from arq.worker import Worker
 from redis.exceptions import RedisError
 
-from service.compress import Bench
-from service.doorbell import Doorbell, client
+from service.queue import Doorbell, client
+from service.usecases.compress import Bench
 from workers.settings import load_vocabulary, worker_settings
 
 _FORGOTTEN = 60  # seconds after which arq drops a ring whose worker was killed, or takes so long that it lives on alone

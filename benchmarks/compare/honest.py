@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from benchmarks import pointing
 from benchmarks.compare.scenario import Item, flat
-from service import tokens
+from service.text import tokens
 
 _RANKS = ("constraint", "decision", "preference", "value", "detail")
 _KINDS = {"detail": "fact"}

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from benchmarks.compare import rows_tool
 from benchmarks.compare.honest import Honest
 from benchmarks.compare.scenario import Item, Scenario, called, flat
-from service import planning
+from service import policy
 from service.transcript import native_tokens
 from tests.e2e.model import Call, Model, Received, Reply, model_server, plain
 from tests.e2e.openwebui import open_webui
@@ -139,7 +139,7 @@ async def _installed(rig: Rig, variant: Variant, window: int) -> None:
     tool = {"id": "rows", "name": "rows", "content": source(rows_tool)}
     await rig.admin.post("/api/v1/tools/create", {**tool, "meta": {"description": "rows", "manifest": {}}})
     if variant.own:
-        threshold = planning.apply_at(window)
+        threshold = policy.apply_at(window)
         limits = ("CONTEXT_COMPACTION_TOKEN_THRESHOLD", "CONTEXT_COMPACTION_TOKEN_CAP")
         before = await rig.admin.get(_CONFIG)
         on = {"ENABLE_CONTEXT_COMPACTION": True, **dict.fromkeys(limits, threshold)}

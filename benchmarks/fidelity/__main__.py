@@ -21,7 +21,7 @@ from benchmarks.fidelity.scoring import SORTS, Source, score
 from benchmarks.fidelity.scripts import GOOD
 from benchmarks.fidelity.systems import BUILT_IN, covered, systems
 from benchmarks.played import Path
-from service import tokens
+from service.text import tokens
 
 Json = dict[str, Any]
 SEEDS = tuple(range(1, len(DOMAINS) + 1))

@@ -23,11 +23,11 @@ from benchmarks import stage
 from benchmarks.fidelity.generator import Chat, build
 from benchmarks.fidelity.local_llm import SERVER, WEIGHTS, Weights, serving
 from benchmarks.fidelity.scoring import Source, score
-from service import tokens
 from service.cli import shell
 from service.runtime import FIRST_TENANT, Urls
 from service.storage import keys
 from service.storage.database import connect
+from service.text import tokens
 from service.transcript import native_tokens
 from tests.service.talk import Talk
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from benchmarks.fidelity.generator import Chat
 from benchmarks.fidelity.items import Item, has, normal
-from service import tokens
+from service.text import tokens
 from service.transcript import parse, steps
 
 _HEAD = re.compile(r"\A\[Previous conversation summary:[^\n]*\n")

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from benchmarks import pointing
 from benchmarks.fidelity.generator import Chat
 from benchmarks.fidelity.items import Item, normal
-from service import tokens
 from service.summarising import prompt
 from service.summarising.reading import Finish, Reading, Reply
+from service.text import tokens
 
 _KINDS = {
     "rule": "constraint",

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from benchmarks.fidelity.generator import Chat
 from benchmarks.fidelity.scripts import SCRIPTS, Script, Scripted
 from benchmarks.played import Path, Played, every_round
-from service import tokens
-from service.planning import Policy
+from service.policy import Policy
+from service.text import tokens
 
 ROUNDS = 5
 TAIL = 10  # messages

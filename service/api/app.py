@@ -12,9 +12,9 @@ from service.api import chats, context, events, filter, health, jobs, problems
 from service.api.deps import InFlight, KeyRing
 from service.api.problems import ProblemBody
 from service.errors import BadRequest
+from service.processes import Texts
 from service.runtime import Runtime, running, servers
 from service.settings import Settings
-from service.texts import Texts
 
 Beside = Callable[[Runtime], AbstractAsyncContextManager[object]]
 """Something that runs as long as the service does: the embedded worker, a command line that prints the address."""

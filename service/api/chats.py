@@ -7,15 +7,15 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field
 
-from service import operations
 from service.api.deps import ChatId, OperatorDep, RuntimeDep, documented, read_body
 from service.api.wire import Strict
-from service.correction import GivenPin
 from service.errors import BadRequest
-from service.operations import Detail, Served, Shown
 from service.runtime import Runtime
 from service.storage.chats import Made, Overview
+from service.summarising.correction import GivenPin
 from service.summarising.memory import Kind
+from service.usecases import operate
+from service.usecases.operate import Detail, Served, Shown
 
 router = APIRouter(prefix="/v1/chats", tags=["operators"])
 
@@ -96,7 +96,7 @@ async def list_chats(
 ) -> ChatPage:
     """Chats, the newest first."""
     after = _decode(cursor) if cursor else None
-    found = await operations.list_chats(runtime.database.engine, operator.tenant, limit + 1, after)
+    found = await operate.list_chats(runtime.database.engine, operator.tenant, limit + 1, after)
     page = list(found[:limit])
     return ChatPage(chats=page, next=_encode(page[-1]) if len(found) > limit else None)
 
@@ -104,19 +104,19 @@ async def list_chats(
 @router.get("/{chat_id}")
 async def show_chat(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> Detail:
     """One chat with its branches, checkpoints and latest rounds of work."""
-    return await operations.show_chat(runtime.database.engine, operator.tenant, chat_id)
+    return await operate.show_chat(runtime.database.engine, operator.tenant, chat_id)
 
 
 @router.delete("/{chat_id}", status_code=204)
 async def delete_chat(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> None:
     """Deletes a chat and all that is its own."""
-    await operations.delete(runtime.database.engine, operator, chat_id)
+    await operate.delete(runtime.database.engine, operator, chat_id)
 
 
 @router.get("/{chat_id}/checkpoints")
 async def list_checkpoints(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> list[Made]:
     """A chat's checkpoints, oldest first."""
-    return (await operations.show_chat(runtime.database.engine, operator.tenant, chat_id)).checkpoints
+    return (await operate.show_chat(runtime.database.engine, operator.tenant, chat_id)).checkpoints
 
 
 @router.get("/{chat_id}/checkpoints/{checkpoint_id}")
@@ -124,7 +124,7 @@ async def show_summary(
     chat_id: ChatId, checkpoint_id: CheckpointId, operator: OperatorDep, runtime: RuntimeDep
 ) -> Shown:
     """A summary with its narrative, pins and talk, and the messages that it covers."""
-    return await operations.show_summary(runtime.database.engine, operator.tenant, chat_id, checkpoint_id)
+    return await operate.show_summary(runtime.database.engine, operator.tenant, chat_id, checkpoint_id)
 
 
 @router.patch("/{chat_id}/checkpoints/{checkpoint_id}", openapi_extra=documented(CorrectRequest))
@@ -139,7 +139,7 @@ async def correct(
     pins = None if body.pins is None else [one.given() for one in body.pins]
     given = body.narrative, pins, body.forget
     engine, settings = runtime.database.engine, runtime.settings
-    made = await operations.correct(engine, settings, operator, chat_id, checkpoint_id, *given)
+    made = await operate.correct(engine, settings, operator, chat_id, checkpoint_id, *given)
     return await _served(runtime, made)
 
 
@@ -152,7 +152,7 @@ async def serve(
     Deeper summaries are kept and serve no more; what they covered is summarised anew from this one. 409 when what it
     covers was edited or deleted since.
     """
-    return await _served(runtime, await operations.serve(runtime.database.engine, operator, chat_id, checkpoint_id))
+    return await _served(runtime, await operate.serve(runtime.database.engine, operator, chat_id, checkpoint_id))
 
 
 @router.post("/{chat_id}/reset", openapi_extra=documented(ResetRequest, required=False))
@@ -167,7 +167,7 @@ async def reset(
     New ones are made when the chat goes on.
     """
     body = await read_body(request, ResetRequest, empty=ResetRequest())
-    dropped = await operations.reset(runtime.database.engine, operator, chat_id, body.keep)
+    dropped = await operate.reset(runtime.database.engine, operator, chat_id, body.keep)
     return ResetAnswer(dropped=dropped.checkpoints, waits=dropped.waits)
 
 
@@ -177,7 +177,7 @@ async def recompute(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep)
 
     When texts that this needs are not kept any more, it waits for the chat's next turn, which brings them again.
     """
-    dropped = await operations.recompute(runtime.database.engine, operator, chat_id)
+    dropped = await operate.recompute(runtime.database.engine, operator, chat_id)
     if dropped.ring:
         await runtime.doorbell.ring(dropped.ring)
     return RecomputeAnswer(due=not dropped.waits, waits=dropped.waits)

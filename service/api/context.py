@@ -12,13 +12,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from service import context, edit, serving, windows
+from service import edit, policy
 from service.api import problems
 from service.api.deps import caller, documented, read_bytes, runtime_of
 from service.api.wire import ContextAnswer, ContextRequest, Edit, Inserted, NativeRequest, Tokens, schema_of
 from service.errors import TooLarge, Unprocessable
-from service.intake import CONTROL
+from service.processes.intake import CONTROL
 from service.storage.contexts import Served
+from service.usecases import context
 
 _PATH = re.compile("/v1/chats/([^/]+)/context")
 _LONGEST = 200  # as `wire.Id` has it
@@ -60,10 +61,10 @@ async def post_context(request: Request) -> Response:
     if len(chat) > _LONGEST or _CONTROL.search(chat):
         raise Unprocessable(f"a chat id has {_LONGEST} characters at most, none for control", pointer="/chat_id")
     body = _question(await read_bytes(request), runtime.settings.max_path)
-    path = serving.Asked(body.depth, body.path)
+    path = context.Path(body.depth, body.path)
     settings = runtime.settings
     anyone = settings.share_forks == "tenant"
-    window = body.window_tokens or windows.believed(body.windows) or settings.of_model(body.model).window
+    window = body.window_tokens or policy.believed(body.windows) or settings.of_model(body.model).window
     served = Served(settings.apply_share(body.model), body.summary_role == "record", body.overhead or 0, body.room)
     asked = context.Asked(
         tenant=key.tenant,

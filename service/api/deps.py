@@ -17,9 +17,9 @@ from service import LEAST_FILTER
 from service.api import problems, shape
 from service.api.wire import Id, schema_of
 from service.errors import BadRequest, Busy, FilterTooOld, TooLarge, Unauthorised, WrongScope
-from service.operations import Operator
 from service.runtime import Runtime
 from service.storage import keys
+from service.usecases.operate import Operator
 
 _KNOWN_FOR = 10.0  # seconds that a key is remembered; a revoked key works that much longer at most
 _MOST_KNOWN = 1000

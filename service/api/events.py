@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from service.api.deps import FilterKey, RuntimeDep, documented, read_body
 from service.api.wire import Hash, Id
-from service.events import Event, hear
+from service.usecases.forget import Event, hear
 
 router = APIRouter(prefix="/v1", tags=["filter"])
 

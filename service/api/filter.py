@@ -5,14 +5,14 @@ import json
 import msgspec
 from fastapi import APIRouter, Request
 
-from service import LEAST_FILTER, __version__, planning, windows
+from service import LEAST_FILTER, __version__, policy
 from service.api import problems
 from service.api.deps import ChatId, FilterKey, RuntimeDep, documented, read_bytes, worked
 from service.api.wire import CrowdedModel, FilterAnswer, TranscriptAnswer, TranscriptRequest
 from service.errors import TooLarge
-from service.handover import Handed, HandOver, hand_over
-from service.intake import Head
+from service.processes.intake import Head
 from service.storage import chats
+from service.usecases.ingest import Handed, HandOver, hand_over
 
 _DECODE = msgspec.json.Decoder(TranscriptRequest).decode
 _DECODE_HEAD = msgspec.json.Decoder(Head).decode
@@ -31,7 +31,7 @@ async def get_filter(key: FilterKey, runtime: RuntimeDep) -> FilterAnswer:
     crowded = [
         CrowdedModel(model=one.name, window=one.window, overhead=one.overhead)
         for one in served
-        if planning.is_crowded(one.window, one.overhead)
+        if policy.is_crowded(one.window, one.overhead)
     ]
     return FilterAnswer(version=__version__, tenant=key.tenant_name, least_filter=LEAST_FILTER, crowded=crowded)
 
@@ -50,7 +50,7 @@ async def put_transcript(request: Request, chat_id: ChatId, key: FilterKey, runt
         chat=chat_id,
         user=body.user_id,
         model=body.model,
-        policy=settings.policy(body.model, body.window_tokens or windows.believed(body.windows)),
+        policy=settings.policy(body.model, body.window_tokens or policy.believed(body.windows)),
         after=body.after,
         messages=messages,
         served=body.served,

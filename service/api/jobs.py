@@ -5,10 +5,10 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
-from service import operations
 from service.api.deps import ChatId, OperatorDep, RuntimeDep
-from service.operations import Status
 from service.storage.jobs import STATES, Job, State
+from service.usecases import operate
+from service.usecases.operate import Status
 
 router = APIRouter(prefix="/v1", tags=["operators"])
 
@@ -29,7 +29,7 @@ class RetryAnswer(BaseModel):
 @router.get("/status")
 async def status(operator: OperatorDep, runtime: RuntimeDep) -> Status:
     """The queue of this tenant in numbers, who works on what, and the breakers of the summarisers."""
-    return await operations.status(runtime.database.engine, operator.tenant)
+    return await operate.status(runtime.database.engine, operator.tenant)
 
 
 @router.get("/jobs")
@@ -41,7 +41,7 @@ async def list_jobs(
     cursor: Annotated[int, Query(ge=0, lt=2**63, description="`next` of the page before.")] = 0,
 ) -> JobPage:
     """Chats with work: being worked on, due, put off after a failure (with the reason), or dead."""
-    found = await operations.list_jobs(
+    found = await operate.list_jobs(
         runtime.database.engine, operator.tenant, state or STATES, after=cursor, limit=limit + 1
     )
     page = found[:limit]
@@ -51,5 +51,5 @@ async def list_jobs(
 @router.post("/jobs/{chat_id}/retry", status_code=202)
 async def retry(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> RetryAnswer:
     """Makes a chat's work due now, whatever failed before."""
-    await runtime.doorbell.ring(await operations.retry(runtime.database.engine, operator, chat_id))
+    await runtime.doorbell.ring(await operate.retry(runtime.database.engine, operator, chat_id))
     return RetryAnswer()

@@ -6,9 +6,9 @@ import msgspec
 from msgspec import Meta
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from service import intake
 from service.edit import Asked, Question
-from service.intake import CONTROL
+from service.processes import intake
+from service.processes.intake import CONTROL
 
 # Open WebUI's ids are UUIDs, or `temporary:<socket id>`.
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=rf"^[^{CONTROL}]+$")]
@@ -219,7 +219,7 @@ class FilterAnswer(BaseModel):
 class TranscriptRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The messages that follow `after`, root to leaf.
 
-    The messages stay bytes here: `service.intake` decodes them one at a time.
+    The messages stay bytes here: `service.processes.intake` decodes them one at a time.
     """
 
     model: intake.Id

@@ -13,20 +13,21 @@ from rich.markup import escape
 from rich.table import Column, Table
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from service import operations, planning
+from service import policy
 from service.api.chats import PinRequest
 from service.cli import shell
 from service.cli.output import add_row
 from service.cli.output import shown as visible
-from service.correction import GivenPin
 from service.errors import NotFound
-from service.operations import Operator, Said
 from service.runtime import FIRST_TENANT
 from service.settings import Settings
 from service.storage import keys
 from service.storage.chats import Overview
+from service.summarising.correction import GivenPin
+from service.summarising.kept.pins import shown as holding
 from service.summarising.memory import Pin
-from service.summarising.pins import shown as holding
+from service.usecases import operate
+from service.usecases.operate import Operator, Said
 
 app = typer.Typer(no_args_is_help=True, help="Chats and their summaries.")
 
@@ -65,7 +66,7 @@ def list_chats(tenant: Tenant = FIRST_TENANT, limit: Annotated[int, typer.Option
     table = Table(
         Column("chat", overflow="fold", min_width=36), "model", "messages", "tokens", "checkpoints", "work", "updated"
     )
-    for chat in with_tenant(tenant, lambda engine, by: operations.list_chats(engine, by.tenant, limit)):
+    for chat in with_tenant(tenant, lambda engine, by: operate.list_chats(engine, by.tenant, limit)):
         failed = "waits for the next turn" if chat.wants_bodies else chat.last_error or _by_others(chat)
         work = "working" if chat.working else "due" if chat.due_at else failed
         updated = f"{chat.updated_at:%Y-%m-%d %H:%M}"
@@ -94,15 +95,15 @@ def show(
     if checkpoint is None:
         if only:
             raise typer.BadParameter("--only needs --checkpoint")
-        detail = with_tenant(tenant, lambda engine, by: operations.show_chat(engine, by.tenant, chat))
+        detail = with_tenant(tenant, lambda engine, by: operate.show_chat(engine, by.tenant, chat))
         if as_json:
-            _print_json(operations.Detail, detail)
+            _print_json(operate.Detail, detail)
         else:
             _print_chat(detail)
         return
-    shown = with_tenant(tenant, lambda engine, by: operations.show_summary(engine, by.tenant, chat, checkpoint))
+    shown = with_tenant(tenant, lambda engine, by: operate.show_summary(engine, by.tenant, chat, checkpoint))
     if as_json:
-        _print_json(operations.Shown, shown)
+        _print_json(operate.Shown, shown)
     elif only == "narrative":
         typer.echo(visible(shown.narrative))
     elif only == "pins":
@@ -115,7 +116,7 @@ def show(
 @app.command()
 def serve(chat: ChatId, checkpoint: CheckpointId, tenant: Tenant = FIRST_TENANT) -> None:
     """Serves this checkpoint, an older version or an earlier one; what follows is made anew from it."""
-    _print_served(with_tenant(tenant, lambda engine, by: operations.serve(engine, by, chat, checkpoint)))
+    _print_served(with_tenant(tenant, lambda engine, by: operate.serve(engine, by, chat, checkpoint)))
 
 
 @app.command()
@@ -134,7 +135,7 @@ def correct(
     given = _pins(pins)
     what = chat, checkpoint, text, given, forget or []
     settings = shell.settings()
-    _print_served(with_tenant(tenant, lambda engine, by: operations.correct(engine, settings, by, *what), settings))
+    _print_served(with_tenant(tenant, lambda engine, by: operate.correct(engine, settings, by, *what), settings))
 
 
 @app.command()
@@ -146,14 +147,14 @@ def reset(
     tenant: Tenant = FIRST_TENANT,
 ) -> None:
     """Drops a chat's checkpoints; new ones are made when the chat goes on."""
-    dropped = with_tenant(tenant, lambda engine, by: operations.reset(engine, by, chat, keep))
+    dropped = with_tenant(tenant, lambda engine, by: operate.reset(engine, by, chat, keep))
     shell.console.print(f"{dropped.checkpoints} checkpoints dropped.", *([_WAITS] if dropped.waits else []))
 
 
 @app.command()
 def recompute(chat: ChatId, tenant: Tenant = FIRST_TENANT) -> None:
     """Drops a chat's checkpoints and makes work due at once; a running worker takes it at its next sweep."""
-    dropped = with_tenant(tenant, lambda engine, by: operations.recompute(engine, by, chat))
+    dropped = with_tenant(tenant, lambda engine, by: operate.recompute(engine, by, chat))
     shell.console.print(_WAITS if dropped.waits else "Work is due.")
 
 
@@ -166,7 +167,7 @@ def delete(
     """Deletes a chat and all that is its own."""
     if not yes:
         typer.confirm(f"Delete all that Precis has of chat {chat}?", abort=True)
-    with_tenant(tenant, lambda engine, by: operations.delete(engine, by, chat))
+    with_tenant(tenant, lambda engine, by: operate.delete(engine, by, chat))
     shell.console.print("Deleted.")
 
 
@@ -189,7 +190,7 @@ def _pins(path: Path | None) -> list[GivenPin] | None:
         raise typer.BadParameter(f"{path}: {where}: {wrong['msg']}" if where else f"{path}: {wrong['msg']}") from None
 
 
-def _print_served(served: operations.Served) -> None:
+def _print_served(served: operate.Served) -> None:
     made = served.checkpoint
     follows = _WAITS if served.waits else "What follows it is made anew."
     shell.console.print(f"Checkpoint {made.id}, version {made.version}, serves now. {follows}")
@@ -205,14 +206,14 @@ def _print_json(form: type[Result], found: Result) -> None:
     typer.echo(json.dumps(plain, indent=2).replace("\x7f", "\\u007f"))
 
 
-def _print_chat(detail: operations.Detail) -> None:
+def _print_chat(detail: operate.Detail) -> None:
     chat = detail.chat
     shell.console.print(
         f"[bold]{escape(chat.chat_id)}[/]  {escape(chat.model)}, window {chat.window_tokens:,},"
         f" overhead {chat.overhead_tokens:,}"
     )
-    if planning.is_crowded(chat.window_tokens, chat.overhead_tokens):
-        shell.console.print(f"[yellow]{planning.crowding(chat.window_tokens, chat.overhead_tokens).capitalize()}.[/]")
+    if policy.is_crowded(chat.window_tokens, chat.overhead_tokens):
+        shell.console.print(f"[yellow]{policy.crowding(chat.window_tokens, chat.overhead_tokens).capitalize()}.[/]")
     if chat.compactor:
         shell.console.print(f"{_by_others(chat).capitalize()}.")
     if chat.masked:
@@ -246,7 +247,7 @@ def _print_chat(detail: operations.Detail) -> None:
     shell.console.print(table)
 
 
-def _print_summary(shown: operations.Shown) -> None:
+def _print_summary(shown: operate.Shown) -> None:
     made = shown.checkpoint
     # A line stays a line, as the model reads it: the talk has one for each step.
     lines = shown.summary.replace("\n", "  \n")

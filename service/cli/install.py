@@ -5,12 +5,12 @@ from typing import Annotated
 import httpx
 import typer
 
-from service import installing
 from service.cli import shell
-from service.installing import Say, Wish
-from service.openwebui import Login, signed_in
+from service.clients.openwebui import Login, signed_in
 from service.runtime import FIRST_TENANT
 from service.settings import Settings
+from service.usecases import install
+from service.usecases.install import Say, Wish
 
 Url = Annotated[str, typer.Option(help="Address of Open WebUI, such as https://chat.example.org.")]
 Email = Annotated[str | None, typer.Option(help="An admin's account; asks for the password.")]
@@ -40,7 +40,7 @@ def install_filter(
 
     async def work() -> None:
         async with signed_in(url, _who(current, email, api_key)) as webui:
-            await installing.install(webui, wish, lambda: shell.database(current), _say(dry_run), dry=dry_run)
+            await install.install(webui, wish, lambda: shell.database(current), _say(dry_run), dry=dry_run)
 
     shell.run(work())
 
@@ -51,7 +51,7 @@ def uninstall_filter(url: Url, email: Email = None, api_key: ApiKey = None, dry_
 
     async def work() -> None:
         async with signed_in(url, _who(current, email, api_key)) as webui:
-            await installing.uninstall(webui, lambda: shell.database(current), _say(dry_run), dry=dry_run)
+            await install.uninstall(webui, lambda: shell.database(current), _say(dry_run), dry=dry_run)
 
     shell.run(work())
 

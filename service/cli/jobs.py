@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 from rich.table import Column, Table
 
-from service import operations
 from service.cli import shell
 from service.cli.chats import Tenant, with_tenant
 from service.cli.output import add_row
-from service.operations import Status
 from service.runtime import FIRST_TENANT
 from service.storage.jobs import STATES, State
+from service.usecases import operate
+from service.usecases.operate import Status
 
 app = typer.Typer(no_args_is_help=True, help="Work that is due, put off or dead.")
 
@@ -31,7 +31,7 @@ def list_jobs(
     """Lists chats with work, and why it waits."""
     table = Table(Column("chat", overflow="fold", min_width=36), "state", "attempts", "since", "worker", "reason")
     found = with_tenant(
-        tenant, lambda engine, by: operations.list_jobs(engine, by.tenant, [state] if state else STATES, limit=limit)
+        tenant, lambda engine, by: operate.list_jobs(engine, by.tenant, [state] if state else STATES, limit=limit)
     )
     for job in found:
         since = job.dead_at or job.due_at
@@ -51,10 +51,10 @@ def retry(
     if (chat is None) is not dead:
         raise typer.BadParameter("name a chat, or say --dead")
     if chat is None:
-        count = with_tenant(tenant, operations.retry_dead)
+        count = with_tenant(tenant, operate.retry_dead)
         shell.console.print(f"{count} chats are due again.")
     else:
-        with_tenant(tenant, lambda engine, by: operations.retry(engine, by, chat))
+        with_tenant(tenant, lambda engine, by: operate.retry(engine, by, chat))
         shell.console.print("It is due now.")
 
 
@@ -76,7 +76,7 @@ async def _status(wait: float | None) -> Status:
     until = time.monotonic() + (wait or 0)
     async with shell.database(shell.settings()) as database:
         while True:
-            seen = await operations.status(database.engine, None)
+            seen = await operate.status(database.engine, None)
             if seen.idle or time.monotonic() >= until:
                 return seen
             await asyncio.sleep(_LOOK)

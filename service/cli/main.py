@@ -23,10 +23,10 @@ from service.cli import chats, install, jobs, keys, shell
 from service.cli.demo import demonstrate
 from service.cli.logs import set_up_logs
 from service.errors import ConfigurationError, PrecisError
-from service.retention import Removed, remove_old
 from service.runtime import Runtime, announced, running, servers
 from service.settings import PREFIX, Settings, as_env, as_markdown, redacted
 from service.storage.database import migrate as migrate_database
+from service.usecases.retain import Removed, remove_old
 from workers.worker import running as worker_running
 
 _FIRST_KEYS = "first-keys"

@@ -13,7 +13,7 @@ from uvicorn.loops.auto import auto_loop_factory
 from service import settings as settings_module
 from service.cli import output
 from service.errors import PrecisError
-from service.intake import CONTROL
+from service.processes.intake import CONTROL
 from service.runtime import reachable
 from service.settings import Settings
 from service.storage.database import Database, check_schema, connect

@@ -24,8 +24,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage.clock import in_seconds
 from service.storage.many import not_among
-from service.storage.owner import ChatKey, of
 from service.storage.tables import chats, checkpoints, drafts, messages, runs
+from service.storage.tenancy import ChatKey, of
 
 
 @dataclass(frozen=True, slots=True)

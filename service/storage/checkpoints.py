@@ -13,10 +13,12 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.planning import Checkpoint, Draft, Position
-from service.storage import chats, memories, transcripts, work
+from service.storage import chats, memories, work
 from service.storage.many import among
-from service.storage.owner import ChatKey, of
+from service.storage.messages import Row, above, lead_back, point_to, subtree
+from service.storage.messages import find as find_messages
 from service.storage.tables import checkpoints, drafts, messages
+from service.storage.tenancy import ChatKey, of
 from service.summarising import message
 from service.summarising.memory import Memory
 from service.summarising.message import Rendered
@@ -42,7 +44,7 @@ class Fresh:
     """
 
     parent: int
-    until: transcripts.Row
+    until: Row
     kind: str
     memory: Memory
     rendered: Rendered
@@ -165,7 +167,7 @@ async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) 
     """
     if not await work.holds(connection, lease):
         return None
-    rows = await transcripts.find(connection, lease.chat, [fresh.until.message_id])
+    rows = await find_messages(connection, lease.chat, [fresh.until.message_id])
     row = rows.get(fresh.until.message_id)
     if row is None or row.digest != fresh.until.digest:
         return None
@@ -188,7 +190,7 @@ async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) 
         **memories.columns(fresh.memory),
     }
     *ancestors, identity = (await add(connection, lease.chat, line, content)).ids
-    await transcripts.point_to(connection, lease.chat, row.message_id, identity, [*ancestors, *fresh.replaces])
+    await point_to(connection, lease.chat, row.message_id, identity, [*ancestors, *fresh.replaces])
     await _retire(connection, lease.chat, fresh)
     await chats.note_leaf(connection, lease.chat)
     if fresh.kind != INTERIM:  # which is no part of what a summariser reads of a long turn
@@ -234,15 +236,15 @@ async def serve(connection: AsyncConnection, chat: ChatKey, checkpoint: int, by:
     made = await find(connection, chat, checkpoint)
     if made is None:
         return False
-    row = (await transcripts.find(connection, chat, [made.until])).get(made.until)
+    row = (await find_messages(connection, chat, [made.until])).get(made.until)
     if row is None or row.digest != made.digest:
         return False
-    await transcripts.point_to(connection, chat, made.until, checkpoint, None)
+    await point_to(connection, chat, made.until, checkpoint, None)
     elsewhere = select(messages).where(
         *of(chat, messages),
         messages.c.message_id == checkpoints.c.covered_until,
         messages.c.digest == checkpoints.c.covered_digest,
-        messages.c.message_id.not_in(transcripts.subtree(chat, [made.until])),
+        messages.c.message_id.not_in(subtree(chat, [made.until])),
     )
     reaches = (checkpoints.c.covered_messages >= made.messages, checkpoints.c.retired_at.is_(None))
     others = (*of(chat, checkpoints), *reaches, checkpoints.c.id != checkpoint, ~elsewhere.exists())
@@ -300,10 +302,10 @@ async def _retire(connection: AsyncConnection, chat: ChatKey, fresh: Fresh) -> N
         return
     replaced = (*of(chat, checkpoints), among(checkpoints.c.id, fresh.replaces))
     used = select(messages).where(*of(chat, messages), messages.c.checkpoint_id == checkpoints.c.id)
-    elsewhere = used.where(messages.c.message_id.not_in(transcripts.above(chat, fresh.until.message_id)))
+    elsewhere = used.where(messages.c.message_id.not_in(above(chat, fresh.until.message_id)))
     query = select(checkpoints.c.id).where(*replaced, checkpoints.c.kind == INTERIM, ~elsewhere.exists())
     interim = list((await connection.execute(query)).scalars())
-    await transcripts.lead_back(connection, chat, interim, fresh.parent or None)
+    await lead_back(connection, chat, interim, fresh.parent or None)
     unused = (*replaced, ~used.exists())
     await connection.execute(update(checkpoints).where(*unused).values(retired_at=func.now()))
 

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import asyncpg
 
-from service.planning import APPLY_AT, APPLY_PARTS, Checkpoint, parts_of
+from service.planning import Checkpoint
+from service.policy import APPLY_AT, APPLY_PARTS, parts_of
 from service.storage.chats import LINE, MORE_TOOLS, SAVINGS
 
 _CHARACTERS = 4  # per token, of a message that was not handed over yet

@@ -10,11 +10,11 @@ from typing import Any
 from sqlalchemy import Row, and_, func, or_, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage import transcripts
+from service.storage import messages
 from service.storage.checkpoints import CONTENT, Line, add
 from service.storage.many import among
-from service.storage.owner import ChatKey, of
 from service.storage.tables import chats, checkpoints
+from service.storage.tenancy import ChatKey, of
 
 
 async def adopt(
@@ -73,7 +73,7 @@ async def _copy(connection: AsyncConnection, chat: ChatKey, lender: ChatKey, ids
     # The deepest first: each message is then pointed to its own at once.
     for place in range(len(ids) - 1, -1, -1):
         until = originals[place]["covered_until"]
-        await transcripts.point_to(connection, chat, until, line.ids[place], line.ids[:place])
+        await messages.point_to(connection, chat, until, line.ids[place], line.ids[:place])
     return dict(zip(ids, line.ids, strict=True))
 
 

@@ -28,8 +28,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage.clock import in_seconds
 from service.storage.many import among
-from service.storage.owner import ChatKey, of
 from service.storage.tables import audit, chats, checkpoints, messages, runs
+from service.storage.tenancy import ChatKey, of
 
 PAGE = 1000  # rows
 _DAY = 24 * 3600  # seconds

@@ -11,10 +11,10 @@ from sqlalchemy import ColumnElement, Row, and_, case, func, literal, null, or_,
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.settings import Settings
-from service.storage import endpoints
+from service.storage import breakers
 from service.storage.clock import in_seconds
-from service.storage.owner import ChatKey, of
 from service.storage.tables import chats, tenants
+from service.storage.tenancy import ChatKey, of
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ async def claim(connection: AsyncConnection, worker: str, endpoint: str | None, 
     await connection.execute(_ONE_BY_ONE)
     asking = True
     if endpoint:
-        state = await endpoints.state(connection, endpoint)
+        state = await breakers.state(connection, endpoint)
         asked = await connection.execute(
             select(func.count()).where(chats.c.lease_endpoint == endpoint, chats.c.lease_until > func.now())
         )

@@ -8,16 +8,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from service import languages, secrets, tokens
-from service.planning import Policy
-from service.summarising import answer, gate, ledger, message, pins, utterances
+from service.policy import Policy
+from service.summarising import gate, ledger, message, utterances
 from service.summarising.gate import Grounds, Verdict
+from service.summarising.kept import pins
+from service.summarising.kept.record import recorded, stored
 from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.message import Rendered
 from service.summarising.reading import Excerpt, Reading, Reply
-from service.summarising.record import recorded, stored
+from service.summarising.reply import answer
 from service.summarising.utterances import Passage, Speaker, Utterance
-from service.text import values
+from service.text import languages, redaction, tokens, values
 from service.text.plain import plain
 from service.transcript import Call, Step
 
@@ -183,7 +184,7 @@ def _cleaned(step: Step, mask: bool) -> tuple[Step, int]:
         text = plain(text)
         if not mask:
             return text
-        found = secrets.mask(text)
+        found = redaction.mask(text)
         masked += found.count
         return found.text
 

@@ -16,11 +16,10 @@ from importlib import resources
 from itertools import islice
 from typing import Any, NamedTuple
 
-from service import languages, tokens
-from service.summarising.answer import Answer
 from service.summarising.memory import Paragraph
 from service.summarising.reading import Finish, Reply
-from service.text import characters
+from service.summarising.reply.answer import Answer
+from service.text import characters, languages, tokens
 from service.text.plain import plain
 from service.text.terms import has_digit, terms
 from service.text.values import Evidence

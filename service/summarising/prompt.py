@@ -1,6 +1,6 @@
 """Reading → prompt, in the language of the conversation. Pure.
 
-The wordings are data (`prompts`) and have one version, which is stored with every checkpoint that
+The wordings are data (`wordings`) and have one version, which is stored with every checkpoint that
 was made from them.
 """
 
@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from service import tokens
-from service.planning import REPAIR_TOKENS
+from service.policy import REPAIR_TOKENS
 from service.summarising.memory import Paragraph
-from service.summarising.prompts import ENGLISH, WORDINGS
 from service.summarising.reading import Reading
+from service.summarising.wordings import ENGLISH, WORDINGS
+from service.text import tokens
 
 VERSION: Final = "2026-11-22.3"
 LANGUAGES: Final = frozenset(WORDINGS)

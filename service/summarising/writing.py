@@ -6,14 +6,14 @@ They say as well where the work on texts runs (`run`).
 
 from dataclasses import dataclass, replace
 
-from service import tokens
-from service.planning import Policy
+from service.policy import Policy
 from service.summarising import compose, gate, message, prompt
 from service.summarising.compose import Covered, Draught, Material
 from service.summarising.gate import Verdict
 from service.summarising.memory import Memory
 from service.summarising.reading import Reading, Reply, Run, Summariser
 from service.summarising.utterances import Speaker, Utterance
+from service.text import tokens
 from service.text.blocks import Sort
 
 BY_CODE = "extractive"

@@ -15,7 +15,7 @@ from enum import Enum, auto
 from html import escape
 from typing import Any
 
-from service.escapes import unescaped
+from service.text.escapes import unescaped
 
 _DEEPEST = 4  # layers around one value
 # A line that opens a code fence, or that a value may begin.

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from service.escapes import unescaped
+from service.text.escapes import unescaped
 from service.transcript import bare
 from service.transcript.bare import Value
 from service.transcript.items import CodeRun, Item, Reasoning, Text, ToolCall, ToolResult

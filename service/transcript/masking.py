@@ -6,7 +6,7 @@ many there are. What users and assistants wrote, and what the model thought, sta
 
 from typing import Any
 
-from service import secrets
+from service.text import redaction
 from service.transcript import details
 from service.transcript.items import Stored
 
@@ -62,10 +62,10 @@ class _Masking:
 
     def text(self, text: str, head: str = "") -> str:
         """A text that stands behind `head`, counted."""
-        found = secrets.mask(head + text)
+        found = redaction.mask(head + text)
         if not found.count:
             return text  # no copy of it
         if not found.text.startswith(head):  # the head itself has a secret in it
-            found, head = secrets.mask(text), ""
+            found, head = redaction.mask(text), ""
         self.count += found.count
         return found.text.removeprefix(head)

@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any
 
-from service import tokens
+from service.text import tokens
 from service.transcript.items import Attachment, Item, Kind, Reasoning, Text
 
 Part = dict[str, Any]

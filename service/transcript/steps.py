@@ -7,7 +7,7 @@ into a call without its result. Calls that never finished and results without a 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from service import tokens
+from service.text import tokens
 from service.transcript import parts
 from service.transcript.items import (
     Attachment,

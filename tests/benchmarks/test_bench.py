@@ -11,7 +11,7 @@ from benchmarks import inlet, planning, report
 from benchmarks.conversation import grown, prose, turns
 from benchmarks.report import Figure, Report
 from benchmarks.rounds import best, interleaved
-from service import tokens
+from service.text import tokens
 from service.transcript import digest
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 from benchmarks.compare import page, rows_tool
 from benchmarks.compare.honest import Honest
 from benchmarks.compare.scenario import scenario
-from service import tokens
+from service.text import tokens
 
 
 def test_sixty_turns_have_118_items_each_said_in_its_turn() -> None:

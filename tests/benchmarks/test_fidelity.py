@@ -18,7 +18,7 @@ from benchmarks.fidelity.scripts import GOOD, SCRIPTS, Scripted
 from benchmarks.fidelity.systems import BUILT_IN, ROUNDS, TAIL, covered, systems
 from benchmarks.played import Path as ChatPath
 from benchmarks.played import Played, every_round
-from service.planning import Policy
+from service.policy import Policy
 from service.transcript import native_tokens, parse, steps
 
 SEED = 2

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import pointing, talk
 from benchmarks.played import Path as ChatPath
-from service import tokens
+from service.text import tokens
 from service.transcript import Stored
 
 

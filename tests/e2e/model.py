@@ -23,7 +23,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from service.api.server import bind, listening
-from service.tokens import count
+from service.text.tokens import count
 from service.transcript import native_tokens
 from tests.builders import Json
 

@@ -8,8 +8,8 @@ from sqlalchemy import text
 
 from filter_stub import precis_filter
 from service.demo.host import Host
-from service.storage import transcripts
-from service.storage.owner import ChatKey
+from service.storage import messages
+from service.storage.tenancy import ChatKey
 from service.transcript import ROOT, digest
 from tests.builders import Capture, Hook, capture, scenarios
 from tests.conftest import Service
@@ -34,7 +34,7 @@ async def is_stored(service: Service, chat_id: str, path: list[precis_filter.Nod
     async with service.runtime.database.engine.connect() as connection:
         query = text("select tenant_id, id from chats where external_id = :chat")
         chat = (await connection.execute(query, {"chat": chat_id})).one()
-        rows = await transcripts.path(connection, ChatKey(*chat), path[-1].id)
+        rows = await messages.path(connection, ChatKey(*chat), path[-1].id)
     return [(row.message_id, row.digest) for row in rows] == [(node.id, node.digest) for node in path]
 
 

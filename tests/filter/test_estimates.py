@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.estimates import kinds, ratio
 from filter_stub.precis_filter import UNCOUNTED, Shrink, tokens_in, tokens_of, tokens_of_tools
-from service import tokens
+from service.text import tokens
 from tests.filter.client import asks, says
 from tests.filter.texts import KINDS, text_of_kind
 

@@ -7,8 +7,8 @@ from sqlalchemy import text
 
 from filter_stub import precis_filter
 from service.demo.host import Host
-from service.storage import transcripts
-from service.storage.owner import ChatKey
+from service.storage import messages
+from service.storage.tenancy import ChatKey
 from tests.builders import said
 from tests.conftest import Service, drain
 from tests.filter.chat import Chat, filler, filter_of, handed_over, tool_answer
@@ -28,7 +28,7 @@ async def stored(service: Service, chat: Chat) -> list[tuple[str, str]]:
     async with service.runtime.database.engine.connect() as connection:
         query = text("select tenant_id, id from chats where external_id = :chat")
         key = (await connection.execute(query, {"chat": chat.id})).one_or_none()
-        rows = await transcripts.path(connection, ChatKey(*key), chat.leaf) if key else []
+        rows = await messages.path(connection, ChatKey(*key), chat.leaf) if key else []
     return [(row.message_id, row.digest) for row in rows]
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from service.policy import believed
 from service.transcript.steps import sent_tokens
-from service.windows import believed
 from tests.filter.chat import MODEL, filter_of
 from tests.filter.client import asks
 from tests.filter.staged import against, chat_of

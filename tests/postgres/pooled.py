@@ -10,10 +10,10 @@ import time
 import asyncpg
 from sqlalchemy import make_url
 
-from service import context, serving
 from service.embedded import embedded_servers
 from service.runtime import Urls
 from service.storage.database import connect, migrate
+from service.usecases import context
 from tests.conftest import drain, execute, small_window
 from tests.conftest import serving as service_on
 from tests.postgres import pgbouncer, play
@@ -51,7 +51,7 @@ async def _compared(direct: str, pooled: str, redis: str) -> str:
         await talk.hand_over(leaf)
         await drain(service.runtime)
     question = talk.question(leaf)
-    asked = context.Asked(1, talk.chat, None, serving.Asked(question["depth"], question["path"]), question["sizes"])
+    asked = context.Asked(1, talk.chat, None, context.Path(question["depth"], question["path"]), question["sizes"])
     async with connect(ways[0]) as one, connect(ways[1]) as other:
         times = await _interleaved((one.reads, other.reads), asked)
     plain, through = (statistics.median(one) for one in times)

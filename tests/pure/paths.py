@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from service.planning import Checkpoint, Chunk, Draft, PathMessage, Plan, Policy, Position, turn_starts
+from service.planning import Checkpoint, Chunk, Draft, PathMessage, Plan, Position, turn_starts
+from service.policy import Policy
 from service.transcript import ROOT, digest
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.summarising.answer import Answer, Keep, Replaced, parse
 from service.summarising.memory import NARRATIVE, Kind, Paragraph, Section
-from service.summarising.prompts import WORDINGS
+from service.summarising.reply.answer import Answer, Keep, Replaced, parse
+from service.summarising.wordings import WORDINGS
 
 CONSTRAINT = (Kind.CONSTRAINT,)
 BOTH = (Kind.CONSTRAINT, Kind.PREFERENCE)

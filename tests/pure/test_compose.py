@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service import tokens
-from service.planning import Policy, output_tokens
-from service.summarising import compose, message, pins, prompt
+from service.policy import Policy, output_tokens
+from service.summarising import compose, message, prompt
 from service.summarising.compose import Covered, Draught, Read
+from service.summarising.kept import pins
 from service.summarising.memory import Kind, Memory, Paragraph, Pin, Section
 from service.summarising.reading import Finish, Reply
+from service.text import tokens
 from service.text.values import Evidence
 from service.transcript import Step, step_tokens
 from tests.pure.talks import said

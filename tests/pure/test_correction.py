@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from service.correction import GivenPin, check_size, corrected
 from service.errors import Unprocessable
+from service.summarising.correction import GivenPin, check_size, corrected
 from service.summarising.memory import Kind, Memory, Paragraph, Pin, Section
 from service.summarising.utterances import Speaker, Utterance
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.escapes import unescaped
+from service.text.escapes import unescaped
 from service.transcript import parse, steps
 
 

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.summarising import answer, gate
+from service.summarising import gate
 from service.summarising.gate import Dropped, Grounds, Verdict
 from service.summarising.memory import Paragraph, Section
 from service.summarising.message import markdown
 from service.summarising.reading import Finish, Reply
+from service.summarising.reply import answer
 
 SAID = """\
 Move the 12,847 invoices (EUR 1,204,331.50) to PostgreSQL by 2026-12-01.

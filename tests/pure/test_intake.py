@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from service.intake import Taken, Wanted, take, unread
+from service.processes.intake import Taken, Wanted, take, unread
 from service.transcript import native_tokens
 from tests.builders import answer, called, returned, said, user
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service import languages
+from service.text import languages
 
 TEXTS = {
     "en": "We talked for a long time about the new heating and the costs of its maintenance, and decided nothing yet.",

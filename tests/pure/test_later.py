@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.summarising.later import marks
+from service.summarising.kept.later import marks
 from tests.pure.talks import talk
 
 

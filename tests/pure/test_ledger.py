@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service import tokens
 from service.summarising import ledger
 from service.summarising.ledger import Entry, Field
+from service.text import tokens
 from service.transcript import Call, Step
 from service.transcript.items import ToolCall, ToolResult
 

@@ -7,7 +7,8 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 
-from service.planning import Checkpoint, Draft, PathMessage, Policy, Position, plan
+from service.planning import Checkpoint, Draft, PathMessage, Position, plan
+from service.policy import Policy
 from tests.pure.paths import POLICIES, carry_out, draft_after, expected_reads, messages, path_of, reads_of
 
 

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service import tokens
 from service.summarising import message
+from service.summarising.kept.record import Record
 from service.summarising.memory import Kind, Paragraph, Pin, Section
-from service.summarising.record import Record
 from service.summarising.utterances import Speaker
+from service.text import tokens
 
 HEAD = "[Previous conversation summary:"
 END = "[End of summary - recent messages follow]"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service import tokens
+from service.text import tokens
 from service.transcript import Message, Stored, asked_tokens, native_tokens, parse, step_tokens, steps
 from service.transcript.items import Attachment, CodeRun, Kind, Marker, Reasoning, Text, ToolCall, ToolResult
 from tests.builders import answer, called, capture, ran, returned, said, scenarios, thought, user

@@ -6,11 +6,12 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.summarising import answer, pins
-from service.summarising.answer import Answer, Keep, Replaced
+from service.summarising.kept import pins
+from service.summarising.kept.pins import Merged
+from service.summarising.kept.talk import told
 from service.summarising.memory import Kind, Pin
-from service.summarising.pins import Merged
-from service.summarising.talk import told
+from service.summarising.reply import answer
+from service.summarising.reply.answer import Answer, Keep, Replaced
 from service.summarising.utterances import Speaker, Utterance
 from service.text.blocks import Sort
 

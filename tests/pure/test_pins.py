@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from service.summarising import pins
-from service.summarising.answer import Answer, Keep, Replaced
+from service.summarising.kept import pins
+from service.summarising.kept.pins import Merged
 from service.summarising.memory import Kind, Pin
-from service.summarising.pins import Merged
+from service.summarising.reply.answer import Answer, Keep, Replaced
 from service.summarising.utterances import Speaker, Utterance
 from service.text.blocks import Sort
 

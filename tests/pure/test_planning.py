@@ -8,19 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.planning import (
-    Checkpoint,
-    Draft,
-    PathMessage,
-    Plan,
-    Policy,
-    Position,
-    is_crowded,
-    measured_overhead,
-    plan,
-    plan_by_code,
-    turn_starts,
-)
+from service.planning import Checkpoint, Draft, PathMessage, Plan, Position, plan, plan_by_code, turn_starts
+from service.policy import Policy, is_crowded, measured_overhead
 from tests.pure.paths import (
     PATHS,
     POLICIES,

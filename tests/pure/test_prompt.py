@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service import tokens
-from service.planning import PROMPT_TOKENS, REPAIR_TOKENS
+from service.policy import PROMPT_TOKENS, REPAIR_TOKENS
 from service.summarising import prompt
-from service.summarising.answer import parse
 from service.summarising.memory import NARRATIVE, Kind, Paragraph, Section
-from service.summarising.prompts import WORDINGS
 from service.summarising.reading import Excerpt, Reading
+from service.summarising.reply.answer import parse
+from service.summarising.wordings import WORDINGS
+from service.text import tokens
 
 FENCE = re.compile(r"^=== [0-9a-f]{16} ===", re.MULTILINE)
 LANGUAGES = sorted(prompt.LANGUAGES)

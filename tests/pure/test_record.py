@@ -5,9 +5,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service import tokens
+from service.summarising.kept.record import recorded, stored
 from service.summarising.memory import Kind, Memory, Pin
-from service.summarising.record import recorded, stored
+from service.text import tokens
 from tests.pure.talks import talk
 
 GARDEN = talk(

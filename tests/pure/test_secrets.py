@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.secrets import mask
+from service.text.redaction import mask
 
 _RANDOM = random.Random(4)
 _UPPER = string.ascii_uppercase + "234567"

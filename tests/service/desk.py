@@ -8,10 +8,10 @@ from typing import Any
 
 import httpx
 
-from service.compress import Bench, compress
+from service.clients.summarisers import configured, for_models
 from service.settings import Settings
 from service.summarising.reading import Reading, Reply, Summariser
-from service.summarising.summarisers import configured, for_models
+from service.usecases.compress import Bench, compress
 from tests.conftest import Service
 from tests.fakes.scripted_llm import Request, ScriptedLLM
 from tests.service.talk import Json, Talk, row, rows, run_sql

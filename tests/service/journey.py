@@ -10,13 +10,13 @@ from typing import Any
 import asyncpg
 import httpx
 
-from service.compress import compress
-from service.retention import remove_expired, remove_old
-from service.storage import checkpoints, keys, transcripts, work
+from service.storage import checkpoints, keys, messages, work
 from service.storage.checkpoints import Fresh
 from service.storage.tables import metadata
 from service.summarising.memory import Memory
 from service.summarising.message import Rendered
+from service.usecases.compress import compress
+from service.usecases.retain import remove_expired, remove_old
 from tests.conftest import Service, execute
 from tests.fakes.scripted_llm import Fail, Say
 from tests.service.desk import Desk
@@ -204,7 +204,7 @@ async def _by_hand(a: Tenant, desk: Desk) -> None:
         assert lease.chat.tenant == await a.identity()
         assert lease.leaf
         assert await work.renew(connection, lease, 60)
-        path = await transcripts.path(connection, lease.chat, lease.leaf)
+        path = await messages.path(connection, lease.chat, lease.leaf)
         fresh = Fresh(0, path[5], "llm", Memory(), Rendered("summary"), 1, "by hand", "1")
         first, again = [await checkpoints.publish(connection, lease, fresh) for _ in range(2)]
         assert first

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from service.compress import Bench
 from service.storage import work
 from service.storage.work import Lease
+from service.usecases.compress import Bench
 from tests.service.desk import Desk
 from tests.service.talk import row, run_sql
 

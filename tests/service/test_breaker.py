@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from service.compress import compress
 from service.storage import work
 from service.storage.database import connect
+from service.usecases.compress import compress
 from tests.fakes.scripted_llm import (
     Behaviour,
     CutOff,

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from service.compress import compress
 from service.summarising.reading import Reading, Reply
+from service.usecases.compress import compress
 from tests.fakes.scripted_llm import Fail, Say
 from tests.service.desk import Desk
 from tests.service.talk import run_sql

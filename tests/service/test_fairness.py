@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 import pytest
 import pytest_asyncio
 
-from service.compress import Bench, compress
 from service.storage import work
+from service.usecases.compress import Bench, compress
 from tests.fakes.scripted_llm import Request, Say
 from tests.service.desk import Desk, told
 from tests.service.queue import Queue

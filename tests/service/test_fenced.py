@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from service.compress import Bench
 from service.storage import checkpoints, work
 from service.summarising.memory import Memory
+from service.usecases.compress import Bench
 from tests.fakes.scripted_llm import Hang
 from tests.service.desk import Desk, running
 from tests.service.desk import thinking as thinking_with

@@ -7,8 +7,8 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from service.compress import compress
 from service.storage import keys
+from service.usecases.compress import compress
 from tests.conftest import Service, serving
 from tests.service.desk import Desk, new_in, told
 from tests.service.talk import Json, Talk, check_tree, rows, run_sql, tables

@@ -7,8 +7,9 @@ from itertools import accumulate
 
 import pytest
 
-from service.planning import Checkpoint, Policy, apply_at
-from service.storage import checkpoints, contexts, transcripts, work
+from service.planning import Checkpoint
+from service.policy import Policy, apply_at
+from service.storage import checkpoints, contexts, messages, work
 from service.storage.checkpoints import Fresh
 from service.summarising.memory import Memory
 from service.summarising.message import Rendered
@@ -177,7 +178,7 @@ async def test_publishing_notes_the_most_that_the_line_saves_so_far(desk: Desk) 
     async with bench.engine.begin() as connection:
         lease = await work.claim(connection, "worker", None, bench.settings)
         assert lease
-        path = await transcripts.path(connection, lease.chat, leaf)
+        path = await messages.path(connection, lease.chat, leaf)
         parent = 0
         for number, size in enumerate(sizes):
             until = path[2 * number + 1]

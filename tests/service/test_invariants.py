@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from service.demo.host import Host, inlet_body, load_filter, outlet_body
-from service.planning import APPLY_AT, parts_of
+from service.policy import APPLY_AT, parts_of
 from service.storage import contexts
 from tests.builders import called, returned, said
 from tests.conftest import Service, drain

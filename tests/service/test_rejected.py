@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.compress import compress
+from service.usecases.compress import compress
 from tests.fakes.scripted_llm import (
     Behaviour,
     CutOff,

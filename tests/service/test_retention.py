@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from service.errors import ConfigurationError
-from service.retention import Removed
 from service.settings import load
 from service.storage import retention
+from service.usecases.retain import Removed
 from tests.service.ageing import FOREVER, age, removed, sql, summarised
 from tests.service.desk import Desk, thinking
 from tests.service.talk import Talk, check_tree, row, rows, tables

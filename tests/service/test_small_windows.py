@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from service import tokens
+from service.text import tokens
 from tests.fakes.scripted_llm import Request, Say
 from tests.service.desk import Desk, told
 from tests.service.talk import check_tree, prose

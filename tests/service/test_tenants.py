@@ -19,13 +19,13 @@ from service.storage import (
     chats,
     checkpoints,
     contexts,
-    cuts,
+    deletions,
     forks,
-    history,
     jobs,
     keys,
+    messages,
     retention,
-    transcripts,
+    runs,
     work,
 )
 from tests.conftest import Service
@@ -35,7 +35,7 @@ from tests.service.talk import Talk
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-STORAGE = (audit, chats, checkpoints, contexts, cuts, forks, history, jobs, retention, transcripts, work)
+STORAGE = (audit, chats, checkpoints, contexts, deletions, forks, jobs, messages, retention, runs, work)
 # Workers wake for any tenant: a sweep counts all due chats, a claim all that ask one summariser.
 SYSTEM_WIDE = {"work.waiting", "work.claim"}
 # Retention is a rule of the whole installation: it pages through the rows of all, and then works chat by chat.

@@ -6,12 +6,11 @@ from typing import Any, ParamSpec, TypeVar
 
 import pytest
 
-from service import intake
-from service.compress import Bench
 from service.errors import TextTooHard
+from service.processes import Texts, intake, rounds
 from service.summarising import writing
 from service.summarising.compose import Draught
-from service.texts import Texts, rounds
+from service.usecases.compress import Bench
 from tests.conftest import TEXTS
 from tests.service.desk import Desk
 from tests.service.talk import Talk, check_tree, prose, row

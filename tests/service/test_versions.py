@@ -2,14 +2,14 @@
 
 import pytest
 
-from service.retention import remove_old
-from service.storage import checkpoints, transcripts, work
+from service.storage import checkpoints, messages, work
 from service.storage.checkpoints import Degraded, Fresh
 from service.storage.work import Lease
 from service.summarising.memory import Kind, Memory, Paragraph, Pin, Section
 from service.summarising.message import Rendered
 from service.summarising.utterances import Speaker, Utterance
 from service.text.blocks import Sort
+from service.usecases.retain import remove_old
 from tests.conftest import Service, drain
 from tests.service.desk import Desk
 from tests.service.talk import Json, Talk, check_tree, row, rows, run_sql, tables
@@ -467,7 +467,7 @@ async def published(desk: Desk, lease: Lease, parent: int, until: str, kind: str
     known = kind if kind == "degraded" else "llm"
     memory = MEMORY
     async with desk.service.runtime.database.engine.begin() as connection:
-        found = (await transcripts.find(connection, lease.chat, [until]))[until]
+        found = (await messages.find(connection, lease.chat, [until]))[until]
         fresh = Fresh(
             parent, found, known, memory, Rendered(kind, "rules", "record"), 10, "by", "1", {"outcome": kind}, replaces
         )

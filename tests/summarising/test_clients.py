@@ -14,15 +14,15 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from service.errors import ConfigurationError, SummariserError
-from service.planning import output_tokens
-from service.summarising.clients import (
+from service.clients.llm import (
     MAX_ANSWER_BYTES,
     Endpoint,
     OllamaSummariser,
     OpenAISummariser,
     Patience,
 )
+from service.errors import ConfigurationError, SummariserError
+from service.policy import output_tokens
 from service.summarising.memory import Paragraph, Section
 from service.summarising.reading import Excerpt, Finish, Reading, Summariser
 from tests.fakes.scripted_llm import (

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from service.planning import Policy
+from service.policy import Policy
 from service.summarising import compose, gate, prompt
 from service.summarising.compose import Covered, Read
 from service.summarising.memory import Memory

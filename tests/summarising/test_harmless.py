@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.planning import Policy
+from service.policy import Policy
 from service.summarising import compose
 from service.summarising.compose import Covered, Read
 from service.summarising.markup import harmless

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from service.planning import Policy
-from service.summarising import compose, pins, prompt
+from service.policy import Policy
+from service.summarising import compose, prompt
 from service.summarising.compose import Covered, Draught, Material, Read
+from service.summarising.kept import pins
 from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.reading import Finish, Reply
 from service.summarising.utterances import Speaker

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from service.errors import BadRequest, TextProcessAway, TextTooHard, TextWorkFailed
-from service.texts import Texts
+from service.processes import Texts
 from tests.texts import strange
 from tests.waiting import until
 
@@ -143,7 +143,7 @@ async def test_no_process_is_left_of_a_closed_pool() -> None:
 
 PARENT = """
 import asyncio
-from service.texts import Texts
+from service.processes import Texts
 from tests.texts import strange
 
 async def main():

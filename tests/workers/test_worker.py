@@ -19,14 +19,14 @@ from redis.asyncio import Redis
 
 from service.api.app import create_app
 from service.api.server import bind, listening
-from service.compress import Bench
-from service.doorbell import JOB, Doorbell, redis_settings
+from service.clients.summarisers import configured
 from service.errors import ConfigurationError
+from service.queue import JOB, Doorbell, redis_settings
 from service.runtime import FIRST_TENANT, Urls
 from service.settings import Settings, load
 from service.storage import keys
 from service.summarising.reading import Finish, Reading, Reply
-from service.summarising.summarisers import configured
+from service.usecases.compress import Bench
 from tests.conftest import Service
 from tests.fakes.scripted_llm import Fail, Hang, Say, scripted_llm
 from tests.service.talk import Talk, row, rows, run_sql
@@ -149,7 +149,7 @@ async def test_a_sweep_rings_again_although_arq_still_knows_the_first_ring(servi
 async def test_without_redis_a_hand_over_is_taken_and_worked_on_later(
     settings: Settings, urls: Urls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.doorbell._PATIENCE", 0.2)
+    monkeypatch.setattr("service.queue._PATIENCE", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     app = create_app(settings)
@@ -399,7 +399,7 @@ async def test_a_redis_that_does_not_let_us_in_at_the_start_is_told_in_one_line(
 
 
 async def test_a_redis_that_is_away_at_the_start_is_no_reason_not_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.doorbell._PATIENCE", 0.2)
+    monkeypatch.setattr("service.queue._PATIENCE", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from service.escapes import unescaped
 from service.summarising.ledger import tables, wording
 from service.summarising.ledger.ranges import span
 from service.summarising.ledger.tables import Table
 from service.summarising.ledger.wording import Number, line, listed, parsed, told
+from service.text.escapes import unescaped
 from service.text.prose import is_prose
 
 SAMPLE = 240  # characters of a row, a line or a message

@@ -9,13 +9,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial, reduce
 
-from service import tokens
 from service.summarising.ledger import entries as making
 from service.summarising.ledger import wording
 from service.summarising.ledger.entries import Entry
 from service.summarising.ledger.results import FIGURES, SAMPLE, SAMPLES, Part
 from service.summarising.ledger.used import Field
-from service.text import prose
+from service.text import prose, tokens
 from service.transcript.items import Call
 
 _FIELDS = 480  # characters of the plain fields of an object, and when room is short

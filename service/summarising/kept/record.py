@@ -11,12 +11,13 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import groupby
 
-from service import tokens
-from service.summarising import ledger, pins, talk
-from service.summarising.later import marks
+from service.summarising import ledger
+from service.summarising.kept import pins, talk
+from service.summarising.kept.later import marks
 from service.summarising.markup import harmless, unmarked
 from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.utterances import Speaker, Utterance
+from service.text import tokens
 
 _TALK = 0.1  # of the room are for what nobody chose, however much was chosen
 _LEDGER = 0.25  # of what chosen words leave are for tools' values, as long as there is talk to tell,

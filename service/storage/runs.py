@@ -5,8 +5,8 @@ from typing import cast
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage.owner import ChatKey, of
 from service.storage.tables import runs
+from service.storage.tenancy import ChatKey, of
 
 TOO_HARD = "too hard"
 """The outcome of a round that ended because work on a text took too long or too much memory."""

@@ -13,8 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.settings import Settings
 from service.storage import retention
-from service.storage.owner import ChatKey
 from service.storage.tables import audit, chats, runs
+from service.storage.tenancy import ChatKey
 
 Kept = int | str
 """Days, or `forever`."""

@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from service.summarising.answer import Answer, Keep, Replaced
+from service.summarising.kept.talk import told
 from service.summarising.markup import unmarked
-from service.summarising.meant import Meant, key
 from service.summarising.memory import Kind, Pin
-from service.summarising.talk import told
+from service.summarising.reply.answer import Answer, Keep, Replaced
+from service.summarising.reply.meant import Meant, key
 from service.summarising.utterances import Speaker, Utterance
 from service.text.terms import terms
 

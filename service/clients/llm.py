@@ -19,7 +19,7 @@ import httpx
 import stamina
 
 from service.errors import ConfigurationError, SummariserAway, SummariserError
-from service.planning import output_tokens
+from service.policy import output_tokens
 from service.summarising.prompt import build
 from service.summarising.reading import Finish, Reading, Reply
 

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from service.storage import audit, chats, cuts
+from service.storage import audit, chats, deletions
 from service.storage.keys import Key
-from service.storage.owner import ChatKey
+from service.storage.tenancy import ChatKey
 
 _UNSAVED = "content:"  # how the filter's own ids of chats begin, which Open WebUI does not store
 
@@ -50,7 +50,7 @@ async def hear(engine: AsyncEngine, by: Key, event: Event) -> None:
                     await _cut(connection, by, event, key, [message])
             case Event(type="chat.updated", chat=str(chat), fingerprints=known) if known:
                 key = await chats.lock(connection, by.tenant, chat)
-                if key and (roots := await cuts.differing(connection, key, known)):
+                if key and (roots := await deletions.differing(connection, key, known)):
                     await _cut(connection, by, event, key, roots)
 
 
@@ -63,14 +63,14 @@ async def _forget(connection: AsyncConnection, by: Key, chat: str) -> None:
 async def _forget_of(
     connection: AsyncConnection, by: Key, event: Event, user: str, but: Sequence[str], *, unsaved: bool
 ) -> None:
-    deleted = await cuts.forget_of(connection, by.tenant, user, but, None if unsaved else _UNSAVED)
+    deleted = await deletions.forget_of(connection, by.tenant, user, but, None if unsaved else _UNSAVED)
     if deleted:
         why = f"Open WebUI: {event.type}"
         await audit.record(connection, by.tenant, by.actor, "chats.delete", None, user=user, deleted=deleted, why=why)
 
 
 async def _cut(connection: AsyncConnection, by: Key, event: Event, key: ChatKey, roots: Collection[str]) -> None:
-    gone = await cuts.cut(connection, key, roots)
+    gone = await deletions.cut(connection, key, roots)
     if gone.messages or gone.checkpoints:
         why = f"Open WebUI: {event.type}"
         details = asdict(gone) | {"first": min(roots)}

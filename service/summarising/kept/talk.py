@@ -16,8 +16,8 @@ from functools import lru_cache
 from math import log
 from types import MappingProxyType
 
-from service import tokens
 from service.summarising.utterances import Speaker, Utterance
+from service.text import tokens
 from service.text.sentences import asks
 from service.text.terms import is_exact, terms
 

@@ -14,14 +14,14 @@ import msgspec
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from service import intake, planning
+from service import policy
 from service.errors import Conflict, TextProcessAway, TextTooHard, Unavailable, Unprocessable
-from service.intake import Taken, Wanted, Weighed
 from service.planning import Checkpoint
-from service.storage import chats, checkpoints, forks, transcripts, work
-from service.storage.owner import ChatKey
-from service.storage.transcripts import Row
-from service.texts import Texts
+from service.processes import Texts, intake
+from service.processes.intake import Taken, Wanted, Weighed
+from service.storage import chats, checkpoints, forks, messages, work
+from service.storage.messages import Row
+from service.storage.tenancy import ChatKey
 from service.transcript import ROOT, digest
 
 _SMALL = 2**14  # bytes; reading so few takes milliseconds, whatever they are
@@ -56,7 +56,7 @@ class HandOver:
     chat: str
     user: str
     model: str
-    policy: planning.Policy
+    policy: policy.Policy
     after: tuple[str, str] | None
     messages: Sequence[Handed]
     served: int | None
@@ -99,7 +99,7 @@ async def hand_over(engine: AsyncEngine, texts: Texts, handed: HandOver, debounc
         if wanted and handed.after:
             raise Conflict("texts above `after` are wanted again; send the whole path")
         base = await _base(connection, chat, handed.after)
-        found = await transcripts.find(connection, chat, [message.id for message in handed.messages])
+        found = await messages.find(connection, chat, [message.id for message in handed.messages])
         await _check_cycle(connection, chat, handed, base, found)
         same = _stored_already(handed, found)
         gone = await _without_text(connection, chat, handed, same)
@@ -156,7 +156,7 @@ def check_chain(handed: HandOver) -> None:
 async def _base(connection: AsyncConnection, chat: ChatKey, after: tuple[str, str] | None) -> Row | None:
     if after is None:
         return None
-    row = (await transcripts.find(connection, chat, [after[0]])).get(after[0])
+    row = (await messages.find(connection, chat, [after[0]])).get(after[0])
     if row is None or row.digest != after[1]:
         raise Conflict("`after` is not stored for this chat; send the whole path")
     return row
@@ -168,7 +168,7 @@ async def _check_cycle(
     """No message may be its own ancestor."""
     if base is None or all(row.depth >= base.depth for row in found.values()):
         return
-    above = {row.message_id for row in await transcripts.path(connection, chat, base.message_id)}
+    above = {row.message_id for row in await messages.path(connection, chat, base.message_id)}
     for place, message in enumerate(handed.messages):
         if message.id in above:
             raise Unprocessable(
@@ -190,7 +190,7 @@ async def _without_text(connection: AsyncConnection, chat: ChatKey, handed: Hand
     """Those of the first messages whose texts are not kept any more."""
     if not same:
         return set()
-    return await transcripts.without_body(connection, chat, [message.id for message in handed.messages[:same]])
+    return await messages.without_body(connection, chat, [message.id for message in handed.messages[:same]])
 
 
 def _check_contents(handed: HandOver, found: dict[str, Row], taken: Sequence[Taken]) -> None:
@@ -214,7 +214,7 @@ async def _give_back(
         if message.id in gone and read.weighed
     }
     if bodies:
-        await transcripts.give_back(connection, chat, bodies)
+        await messages.give_back(connection, chat, bodies)
 
 
 async def _store(
@@ -233,8 +233,8 @@ async def _store(
         return rows, 0
     moved = [message.id for message in changed if message.id in found]
     if moved:
-        await transcripts.drop_below(connection, chat, moved, keep=[message.id for message in handed.messages])
-    made = await transcripts.checkpoints_by_digest(connection, chat, [message.digest for message in changed])
+        await messages.drop_below(connection, chat, moved, keep=[message.id for message in handed.messages])
+    made = await messages.checkpoints_by_digest(connection, chat, [message.digest for message in changed])
     parent, fresh, masks = rows[-1] if rows else base, list[tuple[Row, bytes]](), 0
     for message, read in zip(changed, taken[same:], strict=True):
         if read.weighed is None:
@@ -242,7 +242,7 @@ async def _store(
         parent = _row(message, read.content_hash, read.weighed, parent, made)
         fresh.append((parent, read.weighed.body))
         masks += read.weighed.masks
-    await transcripts.write(connection, chat, fresh)
+    await messages.write(connection, chat, fresh)
     return rows + [row for row, _ in fresh], masks
 
 
@@ -336,7 +336,7 @@ async def _overhead(
         if used is None:
             return None
         estimated += used.tokens - used.covered_tokens
-    return planning.measured_overhead(newest.prompt_tokens, estimated, handed.policy.window_tokens, handed.overhead)
+    return policy.measured_overhead(newest.prompt_tokens, estimated, handed.policy.window_tokens, handed.overhead)
 
 
 def _size(leaf: Row, made: Sequence[Checkpoint], overhead: int) -> int:

@@ -10,11 +10,11 @@ from itertools import takewhile
 from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage import transcripts
 from service.storage.chats import fence, note_leaf
 from service.storage.many import not_among
-from service.storage.owner import ChatKey, of
+from service.storage.messages import drop_below, path
 from service.storage.tables import chats, checkpoints, drafts, messages
+from service.storage.tenancy import ChatKey, of
 
 _NO_LEAF = {"leaf_id": None, "leaf_digest": None, "leaf_tokens": None, "leaf_line": None, "leaf_savings": None}
 
@@ -34,9 +34,9 @@ async def cut(connection: AsyncConnection, chat: ChatKey, roots: Collection[str]
     that was edited before goes as well.
     """
     leaf = (await connection.execute(select(chats.c.leaf_id).where(*of(chat, chats)))).scalar_one()
-    path = [row.message_id for row in await transcripts.path(connection, chat, leaf)] if leaf else []
-    stays = list(takewhile(lambda message: message not in roots, path))
-    gone = await transcripts.drop_below(connection, chat, roots, keep=())
+    shown = [row.message_id for row in await path(connection, chat, leaf)] if leaf else []
+    stays = list(takewhile(lambda message: message not in roots, shown))
+    gone = await drop_below(connection, chat, roots, keep=())
     lost = await _drop_lost(connection, chat)
     await fence(connection, chat)
     if stays:

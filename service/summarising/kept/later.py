@@ -10,9 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from service import tokens
 from service.summarising.utterances import Utterance
-from service.text import values
+from service.text import tokens, values
 from service.text.sentences import around, asks
 from service.text.terms import has_digit, terms
 from service.text.values import Value

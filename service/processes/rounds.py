@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from service.planning import Policy
+from service.policy import Policy
 from service.storage import codec
 from service.summarising import compose
 from service.summarising.compose import Material, Read

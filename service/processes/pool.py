@@ -22,7 +22,7 @@ from typing import ParamSpec, TypeVar, cast
 import structlog
 
 from service.errors import PrecisError, TextProcessAway, TextTooHard, TextWorkFailed
-from service.texts import child
+from service.processes import child
 
 P = ParamSpec("P")
 T = TypeVar("T")

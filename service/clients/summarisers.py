@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import httpx
 
+from service.clients.llm import Endpoint, OllamaSummariser, OpenAISummariser, Patience
 from service.settings import Settings
-from service.summarising.clients import Endpoint, OllamaSummariser, OpenAISummariser, Patience
 from service.summarising.reading import Summariser
 
 

@@ -7,16 +7,16 @@ from datetime import datetime
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from service.correction import GivenPin, check_size, corrected
 from service.errors import Conflict, NotFound
 from service.settings import Settings
-from service.storage import audit, chats, checkpoints, endpoints, jobs, transcripts, work
+from service.storage import audit, breakers, chats, checkpoints, jobs, messages, work
+from service.storage.breakers import Endpoint
 from service.storage.chats import Branch, Made, Overview, Run, Spent
-from service.storage.endpoints import Endpoint
 from service.storage.jobs import Figures, Job
-from service.storage.owner import ChatKey
+from service.storage.tenancy import ChatKey
 from service.summarising import compose, message
 from service.summarising.compose import Covered
+from service.summarising.correction import GivenPin, check_size, corrected
 from service.summarising.memory import Memory, Pin
 from service.summarising.utterances import Speaker
 
@@ -149,7 +149,7 @@ async def show_summary(engine: AsyncEngine, tenant: int, chat: str, checkpoint: 
         key = ChatKey(tenant, (await _overview(connection, tenant, chat)).id)
         made, text = await _made(connection, key, chat, checkpoint)
         memory = await _memory(connection, key, chat, checkpoint)
-        path = await transcripts.path(connection, key, made.covered_until)
+        path = await messages.path(connection, key, made.covered_until)
     current = bool(path) and path[-1].digest == made.covered_digest
     covers = [CoveredMessage(row.message_id, row.role, row.tokens) for row in path] if current else []
     narrative = message.markdown(memory.narrative)
@@ -197,7 +197,7 @@ async def correct(
         key = await _lock(connection, by.tenant, chat)
         old, _ = await _made(connection, key, chat, checkpoint)
         memory = corrected(await _memory(connection, key, chat, checkpoint), narrative, pins, forget)
-        rows = await transcripts.find(connection, key, [old.covered_until])
+        rows = await messages.find(connection, key, [old.covered_until])
         covered = Covered(
             old.covered_messages,
             old.covered_tokens,
@@ -283,7 +283,7 @@ async def status(engine: AsyncEngine, tenant: int | None) -> Status:
         return Status(
             await jobs.figures(connection, tenant),
             await jobs.page(connection, tenant, ["working"], limit=_MOST_LEASES),
-            await endpoints.everyone(connection),
+            await breakers.everyone(connection),
         )
 
 
@@ -348,11 +348,11 @@ def _without(chat: str, checkpoint: int) -> NotFound:
 
 async def _lacks_texts(connection: AsyncConnection, chat: ChatKey, leaf: str | None) -> bool:
     """Whether a text is not kept any more that the next summary of the newest path has to read."""
-    path = await transcripts.path(connection, chat, leaf) if leaf else []
+    path = await messages.path(connection, chat, leaf) if leaf else []
     made = await checkpoints.along(connection, chat, {row.checkpoint_id or 0 for row in path})
     covered = max((one.messages for one in made.settled), default=0)
     uncovered = [row.message_id for row in path[covered:]]
-    return bool(uncovered and await transcripts.without_body(connection, chat, uncovered))
+    return bool(uncovered and await messages.without_body(connection, chat, uncovered))
 
 
 async def _overview(connection: AsyncConnection, tenant: int, chat: str) -> Overview:

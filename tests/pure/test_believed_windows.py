@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.windows import believed
+from service.policy import believed
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,18 @@ from typing import Literal, NamedTuple
 
 import asyncpg
 
-from service import edit, planning, serving
+from service import edit, policy
 from service.edit import Edit
 from service.planning import Checkpoint
 from service.storage import contexts
 from service.storage.contexts import Served
+
+
+class Path(NamedTuple):
+    """What a request's path says: its length, and (id, digest) of its newest messages, leaf first."""
+
+    depth: int
+    pairs: Sequence[tuple[str, str]]
 
 
 class Asked(NamedTuple):
@@ -26,7 +33,7 @@ class Asked(NamedTuple):
     tenant: int
     chat: str
     window: int | None
-    path: serving.Asked
+    path: Path
     sizes: Sequence[int]
     user: str | None = None
     anyone: bool = False
@@ -86,11 +93,11 @@ async def _stored(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> Answer:
     if found is None:
         return Answer("unknown")
     before, window, overhead = found.tokens, asked.window or found.window, found.overhead
-    apply_at = planning.apply_at(window, asked.served.apply_at)
+    apply_at = policy.apply_at(window, asked.served.apply_at)
     if before <= min(apply_at, asked.served.room or apply_at):
         return Answer("not_needed", found.known, window, overhead, before, before)
     made = found.checkpoint
-    if made is None or not serving.matches(asked.path, made) or made.tokens >= made.covered_tokens:
+    if made is None or not fits(asked.path, made) or made.tokens >= made.covered_tokens:
         return Answer("pending", found.known, window, overhead, before, before)
     after = before - made.covered_tokens + made.tokens
     return Answer("ready", found.known, window, overhead, before, after, made, found.summary, found.record)
@@ -103,3 +110,15 @@ async def _elsewhere(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> cont
     lender = None if asked.anyone else asked.user
     path, sizes = asked.path.pairs, asked.sizes
     return await contexts.find_elsewhere(pool, asked.tenant, lender, path, sizes, asked.window, asked.served)
+
+
+def fits(path: Path, checkpoint: Checkpoint) -> bool:
+    """False when the path shows another message, or another digest, where the checkpoint's coverage ends.
+
+    Above the pairs that were sent, storage has already compared: the digest of the newest known message speaks for
+    everything above it.
+    """
+    place = path.depth - checkpoint.messages
+    if place < 0:
+        return False
+    return place >= len(path.pairs) or tuple(path.pairs[place]) == (checkpoint.until, checkpoint.digest)

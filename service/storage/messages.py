@@ -13,8 +13,8 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage.many import among, not_among
-from service.storage.owner import ChatKey, of
 from service.storage.tables import checkpoints, messages
+from service.storage.tenancy import ChatKey, of
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,18 +28,19 @@ from service.errors import (
     TextTooHard,
     trace,
 )
-from service.planning import Checkpoint, Chunk, Draft, PathMessage, Plan, Policy
+from service.planning import Checkpoint, Chunk, Draft, PathMessage, Plan
+from service.policy import Policy
+from service.processes import Texts, rounds
+from service.processes.rounds import Part
 from service.settings import Settings
-from service.storage import chats, checkpoints, endpoints, history, outage, transcripts, work
+from service.storage import breakers, chats, checkpoints, messages, outage, runs, work
 from service.storage.checkpoints import Fresh
-from service.storage.transcripts import Row
+from service.storage.messages import Row
 from service.summarising import prompt, writing
 from service.summarising.compose import Covered, Material
 from service.summarising.memory import Memory
 from service.summarising.reading import Summariser
 from service.summarising.writing import Attempt
-from service.texts import Texts, rounds
-from service.texts.rounds import Part
 
 _LONGEST_DELAY = 300  # seconds
 _LONGEST_REASON = 1000  # characters of an error that nobody expected
@@ -172,7 +173,7 @@ async def compress(bench: Bench) -> Worked | None:
         lease = await work.claim(connection, bench.worker, bench.endpoint, bench.settings)
         if lease is None:
             return None
-        run = await history.begin(connection, lease.chat, lease.seq)
+        run = await runs.begin(connection, lease.chat, lease.seq)
     async with _kept(bench, lease):
         return Worked(await _attempt(bench, lease, run))
 
@@ -190,7 +191,7 @@ async def _attempt(bench: Bench, lease: work.Lease, run: int) -> float | None:
     except Rejected as error:
         return await _failed(bench, lease, run, "rejected", error)
     except TextTooHard as error:
-        return await _failed(bench, lease, run, history.TOO_HARD, error)
+        return await _failed(bench, lease, run, runs.TOO_HARD, error)
     except TextProcessAway as error:  # which says nothing about the chat
         return await _give_back(bench, lease, run, "released", error, delay=_PROCESS_PAUSE)
     except Gone as error:
@@ -238,7 +239,7 @@ async def _begun(bench: Bench, lease: work.Lease, run: int) -> tuple[_Round, lis
     """A round, the path that it is about, and the deepest checkpoint that it goes on from."""
     policy = bench.settings.policy(lease.model, lease.window, lease.overhead)
     async with bench.engine.connect() as connection:
-        rows = await transcripts.path(connection, lease.chat, lease.leaf) if lease.leaf else []
+        rows = await messages.path(connection, lease.chat, lease.leaf) if lease.leaf else []
         path = [PathMessage(row.message_id, row.role, row.digest, row.tokens, tuple(row.step_tokens)) for row in rows]
         settled, interim = await checkpoints.along(connection, lease.chat, {row.checkpoint_id or 0 for row in rows})
         made = planning.deepest(path, settled)
@@ -246,7 +247,7 @@ async def _begun(bench: Bench, lease: work.Lease, run: int) -> tuple[_Round, lis
         if degraded:
             found = await checkpoints.degraded(connection, lease.chat, degraded.id)
             made = await checkpoints.find(connection, lease.chat, found.parent if found else None)
-        hard = await history.before(connection, lease.chat, run) == history.TOO_HARD
+        hard = await runs.before(connection, lease.chat, run) == runs.TOO_HARD
     instead_of = [*interim, degraded] if degraded else interim
     return _Round(bench, lease, run, policy, rows, instead_of, degraded is not None, hard), path, made
 
@@ -288,7 +289,7 @@ async def _serve_meanwhile(this: _Round) -> None:
 async def _wait_on(bench: Bench, lease: work.Lease, run: int) -> None:
     """Ends a round in which the summariser could not be asked; the chat is due until it can be."""
     async with bench.engine.begin() as connection:
-        await history.end(connection, lease.chat, run, "waits", "the summariser is away, or has enough to do")
+        await runs.end(connection, lease.chat, run, "waits", "the summariser is away, or has enough to do")
         await work.wait_on(connection, lease)
 
 
@@ -315,7 +316,7 @@ async def _end(
     When the `deepest` checkpoint is a degraded one, the chat is due again after a while.
     """
     async with bench.engine.begin() as connection:
-        await history.end(connection, lease.chat, run, "nothing to do" if nothing else "done", nothing, markers)
+        await runs.end(connection, lease.chat, run, "nothing to do" if nothing else "done", nothing, markers)
         better = deepest if bench.has_model else None
         degraded = await checkpoints.degraded(connection, lease.chat, better) if better else None
         later = bench.settings.replace_after if degraded and degraded.siblings < _MOST_DEGRADED else None
@@ -409,7 +410,7 @@ async def _gather(this: _Round, chunk: Chunk, memory: Memory) -> tuple[Material,
     """What the chunk is made of, and how many hidden marker lines were left out."""
     ids = list(dict.fromkeys(this.rows[read.position.message].message_id for read in chunk.reads))
     async with this.bench.engine.connect() as connection:
-        packed = await transcripts.bodies(connection, this.lease.chat, ids)
+        packed = await messages.bodies(connection, this.lease.chat, ids)
     if missing := [identity for identity in ids if identity not in packed]:
         raise Gone(
             f"the text of {len(missing)} messages is not kept any more, the first is {missing[0]};"
@@ -477,13 +478,13 @@ async def _count_unpublished(this: _Round, attempt: Attempt) -> None:
     """Counts a call that led to nothing; it was an answer all the same, so the endpoint is not away."""
     async with this.bench.engine.begin() as connection:
         if this.bench.endpoint and not this.lease.stand_in:
-            await endpoints.succeeded(connection, this.bench.endpoint)
+            await breakers.succeeded(connection, this.bench.endpoint)
         await _count(connection, this, attempt, published=False)
 
 
 async def _count(connection: AsyncConnection, this: _Round, attempt: Attempt, *, published: bool) -> None:
     spent = attempt.read, attempt.wrote
-    await history.count(connection, this.lease.chat, this.run, *spent, published=published)
+    await runs.count(connection, this.lease.chat, this.run, *spent, published=published)
 
 
 async def _by_rule(
@@ -504,7 +505,7 @@ async def _publish(this: _Round, chunk: Chunk, parent: int, written: _Written) -
     published: int | bool | None = None
     async with this.bench.engine.begin() as connection:
         if this.bench.endpoint and not this.lease.stand_in and written.asked:
-            await endpoints.succeeded(connection, this.bench.endpoint)
+            await breakers.succeeded(connection, this.bench.endpoint)
         if chunk.covers is not None:
             fresh = _fresh(this, this.rows[chunk.covers - 1], parent, written)
             published = parent = await checkpoints.publish(connection, this.lease, fresh) or 0
@@ -544,7 +545,7 @@ async def _wait_for_bodies(bench: Bench, lease: work.Lease, run: int, reason: st
     """Not a failure: the filter is asked for the whole path at the chat's next turn, and the work is due then."""
     log.info("compress.waits_for_texts", chat=lease.chat.id, reason=reason)
     async with bench.engine.begin() as connection:
-        await history.end(connection, lease.chat, run, "waits", reason)
+        await runs.end(connection, lease.chat, run, "waits", reason)
         return await work.wait_for_bodies(connection, lease, reason)
 
 
@@ -595,8 +596,8 @@ async def _give_back(
     try:
         async with bench.engine.begin() as connection:
             if away and bench.endpoint:
-                await endpoints.failed(connection, bench.endpoint, kind, *rules)
-            await history.end(connection, lease.chat, run, outcome, detail)
+                await breakers.failed(connection, bench.endpoint, kind, *rules)
+            await runs.end(connection, lease.chat, run, outcome, detail)
             return await work.give_back(connection, lease, kind if counts else None, delay)
     except Exception as left:
         if not outage.is_away(left):

@@ -12,9 +12,9 @@ from functools import partial
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from service import planning
+from service import policy
+from service.clients.openwebui import Function, Json, OpenWebUI, Refused
 from service.errors import OpenWebUIError
-from service.openwebui import Function, Json, OpenWebUI, Refused
 from service.storage import keys
 from service.storage.database import Database
 
@@ -97,7 +97,7 @@ async def install(webui: OpenWebUI, wish: Wish, databases: Databases, say: Say, 
         await desk.revoke_others(say)
     say(f"the filter in Open WebUI reaches Precis {reached.version} as tenant {reached.tenant!r}.")
     for one in reached.crowded:
-        say(f"{one['model']}: {planning.crowding(one['window'], one['overhead'])}")
+        say(f"{one['model']}: {policy.crowding(one['window'], one['overhead'])}")
 
 
 async def uninstall(webui: OpenWebUI, databases: Databases, say: Say, *, dry: bool) -> None:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
 
-from service.summarising import written
 from service.summarising.memory import NARRATIVE, Kind, Paragraph, Section
-from service.summarising.prompts import WORDINGS
+from service.summarising.reply import written
+from service.summarising.wordings import WORDINGS
 
 _KINDS_OF = {
     Section.GOAL: (Kind.GOAL,),

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from service.errors import Unprocessable
-from service.summarising import answer
+from service.summarising.kept.pins import shown
 from service.summarising.memory import NARRATIVE, Kind, Memory, Paragraph, Pin
-from service.summarising.pins import shown
+from service.summarising.reply import answer
 from service.summarising.utterances import Utterance
 
 _LONGEST_NARRATIVE = 100_000  # characters; what fits is counted in tokens as well

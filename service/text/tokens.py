@@ -1,7 +1,7 @@
 """Counts tokens. The vocabulary comes from a package, so nothing is ever downloaded.
 
 In: text. Out: a number of `o200k_base` tokens, an estimate for whatever model is in use; the provider's own `usage`
-corrects it later (see `planning.measured_overhead`).
+corrects it later (see `policy.measured_overhead`).
 """
 
 import base64

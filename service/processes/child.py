@@ -56,7 +56,8 @@ def load() -> None:
 
     What only a round needs, such as the model of languages, is loaded by the first one.
     """
-    from service import intake, tokens
+    from service.processes import intake
+    from service.text import tokens
 
     tokens.count(intake.__doc__ or "")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from rapidfuzz import fuzz, process
 
-from service.summarising.talk import told
+from service.summarising.kept.talk import told
 from service.summarising.utterances import Utterance
 from service.text import sentences
 from service.text.terms import terms

@@ -1,0 +1,1 @@
+"""The outside: summarisers over HTTP, and Open WebUI."""

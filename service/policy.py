@@ -1,0 +1,202 @@
+"""The token budgets of a chat, from its model's window and from what a provider counts. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil, sqrt
+
+DEFAULT_WINDOW = 131_072
+APPLY_AT = 0.763
+"""Share of a window above which a request is served with a summary; 100,000 tokens of the default window."""
+APPLY_PARTS = 4096
+"""The share is counted in so many parts: PostgreSQL and Python then divide whole numbers, and agree."""
+KEEP_MESSAGES = 10
+SUMMARY_SHARE = 0.2
+"""The summary's share of a window of 16,384 tokens; see `Policy.sized` for others."""
+PROMPT_TOKENS = 700
+"""What the wording around the text that a call reads may cost (`summarising.prompt`; a test holds it below)."""
+REPAIR_TOKENS = 160
+"""What a second call may cost more than the first: it names the reasons why the first reply was rejected."""
+_LEAST_SUMMARY = 128  # tokens, of the narrative
+_MOST_SUMMARY = 32_768  # tokens: more is read badly, and no window of today needs it
+_LEAST_ROOM = 512  # tokens: beside tools that leave less, no chat fits
+_LEFT = 0.75  # of what tools leave is as good as a window without tools
+_CODE_STEPS = 4  # while requests are too large, code covers this part of what tail and summary leave
+_TOOLS = 0.7  # of the filter's estimate for tools is what they cost at least
+_SHARE_WINDOW = 16_384  # tokens: the window in which the summary has its share
+
+
+def parts_of(share: float) -> int:
+    """A share of a window in whole `APPLY_PARTS`."""
+    return round(share * APPLY_PARTS)
+
+
+def apply_at(window: int, share: float = APPLY_AT) -> int:
+    """Tokens above which a request for a model with this window is served with a summary."""
+    return window * parts_of(share) // APPLY_PARTS
+
+
+def output_tokens(summary_tokens: int) -> int:
+    """How many tokens a summariser may write when it is asked for a narrative of `summary_tokens`, and for proposals.
+
+    Models overshoot, and an answer that meets the limit is cut off and therefore rejected: a tight limit would waste
+    whole runs.
+    """
+    return summary_tokens * 2 + 256
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The token budgets in force for one chat. `Policy.sized` derives them from its model's window.
+
+    Attributes:
+        window_tokens: the model's window.
+        apply_at: a request estimated above this needs a summary.
+        prepare_at: background work starts here.
+        keep_tokens: bound on the verbatim tail, unless the newest turn alone is larger.
+        keep_messages: wanted length of the tail; halved down to 2 until the tail fits into `keep_tokens`.
+        step_tokens: the least number of newly covered tokens that is worth a summariser's call.
+        code_tokens: the least that is worth a summary by code, while a request is above `apply_at`: it costs no call.
+        summary_tokens: bound on the narrative.
+        record_tokens: bound on what code keeps beside it: pins, talk and ledger together.
+        entry_tokens: how much of the pins a summariser is shown.
+        chunk_tokens: how much of the conversation one call may read.
+        max_chunks: calls in one round; what is left waits for the next round.
+        overhead: tokens of each request that are no messages (system prompt, tool specifications).
+    """
+
+    window_tokens: int
+    apply_at: int
+    prepare_at: int
+    keep_tokens: int
+    keep_messages: int
+    step_tokens: int
+    code_tokens: int
+    summary_tokens: int
+    record_tokens: int
+    entry_tokens: int
+    chunk_tokens: int
+    max_chunks: int
+    overhead: int = 0
+
+    @property
+    def by_code(self) -> "Policy":
+        """The same budgets where code alone writes: what fits beside tail and summary is worth one."""
+        return replace(self, step_tokens=min(self.step_tokens, _CODE_STEPS * self.code_tokens))
+
+    @property
+    def at_once(self) -> "Policy":
+        """For what the next request needs now, from code: it is above `apply_at`, and little is worth a summary."""
+        return replace(self, prepare_at=self.apply_at + 1, step_tokens=self.code_tokens)
+
+    @classmethod
+    def sized(
+        cls,
+        window: int = DEFAULT_WINDOW,
+        summariser_window: int = 32_768,
+        max_chunks: int = 8,
+        *,
+        overhead: int = 0,
+        apply_share: float = APPLY_AT,
+        keep_messages: int = KEEP_MESSAGES,
+        summary_share: float = SUMMARY_SHARE,
+    ) -> "Policy":
+        """Budgets in proportion to the room that the window has for messages; at 131072 tokens those of the design.
+
+        The room is the window whose `apply_at` is what `overhead` leaves of this one's. A summary
+        takes `summary_share` of a room of 16,384 tokens, and of others in proportion to the root of
+        the room: a chat in a small window has as much to be remembered as one in a large. It never
+        takes more than five eighths of what the tail leaves, because the rest is what the next
+        summary covers.
+
+        A quarter of the summary is the narrative, which each call reads again and writes anew, and
+        whose length a model can hold. All else is the record, which costs no call anything.
+
+        A call is worth a step of four times what it reads again. In a small window that is more than
+        what fits beside the tail and the summary: there, summaries by code serve until it is reached.
+
+        Args:
+            window: the model's window.
+            summariser_window: the summariser's. One with a small window is asked for less.
+            max_chunks: calls in one round.
+            overhead: tokens of each request that are no messages.
+            apply_share: share of the window above which a summary is served.
+            keep_messages: wanted length of the tail.
+            summary_share: see above.
+        """
+        beside = ceil(overhead * APPLY_PARTS / parts_of(apply_share))
+        # Where tools take nearly all, what is left of the window has to do, with a part of it for the answer.
+        left = int(max(window - overhead, 0) * _LEFT)
+        room = max(window - beside, left, _LEAST_ROOM)
+        threshold = apply_at(room, apply_share)
+        keep = min(room // 4, threshold // 3)
+        wanted = int(summary_share * sqrt(room * _SHARE_WINDOW))
+        whole = min(wanted, (threshold - keep) * 5 // 8, _MOST_SUMMARY)
+        narrative = max(min(2000, whole // 4, summariser_window // 12), _LEAST_SUMMARY)
+        narrative = min(narrative, whole // 2)
+        entries = min(1000, room // 50, summariser_window // 16)
+        again = narrative + entries + PROMPT_TOKENS
+        # What a call reads again is to be a small part of what it reads new.
+        step = max(room // 5, 4 * again)
+        fitting = threshold - keep - whole
+        call = summariser_window - output_tokens(narrative) - again - REPAIR_TOKENS
+        return cls(
+            window_tokens=window,
+            apply_at=min(max(apply_at(window, apply_share), overhead + threshold), window),
+            prepare_at=min(window // 2, apply_at(window, apply_share) * 2 // 3),
+            keep_tokens=keep,
+            keep_messages=keep_messages,
+            step_tokens=step,
+            code_tokens=max(fitting // _CODE_STEPS, 1),
+            summary_tokens=narrative,
+            record_tokens=whole - narrative,
+            entry_tokens=entries,
+            chunk_tokens=max(call * 9 // 10, 512),  # a tenth for tokenizers that count more than ours
+            max_chunks=max_chunks,
+            overhead=overhead,
+        )
+
+
+def is_crowded(window: int, overhead: int) -> bool:
+    """Whether tools and system prompts leave less than half of what a request may have for the chat itself."""
+    return overhead * 2 > apply_at(window)
+
+
+def crowding(window: int, overhead: int) -> str:
+    """What operators are told of a model that `is_crowded`."""
+    taken, whole = overhead / 1000, window / 1000
+    return (
+        f"tools and system prompts take {taken:.1f}k of its {whole:.1f}k window, so little of a chat fits into a"
+        " request; fewer tools for this model, or a larger window, mend that"
+    )
+
+
+def measured_overhead(prompt_tokens: int, estimated: int, window: int, tools: int = 0) -> int | None:
+    """What a provider counted beyond our estimate of the same request: system prompts, tool specifications, tokenizer.
+
+    None when that is not known. A count below ours comes from a tokenizer that counts less, or from a `usage` without
+    cached tokens, and one that leaves no room for the tools, which were there, hides them: neither is a constant that
+    could be taken off a request of another size. Bounded by half of the window, or by what the filter has seen of tools
+    if that is more, so that one odd `usage` harms little.
+
+    Args:
+        prompt_tokens: the provider's count for the last call of the turn.
+        estimated: our count of the messages in that call.
+        window: the model's window.
+        tools: the filter's estimate for the tools in it.
+    """
+    counted = prompt_tokens - estimated
+    if counted < max(tools * _TOOLS, 0):
+        return None
+    return int(min(counted, max(window // 2, tools)))
+
+
+LEAST_WINDOW, MOST_WINDOW = 2048, 100_000_000
+
+
+def believed(told: Sequence[int]) -> int | None:
+    """The first size that a window can have; None when there is none.
+
+    The filter tells them in the order of trust: what the request itself sets, what the model's settings and its
+    provider say, and last its own valves. A size of nothing, or of a few hundred tokens, is a setting that nobody made.
+    """
+    return next((size for size in told if LEAST_WINDOW <= size <= MOST_WINDOW), None)

@@ -1,0 +1,1 @@
+"""What a summariser's reply says."""

@@ -1,9 +1,0 @@
-"""Work on texts of unknown size and content, in processes of their own.
-
-`pool` starts them, `child` is their program, `rounds` is what runs there, beside `service.intake` and
-`summarising`.
-"""
-
-from service.texts.pool import Texts
-
-__all__ = ["Texts"]
