@@ -105,10 +105,10 @@ async def _requests(urls: Urls, calls: int) -> dict[str, list[float]]:
         line = stack.enter_context(closing(Line(port)))
         processes = _listener(port), await _postgres(await stack.enter_async_context(stage.plain(urls.database)))
         context, turn = Costs("context", "API", processes), Costs("hand-over", "API", processes)
-        ask, hand_over = asks(line, key, chats[:8]), hands_over(line, key, chats[8:], (_ROUNDS + 1) * calls)
+        ask, ingest = asks(line, key, chats[:8]), hands_over(line, key, chats[8:], (_ROUNDS + 1) * calls)
         for _ in range(_ROUNDS + 1):
             await context.add(_times(4 * calls, ask))
-            await turn.add(_times(calls, hand_over))
+            await turn.add(_times(calls, ingest))
     return context.curves() | turn.curves()
 
 
@@ -146,7 +146,7 @@ async def _work(urls: Urls, chats: int) -> tuple[dict[str, list[float]], list[Fi
 async def _fall_due(runtime: Runtime, tenant: int, names: Sequence[str]) -> None:
     for name in names:
         path = list(grown(random.Random(name), sizes=turns(_TURNS, 300, 300)))
-        assert (await stage.hand_over(runtime, tenant, name, None, path, 0)).due
+        assert (await stage.ingest_into(runtime, tenant, name, None, path, 0)).due
 
 
 def _seconds(process: psutil.Process) -> float:
@@ -202,7 +202,7 @@ async def _done(runtime: Runtime, connection: Connection, chats: int) -> int:
     """Rings once for each chat, as hand-overs do, and waits for the end of the work; gives the number of calls."""
     before = await connection.fetchval(_CALLS)
     for _ in range(chats):
-        await runtime.doorbell.ring()
+        await runtime.queue.wake()
     async with asyncio.timeout(300):
         while await connection.fetchval(_BUSY):  # noqa: ASYNC110 - another process does it
             await asyncio.sleep(0.2)

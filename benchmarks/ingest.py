@@ -50,10 +50,10 @@ def hands_over(line: Line, key: str, chats: Sequence[Chat], count: int) -> Call:
     growing = [_turns(key, chat) for chat in chats]
     ready = iter([next(growing[number % len(growing)]) for number in range(count)])
 
-    async def hand_over() -> None:
+    async def ingest() -> None:
         assert line.json(next(ready)) == {"due": False}, "a chat has grown so much that work is due"
 
-    return hand_over
+    return ingest
 
 
 def _turns(key: str, chat: Chat) -> Iterator[bytes]:

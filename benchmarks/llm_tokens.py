@@ -140,7 +140,7 @@ async def _turn(runtime: Runtime, play: Play, question: Message, answer: Message
     _add(play, question)
     served = await _ask(runtime, play)
     _add(play, answer)
-    accepted = await stage.hand_over(runtime, play.tenant, "chat", above, [question, answer], served)
+    accepted = await stage.ingest_into(runtime, play.tenant, "chat", above, [question, answer], served)
     if accepted.due:
         await stage.work(runtime)
     play.shares.append(sum(play.prompts) / sum(play.sizes))

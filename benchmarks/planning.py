@@ -34,7 +34,7 @@ async def measure(quick: bool) -> Report:
 def _digests_and_plans(length: int, times: int) -> Call:
     path = list(grown(random.Random(length), sizes=turns(length // 2, 20, 20)))
     policy = Policy.sized(_WINDOW)
-    handed = stage.handing_over(1, "chat", policy, None, path, served=None)
+    handed = stage.ingesting(1, "chat", policy, None, path, served=None)
 
     async def work() -> None:
         for _ in range(times):

@@ -118,8 +118,8 @@ class Played:
         plan = planning.plan if self.summariser or room is not None else planning.plan_by_code
         for chunk in plan(self.path.nodes[:messages], _known(self.settled), policy).chunks:
             attempt = await self._chunk(chunk, policy, room)
-            self.outcomes.append(attempt.draught.verdict.outcome)
-            if not attempt.accepted or (room is None and attempt.draught.no_gain):
+            self.outcomes.append(attempt.candidate.verdict.outcome)
+            if not attempt.accepted or (room is None and attempt.candidate.no_gain):
                 return
             self.settled = self._grown(self.settled, chunk, attempt)
             if chunk.covers is not None:
@@ -135,17 +135,17 @@ class Played:
             material = gather(grown.memory, self._reads(chunk), policy, part=chunk.part, parts=chunk.parts)
             attempt = await writing.by_rule(here, material, policy, self._covered(chunk), "interim")
             grown = self._grown(grown, chunk, attempt)
-            if chunk.covers is not None and not attempt.draught.no_gain:
+            if chunk.covers is not None and not attempt.candidate.no_gain:
                 self.interim = grown
 
     def _grown(self, before: Summary, chunk: Chunk, attempt: Attempt) -> Summary:
-        draught = attempt.draught
+        candidate = attempt.candidate
         if chunk.covers is None:
-            return replace(before, memory=draught.memory)
-        return Summary(draught.memory, self._checkpoint(chunk.covers, attempt), draught.rendered.summary)
+            return replace(before, memory=candidate.memory)
+        return Summary(candidate.memory, self._checkpoint(chunk.covers, attempt), candidate.rendered.summary)
 
     def _checkpoint(self, covers: int, attempt: Attempt) -> Checkpoint:
-        last, size = self.path.nodes[covers - 1], attempt.draught.size
+        last, size = self.path.nodes[covers - 1], attempt.candidate.size
         return Checkpoint(1, last.id, last.digest, covers, self.path.tokens(covers), size)
 
     async def _chunk(self, chunk: Chunk, policy: Policy, room: int | None) -> Attempt:
@@ -156,7 +156,7 @@ class Played:
         material = gather(self.settled.memory, self._reads(chunk), policy, part=chunk.part, parts=chunk.parts)
         asked = _Remembering(self.summariser, self.summariser.name) if self.summariser else None
         attempt = await self._attempt(asked, material, policy, covered)
-        if room is not None and attempt.draught.size > room:
+        if room is not None and attempt.candidate.size > room:
             attempt = await self._fitted(asked, material, policy, covered, attempt, room)
         self.reasons += asked.reasons if asked else []
         return attempt
@@ -183,12 +183,12 @@ class Played:
     ) -> Attempt:
         """The largest summary of at most `room` tokens, of those that a few records make; else the smallest."""
         least, most = _LEAST, policy.record_tokens
-        guess = most - (attempt.draught.size - room)
+        guess = most - (attempt.candidate.size - room)
         for _ in range(_FITTINGS):
             guess = min(max(guess, least), most)
             made = await self._attempt(asked, material, replace(policy, record_tokens=guess), covered)
-            size = made.draught.size
-            if size <= room or attempt.draught.size > size > room:
+            size = made.candidate.size
+            if size <= room or attempt.candidate.size > size > room:
                 attempt = made
             least, most = (guess, most) if size <= room else (least, guess)
             if most - least <= room // 32 or room * 0.97 <= size <= room:
@@ -200,20 +200,20 @@ class Played:
         self, asked: "_Remembering | None", material: Material, policy: Policy, covered: Covered
     ) -> Attempt:
         """As a worker does: a reply, one more when it is rejected, else what code makes."""
-        faults: tuple[str, ...] = ()
+        rejections: tuple[str, ...] = ()
         for _ in range(writing.CALLS if asked else 0):
             assert asked
             calls = asked.calls
-            attempt = await writing.attempt(here, asked, material, policy, covered, faults)
+            attempt = await writing.attempt(here, asked, material, policy, covered, rejections)
             if asked.calls > calls:
                 self.spent += attempt.read + attempt.wrote
                 self.read += attempt.read
             if attempt.accepted:
                 return attempt
-            faults = attempt.reasons
-            asked.reasons = [*asked.reasons, *(one for one in faults if one not in asked.reasons)]
+            rejections = attempt.reasons
+            asked.reasons = [*asked.reasons, *(one for one in rejections if one not in asked.reasons)]
         outcome = "degraded" if asked else "extractive"
-        return await writing.by_rule(here, material, policy, covered, outcome, faults)
+        return await writing.by_rule(here, material, policy, covered, outcome, rejections)
 
 
 @dataclass(slots=True)

@@ -31,7 +31,7 @@ from service.summarising.kept.record import Record
 from service.summarising.memory import Paragraph, Section
 from service.usecases import context, ingest
 from service.usecases.compress import compress
-from service.usecases.ingest import HandOver
+from service.usecases.ingest import Transcript
 
 MODEL = "benchmark"
 ROOT = Path(__file__).parents[1]
@@ -148,11 +148,11 @@ def paragraphs(narrative: str) -> tuple[Paragraph, ...]:
     return (Paragraph(Section.STATE, (narrative,)),)
 
 
-def handing_over(
+def ingesting(
     tenant: int, chat: str, policy: Policy, after: Message | None, new: Sequence[Message], served: int | None
-) -> HandOver:
+) -> Transcript:
     """A hand-over of new messages, as the API makes it of a request."""
-    return HandOver(
+    return Transcript(
         tenant=tenant,
         chat=chat,
         user="user",
@@ -169,24 +169,24 @@ def _text(message: Message) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(message.stored | pair))
 
 
-def check_chain(handed: HandOver) -> None:
+def check_chain(handed: Transcript) -> None:
     """The digests of a hand-over, computed and compared."""
     ingest.check_chain(handed)
 
 
-async def hand_over(
+async def ingest_into(
     runtime: Runtime, tenant: int, chat: str, after: Message | None, new: Sequence[Message], served: int
 ) -> ingest.Accepted:
     """Takes new messages in this process."""
     policy = runtime.settings.policy(MODEL, None)
-    handed = handing_over(tenant, chat, policy, after, new, served)
+    handed = ingesting(tenant, chat, policy, after, new, served)
     engine, texts = runtime.database.engine, runtime.texts
-    return await ingest.hand_over(engine, texts, handed, debounce=0)
+    return await ingest.ingest(engine, texts, handed, debounce=0)
 
 
 async def work(runtime: Runtime) -> None:
     """Does all work that is due, without a worker."""
-    while await compress(runtime.bench):
+    while await compress(runtime.worker_context):
         pass
 
 

@@ -144,7 +144,7 @@ class Filter:
     def __init__(self) -> None:
         self.valves = self.Valves()
         self._http: httpx.AsyncClient | None = None
-        self._handing_over: set[asyncio.Task[Any]] = set()  # keeps the tasks alive
+        self._in_background: set[asyncio.Task[Any]] = set()  # keeps the tasks alive
         self._failures, self._again_at = 0, 0.0
         self._hooked = False  # whether this Open WebUI calls `request`
         self._tools: dict[str, int] = {}  # tokens of the tools that Open WebUI adds after inlet
@@ -320,14 +320,14 @@ class Filter:
         behind = request.answered and request.known not in [node.id for node in path[-4:]]
         if not (behind and self._will_be_cut(body, request)):
             if request.answered and request.expires_in:
-                self._later(self._hand_over, path, request)
+                self._later(self._ingest, path, request)
             return
         # Code makes a summary of what the service has missed in less time than most may wait.
         if not path[0].message:
             path = await asyncio.to_thread(chain, branch(await rows_of(request.chat), path[-1].id))
-        handing_over = self._later(self._hand_over, path, request)
-        done, _ = await asyncio.wait([handing_over], timeout=self._left(request, 0.8))
-        coming = done and handing_over.result()
+        ingesting = self._later(self._ingest, path, request)
+        done, _ = await asyncio.wait([ingesting], timeout=self._left(request, 0.8))
+        coming = done and ingesting.result()
         while coming and self._will_be_cut(body, request) and self._left(request, 0.8) > 0.05:
             await asyncio.sleep(0.05)
             body["messages"] = whole
@@ -456,9 +456,9 @@ class Filter:
         path = await asyncio.to_thread(chain, messages)
         kept = [node._replace(message={}) for node in path]
         remember(self._remembered, request.chat, (view_of(messages), kept))
-        await self._hand_over(path, request)
+        await self._ingest(path, request)
 
-    async def _hand_over(self, path: list[Node], request: Request) -> bool:
+    async def _ingest(self, path: list[Node], request: Request) -> bool:
         """Sends what follows the newest message that the service has, or the whole branch.
 
         True when the service is going to make a summary.
@@ -526,8 +526,8 @@ class Filter:
 
     def _later(self, work: Callable[..., Awaitable[Any]], *given: object) -> asyncio.Task[Any]:
         task = asyncio.create_task(quietly(work, *given))
-        self._handing_over.add(task)
-        task.add_done_callback(self._handing_over.discard)
+        self._in_background.add(task)
+        task.add_done_callback(self._in_background.discard)
         return task
 
     def _shrink(self, body: Message, request: Request) -> "Shrink":

@@ -1,11 +1,12 @@
 """How a summary is put into a request, decided from a description of it: no text of the request is seen here. Pure.
 
-The native list that Open WebUI sends has no message ids, and one stored answer may stand there as many messages. But
-each stored user message stands there once. So the request is described by its *questions*, the messages that a user
-wrote, and the path by its user messages; both are counted from the newest on, and compared by hashes of their words.
+The native list that Open WebUI sends has no message ids, and one stored answer may stand there as
+many messages. But each stored user message stands there once. So the request is described by its
+*questions*, the messages that a user wrote, and the path by its user messages; both are counted
+from the newest on, and compared by hashes of their words.
 
-The filter does not trust what is proposed here: it compares words, counts and digests with its own before it changes
-anything. So a mistake here costs a summary, and never hides a message.
+The filter does not trust what is proposed here: it compares words, counts and digests with its own
+before it changes anything. So a mistake here costs a summary, and never hides a message.
 """
 
 from collections.abc import Sequence
@@ -78,8 +79,8 @@ def inserted(summary: str, record: str) -> list[Inserted]:
 def propose(request: Request, covered: int, insert: Sequence[Inserted]) -> Edit | None:
     """The edit that puts a summary in place of the first `covered` messages of the path.
 
-    None when the tail does not begin with a user message, when the request does not have the tail's user messages, or
-    when it is not described far enough.
+    None when the tail does not begin with a user message, when the request does not have the tail's
+    user messages, or when it is not described far enough.
     """
     tail = [one for one in request.asked if one.place >= covered]
     above = [one for one in request.asked if one.place < covered][:1]
@@ -104,8 +105,9 @@ def propose(request: Request, covered: int, insert: Sequence[Inserted]) -> Edit 
 def _not_stored(request: Request, compared: Sequence[Asked]) -> int:
     """How many of the newest questions are stored nowhere: the instruction of a guided regeneration, or nothing.
 
-    Only Open WebUI 0.12 tells of it. Before, it is one question more than stored; so is what another filter has added
-    at the beginning, and the words decide. Where they do not, the instruction hides less.
+    Only Open WebUI 0.12 tells of it. Before, it is one question more than stored; so is what
+    another filter has added at the beginning, and the words decide. Where they do not, the
+    instruction hides less.
     """
     if request.guided:
         return 1
@@ -119,14 +121,18 @@ def _not_stored(request: Request, compared: Sequence[Asked]) -> int:
     return 1 if one_more >= as_stored else 0
 
 
-def density(request: Request, sizes: Sequence[int], known: int | None, counted: int) -> float | None:
+def density(
+    request: Request, sizes: Sequence[int], known: int | None, counted: int
+) -> float | None:
     """What the service counts for a text, by what the filter estimates; None when too little is counted.
 
     Args:
         request: the request, with its estimates.
         sizes: characters of the path's newest messages, the newest first.
-        known: the place among them of the newest message that the service has counted; None for none of them.
-        counted: tokens of the path, of which the service has guessed those that are newer than `known`.
+        known: the place among them of the newest message that the service has counted; None for
+            none of them.
+        counted: tokens of the path, of which the service has guessed those that are newer than
+            `known`.
     """
     if known is None or known > 2 or not request.questions:
         return None
@@ -145,7 +151,9 @@ def density(request: Request, sizes: Sequence[int], known: int | None, counted: 
 
 def summarised(messages: int, before: int, after: int) -> str:
     """The status line of a request with a summary."""
-    return f"Summarised {messages} earlier messages: {_thousands(before)} → {_thousands(after)} tokens"
+    return (
+        f"Summarised {messages} earlier messages: {_thousands(before)} → {_thousands(after)} tokens"
+    )
 
 
 SUMMARISING = "Summarising …"

@@ -28,7 +28,8 @@
             └── Busy                    503
 
 A class's docstring is its title for people; the message says what, where and how to mend it, and
-never has words of a chat. What an error of a library says may quote one: only its `trace` is logged.
+never has words of a chat. What an error of a library says may quote one: only its `trace` is
+logged.
 """
 
 import traceback

@@ -1,12 +1,13 @@
 """Decides what to cover: which checkpoint to grow from, which groups to read in which calls, which tail to keep.
 
-Pure. In: the path with token counts, the checkpoints on it, the policy. Out: a `Plan`. One pass over the path with
-prefix sums, so planning is O(n); the same input always gives the same plan.
+Pure. In: the path with token counts, the checkpoints on it, the policy. Out: a `Plan`. One pass
+over the path with prefix sums, so planning is O(n); the same input always gives the same plan.
 
-The unit that a boundary may not split is the turn, because the model is then sent the tail from a user message on.
-The unit that a call may not split is the step. A turn larger than one call is read over several calls, and a step
-larger than one call in pieces; the boundary moves when the turn is complete. A boundary after little would not be
-worth a summary: there, reading goes on into the next turn.
+The unit that a boundary may not split is the turn, because the model is then sent the tail from a
+user message on. The unit that a call may not split is the step. A turn larger than one call is read
+over several calls, and a step larger than one call in pieces; the boundary moves when the turn is
+complete. A boundary after little would not be worth a summary: there, reading goes on into the next
+turn.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,8 +21,8 @@ from service.policy import Policy
 class PathMessage:
     """One message of the path.
 
-    `tokens` is what the model is sent for it, `step_tokens` what a summariser reads for each of its steps (none for
-    an empty answer).
+    `tokens` is what the model is sent for it, `step_tokens` what a summariser reads for each of its
+    steps (none for an empty answer).
     """
 
     id: str
@@ -62,7 +63,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class PartialTurn:
     """How far a turn too long for one call has been read on top of checkpoint `base`; `digest` is the message's."""
 
     base: int | None
@@ -84,8 +85,8 @@ class Read:
 class Chunk:
     """What one call reads.
 
-    `covers` is the number of path messages covered after it. Inside a long turn it is None, and `then` is what the
-    next call begins with.
+    `covers` is the number of path messages covered after it. Inside a long turn it is None, and
+    `then` is what the next call begins with.
     """
 
     reads: tuple[Read, ...]
@@ -108,7 +109,7 @@ class Plan:
     """
 
     reuse: Checkpoint | None
-    draft: Draft | None
+    partial: PartialTurn | None
     chunks: tuple[Chunk, ...]
     tail_start: int
     complete: bool = True
@@ -120,7 +121,7 @@ def plan(
     checkpoints: Sequence[Checkpoint],
     policy: Policy,
     *,
-    draft: Draft | None = None,
+    partial: PartialTurn | None = None,
 ) -> Plan:
     """What to cover of `path` (root to leaf), given the checkpoints that exist.
 
@@ -128,7 +129,8 @@ def plan(
         path: the whole branch, root first.
         checkpoints: any checkpoints of the chat; those that are not on the path are ignored.
         policy: the budgets.
-        draft: what has been read of a long turn already; ignored when it does not fit the path any more.
+        draft: what has been read of a long turn already; ignored when it does not fit the path any
+            more.
     """
     sums = [0, *accumulate(message.tokens for message in path)]
     turns = turn_starts(path)
@@ -138,13 +140,31 @@ def plan(
     size = policy.overhead + (reuse.tokens if reuse else 0) + sums[-1] - sums[start]
     coverable = sums[tail] - sums[start]
     if size < policy.prepare_at:
-        return Plan(reuse, None, (), tail, reason=f"{size} tokens are below prepare_at ({policy.prepare_at})")
+        return Plan(
+            reuse,
+            None,
+            (),
+            tail,
+            reason=f"{size} tokens are below prepare_at ({policy.prepare_at})",
+        )
     if coverable < policy.step_tokens:
-        return Plan(reuse, None, (), tail, reason=f"only {coverable} tokens to cover, a step is {policy.step_tokens}")
-    draft = draft if draft and _continues(draft, path, reuse, start, tail, policy) else None
-    begin = draft.position if draft else Position(start)
+        return Plan(
+            reuse,
+            None,
+            (),
+            tail,
+            reason=f"only {coverable} tokens to cover, a step is {policy.step_tokens}",
+        )
+    partial = partial if partial and _continues(partial, path, reuse, start, tail, policy) else None
+    begin = partial.position if partial else Position(start)
     chunks = list(_chunks(path, sums, turns, start, begin, tail, policy))
-    return Plan(reuse, draft, tuple(chunks[: policy.max_chunks]), tail, complete=len(chunks) <= policy.max_chunks)
+    return Plan(
+        reuse,
+        partial,
+        tuple(chunks[: policy.max_chunks]),
+        tail,
+        complete=len(chunks) <= policy.max_chunks,
+    )
 
 
 def plan_by_code(
@@ -152,11 +172,11 @@ def plan_by_code(
     checkpoints: Sequence[Checkpoint],
     policy: Policy,
     *,
-    draft: Draft | None = None,
+    partial: PartialTurn | None = None,
 ) -> Plan:
     """The same where no summariser is asked: what the next request needs, or else what fits beside tail and summary."""
-    now = plan(path, checkpoints, policy.at_once, draft=draft)
-    return now if now.chunks else plan(path, checkpoints, policy.by_code, draft=draft)
+    now = plan(path, checkpoints, policy.at_once, partial=partial)
+    return now if now.chunks else plan(path, checkpoints, policy.by_code, partial=partial)
 
 
 def deepest(path: Sequence[PathMessage], checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
@@ -196,16 +216,21 @@ def _tail_start(turns: Sequence[int], sums: Sequence[int], policy: Policy) -> in
 
 
 def _continues(
-    draft: Draft, path: Sequence[PathMessage], reuse: Checkpoint | None, start: int, tail: int, policy: Policy
+    partial: PartialTurn,
+    path: Sequence[PathMessage],
+    reuse: Checkpoint | None,
+    start: int,
+    tail: int,
+    policy: Policy,
 ) -> bool:
-    at = draft.position
+    at = partial.position
     return (
-        draft.base == (reuse.id if reuse else None)
+        partial.base == (reuse.id if reuse else None)
         and start <= at.message < tail
-        and path[at.message].digest == draft.digest
+        and path[at.message].digest == partial.digest
         and at.step < len(path[at.message].step_tokens)
-        and _pieces(path[at.message].step_tokens[at.step], policy) == draft.pieces
-        and at.piece < draft.pieces
+        and _pieces(path[at.message].step_tokens[at.step], policy) == partial.pieces
+        and at.piece < partial.pieces
     )
 
 
@@ -298,4 +323,6 @@ def _long_turn(reads: Sequence[Read], end: int, policy: Policy) -> Iterator[Chun
         size += read.tokens
     for part, some in enumerate(packed, 1):
         last = part == len(packed)
-        yield Chunk(tuple(some), end if last else None, None if last else packed[part][0], part, len(packed))
+        yield Chunk(
+            tuple(some), end if last else None, None if last else packed[part][0], part, len(packed)
+        )

@@ -20,7 +20,9 @@ _LEAST_SUMMARY = 128  # tokens, of the narrative
 _MOST_SUMMARY = 32_768  # tokens: more is read badly, and no window of today needs it
 _LEAST_ROOM = 512  # tokens: beside tools that leave less, no chat fits
 _LEFT = 0.75  # of what tools leave is as good as a window without tools
-_CODE_STEPS = 4  # while requests are too large, code covers this part of what tail and summary leave
+_CODE_STEPS = (
+    4  # while requests are too large, code covers this part of what tail and summary leave
+)
 _TOOLS = 0.7  # of the filter's estimate for tools is what they cost at least
 _SHARE_WINDOW = 16_384  # tokens: the window in which the summary has its share
 
@@ -38,8 +40,8 @@ def apply_at(window: int, share: float = APPLY_AT) -> int:
 def output_tokens(summary_tokens: int) -> int:
     """How many tokens a summariser may write when it is asked for a narrative of `summary_tokens`, and for proposals.
 
-    Models overshoot, and an answer that meets the limit is cut off and therefore rejected: a tight limit would waste
-    whole runs.
+    Models overshoot, and an answer that meets the limit is cut off and therefore rejected: a tight
+    limit would waste whole runs.
     """
     return summary_tokens * 2 + 256
 
@@ -53,9 +55,11 @@ class Policy:
         apply_at: a request estimated above this needs a summary.
         prepare_at: background work starts here.
         keep_tokens: bound on the verbatim tail, unless the newest turn alone is larger.
-        keep_messages: wanted length of the tail; halved down to 2 until the tail fits into `keep_tokens`.
+        keep_messages: wanted length of the tail; halved down to 2 until the tail fits into
+            `keep_tokens`.
         step_tokens: the least number of newly covered tokens that is worth a summariser's call.
-        code_tokens: the least that is worth a summary by code, while a request is above `apply_at`: it costs no call.
+        code_tokens: the least that is worth a summary by code, while a request is above `apply_at`:
+            it costs no call.
         summary_tokens: bound on the narrative.
         record_tokens: bound on what code keeps beside it: pins, talk and ledger together.
         entry_tokens: how much of the pins a summariser is shown.
@@ -111,8 +115,9 @@ class Policy:
         A quarter of the summary is the narrative, which each call reads again and writes anew, and
         whose length a model can hold. All else is the record, which costs no call anything.
 
-        A call is worth a step of four times what it reads again. In a small window that is more than
-        what fits beside the tail and the summary: there, summaries by code serve until it is reached.
+        A call is worth a step of four times what it reads again. In a small window that is more
+        than what fits beside the tail and the summary: there, summaries by code serve until it is
+        reached.
 
         Args:
             window: the model's window.
@@ -124,7 +129,8 @@ class Policy:
             summary_share: see above.
         """
         beside = ceil(overhead * APPLY_PARTS / parts_of(apply_share))
-        # Where tools take nearly all, what is left of the window has to do, with a part of it for the answer.
+        # Where tools take nearly all, what is left of the window has to do, with a part of it for
+        # the answer.
         left = int(max(window - overhead, 0) * _LEFT)
         room = max(window - beside, left, _LEAST_ROOM)
         threshold = apply_at(room, apply_share)
@@ -150,7 +156,9 @@ class Policy:
             summary_tokens=narrative,
             record_tokens=whole - narrative,
             entry_tokens=entries,
-            chunk_tokens=max(call * 9 // 10, 512),  # a tenth for tokenizers that count more than ours
+            chunk_tokens=max(
+                call * 9 // 10, 512
+            ),  # a tenth for tokenizers that count more than ours
             max_chunks=max_chunks,
             overhead=overhead,
         )
@@ -170,13 +178,16 @@ def crowding(window: int, overhead: int) -> str:
     )
 
 
-def measured_overhead(prompt_tokens: int, estimated: int, window: int, tools: int = 0) -> int | None:
+def measured_overhead(
+    prompt_tokens: int, estimated: int, window: int, tools: int = 0
+) -> int | None:
     """What a provider counted beyond our estimate of the same request: system prompts, tool specifications, tokenizer.
 
-    None when that is not known. A count below ours comes from a tokenizer that counts less, or from a `usage` without
-    cached tokens, and one that leaves no room for the tools, which were there, hides them: neither is a constant that
-    could be taken off a request of another size. Bounded by half of the window, or by what the filter has seen of tools
-    if that is more, so that one odd `usage` harms little.
+    None when that is not known. A count below ours comes from a tokenizer that counts less, or from
+    a `usage` without cached tokens, and one that leaves no room for the tools, which were there,
+    hides them: neither is a constant that could be taken off a request of another size. Bounded by
+    half of the window, or by what the filter has seen of tools if that is more, so that one odd
+    `usage` harms little.
 
     Args:
         prompt_tokens: the provider's count for the last call of the turn.
@@ -196,7 +207,8 @@ LEAST_WINDOW, MOST_WINDOW = 2048, 100_000_000
 def believed(told: Sequence[int]) -> int | None:
     """The first size that a window can have; None when there is none.
 
-    The filter tells them in the order of trust: what the request itself sets, what the model's settings and its
-    provider say, and last its own valves. A size of nothing, or of a few hundred tokens, is a setting that nobody made.
+    The filter tells them in the order of trust: what the request itself sets, what the model's
+    settings and its provider say, and last its own valves. A size of nothing, or of a few hundred
+    tokens, is a setting that nobody made.
     """
     return next((size for size in told if LEAST_WINDOW <= size <= MOST_WINDOW), None)

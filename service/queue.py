@@ -1,7 +1,8 @@
 """Rings workers: the only module, beside `workers`, that knows arq.
 
-A ring is a hint. When it is lost (Redis flushed, away, or full) the sweep finds the work in the database; when it comes
-twice, the lease lets one worker in. So no error of Redis ever fails a request.
+A ring is a hint. When it is lost (Redis flushed, away, or full) the sweep finds the work in the
+database; when it comes twice, the lease lets one worker in. So no error of Redis ever fails a
+request.
 """
 
 import asyncio
@@ -32,7 +33,9 @@ def redis_settings(url: str) -> RedisSettings:
     settings.retry = Retry(ExponentialBackoff(cap=1, base=0.05), 20)
     settings.retry_on_error = [RedisError, OSError]
     settings.retry_on_timeout = True
-    settings.conn_retries = 0  # arq's own, each with all of the above: a wrong address was told after 100 seconds
+    settings.conn_retries = (
+        0  # arq's own, each with all of the above: a wrong address was told after 100 seconds
+    )
     return settings
 
 
@@ -57,14 +60,14 @@ def loads(data: bytes) -> dict[str, object]:
     return payload
 
 
-class Doorbell:
+class Queue:
     """Wakes workers."""
 
     def __init__(self, redis: ArqRedis) -> None:
         self._redis = redis
 
     @classmethod
-    async def connect(cls, url: str) -> "Doorbell":
+    async def connect(cls, url: str) -> "Queue":
         """Connects to Redis, or Valkey. One that is away is told and not waited for: sweeps make up for lost rings.
 
         Raises:
@@ -73,9 +76,12 @@ class Doorbell:
         try:
             settings = redis_settings(url)
         except (AssertionError, RuntimeError, ValueError):
-            raise ConfigurationError("PRECIS_REDIS_URL is not an address of the form redis://…") from None
+            raise ConfigurationError(
+                "PRECIS_REDIS_URL is not an address of the form redis://…"
+            ) from None
         try:
-            # With a client that does not try again: of a wrong password, the other would only tell that it took long.
+            # With a client that does not try again: of a wrong password, the other would only tell
+            # that it took long.
             async with asyncio.timeout(_PATIENCE), Redis.from_url(url) as probe:
                 await probe.ping()
         except (AuthenticationError, ResponseError) as error:
@@ -83,19 +89,25 @@ class Doorbell:
                 f"the queue on {settings.host}:{settings.port} does not let us in: {error}. Is PRECIS_REDIS_URL right?"
             ) from error
         except (RedisError, OSError) as error:
-            log.warning("doorbell.redis_away", host=settings.host, port=settings.port, error=repr(error))
+            log.warning(
+                "doorbell.redis_away", host=settings.host, port=settings.port, error=repr(error)
+            )
         return cls(client(url))
 
-    async def ring(self, key: str | None = None, delay: float = 0) -> bool:
+    async def wake(self, key: str | None = None, delay: float = 0) -> bool:
         """Wakes a worker in `delay` seconds; False, and a log line, when Redis does not take it.
 
-        A ring names no chat: the worker takes the one whose turn it is. Rings with the same `key` wake once, because
-        arq drops a job whose id it knows; so a key must be new with every hand-over.
+        A ring names no chat: the worker takes the one whose turn it is. Rings with the same `key`
+        wake once, because arq drops a job whose id it knows; so a key must be new with every
+        hand-over.
         """
         try:
             async with asyncio.timeout(_PATIENCE):
                 await self._redis.enqueue_job(
-                    JOB, _job_id=f"{JOB}:{key or uuid4().hex}", _defer_by=timedelta(seconds=delay), _expires=_KEPT
+                    JOB,
+                    _job_id=f"{JOB}:{key or uuid4().hex}",
+                    _defer_by=timedelta(seconds=delay),
+                    _expires=_KEPT,
                 )
         except (RedisError, OSError, TimeoutError) as error:
             log.warning("doorbell.silent", key=key, error=repr(error))

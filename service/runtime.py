@@ -19,11 +19,11 @@ from service.clients.summarisers import configured, for_models
 from service.embedded import embedded_servers, exists
 from service.errors import ConfigurationError, EmbeddedServerError, NothingHere
 from service.processes import Texts
-from service.queue import Doorbell
+from service.queue import Queue
 from service.settings import Settings
 from service.storage import keys
 from service.storage.database import Database, check_schema, connect, migrate
-from service.usecases.compress import Bench
+from service.usecases.compress import WorkerContext
 
 FIRST_TENANT = "default"
 _ANNOUNCEMENT = "running.json"
@@ -46,8 +46,8 @@ class Runtime:
     settings: Settings
     urls: Urls
     database: Database
-    doorbell: Doorbell
-    bench: Bench
+    queue: Queue
+    worker_context: WorkerContext
     texts: Texts
     first_keys: dict[keys.Scope, str] = field(default_factory=dict)
 
@@ -74,7 +74,8 @@ async def servers(settings: Settings) -> AsyncIterator[Urls]:
 async def reachable(settings: Settings) -> AsyncIterator[Urls]:
     """The servers for a command: those of the settings, or of a Precis that runs on `data_dir`.
 
-    When none runs, embedded ones are started for its time, on the data that is there. Nothing is made or migrated.
+    When none runs, embedded ones are started for its time, on the data that is there. Nothing is
+    made or migrated.
 
     Raises:
         NothingHere: `data_dir` has no database.
@@ -147,7 +148,9 @@ def _announced(path: Path, urls: Urls) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def running(settings: Settings, urls: Urls, shared: Texts | None = None) -> AsyncIterator[Runtime]:
+async def running(
+    settings: Settings, urls: Urls, shared: Texts | None = None
+) -> AsyncIterator[Runtime]:
     """Connections, keys, text processes and summariser on servers that are there.
 
     The text processes are our own, unless several runtimes of one process are to share some.
@@ -155,14 +158,14 @@ async def running(settings: Settings, urls: Urls, shared: Texts | None = None) -
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(connect(urls.database))
         await check_schema(database.engine)
-        doorbell = await Doorbell.connect(urls.redis)
-        stack.push_async_callback(doorbell.close)
+        queue = await Queue.connect(urls.redis)
+        stack.push_async_callback(queue.close)
         http = await stack.enter_async_context(httpx.AsyncClient())
         texts = shared or stack.enter_context(_text_processes(settings))
         summariser, others = configured(settings, http), for_models(settings, http)
-        bench = Bench(database.engine, settings, summariser, texts, others=others)
+        worker_context = WorkerContext(database.engine, settings, summariser, texts, others=others)
         first_keys = await _first_keys(database, settings)
-        yield Runtime(settings, urls, database, doorbell, bench, texts, first_keys)
+        yield Runtime(settings, urls, database, queue, worker_context, texts, first_keys)
 
 
 @contextmanager
@@ -182,4 +185,7 @@ async def _first_keys(database: Database, settings: Settings) -> dict[keys.Scope
         if await keys.everyone(connection):
             return {}
         scopes: tuple[keys.Scope, ...] = ("filter", "operator")
-        return {scope: await keys.create(connection, FIRST_TENANT, scope, "first start") for scope in scopes}
+        return {
+            scope: await keys.create(connection, FIRST_TENANT, scope, "first start")
+            for scope in scopes
+        }

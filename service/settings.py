@@ -1,7 +1,7 @@
 """Every setting, from the environment only: prefix `PRECIS_`, and `PRECIS_X_FILE` for secrets from a file.
 
-`docs/settings.md` and `.env.example` are generated from this module (`precis config --markdown`, `--env`); tests
-compare them.
+`docs/settings.md` and `.env.example` are generated from this module (`precis config --markdown`,
+`--env`); tests compare them.
 """
 
 import json
@@ -39,7 +39,9 @@ def _days(value: Any) -> int | str:  # noqa: ANN401 - from the environment
     except (TypeError, ValueError):
         days = 0
     if not 1 <= days <= _MOST_DAYS:
-        raise ValueError(f"{value!r} is neither `forever` nor a number of days from 1 to {_MOST_DAYS}")
+        raise ValueError(
+            f"{value!r} is neither `forever` nor a number of days from 1 to {_MOST_DAYS}"
+        )
     return days
 
 
@@ -98,7 +100,10 @@ class _FromFiles(PydanticBaseSettingsSource):
             ) from error
 
     def __call__(self) -> dict[str, Any]:
-        found = {name: self.get_field_value(field, name)[0] for name, field in self.settings_cls.model_fields.items()}
+        found = {
+            name: self.get_field_value(field, name)[0]
+            for name, field in self.settings_cls.model_fields.items()
+        }
         return {name: value for name, value in found.items() if value is not None}
 
 
@@ -108,16 +113,20 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
 
     host: str = Field("127.0.0.1", description="Address that the service listens on.")
-    port: int = Field(8377, ge=0, le=65535, description="Port that the service listens on; 0 takes a free one.")
+    port: int = Field(
+        8377, ge=0, le=65535, description="Port that the service listens on; 0 takes a free one."
+    )
     data_dir: Path = Field(
-        Path("precis-data"), description="Folder of the embedded servers. Not used when both URLs are set."
+        Path("precis-data"),
+        description="Folder of the embedded servers. Not used when both URLs are set.",
     )
     database_url: SecretStr | None = Field(
         None,
         description="PostgreSQL, as `postgresql://user:password@host/database`. Unset: the embedded one.",
     )
     redis_url: SecretStr | None = Field(
-        None, description="Redis or Valkey, as `redis://:password@host:6379/0`. Unset: the embedded one."
+        None,
+        description="Redis or Valkey, as `redis://:password@host:6379/0`. Unset: the embedded one.",
     )
 
     share_forks: Literal["user", "tenant"] = Field(
@@ -136,7 +145,8 @@ class Settings(BaseSettings):
         SecretStr(""), description="API key of an admin of Open WebUI, for `precis install-filter`."
     )
     openwebui_password: SecretStr = Field(
-        SecretStr(""), description="Password of the admin that `precis install-filter --email` names; unset: it asks."
+        SecretStr(""),
+        description="Password of the admin that `precis install-filter --email` names; unset: it asks.",
     )
 
     summariser: Literal["extractive", "openai", "ollama"] = Field(
@@ -148,7 +158,9 @@ class Settings(BaseSettings):
         description="Base URL, such as `http://localhost:8000/v1` (openai) or `http://localhost:11434` (ollama).",
     )
     summariser_model: str = Field("", description="Model name at the summariser.")
-    summariser_key: SecretStr = Field(SecretStr(""), description="Bearer key of the summariser, if it wants one.")
+    summariser_key: SecretStr = Field(
+        SecretStr(""), description="Bearer key of the summariser, if it wants one."
+    )
     summariser_window: int = Field(
         32_768,
         ge=4096,
@@ -158,7 +170,9 @@ class Settings(BaseSettings):
         300.0, gt=0, description="Seconds that one summariser call may take, its retries included."
     )
     summariser_calls: int = Field(
-        4, ge=1, description="Chats that the whole fleet lets the summariser work on at the same time."
+        4,
+        ge=1,
+        description="Chats that the whole fleet lets the summariser work on at the same time.",
     )
     fallback_after: int = Field(
         3,
@@ -172,13 +186,19 @@ class Settings(BaseSettings):
         description="Seconds after which the LLM makes a degraded summary anew, once; 0 means at the next turn.",
     )
     breaker_after: int = Field(
-        5, ge=1, description="Calls in a row that fail before the fleet leaves the summariser alone for a while."
+        5,
+        ge=1,
+        description="Calls in a row that fail before the fleet leaves the summariser alone for a while.",
     )
     breaker_pause: float = Field(
-        15.0, gt=0, description="Seconds of that while; doubled at each failed probe, up to five minutes."
+        15.0,
+        gt=0,
+        description="Seconds of that while; doubled at each failed probe, up to five minutes.",
     )
     max_attempts: int = Field(
-        12, ge=0, description="Failed attempts after which a chat's work waits for `precis jobs retry`; 0 means never."
+        12,
+        ge=0,
+        description="Failed attempts after which a chat's work waits for `precis jobs retry`; 0 means never.",
     )
 
     text_processes: int = Field(
@@ -193,10 +213,14 @@ class Settings(BaseSettings):
         " takes longer is ended, and the chat's next summary tells of those messages by their size alone.",
     )
     text_memory: int = Field(
-        1024, ge=384, description="Megabytes of memory that a text process may take in all; not kept on macOS."
+        1024,
+        ge=384,
+        description="Megabytes of memory that a text process may take in all; not kept on macOS.",
     )
 
-    window: Window = Field(DEFAULT_WINDOW, description="Window of a model in tokens, when Open WebUI does not know it.")
+    window: Window = Field(
+        DEFAULT_WINDOW, description="Window of a model in tokens, when Open WebUI does not know it."
+    )
     apply_at: ApplyAt = Field(
         APPLY_AT,
         description="Share of the window, from 0.3 to 0.95, above which a request is served with a summary; work on it"
@@ -225,20 +249,33 @@ class Settings(BaseSettings):
         " writes the summaries of this model's chats. What is left out is as above.",
     )
     debounce: float = Field(
-        1.0, ge=0, description="Seconds between a hand-over and the work on it; none when requests are too large."
+        1.0,
+        ge=0,
+        description="Seconds between a hand-over and the work on it; none when requests are too large.",
     )
     sweep_every: int = Field(
-        10, ge=1, le=60, description="Seconds between sweeps for due work that nobody was woken for."
+        10,
+        ge=1,
+        le=60,
+        description="Seconds between sweeps for due work that nobody was woken for.",
     )
-    lease: float = Field(20.0, ge=1, description="Seconds after which the work of a silent worker is given to another.")
-    worker_jobs: int = Field(4, ge=1, description="Chats that one worker works on at the same time.")
+    lease: float = Field(
+        20.0,
+        ge=1,
+        description="Seconds after which the work of a silent worker is given to another.",
+    )
+    worker_jobs: int = Field(
+        4, ge=1, description="Chats that one worker works on at the same time."
+    )
 
     retention: bool = Field(
         True,
         description="Whether workers remove, once an hour, what the settings below call old;"
         " `precis retention` does the same by hand.",
     )
-    keep_bodies: Annotated[int | Literal["forever", "until_covered"], PlainValidator(_days_or_covered)] = Field(
+    keep_bodies: Annotated[
+        int | Literal["forever", "until_covered"], PlainValidator(_days_or_covered)
+    ] = Field(
         30,
         description="Days that the texts of messages are kept, or `until_covered` (until a summary covers them on every"
         " branch), or `forever`. A month: time to recompute a summary that turns out wrong.",
@@ -264,7 +301,8 @@ class Settings(BaseSettings):
     )
 
     fast_and_unsafe: bool = Field(
-        False, description="Embedded PostgreSQL without waiting for the disk: for demos and tests only."
+        False,
+        description="Embedded PostgreSQL without waiting for the disk: for demos and tests only.",
     )
     max_body_bytes: int = Field(8 * 2**20, ge=2**16, description="Largest request body.")
     max_bytes_in_flight: int = Field(
@@ -274,11 +312,15 @@ class Settings(BaseSettings):
         " A byte of a body costs up to 12 bytes of memory while it is worked on.",
     )
     max_items: int = Field(
-        200_000, ge=1000, description="Most JSON values (texts, numbers, objects, lists) in one request body."
+        200_000,
+        ge=1000,
+        description="Most JSON values (texts, numbers, objects, lists) in one request body.",
     )
     max_path: int = Field(10_000, ge=64, description="Most messages of one path in one request.")
     max_connections: int = Field(
-        1000, ge=1, description="Most connections that are open at once; beyond them, 503 with `Retry-After`."
+        1000,
+        ge=1,
+        description="Most connections that are open at once; beyond them, 503 with `Retry-After`.",
     )
     request_timeout: float = Field(
         10.0,
@@ -286,8 +328,12 @@ class Settings(BaseSettings):
         description="Seconds in which the head of a request, and then each next part of its body, has to arrive;"
         " beyond them, 408.",
     )
-    log_format: Literal["console", "json"] = Field("console", description="Log lines for people or for machines.")
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
+    log_format: Literal["console", "json"] = Field(
+        "console", description="Log lines for people or for machines."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Least level that is logged."
+    )
 
     @classmethod
     def settings_customise_sources(
@@ -304,7 +350,9 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _one_body_fits(self) -> "Settings":
         if self.max_bytes_in_flight < self.max_body_bytes:
-            raise ValueError(f"{PREFIX}MAX_BYTES_IN_FLIGHT has to be {PREFIX}MAX_BODY_BYTES at least")
+            raise ValueError(
+                f"{PREFIX}MAX_BYTES_IN_FLIGHT has to be {PREFIX}MAX_BODY_BYTES at least"
+            )
         return self
 
     @model_validator(mode="after")
@@ -346,12 +394,15 @@ def load(**explicit: Any) -> Settings:  # noqa: ANN401 - any setting
     """The settings from the environment; `explicit` ones win.
 
     Raises:
-        ConfigurationError: one or more are wrong; the message names each variable and what is wrong with it.
+        ConfigurationError: one or more are wrong; the message names each variable and what is wrong
+            with it.
     """
     try:
         return Settings(**explicit)
     except ValidationError as error:
-        raise ConfigurationError("; ".join(_told(one["loc"], one["msg"]) for one in error.errors())) from error
+        raise ConfigurationError(
+            "; ".join(_told(one["loc"], one["msg"]) for one in error.errors())
+        ) from error
 
 
 def _told(place: tuple[int | str, ...], message: str) -> str:
@@ -429,11 +480,15 @@ def as_env() -> str:
     """The example of a `.env` file, for docker compose and systemd."""
     lines = [_ENV_HEAD]
     for name, field in Settings.model_fields.items():
-        lines += textwrap.wrap(field.description or "", 118, initial_indent="# ", subsequent_indent="# ")
+        lines += textwrap.wrap(
+            field.description or "", 118, initial_indent="# ", subsequent_indent="# "
+        )
         lines.append(f"#{PREFIX}{name.upper()}={_default(field)}\n")
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _default(field: FieldInfo) -> str:
-    default = field.default.get_secret_value() if isinstance(field.default, SecretStr) else field.default
+    default = (
+        field.default.get_secret_value() if isinstance(field.default, SecretStr) else field.default
+    )
     return "" if default is None else str(default)

@@ -237,13 +237,13 @@ async def shared_service(servers: Urls) -> AsyncIterator[Service]:
 async def service_with_worker(service: Service) -> AsyncIterator[Service]:
     """A running service with an arq worker in the same process, as `precis serve` has it."""
     runtime = service.runtime
-    async with worker_running(runtime.bench, runtime.doorbell, runtime.urls.redis):
+    async with worker_running(runtime.worker_context, runtime.queue, runtime.urls.redis):
         yield service
 
 
 async def drain(runtime: Runtime, rounds: int = 200) -> None:
     """Does all work that is due now, without a worker."""
     for _ in range(rounds):
-        if await compress(runtime.bench) is None:
+        if await compress(runtime.worker_context) is None:
             return
     raise AssertionError(f"work is still due after {rounds} rounds")

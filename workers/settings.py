@@ -1,8 +1,9 @@
 """What arq is told about a worker: its jobs, when sweeps are, and how jobs are treated.
 
-`precis worker` runs it (`workers.worker`). So does arq's own command, `arq workers.settings.WorkerSettings`, on the
-settings of the environment; it ends when Redis stays away, gives its work back at once at a SIGTERM, and lets the rings
-of a killed worker stand in the queue for an hour. Take `precis worker`.
+`precis worker` runs it (`workers.worker`). So does arq's own command, `arq
+workers.settings.WorkerSettings`, on the settings of the environment; it ends when Redis stays away,
+gives its work back at once at a SIGTERM, and lets the rings of a killed worker stand in the queue
+for an hour. Take `precis worker`.
 """
 
 import asyncio
@@ -17,7 +18,9 @@ from service.settings import Settings, load
 from service.text import tokens
 from workers.jobs import remove, sweep, work_off
 
-_LONGEST_JOB = 3600  # seconds; the lease in the database decides, this only bounds arq's own bookkeeping
+_LONGEST_JOB = (
+    3600  # seconds; the lease in the database decides, this only bounds arq's own bookkeeping
+)
 _MINUTE = 37  # of each hour, at which what is too old is removed
 
 
@@ -26,7 +29,12 @@ def worker_settings(settings: Settings, redis_url: str) -> dict[str, Any]:
     return {
         "functions": [func(work_off, name=JOB, timeout=_LONGEST_JOB, max_tries=1, keep_result=0)],
         "cron_jobs": [
-            cron(sweep, second=set(range(0, 60, settings.sweep_every)), run_at_startup=True, keep_result=0),
+            cron(
+                sweep,
+                second=set(range(0, 60, settings.sweep_every)),
+                run_at_startup=True,
+                keep_result=0,
+            ),
             cron(remove, minute=_MINUTE, keep_result=0, timeout=_LONGEST_JOB),
         ],
         "redis_settings": redis_settings(redis_url),
@@ -48,9 +56,11 @@ async def load_vocabulary() -> None:
 
 async def _open(ctx: dict[str, Any]) -> None:
     settings, stack = load(), AsyncExitStack()
-    runtime = await stack.enter_async_context(running(settings, await stack.enter_async_context(servers(settings))))
+    runtime = await stack.enter_async_context(
+        running(settings, await stack.enter_async_context(servers(settings)))
+    )
     await load_vocabulary()
-    ctx |= {"bench": runtime.bench, "doorbell": runtime.doorbell, "stack": stack}
+    ctx |= {"context": runtime.worker_context, "queue": runtime.queue, "stack": stack}
 
 
 async def _close(ctx: dict[str, Any]) -> None:

@@ -8,8 +8,8 @@ import structlog
 from arq.worker import Worker
 from redis.exceptions import RedisError
 
-from service.queue import Doorbell, client
-from service.usecases.compress import Bench
+from service.queue import Queue, client
+from service.usecases.compress import WorkerContext
 from workers.settings import load_vocabulary, worker_settings
 
 _FORGOTTEN = 60  # seconds after which arq drops a ring whose worker was killed, or takes so long that it lives on alone
@@ -29,19 +29,21 @@ async def _run_for_ever(worker: Worker) -> None:
 
 
 @asynccontextmanager
-async def running(bench: Bench, doorbell: Doorbell, redis_url: str) -> AsyncIterator[Worker]:
+async def running(context: WorkerContext, queue: Queue, redis_url: str) -> AsyncIterator[Worker]:
     """A worker in this process. On the way out it takes no new work, finishes what it has, or gives it back."""
     await load_vocabulary()
-    bench.texts.warm_up()
-    redis = client(redis_url)  # arq's own would be lost, and left open, when the worker ends while it connects
+    context.texts.warm_up()
+    redis = client(
+        redis_url
+    )  # arq's own would be lost, and left open, when the worker ends while it connects
     worker = Worker(
-        **worker_settings(bench.settings, redis_url),
+        **worker_settings(context.settings, redis_url),
         redis_pool=redis,
-        ctx={"bench": bench, "doorbell": doorbell},
+        ctx={"context": context, "queue": queue},
         handle_signals=False,
     )
-    # By default, the longest job: a hundred rings of killed workers stood at the head of the queue for an hour, and arq
-    # 0.28 looks at no more than the first hundred.
+    # By default, the longest job: a hundred rings of killed workers stood at the head of the queue
+    # for an hour, and arq 0.28 looks at no more than the first hundred.
     worker.in_progress_timeout_s = _FORGOTTEN
     main = asyncio.create_task(_run_for_ever(worker))
     try:
@@ -50,7 +52,8 @@ async def running(bench: Bench, doorbell: Doorbell, redis_url: str) -> AsyncIter
         worker.allow_pick_jobs = False
         if worker.tasks:
             await asyncio.wait(worker.tasks.values(), timeout=_GRACE)
-        # Not `worker.close()`: it stops half way when it has to cancel a job, and leaves its connections open.
+        # Not `worker.close()`: it stops half way when it has to cancel a job, and leaves its
+        # connections open.
         main.cancel()
         await asyncio.gather(main, return_exceptions=True)
         jobs = list(worker.tasks.values())

@@ -99,7 +99,7 @@ async def _handed_over(chat: Chat, url: str, urls: Urls) -> Outcome:
             above = message["id"]
         assert above
         began = time.monotonic()
-        await talk.hand_over(above)
+        await talk.ingest(above)
         detail = await _done(operator, talk.chat)
         return Outcome(detail, await talk.ask(above), time.monotonic() - began)
 

@@ -18,7 +18,12 @@ def upgrade() -> None:
         "tenants",
         sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_tenants")),
         sa.UniqueConstraint("name", name=op.f("uq_tenants_name")),
         comment="One Open WebUI installation each.",
@@ -29,12 +34,24 @@ def upgrade() -> None:
         sa.Column("tenant_id", sa.BigInteger(), nullable=False),
         sa.Column("scope", sa.Text(), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("prefix", sa.Text(), nullable=False, comment="The first characters, to recognise a key by."),
+        sa.Column(
+            "prefix",
+            sa.Text(),
+            nullable=False,
+            comment="The first characters, to recognise a key by.",
+        ),
         sa.Column("hash", sa.LargeBinary(), nullable=False, comment="SHA-256 of the whole key."),
-        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
         sa.Column("revoked_at", sa.DateTime(timezone=True), nullable=True),
         sa.CheckConstraint("scope in ('filter', 'operator')", name=op.f("ck_api_keys_scope")),
-        sa.ForeignKeyConstraint(["tenant_id"], ["tenants.id"], name=op.f("fk_api_keys_tenant_id"), ondelete="CASCADE"),
+        sa.ForeignKeyConstraint(
+            ["tenant_id"], ["tenants.id"], name=op.f("fk_api_keys_tenant_id"), ondelete="CASCADE"
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_api_keys")),
         sa.UniqueConstraint("hash", name=op.f("uq_api_keys_hash")),
     )
@@ -42,20 +59,30 @@ def upgrade() -> None:
         "audit",
         sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
         sa.Column("tenant_id", sa.BigInteger(), nullable=False),
-        sa.Column("actor", sa.Text(), nullable=False, comment="An API key's prefix and name, or `cli`."),
+        sa.Column(
+            "actor", sa.Text(), nullable=False, comment="An API key's prefix and name, or `cli`."
+        ),
         sa.Column("action", sa.Text(), nullable=False),
-        sa.Column("chat", sa.Text(), nullable=True, comment="Open WebUI's chat id, if it was about one."),
+        sa.Column(
+            "chat", sa.Text(), nullable=True, comment="Open WebUI's chat id, if it was about one."
+        ),
         sa.Column(
             "details",
             postgresql.JSONB(astext_type=sa.Text()),
             server_default=sa.text("'{}'::jsonb"),
             nullable=False,
         ),
-        sa.Column("at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.ForeignKeyConstraint(["tenant_id"], ["tenants.id"], name=op.f("fk_audit_tenant_id"), ondelete="CASCADE"),
+        sa.Column(
+            "at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False
+        ),
+        sa.ForeignKeyConstraint(
+            ["tenant_id"], ["tenants.id"], name=op.f("fk_audit_tenant_id"), ondelete="CASCADE"
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_audit")),
     )
-    op.create_index("ix_audit_tenant", "audit", ["tenant_id", sa.literal_column("id desc")], unique=False)
+    op.create_index(
+        "ix_audit_tenant", "audit", ["tenant_id", sa.literal_column("id desc")], unique=False
+    )
     op.create_table(
         "chats",
         sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
@@ -85,13 +112,33 @@ def upgrade() -> None:
         sa.Column("lease_until", sa.DateTime(timezone=True), nullable=True),
         sa.Column("attempts", sa.SmallInteger(), server_default="0", nullable=False),
         sa.Column("last_error", sa.Text(), nullable=True),
-        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.Column("updated_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.ForeignKeyConstraint(["tenant_id"], ["tenants.id"], name=op.f("fk_chats_tenant_id"), ondelete="CASCADE"),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
+        sa.Column(
+            "updated_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
+        sa.ForeignKeyConstraint(
+            ["tenant_id"], ["tenants.id"], name=op.f("fk_chats_tenant_id"), ondelete="CASCADE"
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_chats")),
-        sa.UniqueConstraint("tenant_id", "external_id", name=op.f("uq_chats_tenant_id_external_id")),
+        sa.UniqueConstraint(
+            "tenant_id", "external_id", name=op.f("uq_chats_tenant_id_external_id")
+        ),
     )
-    op.create_index("ix_chats_due", "chats", ["due_at"], unique=False, postgresql_where=sa.text("due_at is not null"))
+    op.create_index(
+        "ix_chats_due",
+        "chats",
+        ["due_at"],
+        unique=False,
+        postgresql_where=sa.text("due_at is not null"),
+    )
     op.create_index(
         "ix_chats_recent",
         "chats",
@@ -130,9 +177,18 @@ def upgrade() -> None:
         sa.Column("tokens", sa.Integer(), nullable=False, comment="Size of the summary message."),
         sa.Column("summariser", sa.Text(), nullable=False),
         sa.Column("prompt_version", sa.Text(), nullable=False),
-        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.CheckConstraint("kind in ('llm', 'extractive', 'degraded')", name=op.f("ck_checkpoints_kind")),
-        sa.ForeignKeyConstraint(["chat_id"], ["chats.id"], name=op.f("fk_checkpoints_chat_id"), ondelete="CASCADE"),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
+        sa.CheckConstraint(
+            "kind in ('llm', 'extractive', 'degraded')", name=op.f("ck_checkpoints_kind")
+        ),
+        sa.ForeignKeyConstraint(
+            ["chat_id"], ["chats.id"], name=op.f("fk_checkpoints_chat_id"), ondelete="CASCADE"
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_checkpoints")),
         sa.UniqueConstraint(
             "chat_id",
@@ -141,7 +197,9 @@ def upgrade() -> None:
             name=op.f("uq_checkpoints_chat_id_parent_id_covered_digest"),
         ),
     )
-    op.create_index("ix_checkpoints_digest", "checkpoints", ["chat_id", "covered_digest"], unique=False)
+    op.create_index(
+        "ix_checkpoints_digest", "checkpoints", ["chat_id", "covered_digest"], unique=False
+    )
     op.create_table(
         "drafts",
         sa.Column("chat_id", sa.BigInteger(), nullable=False),
@@ -158,8 +216,15 @@ def upgrade() -> None:
         sa.Column("pieces", sa.Integer(), nullable=False),
         sa.Column("narrative", sa.Text(), nullable=False),
         sa.Column("ledger", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
-        sa.Column("updated_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.ForeignKeyConstraint(["chat_id"], ["chats.id"], name=op.f("fk_drafts_chat_id"), ondelete="CASCADE"),
+        sa.Column(
+            "updated_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
+        sa.ForeignKeyConstraint(
+            ["chat_id"], ["chats.id"], name=op.f("fk_drafts_chat_id"), ondelete="CASCADE"
+        ),
         sa.PrimaryKeyConstraint("chat_id", name=op.f("pk_drafts")),
         comment="How far a turn too long for one call has been read.",
     )
@@ -179,9 +244,24 @@ def upgrade() -> None:
             comment="Of role, text and output; guards the fingerprint.",
         ),
         sa.Column("tokens", sa.Integer(), nullable=False, comment="What the model is sent for it."),
-        sa.Column("path_tokens", sa.BigInteger(), nullable=False, comment="Running total from the root to here."),
-        sa.Column("step_tokens", sa.ARRAY(sa.Integer()), nullable=False, comment="What a summariser reads, by step."),
-        sa.Column("sent_at", sa.BigInteger(), nullable=True, comment="Open WebUI's timestamp, Unix seconds."),
+        sa.Column(
+            "path_tokens",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Running total from the root to here.",
+        ),
+        sa.Column(
+            "step_tokens",
+            sa.ARRAY(sa.Integer()),
+            nullable=False,
+            comment="What a summariser reads, by step.",
+        ),
+        sa.Column(
+            "sent_at",
+            sa.BigInteger(),
+            nullable=True,
+            comment="Open WebUI's timestamp, Unix seconds.",
+        ),
         sa.Column(
             "checkpoint_id",
             sa.BigInteger(),
@@ -189,8 +269,15 @@ def upgrade() -> None:
             comment="The deepest checkpoint that covers a part of the path to here.",
         ),
         sa.Column("body", sa.LargeBinary(), nullable=True, comment="See storage.codec."),
-        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.ForeignKeyConstraint(["chat_id"], ["chats.id"], name=op.f("fk_messages_chat_id"), ondelete="CASCADE"),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
+        sa.ForeignKeyConstraint(
+            ["chat_id"], ["chats.id"], name=op.f("fk_messages_chat_id"), ondelete="CASCADE"
+        ),
         sa.PrimaryKeyConstraint("chat_id", "message_id", name=op.f("pk_messages")),
     )
     op.create_index("ix_messages_parent", "messages", ["chat_id", "parent_id"], unique=False)
@@ -198,7 +285,9 @@ def upgrade() -> None:
         "runs",
         sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
         sa.Column("chat_id", sa.BigInteger(), nullable=False),
-        sa.Column("seq", sa.BigInteger(), nullable=False, comment="The handed_seq that it worked on."),
+        sa.Column(
+            "seq", sa.BigInteger(), nullable=False, comment="The handed_seq that it worked on."
+        ),
         sa.Column("outcome", sa.Text(), server_default="running", nullable=False),
         sa.Column("reason", sa.Text(), server_default="", nullable=False),
         sa.Column("calls", sa.Integer(), server_default="0", nullable=False),
@@ -212,9 +301,16 @@ def upgrade() -> None:
             nullable=False,
             comment="Hidden marker lines left out.",
         ),
-        sa.Column("started_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column(
+            "started_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
         sa.Column("ended_at", sa.DateTime(timezone=True), nullable=True),
-        sa.ForeignKeyConstraint(["chat_id"], ["chats.id"], name=op.f("fk_runs_chat_id"), ondelete="CASCADE"),
+        sa.ForeignKeyConstraint(
+            ["chat_id"], ["chats.id"], name=op.f("fk_runs_chat_id"), ondelete="CASCADE"
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_runs")),
     )
     op.create_index("ix_runs_chat", "runs", ["chat_id", "id"], unique=False)
@@ -231,7 +327,9 @@ def downgrade() -> None:
     op.drop_index("ix_checkpoints_digest", table_name="checkpoints")
     op.drop_table("checkpoints")
     op.drop_index("ix_chats_recent", table_name="chats")
-    op.drop_index("ix_chats_due", table_name="chats", postgresql_where=sa.text("due_at is not null"))
+    op.drop_index(
+        "ix_chats_due", table_name="chats", postgresql_where=sa.text("due_at is not null")
+    )
     op.drop_table("chats")
     op.drop_index("ix_audit_tenant", table_name="audit")
     op.drop_table("audit")

@@ -1,7 +1,7 @@
 """rows of a chat carry its tenant.
 
-One pass over the four tables writes the tenant into their rows, and one checks it. Writers wait meanwhile, so on a
-big database this wants a quiet hour: as long as it takes to rewrite `messages`.
+One pass over the four tables writes the tenant into their rows, and one checks it. Writers wait
+meanwhile, so on a big database this wants a quiet hour: as long as it takes to rewrite `messages`.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,9 @@ def upgrade() -> None:
     op.create_unique_constraint("uq_chats_tenant_id_id", "chats", ["tenant_id", "id"])
     for table in _TABLES:
         op.add_column(table, sa.Column("tenant_id", sa.BigInteger(), nullable=True))
-        op.execute(f"update {table} set tenant_id = chats.tenant_id from chats where chats.id = {table}.chat_id")
+        op.execute(
+            f"update {table} set tenant_id = chats.tenant_id from chats where chats.id = {table}.chat_id"
+        )
         op.alter_column(table, "tenant_id", nullable=False)
         op.drop_constraint(f"fk_{table}_chat_id", table, type_="foreignkey")
         op.create_foreign_key(
@@ -39,7 +41,9 @@ def downgrade() -> None:
     _lock()
     for table in _TABLES:
         op.drop_constraint(f"fk_{table}_tenant_id_chat_id", table, type_="foreignkey")
-        op.create_foreign_key(f"fk_{table}_chat_id", table, "chats", ["chat_id"], ["id"], ondelete="CASCADE")
+        op.create_foreign_key(
+            f"fk_{table}_chat_id", table, "chats", ["chat_id"], ["id"], ondelete="CASCADE"
+        )
         op.drop_column(table, "tenant_id")
     op.drop_constraint("uq_chats_tenant_id_id", "chats", type_="unique")
 

@@ -24,7 +24,9 @@ def upgrade() -> None:
     op.create_table(
         "endpoints",
         sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("failures", sa.Integer(), server_default="0", nullable=False, comment="In a row."),
+        sa.Column(
+            "failures", sa.Integer(), server_default="0", nullable=False, comment="In a row."
+        ),
         sa.Column(
             "open_until",
             sa.DateTime(timezone=True),
@@ -32,7 +34,12 @@ def upgrade() -> None:
             comment="Nobody asks before; set from the breaker's opening on.",
         ),
         sa.Column("last_error", sa.Text(), nullable=True),
-        sa.Column("changed_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column(
+            "changed_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
         sa.PrimaryKeyConstraint("name", name=op.f("pk_endpoints")),
         comment="The circuit breaker of each summariser endpoint.",
     )
@@ -64,7 +71,12 @@ def upgrade() -> None:
             comment="The summariser endpoint that the work under this lease asks.",
         ),
     )
-    op.add_column("chats", sa.Column("leased_by", sa.Text(), nullable=True, comment="The worker: host and process id."))
+    op.add_column(
+        "chats",
+        sa.Column(
+            "leased_by", sa.Text(), nullable=True, comment="The worker: host and process id."
+        ),
+    )
     op.add_column(
         "chats",
         sa.Column(
@@ -75,9 +87,17 @@ def upgrade() -> None:
         ),
     )
     op.drop_index("ix_chats_due", table_name="chats")
-    op.create_index("ix_chats_due", "chats", ["tenant_id", "due_at"], postgresql_where=sa.text("due_at is not null"))
     op.create_index(
-        "ix_chats_leased", "chats", ["tenant_id", "lease_until"], postgresql_where=sa.text("lease_until is not null")
+        "ix_chats_due",
+        "chats",
+        ["tenant_id", "due_at"],
+        postgresql_where=sa.text("due_at is not null"),
+    )
+    op.create_index(
+        "ix_chats_leased",
+        "chats",
+        ["tenant_id", "lease_until"],
+        postgresql_where=sa.text("lease_until is not null"),
     )
     op.create_index(
         "ix_chats_jobs",
@@ -104,7 +124,9 @@ def downgrade() -> None:
     op.drop_index("ix_chats_jobs", table_name="chats")
     op.drop_index("ix_chats_leased", table_name="chats")
     op.drop_index("ix_chats_due", table_name="chats")
-    op.create_index("ix_chats_due", "chats", ["due_at"], postgresql_where=sa.text("due_at is not null"))
+    op.create_index(
+        "ix_chats_due", "chats", ["due_at"], postgresql_where=sa.text("due_at is not null")
+    )
     for column in ("dead_at", "leased_by", "lease_endpoint", "pressing"):
         op.drop_column("chats", column)
     op.drop_column("tenants", "served_at")

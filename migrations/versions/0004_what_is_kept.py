@@ -25,7 +25,9 @@ def upgrade() -> None:
         ),
     )
     op.alter_column("messages", "created_at", comment=_AGE, existing_comment=None)
-    op.create_index("ix_messages_kept", "messages", ["created_at"], postgresql_where=sa.text("body is not null"))
+    op.create_index(
+        "ix_messages_kept", "messages", ["created_at"], postgresql_where=sa.text("body is not null")
+    )
 
 
 def downgrade() -> None:

@@ -21,7 +21,12 @@ where leaf.chat_id = chats.id and leaf.message_id = chats.leaf_id
 
 def upgrade() -> None:
     op.add_column("chats", sa.Column("leaf_digest", sa.Text(), nullable=True))
-    op.add_column("chats", sa.Column("leaf_tokens", sa.BigInteger(), nullable=True, comment="Of the path to the leaf."))
+    op.add_column(
+        "chats",
+        sa.Column(
+            "leaf_tokens", sa.BigInteger(), nullable=True, comment="Of the path to the leaf."
+        ),
+    )
     op.add_column(
         "chats",
         sa.Column(
@@ -33,7 +38,12 @@ def upgrade() -> None:
     )
     op.add_column(
         "chats",
-        sa.Column("leaf_savings", sa.ARRAY(sa.BigInteger()), nullable=True, comment="What each of them saves."),
+        sa.Column(
+            "leaf_savings",
+            sa.ARRAY(sa.BigInteger()),
+            nullable=True,
+            comment="What each of them saves.",
+        ),
     )
     op.execute(_FILL)
 

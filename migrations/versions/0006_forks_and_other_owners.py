@@ -23,10 +23,22 @@ def upgrade() -> None:
     )
     op.add_column(
         "chats",
-        sa.Column("compactor", sa.Text(), nullable=True, comment="Who else compresses it, as the last hand-over said."),
+        sa.Column(
+            "compactor",
+            sa.Text(),
+            nullable=True,
+            comment="Who else compresses it, as the last hand-over said.",
+        ),
     )
-    op.create_check_constraint(op.f("ck_chats_compactor"), "chats", "compactor in ('open-webui', 'provider')")
-    op.create_index("ix_chats_expires", "chats", ["expires_at"], postgresql_where=sa.text("expires_at is not null"))
+    op.create_check_constraint(
+        op.f("ck_chats_compactor"), "chats", "compactor in ('open-webui', 'provider')"
+    )
+    op.create_index(
+        "ix_chats_expires",
+        "chats",
+        ["expires_at"],
+        postgresql_where=sa.text("expires_at is not null"),
+    )
     op.drop_index("ix_checkpoints_digest", table_name="checkpoints")
     op.create_index("ix_checkpoints_digest", "checkpoints", ["tenant_id", "covered_digest"])
 

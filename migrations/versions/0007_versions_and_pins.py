@@ -15,8 +15,9 @@ _KINDS = "kind in ('llm', 'extractive', 'degraded'{})"
 _ONE = "uq_checkpoints_chat_id_parent_id_covered_digest"
 _VERSIONS = "uq_checkpoints_chat_id_parent_id_covered_digest_version"
 
-# The release before knows one version of each: the newest that was not replaced stays, and what grew from the others
-# goes with them. Their messages fall back to what stays; a child's id is above its parent's.
+# The release before knows one version of each: the newest that was not replaced stays, and what
+# grew from the others goes with them. Their messages fall back to what stays; a child's id is above
+# its parent's.
 _ONE_VERSION = (
     """
     create temporary table gone on commit drop as
@@ -60,7 +61,10 @@ def upgrade() -> None:
     for table in ("checkpoints", "drafts"):
         op.add_column(table, _json("pins", "[]"))
     op.add_column(
-        "checkpoints", _json("verdict", "{}", "What the publish gate found, and who corrected or served it by hand.")
+        "checkpoints",
+        _json(
+            "verdict", "{}", "What the publish gate found, and who corrected or served it by hand."
+        ),
     )
     op.add_column(
         "checkpoints",
@@ -81,7 +85,9 @@ def upgrade() -> None:
             comment="When another was put in its place: no message leads to it, nor finds it by its digest.",
         ),
     )
-    op.create_unique_constraint(_VERSIONS, "checkpoints", ["chat_id", "parent_id", "covered_digest", "version"])
+    op.create_unique_constraint(
+        _VERSIONS, "checkpoints", ["chat_id", "parent_id", "covered_digest", "version"]
+    )
     op.drop_constraint(_ONE, "checkpoints", type_="unique")
     _allow(", 'corrected'")
 
@@ -100,7 +106,9 @@ def downgrade() -> None:
 
 def _json(name: str, default: str, comment: str | None = None) -> sa.Column[object]:
     empty = sa.text(f"'{default}'::jsonb")
-    return sa.Column(name, postgresql.JSONB(), server_default=empty, nullable=False, comment=comment)
+    return sa.Column(
+        name, postgresql.JSONB(), server_default=empty, nullable=False, comment=comment
+    )
 
 
 def _allow(more: str) -> None:

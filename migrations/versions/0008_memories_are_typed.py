@@ -27,7 +27,18 @@ _HEADS = (
     "Current state",
 )
 _BY_NAME = {head.casefold(): head for head in _HEADS}
-_ENTRY = ("first", "last", "tool", "arguments", "outcome", "failed", "comment", "count", "details", "short")
+_ENTRY = (
+    "first",
+    "last",
+    "tool",
+    "arguments",
+    "outcome",
+    "failed",
+    "comment",
+    "count",
+    "details",
+    "short",
+)
 """The fields of a ledger entry of the release before."""
 _PARTS = ("columns", "ranges", "errors", "also", "beside", "first", "last")
 """What stands before a detail of an entry; there it is a field of its own."""
@@ -38,7 +49,10 @@ def upgrade() -> None:
         op.add_column(table, _json("sections", "The narrative."))
         op.add_column(table, _json("talk"))
         op.add_column(
-            table, sa.Column("heard", sa.Integer(), server_default="0", nullable=False, comment="Steps read.")
+            table,
+            sa.Column(
+                "heard", sa.Integer(), server_default="0", nullable=False, comment="Steps read."
+            ),
         )
         _rewrite(table, "narrative", "sections", _typed)
         op.drop_column(table, "narrative")
@@ -59,7 +73,9 @@ def downgrade() -> None:
 
 def _json(name: str, comment: str | None = None) -> sa.Column[object]:
     empty = sa.text("'[]'::jsonb")
-    return sa.Column(name, postgresql.JSONB(), server_default=empty, nullable=False, comment=comment)
+    return sa.Column(
+        name, postgresql.JSONB(), server_default=empty, nullable=False, comment=comment
+    )
 
 
 def _text(name: str, comment: str | None = None) -> sa.Column[str]:
@@ -83,7 +99,12 @@ def _rewrite(table: str, old: str, new: str, convert: Callable[[Row], Row]) -> N
     connection, after = op.get_bind(), -1
     while batch := connection.execute(read, {"after": after}).all():
         rows = [
-            {"key": row.key, **convert({name: json.loads(getattr(row, name)) for name in ("said", "pins", "ledger")})}
+            {
+                "key": row.key,
+                **convert(
+                    {name: json.loads(getattr(row, name)) for name in ("said", "pins", "ledger")}
+                ),
+            }
             for row in batch
         ]
         connection.execute(write, {"batch": json.dumps(rows)})
@@ -122,7 +143,10 @@ def _sections(narrative: str) -> list[Row]:
 
 
 def _markdown(sections: list[Row]) -> str:
-    return "\n\n".join("\n".join([f"## {one['section']}", *(f"- {line}" for line in one["lines"])]) for one in sections)
+    return "\n\n".join(
+        "\n".join([f"## {one['section']}", *(f"- {line}" for line in one["lines"])])
+        for one in sections
+    )
 
 
 def _pin(old: Row) -> Row:
@@ -164,5 +188,8 @@ def _detail(text: str) -> Row:
 
 def _older_entry(new: Row) -> Row:
     kept = {name: new[name] for name in _ENTRY if name in new}
-    details = [f"{one['part']}: {one['text']}" if one["part"] else one["text"] for one in new.get("details", [])]
+    details = [
+        f"{one['part']}: {one['text']}" if one["part"] else one["text"]
+        for one in new.get("details", [])
+    ]
     return kept | {"details": details, "short": []}

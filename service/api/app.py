@@ -79,7 +79,9 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
         description=_DESCRIPTION,
         lifespan=lifespan,
         redirect_slashes=False,
-        responses={"4XX": wrong | {"description": "The request cannot be answered; the problem says why."}},
+        responses={
+            "4XX": wrong | {"description": "The request cannot be answered; the problem says why."}
+        },
     )
     app.state.in_flight = InFlight(settings.max_bytes_in_flight)
     problems.install(app)

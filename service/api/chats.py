@@ -33,7 +33,8 @@ class PinRequest(Strict):
     """One entry of the pinned sections."""
 
     number: Annotated[int, Field(ge=1, le=2**31)] | None = Field(
-        None, description="Of the pin that it stands for, which keeps where it came from; null for a new one."
+        None,
+        description="Of the pin that it stands for, which keeps where it came from; null for a new one.",
     )
     kind: Kind
     text: str = Field(description="One sentence; line breaks become blanks.")
@@ -48,7 +49,8 @@ class CorrectRequest(Strict):
 
     narrative: str | None = Field(None, description="Markdown with `## ` heads.")
     pins: list[PinRequest] | None = Field(
-        None, description="All that are to be shown: one that is left out goes. Replaced ones need not be named."
+        None,
+        description="All that are to be shown: one that is left out goes. Replaced ones need not be named.",
     )
     forget: list[Annotated[str, Field(max_length=40)]] = Field(
         [], max_length=1000, description="Sentences of the talk that are to go, by number: `12.3`."
@@ -58,7 +60,9 @@ class CorrectRequest(Strict):
 class ResetRequest(Strict):
     """What to keep."""
 
-    keep: int | None = Field(None, description="A checkpoint to keep, with those it grew from; null drops all.")
+    keep: int | None = Field(
+        None, description="A checkpoint to keep, with those it grew from; null drops all."
+    )
 
 
 _WAITS = (
@@ -92,7 +96,9 @@ async def list_chats(
     operator: OperatorDep,
     runtime: RuntimeDep,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    cursor: Annotated[str | None, Query(max_length=200, description="`next` of the page before.")] = None,
+    cursor: Annotated[
+        str | None, Query(max_length=200, description="`next` of the page before.")
+    ] = None,
 ) -> ChatPage:
     """Chats, the newest first."""
     after = _decode(cursor) if cursor else None
@@ -114,7 +120,9 @@ async def delete_chat(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDe
 
 
 @router.get("/{chat_id}/checkpoints")
-async def list_checkpoints(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> list[Made]:
+async def list_checkpoints(
+    chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep
+) -> list[Made]:
     """A chat's checkpoints, oldest first."""
     return (await operate.show_chat(runtime.database.engine, operator.tenant, chat_id)).checkpoints
 
@@ -124,16 +132,23 @@ async def show_summary(
     chat_id: ChatId, checkpoint_id: CheckpointId, operator: OperatorDep, runtime: RuntimeDep
 ) -> Shown:
     """A summary with its narrative, pins and talk, and the messages that it covers."""
-    return await operate.show_summary(runtime.database.engine, operator.tenant, chat_id, checkpoint_id)
+    return await operate.show_summary(
+        runtime.database.engine, operator.tenant, chat_id, checkpoint_id
+    )
 
 
 @router.patch("/{chat_id}/checkpoints/{checkpoint_id}", openapi_extra=documented(CorrectRequest))
 async def correct(
-    chat_id: ChatId, checkpoint_id: CheckpointId, operator: OperatorDep, runtime: RuntimeDep, request: Request
+    chat_id: ChatId,
+    checkpoint_id: CheckpointId,
+    operator: OperatorDep,
+    runtime: RuntimeDep,
+    request: Request,
 ) -> ServedAnswer:
     """Corrects a summary: makes a new version with the given parts, and serves it. The old version is kept.
 
-    The ledger stays as it is. 409 when what it covers was edited or deleted since; 422 when a part is too long.
+    The ledger stays as it is. 409 when what it covers was edited or deleted since; 422 when a part
+    is too long.
     """
     body = await read_body(request, CorrectRequest)
     pins = None if body.pins is None else [one.given() for one in body.pins]
@@ -149,10 +164,12 @@ async def serve(
 ) -> ServedAnswer:
     """Serves this summary, an older version or an earlier one, at its boundary and below.
 
-    Deeper summaries are kept and serve no more; what they covered is summarised anew from this one. 409 when what it
-    covers was edited or deleted since.
+    Deeper summaries are kept and serve no more; what they covered is summarised anew from this one.
+    409 when what it covers was edited or deleted since.
     """
-    return await _served(runtime, await operate.serve(runtime.database.engine, operator, chat_id, checkpoint_id))
+    return await _served(
+        runtime, await operate.serve(runtime.database.engine, operator, chat_id, checkpoint_id)
+    )
 
 
 @router.post("/{chat_id}/reset", openapi_extra=documented(ResetRequest, required=False))
@@ -175,17 +192,18 @@ async def reset(
 async def recompute(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> RecomputeAnswer:
     """Drops a chat's checkpoints and computes new ones right away; until then its requests are sent in full.
 
-    When texts that this needs are not kept any more, it waits for the chat's next turn, which brings them again.
+    When texts that this needs are not kept any more, it waits for the chat's next turn, which
+    brings them again.
     """
     dropped = await operate.recompute(runtime.database.engine, operator, chat_id)
-    if dropped.ring:
-        await runtime.doorbell.ring(dropped.ring)
+    if dropped.wake_up:
+        await runtime.queue.wake(dropped.wake_up)
     return RecomputeAnswer(due=not dropped.waits, waits=dropped.waits)
 
 
 async def _served(runtime: Runtime, served: Served) -> ServedAnswer:
-    if served.ring:
-        await runtime.doorbell.ring(served.ring)
+    if served.wake_up:
+        await runtime.queue.wake(served.wake_up)
     return ServedAnswer(checkpoint=served.checkpoint, due=not served.waits, waits=served.waits)
 
 
@@ -201,4 +219,6 @@ def _decode(cursor: str) -> tuple[datetime, int]:
             raise ValueError(identity)
         return after
     except (ValueError, OverflowError):
-        raise BadRequest("the cursor is not one that this service gave; start without a cursor") from None
+        raise BadRequest(
+            "the cursor is not one that this service gave; start without a cursor"
+        ) from None

@@ -1,8 +1,8 @@
 """What a connection may take before a request reaches the application: bytes, fields, time, and company.
 
-uvicorn reads heads of any size and waits for them, and for bodies that have stopped, for ever. This is its httptools
-protocol with bounds, because its h11 protocol, which has one for the size, answers 1.3 times as slowly, and neither has
-one for time. Refusals are problems, as all other errors are.
+uvicorn reads heads of any size and waits for them, and for bodies that have stopped, for ever. This
+is its httptools protocol with bounds, because its h11 protocol, which has one for the size, answers
+1.3 times as slowly, and neither has one for time. Refusals are problems, as all other errors are.
 """
 
 import asyncio
@@ -11,17 +11,25 @@ from typing import Any, Literal
 
 import structlog
 from uvicorn import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 from uvicorn.server import ServerState
 
 from service.api import problems
 from service.errors import BadRequest, Busy, HeadTooLarge, Problem, TooSlow
 from service.settings import Settings
 
-HEAD = 2**16  # bytes of a request line and its fields; also of what surrounds the parts of a chunked body
+HEAD = (
+    2**16
+)  # bytes of a request line and its fields; also of what surrounds the parts of a chunked body
 FIELDS = 100
 _WAITING = 16  # requests that a client may send on one connection before the first is answered
-_LINGER = 1.0  # seconds that a refused client has to read the answer: closed at once, it would be lost
+_LINGER = (
+    1.0  # seconds that a refused client has to read the answer: closed at once, it would be lost
+)
 _MOMENT = 0.05  # seconds
 
 log = structlog.get_logger(__name__)
@@ -55,7 +63,9 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._limits = limits
         self._awaited: Literal["nothing", "head", "body"] = "head"
-        self._came = self._since = self.loop.time()  # the newest data; a head's beginning, or a body's last part
+        self._came = self._since = (
+            self.loop.time()
+        )  # the newest data; a head's beginning, or a body's last part
         self._extra = 0  # bytes of the head so far, or since the last part of a body
         self._watch: asyncio.TimerHandle | None = None
         self._reason: Problem | None = None
@@ -65,7 +75,9 @@ class BoundedProtocol(HttpToolsProtocol):
         """Refuses one connection too many, and looks after the others."""
         super().connection_made(transport)
         if self._too_many():
-            self._refuse(Busy("the service has as many connections as it takes; try again in a moment"))
+            self._refuse(
+                Busy("the service has as many connections as it takes; try again in a moment")
+            )
             return
         self._look_again(self._limits.patience)
 
@@ -81,7 +93,9 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         self._came = self.loop.time()
         if self._awaited != "body" and not self._extra:
-            self._await("head")  # also by a line end alone, which ends uvicorn's own time for idle connections
+            self._await(
+                "head"
+            )  # also by a line end alone, which ends uvicorn's own time for idle connections
         self._extra += len(data)
         super().data_received(data)
         if self._extra > HEAD and not self._refused:
@@ -127,7 +141,10 @@ class BoundedProtocol(HttpToolsProtocol):
         most = self._limits.connections
         if len(self.connections) <= most:
             return False
-        return sum(isinstance(one, BoundedProtocol) and not one._refused for one in self.connections) > most
+        return (
+            sum(isinstance(one, BoundedProtocol) and not one._refused for one in self.connections)
+            > most
+        )
 
     def _size(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
@@ -144,17 +161,25 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._awaited == "nothing":
             self._look_again(self._limits.patience)
             return
-        if self.flow.read_paused or (self._awaited == "body" and self.cycle.waiting_for_100_continue):
+        if self.flow.read_paused or (
+            self._awaited == "body" and self.cycle.waiting_for_100_continue
+        ):
             self._since = self.loop.time()  # it is the service that lets the client wait
         left = self._since + self._limits.patience - self.loop.time()
         if left > 0:
             self._look_again(left)
         elif not last:
-            self._look_again(_MOMENT, last=True)  # what has come while this loop was busy is read before
+            self._look_again(
+                _MOMENT, last=True
+            )  # what has come while this loop was busy is read before
         elif self._awaited == "head" and not self._extra:
             self.transport.close()  # it has asked nothing, so it gets no answer
         else:
-            self._refuse(TooSlow(f"the rest of the {self._awaited} did not come within {self._limits.patience:g} s"))
+            self._refuse(
+                TooSlow(
+                    f"the rest of the {self._awaited} did not come within {self._limits.patience:g} s"
+                )
+            )
 
     def _refuse(self, problem: Problem) -> None:
         """Answers if nothing else is being answered on this connection, and ends it."""
@@ -177,12 +202,16 @@ class BoundedProtocol(HttpToolsProtocol):
     def _may_answer(self) -> bool:
         if self._awaited == "body":
             return not (self.cycle.response_started or self.pipeline)
-        under_way: RequestResponseCycle | None = self.cycle  # None before the first request, whatever uvicorn says
+        under_way: RequestResponseCycle | None = (
+            self.cycle
+        )  # None before the first request, whatever uvicorn says
         return under_way is None or under_way.response_complete
 
 
 def _too_large() -> HeadTooLarge:
-    return HeadTooLarge(f"a request's head has {HEAD} bytes and {FIELDS} fields at most", bytes=HEAD, fields=FIELDS)
+    return HeadTooLarge(
+        f"a request's head has {HEAD} bytes and {FIELDS} fields at most", bytes=HEAD, fields=FIELDS
+    )
 
 
 def _whole(problem: Problem, common: list[tuple[bytes, bytes]]) -> bytes:

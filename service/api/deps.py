@@ -76,8 +76,14 @@ async def caller(request: Request, scope: keys.Scope) -> keys.Key:
     if found is None:
         raise Unauthorised("this API key is unknown or revoked; make one with `precis keys create`")
     if found.scope != scope:
-        raise WrongScope(f"this needs a key with scope {scope!r}, and {found.prefix}… has {found.scope!r}")
-    if scope == "filter" and (version := _header(request, b"precis-filter")) and _release(version) < _LEAST:
+        raise WrongScope(
+            f"this needs a key with scope {scope!r}, and {found.prefix}… has {found.scope!r}"
+        )
+    if (
+        scope == "filter"
+        and (version := _header(request, b"precis-filter"))
+        and _release(version) < _LEAST
+    ):
         raise FilterTooOld(
             f"this service takes the filter from version {LEAST_FILTER} on, and this one is {version}; run"
             " `precis install-filter`, or paste the file anew",
@@ -98,7 +104,8 @@ def _release(version: str) -> tuple[int, int, int]:
 _LEAST = _release(LEAST_FILTER)
 
 
-# Asynchronous, all of them: FastAPI runs a dependency that is not in a thread, which costs more than the hot read.
+# Asynchronous, all of them: FastAPI runs a dependency that is not in a thread, which costs more
+# than the hot read.
 
 
 async def _runtime(request: Request) -> Runtime:
@@ -120,9 +127,16 @@ OperatorDep = Annotated[Operator, Depends(_operator)]
 ChatId = Annotated[Id, Path(description="Open WebUI's chat id.")]
 
 
-def documented(model: type[BaseModel] | type[msgspec.Struct], *, required: bool = True) -> dict[str, Any]:
+def documented(
+    model: type[BaseModel] | type[msgspec.Struct], *, required: bool = True
+) -> dict[str, Any]:
     """The request body for the OpenAPI page: the routes read it themselves, to bound and thread the parsing."""
-    return {"requestBody": {"required": required, "content": {"application/json": {"schema": schema_of(model)}}}}
+    return {
+        "requestBody": {
+            "required": required,
+            "content": {"application/json": {"schema": schema_of(model)}},
+        }
+    }
 
 
 class InFlight:
@@ -183,7 +197,9 @@ async def read_bytes(request: Request) -> bytearray:
     return body
 
 
-async def worked(body: bytearray, work: Callable[Given, Result], *given: Given.args, **named: Given.kwargs) -> Result:
+async def worked(
+    body: bytearray, work: Callable[Given, Result], *given: Given.args, **named: Given.kwargs
+) -> Result:
     """Work on a body: that on a large one goes to a thread, because it takes milliseconds."""
     if len(body) < _LARGE:
         return work(*given, **named)
@@ -192,11 +208,15 @@ async def worked(body: bytearray, work: Callable[Given, Result], *given: Given.a
 
 def _header(request: Request, name: bytes) -> str:
     """A header, or nothing; ASGI gives names in lower case. Starlette's own lookup takes ten times as long."""
-    return next((value.decode("latin-1") for key, value in request.scope["headers"] if key == name), "")
+    return next(
+        (value.decode("latin-1") for key, value in request.scope["headers"] if key == name), ""
+    )
 
 
 def _too_large(limit: int) -> TooLarge:
-    return TooLarge(f"the body is larger than {limit} bytes; PRECIS_MAX_BODY_BYTES sets the limit", limit=limit)
+    return TooLarge(
+        f"the body is larger than {limit} bytes; PRECIS_MAX_BODY_BYTES sets the limit", limit=limit
+    )
 
 
 async def read_body(request: Request, model: type[Model], *, empty: Model | None = None) -> Model:

@@ -22,7 +22,8 @@ class EventRequest(BaseModel):
     message_id: Id | None = None
     user_id: Id | None = Field(None, description="Whose chat or chats were deleted.")
     fingerprints: dict[Id, Hash] | None = Field(
-        None, description="Of all messages of an edited chat, by id: what is stored with another one goes."
+        None,
+        description="Of all messages of an edited chat, by id: what is stored with another one goes.",
     )
     left: list[Id] | None = Field(
         None, description="All chats that the user still has after a chat or a folder was deleted."
@@ -33,5 +34,7 @@ class EventRequest(BaseModel):
 async def post_event(request: Request, key: FilterKey, runtime: RuntimeDep) -> None:
     """Hears an event. What was deleted or edited goes, with the summaries that have read it."""
     body = await read_body(request, EventRequest)
-    event = Event(body.type, body.chat_id, body.message_id, body.user_id, body.fingerprints, body.left)
+    event = Event(
+        body.type, body.chat_id, body.message_id, body.user_id, body.fingerprints, body.left
+    )
     await hear(runtime.database.engine, key, event)

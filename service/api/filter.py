@@ -12,7 +12,7 @@ from service.api.wire import CrowdedModel, FilterAnswer, TranscriptAnswer, Trans
 from service.errors import TooLarge
 from service.processes.intake import Head
 from service.storage import chats
-from service.usecases.ingest import Handed, HandOver, hand_over
+from service.usecases.ingest import Handed, Transcript, ingest
 
 _DECODE = msgspec.json.Decoder(TranscriptRequest).decode
 _DECODE_HEAD = msgspec.json.Decoder(Head).decode
@@ -24,7 +24,8 @@ router = APIRouter(tags=["filter"])
 async def get_filter(key: FilterKey, runtime: RuntimeDep) -> FilterAnswer:
     """Who answers the filter: the service's version, the key's tenant, and the oldest filter that is taken.
 
-    And which of the models that are in use have so many tools that little of a chat fits beside them.
+    And which of the models that are in use have so many tools that little of a chat fits beside
+    them.
     """
     async with runtime.database.engine.connect() as connection:
         served = await chats.served_models(connection, key.tenant)
@@ -33,11 +34,17 @@ async def get_filter(key: FilterKey, runtime: RuntimeDep) -> FilterAnswer:
         for one in served
         if policy.is_crowded(one.window, one.overhead)
     ]
-    return FilterAnswer(version=__version__, tenant=key.tenant_name, least_filter=LEAST_FILTER, crowded=crowded)
+    return FilterAnswer(
+        version=__version__, tenant=key.tenant_name, least_filter=LEAST_FILTER, crowded=crowded
+    )
 
 
-@router.put("/v1/chats/{chat_id}/transcript", status_code=202, openapi_extra=documented(TranscriptRequest))
-async def put_transcript(request: Request, chat_id: ChatId, key: FilterKey, runtime: RuntimeDep) -> TranscriptAnswer:
+@router.put(
+    "/v1/chats/{chat_id}/transcript", status_code=202, openapi_extra=documented(TranscriptRequest)
+)
+async def put_transcript(
+    request: Request, chat_id: ChatId, key: FilterKey, runtime: RuntimeDep
+) -> TranscriptAnswer:
     """Takes the new messages of a path; work becomes due in the same transaction. Idempotent.
 
     `409` when `after` is not stored: send the whole path.
@@ -45,7 +52,7 @@ async def put_transcript(request: Request, chat_id: ChatId, key: FilterKey, runt
     settings = runtime.settings
     whole = await read_bytes(request)
     body, messages = await worked(whole, _decoded, whole, settings.max_path)
-    handed = HandOver(
+    handed = Transcript(
         tenant=key.tenant,
         chat=chat_id,
         user=body.user_id,
@@ -60,9 +67,9 @@ async def put_transcript(request: Request, chat_id: ChatId, key: FilterKey, runt
         anyone=settings.share_forks == "tenant",
         mask_secrets=settings.mask_secrets,
     )
-    accepted = await hand_over(runtime.database.engine, runtime.texts, handed, settings.debounce)
-    if accepted.ring:
-        await runtime.doorbell.ring(accepted.ring, accepted.delay)
+    accepted = await ingest(runtime.database.engine, runtime.texts, handed, settings.debounce)
+    if accepted.wake_up:
+        await runtime.queue.wake(accepted.wake_up, accepted.delay)
     return TranscriptAnswer(due=accepted.due)
 
 
@@ -83,7 +90,8 @@ def _request(body: bytearray) -> TranscriptRequest:
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError:
-        # Python writes NaN and Infinity, which are no JSON; the filter may find them in what plugins have stored.
+        # Python writes NaN and Infinity, which are no JSON; the filter may find them in what
+        # plugins have stored.
         if b"NaN" not in body and b"Infinity" not in body:
             raise
         return _DECODE(_without_nan(body))

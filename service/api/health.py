@@ -34,12 +34,14 @@ async def livez() -> Alive:
     return Alive()
 
 
-@router.get("/readyz", responses={503: {"description": "Not ready; the body says what is missing."}})
+@router.get(
+    "/readyz", responses={503: {"description": "Not ready; the body says what is missing."}}
+)
 async def readyz(runtime: RuntimeDep) -> JSONResponse:
     """Whether requests are answered; 503 with the reason when they are not.
 
-    They are while the queue is away (`queue` says so; the work is found later), and after a newer version has migrated
-    the database, so that an upgrade takes no replica out before its turn.
+    They are while the queue is away (`queue` says so; the work is found later), and after a newer
+    version has migrated the database, so that an upgrade takes no replica out before its turn.
     """
     state = {"database": "ok", "schema": "ok", "queue": "ok"}
     ready = True
@@ -50,9 +52,13 @@ async def readyz(runtime: RuntimeDep) -> JSONResponse:
     except SchemaError as error:
         ready, state["schema"] = False, str(error)
     except (SQLAlchemyError, OSError) as error:
-        ready, state["database"], state["schema"] = False, f"no answer: {type(error).__name__}", "unknown"
+        ready, state["database"], state["schema"] = (
+            False,
+            f"no answer: {type(error).__name__}",
+            "unknown",
+        )
     try:
-        await runtime.doorbell.ping()
+        await runtime.queue.ping()
     except (RedisError, OSError, TimeoutError) as error:
         state["queue"] = f"no answer: {type(error).__name__}"
     return JSONResponse({"status": "ok" if ready else "not ready", **state}, 200 if ready else 503)

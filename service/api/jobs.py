@@ -36,7 +36,9 @@ async def status(operator: OperatorDep, runtime: RuntimeDep) -> Status:
 async def list_jobs(
     operator: OperatorDep,
     runtime: RuntimeDep,
-    state: Annotated[list[State] | None, Query(description="Only these; may be given more than once.")] = None,
+    state: Annotated[
+        list[State] | None, Query(description="Only these; may be given more than once.")
+    ] = None,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     cursor: Annotated[int, Query(ge=0, lt=2**63, description="`next` of the page before.")] = 0,
 ) -> JobPage:
@@ -51,5 +53,5 @@ async def list_jobs(
 @router.post("/jobs/{chat_id}/retry", status_code=202)
 async def retry(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> RetryAnswer:
     """Makes a chat's work due now, whatever failed before."""
-    await runtime.doorbell.ring(await operate.retry(runtime.database.engine, operator, chat_id))
+    await runtime.queue.wake(await operate.retry(runtime.database.engine, operator, chat_id))
     return RetryAnswer()

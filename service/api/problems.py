@@ -24,7 +24,10 @@ from service.storage import outage
 _HEADERS = {
     HTTPStatus.UNAUTHORIZED.value: {"WWW-Authenticate": "Bearer"},
     # RFC 9110, 15.5.22 and 7.8: what to upgrade to, and that the field is for the next hop only.
-    HTTPStatus.UPGRADE_REQUIRED.value: {"Upgrade": f"Precis-Filter/{LEAST_FILTER}", "Connection": "Upgrade"},
+    HTTPStatus.UPGRADE_REQUIRED.value: {
+        "Upgrade": f"Precis-Filter/{LEAST_FILTER}",
+        "Connection": "Upgrade",
+    },
     HTTPStatus.SERVICE_UNAVAILABLE.value: {"Retry-After": "1"},
 }
 
@@ -54,7 +57,9 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def http_error(_: Request, error: HTTPException) -> JSONResponse:
         title = HTTPStatus(error.status_code).phrase
-        response = _json(error.status_code, title.lower().replace(" ", "-"), title, str(error.detail), {})
+        response = _json(
+            error.status_code, title.lower().replace(" ", "-"), title, str(error.detail), {}
+        )
         response.headers.update(error.headers or {})  # a 405 names the methods that are allowed
         return response
 
@@ -95,7 +100,9 @@ def from_validation(errors: Any) -> Problem:  # noqa: ANN401 - pydantic's own er
 
 def from_pydantic(error: ValidationError) -> Problem:
     """The same for a model validated by hand."""
-    return from_validation(error.errors(include_input=False, include_url=False, include_context=False))
+    return from_validation(
+        error.errors(include_input=False, include_url=False, include_context=False)
+    )
 
 
 def from_msgspec(error: msgspec.DecodeError | UnicodeDecodeError, above: str = "") -> Problem:
@@ -109,7 +116,9 @@ def from_msgspec(error: msgspec.DecodeError | UnicodeDecodeError, above: str = "
     pointer = above + re.sub(r"[.\[]", "/", where.rstrip("`").replace("]", ""))[:200]
     what = what[:1000]
     errors = [{"pointer": pointer, "message": what}]
-    return Unprocessable(f"the request does not have the expected shape: {pointer}: {what}", errors=errors)
+    return Unprocessable(
+        f"the request does not have the expected shape: {pointer}: {what}", errors=errors
+    )
 
 
 def _pointer(place: Sequence[object]) -> str:
@@ -117,6 +126,14 @@ def _pointer(place: Sequence[object]) -> str:
     return ("/" + "/".join(str(part) for part in place if part != "body"))[:200]
 
 
-def _json(status: int, kind: str, title: str, detail: str, extensions: dict[str, object]) -> JSONResponse:
-    body = {"type": f"urn:precis:problem:{kind}", "title": title, "status": status, "detail": detail, **extensions}
+def _json(
+    status: int, kind: str, title: str, detail: str, extensions: dict[str, object]
+) -> JSONResponse:
+    body = {
+        "type": f"urn:precis:problem:{kind}",
+        "title": title,
+        "status": status,
+        "detail": detail,
+        **extensions,
+    }
     return JSONResponse(body, status, _HEADERS.get(status), media_type="application/problem+json")

@@ -5,7 +5,15 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit, setrlimit
-from socket import AI_PASSIVE, IPPROTO_TCP, SO_REUSEADDR, SOCK_STREAM, SOL_SOCKET, getaddrinfo, socket
+from socket import (
+    AI_PASSIVE,
+    IPPROTO_TCP,
+    SO_REUSEADDR,
+    SOCK_STREAM,
+    SOL_SOCKET,
+    getaddrinfo,
+    socket,
+)
 from typing import cast
 
 import structlog
@@ -34,14 +42,17 @@ class _Server(uvicorn.Server):
 def bind(host: str, port: int) -> socket:
     """A listening socket; port 0 takes a free one.
 
-    Its protocol is named: asyncio switches Nagle's algorithm off only on sockets that say TCP, and with it on, every
-    answer over a kept connection waits some 40 ms for the client's delayed acknowledgement (measured, Linux).
+    Its protocol is named: asyncio switches Nagle's algorithm off only on sockets that say TCP, and
+    with it on, every answer over a kept connection waits some 40 ms for the client's delayed
+    acknowledgement (measured, Linux).
 
     Raises:
         ConfigurationError: the address cannot be had.
     """
     try:
-        family, kind, protocol, _, address = getaddrinfo(host, port, 0, SOCK_STREAM, IPPROTO_TCP, AI_PASSIVE)[0]
+        family, kind, protocol, _, address = getaddrinfo(
+            host, port, 0, SOCK_STREAM, IPPROTO_TCP, AI_PASSIVE
+        )[0]
         listener = socket(family, kind, protocol)
         listener.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
         listener.bind(address)
@@ -65,14 +76,24 @@ def raise_open_files(connections: int) -> None:
 
 
 @asynccontextmanager
-async def listening(app: FastAPI, listener: socket, limits: Limits = Limits()) -> AsyncIterator[Runtime]:  # noqa: B008
+async def listening(
+    app: FastAPI, listener: socket, limits: Limits = Limits()
+) -> AsyncIterator[Runtime]:  # noqa: B008
     """Serves `app` on a bound socket while the context is open; the application's own resources are open as long.
 
-    The lifespan is entered here and not by uvicorn, so that what goes wrong at the start is an error, not a log line.
+    The lifespan is entered here and not by uvicorn, so that what goes wrong at the start is an
+    error, not a log line.
     """
-    protocol = cast(type[asyncio.Protocol], partial(BoundedProtocol, limits=limits))  # called, nothing more
+    protocol = cast(
+        type[asyncio.Protocol], partial(BoundedProtocol, limits=limits)
+    )  # called, nothing more
     config = uvicorn.Config(
-        app, http=protocol, lifespan="off", log_config=None, ws="none", timeout_graceful_shutdown=_GRACE
+        app,
+        http=protocol,
+        lifespan="off",
+        log_config=None,
+        ws="none",
+        timeout_graceful_shutdown=_GRACE,
     )
     server = _Server(config)
     async with app.router.lifespan_context(app):

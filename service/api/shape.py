@@ -1,6 +1,7 @@
 """Bounds on JSON that is not decoded yet: a few bytes of it can become hundreds of them as objects.
 
-In: the bytes of a body. Out: nothing, or the problem. One pass in constant memory, which decodes nothing.
+In: the bytes of a body. Out: nothing, or the problem. One pass in constant memory, which decodes
+nothing.
 """
 
 import re
@@ -17,7 +18,8 @@ def check(body: bytes | bytearray, most: int) -> None:
     """Bounds the values in a JSON text and their nesting. What is no JSON may pass: the decoder refuses it.
 
     Raises:
-        TooLarge: more than `most` values, or more than twice as many texts, which are values and names.
+        TooLarge: more than `most` values, or more than twice as many texts, which are values and
+            names.
         BadRequest: more than `DEEPEST` lists and objects within each other.
     """
     opened = body.count(b"[") + body.count(b"{")
@@ -34,6 +36,8 @@ def check(body: bytes | bytearray, most: int) -> None:
             values += 1
             depth += first in _OPEN
         if values > most or texts > 2 * most:
-            raise TooLarge(f"the body has more than {most} values; PRECIS_MAX_ITEMS sets the limit", limit=most)
+            raise TooLarge(
+                f"the body has more than {most} values; PRECIS_MAX_ITEMS sets the limit", limit=most
+            )
         if depth > DEEPEST:
             raise BadRequest(f"the body has more than {DEEPEST} levels of lists and objects")

@@ -20,13 +20,17 @@ _LONGEST = 10 * 366 * 24 * 3600  # seconds, ten years
 
 def schema_of(model: type[BaseModel] | type[msgspec.Struct]) -> dict[str, Any]:
     """A body's JSON schema in one piece."""
-    schema = model.model_json_schema() if issubclass(model, BaseModel) else msgspec.json.schema(model)
+    schema = (
+        model.model_json_schema() if issubclass(model, BaseModel) else msgspec.json.schema(model)
+    )
     inner = schema.pop("$defs", {})
 
     def inline(node: Any) -> Any:  # noqa: ANN401 - JSON schema
         if isinstance(node, dict):
             name = str(node.get("$ref", "")).rpartition("/")[2]
-            return inline(inner[name]) if name else {key: inline(value) for key, value in node.items()}
+            return (
+                inline(inner[name]) if name else {key: inline(value) for key, value in node.items()}
+            )
         return [inline(one) for one in node] if isinstance(node, list) else node
 
     whole: dict[str, Any] = inline(schema)
@@ -62,24 +66,32 @@ class NativeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ]
     asked: Annotated[
         list[Asked],
-        Meta(description="The path's messages of users, the newest first: `[place from the root, hash of its words]`."),
+        Meta(
+            description="The path's messages of users, the newest first: `[place from the root, hash of its words]`."
+        ),
     ]
     all_questions: Annotated[_Count, Meta(description="How many such messages the request has.")]
     all_asked: Annotated[_Count, Meta(description="How many such messages the path has.")]
     images: Annotated[_Count, Meta(description="Images before the newest question.")] = 0
     guided: Annotated[
-        bool, Meta(description="The newest question is an instruction of a regeneration, and is not stored.")
+        bool,
+        Meta(
+            description="The newest question is an instruction of a regeneration, and is not stored."
+        ),
     ] = False
 
 
 class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The path of a request, leaf first.
 
-    The two bodies of the hot route are msgspec's: decoding 64 pairs takes 10 µs, where pydantic takes 44.
+    The two bodies of the hot route are msgspec's: decoding 64 pairs takes 10 µs, where pydantic
+    takes 44.
     """
 
     model: Annotated[_Name, Meta(description="The model that is going to answer.")]
-    depth: Annotated[int, Meta(ge=1, le=1_000_000, description="Number of messages on the whole path.")]
+    depth: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="Number of messages on the whole path.")
+    ]
     path: Annotated[
         list[tuple[_Name, Annotated[str, Meta(min_length=1, max_length=128)]]],
         Meta(
@@ -90,16 +102,22 @@ class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ]
     window_tokens: Annotated[
         Annotated[int, Meta(ge=2048, le=100_000_000)] | None,
-        Meta(description="Its window, when it is known; `windows` instead lets the service choose."),
+        Meta(
+            description="Its window, when it is known; `windows` instead lets the service choose."
+        ),
     ] = None
     windows: _Windows = []
     sizes: Annotated[
         list[Annotated[int, Meta(ge=0, le=2**40)]],
-        Meta(description="Characters of each message of `path`; counts messages that were not handed over yet."),
+        Meta(
+            description="Characters of each message of `path`; counts messages that were not handed over yet."
+        ),
     ] = []
     user_id: Annotated[
         Annotated[str, Meta(max_length=200)] | None,
-        Meta(description="Who asks. A fork that is not stored yet is served the summaries of this user's other chats."),
+        Meta(
+            description="Who asks. A fork that is not stored yet is served the summaries of this user's other chats."
+        ),
     ] = None
     summary_role: Annotated[
         Literal["system", "record"],
@@ -117,10 +135,13 @@ class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
     room: Annotated[
         Annotated[int, Meta(ge=1, le=2**40)] | None,
-        Meta(description="Tokens that the request may have at most: what its answer leaves of the window."),
+        Meta(
+            description="Tokens that the request may have at most: what its answer leaves of the window."
+        ),
     ] = None
     native: Annotated[
-        NativeRequest | None, Meta(description="With it, an answer also says how to edit the request.")
+        NativeRequest | None,
+        Meta(description="With it, an answer also says how to edit the request."),
     ] = None
 
 
@@ -129,7 +150,9 @@ class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
 
     before: int
     after: int
-    overhead: Annotated[int, Meta(description="System prompt, tool specifications: as the provider counted them.")] = 0
+    overhead: Annotated[
+        int, Meta(description="System prompt, tool specifications: as the provider counted them.")
+    ] = 0
 
 
 class Inserted(msgspec.Struct, frozen=True):
@@ -142,14 +165,19 @@ class Inserted(msgspec.Struct, frozen=True):
 class Edit(msgspec.Struct, frozen=True):
     """How the request is changed.
 
-    Apply it only if the digest of the boundary is yours, the range ends at the first question below the boundary, and
-    the questions from the one above it to the newest but one have the words that are stored.
+    Apply it only if the digest of the boundary is yours, the range ends at the first question below
+    the boundary, and the questions from the one above it to the newest but one have the words that
+    are stored.
     """
 
     drop: Annotated[
-        list[int], Meta(min_length=2, max_length=2, description="Messages to leave out, as `[first, end)`.")
+        list[int],
+        Meta(min_length=2, max_length=2, description="Messages to leave out, as `[first, end)`."),
     ]
-    insert: Annotated[list[Inserted], Meta(description="What stands in their place. Changes only with the checkpoint.")]
+    insert: Annotated[
+        list[Inserted],
+        Meta(description="What stands in their place. Changes only with the checkpoint."),
+    ]
 
 
 class ContextAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -163,9 +191,13 @@ class ContextAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
             " that another chat's summary fits: hand over the whole path."
         ),
     ] = None
-    window: Annotated[int | None, Meta(description="The window that the answer is for, in tokens.")] = None
+    window: Annotated[
+        int | None, Meta(description="The window that the answer is for, in tokens.")
+    ] = None
     checkpoint_id: int | None = None
-    covered_until: Annotated[str | None, Meta(description="Id of the last message that the summary covers.")] = None
+    covered_until: Annotated[
+        str | None, Meta(description="Id of the last message that the summary covers.")
+    ] = None
     covered_digest: Annotated[
         str | None, Meta(description="The digest there; use the summary only if yours is equal.")
     ] = None
@@ -179,16 +211,22 @@ class ContextAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     ] = None
     record: Annotated[
         str | None,
-        Meta(description="What else the summary says, for the role `user`; only when `summary_role` asks for it."),
+        Meta(
+            description="What else the summary says, for the role `user`; only when `summary_role` asks for it."
+        ),
     ] = None
     tokens: Tokens | None = None
     edit: Annotated[
         Edit | None,
-        Meta(description="With `ready` and `native`; null when the request is not described far enough, or unlike."),
+        Meta(
+            description="With `ready` and `native`; null when the request is not described far enough, or unlike."
+        ),
     ] = None
     density: Annotated[
         float | None,
-        Meta(description="Tokens that the service counts for one that the filter estimates; null: too few."),
+        Meta(
+            description="Tokens that the service counts for one that the filter estimates; null: too few."
+        ),
     ] = None
     status_text: Annotated[
         str | None,
@@ -213,7 +251,9 @@ class FilterAnswer(BaseModel):
     version: str = Field(description="Of the service.")
     tenant: str = Field(description="Whose key it is.")
     least_filter: str = Field(description="The oldest filter that is taken, see `Precis-Filter`.")
-    crowded: list[CrowdedModel] = Field(description="Models, of the newest chats, whose tools leave them little room.")
+    crowded: list[CrowdedModel] = Field(
+        description="Models, of the newest chats, whose tools leave them little room."
+    )
 
 
 class TranscriptRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -225,13 +265,16 @@ class TranscriptRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     model: intake.Id
     user_id: intake.Id
     messages: Annotated[
-        list[msgspec.Raw], Meta(min_length=1, extra_json_schema={"items": schema_of(intake.HandedMessage)})
+        list[msgspec.Raw],
+        Meta(min_length=1, extra_json_schema={"items": schema_of(intake.HandedMessage)}),
     ]
     window_tokens: Annotated[int, Meta(ge=2048, le=100_000_000)] | None = None
     windows: _Windows = []
     after: Annotated[
         tuple[intake.Id, intake.Hash] | None,
-        Meta(description="`[message id, digest]` of the last message that the service has; null sends the whole path."),
+        Meta(
+            description="`[message id, digest]` of the last message that the service has; null sends the whole path."
+        ),
     ] = None
     served: Annotated[
         Annotated[int, Meta(ge=0, le=2**62)] | None,

@@ -33,13 +33,18 @@ app = typer.Typer(no_args_is_help=True, help="Chats and their summaries.")
 
 ChatId = Annotated[str, typer.Argument(callback=shell.text, help="Open WebUI's chat id.")]
 CheckpointId = Annotated[
-    int, typer.Argument(min=1, max=shell.LAST_ID, help="A checkpoint, as `precis chats show` numbers them.")
+    int,
+    typer.Argument(
+        min=1, max=shell.LAST_ID, help="A checkpoint, as `precis chats show` numbers them."
+    ),
 ]
 Tenant = Annotated[str, typer.Option(callback=shell.text, help="Which Open WebUI.")]
 Result = TypeVar("Result")
 
 _PINS = TypeAdapter(list[PinRequest])
-_WAITS = "Texts that new summaries need are not kept any more: the work waits for the chat's next turn."
+_WAITS = (
+    "Texts that new summaries need are not kept any more: the work waits for the chat's next turn."
+)
 
 
 def with_tenant(
@@ -61,13 +66,25 @@ def with_tenant(
 
 
 @app.command("list")
-def list_chats(tenant: Tenant = FIRST_TENANT, limit: Annotated[int, typer.Option(min=1, max=1000)] = 50) -> None:
+def list_chats(
+    tenant: Tenant = FIRST_TENANT, limit: Annotated[int, typer.Option(min=1, max=1000)] = 50
+) -> None:
     """Lists chats, the newest first."""
     table = Table(
-        Column("chat", overflow="fold", min_width=36), "model", "messages", "tokens", "checkpoints", "work", "updated"
+        Column("chat", overflow="fold", min_width=36),
+        "model",
+        "messages",
+        "tokens",
+        "checkpoints",
+        "work",
+        "updated",
     )
-    for chat in with_tenant(tenant, lambda engine, by: operate.list_chats(engine, by.tenant, limit)):
-        failed = "waits for the next turn" if chat.wants_bodies else chat.last_error or _by_others(chat)
+    for chat in with_tenant(
+        tenant, lambda engine, by: operate.list_chats(engine, by.tenant, limit)
+    ):
+        failed = (
+            "waits for the next turn" if chat.wants_bodies else chat.last_error or _by_others(chat)
+        )
         work = "working" if chat.working else "due" if chat.due_at else failed
         updated = f"{chat.updated_at:%Y-%m-%d %H:%M}"
         counts = (str(chat.messages), f"{chat.path_tokens:,}", str(chat.checkpoints))
@@ -79,10 +96,12 @@ def list_chats(tenant: Tenant = FIRST_TENANT, limit: Annotated[int, typer.Option
 def show(
     chat: ChatId,
     checkpoint: Annotated[
-        int | None, typer.Option(min=1, max=shell.LAST_ID, help="Show the summary of this checkpoint.")
+        int | None,
+        typer.Option(min=1, max=shell.LAST_ID, help="Show the summary of this checkpoint."),
     ] = None,
     only: Annotated[
-        Literal["narrative", "pins"] | None, typer.Option(help="Only this part of it, as `correct` reads it.")
+        Literal["narrative", "pins"] | None,
+        typer.Option(help="Only this part of it, as `correct` reads it."),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="All of it, for machines: what the REST API answers.")
@@ -101,13 +120,18 @@ def show(
         else:
             _print_chat(detail)
         return
-    shown = with_tenant(tenant, lambda engine, by: operate.show_summary(engine, by.tenant, chat, checkpoint))
+    shown = with_tenant(
+        tenant, lambda engine, by: operate.show_summary(engine, by.tenant, chat, checkpoint)
+    )
     if as_json:
         _print_json(operate.Shown, shown)
     elif only == "narrative":
         typer.echo(visible(shown.narrative))
     elif only == "pins":
-        pins = [{"number": pin.number, "kind": pin.kind, "text": pin.text} for pin in holding(shown.pins)]
+        pins = [
+            {"number": pin.number, "kind": pin.kind, "text": pin.text}
+            for pin in holding(shown.pins)
+        ]
         typer.echo(visible(json.dumps(pins, indent=2, ensure_ascii=False)))
     else:
         _print_summary(shown)
@@ -116,17 +140,24 @@ def show(
 @app.command()
 def serve(chat: ChatId, checkpoint: CheckpointId, tenant: Tenant = FIRST_TENANT) -> None:
     """Serves this checkpoint, an older version or an earlier one; what follows is made anew from it."""
-    _print_served(with_tenant(tenant, lambda engine, by: operate.serve(engine, by, chat, checkpoint)))
+    _print_served(
+        with_tenant(tenant, lambda engine, by: operate.serve(engine, by, chat, checkpoint))
+    )
 
 
 @app.command()
 def correct(
     chat: ChatId,
     checkpoint: CheckpointId,
-    narrative: Annotated[Path | None, typer.Option(help="A file with the new narrative; - reads stdin.")] = None,
-    pins: Annotated[Path | None, typer.Option(help="A file with all pins to be shown, in JSON; - reads stdin.")] = None,
+    narrative: Annotated[
+        Path | None, typer.Option(help="A file with the new narrative; - reads stdin.")
+    ] = None,
+    pins: Annotated[
+        Path | None, typer.Option(help="A file with all pins to be shown, in JSON; - reads stdin.")
+    ] = None,
     forget: Annotated[
-        list[str] | None, typer.Option(help="A sentence of the talk that is to go, by number; may be repeated.")
+        list[str] | None,
+        typer.Option(help="A sentence of the talk that is to go, by number; may be repeated."),
     ] = None,
     tenant: Tenant = FIRST_TENANT,
 ) -> None:
@@ -135,20 +166,29 @@ def correct(
     given = _pins(pins)
     what = chat, checkpoint, text, given, forget or []
     settings = shell.settings()
-    _print_served(with_tenant(tenant, lambda engine, by: operate.correct(engine, settings, by, *what), settings))
+    _print_served(
+        with_tenant(
+            tenant, lambda engine, by: operate.correct(engine, settings, by, *what), settings
+        )
+    )
 
 
 @app.command()
 def reset(
     chat: ChatId,
     keep: Annotated[
-        int | None, typer.Option(min=1, max=shell.LAST_ID, help="A checkpoint to keep, with those it grew from.")
+        int | None,
+        typer.Option(
+            min=1, max=shell.LAST_ID, help="A checkpoint to keep, with those it grew from."
+        ),
     ] = None,
     tenant: Tenant = FIRST_TENANT,
 ) -> None:
     """Drops a chat's checkpoints; new ones are made when the chat goes on."""
     dropped = with_tenant(tenant, lambda engine, by: operate.reset(engine, by, chat, keep))
-    shell.console.print(f"{dropped.checkpoints} checkpoints dropped.", *([_WAITS] if dropped.waits else []))
+    shell.console.print(
+        f"{dropped.checkpoints} checkpoints dropped.", *([_WAITS] if dropped.waits else [])
+    )
 
 
 @app.command()
@@ -175,7 +215,11 @@ def _read(path: Path | None) -> str | None:
     if path is None:
         return None
     try:
-        return sys.stdin.buffer.read().decode() if str(path) == "-" else path.read_text(encoding="utf-8")
+        return (
+            sys.stdin.buffer.read().decode()
+            if str(path) == "-"
+            else path.read_text(encoding="utf-8")
+        )
     except (OSError, UnicodeDecodeError) as error:
         raise typer.BadParameter(f"{path}: {error}") from None
 
@@ -187,7 +231,9 @@ def _pins(path: Path | None) -> list[GivenPin] | None:
     except ValidationError as error:
         wrong = error.errors()[0]
         where = "/".join(map(str, wrong["loc"]))
-        raise typer.BadParameter(f"{path}: {where}: {wrong['msg']}" if where else f"{path}: {wrong['msg']}") from None
+        raise typer.BadParameter(
+            f"{path}: {where}: {wrong['msg']}" if where else f"{path}: {wrong['msg']}"
+        ) from None
 
 
 def _print_served(served: operate.Served) -> None:
@@ -213,35 +259,73 @@ def _print_chat(detail: operate.Detail) -> None:
         f" overhead {chat.overhead_tokens:,}"
     )
     if policy.is_crowded(chat.window_tokens, chat.overhead_tokens):
-        shell.console.print(f"[yellow]{policy.crowding(chat.window_tokens, chat.overhead_tokens).capitalize()}.[/]")
+        shell.console.print(
+            f"[yellow]{policy.crowding(chat.window_tokens, chat.overhead_tokens).capitalize()}.[/]"
+        )
     if chat.compactor:
         shell.console.print(f"{_by_others(chat).capitalize()}.")
     if chat.masked:
         shell.console.print(f"{chat.masked} secrets are masked in what is stored of it.")
     if chat.expires_at:
-        shell.console.print(f"Is removed after {chat.expires_at:%Y-%m-%d %H:%M} UTC, unless it goes on before.")
+        shell.console.print(
+            f"Is removed after {chat.expires_at:%Y-%m-%d %H:%M} UTC, unless it goes on before."
+        )
     if chat.wants_bodies:
         shell.console.print(_WAITS)
     elif chat.last_error:
-        shell.console.print(f"[red]last error[/] (attempt {chat.attempts}): {escape(chat.last_error)}", highlight=False)
+        shell.console.print(
+            f"[red]last error[/] (attempt {chat.attempts}): {escape(chat.last_error)}",
+            highlight=False,
+        )
     table = Table("leaf", "messages", "tokens", "checkpoint", title="branches")
     for leaf in detail.branches:
         made = str(leaf.checkpoint_id or "")
         add_row(table, leaf.leaf_id, str(leaf.messages), f"{leaf.path_tokens:,}", made)
     shell.console.print(table)
     table = Table(
-        *("id", "version", "serves", "grew from", "covers", "tokens", "summary", "kind", "by", "made"),
+        *(
+            "id",
+            "version",
+            "serves",
+            "grew from",
+            "covers",
+            "tokens",
+            "summary",
+            "kind",
+            "by",
+            "made",
+        ),
         title="checkpoints",
     )
     for one in detail.checkpoints:
         covers = (f"{one.covered_messages} messages", f"{one.covered_tokens:,}", f"{one.tokens:,}")
         made = f"{one.created_at:%Y-%m-%d %H:%M:%S}"
-        place = (str(one.id), str(one.version), "yes" if one.serving else "", str(one.parent_id or ""))
+        place = (
+            str(one.id),
+            str(one.version),
+            "yes" if one.serving else "",
+            str(one.parent_id or ""),
+        )
         add_row(table, *place, *covers, one.kind, one.summariser, made)
     shell.console.print(table)
-    table = Table("run", "outcome", "calls", "read", "written", "published", "started", "reason", title="latest work")
+    table = Table(
+        "run",
+        "outcome",
+        "calls",
+        "read",
+        "written",
+        "published",
+        "started",
+        "reason",
+        title="latest work",
+    )
     for run in detail.runs:
-        counts = (str(run.calls), f"{run.tokens_read:,}", f"{run.tokens_written:,}", str(run.published))
+        counts = (
+            str(run.calls),
+            f"{run.tokens_read:,}",
+            f"{run.tokens_written:,}",
+            str(run.published),
+        )
         started = f"{run.started_at:%Y-%m-%d %H:%M:%S}"
         add_row(table, str(run.id), run.outcome, *counts, started, run.reason)
     shell.console.print(table)
@@ -259,7 +343,9 @@ def _print_summary(shown: operate.Shown) -> None:
         f" up to {escape(made.covered_until)}[/]{state}"
     )
     serves = "serves" if made.serving else "does not serve"
-    shell.console.print(f"[dim]version {made.version}, {made.kind} by {escape(made.summariser)}, {serves}[/]")
+    shell.console.print(
+        f"[dim]version {made.version}, {made.kind} by {escape(made.summariser)}, {serves}[/]"
+    )
     for name, found in made.verdict.items():
         shell.console.print(f"[dim]{escape(name)}: {escape(_told(found))}[/]", highlight=False)
     if shown.pins:

@@ -50,7 +50,9 @@ class Figures:
     seconds: float
 
 
-async def demonstrate(worker: Beside, console: Console, json_path: Path | None, *, fleet: bool) -> None:
+async def demonstrate(
+    worker: Beside, console: Console, json_path: Path | None, *, fleet: bool
+) -> None:
     """Plays, shows, and writes the figures to `json_path`. A `fleet` has its workers in processes of their own."""
     began = time.monotonic()
     workers = f"{FLEET} worker processes" if fleet else "a worker"
@@ -66,12 +68,21 @@ async def demonstrate(worker: Beside, console: Console, json_path: Path | None, 
 @asynccontextmanager
 async def worker_processes(runtime: Runtime) -> AsyncIterator[None]:
     """`precis worker`, as often as the fleet of the demonstration has it."""
-    outside = {name: value for name, value in os.environ.items() if not name.startswith(f"{PREFIX}DATA_DIR")}
-    urls = {f"{PREFIX}DATABASE_URL": runtime.urls.database, f"{PREFIX}REDIS_URL": runtime.urls.redis}
+    outside = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(f"{PREFIX}DATA_DIR")
+    }
+    urls = {
+        f"{PREFIX}DATABASE_URL": runtime.urls.database,
+        f"{PREFIX}REDIS_URL": runtime.urls.redis,
+    }
     command = (sys.executable, "-c", "from service.cli import app; app()", "worker")
     started = [
         await asyncio.create_subprocess_exec(
-            *command, env=outside | urls | {f"{PREFIX}DEBOUNCE": str(runtime.settings.debounce)}, stdout=DEVNULL
+            *command,
+            env=outside | urls | {f"{PREFIX}DEBOUNCE": str(runtime.settings.debounce)},
+            stdout=DEVNULL,
         )
         for _ in range(FLEET)
     ]
@@ -85,18 +96,22 @@ async def worker_processes(runtime: Runtime) -> AsyncIterator[None]:
 
 
 async def _show(set_up: Stage, console: Console, began: float) -> list[Turn]:
-    told, by = set_up.told, set_up.runtime.bench.by
+    told, by = set_up.told, set_up.runtime.worker_context.by
     built_in = " (built in; set PRECIS_SUMMARISER for an LLM)" if by == "extractive" else ""
     console.print(
         f"A conversation of [bold]{told.tokens:,}[/] tokens, recorded in Open WebUI 0.12.4, for a model with a window"
         f" of {set_up.runtime.settings.window:,}.\nSummaries by [bold]{by}[/]{built_in}."
         f" Everything is up after {time.monotonic() - began:.1f} s.\n"
     )
-    console.print(f"[dim]{'turn':>4}  {'would send':>10}  {'sent':>8}  {'':{_BAR}}  {'held':>7}  background[/]")
+    console.print(
+        f"[dim]{'turn':>4}  {'would send':>10}  {'sent':>8}  {'':{_BAR}}  {'held':>7}  background[/]"
+    )
     largest = told.tokens
     turns: list[Turn] = []
     async for turn in set_up.play():
-        console.print(_line(turn, turns[-1] if turns else None, largest), highlight=False, soft_wrap=True)
+        console.print(
+            _line(turn, turns[-1] if turns else None, largest), highlight=False, soft_wrap=True
+        )
         turns.append(turn)
     return turns
 
@@ -118,13 +133,15 @@ def _figures(set_up: Stage, turns: Sequence[Turn], seconds: float) -> Figures:
     first = next((turn.number for turn in turns if turn.work.checkpoints), None)
     holds = [turn.hold_ms for turn in turns]
     return Figures(
-        summariser=set_up.runtime.bench.by,
+        summariser=set_up.runtime.worker_context.by,
         conversation_tokens=tokens,
         turns=len(turns),
         max_would_send_tokens=max(turn.would_send for turn in turns),
         max_sent_tokens=max(turn.sent for turn in turns),
         first_checkpoint_turn=first,
-        max_sent_tokens_from_first_checkpoint=max(turn.sent for turn in turns if first and turn.number >= first),
+        max_sent_tokens_from_first_checkpoint=max(
+            turn.sent for turn in turns if first and turn.number >= first
+        ),
         checkpoints=work.checkpoints,
         prefix_changes=sum(one.summary != two.summary for one, two in pairwise(turns)),
         llm_calls_on_request_path=sum(turn.calls_while_held for turn in turns),
@@ -140,8 +157,15 @@ def _figures(set_up: Stage, turns: Sequence[Turn], seconds: float) -> Figures:
 
 def _conclude(console: Console, turns: Sequence[Turn], figures: Figures) -> None:
     console.print()
-    console.print(Panel(Text(turns[-1].summary), title="the summary message of the last turn, as the model gets it"))
+    console.print(
+        Panel(
+            Text(turns[-1].summary),
+            title="the summary message of the last turn, as the model gets it",
+        )
+    )
     table = Table(show_header=False, box=None, padding=(0, 2))
     for name, value in asdict(figures).items():
-        table.add_row(name.replace("_", " "), f"{value:,}" if isinstance(value, int | float) else str(value))
+        table.add_row(
+            name.replace("_", " "), f"{value:,}" if isinstance(value, int | float) else str(value)
+        )
     console.print(table)

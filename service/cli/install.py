@@ -15,23 +15,35 @@ from service.usecases.install import Say, Wish
 Url = Annotated[str, typer.Option(help="Address of Open WebUI, such as https://chat.example.org.")]
 Email = Annotated[str | None, typer.Option(help="An admin's account; asks for the password.")]
 ApiKey = Annotated[
-    str | None, typer.Option(help="An admin's API key, or the token of a session; PRECIS_OPENWEBUI_KEY does the same.")
+    str | None,
+    typer.Option(
+        help="An admin's API key, or the token of a session; PRECIS_OPENWEBUI_KEY does the same."
+    ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing, only say what would be done.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Change nothing, only say what would be done.")
+]
 
 
 def install_filter(
     url: Url,
     email: Email = None,
     api_key: ApiKey = None,
-    service_url: Annotated[str | None, typer.Option(help="Where Open WebUI reaches this service.")] = None,
-    model: Annotated[list[str] | None, typer.Option(help="Only on this model; may be given again.")] = None,
-    tenant: Annotated[str | None, typer.Option(help="Which Open WebUI it is, when there are several.")] = None,
+    service_url: Annotated[
+        str | None, typer.Option(help="Where Open WebUI reaches this service.")
+    ] = None,
+    model: Annotated[
+        list[str] | None, typer.Option(help="Only on this model; may be given again.")
+    ] = None,
+    tenant: Annotated[
+        str | None, typer.Option(help="Which Open WebUI it is, when there are several.")
+    ] = None,
     dry_run: DryRun = False,
 ) -> None:
     """Puts the filter into an Open WebUI, or brings it up to date: functions, a key, valves, switches.
 
-    Then the filter is asked, inside Open WebUI, whether it reaches the service. A second run changes nothing.
+    Then the filter is asked, inside Open WebUI, whether it reaches the service. A second run
+    changes nothing.
     """
     current = shell.settings()
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(current.host, current.host)
@@ -40,18 +52,24 @@ def install_filter(
 
     async def work() -> None:
         async with signed_in(url, _who(current, email, api_key)) as webui:
-            await install.install(webui, wish, lambda: shell.database(current), _say(dry_run), dry=dry_run)
+            await install.install(
+                webui, wish, lambda: shell.database(current), _say(dry_run), dry=dry_run
+            )
 
     shell.run(work())
 
 
-def uninstall_filter(url: Url, email: Email = None, api_key: ApiKey = None, dry_run: DryRun = False) -> None:
+def uninstall_filter(
+    url: Url, email: Email = None, api_key: ApiKey = None, dry_run: DryRun = False
+) -> None:
     """Takes the functions out of an Open WebUI, and revokes the keys that the installer made for it."""
     current = shell.settings()
 
     async def work() -> None:
         async with signed_in(url, _who(current, email, api_key)) as webui:
-            await install.uninstall(webui, lambda: shell.database(current), _say(dry_run), dry=dry_run)
+            await install.uninstall(
+                webui, lambda: shell.database(current), _say(dry_run), dry=dry_run
+            )
 
     shell.run(work())
 
@@ -61,9 +79,14 @@ def _who(current: Settings, email: str | None, api_key: str | None) -> Login | s
     if key or email is None:
         return key or None
     password = current.openwebui_password.get_secret_value()
-    return Login(email, password or typer.prompt(f"Password of {email} in Open WebUI", hide_input=True, err=True))
+    return Login(
+        email,
+        password or typer.prompt(f"Password of {email} in Open WebUI", hide_input=True, err=True),
+    )
 
 
 def _say(dry_run: bool) -> Say:
     before = "would be done: " if dry_run else ""
-    return lambda line: shell.console.print(before + line, markup=False, highlight=False, soft_wrap=True)
+    return lambda line: shell.console.print(
+        before + line, markup=False, highlight=False, soft_wrap=True
+    )

@@ -29,9 +29,19 @@ def list_jobs(
     limit: Annotated[int, typer.Option(min=1, max=1000)] = 50,
 ) -> None:
     """Lists chats with work, and why it waits."""
-    table = Table(Column("chat", overflow="fold", min_width=36), "state", "attempts", "since", "worker", "reason")
+    table = Table(
+        Column("chat", overflow="fold", min_width=36),
+        "state",
+        "attempts",
+        "since",
+        "worker",
+        "reason",
+    )
     found = with_tenant(
-        tenant, lambda engine, by: operate.list_jobs(engine, by.tenant, [state] if state else STATES, limit=limit)
+        tenant,
+        lambda engine, by: operate.list_jobs(
+            engine, by.tenant, [state] if state else STATES, limit=limit
+        ),
     )
     for job in found:
         since = job.dead_at or job.due_at
@@ -43,7 +53,9 @@ def list_jobs(
 
 @app.command()
 def retry(
-    chat: Annotated[str | None, typer.Argument(callback=shell.text, help="Open WebUI's chat id.")] = None,
+    chat: Annotated[
+        str | None, typer.Argument(callback=shell.text, help="Open WebUI's chat id.")
+    ] = None,
     dead: Annotated[bool, typer.Option("--dead", help="All dead ones of the tenant.")] = False,
     tenant: Tenant = FIRST_TENANT,
 ) -> None:
@@ -59,7 +71,9 @@ def retry(
 
 
 def status(
-    wait: Annotated[float | None, typer.Option(help="Return when nothing is due; 1 after so many seconds.")] = None,
+    wait: Annotated[
+        float | None, typer.Option(help="Return when nothing is due; 1 after so many seconds.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
     """Shows the queue of all tenants, who works on what, and the breakers of the summarisers."""
@@ -92,7 +106,9 @@ def _print(seen: Status) -> None:
     leases = Table("chat", "model", "worker", "lease until", title="worked on")
     for job in seen.leases:
         add_row(leases, job.chat_id, job.model, job.worker or "", f"{job.lease_until:%H:%M:%S}")
-    breakers = Table("summariser", "breaker", "failures in a row", "until", "last error", title="summarisers")
+    breakers = Table(
+        "summariser", "breaker", "failures in a row", "until", "last error", title="summarisers"
+    )
     for one in seen.endpoints:
         until = f"{one.open_until:%H:%M:%S}" if one.open_until else ""
         add_row(breakers, one.name, one.state, str(one.failures), until, one.last_error or "")

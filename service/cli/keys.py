@@ -26,7 +26,10 @@ def create(
     """Makes a key and prints it."""
 
     async def work() -> str:
-        async with shell.database(shell.settings()) as database, database.engine.begin() as connection:
+        async with (
+            shell.database(shell.settings()) as database,
+            database.engine.begin() as connection,
+        ):
             return await keys.create(connection, tenant, scope, name)
 
     typer.echo(shell.run(work()))
@@ -37,27 +40,48 @@ def list_keys() -> None:
     """Lists all keys, without the keys themselves."""
 
     async def work() -> list[keys.Key]:
-        async with shell.database(shell.settings()) as database, database.engine.connect() as connection:
+        async with (
+            shell.database(shell.settings()) as database,
+            database.engine.connect() as connection,
+        ):
             return await keys.everyone(connection)
 
-    table = Table("id", Column("key", no_wrap=True), "scope", "tenant", "name", "created", "revoked")
+    table = Table(
+        "id", Column("key", no_wrap=True), "scope", "tenant", "name", "created", "revoked"
+    )
     for key in shell.run(work()):
         revoked = f"{key.revoked_at:%Y-%m-%d %H:%M}" if key.revoked_at else ""
         created = f"{key.created_at:%Y-%m-%d %H:%M}"
-        add_row(table, str(key.id), f"{key.prefix}…", key.scope, key.tenant_name, key.name, created, revoked)
+        add_row(
+            table,
+            str(key.id),
+            f"{key.prefix}…",
+            key.scope,
+            key.tenant_name,
+            key.name,
+            created,
+            revoked,
+        )
     shell.console.print(table)
 
 
 @app.command()
 def revoke(
-    identity: Annotated[int, typer.Argument(metavar="ID", min=1, max=shell.LAST_ID, help="From `precis keys list`.")],
+    identity: Annotated[
+        int, typer.Argument(metavar="ID", min=1, max=shell.LAST_ID, help="From `precis keys list`.")
+    ],
 ) -> None:
     """Revokes a key; running services stop taking it within ten seconds."""
 
     async def work() -> None:
-        async with shell.database(shell.settings()) as database, database.engine.begin() as connection:
+        async with (
+            shell.database(shell.settings()) as database,
+            database.engine.begin() as connection,
+        ):
             if not await keys.revoke(connection, identity):
-                raise NotFound(f"there is no key {identity} that could be revoked; see `precis keys list`")
+                raise NotFound(
+                    f"there is no key {identity} that could be revoked; see `precis keys list`"
+                )
 
     shell.run(work())
     shell.console.print(f"Key {identity} is revoked.")

@@ -1,7 +1,7 @@
 """Log lines on stderr, for people or for machines. Neither texts of chats nor control characters get there.
 
-Texts are not logged on purpose anywhere. What is left are errors of libraries, which quote what they failed on: of
-those, the log has the class and the places in the code.
+Texts are not logged on purpose anywhere. What is left are errors of libraries, which quote what
+they failed on: of those, the log has the class and the places in the code.
 """
 
 import logging
@@ -62,4 +62,6 @@ def _traced(exc_info: _ErrorInfo) -> str:
 
 
 def _written_out(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    return {name: shown(value) if isinstance(value, str) else value for name, value in event.items()}
+    return {
+        name: shown(value) if isinstance(value, str) else value for name, value in event.items()
+    }

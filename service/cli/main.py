@@ -48,7 +48,9 @@ app.command()(install.uninstall_filter)
 @app.command()
 def serve(
     host: Annotated[str | None, typer.Option(help="Overrides PRECIS_HOST.")] = None,
-    port: Annotated[int | None, typer.Option(help="Overrides PRECIS_PORT; 0 takes a free one.")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Overrides PRECIS_PORT; 0 takes a free one.")
+    ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Overrides PRECIS_DATA_DIR.")] = None,
     worker: Annotated[bool, typer.Option(help="Also run a worker in this process.")] = True,
 ) -> None:
@@ -69,9 +71,14 @@ def work() -> None:
 
 @app.command()
 def demo(
-    json_path: Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")] = None,
+    json_path: Annotated[
+        Path | None, typer.Option("--json", help="Also write the figures to this file.")
+    ] = None,
     fleet: Annotated[
-        bool, typer.Option("--fleet", help="With PostgreSQL and Redis by URL and two workers, each a process.")
+        bool,
+        typer.Option(
+            "--fleet", help="With PostgreSQL and Redis by URL and two workers, each a process."
+        ),
     ] = False,
 ) -> None:
     """Plays a long recorded conversation against a service of its own, and shows what happens."""
@@ -112,8 +119,12 @@ def retention(
 
 @app.command()
 def config(
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print the page of all settings instead.")] = False,
-    env: Annotated[bool, typer.Option("--env", help="Print an example of a .env file instead.")] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the page of all settings instead.")
+    ] = False,
+    env: Annotated[
+        bool, typer.Option("--env", help="Print an example of a .env file instead.")
+    ] = False,
 ) -> None:
     """Prints the settings in force, secrets hidden."""
     if markdown or env:
@@ -168,8 +179,14 @@ async def _work(current: Settings) -> None:
         raise ConfigurationError(
             f"a worker needs {PREFIX}DATABASE_URL and {PREFIX}REDIS_URL; without them, `precis serve` runs its own"
         )
-    async with servers(current) as urls, running(current, urls) as runtime, embedded_worker(runtime):
-        shell.console.print(f"Precis {__version__} worker, summaries by {runtime.bench.by}")
+    async with (
+        servers(current) as urls,
+        running(current, urls) as runtime,
+        embedded_worker(runtime),
+    ):
+        shell.console.print(
+            f"Precis {__version__} worker, summaries by {runtime.worker_context.by}"
+        )
         await asyncio.wait({stopped})
 
 
@@ -185,7 +202,9 @@ def _stop_signal() -> asyncio.Future[None]:
 def _greet(runtime: Runtime, listener: socket.socket) -> None:
     host, port = listener.getsockname()[:2]
     say = shell.console.print
-    say(f"Precis {__version__} on [bold]http://{host}:{port}[/], summaries by {runtime.bench.by}")
+    say(
+        f"Precis {__version__} on [bold]http://{host}:{port}[/], summaries by {runtime.worker_context.by}"
+    )
     if not runtime.first_keys:
         return
     if sys.stdout.isatty():
@@ -196,7 +215,10 @@ def _greet(runtime: Runtime, listener: socket.socket) -> None:
     # What is no terminal may be a journal that many read and somebody ships elsewhere.
     path = runtime.settings.data_dir.absolute() / _FIRST_KEYS
     _write_private(path, "".join(f"{scope:8} {key}\n" for scope, key in runtime.first_keys.items()))
-    say(f"First start. The keys are in {path}, for this user alone. Take them, and delete the file.", soft_wrap=True)
+    say(
+        f"First start. The keys are in {path}, for this user alone. Take them, and delete the file.",
+        soft_wrap=True,
+    )
 
 
 def _write_private(path: Path, text: str) -> None:
@@ -208,5 +230,5 @@ def _write_private(path: Path, text: str) -> None:
 @asynccontextmanager
 async def embedded_worker(runtime: Runtime) -> AsyncIterator[None]:
     """The arq worker beside the service; the service itself knows nothing of workers."""
-    async with worker_running(runtime.bench, runtime.doorbell, runtime.urls.redis):
+    async with worker_running(runtime.worker_context, runtime.queue, runtime.urls.redis):
         yield

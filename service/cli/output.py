@@ -1,18 +1,26 @@
 """What commands print: text of others shows its control characters, and none of them reaches a terminal.
 
-An id, a model's name, an error or a summary may carry escape sequences, which a terminal would obey, or what reads like
-markup of ours.
+An id, a model's name, an error or a summary may carry escape sequences, which a terminal would
+obey, or what reads like markup of ours.
 """
 
 import re
 from typing import Final
 
-from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderHook, RenderResult
+from rich.console import (
+    Console,
+    ConsoleOptions,
+    ConsoleRenderable,
+    RenderableType,
+    RenderHook,
+    RenderResult,
+)
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-# C0 but tabs and line ends, DEL, C1, the line ends of Unicode, and what turns the direction of text.
+# C0 but tabs and line ends, DEL, C1, the line ends of Unicode, and what turns the direction of
+# text.
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 

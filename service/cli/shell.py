@@ -29,7 +29,10 @@ Result = TypeVar("Result")
 def settings(**explicit: Any) -> Settings:  # noqa: ANN401 - any setting
     """The settings in force; wrong ones end the command with one line, unknown ones are named."""
     for name in settings_module.unknown():
-        errors.print(f"[yellow]precis:[/] {name} is no setting of this version; see `precis config`", highlight=False)
+        errors.print(
+            f"[yellow]precis:[/] {name} is no setting of this version; see `precis config`",
+            highlight=False,
+        )
     try:
         return settings_module.load(**explicit)
     except PrecisError as error:
@@ -54,7 +57,9 @@ def name(given: str) -> str:
 def run(work: Coroutine[Any, Any, Result]) -> Result:
     """Runs a command; errors that people can mend end it with one line, not with a traceback."""
     try:
-        with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:  # uvloop where there is one, as uvicorn does
+        with asyncio.Runner(
+            loop_factory=auto_loop_factory()
+        ) as runner:  # uvloop where there is one, as uvicorn does
             return runner.run(work)
     except PrecisError as error:
         fail(error)

@@ -1,10 +1,11 @@
 """The two summarisers that ask a model over HTTP: `Reading` → one POST, retried → `Reply`.
 
-`OpenAISummariser` speaks `/chat/completions` (OpenAI, llama.cpp, vLLM, ...), `OllamaSummariser` Ollama's own
-`/api/chat`. They differ in how a request is written and an answer is read; `_post_json` does the rest. Every
-failure is a `SummariserError` that names the model, the address, what happened and how to mend it; only
-its `detail` quotes what was answered, because servers repeat what they were asked.
-Nothing here judges a text: an empty or cut-off answer is a `Reply` like any other, and `gate` rejects it.
+`OpenAISummariser` speaks `/chat/completions` (OpenAI, llama.cpp, vLLM, ...), `OllamaSummariser`
+Ollama's own `/api/chat`. They differ in how a request is written and an answer is read;
+`_post_json` does the rest. Every failure is a `SummariserError` that names the model, the address,
+what happened and how to mend it; only its `detail` quotes what was answered, because servers repeat
+what they were asked. Nothing here judges a text: an empty or cut-off answer is a `Reply` like any
+other, and `gate` rejects it.
 """
 
 import asyncio
@@ -23,14 +24,18 @@ from service.policy import output_tokens
 from service.summarising.prompt import build
 from service.summarising.reading import Finish, Reading, Reply
 
-MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024  # summaries have kilobytes; an endless answer must not fill memory
+MAX_ANSWER_BYTES: Final = (
+    4 * 1024 * 1024
+)  # summaries have kilobytes; an endless answer must not fill memory
 
 _RETRIED_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
 _ABOUT_THE_REQUEST: Final = frozenset({400, 413, 422})  # another chat's request may well be taken
 # Not a read timeout: the model would be as slow again. The job's own back-off comes back later.
 _RETRIED_ERRORS: Final = (httpx.NetworkError, httpx.ConnectTimeout, httpx.RemoteProtocolError)
 _FINISH: Final[Mapping[str, Finish]] = {"stop": Finish.STOP, "length": Finish.LENGTH}
-_BASE_URL: Final = re.compile(r"https?://[^/?#@\s]+(/[^?#\s]*)?")  # no user, password, query: URLs are logged
+_BASE_URL: Final = re.compile(
+    r"https?://[^/?#@\s]+(/[^?#\s]*)?"
+)  # no user, password, query: URLs are logged
 _WINDOW_EXCEEDED: Final = re.compile("context.?(size|length|window)", re.IGNORECASE)
 _SECONDS: Final = re.compile(r"[0-9]{1,6}")
 _SLOW: Final = "Raise the summariser's time limit, or take a faster model."
@@ -48,11 +53,17 @@ _Read = Callable[[_Json], Reply]
 class Patience:
     """How long one call may take. `total` spans all attempts and waits: keep it below the job's lease."""
 
-    read: timedelta = timedelta(seconds=120)  # not streamed: nothing arrives before the last token is written
+    read: timedelta = timedelta(
+        seconds=120
+    )  # not streamed: nothing arrives before the last token is written
     total: timedelta = timedelta(seconds=240)
     attempts: int = 3
-    wait_initial: timedelta = timedelta(seconds=1)  # doubled each time, with jitter of the same size
-    wait_max: timedelta = timedelta(seconds=20)  # when Retry-After asks for more, the call fails at once
+    wait_initial: timedelta = timedelta(
+        seconds=1
+    )  # doubled each time, with jitter of the same size
+    wait_max: timedelta = timedelta(
+        seconds=20
+    )  # when Retry-After asks for more, the call fails at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +78,27 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         if not _BASE_URL.fullmatch(self.base_url):
-            raise ConfigurationError("The summariser's base URL must be http://host:port/path and no more.")
+            raise ConfigurationError(
+                "The summariser's base URL must be http://host:port/path and no more."
+            )
         if self.api_key and not (self.api_key.isascii() and self.api_key.isprintable()):
-            raise ConfigurationError("The summariser's API key has line ends or non-ASCII characters.")
+            raise ConfigurationError(
+                "The summariser's API key has line ends or non-ASCII characters."
+            )
 
-    def failure(self, what: str, hint: str = "", *, quoted: str = "", retry: bool | float = False) -> "_AttemptError":
+    def failure(
+        self, what: str, hint: str = "", *, quoted: str = "", retry: bool | float = False
+    ) -> "_AttemptError":
         """The error in words for people, without the key, which some servers repeat to the caller.
 
-        `what` and `hint` are words of ours; `quoted` is what somebody else said, for the error's detail.
+        `what` and `hint` are words of ours; `quoted` is what somebody else said, for the error's
+        detail.
         """
         model = f"Model {self.model!r} at {self.base_url}"
         told = f"{what}: {self._redacted(quoted)}" if quoted else what
-        error = _AttemptError(f"{model}: {what}. {hint}".strip(), f"{model}: {told}. {hint}".strip())
+        error = _AttemptError(
+            f"{model}: {what}. {hint}".strip(), f"{model}: {told}. {hint}".strip()
+        )
         error.retry = retry
         return error
 
@@ -103,7 +123,10 @@ class OpenAISummariser:
 
     async def summarise(self, reading: Reading) -> Reply:
         """See `Summariser`. The message's reasoning, under whichever name, is never part of the reply."""
-        fields = {"max_tokens": output_tokens(reading.summary_tokens), "temperature": self._temperature}
+        fields = {
+            "max_tokens": output_tokens(reading.summary_tokens),
+            "temperature": self._temperature,
+        }
         request = _request(self._endpoint, reading) | fields
         return await _post_json(self._endpoint, "/chat/completions", request, _openai_reply)
 
@@ -111,13 +134,19 @@ class OpenAISummariser:
 class OllamaSummariser:
     """Asks a native Ollama; its base URL usually has no path.
 
-    `window` is the summariser's context window in tokens and always sent: Ollama's own default is small, and
-    what is longer is silently cut. `truncate` and `shift` make newer versions (0.12) refuse instead of cut;
-    older ones ignore them. `think` is sent only when set: models that cannot think may answer 400 to it.
+    `window` is the summariser's context window in tokens and always sent: Ollama's own default is
+    small, and what is longer is silently cut. `truncate` and `shift` make newer versions (0.12)
+    refuse instead of cut; older ones ignore them. `think` is sent only when set: models that cannot
+    think may answer 400 to it.
     """
 
     def __init__(
-        self, endpoint: Endpoint, *, window: int, temperature: float | None = 0.3, think: bool | None = None
+        self,
+        endpoint: Endpoint,
+        *,
+        window: int,
+        temperature: float | None = 0.3,
+        think: bool | None = None,
     ) -> None:
         self.name = f"ollama:{endpoint.model}"
         self._endpoint = endpoint
@@ -133,7 +162,10 @@ class OllamaSummariser:
 
 def _request(endpoint: Endpoint, reading: Reading) -> _Request:
     prompt = build(reading)
-    messages = [{"role": "system", "content": prompt.system}, {"role": "user", "content": prompt.user}]
+    messages = [
+        {"role": "system", "content": prompt.system},
+        {"role": "user", "content": prompt.user},
+    ]
     return {"model": endpoint.model, "messages": messages, "stream": False}
 
 
@@ -183,7 +215,8 @@ async def _post_json(endpoint: Endpoint, path: str, request: _Request, read: _Re
         return error.retry
 
     patience = endpoint.patience
-    # A caller object, because the arguments of a function that stamina decorates are logged with each retry.
+    # A caller object, because the arguments of a function that stamina decorates are logged with
+    # each retry.
     retrying = stamina.AsyncRetryingCaller(
         attempts=patience.attempts,
         timeout=None,  # stamina's would not end a running attempt
@@ -219,8 +252,11 @@ async def _attempt(endpoint: Endpoint, path: str, request: _Request, read: _Read
         raise endpoint.failure(what, "Check the base URL.", quoted=quoted) from error
 
 
-async def _exchange(endpoint: Endpoint, path: str, request: _Request) -> tuple[httpx.Response, bytearray]:
-    # Chats may have halves of surrogate pairs, which JSON can say and UTF-8 cannot: they become "?".
+async def _exchange(
+    endpoint: Endpoint, path: str, request: _Request
+) -> tuple[httpx.Response, bytearray]:
+    # Chats may have halves of surrogate pairs, which JSON can say and UTF-8 cannot: they become
+    # "?".
     fields = {name: value for name, value in request.items() if value is not None}
     body = json.dumps(fields, ensure_ascii=False).encode(errors="replace")
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
@@ -235,7 +271,9 @@ async def _exchange(endpoint: Endpoint, path: str, request: _Request) -> tuple[h
             async for chunk in response.aiter_bytes():
                 content += chunk
                 if len(content) > MAX_ANSWER_BYTES:
-                    raise endpoint.failure(f"HTTP {response.status_code} and over {MAX_ANSWER_BYTES} bytes")
+                    raise endpoint.failure(
+                        f"HTTP {response.status_code} and over {MAX_ANSWER_BYTES} bytes"
+                    )
         return response, content
     except httpx.ReadTimeout as error:
         raise endpoint.failure(f"nothing received for {endpoint.patience.read}", _SLOW) from error
@@ -252,7 +290,9 @@ def _refusal(endpoint: Endpoint, response: httpx.Response, content: bytearray) -
         hint = "The configured window is larger than the server's: lower it, or raise the server's."
     retry: bool | float = status in _RETRIED_STATUSES
     wait = response.headers.get("Retry-After", "")
-    if retry and _SECONDS.fullmatch(wait):  # as a date, it is not understood: the usual back-off does
+    if retry and _SECONDS.fullmatch(
+        wait
+    ):  # as a date, it is not understood: the usual back-off does
         hint = f"The server asks to wait {wait} s. {hint}".strip()
         retry = float(wait) if float(wait) <= endpoint.patience.wait_max.total_seconds() else False
     quoted = endpoint.excerpt(content)

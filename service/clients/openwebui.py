@@ -1,7 +1,7 @@
 """Open WebUI's REST interface as far as the installer needs it: answers as JSON, or an error that says what to do.
 
-Routes and answers are those of 0.6.43, 0.7.2, 0.8.12, 0.9.6, 0.10.2, 0.11.4 and 0.12.4, read in `main.py`,
-`utils/chat.py` and `routers/{auths,functions,models}.py`.
+Routes and answers are those of 0.6.43, 0.7.2, 0.8.12, 0.9.6, 0.10.2, 0.11.4 and 0.12.4, read in
+`main.py`, `utils/chat.py` and `routers/{auths,functions,models}.py`.
 """
 
 import re
@@ -17,7 +17,9 @@ from service.errors import OpenWebUIError
 Json = dict[str, Any]
 
 _SECONDS = 60.0  # saving a function runs it, and the first list of models waits for every provider
-_OTHERWISE = "for an account without a password of its own (LDAP, single sign-on), give an API key instead"
+_OTHERWISE = (
+    "for an account without a password of its own (LDAP, single sign-on), give an API key instead"
+)
 
 
 class Refused(OpenWebUIError):
@@ -71,13 +73,19 @@ class OpenWebUI:
         try:
             answer = await self._http.request(method, self.url + path, json=body, params=query)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise OpenWebUIError(f"{self.url} does not answer: {str(error) or repr(error)}") from error
+            raise OpenWebUIError(
+                f"{self.url} does not answer: {str(error) or repr(error)}"
+            ) from error
         if answer.is_redirect:
-            raise OpenWebUIError(f"{self.url} leads on to {answer.headers['location']}; give that address")
+            raise OpenWebUIError(
+                f"{self.url} leads on to {answer.headers['location']}; give that address"
+            )
         try:
             told = answer.json()
         except ValueError:
-            raise OpenWebUIError(f"{self.url}{path} answers {answer.status_code}, but not as Open WebUI does") from None
+            raise OpenWebUIError(
+                f"{self.url}{path} answers {answer.status_code}, but not as Open WebUI does"
+            ) from None
         if answer.is_error:
             detail = told.get("detail") if isinstance(told, dict) else None
             raise Refused(f"{method} {path}", answer.status_code, str(detail or told))
@@ -90,7 +98,9 @@ class OpenWebUI:
             OpenWebUIError: it did not work, or the account is no admin's.
         """
         told = await self.ask("GET", "/api/version")
-        self.version = tuple(int(number) for number in re.findall(r"\d+", str(told.get("version")))[:3])
+        self.version = tuple(
+            int(number) for number in re.findall(r"\d+", str(told.get("version")))[:3]
+        )
         if not isinstance(who, str):
             who = await self._token(who)
         self._http.headers["Authorization"] = f"Bearer {who}"
@@ -113,23 +123,42 @@ class OpenWebUI:
         if not features.get("auth", True):
             login = Login("admin@localhost", "admin")  # what it signs everybody in as
         if login is None:
-            raise OpenWebUIError("give --email, and the password when asked, or an API key of an admin of Open WebUI")
+            raise OpenWebUIError(
+                "give --email, and the password when asked, or an API key of an admin of Open WebUI"
+            )
         try:
-            told = await self.ask("POST", "/api/v1/auths/signin", {"email": login.email, "password": login.password})
+            told = await self.ask(
+                "POST", "/api/v1/auths/signin", {"email": login.email, "password": login.password}
+            )
         except Refused as refused:
-            mend = "wait three minutes" if refused.status == httpx.codes.TOO_MANY_REQUESTS else _OTHERWISE
-            raise OpenWebUIError(f"sign-in as {login.email} failed: {refused.detail}; {mend}") from refused
+            repair = (
+                "wait three minutes"
+                if refused.status == httpx.codes.TOO_MANY_REQUESTS
+                else _OTHERWISE
+            )
+            raise OpenWebUIError(
+                f"sign-in as {login.email} failed: {refused.detail}; {repair}"
+            ) from refused
         if not told.get("token"):
-            raise OpenWebUIError(f"sign-in as {login.email} wants a second factor: give an API key instead")
+            raise OpenWebUIError(
+                f"sign-in as {login.email} wants a second factor: give an API key instead"
+            )
         if told.get("role") != "admin":
-            raise OpenWebUIError(f"{login.email} is no admin of this Open WebUI, but {told.get('role')!r}")
+            raise OpenWebUIError(
+                f"{login.email} is no admin of this Open WebUI, but {told.get('role')!r}"
+            )
         return str(told["token"])
 
     async def functions(self) -> dict[str, Function]:
         """All functions by id."""
         return {
             one["id"]: Function(
-                one["id"], one["type"], one["name"], one.get("meta") or {}, one["is_active"], one["is_global"]
+                one["id"],
+                one["type"],
+                one["name"],
+                one.get("meta") or {},
+                one["is_active"],
+                one["is_global"],
             )
             for one in await self.ask("GET", "/api/v1/functions/list")
         }
@@ -181,13 +210,17 @@ class OpenWebUI:
             *await self.ask("GET", "/api/v1/models/base"),  # providers' models
             *await self.ask("GET", "/api/v1/models/export"),  # those made from them
         ]
-        return [one["id"] for one in records if function in ((one.get("meta") or {}).get("filterIds") or [])]
+        return [
+            one["id"]
+            for one in records
+            if function in ((one.get("meta") or {}).get("filterIds") or [])
+        ]
 
     async def set_filters(self, model: str, name: str, filters: list[str]) -> None:
         """Gives a model these filters by name and no others.
 
-        A provider's model that was never edited has no record yet. The one that is made is private, because without
-        one only admins see the model.
+        A provider's model that was never edited has no record yet. The one that is made is private,
+        because without one only admins see the model.
         """
         record = await self._record(model)
         if record:
@@ -195,7 +228,13 @@ class OpenWebUI:
             await self.ask("POST", "/api/v1/models/model/update", record)
             return
         private: Json = {"access_control": {}, "access_grants": []}  # the former up to 0.7
-        made: Json = {"id": model, "base_model_id": None, "name": name, "params": {}, "meta": {"filterIds": filters}}
+        made: Json = {
+            "id": model,
+            "base_model_id": None,
+            "name": name,
+            "params": {},
+            "meta": {"filterIds": filters},
+        }
         await self.ask("POST", "/api/v1/models/create", made | private)
 
     async def _record(self, model: str) -> Json | None:
@@ -210,14 +249,21 @@ class OpenWebUI:
     async def outlet(self, model: str, more: Json) -> Json:
         """Sends two messages through the outlets of a model's filters, no model is asked; what they return.
 
-        `POST /api/chat/completed`: the page's own way up to 0.8, kept since for others. Up to 0.6 a failing filter
-        answers `{}` with 200.
+        `POST /api/chat/completed`: the page's own way up to 0.8, kept since for others. Up to 0.6 a
+        failing filter answers `{}` with 200.
         """
         said = [
             {"id": "precis-1", "role": "user", "content": "?"},
             {"id": "precis", "role": "assistant", "content": "!"},
         ]
-        body = {"model": model, "messages": said, "id": "precis", "chat_id": "", "session_id": "", **more}
+        body = {
+            "model": model,
+            "messages": said,
+            "id": "precis",
+            "chat_id": "",
+            "session_id": "",
+            **more,
+        }
         answer: Json = await self.ask("POST", "/api/chat/completed", body)
         return answer
 

@@ -1,7 +1,8 @@
 """A stand-in for the part of Open WebUI that a filter touches: its chats, its way to load a filter, its hooks.
 
-It keeps rows as Open WebUI's table has them, builds the native list as Open WebUI 0.12.4 does (`transcript.unfold`,
-which is proved against recordings), and calls the real filter file. Used by the demonstration and by the tests.
+It keeps rows as Open WebUI's table has them, builds the native list as Open WebUI 0.12.4 does
+(`transcript.unfold`, which is proved against recordings), and calls the real filter file. Used by
+the demonstration and by the tests.
 """
 
 import copy
@@ -41,14 +42,19 @@ class Host:
         self.reads.append(chat_id)
         return copy.deepcopy(self.chats.get(chat_id))
 
-    async def upsert_message_to_chat_by_id_and_message_id(self, chat_id: str, message_id: str, message: Stored) -> None:
+    async def upsert_message_to_chat_by_id_and_message_id(
+        self, chat_id: str, message_id: str, message: Stored
+    ) -> None:
         """`Chats.upsert_message_to_chat_by_id_and_message_id`: these keys of a message get new values."""
         self.chats[chat_id][message_id].update(message)
 
     @contextmanager
     def importable(self) -> Iterator[None]:
         """Makes `from open_webui.models.chats import Chats` give this host."""
-        modules = {name: ModuleType(name) for name in ("open_webui", "open_webui.models", "open_webui.models.chats")}
+        modules = {
+            name: ModuleType(name)
+            for name in ("open_webui", "open_webui.models", "open_webui.models.chats")
+        }
         modules["open_webui.models.chats"].__dict__["Chats"] = self
         before = {name: sys.modules.get(name) for name in modules}
         sys.modules.update(modules)
@@ -103,11 +109,18 @@ def inlet_body(
     }
 
 
-def outlet_body(rows: Mapping[str, Stored], answer: str, *, chat: str, model: str) -> dict[str, Any]:
+def outlet_body(
+    rows: Mapping[str, Stored], answer: str, *, chat: str, model: str
+) -> dict[str, Any]:
     """What `outlet` gets after this answer: the whole branch, folded, with ids."""
     keys = ("output", "usage", "sources")
     messages = [
-        {"id": row["id"], "role": row["role"], "content": row.get("content"), "timestamp": row.get("timestamp")}
+        {
+            "id": row["id"],
+            "role": row["role"],
+            "content": row.get("content"),
+            "timestamp": row.get("timestamp"),
+        }
         | {key: copy.deepcopy(row[key]) for key in keys if row.get(key)}
         for row in path(rows, answer)
     ]

@@ -1,7 +1,8 @@
 """Plays the recorded conversation turn by turn and measures what happens.
 
-The conversation was made in a real Open WebUI 0.12.4. Here its rows are fed to the real filter file, which talks HTTP
-to a real service with PostgreSQL, Valkey and an arq worker, all started for the purpose and thrown away afterwards.
+The conversation was made in a real Open WebUI 0.12.4. Here its rows are fed to the real filter
+file, which talks HTTP to a real service with PostgreSQL, Valkey and an arq worker, all started for
+the purpose and thrown away afterwards.
 """
 
 import asyncio
@@ -60,9 +61,14 @@ class Recording:
         """(user message, its answers) in the order in which they happened; a regenerated one has two."""
         for row in path(self.rows, self.leaf):
             if row["role"] == "user":
-                answers = [key for key, one in self.rows.items() if one.get("parentId") == row["id"]]
+                answers = [
+                    key for key, one in self.rows.items() if one.get("parentId") == row["id"]
+                ]
                 answers = [key for key in answers if self.rows[key]["role"] == "assistant"]
-                yield row["id"], sorted(answers, key=lambda key: self.rows[key].get("timestamp") or 0)
+                yield (
+                    row["id"],
+                    sorted(answers, key=lambda key: self.rows[key].get("timestamp") or 0),
+                )
 
 
 @dataclass(frozen=True)
@@ -97,7 +103,13 @@ def recording() -> Recording:
     told = json.loads(gzip.decompress(packed))
     hashes = {one["user_message_id"]: one["sha256"] for one in told["inlets"]}
     return Recording(
-        told["chat_id"], told["model"], told["system"], told["user"]["id"], told["leaf"], told["rows"], hashes
+        told["chat_id"],
+        told["model"],
+        told["system"],
+        told["user"]["id"],
+        told["leaf"],
+        told["rows"],
+        hashes,
     )
 
 
@@ -128,17 +140,25 @@ class Stage:
 
     async def _turn(self, number: int, user_message: str, answer: str, before: Work) -> Turn:
         body = inlet_body(
-            self._shown, user_message, chat=self.told.chat, model=self.told.model, system=self.told.system
+            self._shown,
+            user_message,
+            chat=self.told.chat,
+            model=self.told.model,
+            system=self.told.system,
         )
         metadata, full = body["metadata"], body["messages"]
         began = time.perf_counter()
-        body = await self.filter.inlet(body, __metadata__=metadata, __event_emitter__=self.host.emit)
+        body = await self.filter.inlet(
+            body, __metadata__=metadata, __event_emitter__=self.host.emit
+        )
         hold = time.perf_counter() - began
         held = await self.work()
         sent: list[Native] = body["messages"]
         if answer:
             hold += await self._answer(answer, metadata, _size(sent))
-        summaries = [text_of(m) for m in sent[:2] if m["role"] == "system" and text_of(m) != self.told.system]
+        summaries = [
+            text_of(m) for m in sent[:2] if m["role"] == "system" and text_of(m) != self.told.system
+        ]
         return Turn(
             number,
             text_of(self.told.rows[user_message]),
@@ -177,11 +197,13 @@ class Stage:
 
     async def _idle(self) -> Work:
         """Waits until the hand-over has arrived and its work is done, as it is while a person reads the answer."""
-        await asyncio.gather(*self.filter._handing_over)
+        await asyncio.gather(*self.filter._in_background)
         until = time.monotonic() + _PATIENCE
         while not (work := await self.work()).idle:
             if time.monotonic() > until:
-                raise PrecisError(f"the background work of a turn did not end within {_PATIENCE:.0f} s")
+                raise PrecisError(
+                    f"the background work of a turn did not end within {_PATIENCE:.0f} s"
+                )
             await asyncio.sleep(0.02)
         return work
 
@@ -196,7 +218,13 @@ async def stage(worker: Beside, *, fleet: bool) -> AsyncIterator[Stage]:
     """
     told = recording()
     folder = _folder()
-    settings = load(data_dir=folder / "data", database_url=None, redis_url=None, debounce=0.02, fast_and_unsafe=True)
+    settings = load(
+        data_dir=folder / "data",
+        database_url=None,
+        redis_url=None,
+        debounce=0.02,
+        fast_and_unsafe=True,
+    )
     host = Host({told.chat: {}})
     try:
         async with AsyncExitStack() as stack:
@@ -204,10 +232,14 @@ async def stage(worker: Beside, *, fleet: bool) -> AsyncIterator[Stage]:
                 settings = await stack.enter_async_context(_by_url(settings))
             listener = bind("127.0.0.1", 0)
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-            runtime = await stack.enter_async_context(listening(create_app(settings, worker), listener))
+            runtime = await stack.enter_async_context(
+                listening(create_app(settings, worker), listener)
+            )
             made = runtime.first_keys or await _keys(runtime)
             headers = {"Authorization": f"Bearer {made['operator']}"}
-            operator = await stack.enter_async_context(httpx.AsyncClient(base_url=url, headers=headers))
+            operator = await stack.enter_async_context(
+                httpx.AsyncClient(base_url=url, headers=headers)
+            )
             loaded = load_filter(url, made["filter"])
             with host.importable():
                 yield Stage(told, runtime, operator, host, loaded)
@@ -222,14 +254,19 @@ async def _by_url(settings: Settings) -> AsyncIterator[Settings]:
     """The settings of a fleet, on a PostgreSQL and a Valkey that run for the play only."""
     async with embedded_servers(settings.data_dir, fast=True) as started:
         await migrate(started.database_url)
-        urls = {"database_url": SecretStr(started.database_url), "redis_url": SecretStr(started.redis_url)}
+        urls = {
+            "database_url": SecretStr(started.database_url),
+            "redis_url": SecretStr(started.redis_url),
+        }
         yield settings.model_copy(update=urls)
 
 
 async def _keys(runtime: Runtime) -> dict[keys.Scope, str]:
     async with runtime.database.engine.begin() as connection:
         scopes: tuple[keys.Scope, ...] = ("filter", "operator")
-        return {scope: await keys.create(connection, FIRST_TENANT, scope, "demo") for scope in scopes}
+        return {
+            scope: await keys.create(connection, FIRST_TENANT, scope, "demo") for scope in scopes
+        }
 
 
 def _size(messages: Iterable[Native]) -> int:

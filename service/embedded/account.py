@@ -61,7 +61,10 @@ def obstacle(target: Path, account: Account) -> Path | None:
     A folder that does not exist yet is no obstacle.
     """
     way = (*reversed(target.parents), target)
-    return next((folder for folder in way if folder.is_dir() and not _may_enter(folder.stat(), account)), None)
+    return next(
+        (folder for folder in way if folder.is_dir() and not _may_enter(folder.stat(), account)),
+        None,
+    )
 
 
 def give(path: Path, account: Account | None) -> None:

@@ -3,9 +3,9 @@
     python -I -S child.py PARENT_PID DEATH_SIGNAL UID GID COMMAND...      (UID -1: stay who we are)
 
 Why a program and not `preexec_fn`: that would run Python between fork and exec in a process with
-threads, where any lock may be held for ever, and forbids vfork. Here the process has one thread, and
-what goes wrong is a line in the server's log. It costs 15 ms. Imports the standard library only: it
-runs without site-packages.
+threads, where any lock may be held for ever, and forbids vfork. Here the process has one thread,
+and what goes wrong is a line in the server's log. It costs 15 ms. Imports the standard library
+only: it runs without site-packages.
 """
 
 import ctypes

@@ -55,7 +55,9 @@ def check(data: Path) -> bool:
             )
         return True
     if data.is_dir() and any(data.iterdir()):
-        raise EmbeddedServerError(f"{data} is not empty and holds no PostgreSQL data. Move it away.")
+        raise EmbeddedServerError(
+            f"{data} is not empty and holds no PostgreSQL data. Move it away."
+        )
     return False
 
 
@@ -116,7 +118,9 @@ async def _fill(unfinished: Path, postgres: Program, secret: str, *, fast: bool)
 def _known_password(data: Path) -> str:
     file = password_file(data)
     if not file.is_file():
-        raise EmbeddedServerError(f"{file}, the password of the database in {data}, is missing. Put it back.")
+        raise EmbeddedServerError(
+            f"{file}, the password of the database in {data}, is missing. Put it back."
+        )
     return password(file)
 
 

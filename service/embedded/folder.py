@@ -75,7 +75,8 @@ def room(folder: Path) -> str:
 def _lock(folder: Path) -> IO[str]:
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        # Root's servers run as somebody else, who must get through to the folders inside, not list them.
+        # Root's servers run as somebody else, who must get through to the folders inside, not list
+        # them.
         make_private(folder, 0o711 if os.geteuid() == 0 else 0o700)
     file = open(os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600), "r+")  # noqa: SIM115 - held while we run
     try:
@@ -102,7 +103,9 @@ async def _wait_until_abandoned(folder: Path) -> None:
 
 
 def _in_use(folder: Path, by: str) -> EmbeddedServerError:
-    return EmbeddedServerError(f"The data folder {folder} is in use by {by}. Stop it, or use another data folder.")
+    return EmbeddedServerError(
+        f"The data folder {folder} is in use by {by}. Stop it, or use another data folder."
+    )
 
 
 def _owner(folder: Path) -> psutil.Process | None:

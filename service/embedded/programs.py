@@ -11,8 +11,8 @@ from service.embedded.folder import make_private
 def reachable(program: Path, package: str, folder: Path, account: Account | None) -> Path:
     """Return `program`, or a copy of it in the data folder when the account cannot enter the installation.
 
-    Root often installs below its own home, /root, which nobody else may enter. The whole package is copied: a program
-    finds its libraries by their place relative to its own.
+    Root often installs below its own home, /root, which nobody else may enter. The whole package is
+    copied: a program finds its libraries by their place relative to its own.
 
     Args:
         program: The installed program.

@@ -46,8 +46,8 @@ async def embedded_servers(
         data_dir: Ours alone. Made when missing; its parents are never changed.
         postgres_port: On 127.0.0.1; None takes a free one. Likewise `valkey_port`.
         valkey_port: See `postgres_port`.
-        fast: For tests and demos only: nothing waits for the disk, and a power cut or a crash of the
-            machine may destroy the whole data folder.
+        fast: For tests and demos only: nothing waits for the disk, and a power cut or a crash of
+            the machine may destroy the whole data folder.
 
     Raises:
         EmbeddedServerError: with what to do about it. Nothing is left running, nothing is lost.
@@ -90,7 +90,9 @@ def _checked(data_dir: Path) -> Path:
 
 
 @contextlib.asynccontextmanager
-async def _watched(server: Server, died: asyncio.Future[EmbeddedServerError]) -> AsyncIterator[None]:
+async def _watched(
+    server: Server, died: asyncio.Future[EmbeddedServerError]
+) -> AsyncIterator[None]:
     async def watch() -> None:
         error = await server.died()
         log.error("embedded_server_died", error=str(error))

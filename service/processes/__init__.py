@@ -1,7 +1,7 @@
 """Work on texts of unknown size and content, in processes of their own.
 
-`pool` starts them, `child` is their program, `rounds` is what runs there, beside `service.processes.intake` and
-`summarising`.
+`pool` starts them, `child` is their program, `rounds` is what runs there, beside
+`service.processes.intake` and `summarising`.
 """
 
 from service.processes.pool import Texts

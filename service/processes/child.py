@@ -65,7 +65,8 @@ def load() -> None:
 def outcome(messages: list[bytes]) -> tuple[str, Any]:
     """What came of a function: DONE with its result, RAISED with an error of ours, or in words without a text.
 
-    Takes the message out of the list: nobody holds it, which is as large as a text, while the function works.
+    Takes the message out of the list: nobody holds it, which is as large as a text, while the
+    function works.
     """
     from service.errors import PrecisError
 

@@ -1,7 +1,7 @@
 """From the bytes of a handed-over message to what is stored of it. Pure; values that another process can be sent.
 
-A body is held as bytes, and one message of it at a time is decoded, hashed, weighed, masked and packed: in memory a
-hand-over costs its bytes and what its largest message takes meanwhile.
+A body is held as bytes, and one message of it at a time is decoded, hashed, weighed, masked and
+packed: in memory a hand-over costs its bytes and what its largest message takes meanwhile.
 """
 
 import hashlib
@@ -16,7 +16,16 @@ from msgspec import Meta
 
 from service.errors import BadRequest
 from service.storage import codec
-from service.transcript import Stored, asked_tokens, folded, masked, native_tokens, parse, step_tokens, steps
+from service.transcript import (
+    Stored,
+    asked_tokens,
+    folded,
+    masked,
+    native_tokens,
+    parse,
+    step_tokens,
+    steps,
+)
 
 _LAST = 1e15  # Unix seconds; imported chats have milliseconds
 _OF_A_FILE = ("type", "name", "content_type")
@@ -26,14 +35,17 @@ _NUL = re.compile(rb"\\u0000")  # JSON can say it in this way only
 CONTROL = r"\x00-\x1f\x7f-\x9f"
 """Control characters, C0, DEL and C1, for a class of a pattern: never part of an id, and a terminal obeys them."""
 
-# Open WebUI's ids are UUIDs, or `temporary:<socket id>`; a control character is never part of one, not at its end
-# either, where `$` alone would let a line end pass.
+# Open WebUI's ids are UUIDs, or `temporary:<socket id>`; a control character is never part of one,
+# not at its end either, where `$` alone would let a line end pass.
 Id = Annotated[str, Meta(min_length=1, max_length=200, pattern=rf"^[^{CONTROL}]+$(?!\n)")]
 Hash = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[\x21-\x7e]+$(?!\n)")]
 
 
 def _described(*kinds: str, description: str = "") -> Meta:
-    return Meta(description=description or None, extra_json_schema={"anyOf": [{"type": kind} for kind in kinds]})
+    return Meta(
+        description=description or None,
+        extra_json_schema={"anyOf": [{"type": kind} for kind in kinds]},
+    )
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -48,22 +60,29 @@ class Head(msgspec.Struct, frozen=True):
 class HandedMessage(Head, frozen=True):
     """A stored message as Open WebUI has it.
 
-    Fields that are not named here are dropped, and so is a field of another type than it says here: one odd message
-    must not keep a chat from being handed over.
+    Fields that are not named here are dropped, and so is a field of another type than it says here:
+    one odd message must not keep a chat from being handed over.
     """
 
     content: Annotated[Any, _described("string", "array", "null")] = None
     output: Annotated[Any, _described("array", "null")] = None
     native: Annotated[
-        Any, _described("array", "null", description="An answer of a chat without ids, as the model is sent it.")
+        Any,
+        _described(
+            "array", "null", description="An answer of a chat without ids, as the model is sent it."
+        ),
     ] = None
     files: Annotated[
-        Any, _described("array", "null", description="Of each file, `type`, `name` and `content_type` are kept.")
+        Any,
+        _described(
+            "array", "null", description="Of each file, `type`, `name` and `content_type` are kept."
+        ),
     ] = None
     usage: Annotated[Any, _described("object", "null")] = None
     error: Any = None
     timestamp: Annotated[
-        Any, _described("number", "null", description="Unix seconds; imported chats have milliseconds.")
+        Any,
+        _described("number", "null", description="Unix seconds; imported chats have milliseconds."),
     ] = None
 
 
@@ -97,7 +116,8 @@ class Taken:
     Attributes:
         content_hash: of what the model sees of it.
         prompt_tokens: the provider's count for the last call that wrote it.
-        asked_tokens: what of the message itself that call was sent; 0 unless the message is the newest.
+        asked_tokens: what of the message itself that call was sent; 0 unless the message is the
+            newest.
         weighed: all else, unless only these were asked for.
     """
 
@@ -207,7 +227,10 @@ def _files(value: object) -> list[dict[str, str]] | None:
     if not isinstance(value, list):
         return None
     files = (file for file in value if isinstance(file, dict))
-    return [{name: file[name] for name in _OF_A_FILE if isinstance(file.get(name), str)} for file in files]
+    return [
+        {name: file[name] for name in _OF_A_FILE if isinstance(file.get(name), str)}
+        for file in files
+    ]
 
 
 def _time(value: object) -> float | None:

@@ -104,12 +104,15 @@ class Texts:
 
         Raises:
             TextTooHard: a bound on time or memory was passed, or the child crashed.
-            TextWorkFailed: the function raised an error that nobody expected; one of ours is raised here again.
+            TextWorkFailed: the function raised an error that nobody expected; one of ours is raised
+                here again.
             TextProcessAway: no child could be started.
         """
         call, loop = _Call(), asyncio.get_running_loop()
         try:
-            result = loop.run_in_executor(self._threads, self._in_child, call, (function, args, kwargs))
+            result = loop.run_in_executor(
+                self._threads, self._in_child, call, (function, args, kwargs)
+            )
             return cast(T, await result)
         except asyncio.CancelledError:
             call.give_up()

@@ -1,5 +1,5 @@
 """PostgreSQL: tables, and the statements that read and write them, grouped by who needs them.
 
-Every function takes a connection; whoever calls it opens and commits the transaction. No decision is made here that
-the pure core could make.
+Every function takes a connection; whoever calls it opens and commits the transaction. No decision
+is made here that the pure core could make.
 """

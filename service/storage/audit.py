@@ -18,5 +18,7 @@ async def record(
 ) -> None:
     """Notes who did what; `details` must be JSON."""
     await connection.execute(
-        insert(audit).values(tenant_id=tenant, actor=actor, action=action, chat=chat, details=details)
+        insert(audit).values(
+            tenant_id=tenant, actor=actor, action=action, chat=chat, details=details
+        )
     )

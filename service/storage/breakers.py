@@ -1,7 +1,8 @@
 """The circuit breaker of each summariser endpoint: one row, shared by the fleet, in the database's time.
 
-Closed: it may be asked. Open, after several failures in a row: nobody asks until `open_until`. Half-open, once that
-has passed: one chat probes; its success closes the breaker, its failure opens it for twice as long.
+Closed: it may be asked. Open, after several failures in a row: nobody asks until `open_until`.
+Half-open, once that has passed: one chat probes; its success closes the breaker, its failure opens
+it for twice as long.
 """
 
 from dataclasses import dataclass
@@ -49,7 +50,9 @@ async def succeeded(connection: AsyncConnection, name: str) -> None:
     await connection.execute(query.values(failures=0, open_until=None, last_error=None))
 
 
-async def failed(connection: AsyncConnection, name: str, error: str, after: int, pause: float) -> None:
+async def failed(
+    connection: AsyncConnection, name: str, error: str, after: int, pause: float
+) -> None:
     """Counts a failed call; from the `after`-th in a row on, the breaker opens for `pause` seconds and then longer.
 
     Calls that were under way when it opened fail too; they do not open it further.
@@ -71,6 +74,12 @@ async def failed(connection: AsyncConnection, name: str, error: str, after: int,
 
 async def everyone(connection: AsyncConnection) -> list[Endpoint]:
     """All endpoints that the fleet has asked, by name."""
-    columns = (endpoints.c.name, _STATE, endpoints.c.failures, endpoints.c.open_until, endpoints.c.last_error)
+    columns = (
+        endpoints.c.name,
+        _STATE,
+        endpoints.c.failures,
+        endpoints.c.open_until,
+        endpoints.c.last_error,
+    )
     rows = await connection.execute(select(*columns).order_by(endpoints.c.name))
     return [Endpoint(*row) for row in rows]

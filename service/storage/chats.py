@@ -24,7 +24,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage.clock import in_seconds
 from service.storage.many import not_among
-from service.storage.tables import chats, checkpoints, drafts, messages, runs
+from service.storage.tables import chats, checkpoints, messages, partials, runs
 from service.storage.tenancy import ChatKey, of
 
 
@@ -32,9 +32,9 @@ from service.storage.tenancy import ChatKey, of
 class Overview:
     """One chat in a list. `path_tokens` and `messages` are those of the branch handed over last.
 
-    `wants_bodies` says that work waits for texts that are not kept any more; they come with the chat's next turn.
-    `compactor` is who else compresses the chat; while it is `open-webui`, no summary is made here.
-    `masked` counts the secrets that were masked in what is stored of it.
+    `wants_bodies` says that work waits for texts that are not kept any more; they come with the
+    chat's next turn. `compactor` is who else compresses the chat; while it is `open-webui`, no
+    summary is made here. `masked` counts the secrets that were masked in what is stored of it.
     """
 
     id: int
@@ -82,8 +82,9 @@ class Branch:
 class Made:
     """One checkpoint without its texts.
 
-    Those of one parent and boundary are versions of each other; `serving` says that some message leads to this one,
-    or to one that grew from it. `verdict` is what the publish gate found, and who corrected or served it by hand.
+    Those of one parent and boundary are versions of each other; `serving` says that some message
+    leads to this one, or to one that grew from it. `verdict` is what the publish gate found, and
+    who corrected or served it by hand.
     """
 
     id: int
@@ -178,35 +179,46 @@ async def open_chat(
         "updated_at": func.now(),
     }
     statement = insert(chats).values(tenant_id=tenant, external_id=chat, **values)
-    statement = statement.on_conflict_do_update(index_elements=["tenant_id", "external_id"], set_=values)
+    statement = statement.on_conflict_do_update(
+        index_elements=["tenant_id", "external_id"], set_=values
+    )
     row = (await connection.execute(statement.returning(chats.c.id, chats.c.wants_bodies))).one()
     return ChatKey(tenant, row.id), row.wants_bodies
 
 
-async def handed_over(
-    connection: AsyncConnection, chat: ChatKey, leaf: str, measured: int | None, estimated: int, masks: int
+async def ingested(
+    connection: AsyncConnection,
+    chat: ChatKey,
+    leaf: str,
+    measured: int | None,
+    estimated: int,
+    masks: int,
 ) -> int:
     """Notes the newest path, whose texts are here now, and its overhead.
 
-    `measured` None keeps the overhead that is known, unless `estimated` is clearly more: then tools were added. `masks`
-    is how many secrets were masked in the texts that are new.
+    `measured` None keeps the overhead that is known, unless `estimated` is clearly more: then tools
+    were added. `masks` is how many secrets were masked in the texts that are new.
 
     Returns:
         The overhead in force.
     """
     await note_leaf(connection, chat, leaf)
     before = chats.c.overhead_tokens
-    known = func.coalesce(measured, case((estimated > before * MORE_TOOLS, estimated), else_=before))
+    known = func.coalesce(
+        measured, case((estimated > before * MORE_TOOLS, estimated), else_=before)
+    )
     noted = {"overhead_tokens": known, "wants_bodies": False, "masked": chats.c.masked + masks}
     query = update(chats).where(*of(chat, chats)).values(noted)
-    return cast(int, (await connection.execute(query.returning(chats.c.overhead_tokens))).scalar_one())
+    return cast(
+        int, (await connection.execute(query.returning(chats.c.overhead_tokens))).scalar_one()
+    )
 
 
 async def note_leaf(connection: AsyncConnection, chat: ChatKey, leaf: str | None = None) -> None:
     """Copies what the read on the request path needs of the newest path into the chat's row.
 
-    To be called, before the transaction ends, whenever another checkpoint has become the deepest one of the leaf;
-    `leaf` None keeps the leaf.
+    To be called, before the transaction ends, whenever another checkpoint has become the deepest
+    one of the leaf; `leaf` None keeps the leaf.
     """
     await connection.execute(_NOTE_LEAF, {"tenant": chat.tenant, "chat": chat.id, "leaf": leaf})
 
@@ -228,7 +240,9 @@ async def overviews(
     limit: int = 1,
 ) -> list[Overview]:
     """Chats of a tenant, the newest first: one by name, or a page of those after (updated_at, id)."""
-    made = select(func.count()).where(checkpoints.c.tenant_id == tenant, checkpoints.c.chat_id == chats.c.id)
+    made = select(func.count()).where(
+        checkpoints.c.tenant_id == tenant, checkpoints.c.chat_id == chats.c.id
+    )
     columns: list[ColumnElement[Any]] = [
         chats.c.id,
         chats.c.external_id,
@@ -252,7 +266,9 @@ async def overviews(
         chats.c.updated_at,
     ]
     leaf = and_(
-        messages.c.tenant_id == tenant, messages.c.chat_id == chats.c.id, messages.c.message_id == chats.c.leaf_id
+        messages.c.tenant_id == tenant,
+        messages.c.chat_id == chats.c.id,
+        messages.c.message_id == chats.c.leaf_id,
     )
     query = (
         select(*columns)
@@ -287,10 +303,17 @@ async def branches(connection: AsyncConnection, chat: ChatKey) -> list[Branch]:
     """The leaves that are stored, the longest path first."""
     child = messages.alias()
     query = (
-        select(messages.c.message_id, messages.c.depth, messages.c.path_tokens, messages.c.checkpoint_id)
+        select(
+            messages.c.message_id,
+            messages.c.depth,
+            messages.c.path_tokens,
+            messages.c.checkpoint_id,
+        )
         .where(
             *of(chat, messages),
-            ~select(child).where(*of(chat, child), child.c.parent_id == messages.c.message_id).exists(),
+            ~select(child)
+            .where(*of(chat, child), child.c.parent_id == messages.c.message_id)
+            .exists(),
         )
         .order_by(messages.c.depth.desc())
     )
@@ -303,9 +326,13 @@ async def made(connection: AsyncConnection, chat: ChatKey) -> list[Made]:
     return [Made(*row) for row in await connection.execute(query)]
 
 
-async def summary(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> tuple[Made, str] | None:
+async def summary(
+    connection: AsyncConnection, chat: ChatKey, checkpoint: int
+) -> tuple[Made, str] | None:
     """One checkpoint and its summary message."""
-    query = select(*_made(chat), checkpoints.c.summary).where(*of(chat, checkpoints), checkpoints.c.id == checkpoint)
+    query = select(*_made(chat), checkpoints.c.summary).where(
+        *of(chat, checkpoints), checkpoints.c.id == checkpoint
+    )
     row = (await connection.execute(query)).one_or_none()
     return (Made(*row[:-1]), row[-1]) if row else None
 
@@ -317,7 +344,12 @@ def _made(chat: ChatKey) -> list[ColumnElement[Any]]:
         *of(chat, head), head.c.id.in_(pointed)
     )
     columns = (checkpoints.c[name] for name in list(Made.__dataclass_fields__)[3:])
-    return [checkpoints.c.id, func.nullif(checkpoints.c.parent_id, 0), checkpoints.c.id.in_(lines), *columns]
+    return [
+        checkpoints.c.id,
+        func.nullif(checkpoints.c.parent_id, 0),
+        checkpoints.c.id.in_(lines),
+        *columns,
+    ]
 
 
 async def latest_runs(connection: AsyncConnection, chat: ChatKey, limit: int = 20) -> list[Run]:
@@ -339,7 +371,8 @@ async def drop_checkpoints(connection: AsyncConnection, chat: ChatKey, keep: Seq
     Returns:
         How many were deleted.
     """
-    # Each message falls back to the deepest kept ancestor of its checkpoint; a child's id is above its parent's.
+    # Each message falls back to the deepest kept ancestor of its checkpoint; a child's id is above
+    # its parent's.
     await connection.execute(
         text(
             "update messages m set checkpoint_id = (select max(a) from unnest(c.ancestors) a where a = any(:keep))"
@@ -351,7 +384,7 @@ async def drop_checkpoints(connection: AsyncConnection, chat: ChatKey, keep: Seq
     dropped = await connection.execute(
         delete(checkpoints).where(*of(chat, checkpoints), not_among(checkpoints.c.id, keep))
     )
-    await connection.execute(delete(drafts).where(*of(chat, drafts)))
+    await connection.execute(delete(partials).where(*of(chat, partials)))
     await fence(connection, chat)
     await note_leaf(connection, chat)
     return dropped.rowcount

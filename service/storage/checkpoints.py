@@ -1,7 +1,8 @@
 """Checkpoints: append-only versions, published by compare and swap. And drafts: how far a long turn has been read.
 
-Of several versions for one boundary, the messages at and below it say which one serves: they point to it. One that was
-put out of service is `retired`, so that a message which an undone edit brings back does not find it by its digest.
+Of several versions for one boundary, the messages at and below it say which one serves: they point
+to it. One that was put out of service is `retired`, so that a message which an undone edit brings
+back does not find it by its digest.
 """
 
 from collections.abc import Collection
@@ -12,12 +13,11 @@ from sqlalchemy import and_, delete, func, null, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.planning import Checkpoint, Draft, Position
-from service.storage import chats, memories, work
+from service.planning import Checkpoint, PartialTurn, Position
+from service.storage import chats, memories, messages, work
 from service.storage.many import among
-from service.storage.messages import Row, above, lead_back, point_to, subtree
-from service.storage.messages import find as find_messages
-from service.storage.tables import checkpoints, drafts, messages
+from service.storage.tables import checkpoints, partials
+from service.storage.tables import messages as message_rows
 from service.storage.tenancy import ChatKey, of
 from service.summarising import message
 from service.summarising.memory import Memory
@@ -29,7 +29,14 @@ _OF_ITS_CHAT = (
 )
 _PLANNED = [
     checkpoints.c[name]
-    for name in ("id", "covered_until", "covered_digest", "covered_messages", "covered_tokens", "tokens")
+    for name in (
+        "id",
+        "covered_until",
+        "covered_digest",
+        "covered_messages",
+        "covered_tokens",
+        "tokens",
+    )
 ]
 INTERIM = "interim"
 CONTENT = [column for column in checkpoints.c if column.name not in _OF_ITS_CHAT]
@@ -44,7 +51,7 @@ class Fresh:
     """
 
     parent: int
-    until: Row
+    until: messages.Row
     kind: str
     memory: Memory
     rendered: Rendered
@@ -59,7 +66,8 @@ class Fresh:
 class Degraded:
     """A checkpoint that the built-in summariser wrote in place of the LLM.
 
-    `parent` is what it grew from, 0 for nothing; `siblings` counts the degraded ones of that parent, itself included.
+    `parent` is what it grew from, 0 for nothing; `siblings` counts the degraded ones of that
+    parent, itself included.
     """
 
     parent: int
@@ -83,7 +91,9 @@ class Line(NamedTuple):
     savings: list[int]
 
 
-async def find(connection: AsyncConnection, chat: ChatKey, checkpoint: int | None) -> Checkpoint | None:
+async def find(
+    connection: AsyncConnection, chat: ChatKey, checkpoint: int | None
+) -> Checkpoint | None:
     """A checkpoint as planning sees it; None when there is none of this id."""
     query = select(*_PLANNED).where(*of(chat, checkpoints), checkpoints.c.id == checkpoint)
     row = (await connection.execute(query)).one_or_none()
@@ -111,7 +121,9 @@ async def degraded(connection: AsyncConnection, chat: ChatKey, checkpoint: int) 
     """Where a degraded checkpoint stands; None when this one is of another kind, or an operator wants it as it is."""
     sibling = checkpoints.alias()
     siblings = select(func.count()).where(
-        *of(chat, sibling), sibling.c.parent_id == checkpoints.c.parent_id, sibling.c.kind == "degraded"
+        *of(chat, sibling),
+        sibling.c.parent_id == checkpoints.c.parent_id,
+        sibling.c.kind == "degraded",
     )
     query = select(checkpoints.c.parent_id, siblings.scalar_subquery()).where(
         *of(chat, checkpoints),
@@ -123,21 +135,31 @@ async def degraded(connection: AsyncConnection, chat: ChatKey, checkpoint: int) 
     return Degraded(*row) if row else None
 
 
-async def draft(connection: AsyncConnection, chat: ChatKey) -> tuple[str, Draft, Memory] | None:
+async def partial(
+    connection: AsyncConnection, chat: ChatKey
+) -> tuple[str, PartialTurn, Memory] | None:
     """The chat's draft: the message it stands in, its place, and what has been read so far.
 
     The place's message index is for the caller to fill in.
     """
-    row = (await connection.execute(select(drafts).where(*of(chat, drafts)))).mappings().one_or_none()
+    row = (
+        (await connection.execute(select(partials).where(*of(chat, partials))))
+        .mappings()
+        .one_or_none()
+    )
     if row is None:
         return None
     position = Position(0, row["step"], row["piece"])
-    place = Draft(row["base_id"] or None, row["digest"], position, row["pieces"])
+    place = PartialTurn(row["base_id"] or None, row["digest"], position, row["pieces"])
     return row["message_id"], place, memories.memory_of(row)
 
 
-async def save_draft(
-    connection: AsyncConnection, lease: work.Lease, message_id: str, place: Draft, so_far: Memory
+async def save_partial(
+    connection: AsyncConnection,
+    lease: work.Lease,
+    message_id: str,
+    place: PartialTurn,
+    so_far: Memory,
 ) -> bool:
     """Keeps what has been read of a long turn; False when the lease is lost."""
     if not await work.holds(connection, lease):
@@ -151,23 +173,25 @@ async def save_draft(
         "pieces": place.pieces,
         **memories.columns(so_far),
     }
-    statement = insert(drafts).values(**lease.chat.columns, **values)
-    await connection.execute(statement.on_conflict_do_update(index_elements=["chat_id"], set_=values))
+    statement = insert(partials).values(**lease.chat.columns, **values)
+    await connection.execute(
+        statement.on_conflict_do_update(index_elements=["chat_id"], set_=values)
+    )
     return True
 
 
 async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) -> int | None:
     """Publishes a checkpoint, unless what it was planned on has changed.
 
-    In one transaction: the lease must be ours, no reset in between, the covered message still has the digest that was
-    planned on, and the parent still exists.
+    In one transaction: the lease must be ours, no reset in between, the covered message still has
+    the digest that was planned on, and the parent still exists.
 
     Returns:
         The id of the checkpoint, or None when it was refused.
     """
     if not await work.holds(connection, lease):
         return None
-    rows = await find_messages(connection, lease.chat, [fresh.until.message_id])
+    rows = await messages.find(connection, lease.chat, [fresh.until.message_id])
     row = rows.get(fresh.until.message_id)
     if row is None or row.digest != fresh.until.digest:
         return None
@@ -190,11 +214,13 @@ async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) 
         **memories.columns(fresh.memory),
     }
     *ancestors, identity = (await add(connection, lease.chat, line, content)).ids
-    await point_to(connection, lease.chat, row.message_id, identity, [*ancestors, *fresh.replaces])
+    await messages.point_to(
+        connection, lease.chat, row.message_id, identity, [*ancestors, *fresh.replaces]
+    )
     await _retire(connection, lease.chat, fresh)
     await chats.note_leaf(connection, lease.chat)
     if fresh.kind != INTERIM:  # which is no part of what a summariser reads of a long turn
-        await connection.execute(delete(drafts).where(*of(lease.chat, drafts)))
+        await connection.execute(delete(partials).where(*of(lease.chat, partials)))
     return identity
 
 
@@ -220,49 +246,59 @@ async def correct(
     row = (await connection.execute(query)).mappings().one()
     number = await _next(connection)
     said = memories.columns(memory) | _texts(message.named(rendered, number))
-    content = {column.name: row[column.name] for column in CONTENT} | said | changed | {"id": number}
-    return (await add(connection, chat, Line(row["ancestors"], row["savings"][:-1]), content)).ids[-1]
+    content = (
+        {column.name: row[column.name] for column in CONTENT} | said | changed | {"id": number}
+    )
+    return (await add(connection, chat, Line(row["ancestors"], row["savings"][:-1]), content)).ids[
+        -1
+    ]
 
 
 async def serve(connection: AsyncConnection, chat: ChatKey, checkpoint: int, by: str) -> bool:
     """Makes a checkpoint the one that serves at its boundary and below, whatever did so before, as `by` wants it.
 
-    All others that reach as far are retired, but those of branches that go off above the boundary. One whose own
-    boundary was edited since may be of either, and is retired as well: should the edit be undone, a new one is made.
+    All others that reach as far are retired, but those of branches that go off above the boundary.
+    One whose own boundary was edited since may be of either, and is retired as well: should the
+    edit be undone, a new one is made.
 
     Returns:
-        Whether it was done. It is not when the message at its boundary is not stored as the summary has read it.
+        Whether it was done. It is not when the message at its boundary is not stored as the summary
+        has read it.
     """
     made = await find(connection, chat, checkpoint)
     if made is None:
         return False
-    row = (await find_messages(connection, chat, [made.until])).get(made.until)
+    row = (await messages.find(connection, chat, [made.until])).get(made.until)
     if row is None or row.digest != made.digest:
         return False
-    await point_to(connection, chat, made.until, checkpoint, None)
-    elsewhere = select(messages).where(
-        *of(chat, messages),
-        messages.c.message_id == checkpoints.c.covered_until,
-        messages.c.digest == checkpoints.c.covered_digest,
-        messages.c.message_id.not_in(subtree(chat, [made.until])),
+    await messages.point_to(connection, chat, made.until, checkpoint, None)
+    elsewhere = select(message_rows).where(
+        *of(chat, message_rows),
+        message_rows.c.message_id == checkpoints.c.covered_until,
+        message_rows.c.digest == checkpoints.c.covered_digest,
+        message_rows.c.message_id.not_in(messages.subtree(chat, [made.until])),
     )
     reaches = (checkpoints.c.covered_messages >= made.messages, checkpoints.c.retired_at.is_(None))
     others = (*of(chat, checkpoints), *reaches, checkpoints.c.id != checkpoint, ~elsewhere.exists())
     await connection.execute(update(checkpoints).where(*others).values(retired_at=func.now()))
     this = (*of(chat, checkpoints), checkpoints.c.id == checkpoint)
     verdict = checkpoints.c.verdict.concat({"served_by": by})
-    await connection.execute(update(checkpoints).where(*this).values(retired_at=null(), verdict=verdict))
-    await connection.execute(delete(drafts).where(*of(chat, drafts)))
+    await connection.execute(
+        update(checkpoints).where(*this).values(retired_at=null(), verdict=verdict)
+    )
+    await connection.execute(delete(partials).where(*of(chat, partials)))
     await chats.fence(connection, chat)
     await chats.note_leaf(connection, chat)
     return True
 
 
-async def add(connection: AsyncConnection, chat: ChatKey, line: Line, content: dict[str, Any]) -> Line:
+async def add(
+    connection: AsyncConnection, chat: ChatKey, line: Line, content: dict[str, Any]
+) -> Line:
     """Inserts a checkpoint that grew from the last one of `line`: the next version, when others are there already.
 
-    `content` are the columns that do not depend on the chat, and the id of one that tells it itself; a
-    copy tells that of its original. No message points to it yet.
+    `content` are the columns that do not depend on the chat, and the id of one that tells it
+    itself; a copy tells that of its original. No message points to it yet.
     """
     parent = line.ids[-1] if line.ids else 0
     saved = max([*line.savings[-1:], content["covered_tokens"] - content["tokens"]])
@@ -272,7 +308,9 @@ async def add(connection: AsyncConnection, chat: ChatKey, line: Line, content: d
         checkpoints.c.covered_digest == content["covered_digest"],
     )
     grown = {"parent_id": parent, "ancestors": line.ids, "savings": [*line.savings, saved]}
-    query = insert(checkpoints).values(**chat.columns, **grown, version=versions.scalar_subquery(), **content)
+    query = insert(checkpoints).values(
+        **chat.columns, **grown, version=versions.scalar_subquery(), **content
+    )
     row = (await connection.execute(query.returning(checkpoints.c.id, checkpoints.c.savings))).one()
     return Line([*line.ids, row.id], row.savings)
 
@@ -289,7 +327,9 @@ async def _line(connection: AsyncConnection, chat: ChatKey, last: int) -> Line |
     if not last:
         return Line([], [])
     query = select(checkpoints.c.ancestors, checkpoints.c.savings)
-    row = (await connection.execute(query.where(*of(chat, checkpoints), checkpoints.c.id == last))).one_or_none()
+    row = (
+        await connection.execute(query.where(*of(chat, checkpoints), checkpoints.c.id == last))
+    ).one_or_none()
     return Line([*row.ancestors, last], row.savings) if row else None
 
 
@@ -301,11 +341,17 @@ async def _retire(connection: AsyncConnection, chat: ChatKey, fresh: Fresh) -> N
     if not fresh.replaces:
         return
     replaced = (*of(chat, checkpoints), among(checkpoints.c.id, fresh.replaces))
-    used = select(messages).where(*of(chat, messages), messages.c.checkpoint_id == checkpoints.c.id)
-    elsewhere = used.where(messages.c.message_id.not_in(above(chat, fresh.until.message_id)))
-    query = select(checkpoints.c.id).where(*replaced, checkpoints.c.kind == INTERIM, ~elsewhere.exists())
+    used = select(message_rows).where(
+        *of(chat, message_rows), message_rows.c.checkpoint_id == checkpoints.c.id
+    )
+    elsewhere = used.where(
+        message_rows.c.message_id.not_in(messages.above(chat, fresh.until.message_id))
+    )
+    query = select(checkpoints.c.id).where(
+        *replaced, checkpoints.c.kind == INTERIM, ~elsewhere.exists()
+    )
     interim = list((await connection.execute(query)).scalars())
-    await lead_back(connection, chat, interim, fresh.parent or None)
+    await messages.lead_back(connection, chat, interim, fresh.parent or None)
     unused = (*replaced, ~used.exists())
     await connection.execute(update(checkpoints).where(*unused).values(retired_at=func.now()))
 

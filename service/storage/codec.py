@@ -23,6 +23,8 @@ def unpack(data: bytes) -> dict[str, Any]:
         UnknownEncoding: a newer version wrote it.
     """
     if data[:1] != _ZLIB_JSON:
-        raise UnknownEncoding(f"message body in unknown encoding {data[:1]!r}; it was written by a newer version")
+        raise UnknownEncoding(
+            f"message body in unknown encoding {data[:1]!r}; it was written by a newer version"
+        )
     body: dict[str, Any] = json.loads(zlib.decompress(data[1:]))
     return body

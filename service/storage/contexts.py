@@ -1,7 +1,8 @@
 """The one read of the request path: everything that an answer to `POST context` needs, in one statement.
 
-Plain SQL on asyncpg: an ORM, a transaction around the read or a connection reset after it would each cost more than
-the read itself. A chat that goes on takes two index probes, however long its path (`python -m benchmarks.lookup`).
+Plain SQL on asyncpg: an ORM, a transaction around the read or a connection reset after it would
+each cost more than the read itself. A chat that goes on takes two index probes, however long its
+path (`python -m benchmarks.lookup`).
 """
 
 from collections.abc import Sequence
@@ -16,17 +17,19 @@ from service.storage.chats import LINE, MORE_TOOLS, SAVINGS
 
 _CHARACTERS = 4  # per token, of a message that was not handed over yet
 
-# What goes beside the messages: as it is known of the chat, or the tools that the filter has seen, when those are
-# clearly more: the chat has no count yet, or tools were added.
+# What goes beside the messages: as it is known of the chat, or the tools that the filter has seen,
+# when those are clearly more: the chat has no count yet, or tools were added.
 _OVERHEAD = f"case when $9::integer > chat.overhead_tokens * {MORE_TOOLS} then $9 else chat.overhead_tokens end"
-# An older checkpoint has no record, and serves what it has. A text that is not asked for is not fetched.
+# An older checkpoint has no record, and serves what it has. A text that is not asked for is not
+# fetched.
 _ANSWER = f"""
 select chat.window_tokens, {_OVERHEAD}, known.id, known.tokens,
        made.id, made.covered_until, made.covered_digest, made.covered_messages, made.covered_tokens, made.tokens,
        case when $8 and made.record <> '' then made.rules else made.summary end, case when $8 then made.record end
 """
-# The shallowest checkpoint that brings the request under apply_at and into its room, because the injected prefix then
-# changes least often; when none does, the deepest. Savings never fall, so `width_bucket` finds it by bisection.
+# The shallowest checkpoint that brings the request under apply_at and into its room, because the
+# injected prefix then changes least often; when none does, the deepest. Savings never fall, so
+# `width_bucket` finds it by bisection.
 _CHOSEN = f"""
 left join checkpoints made on made.tenant_id = $1 and made.chat_id = chat.id and made.id = coalesce(
     known.line[1 + width_bucket(
@@ -35,8 +38,8 @@ left join checkpoints made on made.tenant_id = $1 and made.chat_id = chat.id and
     known.line[cardinality(known.line)])
 """
 _LIVES = "coalesce(chat.expires_at > now(), true)"
-# The path that was handed over last, and goes on from its leaf or from the message above a new question. Digests alone
-# are compared, since a digest is made of the id.
+# The path that was handed over last, and goes on from its leaf or from the message above a new
+# question. Digests alone are compared, since a digest is made of the id.
 _CONTINUED = f"""
 {_ANSWER}
 from chats chat
@@ -67,8 +70,9 @@ cross join lateral (
 where chat.tenant_id = $1 and
 """
 _BRANCHED = f"{_BY_PAIRS} chat.external_id = $2 and {_LIVES}"
-# In another chat, for a fork, a clone or an import: these keep the ids of their messages, and so the digests. Of
-# several chats, the one that knows the newest message. A chat that expires lends nothing: what is its own goes with it.
+# In another chat, for a fork, a clone or an import: these keep the ids of their messages, and so
+# the digests. Of several chats, the one that knows the newest message. A chat that expires lends
+# nothing: what is its own goes with it.
 _ELSEWHERE = f"""
 {_BY_PAIRS} ($2::text is null or chat.user_id = $2) and chat.expires_at is null and chat.id in (
     select lent.chat_id from checkpoints lent where lent.tenant_id = $1 and lent.covered_digest = any($4::text[])
@@ -81,9 +85,9 @@ class Served(NamedTuple):
     """How a model is served.
 
     `apply_at` is the share of its window above which it is; `record` says that what is not a user's
-    own rule comes as a text of its own. `overhead` is tokens of the tools that go to it, as the filter
-    has seen them in any chat. `room` is tokens that a request may have at most, if its answer needs
-    more of the window than answers usually do.
+    own rule comes as a text of its own. `overhead` is tokens of the tools that go to it, as the
+    filter has seen them in any chat. `room` is tokens that a request may have at most, if its
+    answer needs more of the window than answers usually do.
     """
 
     apply_at: float = APPLY_AT
@@ -98,9 +102,9 @@ _AS_EVER = Served()
 class Found(NamedTuple):
     """What is stored for the path of a request.
 
-    `tokens` is the estimated size of the request without a summary, of which `overhead` is what the provider counts
-    beside the messages. `checkpoint` is the one to serve if that is over `apply_at`; None when there is none. `known`
-    is None when it is another chat's.
+    `tokens` is the estimated size of the request without a summary, of which `overhead` is what the
+    provider counts beside the messages. `checkpoint` is the one to serve if that is over
+    `apply_at`; None when there is none. `known` is None when it is another chat's.
     """
 
     window: int
@@ -128,7 +132,8 @@ async def find(
         tenant: whose chat it is.
         chat: Open WebUI's chat id.
         pairs: (id, digest), leaf first.
-        sizes: characters of each pair's message, as far as they are known: count those that are not stored yet.
+        sizes: characters of each pair's message, as far as they are known: count those that are not
+            stored yet.
         window: the model's window; None takes the one of the last hand-over.
         served: how the model is served.
     """
@@ -170,7 +175,9 @@ async def _branched(
 ) -> Found | None:
     ids, digests = zip(*pairs, strict=True)
     before = [0, *(size // _CHARACTERS for size in accumulate(sizes))]
-    new = before[: len(pairs)] + before[-1:] * (len(pairs) - len(before))  # by place: what those before it cost
+    new = before[: len(pairs)] + before[-1:] * (
+        len(pairs) - len(before)
+    )  # by place: what those before it cost
     how = parts_of(served.apply_at), served.record, served.overhead, served.room
     row = await pool.fetchrow(statement, tenant, whose, ids, digests, new, window, *how)
     return _found(row) if row else None

@@ -40,8 +40,8 @@ async def connect(url: str, *, name: str = "precis") -> AsyncIterator[Database]:
         pool_pre_ping=True,
         hide_parameters=True,  # they hold what people wrote, and errors are logged
     )
-    # The read pool holds no session state, so its connections need no reset between users: that second round trip
-    # costs more than the read itself.
+    # The read pool holds no session state, so its connections need no reset between users: that
+    # second round trip costs more than the read itself.
     with _first_contact(where):
         pool = await asyncpg.create_pool(
             _plain(where),
@@ -75,7 +75,9 @@ async def migrate(url: str, revision: str = "head") -> None:
     try:
         await asyncio.to_thread(command.upgrade, alembic_config(url), revision)
     except CommandError as error:
-        raise SchemaError(f"the database cannot be migrated: {error}. Has a newer Precis been here?") from error
+        raise SchemaError(
+            f"the database cannot be migrated: {error}. Has a newer Precis been here?"
+        ) from error
 
 
 async def check_schema(engine: AsyncEngine) -> None:
@@ -90,7 +92,9 @@ async def check_schema(engine: AsyncEngine) -> None:
     async with engine.connect() as connection:
         current = await connection.run_sync(_current_revision)
     if current and current not in {one.revision for one in known.walk_revisions()}:
-        raise SchemaNewer(f"the database is at migration {current}, this version knows {head}: upgrade this one too")
+        raise SchemaNewer(
+            f"the database is at migration {current}, this version knows {head}: upgrade this one too"
+        )
     if current != head:
         raise SchemaError(
             f"the database is at migration {current or 'none'}, this version needs {head}: run `precis migrate`"
@@ -115,9 +119,13 @@ def _parsed(url: str) -> URL:
     try:
         where = make_url(url)
     except ArgumentError:
-        raise ConfigurationError("PRECIS_DATABASE_URL is not an address of the form postgresql://…") from None
+        raise ConfigurationError(
+            "PRECIS_DATABASE_URL is not an address of the form postgresql://…"
+        ) from None
     if where.get_backend_name() not in ("postgresql", "postgres"):
-        raise ConfigurationError(f"PRECIS_DATABASE_URL names {where.get_backend_name()}: only PostgreSQL will do")
+        raise ConfigurationError(
+            f"PRECIS_DATABASE_URL names {where.get_backend_name()}: only PostgreSQL will do"
+        )
     return where
 
 
@@ -140,7 +148,9 @@ def _first_contact(where: URL) -> Iterator[None]:
 async def _check_version(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
     version = connection.get_server_version().major
     if version < OLDEST:
-        raise ConfigurationError(f"the database is PostgreSQL {version}: Precis needs PostgreSQL {OLDEST} or newer")
+        raise ConfigurationError(
+            f"the database is PostgreSQL {version}: Precis needs PostgreSQL {OLDEST} or newer"
+        )
 
 
 def _current_revision(connection: Connection) -> str | None:

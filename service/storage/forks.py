@@ -1,7 +1,8 @@
 """Forks, clones and imports: in go a chat and digests of its messages, out come copies of another chat's checkpoints.
 
-Such a chat has the message ids of the one that it was made from, and a digest is made of ids and contents alone. So an
-equal digest says that the same was said up to there, and the summary of it is right in both.
+Such a chat has the message ids of the one that it was made from, and a digest is made of ids and
+contents alone. So an equal digest says that the same was said up to there, and the summary of it is
+right in both.
 """
 
 from collections.abc import Collection
@@ -33,7 +34,8 @@ async def adopt(
         digests: of messages of one path of this chat, which are stored.
 
     Returns:
-        The copies by the ids of the originals, shallowest first; none when this chat has one as deep itself.
+        The copies by the ids of the originals, shallowest first; none when this chat has one as
+        deep itself.
     """
     own = chats.c.id == chat.id
     lends = and_(
@@ -44,7 +46,11 @@ async def adopt(
     query = (
         select(checkpoints.c.chat_id, func.array_append(checkpoints.c.ancestors, checkpoints.c.id))
         .join(chats, and_(chats.c.tenant_id == chat.tenant, chats.c.id == checkpoints.c.chat_id))
-        .where(checkpoints.c.tenant_id == chat.tenant, among(checkpoints.c.covered_digest, digests), or_(own, lends))
+        .where(
+            checkpoints.c.tenant_id == chat.tenant,
+            among(checkpoints.c.covered_digest, digests),
+            or_(own, lends),
+        )
         .order_by(checkpoints.c.covered_messages.desc(), own.desc(), checkpoints.c.id.desc())
         .limit(1)
     )
@@ -54,12 +60,16 @@ async def adopt(
     return await _copy(connection, chat, ChatKey(chat.tenant, found[0]), found[1])
 
 
-async def _copy(connection: AsyncConnection, chat: ChatKey, lender: ChatKey, ids: list[int]) -> dict[int, int]:
+async def _copy(
+    connection: AsyncConnection, chat: ChatKey, lender: ChatKey, ids: list[int]
+) -> dict[int, int]:
     """Copies a line and makes the messages point to it.
 
     Nothing when a part of it has gone meanwhile, or was put out of service here.
     """
-    query = select(checkpoints.c.id, *CONTENT).where(*of(lender, checkpoints), among(checkpoints.c.id, ids))
+    query = select(checkpoints.c.id, *CONTENT).where(
+        *of(lender, checkpoints), among(checkpoints.c.id, ids)
+    )
     originals = (await connection.execute(query.order_by(checkpoints.c.id))).mappings().all()
     if len(originals) < len(ids):
         return {}
@@ -69,7 +79,11 @@ async def _copy(connection: AsyncConnection, chat: ChatKey, lender: ChatKey, ids
         known = await _known(connection, chat, line, content)
         if known and known.retired_at:
             return {}
-        line = Line([*line.ids, known.id], known.savings) if known else await add(connection, chat, line, content)
+        line = (
+            Line([*line.ids, known.id], known.savings)
+            if known
+            else await add(connection, chat, line, content)
+        )
     # The deepest first: each message is then pointed to its own at once.
     for place in range(len(ids) - 1, -1, -1):
         until = originals[place]["covered_until"]

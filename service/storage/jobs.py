@@ -76,7 +76,11 @@ async def page(
     limit: int = 50,
 ) -> list[Job]:
     """Jobs in these states in the order of their ids, those with an id above `after`; of all tenants for None."""
-    query = select(*_COLUMNS).join(tenants).where(_of(tenant), _ANY, chats.c.id > after, _STATE.in_(set(states)))
+    query = (
+        select(*_COLUMNS)
+        .join(tenants)
+        .where(_of(tenant), _ANY, chats.c.id > after, _STATE.in_(set(states)))
+    )
     return [Job(*row) for row in await connection.execute(query.order_by(chats.c.id).limit(limit))]
 
 

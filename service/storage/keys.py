@@ -64,14 +64,20 @@ async def create(connection: AsyncConnection, tenant: str, scope: Scope, name: s
     tenant_id = (await connection.execute(query.returning(tenants.c.id))).scalar_one()
     key = f"precis_{scope[:2]}_{secrets.token_urlsafe(32)}"
     await connection.execute(
-        insert(api_keys).values(tenant_id=tenant_id, scope=scope, name=name, prefix=key[:_SHOWN], hash=hash_of(key))
+        insert(api_keys).values(
+            tenant_id=tenant_id, scope=scope, name=name, prefix=key[:_SHOWN], hash=hash_of(key)
+        )
     )
     return key
 
 
 async def find(connection: AsyncConnection, key: str) -> Key | None:
     """The key's row, unless it is unknown or revoked."""
-    query = select(*_COLUMNS).join(tenants).where(api_keys.c.hash == hash_of(key), api_keys.c.revoked_at.is_(None))
+    query = (
+        select(*_COLUMNS)
+        .join(tenants)
+        .where(api_keys.c.hash == hash_of(key), api_keys.c.revoked_at.is_(None))
+    )
     row = (await connection.execute(query)).one_or_none()
     return Key(*row) if row else None
 
@@ -85,11 +91,15 @@ async def everyone(connection: AsyncConnection) -> list[Key]:
 async def revoke(connection: AsyncConnection, identity: int) -> bool:
     """Revokes a key; False when there is no such key, or it was revoked before."""
     query = (
-        update(api_keys).where(api_keys.c.id == identity, api_keys.c.revoked_at.is_(None)).values(revoked_at=func.now())
+        update(api_keys)
+        .where(api_keys.c.id == identity, api_keys.c.revoked_at.is_(None))
+        .values(revoked_at=func.now())
     )
     return (await connection.execute(query)).rowcount == 1
 
 
 async def tenant(connection: AsyncConnection, name: str) -> int | None:
     """The tenant's id; None when there is no such tenant."""
-    return (await connection.execute(select(tenants.c.id).where(tenants.c.name == name))).scalar_one_or_none()
+    return (
+        await connection.execute(select(tenants.c.id).where(tenants.c.name == name))
+    ).scalar_one_or_none()

@@ -9,7 +9,13 @@ from sqlalchemy import ColumnElement
 from service.storage.tables import checkpoints
 from service.summarising.memory import Memory
 
-_COLUMNS = {"narrative": "sections", "pins": "pins", "talk": "talk", "ledger": "ledger", "heard": "heard"}
+_COLUMNS = {
+    "narrative": "sections",
+    "pins": "pins",
+    "talk": "talk",
+    "ledger": "ledger",
+    "heard": "heard",
+}
 """Of a memory's fields, in tables `checkpoints` and `drafts`."""
 
 COLUMNS: tuple[ColumnElement[Any], ...] = tuple(checkpoints.c[name] for name in _COLUMNS.values())

@@ -1,7 +1,8 @@
 """Message rows: what a hand-over reads and writes.
 
-Rows keep one rule between transactions: a row's digest is the digest of its parent's row, its id and its fingerprint.
-So a row that matches an (id, digest) speaks for the whole path above it, and its running total is right.
+Rows keep one rule between transactions: a row's digest is the digest of its parent's row, its id
+and its fingerprint. So a row that matches an (id, digest) speaks for the whole path above it, and
+its running total is right.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -46,13 +47,21 @@ async def find(connection: AsyncConnection, chat: ChatKey, ids: Collection[str])
 
 async def path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[Row]:
     """The rows from the root to `leaf`; empty when `leaf` is not stored."""
-    up = select(*_COLUMNS).where(*of(chat, messages), messages.c.message_id == leaf).cte("up", recursive=True)
-    up = up.union_all(select(*_COLUMNS).where(*of(chat, messages), messages.c.message_id == up.c.parent_id))
+    up = (
+        select(*_COLUMNS)
+        .where(*of(chat, messages), messages.c.message_id == leaf)
+        .cte("up", recursive=True)
+    )
+    up = up.union_all(
+        select(*_COLUMNS).where(*of(chat, messages), messages.c.message_id == up.c.parent_id)
+    )
     rows = [Row(*row) for row in await connection.execute(select(up).order_by(up.c.depth))]
     return rows if rows and rows[0].parent_id is None else []
 
 
-async def bodies(connection: AsyncConnection, chat: ChatKey, ids: Collection[str]) -> dict[str, bytes]:
+async def bodies(
+    connection: AsyncConnection, chat: ChatKey, ids: Collection[str]
+) -> dict[str, bytes]:
     """The packed bodies of these messages; one whose body is gone is left out."""
     query = select(messages.c.message_id, messages.c.body).where(
         *of(chat, messages), among(messages.c.message_id, ids), messages.c.body.is_not(None)
@@ -60,7 +69,9 @@ async def bodies(connection: AsyncConnection, chat: ChatKey, ids: Collection[str
     return {row.message_id: row.body for row in await connection.execute(query)}
 
 
-async def without_body(connection: AsyncConnection, chat: ChatKey, ids: Collection[str]) -> set[str]:
+async def without_body(
+    connection: AsyncConnection, chat: ChatKey, ids: Collection[str]
+) -> set[str]:
     """Those of these messages that are stored without their body."""
     query = select(messages.c.message_id).where(
         *of(chat, messages), among(messages.c.message_id, ids), messages.c.body.is_(None)
@@ -77,32 +88,47 @@ async def give_back(connection: AsyncConnection, chat: ChatKey, packed: dict[str
     )
 
 
-async def checkpoints_by_digest(connection: AsyncConnection, chat: ChatKey, digests: Collection[str]) -> dict[str, int]:
+async def checkpoints_by_digest(
+    connection: AsyncConnection, chat: ChatKey, digests: Collection[str]
+) -> dict[str, int]:
     """The newest checkpoint that covers exactly up to each digest, where there is one that was not retired."""
     query = (
         select(checkpoints.c.covered_digest, checkpoints.c.id)
-        .where(*of(chat, checkpoints), among(checkpoints.c.covered_digest, digests), checkpoints.c.retired_at.is_(None))
+        .where(
+            *of(chat, checkpoints),
+            among(checkpoints.c.covered_digest, digests),
+            checkpoints.c.retired_at.is_(None),
+        )
         .order_by(checkpoints.c.id)
     )
     return {row.covered_digest: row.id for row in await connection.execute(query)}
 
 
-async def write(connection: AsyncConnection, chat: ChatKey, rows: Iterable[tuple[Row, bytes]]) -> None:
+async def write(
+    connection: AsyncConnection, chat: ChatKey, rows: Iterable[tuple[Row, bytes]]
+) -> None:
     """Inserts rows with their bodies, or rewrites those that an edit or a deletion has moved."""
     values = [
-        chat.columns | {"body": body} | {name: getattr(row, name) for name in Row.__dataclass_fields__}
+        chat.columns
+        | {"body": body}
+        | {name: getattr(row, name) for name in Row.__dataclass_fields__}
         for row, body in rows
     ]
     statement = insert(messages)
     keys = ("tenant_id", "chat_id", "message_id")
-    fresh: dict[str, ColumnElement[Any]] = {name: statement.excluded[name] for name in values[0] if name not in keys}
+    fresh: dict[str, ColumnElement[Any]] = {
+        name: statement.excluded[name] for name in values[0] if name not in keys
+    }
     fresh["created_at"] = func.now()
     await connection.execute(
-        statement.on_conflict_do_update(index_elements=["chat_id", "message_id"], set_=fresh), values
+        statement.on_conflict_do_update(index_elements=["chat_id", "message_id"], set_=fresh),
+        values,
     )
 
 
-async def drop_below(connection: AsyncConnection, chat: ChatKey, roots: Collection[str], keep: Collection[str]) -> int:
+async def drop_below(
+    connection: AsyncConnection, chat: ChatKey, roots: Collection[str], keep: Collection[str]
+) -> int:
     """Deletes `roots` and all their descendants but those in `keep`: their digests no longer hold.
 
     Branches that Open WebUI still has are handed over again when somebody goes on there.
@@ -119,15 +145,24 @@ async def drop_below(connection: AsyncConnection, chat: ChatKey, roots: Collecti
 
 
 async def point_to(
-    connection: AsyncConnection, chat: ChatKey, until: str, checkpoint: int, instead_of: Collection[int] | None
+    connection: AsyncConnection,
+    chat: ChatKey,
+    until: str,
+    checkpoint: int,
+    instead_of: Collection[int] | None,
 ) -> None:
     """Makes `checkpoint` the deepest one of the message that it covers last and of everything below it.
 
-    A message keeps one that is not in `instead_of` (deeper, on its own branch); with None, none does.
+    A message keeps one that is not in `instead_of` (deeper, on its own branch); with None, none
+    does.
     """
-    query = update(messages).where(*of(chat, messages), messages.c.message_id.in_(subtree(chat, [until])))
+    query = update(messages).where(
+        *of(chat, messages), messages.c.message_id.in_(subtree(chat, [until]))
+    )
     if instead_of is not None:
-        query = query.where(or_(messages.c.checkpoint_id.is_(None), among(messages.c.checkpoint_id, instead_of)))
+        query = query.where(
+            or_(messages.c.checkpoint_id.is_(None), among(messages.c.checkpoint_id, instead_of))
+        )
     await connection.execute(query.values(checkpoint_id=checkpoint))
 
 
@@ -142,14 +177,22 @@ async def lead_back(
 def above(chat: ChatKey, leaf: str) -> Select[tuple[str]]:
     """The ids of `leaf` and of all that it hangs below."""
     place = messages.c.message_id, messages.c.parent_id
-    found = select(*place).where(*of(chat, messages), messages.c.message_id == leaf).cte("found", recursive=True)
+    found = (
+        select(*place)
+        .where(*of(chat, messages), messages.c.message_id == leaf)
+        .cte("found", recursive=True)
+    )
     parent = select(*place).where(*of(chat, messages), messages.c.message_id == found.c.parent_id)
     return select(found.union_all(parent).c.message_id)
 
 
 def subtree(chat: ChatKey, roots: Collection[str]) -> Select[tuple[str]]:
     """The ids of `roots` and of all that hangs below them."""
-    below = select(messages.c.message_id).where(*of(chat, messages), among(messages.c.message_id, roots))
+    below = select(messages.c.message_id).where(
+        *of(chat, messages), among(messages.c.message_id, roots)
+    )
     found = below.cte("below", recursive=True)
-    child = select(messages.c.message_id).where(*of(chat, messages), messages.c.parent_id == found.c.message_id)
+    child = select(messages.c.message_id).where(
+        *of(chat, messages), messages.c.parent_id == found.c.message_id
+    )
     return select(found.union_all(child).c.message_id)

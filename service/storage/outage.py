@@ -22,5 +22,9 @@ AWAY: tuple[type[Exception], ...] = (
 def is_away(error: BaseException | None) -> bool:
     """Whether the database could not be reached, would not let us in, or ended the connection."""
     if isinstance(error, DBAPIError):
-        return error.connection_invalidated or (error.orig is not None and is_away(error.orig.__cause__))
-    return isinstance(error, AWAY) and not isinstance(error, ValueError)  # asyncpg tells so of a wrong argument
+        return error.connection_invalidated or (
+            error.orig is not None and is_away(error.orig.__cause__)
+        )
+    return isinstance(error, AWAY) and not isinstance(
+        error, ValueError
+    )  # asyncpg tells so of a wrong argument

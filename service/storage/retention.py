@@ -1,7 +1,8 @@
 """What is old enough to go, page by page: in goes an age in days, out come the rows of a page, and what was removed.
 
-Of all tenants. Every page is a short transaction, so nobody waits long for its locks, and a row that somebody else has
-locked is left for the next time: another round, a worker, a hand-over. With `dry`, nothing is removed or locked.
+Of all tenants. Every page is a short transaction, so nobody waits long for its locks, and a row
+that somebody else has locked is left for the next time: another round, a worker, a hand-over. With
+`dry`, nothing is removed or locked.
 """
 
 from datetime import datetime
@@ -43,8 +44,8 @@ Place = tuple[datetime, int, str]
 Page = tuple[set[ChatKey], int | None]
 """Chats that have something to remove, and where the next page begins; None at the end."""
 
-# What a branch still needs: its messages below the deepest checkpoint of its leaf, walked up from the leaf. What an
-# interim one covers has not been read by a summariser yet.
+# What a branch still needs: its messages below the deepest checkpoint of its leaf, walked up from
+# the leaf. What an interim one covers has not been read by a summariser yet.
 _COVERED = """
 with recursive needed as (
     select m.message_id, m.parent_id, coalesce(c.covered_messages, 0) as covered
@@ -74,14 +75,21 @@ _DROP_COVERED = text(f"{_COVERED} update messages set body = null {_UNNEEDED} re
 _COUNT_COVERED = text(f"{_COVERED} select 1 from messages {_UNNEEDED}")
 
 
-async def old_rows(connection: AsyncConnection, table: Table, days: int, after: int, *, dry: bool) -> list[int]:
+async def old_rows(
+    connection: AsyncConnection, table: Table, days: int, after: int, *, dry: bool
+) -> list[int]:
     """Removes a page of old audit rows, chats (since their last hand-over) or runs, in the order of their ids.
 
     Returns:
         Their ids; an empty page is the end.
     """
     size = _CHATS if table is chats else PAGE
-    query = select(table.c.id).where(table.c.id > after, _TIME[table] < _before(days)).order_by(table.c.id).limit(size)
+    query = (
+        select(table.c.id)
+        .where(table.c.id > after, _TIME[table] < _before(days))
+        .order_by(table.c.id)
+        .limit(size)
+    )
     ids = list((await connection.execute(_locked(query, table, dry=dry))).scalars())
     if ids and not dry:
         await connection.execute(delete(table).where(among(table.c.id, ids)))
@@ -90,19 +98,28 @@ async def old_rows(connection: AsyncConnection, table: Table, days: int, after: 
 
 async def expired_chats(connection: AsyncConnection) -> int:
     """Removes a page of chats that have expired, with all that is their own; returns how many, 0 at the end."""
-    query = select(chats.c.id).where(chats.c.expires_at <= func.now()).order_by(chats.c.expires_at).limit(_CHATS)
+    query = (
+        select(chats.c.id)
+        .where(chats.c.expires_at <= func.now())
+        .order_by(chats.c.expires_at)
+        .limit(_CHATS)
+    )
     ids = list((await connection.execute(_locked(query, chats, dry=False))).scalars())
     if ids:
         await connection.execute(delete(chats).where(among(chats.c.id, ids)))
     return len(ids)
 
 
-async def old_bodies(connection: AsyncConnection, days: int, after: Place | None, *, dry: bool) -> list[Place]:
+async def old_bodies(
+    connection: AsyncConnection, days: int, after: Place | None, *, dry: bool
+) -> list[Place]:
     """Drops a page of old bodies, oldest first; those of chats with work that is due or under way stay for it."""
     place = (messages.c.created_at, messages.c.chat_id, messages.c.message_id)
     query = (
         select(*place)
-        .join(chats, and_(chats.c.tenant_id == messages.c.tenant_id, chats.c.id == messages.c.chat_id))
+        .join(
+            chats, and_(chats.c.tenant_id == messages.c.tenant_id, chats.c.id == messages.c.chat_id)
+        )
         .where(
             messages.c.body.is_not(None),
             messages.c.created_at < _before(days),
@@ -114,17 +131,28 @@ async def old_bodies(connection: AsyncConnection, days: int, after: Place | None
     )
     if after:  # the first term is what the index can use
         query = query.where(messages.c.created_at >= after[0], tuple_(*place) > tuple_(*after))
-    page = [(at, chat, message) for at, chat, message in await connection.execute(_locked(query, chats, dry=dry))]
+    page = [
+        (at, chat, message)
+        for at, chat, message in await connection.execute(_locked(query, chats, dry=dry))
+    ]
     if page and not dry:
-        gone = update(messages).where(messages.c.chat_id == bindparam("chat"), messages.c.message_id == bindparam("id"))
-        await connection.execute(gone.values(body=None), [{"chat": chat, "id": message} for _, chat, message in page])
+        gone = update(messages).where(
+            messages.c.chat_id == bindparam("chat"), messages.c.message_id == bindparam("id")
+        )
+        await connection.execute(
+            gone.values(body=None), [{"chat": chat, "id": message} for _, chat, message in page]
+        )
     return page
 
 
 async def covered_chats(connection: AsyncConnection, after: int) -> Page:
     """The chats of the next page of checkpoints whose last covered message still has its body."""
     page = _page(after)
-    query = select(page.c.tenant_id, page.c.chat_id).join(messages, _boundary(page)).where(messages.c.body.is_not(None))
+    query = (
+        select(page.c.tenant_id, page.c.chat_id)
+        .join(messages, _boundary(page))
+        .where(messages.c.body.is_not(None))
+    )
     return await _read(connection, page, query)
 
 
@@ -133,22 +161,30 @@ async def covered_bodies(connection: AsyncConnection, chat: ChatKey, *, dry: boo
     if not dry and not await _lock(connection, chat):
         return 0
     statement = _COUNT_COVERED if dry else _DROP_COVERED
-    return len((await connection.execute(statement, {"tenant": chat.tenant, "chat": chat.id})).all())
+    return len(
+        (await connection.execute(statement, {"tenant": chat.tenant, "chat": chat.id})).all()
+    )
 
 
 async def lost_chats(connection: AsyncConnection, after: int, days: int) -> Page:
     """The chats of the next page of old checkpoints that the message at their boundary does not lead to any more."""
     page = _page(after, _old(checkpoints, days))
     led_to = and_(_boundary(page), messages.c.checkpoint_id == page.c.id)
-    query = select(page.c.tenant_id, page.c.chat_id).outerjoin(messages, led_to).where(messages.c.message_id.is_(None))
+    query = (
+        select(page.c.tenant_id, page.c.chat_id)
+        .outerjoin(messages, led_to)
+        .where(messages.c.message_id.is_(None))
+    )
     return await _read(connection, page, query)
 
 
-async def lost_checkpoints(connection: AsyncConnection, chat: ChatKey, days: int, *, dry: bool) -> int:
+async def lost_checkpoints(
+    connection: AsyncConnection, chat: ChatKey, days: int, *, dry: bool
+) -> int:
     """Removes the old checkpoints that no message leads to, neither itself nor by one that grew from them.
 
-    One from which a young one grew stays too: an edit that is undone would find the young one, and miss this. One
-    that was put out of service is as old as that, so that it can be brought back.
+    One from which a young one grew stays too: an edit that is undone would find the young one, and
+    miss this. One that was put out of service is as old as that, so that it can be brought back.
 
     Returns:
         How many.
@@ -156,7 +192,9 @@ async def lost_checkpoints(connection: AsyncConnection, chat: ChatKey, days: int
     if not dry and not await _lock(connection, chat):
         return 0
     grown = checkpoints.alias()
-    used = select(messages).where(*of(chat, messages), messages.c.checkpoint_id == grown.c.id).exists()
+    used = (
+        select(messages).where(*of(chat, messages), messages.c.checkpoint_id == grown.c.id).exists()
+    )
     living = select(grown).where(
         *of(chat, grown),
         or_(grown.c.id == checkpoints.c.id, checkpoints.c.id == any_(grown.c.ancestors)),
@@ -187,7 +225,13 @@ async def _lock(connection: AsyncConnection, chat: ChatKey) -> bool:
 
 def _page(after: int, *more: ColumnElement[bool]) -> Subquery:
     """Checkpoints in the order of their ids. All are looked at in each round: one index probe for each."""
-    return select(checkpoints).where(checkpoints.c.id > after, *more).order_by(checkpoints.c.id).limit(PAGE).subquery()
+    return (
+        select(checkpoints)
+        .where(checkpoints.c.id > after, *more)
+        .order_by(checkpoints.c.id)
+        .limit(PAGE)
+        .subquery()
+    )
 
 
 def _boundary(page: Subquery) -> ColumnElement[bool]:

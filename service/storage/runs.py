@@ -26,7 +26,13 @@ async def before(connection: AsyncConnection, chat: ChatKey, run: int) -> str | 
 
 
 async def count(
-    connection: AsyncConnection, chat: ChatKey, run: int, read: int, written: int, *, published: bool
+    connection: AsyncConnection,
+    chat: ChatKey,
+    run: int,
+    read: int,
+    written: int,
+    *,
+    published: bool,
 ) -> None:
     """Adds one summariser call, and the tokens that it read and wrote, to a round."""
     await connection.execute(
@@ -42,7 +48,12 @@ async def count(
 
 
 async def end(
-    connection: AsyncConnection, chat: ChatKey, run: int, outcome: str, reason: str = "", markers: int = 0
+    connection: AsyncConnection,
+    chat: ChatKey,
+    run: int,
+    outcome: str,
+    reason: str = "",
+    markers: int = 0,
 ) -> None:
     """Notes how a round ended.
 

@@ -43,7 +43,9 @@ def _id() -> Column[int]:
 
 
 def _now(name: str, comment: str | None = None) -> Column[object]:
-    return Column(name, DateTime(timezone=True), nullable=False, server_default=func.now(), comment=comment)
+    return Column(
+        name, DateTime(timezone=True), nullable=False, server_default=func.now(), comment=comment
+    )
 
 
 def _chat(*, primary_key: bool = False) -> tuple[SchemaItem, ...]:
@@ -51,7 +53,9 @@ def _chat(*, primary_key: bool = False) -> tuple[SchemaItem, ...]:
     return (
         Column("tenant_id", BigInteger, nullable=False),
         Column("chat_id", BigInteger, primary_key=primary_key, nullable=False),
-        ForeignKeyConstraint(["tenant_id", "chat_id"], ["chats.tenant_id", "chats.id"], ondelete="CASCADE"),
+        ForeignKeyConstraint(
+            ["tenant_id", "chat_id"], ["chats.tenant_id", "chats.id"], ondelete="CASCADE"
+        ),
     )
 
 
@@ -60,7 +64,11 @@ tenants = Table(
     metadata,
     _id(),
     Column("name", Text, nullable=False, unique=True),
-    Column("served_at", DateTime(timezone=True), comment="When a worker last took one of its chats: whose turn it is."),
+    Column(
+        "served_at",
+        DateTime(timezone=True),
+        comment="When a worker last took one of its chats: whose turn it is.",
+    ),
     _now("created_at"),
     comment="One Open WebUI installation each.",
 )
@@ -99,17 +107,35 @@ chats = Table(
         comment="The deepest checkpoints on the path to the leaf, at most 16, oldest first.",
     ),
     Column("leaf_savings", ARRAY(BigInteger), comment="What each of them saves."),
-    Column("epoch", Integer, nullable=False, server_default="0", comment="Raised by a reset; fences publishing."),
+    Column(
+        "epoch",
+        Integer,
+        nullable=False,
+        server_default="0",
+        comment="Raised by a reset; fences publishing.",
+    ),
     # Due work. The row is the truth; Redis only wakes workers.
     Column("handed_seq", BigInteger, nullable=False, server_default="0"),
     Column("done_seq", BigInteger, nullable=False, server_default="0"),
     Column("due_at", DateTime(timezone=True)),
-    Column("pressing", Boolean, nullable=False, server_default="false", comment="Its requests are over apply_at now."),
+    Column(
+        "pressing",
+        Boolean,
+        nullable=False,
+        server_default="false",
+        comment="Its requests are over apply_at now.",
+    ),
     Column("lease_token", Uuid),
     Column("lease_until", DateTime(timezone=True)),
-    Column("lease_endpoint", Text, comment="The summariser endpoint that the work under this lease asks."),
+    Column(
+        "lease_endpoint",
+        Text,
+        comment="The summariser endpoint that the work under this lease asks.",
+    ),
     Column("leased_by", Text, comment="The worker: host and process id."),
-    Column("dead_at", DateTime(timezone=True), comment="Given up until a retry or the next hand-over."),
+    Column(
+        "dead_at", DateTime(timezone=True), comment="Given up until a retry or the next hand-over."
+    ),
     Column(
         "wants_bodies",
         Boolean,
@@ -125,15 +151,31 @@ chats = Table(
         comment="From then on it is served no more, and the next sweep removes it with all that is its own.",
     ),
     Column("compactor", Text, comment="Who else compresses it, as the last hand-over said."),
-    Column("masked", BigInteger, nullable=False, server_default="0", comment="Secrets masked in what is stored of it."),
+    Column(
+        "masked",
+        BigInteger,
+        nullable=False,
+        server_default="0",
+        comment="Secrets masked in what is stored of it.",
+    ),
     _now("created_at"),
     _now("updated_at"),
     CheckConstraint("compactor in ('open-webui', 'provider')", name="compactor"),
     UniqueConstraint("tenant_id", "external_id"),
     UniqueConstraint("tenant_id", "id"),  # for the foreign keys of the tables below
     Index("ix_chats_due", "tenant_id", "due_at", postgresql_where=text("due_at is not null")),
-    Index("ix_chats_leased", "tenant_id", "lease_until", postgresql_where=text("lease_until is not null")),
-    Index("ix_chats_jobs", "tenant_id", "id", postgresql_where=text("due_at is not null or dead_at is not null")),
+    Index(
+        "ix_chats_leased",
+        "tenant_id",
+        "lease_until",
+        postgresql_where=text("lease_until is not null"),
+    ),
+    Index(
+        "ix_chats_jobs",
+        "tenant_id",
+        "id",
+        postgresql_where=text("due_at is not null or dead_at is not null"),
+    ),
     Index("ix_chats_recent", "tenant_id", text("updated_at desc"), text("id desc")),
     Index("ix_chats_expires", "expires_at", postgresql_where=text("expires_at is not null")),
 )
@@ -155,14 +197,24 @@ messages = Table(
         comment="Of role, text and output; guards the fingerprint.",
     ),
     Column("tokens", Integer, nullable=False, comment="What the model is sent for it."),
-    Column("path_tokens", BigInteger, nullable=False, comment="Running total from the root to here."),
-    Column("step_tokens", ARRAY(Integer), nullable=False, comment="What a summariser reads, by step."),
+    Column(
+        "path_tokens", BigInteger, nullable=False, comment="Running total from the root to here."
+    ),
+    Column(
+        "step_tokens", ARRAY(Integer), nullable=False, comment="What a summariser reads, by step."
+    ),
     Column("sent_at", BigInteger, comment="Open WebUI's timestamp, Unix seconds."),
-    Column("checkpoint_id", BigInteger, comment="The deepest checkpoint that covers a part of the path to here."),
+    Column(
+        "checkpoint_id",
+        BigInteger,
+        comment="The deepest checkpoint that covers a part of the path to here.",
+    ),
     Column("body", LargeBinary, comment="See storage.codec."),
     _now("created_at", comment="When this version of it was stored: a body's age."),
     Index("ix_messages_parent", "chat_id", "parent_id"),
-    Index("ix_messages_kept", "created_at", postgresql_where=text("body is not null")),  # for retention
+    Index(
+        "ix_messages_kept", "created_at", postgresql_where=text("body is not null")
+    ),  # for retention
 )
 
 
@@ -183,8 +235,15 @@ checkpoints = Table(
     metadata,
     _id(),
     *_chat(),
-    Column("parent_id", BigInteger, nullable=False, comment="The checkpoint that it grew from; 0 for none."),
-    Column("ancestors", ARRAY(BigInteger), nullable=False, comment="What it grew from, oldest first."),
+    Column(
+        "parent_id",
+        BigInteger,
+        nullable=False,
+        comment="The checkpoint that it grew from; 0 for none.",
+    ),
+    Column(
+        "ancestors", ARRAY(BigInteger), nullable=False, comment="What it grew from, oldest first."
+    ),
     Column(
         "savings",
         ARRAY(BigInteger),
@@ -196,12 +255,35 @@ checkpoints = Table(
     Column("covered_digest", Text, nullable=False),
     Column("covered_messages", Integer, nullable=False),
     Column("covered_tokens", BigInteger, nullable=False),
-    Column("version", SmallInteger, nullable=False, server_default="1", comment="Of those of one parent and boundary."),
+    Column(
+        "version",
+        SmallInteger,
+        nullable=False,
+        server_default="1",
+        comment="Of those of one parent and boundary.",
+    ),
     Column("kind", Text, nullable=False),
     *_memory(),
-    Column("summary", Text, nullable=False, comment="The summary message, rendered once: its bytes never change."),
-    Column("rules", Text, nullable=False, server_default="", comment="Of it, what users laid down; for `record`."),
-    Column("record", Text, nullable=False, server_default="", comment="And all else; empty in older checkpoints."),
+    Column(
+        "summary",
+        Text,
+        nullable=False,
+        comment="The summary message, rendered once: its bytes never change.",
+    ),
+    Column(
+        "rules",
+        Text,
+        nullable=False,
+        server_default="",
+        comment="Of it, what users laid down; for `record`.",
+    ),
+    Column(
+        "record",
+        Text,
+        nullable=False,
+        server_default="",
+        comment="And all else; empty in older checkpoints.",
+    ),
     Column("tokens", Integer, nullable=False, comment="Size of the summary message."),
     Column("summariser", Text, nullable=False),
     Column("prompt_version", Text, nullable=False),
@@ -218,9 +300,13 @@ checkpoints = Table(
         DateTime(timezone=True),
         comment="When another was put in its place: no message leads to it, nor finds it by its digest.",
     ),
-    CheckConstraint("kind in ('llm', 'extractive', 'degraded', 'interim', 'corrected')", name="kind"),
+    CheckConstraint(
+        "kind in ('llm', 'extractive', 'degraded', 'interim', 'corrected')", name="kind"
+    ),
     UniqueConstraint("chat_id", "parent_id", "covered_digest", "version"),
-    Index("ix_checkpoints_digest", "tenant_id", "covered_digest"),  # forks have the digests of another chat
+    Index(
+        "ix_checkpoints_digest", "tenant_id", "covered_digest"
+    ),  # forks have the digests of another chat
 )
 
 endpoints = Table(
@@ -228,13 +314,17 @@ endpoints = Table(
     metadata,
     Column("name", Text, primary_key=True),
     Column("failures", Integer, nullable=False, server_default="0", comment="In a row."),
-    Column("open_until", DateTime(timezone=True), comment="Nobody asks before; set from the breaker's opening on."),
+    Column(
+        "open_until",
+        DateTime(timezone=True),
+        comment="Nobody asks before; set from the breaker's opening on.",
+    ),
     Column("last_error", Text),
     _now("changed_at"),
     comment="The circuit breaker of each summariser endpoint.",
 )
 
-drafts = Table(
+partials = Table(
     "drafts",
     metadata,
     *_chat(primary_key=True),
@@ -266,7 +356,13 @@ runs = Table(
     Column("tokens_read", BigInteger, nullable=False, server_default="0"),
     Column("tokens_written", BigInteger, nullable=False, server_default="0"),
     Column("published", Integer, nullable=False, server_default="0"),
-    Column("markers", Integer, nullable=False, server_default="0", comment="Hidden marker lines left out."),
+    Column(
+        "markers",
+        Integer,
+        nullable=False,
+        server_default="0",
+        comment="Hidden marker lines left out.",
+    ),
     _now("started_at"),
     Column("ended_at", DateTime(timezone=True)),
     Index("ix_runs_chat", "chat_id", "id"),

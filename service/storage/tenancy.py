@@ -20,7 +20,8 @@ class ChatKey(NamedTuple):
 def of(chat: ChatKey, table: FromClause) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
     """The rows of `table` (chats, one of the tables below it, or an alias) that belong to this chat.
 
-    The id alone would find the same rows. The tenant is there so that an id from the wrong hands finds nothing.
+    The id alone would find the same rows. The tenant is there so that an id from the wrong hands
+    finds nothing.
     """
     identity = table.c.chat_id if "chat_id" in table.c else table.c.id
     return table.c.tenant_id == chat.tenant, identity == chat.id

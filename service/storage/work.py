@@ -1,13 +1,26 @@
 """Due work: the columns of `chats` that say what is to be done, and who is doing it.
 
-The row is the truth. Redis only wakes workers: flush it, and a sweep finds the work again. Workers do not choose:
-`claim` gives each the chat whose turn it is. All times are the database's, so workers' clocks do not matter.
+The row is the truth. Redis only wakes workers: flush it, and a sweep finds the work again. Workers
+do not choose: `claim` gives each the chat whose turn it is. All times are the database's, so
+workers' clocks do not matter.
 """
 
 from dataclasses import dataclass, replace
 from uuid import UUID, uuid4
 
-from sqlalchemy import ColumnElement, Row, and_, case, func, literal, null, or_, select, text, update
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    and_,
+    case,
+    func,
+    literal,
+    null,
+    or_,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.settings import Settings
@@ -21,14 +34,14 @@ from service.storage.tenancy import ChatKey, of
 class Lease:
     """The right to work on a chat until it expires; `token` fences whatever is written with it.
 
-    `stand_in` says that the built-in summariser writes, because the LLM has failed on this chat too often. `at_once`
-    says that the LLM is away or has enough to do, but the chat's next request is too large: code makes an interim
-    summary, and the chat waits on.
+    `fallback` says that the built-in summariser writes, because the LLM has failed on this chat too
+    often. `at_once` says that the LLM is away or has enough to do, but the chat's next request is
+    too large: code makes an interim summary, and the chat waits on.
     """
 
     chat: ChatKey
     token: UUID
-    stand_in: bool
+    fallback: bool
     at_once: bool
     seq: int
     epoch: int
@@ -45,16 +58,18 @@ _MOST_ATTEMPTS = 1000  # counted; a chat may fail for ever, a column does not co
 _FREE = or_(chats.c.lease_until.is_(None), chats.c.lease_until < func.now())
 _RELEASED = {"lease_token": None, "lease_until": None, "lease_endpoint": None, "leased_by": None}
 
-# Claims are made one by one: two at the same time would count the same work under way, and each would pass by what the
-# other has locked and go away empty. A claim whose worker froze must not hold up the fleet.
+# Claims are made one by one: two at the same time would count the same work under way, and each
+# would pass by what the other has locked and go away empty. A claim whose worker froze must not
+# hold up the fleet.
 _ONE_BY_ONE = text(
     "select pg_advisory_xact_lock(hashtext('precis claim')),"
     f" set_config('idle_in_transaction_session_timeout', '{_LONGEST_CLAIM}s', true)"
 )
 
-# The chats that have been due for longest, of the tenant with the least work under way, and of those the one that was
-# served longest ago. Several of each tenant, because a hand-over may have the first locked. What is asked of the chat
-# itself is asked again after locking it, as it may have changed meanwhile.
+# The chats that have been due for longest, of the tenant with the least work under way, and of
+# those the one that was served longest ago. Several of each tenant, because a hand-over may have
+# the first locked. What is asked of the chat itself is asked again after locking it, as it may have
+# changed meanwhile.
 _NEXT = text("""
 select chats.id, chats.tenant_id, chats.attempts from tenants
 cross join lateral (
@@ -72,11 +87,13 @@ limit 1 for update of chats skip locked
 """)
 
 
-async def mark_due(connection: AsyncConnection, chat: ChatKey, debounce: float, *, pressing: bool) -> str | None:
+async def mark_due(
+    connection: AsyncConnection, chat: ChatKey, debounce: float, *, pressing: bool
+) -> str | None:
     """Marks work due, in the transaction that stores what it is about.
 
-    Work that is due already stays as it is, so that a failing chat is not tried again at every turn. Dead work gets
-    one more try: what was handed over may be what it needed.
+    Work that is due already stays as it is, so that a failing chat is not tried again at every
+    turn. Dead work gets one more try: what was handed over may be what it needed.
 
     Returns:
         The key to ring with; None when nobody need be woken, because it was due before.
@@ -104,24 +121,34 @@ async def mark_due_at_once(connection: AsyncConnection, chat: ChatKey) -> str:
         The key to ring with.
     """
     query = update(chats).where(*of(chat, chats)).returning(chats.c.handed_seq)
-    values = {"handed_seq": chats.c.handed_seq + 1, "due_at": func.now(), "attempts": 0, "dead_at": None}
+    values = {
+        "handed_seq": chats.c.handed_seq + 1,
+        "due_at": func.now(),
+        "attempts": 0,
+        "dead_at": None,
+    }
     return f"{chat.id}:{(await connection.execute(query.values(values))).scalar_one()}"
 
 
 async def revive(connection: AsyncConnection, tenant: int) -> int:
     """Makes all dead work of a tenant due now; returns how many chats that are."""
     query = update(chats).where(chats.c.tenant_id == tenant, chats.c.dead_at.is_not(None))
-    return (await connection.execute(query.values(due_at=func.now(), attempts=0, dead_at=None))).rowcount
+    return (
+        await connection.execute(query.values(due_at=func.now(), attempts=0, dead_at=None))
+    ).rowcount
 
 
-async def claim(connection: AsyncConnection, worker: str, endpoint: str | None, settings: Settings) -> Lease | None:
+async def claim(
+    connection: AsyncConnection, worker: str, endpoint: str | None, settings: Settings
+) -> Lease | None:
     """Takes the lease of the chat whose turn it is; None when there is nothing to do now.
 
-    The tenant with the least work under way is next; among equals they take turns. In a tenant the chat that has been
-    due for longest goes first. At most `summariser_calls` chats of the fleet ask one endpoint at the same time, and a
-    half-open one is asked for one chat.
-    While it may not be asked, only chats are given out that need no call: those on which it failed `fallback_after`
-    times, for which the built-in summariser stands in, and those whose requests are over `apply_at`.
+    The tenant with the least work under way is next; among equals they take turns. In a tenant the
+    chat that has been due for longest goes first. At most `summariser_calls` chats of the fleet ask
+    one endpoint at the same time, and a half-open one is asked for one chat. While it may not be
+    asked, only chats are given out that need no call: those on which it failed `fallback_after`
+    times, for which the built-in summariser stands in, and those whose requests are over
+    `apply_at`.
 
     Args:
         connection: in a transaction that ends right after the claim.
@@ -134,7 +161,9 @@ async def claim(connection: AsyncConnection, worker: str, endpoint: str | None, 
     if endpoint:
         state = await breakers.state(connection, endpoint)
         asked = await connection.execute(
-            select(func.count()).where(chats.c.lease_endpoint == endpoint, chats.c.lease_until > func.now())
+            select(func.count()).where(
+                chats.c.lease_endpoint == endpoint, chats.c.lease_until > func.now()
+            )
         )
         most = {"closed": settings.summariser_calls, "half-open": 1, "open": 0}[state]
         asking = asked.scalar_one() < most
@@ -143,10 +172,12 @@ async def claim(connection: AsyncConnection, worker: str, endpoint: str | None, 
     row = turn.one_or_none()
     if row is None:
         return None
-    stand_in = endpoint is not None and patience is not None and row.attempts >= patience
-    at_once = not asking and not stand_in
-    asked_for = None if stand_in or at_once else endpoint
-    return await _lease(connection, row, worker, asked_for, settings.lease, stand_in=stand_in, at_once=at_once)
+    fallback = endpoint is not None and patience is not None and row.attempts >= patience
+    at_once = not asking and not fallback
+    asked_for = None if fallback or at_once else endpoint
+    return await _lease(
+        connection, row, worker, asked_for, settings.lease, fallback=fallback, at_once=at_once
+    )
 
 
 async def _lease(
@@ -156,12 +187,14 @@ async def _lease(
     endpoint: str | None,
     seconds: float,
     *,
-    stand_in: bool,
+    fallback: bool,
     at_once: bool,
 ) -> Lease:
     chat, token = ChatKey(turn.tenant_id, turn.id), uuid4()
     # Not now(): that is before this claim waited for those before it.
-    served = update(tenants).where(tenants.c.id == chat.tenant).values(served_at=func.clock_timestamp())
+    served = (
+        update(tenants).where(tenants.c.id == chat.tenant).values(served_at=func.clock_timestamp())
+    )
     await connection.execute(served)
     query = (
         update(chats)
@@ -184,7 +217,7 @@ async def _lease(
             chats.c.compactor,
         )
     )
-    return Lease(chat, token, stand_in, at_once, *(await connection.execute(query)).one())
+    return Lease(chat, token, fallback, at_once, *(await connection.execute(query)).one())
 
 
 async def renew(connection: AsyncConnection, lease: Lease, seconds: float) -> bool:
@@ -198,7 +231,11 @@ async def grown(connection: AsyncConnection, lease: Lease) -> Lease | None:
     columns = chats.c.handed_seq, chats.c.leaf_id, chats.c.overhead_tokens
     query = select(*columns).where(*_mine(lease), chats.c.pressing, chats.c.handed_seq > lease.seq)
     row = (await connection.execute(query)).one_or_none()
-    return replace(lease, seq=row.handed_seq, leaf=row.leaf_id, overhead=row.overhead_tokens) if row else None
+    return (
+        replace(lease, seq=row.handed_seq, leaf=row.leaf_id, overhead=row.overhead_tokens)
+        if row
+        else None
+    )
 
 
 async def holds(connection: AsyncConnection, lease: Lease) -> bool:
@@ -208,7 +245,12 @@ async def holds(connection: AsyncConnection, lease: Lease) -> bool:
 
 
 async def finish(
-    connection: AsyncConnection, lease: Lease, *, again: bool, debounce: float, later: float | None = None
+    connection: AsyncConnection,
+    lease: Lease,
+    *,
+    again: bool,
+    debounce: float,
+    later: float | None = None,
 ) -> float | None:
     """Ends the work. It stays due when more was handed over meanwhile, or when there is more to do (`again`).
 
@@ -224,7 +266,9 @@ async def finish(
         .where(*_mine(lease))
         .values(
             done_seq=lease.seq,
-            due_at=case((more, in_seconds(delay)), else_=null() if later is None else in_seconds(later)),
+            due_at=case(
+                (more, in_seconds(delay)), else_=null() if later is None else in_seconds(later)
+            ),
             attempts=0,
             last_error=None,
             **_RELEASED,
@@ -237,22 +281,31 @@ async def finish(
     return delay if row[1] else later
 
 
-async def give_back(connection: AsyncConnection, lease: Lease, error: str | None, delay: float | None) -> float | None:
+async def give_back(
+    connection: AsyncConnection, lease: Lease, error: str | None, delay: float | None
+) -> float | None:
     """Releases the lease; the work is due again in `delay` seconds, or dead for None.
 
-    Work that a hand-over or an operator asked for during its last try is due again at once instead of dead. Without an
-    error the attempt does not count.
+    Work that a hand-over or an operator asked for during its last try is due again at once instead
+    of dead. Without an error the attempt does not count.
 
     Returns:
         Seconds until it is due again; None when it is dead, or the lease is lost.
     """
     attempts = chats.c.attempts if error else func.greatest(chats.c.attempts - 1, 0)
     asked = chats.c.handed_seq > lease.seq
-    dead = {"due_at": case((asked, func.now()), else_=null()), "dead_at": case((asked, null()), else_=func.now())}
+    dead = {
+        "due_at": case((asked, func.now()), else_=null()),
+        "dead_at": case((asked, null()), else_=func.now()),
+    }
     when = dead if delay is None else {"due_at": in_seconds(delay)}
     query = update(chats).where(*_mine(lease)).returning(chats.c.due_at)
     values = {"attempts": attempts, "last_error": error} | when | _RELEASED
-    return None if (await connection.execute(query.values(values))).scalar_one_or_none() is None else delay or 0
+    return (
+        None
+        if (await connection.execute(query.values(values))).scalar_one_or_none() is None
+        else delay or 0
+    )
 
 
 async def wait_on(connection: AsyncConnection, lease: Lease) -> None:
@@ -269,11 +322,15 @@ async def wait_for_bodies(connection: AsyncConnection, lease: Lease, reason: str
     """Ends the work until the chat's whole path is handed over again.
 
     Returns:
-        Seconds until it is due again; None when it is not. It is at once when something was handed over meanwhile,
-        because that may have been the texts.
+        Seconds until it is due again; None when it is not. It is at once when something was handed
+        over meanwhile, because that may have been the texts.
     """
     more = chats.c.handed_seq > lease.seq
-    values = {"wants_bodies": ~more, "due_at": case((more, func.now()), else_=null()), "attempts": 0}
+    values = {
+        "wants_bodies": ~more,
+        "due_at": case((more, func.now()), else_=null()),
+        "attempts": 0,
+    }
     query = update(chats).where(*_mine(lease)).returning(chats.c.due_at)
     due = await connection.execute(query.values(values | {"last_error": reason} | _RELEASED))
     return None if due.scalar_one_or_none() is None else 0
@@ -281,7 +338,9 @@ async def wait_for_bodies(connection: AsyncConnection, lease: Lease, reason: str
 
 async def ask_for_bodies(connection: AsyncConnection, chat: ChatKey) -> None:
     """Asks for a chat's whole path with its next hand-over; until then there is nothing to work on."""
-    await connection.execute(update(chats).where(*of(chat, chats)).values(wants_bodies=True, due_at=None, dead_at=None))
+    await connection.execute(
+        update(chats).where(*of(chat, chats)).values(wants_bodies=True, due_at=None, dead_at=None)
+    )
 
 
 async def waiting(connection: AsyncConnection, limit: int, besides: ChatKey | None = None) -> int:

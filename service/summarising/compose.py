@@ -71,7 +71,7 @@ class Material:
 
 
 @dataclass(frozen=True, slots=True)
-class Draught:
+class Candidate:
     """What became of a reply: the new memory, its summary with its tokens, and the gate's verdict.
 
     `no_gain` says why the summary is not worth publishing although nothing is wrong with it: it is
@@ -125,26 +125,28 @@ def gather(
     )
 
 
-def compose(material: Material, reply: Reply, policy: Policy, covered: Covered) -> Draught:
+def compose(material: Material, reply: Reply, policy: Policy, covered: Covered) -> Candidate:
     """What a summariser's reply makes, if the verdict accepts it.
 
     The talk and the ledger grow by what was read whatever the reply says.
     """
     reply = replace(reply, text=answer.unreasoned(reply.text))
-    if fault := gate.fault(reply):
-        return _drafted(material, material.memory, gate.rejected([fault]), policy, covered)
+    if rejection := gate.rejection(reply):
+        return _judged_candidate(
+            material, material.memory, gate.rejected([rejection]), policy, covered
+        )
     given = answer.parse(reply.text)
     merged = pins.merge(material.memory.pins, material.said, given)
     grounds = _grounds(material, merged.pins)
     narrative, verdict = gate.judge(given, grounds, policy.summary_tokens)
     memory = replace(material.memory, narrative=narrative, pins=merged.pins)
     judged = replace(verdict, unfounded=merged.unfounded)
-    return _drafted(material, memory, judged, policy, covered)
+    return _judged_candidate(material, memory, judged, policy, covered)
 
 
-def by_rule(material: Material, policy: Policy, covered: Covered) -> Draught:
+def by_rule(material: Material, policy: Policy, covered: Covered) -> Candidate:
     """The summary that code makes alone: the narrative stays as it was, the record grows."""
-    return _drafted(material, material.memory, Verdict("extractive"), policy, covered)
+    return _judged_candidate(material, material.memory, Verdict("extractive"), policy, covered)
 
 
 def rendered(memory: Memory, policy: Policy, covered: Covered) -> tuple[Rendered, int]:
@@ -158,7 +160,9 @@ def rendered(memory: Memory, policy: Policy, covered: Covered) -> tuple[Rendered
     return told, record.left_out
 
 
-def _drafted(material: Material, memory: Memory, verdict: Verdict, policy: Policy, covered: Covered) -> Draught:
+def _judged_candidate(
+    material: Material, memory: Memory, verdict: Verdict, policy: Policy, covered: Covered
+) -> Candidate:
     """The memory with what was read, and its summary."""
     grown = Memory(
         narrative=memory.narrative,
@@ -172,7 +176,7 @@ def _drafted(material: Material, memory: Memory, verdict: Verdict, policy: Polic
     size = message.size(told)
     useless = gate.gain(size, covered.tokens) if verdict.accepted else None
     judged = replace(verdict, left_out=left_out, masked=material.masked)
-    return Draught(kept, told, size, judged, useless.reason if useless else "")
+    return Candidate(kept, told, size, judged, useless.reason if useless else "")
 
 
 def _cleaned(step: Step, mask: bool) -> tuple[Step, int]:
@@ -261,7 +265,9 @@ def _telling(one: Utterance) -> bool:
 def _entries(known: Sequence[Pin], limit: int) -> tuple[str, ...]:
     """Pins that hold as lines for the summariser, oldest first: the newest of users, then others."""
     chosen: list[Pin] = []
-    newest = sorted(pins.shown(known), key=lambda pin: (pin.speaker is Speaker.USER, pin.number), reverse=True)
+    newest = sorted(
+        pins.shown(known), key=lambda pin: (pin.speaker is Speaker.USER, pin.number), reverse=True
+    )
     for pin in newest:
         limit -= tokens.count(_entry(pin)) + 1
         if limit < 0:

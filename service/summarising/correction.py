@@ -35,7 +35,8 @@ def corrected(
 ) -> Memory:
     """`old` with the parts that are given. Pins that were replaced before stay with those that took their place.
 
-    A pin with a known number keeps where it came from; a new one gets the next number, and comes from `operator`.
+    A pin with a known number keeps where it came from; a new one gets the next number, and comes
+    from `operator`.
 
     Args:
         old: the memory as it is.
@@ -44,7 +45,8 @@ def corrected(
         forget: numbers of sentences of the talk that are to go.
 
     Raises:
-        Unprocessable: nothing is given, nothing is left, a part is too long, or a number is not known.
+        Unprocessable: nothing is given, nothing is left, a part is too long, or a number is not
+            known.
     """
     if narrative is None and pins is None and not forget:
         raise Unprocessable("give a narrative, pins, or sentences to forget")
@@ -56,7 +58,9 @@ def corrected(
     if forget:
         new = replace(new, talk=_without(old.talk, forget))
     if not (new.narrative or new.talk or new.ledger or any(shown(new.pins))):
-        raise Unprocessable("nothing would be left of this summary; to be without it, reset the chat")
+        raise Unprocessable(
+            "nothing would be left of this summary; to be without it, reset the chat"
+        )
     return new
 
 
@@ -84,20 +88,28 @@ def _without(talk: Sequence[Utterance], forget: Sequence[str]) -> tuple[Utteranc
     known = {one.number for one in talk}
     for place, number in enumerate(forget):
         if number not in known:
-            raise Unprocessable(f"{number!r} is no sentence of this checkpoint", pointer=f"/forget/{place}")
+            raise Unprocessable(
+                f"{number!r} is no sentence of this checkpoint", pointer=f"/forget/{place}"
+            )
     return tuple(one for one in talk if one.number not in set(forget))
 
 
 def _pinned(old: Sequence[Pin], given: Sequence[GivenPin]) -> tuple[Pin, ...]:
     if len(given) > _MOST_PINS:
-        raise Unprocessable(f"there are {len(given)} pins, and {_MOST_PINS} are the most", pointer="/pins")
+        raise Unprocessable(
+            f"there are {len(given)} pins, and {_MOST_PINS} are the most", pointer="/pins"
+        )
     known = {pin.number: pin for pin in old}
     numbers = count(max(known, default=0) + 1)
     pinned = {pin.number: pin for pin in old if pin.replaced_by is not None}
     seen = set[int]()
     for place, one in enumerate(given):
         if one.number is not None and (one.number not in known or one.number in seen):
-            why = "is there twice" if one.number in seen else "is no pin of this checkpoint; a new one has no number"
+            why = (
+                "is there twice"
+                if one.number in seen
+                else "is no pin of this checkpoint; a new one has no number"
+            )
             raise Unprocessable(f"P{one.number} {why}", pointer=f"/pins/{place}/number")
         text = " ".join(_text(one.text, _LONGEST_PIN, f"/pins/{place}/text").split())
         if not text:
@@ -111,9 +123,13 @@ def _pinned(old: Sequence[Pin], given: Sequence[GivenPin]) -> tuple[Pin, ...]:
 
 def _text(text: str, most: int, pointer: str) -> str:
     if len(text) > most:
-        raise Unprocessable(f"{pointer} has {len(text)} characters, and {most} are the most", pointer=pointer)
+        raise Unprocessable(
+            f"{pointer} has {len(text)} characters, and {most} are the most", pointer=pointer
+        )
     if "\0" in text:
-        raise Unprocessable(f"{pointer} has a NUL character, which cannot be stored", pointer=pointer)
+        raise Unprocessable(
+            f"{pointer} has a NUL character, which cannot be stored", pointer=pointer
+        )
     return text
 
 

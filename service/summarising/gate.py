@@ -28,16 +28,20 @@ LEAST_GAIN = 9 / 10
 """Of what it replaces a summary may be so large at most."""
 
 
-class Fault(NamedTuple):
+class Rejection(NamedTuple):
     """Why something may not stand: a word for it, and a sentence, which may quote the text."""
 
     kind: str
     reason: str
 
 
-_QUOTED = re.compile(r"[\"“„«]([^\"“”„«»\n]{2,120})[\"”“»]|`([^`\n]{2,120})`|(?<!\w)'([^'\n]{2,120})'(?!\w)")
+_QUOTED = re.compile(
+    r"[\"“„«]([^\"“”„«»\n]{2,120})[\"”“»]|`([^`\n]{2,120})`|(?<!\w)'([^'\n]{2,120})'(?!\w)"
+)
 _HEAD = re.compile(r"\A#[^\n]{0,100}\n\s{0,40}(?:[-*]\s{1,8})?")
-_NAME = re.compile(r"(?:(?<=[^\W\d_] )|(?<=, ))[^\W\d_]{4,40}|\b[A-Z][a-z]{1,30}[A-Z][^\W\d_]{1,30}")
+_NAME = re.compile(
+    r"(?:(?<=[^\W\d_] )|(?<=, ))[^\W\d_]{4,40}|\b[A-Z][a-z]{1,30}[A-Z][^\W\d_]{1,30}"
+)
 _SLACK = 5 / 4  # a model cannot count its own tokens exactly
 _STANDS = 0.5  # of the lines have to be left, or a repair is asked for
 _SHOWN = 160  # characters of a dropped line in a verdict
@@ -53,9 +57,9 @@ _SENTENCES = re.compile(r"[.!?]\s|[。！？\n]|\\n")
 _STEM = 4  # letters by which words of a rule are known in other forms
 _NOUNS_HAVE_CAPITALS = ("de", "lb")
 _MARKED = {
-    "reasoning": Fault("reasoning", "contains reasoning"),
-    "protocol": Fault("tool_protocol", "contains tool protocol"),
-    "refusal": Fault("refusal", "a refusal, not a record"),
+    "reasoning": Rejection("reasoning", "contains reasoning"),
+    "protocol": Rejection("tool_protocol", "contains tool protocol"),
+    "refusal": Rejection("refusal", "a refusal, not a record"),
 }
 _HARMLESS = ("rule_retold", "data_retold", "unheard")  # is left out, and is no reason to ask again
 
@@ -81,7 +85,8 @@ class Verdict:
         unfounded: choices that nothing in the text bears out; they were ignored.
         left_out: pins that found no room.
         masked: secrets that were masked in what is new.
-        kinds: of `reasons` when this reply was rejected; no word of the text, so they may be logged.
+        kinds: of `reasons` when this reply was rejected; no word of the text, so they may be
+            logged.
     """
 
     outcome: str
@@ -102,7 +107,10 @@ class Verdict:
         whole = {
             "outcome": self.outcome,
             "reasons": list(self.reasons),
-            "dropped": [{"line": one.line[:_SHOWN], "reason": one.reason} for one in self.dropped[:_MOST_REASONS]],
+            "dropped": [
+                {"line": one.line[:_SHOWN], "reason": one.reason}
+                for one in self.dropped[:_MOST_REASONS]
+            ],
             "unfounded": [text[:_SHOWN] for text in self.unfounded[:_MOST_REASONS]],
             "left_out": self.left_out,
             "masked": self.masked,
@@ -174,97 +182,115 @@ class Grounds:
         return self.language is not None and self.language not in _NOUNS_HAVE_CAPITALS
 
 
-def fault(reply: Reply) -> Fault | None:
+def rejection(reply: Reply) -> Rejection | None:
     """Why a reply is no answer at all; None when it is one."""
     text = reply.text.strip()
     if not text:
-        return Fault("empty", "empty answer")
+        return Rejection("empty", "empty answer")
     if reply.finish is Finish.LENGTH:
-        return Fault("cut_off", "cut off: the summariser reached its output limit")
+        return Rejection("cut_off", "cut off: the summariser reached its output limit")
     if reply.finish is not Finish.STOP:
-        return Fault("unfinished", "not finished normally")
+        return Rejection("unfinished", "not finished normally")
     marks = {"reasoning": text, "protocol": text, "refusal": _HEAD.sub("", text)}
-    marked = (kind for kind, read in marks.items() if any(one.search(read) for one in patterns()[kind]))
+    marked = (
+        kind for kind, read in marks.items() if any(one.search(read) for one in patterns()[kind])
+    )
     return _MARKED.get(next(marked, ""))
 
 
-def rejected(faults: Sequence[Fault], dropped: tuple[Dropped, ...] = ()) -> Verdict:
+def rejected(rejections: Sequence[Rejection], dropped: tuple[Dropped, ...] = ()) -> Verdict:
     """The verdict on a reply that may not stand."""
-    reasons = tuple(one.reason for one in faults)
-    return Verdict("rejected", reasons, dropped, kinds=tuple(dict.fromkeys(one.kind for one in faults)))
+    reasons = tuple(one.reason for one in rejections)
+    return Verdict(
+        "rejected", reasons, dropped, kinds=tuple(dict.fromkeys(one.kind for one in rejections))
+    )
 
 
 def judge(answer: Answer, grounds: Grounds, limit: int) -> tuple[tuple[Paragraph, ...], Verdict]:
     """The paragraphs that stand, within about `limit` tokens, and the verdict."""
     kept: list[Paragraph] = []
-    objections: dict[str, Fault] = {}
+    objections: dict[str, Rejection] = {}
     for paragraph in answer.narrative:
         lines = list(dict.fromkeys(map(plain, paragraph.lines)))
-        found = {line: fault for line in lines if (fault := _objection(line, grounds))}
+        found = {line: rejection for line in lines if (rejection := _objection(line, grounds))}
         objections |= found
         if stands := tuple(line for line in lines if line not in found):
             kept.append(Paragraph(paragraph.section, stands))
-    dropped = tuple(Dropped(line, fault.reason) for line, fault in objections.items())
-    if faults := [*_whole(answer, grounds), *_rest(answer, kept, objections, limit)]:
-        return (), rejected(faults, dropped)
+    dropped = tuple(Dropped(line, rejection.reason) for line, rejection in objections.items())
+    if rejections := [*_whole(answer, grounds), *_rest(answer, kept, objections, limit)]:
+        return (), rejected(rejections, dropped)
     return tuple(kept), Verdict("mended" if dropped else "accepted", dropped=dropped)
 
 
-def gain(size: int, replaced: int) -> Fault | None:
+def gain(size: int, replaced: int) -> Rejection | None:
     """Why a summary message of `size` tokens is not worth what it stands for; None when it is."""
     if size > replaced * LEAST_GAIN:
-        return Fault("not_smaller", f"not smaller than what it replaces: {size} tokens for {replaced}")
+        return Rejection(
+            "not_smaller", f"not smaller than what it replaces: {size} tokens for {replaced}"
+        )
     return None
 
 
-def _whole(answer: Answer, grounds: Grounds) -> Iterator[Fault]:
+def _whole(answer: Answer, grounds: Grounds) -> Iterator[Rejection]:
     """What is wrong with all that was written: in another language nothing of it may be known."""
     written = "\n".join(line for paragraph in answer.narrative for line in paragraph.lines)
     if grounds.language and languages.differs(written, grounds.language):
-        yield Fault("other_language", f"not in the language of the conversation ({grounds.language})")
+        yield Rejection(
+            "other_language", f"not in the language of the conversation ({grounds.language})"
+        )
 
 
-def _rest(answer: Answer, kept: Sequence[Paragraph], objections: Mapping[str, Fault], limit: int) -> Iterator[Fault]:
+def _rest(
+    answer: Answer, kept: Sequence[Paragraph], objections: Mapping[str, Rejection], limit: int
+) -> Iterator[Rejection]:
     """What is wrong with what is left of it."""
     lines = [line for paragraph in kept for line in paragraph.lines]
     if not (lines or objections or answer.keeps or answer.replaced or answer.drops):
-        yield Fault("says_nothing", "says nothing")
+        yield Rejection("says_nothing", "says nothing")
     grave = {line: one for line, one in objections.items() if one.kind not in _HARMLESS}
     if grave and len(lines) < _STANDS * (len(lines) + len(grave)):
-        told = (Fault(one.kind, f"{one.reason} in: {line[:_SHOWN]}") for line, one in grave.items())
+        told = (
+            Rejection(one.kind, f"{one.reason} in: {line[:_SHOWN]}") for line, one in grave.items()
+        )
         yield from islice(told, _MOST_REASONS)
     written = tokens.count("\n".join(lines))
     if written > limit * _SLACK:
-        yield Fault("too_long", f"too long: {written} tokens where {limit} were asked for")
+        yield Rejection("too_long", f"too long: {written} tokens where {limit} were asked for")
 
 
-def _objection(line: str, grounds: Grounds) -> Fault | None:
+def _objection(line: str, grounds: Grounds) -> Rejection | None:
     """Why a line may not stand; None when it may."""
     if missing := grounds.evidence.missing(line):
-        return Fault("value_unknown", f"{', '.join(missing[:3])} does not occur")
+        return Rejection("value_unknown", f"{', '.join(missing[:3])} does not occur")
     if name := next(_unknown_names(line, grounds), ""):
-        return Fault("name_unknown", f"{name} does not occur")
+        return Rejection("name_unknown", f"{name} does not occur")
     if _is_taken_apart(line):
-        return Fault("unheard", "its words are taken apart, letter by letter")
+        return Rejection("unheard", "its words are taken apart, letter by letter")
     subject = _subject(line)
     if len(subject) >= _TELLING and not subject & grounds.stems:
-        return Fault("unheard", "nothing that is covered speaks of this")
+        return Rejection("unheard", "nothing that is covered speaks of this")
     if _is_data(line, subject, grounds):
-        return Fault("data_retold", "tells a tool's data, or a pasted text, that nobody spoke of")
+        return Rejection(
+            "data_retold", "tells a tool's data, or a pasted text, that nobody spoke of"
+        )
     about = [rule for rule in grounds.told_rules if subject & rule[1]]
     if about and (foreign := grounds.spoken.missing(line)):
         reason = f"{foreign[0]}, which nobody spoke of, beside what a user's rule is about"
-        return Fault("data_retold", reason)
+        return Rejection("data_retold", reason)
     for rule, told in about:
         if _loosens(line, subject, rule, told) and not _borne_out(subject, told, grounds):
-            return Fault("rule_retold", "tells a rule in other words; it stands in the user's own")
+            return Rejection(
+                "rule_retold", "tells a rule in other words; it stands in the user's own"
+            )
     return None
 
 
 def _is_taken_apart(line: str) -> bool:
     """Whether a line has its words letter by letter, which nothing can be compared with."""
     words = line.split()
-    letters = sum(len(word) == 1 and word.isalpha() and not characters.unspaced(word) for word in words)
+    letters = sum(
+        len(word) == 1 and word.isalpha() and not characters.unspaced(word) for word in words
+    )
     return letters > max(_LETTERS, len(words) // 2)
 
 
@@ -287,7 +313,9 @@ def _told_by(sentences: Iterable[frozenset[str]], subject: frozenset[str]) -> bo
     return any(len(subject & one) >= enough for one in sentences)
 
 
-def _loosens(line: str, subject: frozenset[str], rule: frozenset[str], about: frozenset[str]) -> bool:
+def _loosens(
+    line: str, subject: frozenset[str], rule: frozenset[str], about: frozenset[str]
+) -> bool:
     """Whether a line is about the same as a rule without being its words; nobody can tell what it changes."""
     enough = max(_LEAST_SHARED, _RULE * min(len(subject), len(about)))
     return len(subject & about) >= enough and terms(line) != rule

@@ -1,8 +1,8 @@
 """Makes any text harmless by its form, whoever wrote it and whatever it says. Pure, linear.
 
 What stands in a system message must not open another part of the prompt, imitate our own marks,
-load an image or offer a link. No word is judged: tokens, tags, links and marks are known by their shape,
-and numbers, names and paths inside ordinary text stay as they are.
+load an image or offer a link. No word is judged: tokens, tags, links and marks are known by their
+shape, and numbers, names and paths inside ordinary text stay as they are.
 
 `harmless` is for every line that is shown; `unmarked` for words of others, before our own marks are
 put beside them. Cut a text before, not after: it might lose the code mark behind an address.
@@ -22,7 +22,9 @@ _MOST_PASSES = 4  # what is taken out may leave a mark behind that was none; two
 _COMMENT, _COMMENT_END = "<!--", "-->"
 _QUOTED = r"\"[^\"<>]{0,2000}\"|'[^'<>]{0,2000}'|[^\s\"'<>`]{1,2000}"
 _ATTRIBUTE = rf"\s{{1,20}}[\w:@.-]{{1,60}}(?:\s?=\s?(?:{_QUOTED}))?"
-_ELEMENT = re.compile(rf"<(?P<name>[a-z][\w:-]{{0,40}}+)(?P<attributes>(?:{_ATTRIBUTE}){{0,30}})\s?/?>", re.IGNORECASE)
+_ELEMENT = re.compile(
+    rf"<(?P<name>[a-z][\w:-]{{0,40}}+)(?P<attributes>(?:{_ATTRIBUTE}){{0,30}})\s?/?>", re.IGNORECASE
+)
 _CLOSING = re.compile(r"</(?P<name>[a-z][\w:-]{0,40}+)\s?>", re.IGNORECASE)
 _LONGEST_TAG = 400  # characters between `<` and `>`
 _BEGINS_TAG = re.compile(r"<(?=[a-z/!?|])", re.IGNORECASE)
@@ -36,20 +38,27 @@ _HOST = re.compile(
 _PATH = re.compile(r"[\w./#-]{1,200}+")
 _DEFINITION = re.compile(r"\A(?P<label>[ \t>*+-]{0,12}\[[^\[\]\n]{1,200}\]):(?!:)")
 
-# Tokens of chat templates. With blanks or signs in it, `<| f |>` are operators, `[|1; 2|]` an array.
+# Tokens of chat templates. With blanks or signs in it, `<| f |>` are operators, `[|1; 2|]` an
+# array.
 _TOKEN = re.compile(r"<\|[^\s<>]{0,60}\|>|\[\|[a-z_/ -]{0,40}\|\]", re.IGNORECASE)
 _ARRAY = re.compile(r"\[(?P<items>\|[^\n\[\]]{0,40}\|)\]")
 _ROLES = "system|user|assistant|human|developer|model|tool|inst|sys"
-_BRACKETED = re.compile(rf"\[(?P<name>/[A-Z_]{{3,40}}|[A-Z]{{1,30}}(?:_[A-Z]{{1,30}}){{1,4}}|(?i:{_ROLES})|[BE]OS)\]")
+_BRACKETED = re.compile(
+    rf"\[(?P<name>/[A-Z_]{{3,40}}|[A-Z]{{1,30}}(?:_[A-Z]{{1,30}}){{1,4}}|(?i:{_ROLES})|[BE]OS)\]"
+)
 # A role and what it says; `system: linux` is none.
 _ROLE = re.compile(
     r"\A(?P<marks>[\s>*#-]{0,12})(?P<role>(?:system|user|assistant|human|developer)\s?:)"
     r"(?=\*{0,2}\s+[^\s:]+\s+[^\s:]+|\s*\Z)",
     re.IGNORECASE,
 )
-_LINE_MARKS = re.compile(r"\A[ \t]*+(?:>[ \t]*+|(?:[-*+•]|\d{1,3}[.)]|#{1,6})[ \t]++)*+(?:#{1,6}\Z)?")
+_LINE_MARKS = re.compile(
+    r"\A[ \t]*+(?:>[ \t]*+|(?:[-*+•]|\d{1,3}[.)]|#{1,6})[ \t]++)*+(?:#{1,6}\Z)?"
+)
 _HEADING = re.compile(r"#{1,6}[ \t]*+")
-_FENCE = re.compile(r"(?<!=)={3,}+\s{0,4}(?:[0-9a-f]{6,64}|end|begin|record|messages)\b(?:\s{0,4}={3,}+)?|\A={3,}+")
+_FENCE = re.compile(
+    r"(?<!=)={3,}+\s{0,4}(?:[0-9a-f]{6,64}|end|begin|record|messages)\b(?:\s{0,4}={3,}+)?|\A={3,}+"
+)
 
 # Our own wording, which only we write.
 _OURS = re.compile(
@@ -65,7 +74,9 @@ _ROW = re.compile(
 )
 _CODE_MARKS = re.compile(r"`{2,}")
 _ESCAPED_MARK = re.compile(r"\\(?=`)")
-_ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]{1,30}://|www\.(?=[\w-]))[^\s<>‹›\"“”「」`、。，；（）]++", re.IGNORECASE)
+_ADDRESS = re.compile(
+    r"(?:[a-z][a-z0-9+.-]{1,30}://|www\.(?=[\w-]))[^\s<>‹›\"“”「」`、。，；（）]++", re.IGNORECASE
+)
 _BEHIND_ADDRESS = ".,:;!?)]}*_'’"
 
 

@@ -70,7 +70,8 @@ class Pin:
         speaker: who said it.
         utterance: number of the utterance, such as `12.3`; "" for an operator's.
         at: Unix seconds of the message.
-        answers: whether its text may have words of somebody else: the question before it, or a document's.
+        answers: whether its text may have words of somebody else: the question before it, or a
+            document's.
         replaced_by: number of the pin that took its place; such a pin is not shown any more.
     """
 

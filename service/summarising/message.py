@@ -35,7 +35,9 @@ class Rendered:
     record: str = ""
 
 
-def render(narrative: Sequence[Paragraph], record: Record, messages: int, until: int | None) -> Rendered:
+def render(
+    narrative: Sequence[Paragraph], record: Record, messages: int, until: int | None
+) -> Rendered:
     """The summary message in both forms. The same arguments give the same bytes.
 
     Nothing inside can end it or open another, whoever wrote it.

@@ -40,11 +40,13 @@ def build(reading: Reading) -> Prompt:
     previous = _written(reading.previous)
     entries = "\n".join(reading.entries)
     messages = "\n\n".join(f"[{one.label}]\n{one.text}" for one in reading.excerpts)
-    fence = _fence("\n".join((previous, entries, messages, *reading.faults)))
+    fence = _fence("\n".join((previous, entries, messages, *reading.rejections)))
     written_in = wording["language"]
     if language != reading.language:
         written_in = wording["other"].format(code=reading.language)
-    system = wording["system"].format(words=int(reading.summary_tokens * _WORDS), fence=fence, language=written_in)
+    system = wording["system"].format(
+        words=int(reading.summary_tokens * _WORDS), fence=fence, language=written_in
+    )
     part = ""
     if reading.parts > 1:
         part = wording["part"].format(part=reading.part, parts=reading.parts)
@@ -54,9 +56,9 @@ def build(reading: Reading) -> Prompt:
         f"{fence} {wording['messages']}{part}\n{messages}",
         f"{fence} {wording['end']}\n\n{wording['task']}",
     ]
-    if reading.faults:
-        faults = _listed(reading.faults)
-        blocks.append("\n" + wording["repair"].format(faults=faults))
+    if reading.rejections:
+        rejections = _listed(reading.rejections)
+        blocks.append("\n" + wording["repair"].format(rejections=rejections))
     return Prompt(system, "\n".join(blocks))
 
 
@@ -65,9 +67,9 @@ def _written(narrative: Sequence[Paragraph]) -> str:
     return "\n\n".join("\n".join([f"## {one.section}", *one.lines]) for one in narrative)
 
 
-def _listed(faults: Iterable[str]) -> str:
+def _listed(rejections: Iterable[str]) -> str:
     """As many of the faults as a repair has room for."""
-    return tokens.cut("\n".join(f"- {one}" for one in faults), REPAIR_TOKENS - _REPAIR_WORDING)
+    return tokens.cut("\n".join(f"- {one}" for one in rejections), REPAIR_TOKENS - _REPAIR_WORDING)
 
 
 def _fence(text: str) -> str:

@@ -45,7 +45,7 @@ class Reading:
     part: int = 1
     parts: int = 1
     language: str = "en"
-    faults: tuple[str, ...] = ()
+    rejections: tuple[str, ...] = ()
 
 
 class Finish(StrEnum):

@@ -39,8 +39,8 @@ class Utterance:
         at: Unix seconds of the message, if they are known.
         sort: own words, a pasted text, or code.
         context: what it answers, or the head of the list that it stands in; "" for none.
-        answers: whether its words may be somebody else's: the context is a question, or it stands in a
-            document. Then it binds only as much as the rest of the talk.
+        answers: whether its words may be somebody else's: the context is a question, or it stands
+            in a document. Then it binds only as much as the rest of the talk.
     """
 
     step: int
@@ -94,7 +94,11 @@ def passages(step: Step, number: int, asked: str = "", language: str = "en") -> 
     found: list[Passage] = []
     # So long a text is a document, and its sentences would take many times its memory.
     long = len(step.text) > _LONGEST
-    whole = [Block(step.text, Sort.PASTED)] if long else blocks(step.text, by_user=step.role == Speaker.USER)
+    whole = (
+        [Block(step.text, Sort.PASTED)]
+        if long
+        else blocks(step.text, by_user=step.role == Speaker.USER)
+    )
     for block in whole:
         said = block.sort in (Sort.OWN, Sort.DOCUMENT)
         found += reader.own(block) if said else reader.foreign(block)
@@ -136,7 +140,11 @@ class _Reader:
 
     def foreign(self, block: Block) -> Iterator[Passage]:
         """A pasted text or code: one utterance, which tells of it by size, first and last line."""
-        written = [line for line in block.text.splitlines() if line.strip() and not line.lstrip().startswith(_FENCES)]
+        written = [
+            line
+            for line in block.text.splitlines()
+            if line.strip() and not line.lstrip().startswith(_FENCES)
+        ]
         what = "code" if block.sort is Sort.CODE else "pasted text"
         told = f"[{what}, {len(written)} lines"
         if written:

@@ -1,4 +1,4 @@
-"""From what is to be read to a judged draught: one call of a summariser, or what code makes alone.
+"""From what is to be read to a judged candidate: one call of a summariser, or what code makes alone.
 
 Workers, tests and benchmarks go through it, and decide themselves what follows on a rejected reply.
 They say as well where the work on texts runs (`run`).
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from service.policy import Policy
 from service.summarising import compose, gate, message, prompt
-from service.summarising.compose import Covered, Draught, Material
+from service.summarising.compose import Candidate, Covered, Material
 from service.summarising.gate import Verdict
 from service.summarising.memory import Memory
 from service.summarising.reading import Reading, Reply, Run, Summariser
@@ -18,31 +18,31 @@ from service.text.blocks import Sort
 
 BY_CODE = "extractive"
 """The name of the built-in way, as operators see it."""
-CALLS = 2  # of a summariser for one draught: the second knows why the first was rejected
+CALLS = 2  # of a summariser for one candidate: the second knows why the first was rejected
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A draught with the gate's verdict, and the tokens that it cost."""
+    """A candidate with the gate's verdict, and the tokens that it cost."""
 
-    draught: Draught
+    candidate: Candidate
     read: int = 0
     wrote: int = 0
 
     @property
     def accepted(self) -> bool:
         """Whether it may be published."""
-        return self.draught.verdict.accepted
+        return self.candidate.verdict.accepted
 
     @property
     def reasons(self) -> tuple[str, ...]:
         """What the gate has against it."""
-        return self.draught.verdict.reasons
+        return self.candidate.verdict.reasons
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """The same without a word of the text, for the log."""
-        return self.draught.verdict.kinds
+        return self.candidate.verdict.kinds
 
 
 async def attempt(
@@ -51,18 +51,18 @@ async def attempt(
     material: Material,
     policy: Policy,
     covered: Covered,
-    faults: tuple[str, ...] = (),
+    rejections: tuple[str, ...] = (),
 ) -> Attempt:
-    """One call; `faults` are why the one before was rejected, and are kept in the verdict.
+    """One call; `rejections` are why the one before was rejected, and are kept in the verdict.
 
     Raises:
         SummariserError: no usable answer came in time.
     """
-    reading = replace(material.reading, faults=faults)
+    reading = replace(material.reading, rejections=rejections)
     reply = await summariser.summarise(reading)
     attempt = await run(_composed, replace(material, reading=reading), reply, policy, covered)
-    if faults and attempt.accepted:
-        return replace(attempt, draught=_judged(attempt.draught, "repaired", faults))
+    if rejections and attempt.accepted:
+        return replace(attempt, candidate=_judged(attempt.candidate, "repaired", rejections))
     return attempt
 
 
@@ -72,11 +72,11 @@ async def by_rule(
     policy: Policy,
     covered: Covered,
     outcome: str = "extractive",
-    faults: tuple[str, ...] = (),
+    rejections: tuple[str, ...] = (),
 ) -> Attempt:
-    """What code makes of it alone; `faults` are why a summariser's replies were rejected."""
-    draught = await run(compose.by_rule, material, policy, covered)
-    return Attempt(_judged(draught, outcome, faults))
+    """What code makes of it alone; `rejections` are why a summariser's replies were rejected."""
+    candidate = await run(compose.by_rule, material, policy, covered)
+    return Attempt(_judged(candidate, outcome, rejections))
 
 
 def by_size(memory: Memory, messages: int, size: int, policy: Policy, covered: Covered) -> Attempt:
@@ -93,11 +93,11 @@ def by_size(memory: Memory, messages: int, size: int, policy: Policy, covered: C
     useless = gate.gain(tokens_of_it, covered.tokens)
     no_gain = useless.reason if useless else ""
     verdict = Verdict("degraded", reasons, left_out=left_out)
-    return Attempt(Draught(grown, rendered, tokens_of_it, verdict, no_gain))
+    return Attempt(Candidate(grown, rendered, tokens_of_it, verdict, no_gain))
 
 
 def _composed(material: Material, reply: Reply, policy: Policy, covered: Covered) -> Attempt:
-    """The draught, and what its reply cost: the provider's counts, or else ours."""
+    """The candidate, and what its reply cost: the provider's counts, or else ours."""
     read, wrote = reply.prompt_tokens, reply.completion_tokens
     if read is None:
         read = _size(material.reading)
@@ -106,8 +106,8 @@ def _composed(material: Material, reply: Reply, policy: Policy, covered: Covered
     return Attempt(compose.compose(material, reply, policy, covered), read, wrote)
 
 
-def _judged(draught: Draught, outcome: str, reasons: tuple[str, ...]) -> Draught:
-    return replace(draught, verdict=replace(draught.verdict, outcome=outcome, reasons=reasons))
+def _judged(candidate: Candidate, outcome: str, reasons: tuple[str, ...]) -> Candidate:
+    return replace(candidate, verdict=replace(candidate.verdict, outcome=outcome, reasons=reasons))
 
 
 def _size(reading: Reading) -> int:

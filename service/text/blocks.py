@@ -32,7 +32,9 @@ class Block:
 
 
 _FENCE = re.compile(r"^[ \t]{0,8}(```|~~~)", re.MULTILINE)
-_OPENING = re.compile(r"<(?P<tag>[a-z][\w:-]{0,60})(?:\s[^<>]{0,400})?>|(?P<comment><!--)", re.IGNORECASE)
+_OPENING = re.compile(
+    r"<(?P<tag>[a-z][\w:-]{0,60})(?:\s[^<>]{0,400})?>|(?P<comment><!--)", re.IGNORECASE
+)
 _CLOSING = re.compile(r"</(?P<tag>[a-z][\w:-]{0,60})\s{0,8}>", re.IGNORECASE)
 _QUOTES = re.compile(r"\"{3}|'{3}")
 _LONG_QUOTATION = 300  # characters between one pair of quotation marks
@@ -59,7 +61,9 @@ _PROMPT = re.compile(
     r"[ \t]{0,8}(?:[$%#]|>>>|\.\.\.|PS [A-Z]:[^>\n]{0,200}>|[\w.-]{1,60}@[\w.-]{1,60}:[^$#\n]{0,200}[$#])[ \t]"
 )
 _STAMP = re.compile(r"[ \t\[]{0,4}(?:\d{4}-\d\d-\d\d|\d\d/\d\d/\d{4}|\d\d:\d\d:\d\d)[T \]\t,.]")
-_TRACE = re.compile(r"[ \t]{1,16}(?:at [\w$.<>]{2,200}[(:]|File \"[^\"\n]{1,300}\", line \d)|Traceback \(")
+_TRACE = re.compile(
+    r"[ \t]{1,16}(?:at [\w$.<>]{2,200}[(:]|File \"[^\"\n]{1,300}\", line \d)|Traceback \("
+)
 _SIGNS = frozenset('{}[]()<>=;|\\/_$&*+@#^~`"')
 _DENSE = 0.12  # of the characters of a line that are signs
 _ENDS = ("{", "}", ";", "(", "[", "),", "},", "],", "->", "=>", "&&", "||", "\\", "*/", ">")
@@ -197,7 +201,11 @@ def _letter(lines: Sequence[tuple[int, str]]) -> int | None:
     closing, name = lines[-2][1], lines[-1][1]
     if not closing.endswith(",") or max(len(closing), len(name)) > _SIGNATURE:
         return None
-    greetings = (start for start, line in lines[1:-3] if line.endswith((",", "，")) and len(line) <= _GREETING)
+    greetings = (
+        start
+        for start, line in lines[1:-3]
+        if line.endswith((",", "，")) and len(line) <= _GREETING
+    )
     return next(greetings, None)
 
 
@@ -243,7 +251,12 @@ def _dense(line: str) -> bool:
     signs = sum(character in _SIGNS for character in words[:400])
     share = signs / min(len(words), 400)
     chained = " " not in words and words.endswith((",", ")")) and words.count(".") > 1  # `a.b.c(),`
-    return share >= _DENSE or chained or words.endswith(_STATEMENT) or (words.endswith(_ENDS) and signs > 1)
+    return (
+        share >= _DENSE
+        or chained
+        or words.endswith(_STATEMENT)
+        or (words.endswith(_ENDS) and signs > 1)
+    )
 
 
 def _smoothed(sorts: Sequence[Sort]) -> list[Sort]:
@@ -255,6 +268,8 @@ def _smoothed(sorts: Sequence[Sort]) -> list[Sort]:
         if index < len(places) and places[index] - places[index - 1] <= _GAP + 1:
             continue
         if index - begin >= _RUN:
-            smooth[places[begin] : places[index - 1] + 1] = [Sort.CODE] * (places[index - 1] + 1 - places[begin])
+            smooth[places[begin] : places[index - 1] + 1] = [Sort.CODE] * (
+                places[index - 1] + 1 - places[begin]
+            )
         begin = index
     return smooth

@@ -16,7 +16,9 @@ uk ur vi zh
 """
 _LEAST: Final = 40  # letters; below that a guess says nothing
 _ENOUGH: Final = 4000  # characters; more makes no better guess
-_CERTAIN: Final = 20.0  # log-likelihood between two languages, over which a text is not in the second one
+_CERTAIN: Final = (
+    20.0  # log-likelihood between two languages, over which a text is not in the second one
+)
 _NOT_PROSE: Final = re.compile(
     r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|<[^<>\n]*>|(?<![\w./-])[\w./-]*[\d_/]\S*",
     re.DOTALL,
@@ -34,12 +36,18 @@ def differs(text: str, language: str) -> bool:
     """Whether a text is for certain not in `language`."""
     ranked = _ranked(text)
     scores = dict(ranked)
-    return bool(ranked) and ranked[0][0] != language and ranked[0][1] - scores.get(language, 0.0) > _CERTAIN
+    return (
+        bool(ranked)
+        and ranked[0][0] != language
+        and ranked[0][1] - scores.get(language, 0.0) > _CERTAIN
+    )
 
 
 def _ranked(text: str) -> list[tuple[str, float]]:
     prose = " ".join(_NOT_PROSE.sub(" ", text[: _ENOUGH * 4]).split())[:_ENOUGH]
-    if sum(character.isalpha() for character in prose) < _LEAST and not _WITHOUT_BLANKS.search(prose):
+    if sum(character.isalpha() for character in prose) < _LEAST and not _WITHOUT_BLANKS.search(
+        prose
+    ):
         return []
     ranked: list[tuple[str, float]] = _identifier().rank(prose)
     return ranked

@@ -83,7 +83,9 @@ def _is_clause(part: str) -> bool:
 
 def _values(text: str) -> Iterator[str]:
     """Figures, dates, ids and abbreviations, but no address; a text that seems to be of nothing else has none."""
-    exact = (one for one in values.found(text) if one.readings or one.date or not _SIGNS.search(one.text))
+    exact = (
+        one for one in values.found(text) if one.readings or one.date or not _SIGNS.search(one.text)
+    )
     found = [one.text for one in exact if len(one.text) <= _VALUE]
     if 2 * len(found) > len(text.split()):
         found = []

@@ -1,11 +1,12 @@
 """Masks secrets in a text: API keys, bearer tokens, passwords, private keys.
 
-In: a text, plain or JSON or code. Out: the same text with `[masked: GitHub Token]` in the place of each secret, and how
-many there were. What is around a secret stays byte for byte, JSON stays JSON, and masking twice is masking once. Every
-pattern is bounded or possessive, so that the cost grows with the text and no faster.
+In: a text, plain or JSON or code. Out: the same text with `[masked: GitHub Token]` in the place of
+each secret, and how many there were. What is around a secret stays byte for byte, JSON stays JSON,
+and masking twice is masking once. Every pattern is bounded or possessive, so that the cost grows
+with the text and no faster.
 
-The keys of single services are recognised by the patterns of detect-secrets; docs/adr/0012-secrets.md says which are
-used, and why the rest is ours.
+The keys of single services are recognised by the patterns of detect-secrets;
+docs/adr/0012-secrets.md says which are used, and why the rest is ours.
 """
 
 import re
@@ -47,7 +48,8 @@ class _Rule:
     hints: tuple[str, ...] = ()
 
 
-# What has to be in a text, in lower case, for a pattern of the library that is slow to find out that it is not there.
+# What has to be in a text, in lower case, for a pattern of the library that is slow to find out
+# that it is not there.
 _HINTS: dict[type[RegexBasedDetector], tuple[str, ...]] = {
     AWSKeyDetector: ("akia", "asia", "a3t", "abia", "acca", "aws"),
     DiscordBotTokenDetector: (),
@@ -63,8 +65,11 @@ _HINTS: dict[type[RegexBasedDetector], tuple[str, ...]] = {
     TwilioKeyDetector: (),
 }
 
-# What such a pattern finds also in DNA (`ACCA…`) and in base64 is no key unless it has a length of one.
-_HOLDS: dict[type[RegexBasedDetector], Callable[[str], bool]] = {AWSKeyDetector: lambda text: len(text) in (20, 40)}
+# What such a pattern finds also in DNA (`ACCA…`) and in base64 is no key unless it has a length of
+# one.
+_HOLDS: dict[type[RegexBasedDetector], Callable[[str], bool]] = {
+    AWSKeyDetector: lambda text: len(text) in (20, 40)
+}
 
 _PLACEHOLDER = re.compile(
     r"\A(?:[<{\[]|\$(?:\w+$|[{(]|env:)|%[(s]|[*•.x]+$|your|"
@@ -93,12 +98,21 @@ def _worded(text: str) -> bool:
 
 def _password(text: str) -> bool:
     """Not a word, for `password: required` is no password, and not an identifier, as code assigns it."""
-    return _value(text) and not _WORD.fullmatch(text) and not (_worded(text) and _IDENTIFIER.fullmatch(text))
+    return (
+        _value(text)
+        and not _WORD.fullmatch(text)
+        and not (_worded(text) and _IDENTIFIER.fullmatch(text))
+    )
 
 
 def _random(text: str) -> bool:
     """Letters and digits mixed within a word."""
-    return _value(text) and not _worded(text) and bool(_DIGIT.search(text)) and bool(_LETTER.search(text))
+    return (
+        _value(text)
+        and not _worded(text)
+        and bool(_DIGIT.search(text))
+        and bool(_LETTER.search(text))
+    )
 
 
 def _credentials(text: str) -> bool:
@@ -108,7 +122,8 @@ def _credentials(text: str) -> bool:
 def _word(literal: str) -> str:
     r"""A literal that begins a word: also after a line end in JSON, which is `\n` there.
 
-    Like all patterns of ours it begins with the literal itself, for which `re` looks fifty times as fast.
+    Like all patterns of ours it begins with the literal itself, for which `re` looks fifty times as
+    fast.
     """
     return rf"{literal}(?:(?<![A-Za-z0-9_-]{literal})|(?<=\\[nrt]{literal}))"
 
@@ -132,14 +147,26 @@ _KEYS = {
     "dop_v1_": r"\w{40,}+",
     "shpat_": r"\w{32,}+",
 }
-_QUALIFIERS = ("api", "secret", "access", "private", "account", "auth", "signing", "encryption", "master", "service")
+_QUALIFIERS = (
+    "api",
+    "secret",
+    "access",
+    "private",
+    "account",
+    "auth",
+    "signing",
+    "encryption",
+    "master",
+    "service",
+)
 _NAMES = (
     "secret",
     "credential",
     "token(?<!pagetoken)(?<!page_token)(?<!continuationtoken)(?<!continuation_token)(?<!publickeytoken)",
     f"key(?:{'|'.join(alternative for qualifier in _QUALIFIERS for alternative in _key(qualifier))})",
 )
-# Between a name and its value, in code, JSON, YAML, XML; in JSON inside JSON the quotes have backslashes.
+# Between a name and its value, in code, JSON, YAML, XML; in JSON inside JSON the quotes have
+# backslashes.
 _IS = r"(?:\\{0,3}[\"']\]?)?(?:\s{0,8}[:=]{1,3}>?\s{0,8}|>)"
 # In a connection string any word is a password, which it is not in code or in prose.
 _BEFORE_PASSWORD = (
@@ -171,13 +198,20 @@ _OURS = (
         _credentials,
         any_case=True,
     ),
-    _Rule("bearer token", re.compile(r"bearer\s{1,8}(?P<value>[\w.~+/=-]{20,4096}+)"), _credentials, any_case=True),
+    _Rule(
+        "bearer token",
+        re.compile(r"bearer\s{1,8}(?P<value>[\w.~+/=-]{20,4096}+)"),
+        _credentials,
+        any_case=True,
+    ),
     _Rule(
         "password",
         re.compile(r"://[^\s/:@?#\"'<>\\]{0,128}:(?P<value>[^\s/?\"'<>\\]{1,256})@(?=[\w\[.-])"),
         _value,
     ),
-    _Rule("password", re.compile(r"PASSWORD=[\"']?(?P<value>[^\s;\"'\\&()]{3,256}+)(?!\()"), _value),
+    _Rule(
+        "password", re.compile(r"PASSWORD=[\"']?(?P<value>[^\s;\"'\\&()]{3,256}+)(?!\()"), _value
+    ),
     *(
         _Rule(
             "password",
@@ -202,7 +236,9 @@ _OURS = (
     *(
         _Rule(
             "secret",
-            re.compile(rf"{name}{_IS}(?:\\{{0,3}}[\"'])?(?P<value>[\w.~+/=:%-]{{16,2048}}+)(?![(\[{{])"),
+            re.compile(
+                rf"{name}{_IS}(?:\\{{0,3}}[\"'])?(?P<value>[\w.~+/=:%-]{{16,2048}}+)(?![(\[{{])"
+            ),
             _random,
             any_case=True,
         )
@@ -264,7 +300,8 @@ def _lower(text: str) -> str:
 def _span(match: re.Match[str]) -> tuple[int, int]:
     """Where the secret is: in the one named group of ours; the library has it in its first group, or none, or a part.
 
-    The library's patterns end where the shortest keys of a service do; the rest of a longer one is a secret too.
+    The library's patterns end where the shortest keys of a service do; the rest of a longer one is
+    a secret too.
     """
     named = [name for name, value in match.groupdict().items() if value]
     if named:

@@ -20,7 +20,9 @@ _IN_NAMES = "_$"
 _SOLID_ENDS = "。！？…」』"  # no blank follows
 _PIECE = 2000  # characters that are taken apart at once: sentencex is quadratic in open brackets
 _CLAUSE = re.compile(r"(?<=[;:；：])\s{0,4}|(?<=,)\s{1,4}|(?<=[，、])|\s{1,4}[-–—]\s{1,4}")
-_EMPHASIS = re.compile(r"(?<![\w*])\*\*(?=\S)([^*\n]{1,400})(?<=\S)\*\*(?![\w*])")  # not `2 ** 10`, `**kwargs`
+_EMPHASIS = re.compile(
+    r"(?<![\w*])\*\*(?=\S)([^*\n]{1,400})(?<=\S)\*\*(?![\w*])"
+)  # not `2 ** 10`, `**kwargs`
 
 
 def split(text: str, language: str = "en") -> Iterator[str]:
@@ -63,7 +65,9 @@ def _whole(segments: Iterable[str]) -> Iterator[str]:
     joined = ""
     for one in segments:
         if joined and (
-            joined[-1].isspace() or joined[-1] in _SOLID_ENDS or not (one[0].isalnum() or one[0] in _IN_NAMES)
+            joined[-1].isspace()
+            or joined[-1] in _SOLID_ENDS
+            or not (one[0].isalnum() or one[0] in _IN_NAMES)
         ):
             yield joined
             joined = ""

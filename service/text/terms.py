@@ -1,6 +1,7 @@
 """The terms of a text, by which two texts are compared in any script. Pure.
 
-Words in small letters; pairs of characters where a script has no blanks; exact values as they stand.
+Words in small letters; pairs of characters where a script has no blanks; exact values as they
+stand.
 """
 
 import re

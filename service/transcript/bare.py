@@ -19,11 +19,16 @@ from service.text.escapes import unescaped
 
 _DEEPEST = 4  # layers around one value
 # A line that opens a code fence, or that a value may begin.
-_BEGINS = re.compile(r"^([ \t]*+)(?:(`{3,}+)[^`\n]*+$|(~{3,}+)|[\[{\"]|&(?:amp;)?(?:quot|#34|#x27|#39);)", re.MULTILINE)
+_BEGINS = re.compile(
+    r"^([ \t]*+)(?:(`{3,}+)[^`\n]*+$|(~{3,}+)|[\[{\"]|&(?:amp;)?(?:quot|#34|#x27|#39);)",
+    re.MULTILINE,
+)
 _CLOSES = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)[ \t]*+$", re.MULTILINE)
 _PARAGRAPH_END = re.compile(r"\n(?=[ \t]*+(?:\n|\Z|```|~~~))")
 _CODE_INDENT = 4
-_PYTHON_PIECE = re.compile(r"['\"]|\\.?|[^'\"\\]++", re.DOTALL)  # a quotation mark, an escape, or what is between
+_PYTHON_PIECE = re.compile(
+    r"['\"]|\\.?|[^'\"\\]++", re.DOTALL
+)  # a quotation mark, an escape, or what is between
 _PYTHON_PLAIN = re.compile(r"(?:[\[\]{}:,\s0-9.eE+-]++|True|False|None)*+")
 _PYTHON_CONSTANT = re.compile(r"True|False|None")
 _PYTHON_ESCAPE = re.compile(
@@ -133,7 +138,9 @@ def _value(text: str, begin: int, end: int, first: bool) -> Value | None:
     layers: list[Layer] = []
     while len(layers) < _DEEPEST:
         parsed = _json(inner)
-        if _is_data(parsed) or (layers[:1] == [Layer.HTML] and isinstance(parsed, list | dict | str)):
+        if _is_data(parsed) or (
+            layers[:1] == [Layer.HTML] and isinstance(parsed, list | dict | str)
+        ):
             return Value(begin, end, inner, tuple(layers))
         peeled = _peeled(inner, parsed)
         if peeled is None or _SURROGATE.search(peeled[0]):
@@ -167,7 +174,9 @@ def _from_python(text: str) -> str | None:
     for one in _PYTHON_PIECE.finditer(text):
         piece = one[0]
         if quote and piece == quote:
-            out.append(json.dumps(_PYTHON_ESCAPE.sub(_character, "".join(quoted)), ensure_ascii=False))
+            out.append(
+                json.dumps(_PYTHON_ESCAPE.sub(_character, "".join(quoted)), ensure_ascii=False)
+            )
             quoted, quote = [], ""
         elif quote:
             quoted.append(piece)

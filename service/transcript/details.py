@@ -4,7 +4,8 @@
 2. the same with the result in the body, behind `<summary>` (0.8 to 0.9),
 3. a bare JSON value (`bare`).
 
-`<details type="reasoning">` and `<details type="code_interpreter">` stand beside them. In: the text of an answer.
+`<details type="reasoning">` and `<details type="code_interpreter">` stand beside them. In: the text
+of an answer.
 Out: typed items in the same order, or the same text with what came from tools changed.
 """
 
@@ -77,8 +78,8 @@ def items_of(content: str) -> list[Item]:
 def rewritten(content: str, rewrite: Callable[[str], str]) -> str:
     """The text with each argument and result of a tool, and each run of code, passed through `rewrite`.
 
-    Where `rewrite` changes nothing the text stays byte for byte; else what was wrapped around the value is put around
-    the new one.
+    Where `rewrite` changes nothing the text stays byte for byte; else what was wrapped around the
+    value is put around the new one.
     """
     out: list[str] = []
     position = 0
@@ -173,4 +174,8 @@ def _printed(value: str) -> str:
         output = json.loads(value)
     except (ValueError, RecursionError):
         return value
-    return str(output.get("stdout") or output.get("result") or "") if isinstance(output, dict) else value
+    return (
+        str(output.get("stdout") or output.get("result") or "")
+        if isinstance(output, dict)
+        else value
+    )

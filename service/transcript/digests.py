@@ -1,8 +1,8 @@
 """The rolling digest: digest(m) = H(digest(parent), id, fingerprint).
 
-Equal digests mean that the whole path up to there is equal. The filter computes them (it cannot import this module,
-so the rule stands there once more, and a test compares the two); the service only checks the chain. The fingerprint
-is opaque here: a newer filter may compute it in another way.
+Equal digests mean that the whole path up to there is equal. The filter computes them (it cannot
+import this module, so the rule stands there once more, and a test compares the two); the service
+only checks the chain. The fingerprint is opaque here: a newer filter may compute it in another way.
 """
 
 import hashlib

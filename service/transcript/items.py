@@ -1,7 +1,8 @@
 """The typed values of a transcript: what one stored Open WebUI message holds.
 
-A `Message` is one node of the chat tree in the folded view. Its `items` stand in the order in which they happened;
-a `Step` is what may never be split: an assistant text with its tool calls and all their results, or one plain text.
+A `Message` is one node of the chat tree in the folded view. Its `items` stand in the order in which
+they happened; a `Step` is what may never be split: an assistant text with its tool calls and all
+their results, or one plain text.
 """
 
 import re
@@ -85,7 +86,11 @@ class Attachment:
         """What a summary says of it, on one line and bounded."""
         match self.kind:
             case Kind.IMAGE | Kind.FILE:
-                return f"[attached {self.kind}: {name}]" if (name := _clean(self.name)) else f"[attached {self.kind}]"
+                return (
+                    f"[attached {self.kind}: {name}]"
+                    if (name := _clean(self.name))
+                    else f"[attached {self.kind}]"
+                )
             case Kind.AUDIO | Kind.VIDEO:
                 return f"[{self.kind}]"
             case Kind.OTHER:

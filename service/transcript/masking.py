@@ -1,7 +1,8 @@
 """A stored message without the secrets in what came from tools.
 
-In: a stored message of any of the four formats. Out: a message that parses to the same steps but for the masks, and how
-many there are. What users and assistants wrote, and what the model thought, stays as it is.
+In: a stored message of any of the four formats. Out: a message that parses to the same steps but
+for the masks, and how many there are. What users and assistants wrote, and what the model thought,
+stays as it is.
 """
 
 from typing import Any
@@ -46,7 +47,11 @@ class _Masking:
 
     def item(self, item: Any) -> Any:  # noqa: ANN401 - JSON
         """An entry of `output`."""
-        return item if isinstance(item, dict) and item.get("type") in _WRITTEN else self.value("", item)
+        return (
+            item
+            if isinstance(item, dict) and item.get("type") in _WRITTEN
+            else self.value("", item)
+        )
 
     def value(self, name: str, value: Any) -> Any:  # noqa: ANN401 - JSON
         """Any JSON value; `name` is what it stands under, for a password is known by its name."""

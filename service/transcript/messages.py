@@ -1,6 +1,7 @@
 """Parses a stored message (one entry of `outlet`'s list, or one database row) into a `Message`.
 
-Whatever Open WebUI has stored is accepted: missing fields, failed and empty answers, text in parts, inline images.
+Whatever Open WebUI has stored is accepted: missing fields, failed and empty answers, text in parts,
+inline images.
 """
 
 import re
@@ -11,10 +12,11 @@ from typing import Any
 from service.transcript import details, output, parts
 from service.transcript.items import Attachment, Item, Kind, Marker, Message, Stored, Text
 
-# Invisible Markdown link definitions with which OpenRouter pipes tie a text to artifacts they keep elsewhere:
-# a 20-character ULID, a phase, or `openrouter:v1:<kind>:<body>`.
+# Invisible Markdown link definitions with which OpenRouter pipes tie a text to artifacts they keep
+# elsewhere: a 20-character ULID, a phase, or `openrouter:v1:<kind>:<body>`.
 _MARKER = re.compile(
-    r"^[ \t]*+\[([0-9A-HJKMNP-TV-Z]{20}|P:[^\]\n]*+|openrouter:v\d++:[^\]\n]*+)\]: #[^\n]*+\n?", re.MULTILINE
+    r"^[ \t]*+\[([0-9A-HJKMNP-TV-Z]{20}|P:[^\]\n]*+|openrouter:v\d++:[^\]\n]*+)\]: #[^\n]*+\n?",
+    re.MULTILINE,
 )
 _LONGEST_ID = 200  # of a marker; what is longer leads to nothing
 
@@ -37,7 +39,11 @@ def parse(stored: Stored) -> Message:
 
 def _items(stored: Stored) -> list[Item]:
     raw = stored.get("output")
-    if stored.get("role") == "assistant" and isinstance(raw, list) and (items := output.items_of(raw)):
+    if (
+        stored.get("role") == "assistant"
+        and isinstance(raw, list)
+        and (items := output.items_of(raw))
+    ):
         return items
     content = stored.get("content")
     if isinstance(content, list):
@@ -47,7 +53,11 @@ def _items(stored: Stored) -> list[Item]:
     else:
         items = []
     files = stored.get("files")
-    return items + [_attachment(f) for f in files if isinstance(f, dict)] if isinstance(files, list) else items
+    return (
+        items + [_attachment(f) for f in files if isinstance(f, dict)]
+        if isinstance(files, list)
+        else items
+    )
 
 
 def _unmarked(items: list[Item]) -> Iterator[Item]:
@@ -74,7 +84,9 @@ def _marker(line: re.Match[str]) -> Marker:
 
 def _attachment(file: dict[str, Any]) -> Attachment:
     image = file.get("type") == "image" or str(file.get("content_type") or "").startswith("image/")
-    return Attachment(str(file.get("name") or file.get("id") or ""), Kind.IMAGE if image else Kind.FILE)
+    return Attachment(
+        str(file.get("name") or file.get("id") or ""), Kind.IMAGE if image else Kind.FILE
+    )
 
 
 def _first(usage: object, *names: str) -> int | None:
@@ -93,4 +105,8 @@ def _seconds(value: object) -> int | None:
 
 def _whole(value: object) -> int | None:
     """A number that is neither negative nor infinite, as a whole one."""
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < inf else None
+    return (
+        int(value)
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < inf
+        else None
+    )

@@ -1,7 +1,8 @@
 """Folded view to native view and back.
 
-`unfold` follows Open WebUI 0.12.4 (utils/middleware.py: load_messages_from_db, process_messages_with_output;
-utils/misc.py: convert_output_to_messages, reconcile_tool_pairs) for a provider without a reasoning format.
+`unfold` follows Open WebUI 0.12.4 (utils/middleware.py: load_messages_from_db,
+process_messages_with_output; utils/misc.py: convert_output_to_messages, reconcile_tool_pairs) for a
+provider without a reasoning format.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,13 +18,15 @@ _VOICE_NOTE = "[Historical voice assistant transcript; not current task status]\
 def unfold(messages: list[Stored], *, attached_files: bool = True) -> list[Native]:
     """The native list that Open WebUI builds from stored messages, root to leaf.
 
-    One answer becomes several native messages: `assistant` with `tool_calls`, its `tool` results, and so on. Empty
-    answers are dropped, unfinished and orphan calls and results too. What Open WebUI adds from elsewhere is not here:
-    the system message, images that it loads from its file store, reasoning in a provider's own field.
+    One answer becomes several native messages: `assistant` with `tool_calls`, its `tool` results,
+    and so on. Empty answers are dropped, unfinished and orphan calls and results too. What Open
+    WebUI adds from elsewhere is not here: the system message, images that it loads from its file
+    store, reasoning in a provider's own field.
 
     Args:
         messages: stored messages, with or without `id`, `files`, `meta`.
-        attached_files: name attached files in front of a user's text, as Open WebUI does with native tool calling.
+        attached_files: name attached files in front of a user's text, as Open WebUI does with
+            native tool calling.
     """
     return [native for message in messages for native in _unfold_one(message, attached_files)]
 
@@ -31,16 +34,29 @@ def unfold(messages: list[Stored], *, attached_files: bool = True) -> list[Nativ
 def folded(native: Sequence[object]) -> list[dict[str, Any]]:
     """The reverse for one answer: the output items as which Open WebUI would store these native messages.
 
-    Clients of the API and temporary chats have no stored messages. What is no message of an answer is passed over.
+    Clients of the API and temporary chats have no stored messages. What is no message of an answer
+    is passed over.
     """
     items: list[dict[str, Any]] = []
     for message in map(_object, native):
         text = text_of(message)
         if message.get("role") == "tool":
             result = [{"type": "input_text", "text": text}]
-            items.append({"type": "function_call_output", "call_id": message.get("tool_call_id"), "output": result})
+            items.append(
+                {
+                    "type": "function_call_output",
+                    "call_id": message.get("tool_call_id"),
+                    "output": result,
+                }
+            )
         elif text:
-            items.append({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]})
+            items.append(
+                {
+                    "type": "message",
+                    "role": "assistant",
+                    "content": [{"type": "output_text", "text": text}],
+                }
+            )
         calls = message.get("tool_calls")
         for call in map(_object, calls if isinstance(calls, list) else ()):
             function = _object(call.get("function"))
@@ -53,7 +69,11 @@ def text_of(message: Native) -> str:
     """The text of a native message, its text parts joined; images are left out."""
     content = message.get("content")
     if isinstance(content, list):
-        return "".join(str(p.get("text") or "") for p in content if isinstance(p, dict) and p.get("type") == "text")
+        return "".join(
+            str(p.get("text") or "")
+            for p in content
+            if isinstance(p, dict) and p.get("type") == "text"
+        )
     return content if isinstance(content, str) else ""
 
 
@@ -75,15 +95,25 @@ def _user(stored: Stored, attached_files: bool) -> Native:
     if skills and skills.get("original_text") == content:
         content = skills.get("expanded_text", content)
     attached = stored.get("files")
-    files = [file for file in attached if isinstance(file, dict)] if isinstance(attached, list) else []
-    images = [file for file in files if file.get("type") == "image" or _is_picture(file.get("content_type"))]
+    files = (
+        [file for file in attached if isinstance(file, dict)] if isinstance(attached, list) else []
+    )
+    images = [
+        file
+        for file in files
+        if file.get("type") == "image" or _is_picture(file.get("content_type"))
+    ]
     if images and isinstance(content, str):
         content = [
             {"type": "text", "text": content},
             *map(_image, (f["url"] for f in images if f.get("url"))),
         ]
     if attached_files and stored.get("role") == "user" and (note := _files_note(files)):
-        content = [{"type": "text", "text": note}, *content] if isinstance(content, list) else note + (content or "")
+        content = (
+            [{"type": "text", "text": note}, *content]
+            if isinstance(content, list)
+            else note + (content or "")
+        )
     return {"role": str(stored.get("role") or ""), "content": content}
 
 
@@ -92,7 +122,9 @@ def _files_note(files: list[dict[str, Any]]) -> str:
     lines = []
     for file in files:
         url = str(file.get("url") or "")
-        if not (url and not url.startswith("data:")) and not (file.get("type") == "chat" and file.get("id")):
+        if not (url and not url.startswith("data:")) and not (
+            file.get("type") == "chat" and file.get("id")
+        ):
             continue
         known = {
             "type": file.get("type", "file"),
@@ -101,12 +133,18 @@ def _files_note(files: list[dict[str, Any]]) -> str:
             "content_type": file.get("content_type"),
             "name": file.get("name"),
         }
-        lines.append("<file " + " ".join(f'{key}="{value}"' for key, value in known.items() if value) + "/>")
+        lines.append(
+            "<file " + " ".join(f'{key}="{value}"' for key, value in known.items() if value) + "/>"
+        )
     return "<attached_files>\n" + "\n".join(lines) + "\n</attached_files>\n\n" if lines else ""
 
 
 def _is_picture(content_type: object) -> bool:
-    return isinstance(content_type, str) and content_type.startswith("image/") and "svg" not in content_type
+    return (
+        isinstance(content_type, str)
+        and content_type.startswith("image/")
+        and "svg" not in content_type
+    )
 
 
 def _image(url: str) -> dict[str, Any]:
@@ -147,9 +185,13 @@ class _Replay:
         if not self.results:
             return
         self.send_assistant()
-        self.messages += [{"role": "tool", "tool_call_id": r.call_id, "content": r.text} for r in self.results]
+        self.messages += [
+            {"role": "tool", "tool_call_id": r.call_id, "content": r.text} for r in self.results
+        ]
         if images := [_image(url) for result in self.results for url in result.images]:
-            self.messages.append({"role": "user", "content": [{"type": "text", "text": _IMAGES_NOTE}, *images]})
+            self.messages.append(
+                {"role": "user", "content": [{"type": "text", "text": _IMAGES_NOTE}, *images]}
+            )
         self.results = []
 
 

@@ -26,7 +26,9 @@ def _item(raw: dict[str, Any]) -> Item:
             return _call(raw)
         case "function_call_output":
             parts = raw.get("output")
-            return ToolResult(_text(raw.get("call_id")), _joined(parts, "input_text"), _images(parts))
+            return ToolResult(
+                _text(raw.get("call_id")), _joined(parts, "input_text"), _images(parts)
+            )
         case "open_webui:code_interpreter":
             return CodeRun(_text(raw.get("code")), _printed(raw.get("output")))
         case other:
@@ -57,13 +59,17 @@ def _joined(parts: Any, kind: str) -> str:  # noqa: ANN401 - stored JSON
         return parts
     if not isinstance(parts, list):
         return ""
-    return "".join(_text(p.get("text")) for p in parts if isinstance(p, dict) and p.get("type") == kind)
+    return "".join(
+        _text(p.get("text")) for p in parts if isinstance(p, dict) and p.get("type") == kind
+    )
 
 
 def _images(parts: Any) -> tuple[str, ...]:  # noqa: ANN401 - stored JSON
     if not isinstance(parts, list):
         return ()
-    urls = (p.get("image_url") for p in parts if isinstance(p, dict) and p.get("type") == "input_image")
+    urls = (
+        p.get("image_url") for p in parts if isinstance(p, dict) and p.get("type") == "input_image"
+    )
     return tuple(url for url in urls if isinstance(url, str) and url)
 
 

@@ -1,6 +1,7 @@
 """The parts of a message whose content is a list: text, and what a summary can only name.
 
-In: a part as a client sent it or Open WebUI stored it. Out: a typed item, or what the model is sent for it.
+In: a part as a client sent it or Open WebUI stored it. Out: a typed item, or what the model is sent
+for it.
 """
 
 import json
@@ -29,7 +30,9 @@ _KINDS = {
     "input_video": Kind.VIDEO,
 }
 _NAMES = ("filename", "name", "title", "file_id", "id")
-_ENCODED = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/=_-]{200,}+")  # base64, with or without a data: in front
+_ENCODED = re.compile(
+    r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/=_-]{200,}+"
+)  # base64, with or without a data: in front
 
 
 def item_of(part: Part) -> Item:
@@ -49,9 +52,9 @@ def item_of(part: Part) -> Item:
 def tokens_of(part: Part) -> int:
     """What the model is sent for a part that is no text.
 
-    An image, a file, a sound or a film costs the price of one image, because its content is not here
-    or says little about its cost; the provider's own count corrects it. All else costs its JSON
-    without base64.
+    An image, a file, a sound or a film costs the price of one image, because its content is not
+    here or says little about its cost; the provider's own count corrects it. All else costs its
+    JSON without base64.
     """
     match item_of(part):
         case Text() if part.get("type") == "text":  # counted with the other texts

@@ -1,7 +1,8 @@
 """Cuts a message into steps, and counts what a message and its steps cost.
 
-A step is an assistant text with its tool calls and all of their results, or one plain text; nothing ever splits it
-into a call without its result. Calls that never finished and results without a call are left out, as Open WebUI does.
+A step is an assistant text with its tool calls and all of their results, or one plain text; nothing
+ever splits it into a call without its result. Calls that never finished and results without a call
+are left out, as Open WebUI does.
 """
 
 from collections.abc import Iterable
@@ -27,7 +28,9 @@ from service.transcript.native import text_of, unfold
 
 _SPEAKERS = ("user", "assistant")
 _LINE_TOKENS = 160  # most that a summariser reads of one call: its line in the ledger
-_LINE_CHARACTERS = 4_000  # of which a line is made; so much has more tokens than a line, or says nothing
+_LINE_CHARACTERS = (
+    4_000  # of which a line is made; so much has more tokens than a line, or says nothing
+)
 _NUMBER_TOKENS, _NUMBERED_TOKENS = 6, 60  # a sentence of so many tokens gets a number of so many
 
 
@@ -52,7 +55,9 @@ class _Open:
             case Text() if item.text.strip():
                 self.texts.append(item.text.strip())
             case CodeRun():
-                self.texts.append(f"[ran code]\n{_quoted(item.code)}\n[it printed]\n{_quoted(item.output)}")
+                self.texts.append(
+                    f"[ran code]\n{_quoted(item.code)}\n[it printed]\n{_quoted(item.output)}"
+                )
             case ToolCall():
                 self.calls.append(item)
                 if item.id not in self.results:
@@ -68,7 +73,9 @@ class _Open:
                 pass
 
     def close(self, message: Message) -> Step | None:
-        calls = tuple(Call(c, self.results[c.id]) for c in self.calls if c.finished and c.id in self.results)
+        calls = tuple(
+            Call(c, self.results[c.id]) for c in self.calls if c.finished and c.id in self.results
+        )
         if not (self.texts or calls or self.attachments):
             return None
         return Step(
@@ -85,15 +92,16 @@ class _Open:
 def steps(message: Message) -> list[Step]:
     """The steps of one message, in order.
 
-    An empty or failed answer has none, and neither has what nobody said: messages of a system, a developer or a tool
-    that a client put between the others, such as retrieved texts.
+    An empty or failed answer has none, and neither has what nobody said: messages of a system, a
+    developer or a tool that a client put between the others, such as retrieved texts.
     """
     if message.role not in _SPEAKERS:
         return []
     done: list[Step] = []
     current = _Open()
     for item in message.items:
-        # A result opens no step; whatever comes after all results does, a call with the id of an earlier one too.
+        # A result opens no step; whatever comes after all results does, a call with the id of an
+        # earlier one too.
         if current.answered and isinstance(item, Text | CodeRun | ToolCall):
             done += [step] if (step := current.close(message)) else []
             current = _Open()
@@ -109,7 +117,8 @@ def _quoted(text: str) -> str:
 def native_tokens(stored: Stored) -> int:
     """What the model is sent for this stored message.
 
-    Texts, calls with their arguments, results, images at a flat price. Reasoning is not sent and not counted.
+    Texts, calls with their arguments, results, images at a flat price. Reasoning is not sent and
+    not counted.
     """
     return sent_tokens(unfold([stored]))
 
@@ -121,7 +130,11 @@ def sent_tokens(messages: Iterable[Native]) -> int:
 
 def _native_tokens(message: Native) -> int:
     content = message.get("content")
-    rest = sum(parts.tokens_of(p) for p in content if isinstance(p, dict)) if isinstance(content, list) else 0
+    rest = (
+        sum(parts.tokens_of(p) for p in content if isinstance(p, dict))
+        if isinstance(content, list)
+        else 0
+    )
     functions = [call["function"] for call in message.get("tool_calls") or ()]
     called = "".join(f"{function['name']} {function['arguments']}\n" for function in functions)
     return tokens.MESSAGE_TOKENS + tokens.count(text_of(message) + called) + rest

@@ -1,11 +1,13 @@
 """The one use case of workers: claim the chat whose turn it is, plan, and for each chunk summarise, judge and publish.
 
-While the next request is too large, code first makes an interim summary of all up to the tail, which serves until
-the summariser has read the same. It is made in a moment and costs no call, and no summary grows from it.
+While the next request is too large, code first makes an interim summary of all up to the tail,
+which serves until the summariser has read the same. It is made in a moment and costs no call, and
+no summary grows from it.
 
-Every chunk is published on its own, so a crash loses at most one call. Nothing is held in a transaction while a
-summariser thinks; what it took is fenced by the lease, the epoch and the digest when it is published. A chat with many
-chunks goes back to the end of the queue between two of them when others wait.
+Every chunk is published on its own, so a crash loses at most one call. Nothing is held in a
+transaction while a summariser thinks; what it took is fenced by the lease, the epoch and the digest
+when it is published. A chat with many chunks goes back to the end of the queue between two of them
+when others wait.
 """
 
 import asyncio
@@ -28,7 +30,7 @@ from service.errors import (
     TextTooHard,
     trace,
 )
-from service.planning import Checkpoint, Chunk, Draft, PathMessage, Plan
+from service.planning import Checkpoint, Chunk, PartialTurn, PathMessage, Plan
 from service.policy import Policy
 from service.processes import Texts, rounds
 from service.processes.rounds import Part
@@ -52,7 +54,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class WorkerContext:
     """What a worker works with. Without a `summariser`, code alone makes summaries.
 
     `others` are the summarisers of models that have one of their own. They share the breaker and
@@ -108,13 +110,13 @@ class _Round:
         run: its number.
         policy: the chat's budgets.
         rows: the path, root to leaf.
-        instead_of: checkpoints whose place is taken by what is published as deep as they are: interim ones, and a
-            degraded one.
+        instead_of: checkpoints whose place is taken by what is published as deep as they are:
+            interim ones, and a degraded one.
         anew: whether a degraded one is among them.
         hard: the round before ended because one of its texts was too hard.
     """
 
-    bench: Bench
+    context: WorkerContext
     lease: work.Lease
     run: int
     policy: Policy
@@ -126,7 +128,7 @@ class _Round:
     @property
     def summariser(self) -> Summariser | None:
         """Who is asked in this round; None when code writes alone."""
-        return None if self.lease.stand_in else self.bench.summariser_of(self.lease.model)
+        return None if self.lease.fallback else self.context.summariser_of(self.lease.model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,65 +169,67 @@ class Rejected(SummariserError):
     """The publish gate rejected what the summariser wrote."""
 
 
-async def compress(bench: Bench) -> Worked | None:
+async def compress(context: WorkerContext) -> Worked | None:
     """Does the work of the chat whose turn it is; None when there is none, or the summariser has enough to do."""
-    async with bench.engine.begin() as connection:
-        lease = await work.claim(connection, bench.worker, bench.endpoint, bench.settings)
+    async with context.engine.begin() as connection:
+        lease = await work.claim(connection, context.worker, context.endpoint, context.settings)
         if lease is None:
             return None
         run = await runs.begin(connection, lease.chat, lease.seq)
-    async with _kept(bench, lease):
-        return Worked(await _attempt(bench, lease, run))
+    async with _kept(context, lease):
+        return Worked(await _attempt(context, lease, run))
 
 
-async def _attempt(bench: Bench, lease: work.Lease, run: int) -> float | None:
+async def _attempt(context: WorkerContext, lease: work.Lease, run: int) -> float | None:
     """One round of work, or its end in words; returns the seconds until the chat is due again."""
     try:
-        return await _work(bench, lease, run)
+        return await _work(context, lease, run)
     except asyncio.CancelledError:
         stopped = PrecisError("the worker was stopped")
-        await asyncio.shield(_give_back(bench, lease, run, "released", stopped, delay=0))
+        await asyncio.shield(_give_back(context, lease, run, "released", stopped, delay=0))
         raise
     except Refused as error:
-        return await _give_back(bench, lease, run, "refused", error, delay=0)
+        return await _give_back(context, lease, run, "refused", error, delay=0)
     except Rejected as error:
-        return await _failed(bench, lease, run, "rejected", error)
+        return await _failed(context, lease, run, "rejected", error)
     except TextTooHard as error:
-        return await _failed(bench, lease, run, runs.TOO_HARD, error)
+        return await _failed(context, lease, run, runs.TOO_HARD, error)
     except TextProcessAway as error:  # which says nothing about the chat
-        return await _give_back(bench, lease, run, "released", error, delay=_PROCESS_PAUSE)
+        return await _give_back(context, lease, run, "released", error, delay=_PROCESS_PAUSE)
     except Gone as error:
-        return await _wait_for_bodies(bench, lease, run, str(error))
+        return await _wait_for_bodies(context, lease, run, str(error))
     except PrecisError as error:
-        return await _failed(bench, lease, run, "failed", error)
+        return await _failed(context, lease, run, "failed", error)
     except Exception as error:
         if outage.is_away(error):  # which says nothing about the chat, nor about the summariser
             gone = PrecisError("the database was away")
-            return await _give_back(bench, lease, run, "released", gone, delay=1)
+            return await _give_back(context, lease, run, "released", gone, delay=1)
         log.error("compress.failed", chat=lease.chat.id, exception=trace(error))
-        return await _failed(bench, lease, run, "failed", error)
+        return await _failed(context, lease, run, "failed", error)
 
 
-async def _work(bench: Bench, lease: work.Lease, run: int) -> float | None:
+async def _work(context: WorkerContext, lease: work.Lease, run: int) -> float | None:
     if lease.compactor == chats.COMPACTS_ITSELF:
-        return await _end(bench, lease, run, "Open WebUI compacts this chat itself")
-    this, path, made = await _begun(bench, lease, run)
+        return await _end(context, lease, run, "Open WebUI compacts this chat itself")
+    this, path, made = await _begun(context, lease, run)
     if this.summariser and not this.hard:
         this = await _serve_at_once(this, path, made)
     if lease.at_once:
-        await _wait_on(bench, lease, run)
+        await _wait_on(context, lease, run)
         return None
-    async with bench.engine.connect() as connection:
-        kept = await checkpoints.draft(connection, lease.chat)
+    async with context.engine.connect() as connection:
+        kept = await checkpoints.partial(connection, lease.chat)
     place = _place(kept, this.rows)
     plan_of = planning.plan if this.summariser else planning.plan_by_code
-    draft = place[0] if place else None
-    plan = await asyncio.to_thread(plan_of, path, [made] if made else [], this.policy, draft=draft)
+    partial = place[0] if place else None
+    plan = await asyncio.to_thread(
+        plan_of, path, [made] if made else [], this.policy, partial=partial
+    )
     async with _served_meanwhile(this):
-        done = await _carry_out(this, plan, place[1] if place and plan.draft else None)
+        done = await _carry_out(this, plan, place[1] if place and plan.partial else None)
     deepest = done.last or (made.id if made else None)
     return await _end(
-        bench,
+        context,
         lease,
         run,
         done.no_gain if plan.chunks else plan.reason,
@@ -235,21 +239,32 @@ async def _work(bench: Bench, lease: work.Lease, run: int) -> float | None:
     )
 
 
-async def _begun(bench: Bench, lease: work.Lease, run: int) -> tuple[_Round, list[PathMessage], Checkpoint | None]:
+async def _begun(
+    context: WorkerContext, lease: work.Lease, run: int
+) -> tuple[_Round, list[PathMessage], Checkpoint | None]:
     """A round, the path that it is about, and the deepest checkpoint that it goes on from."""
-    policy = bench.settings.policy(lease.model, lease.window, lease.overhead)
-    async with bench.engine.connect() as connection:
+    policy = context.settings.policy(lease.model, lease.window, lease.overhead)
+    async with context.engine.connect() as connection:
         rows = await messages.path(connection, lease.chat, lease.leaf) if lease.leaf else []
-        path = [PathMessage(row.message_id, row.role, row.digest, row.tokens, tuple(row.step_tokens)) for row in rows]
-        settled, interim = await checkpoints.along(connection, lease.chat, {row.checkpoint_id or 0 for row in rows})
+        path = [
+            PathMessage(row.message_id, row.role, row.digest, row.tokens, tuple(row.step_tokens))
+            for row in rows
+        ]
+        settled, interim = await checkpoints.along(
+            connection, lease.chat, {row.checkpoint_id or 0 for row in rows}
+        )
         made = planning.deepest(path, settled)
-        degraded = made if made and await _made_anew(connection, bench, lease, made.id) else None
+        degraded = made if made and await _made_anew(connection, context, lease, made.id) else None
         if degraded:
             found = await checkpoints.degraded(connection, lease.chat, degraded.id)
             made = await checkpoints.find(connection, lease.chat, found.parent if found else None)
         hard = await runs.before(connection, lease.chat, run) == runs.TOO_HARD
     instead_of = [*interim, degraded] if degraded else interim
-    return _Round(bench, lease, run, policy, rows, instead_of, degraded is not None, hard), path, made
+    return (
+        _Round(context, lease, run, policy, rows, instead_of, degraded is not None, hard),
+        path,
+        made,
+    )
 
 
 @asynccontextmanager
@@ -262,7 +277,9 @@ async def _served_meanwhile(this: _Round) -> AsyncIterator[None]:
         serving.cancel()
         (ended,) = await asyncio.gather(serving, return_exceptions=True)
         if isinstance(ended, Exception):
-            log.error("compress.not_served_meanwhile", chat=this.lease.chat.id, exception=trace(ended))
+            log.error(
+                "compress.not_served_meanwhile", chat=this.lease.chat.id, exception=trace(ended)
+            )
 
 
 async def _serve_meanwhile(this: _Round) -> None:
@@ -270,39 +287,46 @@ async def _serve_meanwhile(this: _Round) -> None:
 
     The round goes on whatever happens here, and the one after it will see to the chat in any case.
     """
-    bench, lease = this.bench, this.lease
+    context, lease = this.context, this.lease
     while this.summariser:  # code alone is done in a moment
         await asyncio.sleep(_LOOK)
         try:
-            async with bench.engine.connect() as connection:
+            async with context.engine.connect() as connection:
                 grown = await work.grown(connection, lease)
             if grown is not None:
                 lease = grown
-                newer, path, made = await _begun(bench, lease, this.run)
-                # On another branch it might end above what this round publishes, which would not replace it.
+                newer, path, made = await _begun(context, lease, this.run)
+                # On another branch it might end above what this round publishes, which would not
+                # replace it.
                 if this.rows[-1].digest in {row.digest for row in newer.rows}:
                     await _serve_at_once(newer, path, made)
         except (PrecisError, SQLAlchemyError, OSError) as error:
-            log.warning("compress.not_served_meanwhile", chat=lease.chat.id, error=type(error).__name__)
+            log.warning(
+                "compress.not_served_meanwhile", chat=lease.chat.id, error=type(error).__name__
+            )
 
 
-async def _wait_on(bench: Bench, lease: work.Lease, run: int) -> None:
+async def _wait_on(context: WorkerContext, lease: work.Lease, run: int) -> None:
     """Ends a round in which the summariser could not be asked; the chat is due until it can be."""
-    async with bench.engine.begin() as connection:
-        await runs.end(connection, lease.chat, run, "waits", "the summariser is away, or has enough to do")
+    async with context.engine.begin() as connection:
+        await runs.end(
+            connection, lease.chat, run, "waits", "the summariser is away, or has enough to do"
+        )
         await work.wait_on(connection, lease)
 
 
-async def _made_anew(connection: AsyncConnection, bench: Bench, lease: work.Lease, checkpoint: int) -> bool:
+async def _made_anew(
+    connection: AsyncConnection, context: WorkerContext, lease: work.Lease, checkpoint: int
+) -> bool:
     """Whether a checkpoint is degraded, and the LLM is to make it anew; it tries that once."""
-    if lease.stand_in or not bench.has_model:
+    if lease.fallback or not context.has_model:
         return False
     found = await checkpoints.degraded(connection, lease.chat, checkpoint)
     return found is not None and found.siblings < _MOST_DEGRADED
 
 
 async def _end(
-    bench: Bench,
+    context: WorkerContext,
     lease: work.Lease,
     run: int,
     nothing: str,
@@ -315,28 +339,40 @@ async def _end(
 
     When the `deepest` checkpoint is a degraded one, the chat is due again after a while.
     """
-    async with bench.engine.begin() as connection:
-        await runs.end(connection, lease.chat, run, "nothing to do" if nothing else "done", nothing, markers)
-        better = deepest if bench.has_model else None
+    async with context.engine.begin() as connection:
+        await runs.end(
+            connection, lease.chat, run, "nothing to do" if nothing else "done", nothing, markers
+        )
+        better = deepest if context.has_model else None
         degraded = await checkpoints.degraded(connection, lease.chat, better) if better else None
-        later = bench.settings.replace_after if degraded and degraded.siblings < _MOST_DEGRADED else None
-        return await work.finish(connection, lease, again=again, debounce=bench.settings.debounce, later=later or None)
+        later = (
+            context.settings.replace_after
+            if degraded and degraded.siblings < _MOST_DEGRADED
+            else None
+        )
+        return await work.finish(
+            connection, lease, again=again, debounce=context.settings.debounce, later=later or None
+        )
 
 
-def _place(kept: tuple[str, Draft, Memory] | None, rows: Sequence[Row]) -> tuple[Draft, Memory] | None:
+def _place(
+    kept: tuple[str, PartialTurn, Memory] | None, rows: Sequence[Row]
+) -> tuple[PartialTurn, Memory] | None:
     """The draft with its message's index on this path; None when the message is not on it."""
     index = {row.message_id: place for place, row in enumerate(rows)}
     if kept is None or kept[0] not in index:
         return None
-    _, draft, memory = kept
-    return replace(draft, position=replace(draft.position, message=index[kept[0]])), memory
+    _, partial, memory = kept
+    return replace(partial, position=replace(partial.position, message=index[kept[0]])), memory
 
 
-async def _serve_at_once(this: _Round, path: Sequence[PathMessage], made: Checkpoint | None) -> _Round:
+async def _serve_at_once(
+    this: _Round, path: Sequence[PathMessage], made: Checkpoint | None
+) -> _Round:
     """Publishes an interim summary when the chat's next request is too large.
 
-    It goes on from the interim one before, if there is one, so that each message is read once. It is
-    a branch of `made`, which the summariser goes on from.
+    It goes on from the interim one before, if there is one, so that each message is read once. It
+    is a branch of `made`, which the summariser goes on from.
 
     Returns:
         The round, with the new one among those whose place will be taken.
@@ -350,16 +386,18 @@ async def _serve_at_once(this: _Round, path: Sequence[PathMessage], made: Checkp
     for chunk in plan.chunks[: plan.chunks.index(whole[-1]) + 1]:
         material, _ = await _gather(this, chunk, memory)
         written = await _by_rule(this, material, _covered(this, chunk), checkpoints.INTERIM)
-        memory = written.attempt.draught.memory
-    if written.attempt.draught.no_gain:
+        memory = written.attempt.candidate.memory
+    if written.attempt.candidate.no_gain:
         return this
     until = this.rows[(whole[-1].covers or 0) - 1]
     fresh = _fresh(this, until, made.id if made else 0, written)
-    async with this.bench.engine.begin() as connection:
+    async with this.context.engine.begin() as connection:
         published = await checkpoints.publish(connection, this.lease, fresh)
     if not published:
         raise _changed()
-    interim = Checkpoint(published, until.message_id, until.digest, until.depth, until.path_tokens, fresh.tokens)
+    interim = Checkpoint(
+        published, until.message_id, until.digest, until.depth, until.path_tokens, fresh.tokens
+    )
     return replace(this, instead_of=[*this.instead_of, interim])
 
 
@@ -367,7 +405,7 @@ async def _memory(this: _Round, made: Checkpoint | None) -> Memory:
     """What the next summary grows from."""
     if made is None:
         return Memory()
-    async with this.bench.engine.connect() as connection:
+    async with this.context.engine.connect() as connection:
         stored = await checkpoints.memory(connection, this.lease.chat, made.id)
     if stored is None:
         raise _changed()
@@ -389,8 +427,8 @@ async def _carry_out(this: _Round, plan: Plan, read_before: Memory | None) -> _D
             material, found = await _gather(this, chunk, memory)
             markers += found
             written = await _write(this, chunk, material)
-        memory = written.attempt.draught.memory
-        no_gain = written.attempt.draught.no_gain if chunk.covers is not None else ""
+        memory = written.attempt.candidate.memory
+        no_gain = written.attempt.candidate.no_gain if chunk.covers is not None else ""
         kept = not no_gain
         if no_gain:  # the next chunk's summary stands for this one as well
             await _count_unpublished(this, written.attempt)
@@ -402,14 +440,14 @@ async def _carry_out(this: _Round, plan: Plan, read_before: Memory | None) -> _D
 
 
 async def _others_wait(this: _Round) -> bool:
-    async with this.bench.engine.connect() as connection:
+    async with this.context.engine.connect() as connection:
         return await work.waiting(connection, 1, besides=this.lease.chat) > 0
 
 
 async def _gather(this: _Round, chunk: Chunk, memory: Memory) -> tuple[Material, int]:
     """What the chunk is made of, and how many hidden marker lines were left out."""
     ids = list(dict.fromkeys(this.rows[read.position.message].message_id for read in chunk.reads))
-    async with this.bench.engine.connect() as connection:
+    async with this.context.engine.connect() as connection:
         packed = await messages.bodies(connection, this.lease.chat, ids)
     if missing := [identity for identity in ids if identity not in packed]:
         raise Gone(
@@ -421,8 +459,8 @@ async def _gather(this: _Round, chunk: Chunk, memory: Memory) -> tuple[Material,
         for read in chunk.reads
         for at in (read.position,)
     ]
-    place, mask = (chunk.part, chunk.parts), this.bench.settings.mask_secrets
-    texts = this.bench.texts
+    place, mask = (chunk.part, chunk.parts), this.context.settings.mask_secrets
+    texts = this.context.texts
     return await texts.run(rounds.gathered, packed, parts, memory, this.policy, place, mask)
 
 
@@ -437,7 +475,7 @@ async def _by_size(this: _Round, chunk: Chunk, memory: Memory) -> _Written:
     size = sum(one.tokens for one in chunk.reads)
     told = len(read), size, this.policy, covered
     try:
-        attempt = await this.bench.texts.run(writing.by_size, memory, *told)
+        attempt = await this.context.texts.run(writing.by_size, memory, *told)
     except TextTooHard as error:
         log.warning("compress.memory_too_hard", chat=this.lease.chat.id, kind=error.kind)
         attempt = writing.by_size(Memory(), *told)
@@ -456,42 +494,49 @@ async def _write(this: _Round, chunk: Chunk, material: Material) -> _Written:
         Rejected: nothing that may be published was written.
     """
     covered = _covered(this, chunk)
-    summariser, run = this.summariser, this.bench.texts.run
+    summariser, run = this.summariser, this.context.texts.run
     if summariser is None:
-        kind = "degraded" if this.lease.stand_in else "extractive"
+        kind = "degraded" if this.lease.fallback else "extractive"
         return await _by_rule(this, material, covered, kind)
-    faults: tuple[str, ...] = ()
+    rejections: tuple[str, ...] = ()
     for _ in range(writing.CALLS):
-        attempt = await writing.attempt(run, summariser, material, this.policy, covered, faults)
+        attempt = await writing.attempt(run, summariser, material, this.policy, covered, rejections)
         if attempt.accepted:
             return _Written(attempt, "llm", summariser.name)
-        faults = attempt.reasons
+        rejections = attempt.reasons
         reasons = list(attempt.kinds)
-        log.warning("compress.rejected", chat=this.lease.chat.id, summariser=summariser.name, reasons=reasons)
+        log.warning(
+            "compress.rejected",
+            chat=this.lease.chat.id,
+            summariser=summariser.name,
+            reasons=reasons,
+        )
         await _count_unpublished(this, attempt)
-    if not this.bench.settings.fallback_after:
+    if not this.context.settings.fallback_after:
         raise _rejected(summariser.name, attempt)
-    return await _by_rule(this, material, covered, "degraded", faults)
+    return await _by_rule(this, material, covered, "degraded", rejections)
 
 
 async def _count_unpublished(this: _Round, attempt: Attempt) -> None:
     """Counts a call that led to nothing; it was an answer all the same, so the endpoint is not away."""
-    async with this.bench.engine.begin() as connection:
-        if this.bench.endpoint and not this.lease.stand_in:
-            await breakers.succeeded(connection, this.bench.endpoint)
+    async with this.context.engine.begin() as connection:
+        if this.context.endpoint and not this.lease.fallback:
+            await breakers.succeeded(connection, this.context.endpoint)
         await _count(connection, this, attempt, published=False)
 
 
-async def _count(connection: AsyncConnection, this: _Round, attempt: Attempt, *, published: bool) -> None:
+async def _count(
+    connection: AsyncConnection, this: _Round, attempt: Attempt, *, published: bool
+) -> None:
     spent = attempt.read, attempt.wrote
     await runs.count(connection, this.lease.chat, this.run, *spent, published=published)
 
 
 async def _by_rule(
-    this: _Round, material: Material, covered: Covered, kind: str, faults: tuple[str, ...] = ()
+    this: _Round, material: Material, covered: Covered, kind: str, rejections: tuple[str, ...] = ()
 ) -> _Written:
-    run = this.bench.texts.run
-    attempt = await writing.by_rule(run, material, this.policy, covered, kind, faults)
+    run = this.context.texts.run
+    attempt = await writing.by_rule(run, material, this.policy, covered, kind, rejections)
     return _Written(attempt, kind, writing.BY_CODE)
 
 
@@ -503,17 +548,21 @@ def _rejected(summariser: str, attempt: Attempt) -> Rejected:
 async def _publish(this: _Round, chunk: Chunk, parent: int, written: _Written) -> int:
     """Publishes a chunk as a checkpoint, or keeps it as a draft inside a long turn; returns the next one's parent."""
     published: int | bool | None = None
-    async with this.bench.engine.begin() as connection:
-        if this.bench.endpoint and not this.lease.stand_in and written.asked:
-            await breakers.succeeded(connection, this.bench.endpoint)
+    async with this.context.engine.begin() as connection:
+        if this.context.endpoint and not this.lease.fallback and written.asked:
+            await breakers.succeeded(connection, this.context.endpoint)
         if chunk.covers is not None:
             fresh = _fresh(this, this.rows[chunk.covers - 1], parent, written)
             published = parent = await checkpoints.publish(connection, this.lease, fresh) or 0
         elif chunk.then is not None:
             message = this.rows[chunk.then.position.message]
-            draft = Draft(parent or None, message.digest, chunk.then.position, chunk.then.pieces)
-            memory = written.attempt.draught.memory
-            published = await checkpoints.save_draft(connection, this.lease, message.message_id, draft, memory)
+            partial = PartialTurn(
+                parent or None, message.digest, chunk.then.position, chunk.then.pieces
+            )
+            memory = written.attempt.candidate.memory
+            published = await checkpoints.save_partial(
+                connection, this.lease, message.message_id, partial, memory
+            )
         await _count(connection, this, written.attempt, published=bool(published))
     if not published:
         raise _changed()
@@ -525,45 +574,51 @@ def _changed() -> Refused:
 
 
 def _fresh(this: _Round, until: Row, parent: int, written: _Written) -> Fresh:
-    draught = written.attempt.draught
+    candidate = written.attempt.candidate
     replaces = [one.id for one in this.instead_of if one.messages <= until.depth]
     return Fresh(
         parent,
         until,
         written.kind,
-        draught.memory,
-        draught.rendered,
-        draught.size,
+        candidate.memory,
+        candidate.rendered,
+        candidate.size,
         written.by,
         prompt.VERSION,
-        draught.verdict.as_json(),
+        candidate.verdict.as_json(),
         replaces,
     )
 
 
-async def _wait_for_bodies(bench: Bench, lease: work.Lease, run: int, reason: str) -> float | None:
+async def _wait_for_bodies(
+    context: WorkerContext, lease: work.Lease, run: int, reason: str
+) -> float | None:
     """Not a failure: the filter is asked for the whole path at the chat's next turn, and the work is due then."""
     log.info("compress.waits_for_texts", chat=lease.chat.id, reason=reason)
-    async with bench.engine.begin() as connection:
+    async with context.engine.begin() as connection:
         await runs.end(connection, lease.chat, run, "waits", reason)
         return await work.wait_for_bodies(connection, lease, reason)
 
 
-async def _failed(bench: Bench, lease: work.Lease, run: int, outcome: str, error: Exception) -> float | None:
+async def _failed(
+    context: WorkerContext, lease: work.Lease, run: int, outcome: str, error: Exception
+) -> float | None:
     """Puts the work off, longer each time, until it is given up.
 
     No chat is given up because a summariser is away or a text is too hard.
     """
-    away, most = isinstance(error, SummariserAway), bench.settings.max_attempts
+    away, most = isinstance(error, SummariserAway), context.settings.max_attempts
     # After a text that was too hard, the next round reads less: that can go well at any time.
     spared = away or isinstance(error, TextTooHard)
     dead = bool(most) and lease.attempts >= most and not spared
     delay = None if dead else min(_LONGEST_DELAY, 2.0**lease.attempts)
-    return await _give_back(bench, lease, run, outcome, error, delay=delay, counts=True, away=away)
+    return await _give_back(
+        context, lease, run, outcome, error, delay=delay, counts=True, away=away
+    )
 
 
 async def _give_back(
-    bench: Bench,
+    context: WorkerContext,
     lease: work.Lease,
     run: int,
     outcome: str,
@@ -591,12 +646,18 @@ async def _give_back(
         Seconds until it is due again, as far as this worker knows.
     """
     kind, detail = _told(error)
-    log.warning("compress.given_back", chat=lease.chat.id, outcome=outcome, reason=kind, attempt=lease.attempts)
-    rules = bench.settings.breaker_after, bench.settings.breaker_pause
+    log.warning(
+        "compress.given_back",
+        chat=lease.chat.id,
+        outcome=outcome,
+        reason=kind,
+        attempt=lease.attempts,
+    )
+    rules = context.settings.breaker_after, context.settings.breaker_pause
     try:
-        async with bench.engine.begin() as connection:
-            if away and bench.endpoint:
-                await breakers.failed(connection, bench.endpoint, kind, *rules)
+        async with context.engine.begin() as connection:
+            if away and context.endpoint:
+                await breakers.failed(connection, context.endpoint, kind, *rules)
             await runs.end(connection, lease.chat, run, outcome, detail)
             return await work.give_back(connection, lease, kind if counts else None, delay)
     except Exception as left:
@@ -621,9 +682,9 @@ def _storable(text: str) -> str:
 
 
 @asynccontextmanager
-async def _kept(bench: Bench, lease: work.Lease) -> AsyncIterator[None]:
+async def _kept(context: WorkerContext, lease: work.Lease) -> AsyncIterator[None]:
     """Renews the lease until the work ends: a call to a small local model may take minutes."""
-    renewing = asyncio.create_task(_renew(bench, lease))
+    renewing = asyncio.create_task(_renew(context, lease))
     try:
         yield
     finally:
@@ -631,12 +692,14 @@ async def _kept(bench: Bench, lease: work.Lease) -> AsyncIterator[None]:
         await asyncio.gather(renewing, return_exceptions=True)
 
 
-async def _renew(bench: Bench, lease: work.Lease) -> None:
+async def _renew(context: WorkerContext, lease: work.Lease) -> None:
     held = True
     while held:
-        await asyncio.sleep(bench.settings.lease / 3)
+        await asyncio.sleep(context.settings.lease / 3)
         try:
-            async with bench.engine.begin() as connection:
-                held = await work.renew(connection, lease, bench.settings.lease)
+            async with context.engine.begin() as connection:
+                held = await work.renew(connection, lease, context.settings.lease)
         except (SQLAlchemyError, OSError) as error:  # it may be back before the lease expires
-            log.warning("compress.lease_not_renewed", chat=lease.chat.id, error=type(error).__name__)
+            log.warning(
+                "compress.lease_not_renewed", chat=lease.chat.id, error=type(error).__name__
+            )

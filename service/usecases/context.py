@@ -25,9 +25,9 @@ class Path(NamedTuple):
 class Asked(NamedTuple):
     """A request's path: its length, its newest (id, digest) pairs, leaf first, and their sizes in characters.
 
-    `anyone`: a fork is served what any chat of the tenant lends, not only those of `user`. `served` says how the model
-    is served, and `request` describes what is sent; an older filter does not. `usual_window` is told of an unknown chat
-    of which nobody tells a window.
+    `anyone`: a fork is served what any chat of the tenant lends, not only those of `user`. `served`
+    says how the model is served, and `request` describes what is sent; an older filter does not.
+    `usual_window` is told of an unknown chat of which nobody tells a window.
     """
 
     tenant: int
@@ -45,8 +45,8 @@ class Asked(NamedTuple):
 class Answer(NamedTuple):
     """`known` is the newest message of the path that is stored. `summary` and `record` come with `ready` only.
 
-    `window` is the one that the answer is for; 0 for an older filter that asks about an unknown chat. `overhead` is
-    part of `before` and `after`.
+    `window` is the one that the answer is for; 0 for an older filter that asks about an unknown
+    chat. `overhead` is part of `before` and `after`.
     """
 
     status: Literal["ready", "not_needed", "pending", "unknown"]
@@ -72,7 +72,9 @@ async def answer(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> Answer:
 def _with_edit(found: Answer, asked: Asked, request: edit.Request) -> Answer:
     if found.status == "unknown":
         return found._replace(window=asked.window or asked.usual_window)
-    places = (place for place, (message, _) in enumerate(asked.path.pairs) if message == found.known)
+    places = (
+        place for place, (message, _) in enumerate(asked.path.pairs) if message == found.known
+    )
     counted = found.before - found.overhead
     found = found._replace(density=edit.density(request, asked.sizes, next(places, None), counted))
     if found.status == "pending":
@@ -87,7 +89,9 @@ def _with_edit(found: Answer, asked: Asked, request: edit.Request) -> Answer:
 
 async def _stored(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> Answer:
     path, sizes = asked.path.pairs, asked.sizes
-    found = await contexts.find(pool, asked.tenant, asked.chat, path, sizes, asked.window, asked.served)
+    found = await contexts.find(
+        pool, asked.tenant, asked.chat, path, sizes, asked.window, asked.served
+    )
     if found is None:
         found = await _elsewhere(pool, asked)
     if found is None:
@@ -100,7 +104,9 @@ async def _stored(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> Answer:
     if made is None or not fits(asked.path, made) or made.tokens >= made.covered_tokens:
         return Answer("pending", found.known, window, overhead, before, before)
     after = before - made.covered_tokens + made.tokens
-    return Answer("ready", found.known, window, overhead, before, after, made, found.summary, found.record)
+    return Answer(
+        "ready", found.known, window, overhead, before, after, made, found.summary, found.record
+    )
 
 
 async def _elsewhere(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> contexts.Found | None:
@@ -109,16 +115,21 @@ async def _elsewhere(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> cont
         return None
     lender = None if asked.anyone else asked.user
     path, sizes = asked.path.pairs, asked.sizes
-    return await contexts.find_elsewhere(pool, asked.tenant, lender, path, sizes, asked.window, asked.served)
+    return await contexts.find_elsewhere(
+        pool, asked.tenant, lender, path, sizes, asked.window, asked.served
+    )
 
 
 def fits(path: Path, checkpoint: Checkpoint) -> bool:
     """False when the path shows another message, or another digest, where the checkpoint's coverage ends.
 
-    Above the pairs that were sent, storage has already compared: the digest of the newest known message speaks for
-    everything above it.
+    Above the pairs that were sent, storage has already compared: the digest of the newest known
+    message speaks for everything above it.
     """
     place = path.depth - checkpoint.messages
     if place < 0:
         return False
-    return place >= len(path.pairs) or tuple(path.pairs[place]) == (checkpoint.until, checkpoint.digest)
+    return place >= len(path.pairs) or tuple(path.pairs[place]) == (
+        checkpoint.until,
+        checkpoint.digest,
+    )

@@ -1,7 +1,8 @@
 """Use case: hear from Open WebUI what was deleted or edited, and let go of it.
 
-In goes an event of Open WebUI (>= 0.10; the names are its own, from `open_webui/events.py` of 0.12.4). Only deletions
-and edits change anything; whatever else there is, now or later, is heard and ignored. What is not known here is no
+In goes an event of Open WebUI (>= 0.10; the names are its own, from `open_webui/events.py` of
+0.12.4). Only deletions and edits change anything; whatever else there is, now or later, is heard
+and ignored. What is not known here is no
 error: a chat that was never handed over may be deleted too.
 """
 
@@ -21,8 +22,8 @@ _UNSAVED = "content:"  # how the filter's own ids of chats begin, which Open Web
 class Event:
     """Something that happened in Open WebUI.
 
-    `fingerprints` are those of all messages of an edited chat, by id. `left` are the ids of all chats that the user
-    still has.
+    `fingerprints` are those of all messages of an edited chat, by id. `left` are the ids of all
+    chats that the user still has.
     """
 
     type: str
@@ -39,13 +40,17 @@ async def hear(engine: AsyncEngine, by: Key, event: Event) -> None:
         match event:
             case Event(type="chat.deleted", chat=str(chat)):
                 await _forget(connection, by, chat)
-                if event.user and event.left is not None:  # with it went the chats of its sub-agents
+                if (
+                    event.user and event.left is not None
+                ):  # with it went the chats of its sub-agents
                     await _forget_of(connection, by, event, event.user, event.left, unsaved=False)
             case Event(type="chat.deleted_all" | "user.deleted", user=str(user)):
                 await _forget_of(connection, by, event, user, (), unsaved=True)
             case Event(type="folder.deleted", user=str(user), left=left) if left is not None:
                 await _forget_of(connection, by, event, user, left, unsaved=False)
-            case Event(type="message.deleted" | "message.updated", chat=str(chat), message=str(message)):
+            case Event(
+                type="message.deleted" | "message.updated", chat=str(chat), message=str(message)
+            ):
                 if key := await chats.lock(connection, by.tenant, chat):
                     await _cut(connection, by, event, key, [message])
             case Event(type="chat.updated", chat=str(chat), fingerprints=known) if known:
@@ -57,21 +62,44 @@ async def hear(engine: AsyncEngine, by: Key, event: Event) -> None:
 async def _forget(connection: AsyncConnection, by: Key, chat: str) -> None:
     if key := await chats.lock(connection, by.tenant, chat):
         await chats.forget(connection, key)
-        await audit.record(connection, by.tenant, by.actor, "chat.delete", chat, why="Open WebUI deleted it")
+        await audit.record(
+            connection, by.tenant, by.actor, "chat.delete", chat, why="Open WebUI deleted it"
+        )
 
 
 async def _forget_of(
-    connection: AsyncConnection, by: Key, event: Event, user: str, but: Sequence[str], *, unsaved: bool
+    connection: AsyncConnection,
+    by: Key,
+    event: Event,
+    user: str,
+    but: Sequence[str],
+    *,
+    unsaved: bool,
 ) -> None:
-    deleted = await deletions.forget_of(connection, by.tenant, user, but, None if unsaved else _UNSAVED)
+    deleted = await deletions.forget_of(
+        connection, by.tenant, user, but, None if unsaved else _UNSAVED
+    )
     if deleted:
         why = f"Open WebUI: {event.type}"
-        await audit.record(connection, by.tenant, by.actor, "chats.delete", None, user=user, deleted=deleted, why=why)
+        await audit.record(
+            connection,
+            by.tenant,
+            by.actor,
+            "chats.delete",
+            None,
+            user=user,
+            deleted=deleted,
+            why=why,
+        )
 
 
-async def _cut(connection: AsyncConnection, by: Key, event: Event, key: ChatKey, roots: Collection[str]) -> None:
+async def _cut(
+    connection: AsyncConnection, by: Key, event: Event, key: ChatKey, roots: Collection[str]
+) -> None:
     gone = await deletions.cut(connection, key, roots)
     if gone.messages or gone.checkpoints:
         why = f"Open WebUI: {event.type}"
         details = asdict(gone) | {"first": min(roots)}
-        await audit.record(connection, by.tenant, by.actor, "chat.cut", event.chat, why=why, **details)
+        await audit.record(
+            connection, by.tenant, by.actor, "chat.cut", event.chat, why=why, **details
+        )

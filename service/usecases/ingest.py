@@ -1,9 +1,10 @@
 """Takes a handed-over path: checks it, weighs it, stores it, and marks work due, all in one transaction.
 
-Secrets in what tools gave are masked in what is stored; fingerprints, hashes and sizes are those of what was handed
-over. Idempotent: the same hand-over again changes nothing. The path of one chat grows from what is stored (`after`), so
-what is uploaded and counted is what is new. A chat whose work waits for texts that are not kept any more takes only a
-whole path; a text that comes again is stored again.
+Secrets in what tools gave are masked in what is stored; fingerprints, hashes and sizes are those of
+what was handed over. Idempotent: the same hand-over again changes nothing. The path of one chat
+grows from what is stored (`after`), so what is uploaded and counted is what is new. A chat whose
+work waits for texts that are not kept any more takes only a whole path; a text that comes again is
+stored again.
 """
 
 import asyncio
@@ -42,13 +43,14 @@ class Handed:
 
 
 @dataclass(frozen=True, slots=True)
-class HandOver:
+class Transcript:
     """A path that grew: the messages that follow `after` (id, digest), root to leaf; None means from the root on.
 
-    `served` is the checkpoint that was in the request which the newest answer replied to, 0 when none was, and None
-    when that is not known; the provider's `usage` is compared with it. `overhead` is what went along with the messages,
-    in tokens, as the filter estimates it: it counts while no `usage` could be compared. After `expires_in` seconds the
-    chat goes, unless it is handed over again. `compactor` is who else compresses it: `open-webui`, `provider`, or None.
+    `served` is the checkpoint that was in the request which the newest answer replied to, 0 when
+    none was, and None when that is not known; the provider's `usage` is compared with it.
+    `overhead` is what went along with the messages, in tokens, as the filter estimates it: it
+    counts while no `usage` could be compared. After `expires_in` seconds the chat goes, unless it
+    is handed over again. `compactor` is who else compresses it: `open-webui`, `provider`, or None.
     `anyone`: a fork adopts what any chat of the tenant lends, not only those of `user`.
     """
 
@@ -69,14 +71,16 @@ class HandOver:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What came of it. `ring` is the key to ring with when a worker has to be woken, in `delay` seconds."""
+    """What came of it. `wake_up` is the key to ring with when a worker has to be woken, in `delay` seconds."""
 
     due: bool
-    ring: str | None = None
+    wake_up: str | None = None
     delay: float = 0
 
 
-async def hand_over(engine: AsyncEngine, texts: Texts, handed: HandOver, debounce: float) -> Accepted:
+async def ingest(
+    engine: AsyncEngine, texts: Texts, handed: Transcript, debounce: float
+) -> Accepted:
     """Stores the path and marks work due when the policy asks for it; at once when the next request is too large.
 
     Raises:
@@ -104,7 +108,11 @@ async def hand_over(engine: AsyncEngine, texts: Texts, handed: HandOver, debounc
         same = _stored_already(handed, found)
         gone = await _without_text(connection, chat, handed, same)
         wanted_texts = [
-            Wanted(bytes(message.text), place >= same or message.id in gone, message is handed.messages[-1])
+            Wanted(
+                bytes(message.text),
+                place >= same or message.id in gone,
+                message is handed.messages[-1],
+            )
             for place, message in enumerate(handed.messages)
         ]
         taken = await _take(texts, wanted_texts, handed.mask_secrets)
@@ -114,7 +122,9 @@ async def hand_over(engine: AsyncEngine, texts: Texts, handed: HandOver, debounc
         adopted = await _adopt(connection, chat, handed, found)
         measured = await _overhead(connection, chat, handed, taken[-1], rows, base, adopted)
         estimated = min(handed.overhead, handed.policy.window_tokens)
-        overhead = await chats.handed_over(connection, chat, rows[-1].message_id, measured, estimated, masks)
+        overhead = await chats.ingested(
+            connection, chat, rows[-1].message_id, measured, estimated, masks
+        )
         deepest = [*adopted.values()][-1] if adopted else rows[-1].checkpoint_id
         made = await checkpoints.along(connection, chat, {deepest or 0})
         size = _size(rows[-1], [*made.settled, *made.interim], overhead)
@@ -124,11 +134,11 @@ async def hand_over(engine: AsyncEngine, texts: Texts, handed: HandOver, debounc
             return Accepted(due=False)
         pressing = size > handed.policy.apply_at
         delay = 0 if pressing else debounce
-        ring = await work.mark_due(connection, chat, delay, pressing=pressing)
-        return Accepted(due=True, ring=ring, delay=delay)
+        wake_up = await work.mark_due(connection, chat, delay, pressing=pressing)
+        return Accepted(due=True, wake_up=wake_up, delay=delay)
 
 
-def check_chain(handed: HandOver) -> None:
+def check_chain(handed: Transcript) -> None:
     """Checks what can be seen without the database: no id twice, every digest follows from the one before.
 
     Raises:
@@ -153,7 +163,9 @@ def check_chain(handed: HandOver) -> None:
         above = message.digest
 
 
-async def _base(connection: AsyncConnection, chat: ChatKey, after: tuple[str, str] | None) -> Row | None:
+async def _base(
+    connection: AsyncConnection, chat: ChatKey, after: tuple[str, str] | None
+) -> Row | None:
     if after is None:
         return None
     row = (await messages.find(connection, chat, [after[0]])).get(after[0])
@@ -163,7 +175,11 @@ async def _base(connection: AsyncConnection, chat: ChatKey, after: tuple[str, st
 
 
 async def _check_cycle(
-    connection: AsyncConnection, chat: ChatKey, handed: HandOver, base: Row | None, found: dict[str, Row]
+    connection: AsyncConnection,
+    chat: ChatKey,
+    handed: Transcript,
+    base: Row | None,
+    found: dict[str, Row],
 ) -> None:
     """No message may be its own ancestor."""
     if base is None or all(row.depth >= base.depth for row in found.values()):
@@ -177,7 +193,7 @@ async def _check_cycle(
             )
 
 
-def _stored_already(handed: HandOver, found: dict[str, Row]) -> int:
+def _stored_already(handed: Transcript, found: dict[str, Row]) -> int:
     """How many of the first messages are stored where they were handed over."""
     for place, message in enumerate(handed.messages):
         row = found.get(message.id)
@@ -186,14 +202,18 @@ def _stored_already(handed: HandOver, found: dict[str, Row]) -> int:
     return len(handed.messages)
 
 
-async def _without_text(connection: AsyncConnection, chat: ChatKey, handed: HandOver, same: int) -> set[str]:
+async def _without_text(
+    connection: AsyncConnection, chat: ChatKey, handed: Transcript, same: int
+) -> set[str]:
     """Those of the first messages whose texts are not kept any more."""
     if not same:
         return set()
-    return await messages.without_body(connection, chat, [message.id for message in handed.messages[:same]])
+    return await messages.without_body(
+        connection, chat, [message.id for message in handed.messages[:same]]
+    )
 
 
-def _check_contents(handed: HandOver, found: dict[str, Row], taken: Sequence[Taken]) -> None:
+def _check_contents(handed: Transcript, found: dict[str, Row], taken: Sequence[Taken]) -> None:
     """A fingerprint may not stand for two contents."""
     for place, (message, read) in enumerate(zip(handed.messages, taken, strict=True)):
         row = found.get(message.id)
@@ -205,7 +225,11 @@ def _check_contents(handed: HandOver, found: dict[str, Row], taken: Sequence[Tak
 
 
 async def _give_back(
-    connection: AsyncConnection, chat: ChatKey, handed: HandOver, taken: Sequence[Taken], gone: set[str]
+    connection: AsyncConnection,
+    chat: ChatKey,
+    handed: Transcript,
+    taken: Sequence[Taken],
+    gone: set[str],
 ) -> None:
     """Stores the texts again of messages whose texts were not kept."""
     bodies = {
@@ -220,7 +244,7 @@ async def _give_back(
 async def _store(
     connection: AsyncConnection,
     chat: ChatKey,
-    handed: HandOver,
+    handed: Transcript,
     base: Row | None,
     found: dict[str, Row],
     taken: Sequence[Taken],
@@ -233,8 +257,12 @@ async def _store(
         return rows, 0
     moved = [message.id for message in changed if message.id in found]
     if moved:
-        await messages.drop_below(connection, chat, moved, keep=[message.id for message in handed.messages])
-    made = await messages.checkpoints_by_digest(connection, chat, [message.digest for message in changed])
+        await messages.drop_below(
+            connection, chat, moved, keep=[message.id for message in handed.messages]
+        )
+    made = await messages.checkpoints_by_digest(
+        connection, chat, [message.digest for message in changed]
+    )
     parent, fresh, masks = rows[-1] if rows else base, list[tuple[Row, bytes]](), 0
     for message, read in zip(changed, taken[same:], strict=True):
         if read.weighed is None:
@@ -286,7 +314,9 @@ def _slices(wanted: Sequence[Wanted]) -> Iterator[list[Wanted]]:
         yield some
 
 
-def _row(message: Handed, content_hash: bytes, weighed: Weighed, parent: Row | None, made: dict[str, int]) -> Row:
+def _row(
+    message: Handed, content_hash: bytes, weighed: Weighed, parent: Row | None, made: dict[str, int]
+) -> Row:
     """The row of a message below its parent's, with running totals."""
     return Row(
         message_id=message.id,
@@ -304,19 +334,29 @@ def _row(message: Handed, content_hash: bytes, weighed: Weighed, parent: Row | N
     )
 
 
-async def _adopt(connection: AsyncConnection, chat: ChatKey, handed: HandOver, found: dict[str, Row]) -> dict[int, int]:
+async def _adopt(
+    connection: AsyncConnection, chat: ChatKey, handed: Transcript, found: dict[str, Row]
+) -> dict[int, int]:
     """The summaries of another chat that fit the new messages, copied. What was here already had its chance.
 
     A reset has dropped summaries of messages that are here: those must not come back.
     """
-    new = [one.digest for one in handed.messages if one.id not in found or found[one.id].digest != one.digest]
-    return await forks.adopt(connection, chat, None if handed.anyone else handed.user, new) if new else {}
+    new = [
+        one.digest
+        for one in handed.messages
+        if one.id not in found or found[one.id].digest != one.digest
+    ]
+    return (
+        await forks.adopt(connection, chat, None if handed.anyone else handed.user, new)
+        if new
+        else {}
+    )
 
 
 async def _overhead(
     connection: AsyncConnection,
     chat: ChatKey,
-    handed: HandOver,
+    handed: Transcript,
     newest: Taken,
     rows: Sequence[Row],
     base: Row | None,
@@ -329,14 +369,17 @@ async def _overhead(
     if handed.served is None or not newest.prompt_tokens:
         return None
     above = rows[-2] if len(rows) > 1 else base
-    # A tool loop's usage is that of its last call, which had read all of the answer but its last step.
+    # A tool loop's usage is that of its last call, which had read all of the answer but its last
+    # step.
     estimated = (above.path_tokens if above else 0) + newest.asked_tokens
     if handed.served:
         used = await checkpoints.find(connection, chat, adopted.get(handed.served, handed.served))
         if used is None:
             return None
         estimated += used.tokens - used.covered_tokens
-    return policy.measured_overhead(newest.prompt_tokens, estimated, handed.policy.window_tokens, handed.overhead)
+    return policy.measured_overhead(
+        newest.prompt_tokens, estimated, handed.policy.window_tokens, handed.overhead
+    )
 
 
 def _size(leaf: Row, made: Sequence[Checkpoint], overhead: int) -> int:

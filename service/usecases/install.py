@@ -1,7 +1,7 @@
 """Use case of operators: put the filter into an Open WebUI, keep it as it should be, take it out again.
 
-In: a signed-in Open WebUI, a wish, a way to the database, where keys are made. Out: what was done, line by line. A run
-that finds everything as wished changes nothing.
+In: a signed-in Open WebUI, a wish, a way to the database, where keys are made. Out: what was done,
+line by line. A run that finds everything as wished changes nothing.
 """
 
 import re
@@ -71,17 +71,20 @@ class Found:
     reached: Reached
 
 
-async def install(webui: OpenWebUI, wish: Wish, databases: Databases, say: Say, *, dry: bool) -> None:
+async def install(
+    webui: OpenWebUI, wish: Wish, databases: Databases, say: Say, *, dry: bool
+) -> None:
     """Makes it as wished.
 
     Raises:
-        OpenWebUIError: something is in the way; or all is done, but the filter does not reach the service.
+        OpenWebUIError: something is in the way; or all is done, but the filter does not reach the
+            service.
     """
     wanted = _wanted(webui)
     found = await _look(webui, wish, wanted)
     async with AsyncExitStack() as stack:
-        desk = _Keys(webui.url, databases, stack, dry)
-        valves = await _valves(found, wish, desk, say)
+        harness = _Keys(webui.url, databases, stack, dry)
+        valves = await _valves(found, wish, harness, say)
         changes = _changes(webui, found, wish, wanted, valves)
         for change in changes:
             say(change.what)
@@ -94,7 +97,7 @@ async def install(webui: OpenWebUI, wish: Wish, databases: Databases, say: Say, 
         reached = await _reach(webui, wish, valves["service_url"]) if changes else found.reached
         if reached.problem:
             raise OpenWebUIError(f"the filter is installed, but not at work: {reached.problem}")
-        await desk.revoke_others(say)
+        await harness.revoke_others(say)
     say(f"the filter in Open WebUI reaches Precis {reached.version} as tenant {reached.tenant!r}.")
     for one in reached.crowded:
         say(f"{one['model']}: {policy.crowding(one['window'], one['overhead'])}")
@@ -160,7 +163,11 @@ class _Keys:
         async with (await self._open()).engine.begin() as connection:
             mine = await keys.find(connection, self._made) if self._made else None
             for key in await keys.everyone(connection):
-                if key.name == self._name and key.revoked_at is None and key.id != (mine and mine.id):
+                if (
+                    key.name == self._name
+                    and key.revoked_at is None
+                    and key.id != (mine and mine.id)
+                ):
                     await keys.revoke(connection, key.id)
                     say(f"key {key.id} ({key.prefix}…): revoked")
 
@@ -168,7 +175,9 @@ class _Keys:
 def _wanted(webui: OpenWebUI) -> dict[str, str]:
     """The functions that this version takes, by id, and their texts."""
     if webui.version < _OLDEST:
-        raise OpenWebUIError(f"Open WebUI {_dotted(webui.version)} is too old: Precis needs {_dotted(_OLDEST)}")
+        raise OpenWebUIError(
+            f"Open WebUI {_dotted(webui.version)} is too old: Precis needs {_dotted(_OLDEST)}"
+        )
     names = (FILTER, EVENTS) if webui.version >= _WITH_EVENTS else (FILTER,)
     folder = files("filter_stub")
     return {
@@ -191,7 +200,9 @@ async def _look(webui: OpenWebUI, wish: Wish, wanted: dict[str, str]) -> Found:
     models = await webui.models()
     for model in wish.models:
         if model not in models:
-            raise OpenWebUIError(f"Open WebUI has no model {model!r}; it has {', '.join(sorted(models)) or 'none'}")
+            raise OpenWebUIError(
+                f"Open WebUI has no model {model!r}; it has {', '.join(sorted(models)) or 'none'}"
+            )
     valves = {name: await webui.valves(name) for name in present}
     return Found(
         functions,
@@ -213,32 +224,48 @@ def _check_ours(function: Function) -> None:
         )
 
 
-async def _valves(found: Found, wish: Wish, desk: _Keys, say: Say) -> Json:
+async def _valves(found: Found, wish: Wish, harness: _Keys, say: Say) -> Json:
     """The valves that the installer sets: the service's address, a working key, and at first the order."""
     now = found.valves.get(FILTER, {})
     url = (wish.service_url or now.get("service_url") or wish.first_url).rstrip("/")
     key = str(now.get("api_key") or "")
-    works = not found.reached.problem and url == now.get("service_url") and wish.tenant in (None, found.reached.tenant)
-    if not works and not await desk.known(key, wish.tenant):
-        key = await desk.make(wish.tenant or wish.first_tenant)
+    works = (
+        not found.reached.problem
+        and url == now.get("service_url")
+        and wish.tenant in (None, found.reached.tenant)
+    )
+    if not works and not await harness.known(key, wish.tenant):
+        key = await harness.make(wish.tenant or wish.first_tenant)
         say(f"filter key for tenant {wish.tenant or wish.first_tenant!r}: made")
-    last = {} if now else {"priority": 100}  # up to 0.8.5 Open WebUI takes the order from what is stored alone
+    last = (
+        {} if now else {"priority": 100}
+    )  # up to 0.8.5 Open WebUI takes the order from what is stored alone
     return {"service_url": url, "api_key": key, **last}
 
 
-def _changes(webui: OpenWebUI, found: Found, wish: Wish, wanted: dict[str, str], valves: Json) -> list[Change]:
-    changes = [change for name, text in wanted.items() for change in _of_function(webui, found, name, text, valves)]
+def _changes(
+    webui: OpenWebUI, found: Found, wish: Wish, wanted: dict[str, str], valves: Json
+) -> list[Change]:
+    changes = [
+        change
+        for name, text in wanted.items()
+        for change in _of_function(webui, found, name, text, valves)
+    ]
     stored = found.functions.get(FILTER)
     if (stored is not None and stored.everywhere) == bool(wish.models):
         says = "off, it works on the named ones" if wish.models else "on"
-        changes.append(Change(f"filter on all models: {says}", partial(webui.toggle, FILTER, "/global")))
+        changes.append(
+            Change(f"filter on all models: {says}", partial(webui.toggle, FILTER, "/global"))
+        )
     for model, has in found.filters.items():
         if FILTER not in has:
             changes.append(_with(webui, model, found.models[model], has))
     return changes
 
 
-def _of_function(webui: OpenWebUI, found: Found, name: str, text: str, valves: Json) -> list[Change]:
+def _of_function(
+    webui: OpenWebUI, found: Found, name: str, text: str, valves: Json
+) -> list[Change]:
     """What one function lacks. The key comes before the switch, so that no request meets a filter without one."""
     stored, changes = found.functions.get(name), []
     if stored is None:
@@ -252,7 +279,10 @@ def _of_function(webui: OpenWebUI, found: Found, name: str, text: str, valves: J
     differ = [valve for valve, value in valves.items() if now.get(valve) != value]
     if differ:
         changes.append(
-            Change(f"valves of {name}: {', '.join(differ)} set", partial(webui.set_valves, name, now | valves))
+            Change(
+                f"valves of {name}: {', '.join(differ)} set",
+                partial(webui.set_valves, name, now | valves),
+            )
         )
     if stored is None or not stored.active:
         changes.append(Change(f"function {name}: switched on", partial(webui.toggle, name)))
@@ -260,7 +290,9 @@ def _of_function(webui: OpenWebUI, found: Found, name: str, text: str, valves: J
 
 
 def _with(webui: OpenWebUI, model: str, title: str, has: list[str]) -> Change:
-    return Change(f"filter on model {model}: on", partial(webui.set_filters, model, title, [*has, FILTER]))
+    return Change(
+        f"filter on model {model}: on", partial(webui.set_filters, model, title, [*has, FILTER])
+    )
 
 
 def _without(webui: OpenWebUI, model: str) -> Change:
@@ -274,13 +306,19 @@ def _without(webui: OpenWebUI, model: str) -> Change:
 async def _reach(webui: OpenWebUI, wish: Wish, url: str) -> Reached:
     """Asks the filter, in Open WebUI's own process, who answers it."""
     models = await webui.models()  # also makes Open WebUI notice which filters they have now
-    model = next(iter(wish.models or models), None)  # its filters are tried; the model is asked nothing
+    model = next(
+        iter(wish.models or models), None
+    )  # its filters are tried; the model is asked nothing
     if model is None:
-        return Reached("Open WebUI has no model yet, so no filter can be tried; add one and run this again")
+        return Reached(
+            "Open WebUI has no model yet, so no filter can be tried; add one and run this again"
+        )
     try:
         answer = (await webui.outlet(model, {"precis_check": True})).get("precis_check")
     except Refused as refused:
-        return Reached(f"Open WebUI stopped with {refused.detail!r} when the filters of {model!r} were tried")
+        return Reached(
+            f"Open WebUI stopped with {refused.detail!r} when the filters of {model!r} were tried"
+        )
     if not isinstance(answer, dict):
         return Reached(f"it does not run on {model!r}; Open WebUI's log may say why")
     if "tenant" not in answer:

@@ -81,22 +81,23 @@ class Shown:
 class Dropped:
     """What a reset or a recompute dropped.
 
-    `waits` says that texts which new summaries need are not kept any more: the work waits for the chat's next turn, at
-    which the filter is asked for them. `ring` is the key to ring with when work is due now.
+    `waits` says that texts which new summaries need are not kept any more: the work waits for the
+    chat's next turn, at which the filter is asked for them. `wake_up` is the key to ring with when
+    work is due now.
     """
 
     checkpoints: int
     waits: bool
-    ring: str | None = None
+    wake_up: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """The checkpoint that serves from now on. `waits` and `ring` are those of `Dropped`."""
+    """The checkpoint that serves from now on. `waits` and `wake_up` are those of `Dropped`."""
 
     checkpoint: Made
     waits: bool
-    ring: str | None
+    wake_up: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,9 @@ async def show_summary(engine: AsyncEngine, tenant: int, chat: str, checkpoint: 
         memory = await _memory(connection, key, chat, checkpoint)
         path = await messages.path(connection, key, made.covered_until)
     current = bool(path) and path[-1].digest == made.covered_digest
-    covers = [CoveredMessage(row.message_id, row.role, row.tokens) for row in path] if current else []
+    covers = (
+        [CoveredMessage(row.message_id, row.role, row.tokens) for row in path] if current else []
+    )
     narrative = message.markdown(memory.narrative)
     talk = [Said(one.number, one.speaker, one.text, one.at) for one in memory.talk]
     return Shown(made, text, narrative, memory.pins, talk, current, covers)
@@ -160,7 +163,8 @@ async def show_summary(engine: AsyncEngine, tenant: int, chat: str, checkpoint: 
 async def serve(engine: AsyncEngine, by: Operator, chat: str, checkpoint: int) -> Served:
     """Makes a checkpoint, an older version or an ancestor, the one that serves at its boundary and below.
 
-    Deeper ones serve no more; what they covered is summarised anew from this one. Work that is under way is refused.
+    Deeper ones serve no more; what they covered is summarised anew from this one. Work that is
+    under way is refused.
 
     Raises:
         NotFound: this tenant has no such chat, or the chat no such checkpoint.
@@ -170,7 +174,9 @@ async def serve(engine: AsyncEngine, by: Operator, chat: str, checkpoint: int) -
         key = await _lock(connection, by.tenant, chat)
         await _made(connection, key, chat, checkpoint)
         served = await _serve(connection, by, key, chat, checkpoint)
-        await audit.record(connection, by.tenant, by.actor, "checkpoint.serve", chat, checkpoint=checkpoint)
+        await audit.record(
+            connection, by.tenant, by.actor, "checkpoint.serve", chat, checkpoint=checkpoint
+        )
     return served
 
 
@@ -196,7 +202,9 @@ async def correct(
     async with engine.begin() as connection:
         key = await _lock(connection, by.tenant, chat)
         old, _ = await _made(connection, key, chat, checkpoint)
-        memory = corrected(await _memory(connection, key, chat, checkpoint), narrative, pins, forget)
+        memory = corrected(
+            await _memory(connection, key, chat, checkpoint), narrative, pins, forget
+        )
         rows = await messages.find(connection, key, [old.covered_until])
         covered = Covered(
             old.covered_messages,
@@ -229,12 +237,20 @@ async def correct(
 async def reset(engine: AsyncEngine, by: Operator, chat: str, keep: int | None = None) -> Dropped:
     """Drops the checkpoints of a chat; with `keep`, only those that do not lead up to that one.
 
-    The one that is kept serves. Work that is under way is refused when it comes to publish. New summaries are made when
-    the chat goes on.
+    The one that is kept serves. Work that is under way is refused when it comes to publish. New
+    summaries are made when the chat goes on.
     """
     async with engine.begin() as connection:
         dropped = await _drop(connection, by, chat, keep)
-        await audit.record(connection, by.tenant, by.actor, "chat.reset", chat, dropped=dropped.checkpoints, kept=keep)
+        await audit.record(
+            connection,
+            by.tenant,
+            by.actor,
+            "chat.reset",
+            chat,
+            dropped=dropped.checkpoints,
+            kept=keep,
+        )
     return dropped
 
 
@@ -243,14 +259,23 @@ async def recompute(engine: AsyncEngine, by: Operator, chat: str) -> Dropped:
     async with engine.begin() as connection:
         dropped = await _drop(connection, by, chat, None)
         if not dropped.waits:
-            ring = await work.mark_due_at_once(connection, await _lock(connection, by.tenant, chat))
-            dropped = replace(dropped, ring=ring)
-        await audit.record(connection, by.tenant, by.actor, "chat.recompute", chat, dropped=dropped.checkpoints)
+            wake_up = await work.mark_due_at_once(
+                connection, await _lock(connection, by.tenant, chat)
+            )
+            dropped = replace(dropped, wake_up=wake_up)
+        await audit.record(
+            connection, by.tenant, by.actor, "chat.recompute", chat, dropped=dropped.checkpoints
+        )
     return dropped
 
 
 async def list_jobs(
-    engine: AsyncEngine, tenant: int, states: Sequence[jobs.State] = jobs.STATES, *, after: int = 0, limit: int
+    engine: AsyncEngine,
+    tenant: int,
+    states: Sequence[jobs.State] = jobs.STATES,
+    *,
+    after: int = 0,
+    limit: int,
 ) -> list[Job]:
     """A page of a tenant's work in these states; `after` is the id of the last job of the page before."""
     async with engine.connect() as connection:
@@ -264,9 +289,9 @@ async def retry(engine: AsyncEngine, by: Operator, chat: str) -> str:
         The key to ring with.
     """
     async with engine.begin() as connection:
-        ring = await work.mark_due_at_once(connection, await _lock(connection, by.tenant, chat))
+        wake_up = await work.mark_due_at_once(connection, await _lock(connection, by.tenant, chat))
         await audit.record(connection, by.tenant, by.actor, "job.retry", chat)
-    return ring
+    return wake_up
 
 
 async def retry_dead(engine: AsyncEngine, by: Operator) -> int:
@@ -308,27 +333,37 @@ async def _drop(connection: AsyncConnection, by: Operator, chat: str, keep: int 
     dropped = await chats.drop_checkpoints(connection, key, line)
     if keep is not None:
         await checkpoints.serve(connection, key, keep, by.actor)
-    waits = await _lacks_texts(connection, key, (await _overview(connection, by.tenant, chat)).leaf_id)
+    waits = await _lacks_texts(
+        connection, key, (await _overview(connection, by.tenant, chat)).leaf_id
+    )
     if waits:
         await work.ask_for_bodies(connection, key)
     return Dropped(dropped, waits)
 
 
-async def _serve(connection: AsyncConnection, by: Operator, key: ChatKey, chat: str, checkpoint: int) -> Served:
+async def _serve(
+    connection: AsyncConnection, by: Operator, key: ChatKey, chat: str, checkpoint: int
+) -> Served:
     """Serves a checkpoint that exists, and marks due what follows it."""
     if not await checkpoints.serve(connection, key, checkpoint, by.actor):
-        raise Conflict(f"what checkpoint {checkpoint} covers was edited or deleted since, so it fits no request")
-    ring = None
-    waits = await _lacks_texts(connection, key, (await _overview(connection, key.tenant, chat)).leaf_id)
+        raise Conflict(
+            f"what checkpoint {checkpoint} covers was edited or deleted since, so it fits no request"
+        )
+    wake_up = None
+    waits = await _lacks_texts(
+        connection, key, (await _overview(connection, key.tenant, chat)).leaf_id
+    )
     if waits:
         await work.ask_for_bodies(connection, key)
     else:
-        ring = await work.mark_due_at_once(connection, key)
+        wake_up = await work.mark_due_at_once(connection, key)
     made, _ = await _made(connection, key, chat, checkpoint)
-    return Served(made, waits, ring)
+    return Served(made, waits, wake_up)
 
 
-async def _made(connection: AsyncConnection, key: ChatKey, chat: str, checkpoint: int) -> tuple[Made, str]:
+async def _made(
+    connection: AsyncConnection, key: ChatKey, chat: str, checkpoint: int
+) -> tuple[Made, str]:
     found = await chats.summary(connection, key, checkpoint)
     if found is None:
         raise _without(chat, checkpoint)

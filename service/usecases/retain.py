@@ -1,7 +1,8 @@
 """The use case of retention: removes what is older than the settings allow, of all tenants, and counts it by kind.
 
-Workers run it once an hour, operators by hand. Chats that have expired go at every sweep, whatever the settings say,
-because that was promised to their users. Two at once do no harm: each skips what the other has locked.
+Workers run it once an hour, operators by hand. Chats that have expired go at every sweep, whatever
+the settings say, because that was promised to their users. Two at once do no harm: each skips what
+the other has locked.
 """
 
 from collections.abc import Awaitable, Callable
@@ -40,13 +41,15 @@ class _Round:
 async def remove_old(engine: AsyncEngine, settings: Settings, *, dry: bool = False) -> Removed:
     """Removes what is too old; a `dry` round only counts.
 
-    Chats go last, so that a dry round counts the same as a real one: what goes with a chat counts for its own kind when
-    it is old enough itself.
+    Chats go last, so that a dry round counts the same as a real one: what goes with a chat counts
+    for its own kind when it is old enough itself.
     """
     this = _Round(engine, dry)
     covered = settings.keep_bodies == "until_covered"
     return Removed(
-        bodies=await (_covered_bodies(this) if covered else _old_bodies(this, settings.keep_bodies)),
+        bodies=await (
+            _covered_bodies(this) if covered else _old_bodies(this, settings.keep_bodies)
+        ),
         checkpoints=await _lost_checkpoints(this, settings.keep_checkpoints),
         runs=await _old_rows(this, runs, settings.keep_runs),
         chats=await _old_rows(this, chats, settings.keep_chats),
@@ -90,7 +93,9 @@ async def _old_bodies(this: _Round, days: Kept) -> int:
 
 
 async def _covered_bodies(this: _Round) -> int:
-    return await _by_chat(this, retention.covered_chats, partial(retention.covered_bodies, dry=this.dry))
+    return await _by_chat(
+        this, retention.covered_chats, partial(retention.covered_bodies, dry=this.dry)
+    )
 
 
 async def _lost_checkpoints(this: _Round, days: Kept) -> int:

@@ -23,7 +23,7 @@ from tests.service.talk import Talk, row, rows, run_sql
 async def summarised(service: Service) -> tuple[Talk, str]:
     talk = Talk(service.as_filter)
     leaf = talk.turns(14)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     await drain(service.runtime)
     return talk, leaf
 
@@ -68,7 +68,7 @@ async def test_a_key_of_a_new_tenant_makes_the_tenant(cli: Cli, service: Service
 
 async def test_it_is_told_who_else_compresses_a_chat_and_when_it_goes(cli: Cli, service: Service) -> None:
     talk = Talk(service.as_filter)
-    await talk.hand_over(talk.turns(1), compactor="open-webui", expires_in=90 * 86_400)
+    await talk.ingest(talk.turns(1), compactor="open-webui", expires_in=90 * 86_400)
     (chat,) = await rows(service.runtime, "select expires_at from chats")
 
     listed = await cli("chats", "list")
@@ -123,7 +123,7 @@ async def test_for_machines_a_chat_and_a_summary_are_shown_as_the_api_answers_th
 async def test_what_was_said_is_shown_line_by_line(cli: Cli, service: Service) -> None:
     talk = Talk(service.as_filter)
     leaf = talk.turns(14, leaf=talk.add("u", None, content="The trip is in May."))
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     await drain(service.runtime)
     made = (await talk.ask(leaf))["checkpoint_id"]
 

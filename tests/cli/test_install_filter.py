@@ -1,6 +1,6 @@
 """`precis install-filter`: what it says and does when something is in the way.
 
-It talks to a stand-in of Open WebUI (`tests/fakes/openwebui_api.py`); `tests/e2e/test_installer.py` drives real ones.
+It talks to a fallback of Open WebUI (`tests/fakes/openwebui_api.py`); `tests/e2e/test_installer.py` drives real ones.
 """
 
 import asyncio
@@ -94,7 +94,7 @@ async def test_a_second_run_writes_nothing_and_does_not_even_open_the_database(i
 
 async def test_it_names_models_whose_tools_leave_little_room(install: Installer) -> None:
     talk = Talk(install.service.as_filter)
-    await talk.hand_over(talk.turns(2), overhead=6415)
+    await talk.ingest(talk.turns(2), overhead=6415)
 
     result = await install()
 

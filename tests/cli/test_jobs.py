@@ -19,7 +19,7 @@ async def due(service: Service, *chats: str) -> Talk:
     first = Talk(service.as_filter)
     leaf = first.turns(14)
     for chat in chats:
-        assert await Talk(service.as_filter, chat, first.rows).hand_over(leaf)
+        assert await Talk(service.as_filter, chat, first.rows).ingest(leaf)
     return first
 
 

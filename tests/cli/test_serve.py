@@ -166,7 +166,7 @@ async def test_the_first_start_keeps_the_keys_out_of_a_journal_and_all_of_it_wor
         ) as http:
             talk = Talk(http, window=8192)
             leaf = talk.turns(14)
-            assert await talk.hand_over(leaf)
+            assert await talk.ingest(leaf)
 
             async def ready() -> bool:
                 return bool((await talk.ask(leaf))["status"] == "ready")

@@ -106,7 +106,7 @@ async def summarised(client: httpx.AsyncClient) -> None:
     """Hands a chat over and waits for the summary that the worker writes."""
     talk = Talk(client, window=8192)
     leaf = talk.turns(14)
-    assert await talk.hand_over(leaf)
+    assert await talk.ingest(leaf)
 
     async def ready() -> bool:
         return bool((await talk.ask(leaf))["status"] == "ready")

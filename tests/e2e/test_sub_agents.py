@@ -123,10 +123,10 @@ async def test_the_chat_of_a_sub_agent_goes_with_the_chat_that_sent_it_and_not_b
     await delegate(rig, tab)
     chat = chat_of(work(rig)[-1])
 
-    async def handed_over() -> bool:
+    async def ingested() -> bool:
         return await rig.precis.show(chat) is not None
 
-    await until(handed_over)
+    await until(ingested)
     async with open_tab(rig.admin) as other:
         await other.send(question())
         await rig.settled(other)

@@ -40,7 +40,7 @@ DECK: list[Kind] = [kind for kind, share in SHARES.items() for _ in range(share)
 
 @dataclass(frozen=True)
 class Figures:
-    """What came of it. The first four must be 0 but for `kills`; `faults` says in words what was not."""
+    """What came of it. The first four must be 0 but for `kills`; `rejections` says in words what was not."""
 
     kills: int
     lost: int

@@ -54,7 +54,7 @@ async def long_chat(client: httpx.AsyncClient, chat: str) -> tuple[Talk, str]:
     """A chat with work that is due, and its leaf."""
     talk = Talk(client, chat, user=f"user of {chat}")  # not forks of each other
     leaf = talk.turns(14)
-    assert await talk.hand_over(leaf)
+    assert await talk.ingest(leaf)
     return talk, leaf
 
 

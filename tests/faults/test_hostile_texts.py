@@ -88,7 +88,7 @@ async def test_no_answer_waits_for_a_hostile_text_and_no_chat_of_them_is_dead(se
     async with fresh_database(servers) as urls, precis(urls) as client, connect(urls.database) as database:
         calm = Talk(client, "calm", window=131_072)
         leaf = calm.turns(5)
-        await calm.hand_over(leaf)
+        await calm.ingest(leaf)
         nothing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         nothing.set_result(None)
         alone = (await answers(calm, leaf, nothing))[-1]

@@ -24,7 +24,7 @@ async def test_workers_that_are_all_woken_for_the_same_chats_read_each_boundary_
 ) -> None:
     talks = await asyncio.gather(*(long_chat(client, f"contended-{number}") for number in range(12)))
     for _ in range(3):
-        await asyncio.gather(*(talk.hand_over(leaf) for talk, leaf in talks))
+        await asyncio.gather(*(talk.ingest(leaf) for talk, leaf in talks))
 
     await at_rest(made, "contended-%")
 
@@ -63,7 +63,7 @@ async def test_a_result_for_a_chat_that_was_edited_meanwhile_is_refused(made: Fl
         talk, leaf = await long_chat(client, "edited")
         await made.llm.received(1)
         talk.edit("u2", "edited in place")
-        await talk.hand_over(leaf)
+        await talk.ingest(leaf)
 
     await at_rest(made, "edited")
 
@@ -98,7 +98,7 @@ async def test_a_result_for_a_chat_that_was_deleted_meanwhile_vanishes(
         assert (await operator.delete("/v1/chats/deleted")).status_code == 204
         assert (await talk.ask(leaf))["status"] == "unknown"
 
-    assert await talk.hand_over(leaf)
+    assert await talk.ingest(leaf)
     await at_rest(made, "deleted")
 
     assert await outcomes(made, "deleted") == ["done"]

@@ -31,7 +31,7 @@ async def test_while_postgres_is_away_requests_are_told_to_come_back_and_then_th
 
     for _ in made.ports:
         assert await is_served(talk, leaf)
-    await talk.hand_over(grown, leaf)
+    await talk.ingest(grown, leaf)
     await at_rest(made, "restarted")
     assert (await talk.ask(grown))["covered_messages"] > 28
     assert [member.starts for member in made.of("api") + made.of("worker")] == before, "nobody had to start again"

@@ -133,7 +133,7 @@ class Chat:
 
 
 class Traffic:
-    """All chats. What happens is passed through `record`; `faults` are broken promises in words."""
+    """All chats. What happens is passed through `record`; `rejections` are broken promises in words."""
 
     def __init__(self, client: httpx.AsyncClient, journal: Journal, chats: int, seed: int) -> None:
         self.chats = [Chat(Talk(client, f"chaos-{number}", user=f"user-{number}")) for number in range(chats)]
@@ -227,7 +227,7 @@ class _User:
         for _ in range(6):
             leaf = self._say(self._say(leaf, "user"), "assistant")
         assert leaf
-        await self._hand_over(leaf, None)
+        await self._ingest(leaf, None)
 
     async def turn(self) -> None:
         """One turn of any kind."""
@@ -268,7 +268,7 @@ class _User:
     async def _answer(self, question: str) -> None:
         """Asks for the context of a question, checks it, and hands the answer over."""
         known = await self._context(question)
-        await self._hand_over(self._say(question, "assistant"), known)
+        await self._ingest(self._say(question, "assistant"), known)
 
     async def _context(self, leaf: str) -> str | None:
         """The newest message that the service knows. A request goes on without an answer, so there is no second try."""
@@ -286,7 +286,7 @@ class _User:
             self._traffic.record("fault", fault)
         return body.get("known")
 
-    async def _hand_over(self, leaf: str, known: str | None) -> None:
+    async def _ingest(self, leaf: str, known: str | None) -> None:
         """Hands over what follows `known` until it is acknowledged."""
         self._traffic.record("hand", self._number, leaf)
         talk, after = self._chat.talk, known

@@ -1,4 +1,4 @@
-"""One saved chat of a stand-in Open WebUI, driven turn by turn through the real filter.
+"""One saved chat of a fallback Open WebUI, driven turn by turn through the real filter.
 
 `Chat.say` is a whole turn: inlet, an answer, outlet. `Chat.inlet` and `Chat.outlet` are its halves. `Turn` is what the
 filter made of one request.
@@ -144,7 +144,7 @@ class Chat:
         told: Json = {"__metadata__": turn.metadata, "__user__": {"id": self.user}}
         assert await self.filter.outlet(body, **told, __event_emitter__=self.host.emit) is body
         assert body == before
-        await handed_over(self.filter)
+        await ingested(self.filter)
 
     async def say(self, text: str, reply: str, *output: Json, **more: object) -> Turn:
         """A whole turn."""
@@ -160,9 +160,9 @@ class Chat:
         self.answer(reply, *output)
 
 
-async def handed_over(loaded: Any) -> None:
+async def ingested(loaded: Any) -> None:
     """Waits until the filter's background work is done."""
-    while tasks := list(loaded._handing_over):
+    while tasks := list(loaded._in_background):
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
@@ -174,9 +174,9 @@ async def filter_of(url: str, key: str = "key", **valves: object) -> AsyncIterat
     try:
         yield loaded
     finally:
-        for task in list(loaded._handing_over):
+        for task in list(loaded._in_background):
             task.cancel()
-        await asyncio.gather(*loaded._handing_over, return_exceptions=True)
+        await asyncio.gather(*loaded._in_background, return_exceptions=True)
         await loaded._http.aclose()
 
 

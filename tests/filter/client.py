@@ -10,7 +10,7 @@ from typing import Any
 
 from service.demo.host import Host
 from service.transcript import Native
-from tests.filter.chat import MODEL, Turn, filler, handed_over
+from tests.filter.chat import MODEL, Turn, filler, ingested
 
 Json = dict[str, Any]
 
@@ -32,7 +32,7 @@ class Client:
         turn = Turn(copy.deepcopy(body["messages"]), body, told)
         with self.host.importable():
             assert await self.filter.inlet(body, __metadata__=told, __model__={}, __event_emitter__=None) is body
-        await handed_over(self.filter)
+        await ingested(self.filter)
         return turn
 
     async def reply(self, turn: Turn, text: str) -> None:
@@ -41,7 +41,7 @@ class Client:
         answer = {"id": "msg_1", "role": "assistant", "content": text, "usage": {"prompt_tokens": 9}}
         body = {"model": MODEL, "messages": [*sent, answer], "chat_id": self.chat_id, "id": "msg_1"}
         assert await self.filter.outlet(body, __metadata__=turn.metadata, __user__={"id": self.user}) is body
-        await handed_over(self.filter)
+        await ingested(self.filter)
 
 
 def asks(text: str) -> Native:

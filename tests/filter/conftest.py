@@ -1,4 +1,4 @@
-"""A chat in a stand-in Open WebUI, with the real filter and a real service, and a wire between the two.
+"""A chat in a fallback Open WebUI, with the real filter and a real service, and a wire between the two.
 
 The tests of a module share one service, and each has a chat of its own. They run in the module's event loop.
 """

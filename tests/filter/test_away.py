@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.filter.chat import Chat, handed_over
+from tests.filter.chat import Chat, ingested
 from tests.filter.staged import MADE, against, good_answer
 from tests.filter.wire import Answer, HangUp, Wire
 
@@ -102,7 +102,7 @@ async def test_only_so_many_answers_are_kept(monkeypatch: pytest.MonkeyPatch) ->
             other = Chat(chat.host, chat.filter, f"other-{number}")
             other.ask("Hello.")
             await other.inlet()
-        await handed_over(chat.filter)
+        await ingested(chat.filter)
         assert list(chat.filter._last) == [("other-2", "small-model"), ("other-3", "small-model")]
 
 

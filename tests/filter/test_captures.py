@@ -13,7 +13,7 @@ from service.storage.tenancy import ChatKey
 from service.transcript import ROOT, digest
 from tests.builders import Capture, Hook, capture, scenarios
 from tests.conftest import Service
-from tests.filter.chat import filter_of, handed_over
+from tests.filter.chat import filter_of, ingested
 from tests.filter.wire import Answer, Wire, wire
 
 # A message of these was edited or continued afterwards, and rows tell how it ended.
@@ -66,7 +66,7 @@ async def replay(service: Service, tap: Wire, loaded: Any, host: Host, recorded:
                 assert await loaded.request(body, __event_emitter__=host.emit, **arguments(hook, handed)) is body
             else:
                 assert await loaded.outlet(body, __user__={"id": "user-1"}, **arguments(hook, handed)) is body
-        await handed_over(loaded)
+        await ingested(loaded)
         assert body == hook.body, where
         if hook.hook == "outlet" and hook.saved:
             nodes = precis_filter.chain(hook.messages)
@@ -132,6 +132,6 @@ async def test_a_temporary_chat_and_a_channel_are_neither_asked_about_nor_handed
         with host.importable():
             assert await loaded.inlet(body, **arguments(inlet, asked)) is body
         assert await loaded.outlet(replied, **arguments(outlet, asked)) is replied
-        await handed_over(loaded)
+        await ingested(loaded)
         assert tap.seen == []
     assert body == inlet.body

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from service.demo.host import Host
-from tests.filter.chat import Chat, Turn, filter_of, handed_over
+from tests.filter.chat import Chat, Turn, filter_of, ingested
 from tests.filter.staged import against, chat_of, good_answer
 from tests.filter.wire import Answer, Behaviour, HangUp, Silence, Trickle, Wire, wire
 
@@ -208,7 +208,7 @@ async def test_the_check_is_for_admins_alone(user: Any) -> None:
     async with against(Answer({"version": "1"})) as (chat, tap):
         body = {"chat_id": "", "messages": [], "precis_check": True}
         await chat.filter.outlet(body, __user__=user)
-        await handed_over(chat.filter)
+        await ingested(chat.filter)
         assert body["precis_check"] is True
         assert tap.seen == []
 

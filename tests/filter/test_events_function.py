@@ -264,7 +264,7 @@ async def chat_of(service: Service, name: str) -> tuple[Talk, str]:
     """A chat that is served from a summary, and its leaf."""
     talk = Handed(service.as_filter, name)
     leaf = talk.turns(14)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     await drain(service.runtime)
     assert (await talk.ask(leaf))["status"] == "ready"
     return talk, leaf

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from filter_stub.precis_filter import LEFT_OUT
-from tests.filter.chat import Chat, filter_of, handed_over, no_log
+from tests.filter.chat import Chat, filter_of, ingested, no_log
 from tests.filter.staged import MADE, chat_of, good_answer
 from tests.filter.wire import with_edit
 
@@ -126,7 +126,7 @@ async def test_no_body_makes_a_hook_raise_or_give_back_another_one(
         assert same(body, original, but=("messages", "metadata"))
         before = copy.deepcopy(body)
         assert await chat.filter.outlet(body, metadata, user, model) is body
-        await handed_over(chat.filter)
+        await ingested(chat.filter)
         assert same(body, before, but=("precis_check", "metadata"))
 
 
@@ -158,7 +158,7 @@ async def test_a_real_conversation_keeps_its_newest_turn_whatever_comes_with_it(
         kept = turn.messages[len(turn.messages) - len(loop) :]
         assert [one["role"] for one in kept] == [one["role"] for one in loop]
         assert [one.get("tool_calls") for one in kept] == [one.get("tool_calls") for one in loop]
-        await handed_over(chat.filter)
+        await ingested(chat.filter)
 
 
 def step(text: str, result: str) -> list[Json]:

@@ -11,7 +11,7 @@ from service.storage import messages
 from service.storage.tenancy import ChatKey
 from tests.builders import said
 from tests.conftest import Service, drain
-from tests.filter.chat import Chat, filler, filter_of, handed_over, tool_answer
+from tests.filter.chat import Chat, filler, filter_of, ingested, tool_answer
 from tests.filter.wire import Answer, HangUp, Wire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -57,7 +57,7 @@ async def test_a_long_chat_is_uploaded_whole_once(chat: Chat, service: Service, 
 async def test_a_very_long_chat_is_uploaded_in_slices_that_follow_each_other(
     chat: Chat, service: Service, tap: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(type(chat.filter)._hand_over.__globals__, "SLICE", 20_000)
+    monkeypatch.setitem(type(chat.filter)._ingest.__globals__, "SLICE", 20_000)
     for number in range(40):
         await chat.say_nothing_of(f"Question {number}", f"Answer {number} " + "x" * 3000)
     await chat.say("The first one that Precis sees", "An answer")
@@ -207,7 +207,7 @@ async def test_outlet_does_not_wait_for_the_service(chat: Chat, service: Service
     tap.seen.clear()
     assert await chat.filter.outlet(body, __metadata__=turn.metadata) is body
     assert tap.seen == []
-    await handed_over(chat.filter)
+    await ingested(chat.filter)
     assert tap.asked == ["PUT transcript"]
     assert await stored(service, chat) == expected(chat)
 

@@ -291,7 +291,7 @@ async def test_of_a_reply_ids_hashes_and_sizes_stay_on_the_filter_and_no_text() 
         turn = await chat.inlet()
         chat.answer("An answer")
         await chat.outlet(turn)
-        assert chat.filter._handing_over == set()
+        assert chat.filter._in_background == set()
         assert set(chat.filter._remembered) == {chat.id}
         assert not re.search("question|answer", remembered(chat.filter), re.IGNORECASE)
 

@@ -13,7 +13,7 @@ import pytest_asyncio
 from filter_stub import precis_filter
 from service.demo.host import Host, Rows
 from tests.builders import said
-from tests.filter.chat import Chat, Turn, handed_over, tool_answer
+from tests.filter.chat import Chat, Turn, ingested, tool_answer
 from tests.filter.staged import MADE, NOT_NEEDED, against, chat_of, good_answer
 from tests.filter.wire import Answer, Wire
 
@@ -76,7 +76,7 @@ async def outlet(chat: Chat, **body: object) -> None:
     }
     with chat.host.importable():
         assert await chat.filter.outlet(asked, __metadata__=metadata, __user__={"id": "user-1"}) is asked
-        await handed_over(chat.filter)
+        await ingested(chat.filter)
 
 
 def digests(chat: Chat) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ import pytest
 
 from filter_stub.precis_filter import LEFT_OUT, OWN_COMPACTION, SUMMARY
 from tests.builders import capture
-from tests.filter.chat import Chat, Turn, filler, handed_over
+from tests.filter.chat import Chat, Turn, filler, ingested
 from tests.filter.staged import MADE, against, good_answer
 from tests.filter.wire import Answer, Wire
 
@@ -141,7 +141,7 @@ async def settled(chat: Chat, tap: Wire, until: str = "a2", *, valve: bool = Tru
     turn = chat.request(str(chat.leaf))
     with chat.host.importable():
         await chat.filter.inlet(turn.body, __metadata__=turn.metadata)
-        await handed_over(chat.filter)
+        await ingested(chat.filter)
     return turn
 
 

@@ -21,7 +21,7 @@ async def without_text(service: Service, chat: Chat) -> int:
 async def test_the_filter_sends_the_whole_chat_again_and_the_summary_is_made(
     chat: Chat, service: Service, tap: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(type(chat.filter)._hand_over.__globals__, "SLICE", 12_000)  # so that it takes several uploads
+    monkeypatch.setitem(type(chat.filter)._ingest.__globals__, "SLICE", 12_000)  # so that it takes several uploads
     for number in range(12):
         await chat.say_nothing_of(filler(f"Question {number}", 300), filler(f"Answer {number}", 300))
     await chat.say("How far are we?", "Quite far.")

@@ -48,7 +48,7 @@ async def _compared(direct: str, pooled: str, redis: str) -> str:
     async with service_on(settings) as service:
         talk = Talk(service.as_filter)
         leaf = talk.turns(TURNS)
-        await talk.hand_over(leaf)
+        await talk.ingest(leaf)
         await drain(service.runtime)
     question = talk.question(leaf)
     asked = context.Asked(1, talk.chat, None, context.Path(question["depth"], question["path"]), question["sizes"])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from service.policy import Policy, output_tokens
 from service.summarising import compose, message, prompt
-from service.summarising.compose import Covered, Draught, Read
+from service.summarising.compose import Candidate, Covered, Read
 from service.summarising.kept import pins
 from service.summarising.memory import Kind, Memory, Paragraph, Pin, Section
 from service.summarising.reading import Finish, Reply
@@ -29,7 +29,7 @@ def work(
     memory: Memory | None = None,
     covered: Covered = COVERED,
     policy: Policy = POLICY,
-) -> Draught:
+) -> Candidate:
     """What a reply becomes; without a text, what code makes alone."""
     material = compose.gather(memory or Memory(), [Read(step) for step in steps], policy)
     if text is None:
@@ -258,8 +258,8 @@ REPLIES = st.none() | TEXTS | st.text(max_size=80) | st.just(FINE + "\n- 31337 o
 ROUNDS = st.lists(st.tuples(STEPS, REPLIES), min_size=1, max_size=3)
 
 
-def play(rounds: Sequence[tuple[list[Step], str | None]]) -> list[Draught]:
-    made: list[Draught] = []
+def play(rounds: Sequence[tuple[list[Step], str | None]]) -> list[Candidate]:
+    made: list[Candidate] = []
     for steps, text in rounds:
         made.append(work(steps, text, made[-1].memory if made else None))
     return made
@@ -307,6 +307,6 @@ def test_a_request_fits_the_summarisers_window_even_when_it_repairs(window: int,
         for number in range(10**6, 10**6 + 50)
     )
     verdict = compose.compose(material, Reply(invented, Finish.STOP), policy, COVERED).verdict
-    built = prompt.build(replace(material.reading, faults=verdict.reasons))
+    built = prompt.build(replace(material.reading, rejections=verdict.reasons))
     asked = tokens.count(built.system) + tokens.count(built.user) + 2 * tokens.MESSAGE_TOKENS
     assert asked + output_tokens(policy.summary_tokens) <= summariser

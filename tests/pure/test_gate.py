@@ -53,7 +53,7 @@ def lines(kept: tuple[Paragraph, ...], section: Section) -> tuple[str, ...]:
 
 
 def test_a_finished_answer_is_one() -> None:
-    assert gate.fault(Reply(GOOD, Finish.STOP)) is None
+    assert gate.rejection(Reply(GOOD, Finish.STOP)) is None
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_finished_answer_is_one() -> None:
     ],
 )
 def test_an_answer_that_did_not_finish_is_none(reply: Reply, kind: str, reason: str) -> None:
-    found = gate.fault(reply)
+    found = gate.rejection(reply)
     assert found
     assert found.kind == kind
     assert found.reason.startswith(reason)
@@ -83,7 +83,7 @@ def test_an_answer_that_did_not_finish_is_none(reply: Reply, kind: str, reason: 
     ],
 )
 def test_reasoning_is_no_answer(text: str) -> None:
-    assert gate.fault(Reply(text, Finish.STOP)) == ("reasoning", "contains reasoning")
+    assert gate.rejection(Reply(text, Finish.STOP)) == ("reasoning", "contains reasoning")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_reasoning_is_no_answer(text: str) -> None:
     ],
 )
 def test_tool_protocol_is_no_answer(text: str) -> None:
-    assert gate.fault(Reply(text, Finish.STOP)) == ("tool_protocol", "contains tool protocol")
+    assert gate.rejection(Reply(text, Finish.STOP)) == ("tool_protocol", "contains tool protocol")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_tool_protocol_is_no_answer(text: str) -> None:
     ],
 )
 def test_a_refusal_is_no_answer(text: str) -> None:
-    assert gate.fault(Reply(text, Finish.STOP)) == ("refusal", "a refusal, not a record")
+    assert gate.rejection(Reply(text, Finish.STOP)) == ("refusal", "a refusal, not a record")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_refusal_is_no_answer(text: str) -> None:
     ],
 )
 def test_an_answer_about_refusals_is_one(text: str) -> None:
-    assert gate.fault(Reply(text, Finish.STOP)) is None
+    assert gate.rejection(Reply(text, Finish.STOP)) is None
 
 
 # ---- lines
@@ -485,7 +485,7 @@ def test_every_line_is_kept_or_named_with_a_reason(text: str, source: str) -> No
 
 @given(st.text(max_size=200), st.sampled_from(list(Finish)))
 def test_judging_never_fails(text: str, finish: Finish) -> None:
-    gate.fault(Reply(text, finish))
+    gate.rejection(Reply(text, finish))
     judge(text)
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 
-from service.planning import Checkpoint, Draft, PathMessage, Position, plan
+from service.planning import Checkpoint, PartialTurn, PathMessage, Position, plan
 from service.policy import Policy
 from tests.pure.paths import POLICIES, carry_out, draft_after, expected_reads, messages, path_of, reads_of
 
@@ -19,18 +19,18 @@ class Reader:
     path: Sequence[PathMessage]
     policy: Policy
     checkpoints: list[Checkpoint] = field(default_factory=list)
-    draft: Draft | None = None
+    partial: PartialTurn | None = None
     read: list[tuple[Position, int]] = field(default_factory=list)
 
     def run(self) -> None:
         for _ in range(2000):
-            made = plan(self.path, self.checkpoints, self.policy, draft=self.draft)
+            made = plan(self.path, self.checkpoints, self.policy, partial=self.partial)
             if not made.chunks:
                 return
             first = made.chunks[0]
             self.read += reads_of([first])
             self.checkpoints += carry_out(self.path, self.policy, made, 1)
-            self.draft = draft_after(self.path, first, self.checkpoints)
+            self.partial = draft_after(self.path, first, self.checkpoints)
         pytest.fail("never finishes")
 
 
@@ -43,8 +43,8 @@ def test_a_crash_after_each_call_reads_nothing_twice_and_skips_nothing(
     reader = Reader(path, policy)
     reader.run()
     assert reader.read == expected_reads(path, 0, len(path), policy)[: len(reader.read)]
-    left = plan(path, reader.checkpoints, policy, draft=reader.draft)
-    assert reader.draft is None or "prepare_at" in left.reason, "a part-read turn was left behind"
+    left = plan(path, reader.checkpoints, policy, partial=reader.partial)
+    assert reader.partial is None or "prepare_at" in left.reason, "a part-read turn was left behind"
 
 
 LONG = path_of([("user", 10, (10,)), ("assistant", 3050, (1000, 1000, 1000, 50)), ("user", 10, (10,))])
@@ -66,12 +66,12 @@ SMALL = Policy(
 
 def test_a_draft_is_taken_up_where_it_stopped() -> None:
     first = plan(LONG, [], SMALL)
-    draft = draft_after(LONG, first.chunks[-1], [])
+    partial = draft_after(LONG, first.chunks[-1], [])
     assert not first.complete
-    assert draft is not None
-    second = plan(LONG, [], SMALL, draft=draft)
-    assert second.draft == draft
-    assert second.chunks[0].reads[0].position == draft.position > first.chunks[-1].reads[-1].position
+    assert partial is not None
+    second = plan(LONG, [], SMALL, partial=partial)
+    assert second.partial == partial
+    assert second.chunks[0].reads[0].position == partial.position > first.chunks[-1].reads[-1].position
 
 
 @pytest.mark.parametrize(
@@ -88,10 +88,10 @@ def test_a_draft_is_taken_up_where_it_stopped() -> None:
     ids=str,
 )
 def test_a_draft_that_does_not_fit_is_ignored(strange: dict[str, object]) -> None:
-    good = Draft(None, LONG[1].digest, Position(1, 1, 0), 3)
-    assert plan(LONG, [], SMALL, draft=good).draft == good
-    made = plan(LONG, [], SMALL, draft=replace(good, **strange))  # type: ignore[arg-type]
-    assert made.draft is None
+    good = PartialTurn(None, LONG[1].digest, Position(1, 1, 0), 3)
+    assert plan(LONG, [], SMALL, partial=good).partial == good
+    made = plan(LONG, [], SMALL, partial=replace(good, **strange))  # type: ignore[arg-type]
+    assert made.partial is None
     assert made.chunks == plan(LONG, [], SMALL).chunks
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.planning import Checkpoint, Draft, PathMessage, Plan, Position, plan, plan_by_code, turn_starts
+from service.planning import Checkpoint, PartialTurn, PathMessage, Plan, Position, plan, plan_by_code, turn_starts
 from service.policy import Policy, is_crowded, measured_overhead
 from tests.pure.paths import (
     PATHS,
@@ -119,14 +119,14 @@ def test_the_newest_turn_stays_and_the_tail_fits(
 
 def rounds(path: Sequence[PathMessage], checkpoints: list[Checkpoint], policy: Policy) -> Iterator[Plan]:
     """Plans and carries out until there is nothing to do, with a draft when a round ends inside a turn."""
-    draft: Draft | None = None
+    partial: PartialTurn | None = None
     for _ in range(2000):
-        made = plan(path, checkpoints, policy, draft=draft)
+        made = plan(path, checkpoints, policy, partial=partial)
         yield made
         if not made.chunks:
             return
         checkpoints += carry_out(path, policy, made)
-        draft = draft_after(path, made.chunks[-1], checkpoints)
+        partial = draft_after(path, made.chunks[-1], checkpoints)
     pytest.fail("never finishes")
 
 

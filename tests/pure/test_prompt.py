@@ -48,13 +48,15 @@ def test_no_text_can_close_the_fence(
     texts: list[str],
     previous: str,
     entries: tuple[str, ...],
-    faults: tuple[str, ...],
+    rejections: tuple[str, ...],
     language: str,
 ) -> None:
-    built = prompt.build(replace(reading(*texts, previous=previous), entries=entries, faults=faults, language=language))
+    built = prompt.build(
+        replace(reading(*texts, previous=previous), entries=entries, rejections=rejections, language=language)
+    )
     fence = fence_of(built)
     assert built.user.count(fence) == (4 if entries else 3)
-    assert not any(fence in text for text in (*texts, previous, *entries, *faults))
+    assert not any(fence in text for text in (*texts, previous, *entries, *rejections))
     assert fence in built.system
 
 
@@ -163,7 +165,7 @@ def test_without_a_record_it_says_so() -> None:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_repair_names_each_fault_after_the_same_text(language: str) -> None:
     first = prompt.build(replace(reading("x"), language=language))
-    again = prompt.build(replace(reading("x"), language=language, faults=("too long", "12 does not occur")))
+    again = prompt.build(replace(reading("x"), language=language, rejections=("too long", "12 does not occur")))
     assert "- too long\n- 12 does not occur\n" in again.user
     assert "too long" not in first.user
 
@@ -172,8 +174,8 @@ def test_a_repair_names_each_fault_after_the_same_text(language: str) -> None:
 def test_a_repair_costs_less_than_is_planned_for_however_many_faults_there_are(
     language: str,
 ) -> None:
-    def cost(*faults: str) -> int:
-        return tokens.count(prompt.build(replace(reading("x"), language=language, faults=faults)).user)
+    def cost(*rejections: str) -> int:
+        return tokens.count(prompt.build(replace(reading("x"), language=language, rejections=rejections)).user)
 
     assert (
         0 < cost(*(f"{number} does not occur in: a very long line" for number in range(50))) - cost() <= REPAIR_TOKENS

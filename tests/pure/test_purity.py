@@ -6,17 +6,12 @@ from pathlib import Path
 import pytest
 
 SERVICE = Path(__file__).parents[2] / "service"
-WITH_IO = {"clients", "reading", "summarisers", "writing"}  # all but the first only name or await coroutines
+AWAITING = {"reading", "writing"}  # name or await what a summariser does, and do nothing else
+PACKAGES = ("transcript", "text", "summarising")
+MODULES = ("planning.py", "policy.py", "edit.py", "processes/intake.py", "processes/rounds.py")
 PURE = [
-    *sorted((SERVICE / "transcript").glob("*.py")),
-    SERVICE / "intake.py",
-    SERVICE / "texts" / "rounds.py",
-    *(
-        SERVICE / f"{name}.py"
-        for name in ("tokens", "planning", "serving", "languages", "secrets", "correction", "edit", "windows")
-    ),
-    *(path for path in sorted((SERVICE / "summarising").rglob("*.py")) if path.stem not in WITH_IO),
-    *sorted((SERVICE / "text").glob("*.py")),
+    *(SERVICE / name for name in MODULES),
+    *(path for name in PACKAGES for path in sorted((SERVICE / name).rglob("*.py")) if path.stem not in AWAITING),
 ]
 BUILT_IN = {"open", "print", "input", "exec", "eval"}
 METHODS = {
@@ -47,7 +42,7 @@ def impurities(source: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("module", PURE, ids=lambda path: path.stem)
+@pytest.mark.parametrize("module", PURE, ids=lambda path: str(path.relative_to(SERVICE)))
 def test_pure_modules_do_no_io(module: Path) -> None:
     assert impurities(module.read_text(encoding="utf-8")) == []
 

@@ -2,28 +2,28 @@
 
 from service.settings import load
 from service.usecases.retain import Removed, remove_old
-from tests.service.desk import Desk
+from tests.service.harness import Harness
 from tests.service.talk import run_sql
 
 FOREVER = {f"keep_{kind}": "forever" for kind in ("bodies", "chats", "checkpoints", "runs", "audit")}
 
 
-async def sql(desk: Desk, statement: str, **values: object) -> None:
-    await run_sql(desk.service.runtime, statement, **values)
+async def sql(harness: Harness, statement: str, **values: object) -> None:
+    await run_sql(harness.service.runtime, statement, **values)
 
 
-async def age(desk: Desk, table: str, column: str, where: str = "true") -> None:
+async def age(harness: Harness, table: str, column: str, where: str = "true") -> None:
     """Makes rows 40 days older."""
-    await sql(desk, f"update {table} set {column} = {column} - interval '40 days' where {where}")
+    await sql(harness, f"update {table} set {column} = {column} - interval '40 days' where {where}")
 
 
-async def removed(desk: Desk, *, dry: bool = False, **keep: int | str) -> Removed:
+async def removed(harness: Harness, *, dry: bool = False, **keep: int | str) -> Removed:
     """One round that keeps everything but what `keep` names."""
-    return await remove_old(desk.service.runtime.database.engine, load(**(FOREVER | keep)), dry=dry)
+    return await remove_old(harness.service.runtime.database.engine, load(**(FOREVER | keep)), dry=dry)
 
 
-async def summarised(desk: Desk) -> str:
+async def summarised(harness: Harness) -> str:
     """A chat with one checkpoint and no due work; returns its leaf."""
-    leaf = await desk.long_chat()
-    await desk.drain(desk.bench(summariser_window=32_768))
+    leaf = await harness.long_chat()
+    await harness.drain(harness.worker_context(summariser_window=32_768))
     return leaf

@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 
 from tests.conftest import Service
 from tests.fakes.scripted_llm import scripted_llm
-from tests.service.desk import Desk, Numbered
+from tests.service.harness import Harness, Numbered
 from tests.service.talk import Talk, run_sql
 
 
@@ -39,6 +39,6 @@ def talk(service: Service) -> Talk:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def desk(service: Service) -> AsyncIterator[Desk]:
+async def harness(service: Service) -> AsyncIterator[Harness]:
     async with scripted_llm(Numbered()) as llm, httpx.AsyncClient() as http:
-        yield Desk(service, Talk(service.as_filter), llm, http)
+        yield Harness(service, Talk(service.as_filter), llm, http)

@@ -19,7 +19,7 @@ from service.usecases.compress import compress
 from service.usecases.retain import remove_expired, remove_old
 from tests.conftest import Service, execute
 from tests.fakes.scripted_llm import Fail, Say
-from tests.service.desk import Desk
+from tests.service.harness import Harness
 from tests.service.talk import Talk, prose
 
 # A key is looked up by its hash, before anybody knows whose it is.
@@ -67,32 +67,32 @@ class Tenant:
         where = f"{whose} and due_at is not null"
         await execute(self.service.runtime.urls.database, f"update chats set due_at = {until} where {where}")
 
-    async def work(self, desk: Desk, calls: int | None = None) -> None:
+    async def work(self, harness: Harness, calls: int | None = None) -> None:
         """One round; what the model writes has the tenant's name. After so many `calls` it fails."""
         await self.put_off("now()")
-        desk.llm.default = narrative = Say(f"## Current state\n- Narrative of {self.name}.")
+        harness.llm.default = narrative = Say(f"## Current state\n- Narrative of {self.name}.")
         if calls:
-            desk.llm.script(*[narrative] * calls, Fail(400))
-        await compress(desk.bench())
+            harness.llm.script(*[narrative] * calls, Fail(400))
+        await compress(harness.worker_context())
 
 
-async def settle(tenant: Tenant, desk: Desk) -> str:
+async def settle(tenant: Tenant, harness: Harness) -> str:
     """Rows in every table: checkpoints, a half-read turn, work that failed and is due tomorrow. Returns the leaf."""
     talk = tenant.talk
     leaf = talk.turns(14)
-    await talk.hand_over(leaf)
-    await tenant.work(desk)
+    await talk.ingest(leaf)
+    await tenant.work(harness)
     deepest = (await tenant.ask("GET", "/chat-1/checkpoints")).json()[-1]["id"]
     await tenant.ask("POST", "/chat-1/reset", json={"keep": deepest})
     leaf = talk.add("long", talk.add("q", leaf), "assistant", prose(9000, "long"))
     leaf = talk.turns(6, leaf=leaf)
-    await talk.hand_over(leaf)
-    await tenant.work(desk, calls=4)
+    await talk.ingest(leaf)
+    await tenant.work(harness, calls=4)
     await tenant.put_off("now() + interval '1 day'")
     return leaf
 
 
-async def journey(a: Tenant, b: Tenant, leaf: str, desk: Desk, still: Callable[[], Awaitable[None]]) -> None:
+async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Callable[[], Awaitable[None]]) -> None:
     """A uses all that there is; `still` is called after each step."""
     theirs = (await b.ask("GET", "/chat-1/checkpoints")).json()[-1]["id"]
     own = (await a.ask("GET", "/chat-1/checkpoints")).json()[-1]["id"]
@@ -117,20 +117,20 @@ async def journey(a: Tenant, b: Tenant, leaf: str, desk: Desk, still: Callable[[
     await _fork(a, leaf)
     await still()
 
-    await a.talk.hand_over(a.talk.turns(3, leaf=list(a.talk.rows)[4], prefix="branch-"))
+    await a.talk.ingest(a.talk.turns(3, leaf=list(a.talk.rows)[4], prefix="branch-"))
     a.talk.edit(list(a.talk.rows)[10], "Something else.")
-    await a.talk.hand_over(leaf)
-    await a.work(desk)
+    await a.talk.ingest(leaf)
+    await a.work(harness)
     await still()
 
     await _grow_old(a)
     await still()
     assert (await a.ask("POST", "/chat-1/recompute")).json()["waits"]
     assert (await a.operator.post("/v1/jobs/chat-1/retry")).status_code == 202
-    await a.work(desk)
+    await a.work(harness)
     assert (await a.talk.put(a.talk.transcript(leaf, after=a.talk.rows[leaf]["parentId"]))).status_code == 409
-    await a.talk.hand_over(leaf)
-    await a.work(desk)
+    await a.talk.ingest(leaf)
+    await a.work(harness)
     await still()
 
     made = (await a.ask("GET", "/chat-1/checkpoints")).json()
@@ -141,8 +141,8 @@ async def journey(a: Tenant, b: Tenant, leaf: str, desk: Desk, still: Callable[[
     await still()
     assert (await a.ask("POST", "/chat-1/recompute")).status_code == 202
     await still()
-    await _by_hand(a, desk)
-    await a.work(desk)
+    await _by_hand(a, harness)
+    await a.work(harness)
     await still()
 
     await execute(
@@ -177,7 +177,7 @@ async def _fork(a: Tenant, leaf: str) -> None:
     fork = Talk(a.filter, "fork", dict(a.talk.rows), user=a.talk.user, model=a.talk.model)
     for _ in ("before", "after"):
         assert (await fork.ask(leaf, user_id=fork.user))["summary"].count("Narrative of tenant-a") == 1
-        await fork.hand_over(leaf, expires_in=60)
+        await fork.ingest(leaf, expires_in=60)
     whose = f"external_id = 'fork' and tenant_id = {await a.identity()}"
     await execute(a.service.runtime.urls.database, f"update chats set expires_at = now() where {whose}")
     assert await remove_expired(a.service.runtime.database.engine) == 1
@@ -195,11 +195,11 @@ async def _grow_old(a: Tenant) -> None:
     assert min(removed.bodies, removed.checkpoints, removed.runs) > 0
 
 
-async def _by_hand(a: Tenant, desk: Desk) -> None:
+async def _by_hand(a: Tenant, harness: Harness) -> None:
     """What only happens when calls take long, or when a worker publishes what is there already."""
     async with a.service.runtime.database.engine.begin() as connection:
         assert await work.waiting(connection, 5) == 1
-        lease = await work.claim(connection, "by hand", None, desk.bench().settings)
+        lease = await work.claim(connection, "by hand", None, harness.worker_context().settings)
         assert lease
         assert lease.chat.tenant == await a.identity()
         assert lease.leaf

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from service.storage import work
 from service.storage.work import Lease
-from service.usecases.compress import Bench
-from tests.service.desk import Desk
+from service.usecases.compress import WorkerContext
+from tests.service.harness import Harness
 from tests.service.talk import row, run_sql
 
 
@@ -13,11 +13,11 @@ from tests.service.talk import row, run_sql
 class Queue:
     """The due work of several tenants. Chats are named `<tenant>-<number>`, number 0 is due for longest."""
 
-    desk: Desk
+    harness: Harness
 
     async def put(self, tenant: str, count: int = 1, *, waited: float = 1000, **columns: str) -> None:
         """So many due chats, the first for `waited` seconds and each other for one less; `columns` are SQL terms."""
-        runtime = self.desk.service.runtime
+        runtime = self.harness.service.runtime
         await run_sql(runtime, "insert into tenants (name) values (:name) on conflict do nothing", name=tenant)
         values = {"due_at": f"now() - make_interval(secs => {waited} - number)"} | columns
         await run_sql(
@@ -27,27 +27,27 @@ class Queue:
             f" from tenants, generate_series(0, {count - 1}) number where name = '{tenant}'",
         )
 
-    async def claim(self, bench: Bench | None = None, *, worker: str = "worker") -> Lease | None:
+    async def claim(self, worker_context: WorkerContext | None = None, *, worker: str = "worker") -> Lease | None:
         """What a worker with this bench (the built-in summariser by default) gets to do next."""
-        bench = bench or self.desk.service.runtime.bench
-        async with bench.engine.begin() as connection:
-            return await work.claim(connection, worker, bench.endpoint, bench.settings)
+        worker_context = worker_context or self.harness.service.runtime.worker_context
+        async with worker_context.engine.begin() as connection:
+            return await work.claim(connection, worker, worker_context.endpoint, worker_context.settings)
 
     async def name(self, lease: Lease | None) -> str | None:
         """Which chat that is."""
         if lease is None:
             return None
         query = "select external_id from chats where tenant_id = :tenant and id = :id"
-        found: str = (await row(self.desk.service.runtime, query, tenant=lease.chat.tenant, id=lease.chat.id))[0]
+        found: str = (await row(self.harness.service.runtime, query, tenant=lease.chat.tenant, id=lease.chat.id))[0]
         return found
 
-    async def next(self, bench: Bench | None = None) -> str | None:
+    async def next(self, worker_context: WorkerContext | None = None) -> str | None:
         """The chat that is claimed now."""
-        return await self.name(await self.claim(bench))
+        return await self.name(await self.claim(worker_context))
 
     async def end(self, lease: Lease) -> None:
         """Its work is done."""
-        async with self.desk.service.runtime.database.engine.begin() as connection:
+        async with self.harness.service.runtime.database.engine.begin() as connection:
             await work.finish(connection, lease, again=False, debounce=0)
 
     async def work_off(self, rounds: int = 30) -> list[str | None]:

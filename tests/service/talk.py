@@ -118,7 +118,7 @@ class Talk:
         """Hands a body over as it is."""
         return await self.client.put(f"/v1/chats/{chat or self.chat}/transcript", json=body)
 
-    async def hand_over(self, leaf: str, after: str | None = None, **more: object) -> bool:
+    async def ingest(self, leaf: str, after: str | None = None, **more: object) -> bool:
         """Hands a path over; returns whether work is due."""
         response = await self.put(self.transcript(leaf, after, **more))
         assert response.status_code == 202, response.text

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 async def test_what_means_nothing_here_is_accepted_and_changes_nothing(
     service: Service, talk: Talk, event: Json
 ) -> None:
-    await talk.hand_over(talk.turns(2))
+    await talk.ingest(talk.turns(2))
     before = await tables(service.runtime)
 
     assert (await service.as_filter.post("/v1/events", json=event)).status_code == 202
@@ -82,11 +82,11 @@ async def test_after_any_order_of_events_and_turns_every_row_is_right(service: S
             case "work":
                 await drain(service.runtime)
         await check_tree(service.runtime)
-        await talk.hand_over(leaf)
+        await talk.ingest(leaf)
         await check_tree(service.runtime)
     while len(talk.path(leaf)) < 30:
         leaf = talk.turns(1, leaf=leaf)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     await drain(service.runtime)
     assert (await talk.ask(leaf))["status"] == "ready"
 
@@ -101,7 +101,7 @@ _fields = ("chat_id", "message_id", "user_id", "fingerprints", "left")
 
 
 async def test_no_event_whatever_its_shape_is_an_error_of_the_service(service: Service, talk: Talk) -> None:
-    await talk.hand_over(talk.turns(2))
+    await talk.ingest(talk.turns(2))
     before = await tables(service.runtime)
     events: list[Json] = []
 

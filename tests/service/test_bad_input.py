@@ -136,7 +136,7 @@ async def test_a_bad_question_is_a_problem(talk: Talk, service: Service, spoil: 
 
 @pytest.mark.parametrize("spoil", TRANSCRIPTS.values(), ids=TRANSCRIPTS.keys())
 async def test_a_bad_hand_over_is_a_problem_and_nothing_is_stored(talk: Talk, service: Service, spoil: Spoil) -> None:
-    await talk.hand_over("a2")
+    await talk.ingest("a2")
     before = await tables(service.runtime)
     body = json.loads(json.dumps(talk.transcript(LEAF)))
     body["messages"][-1]["usage"] = {"prompt_tokens": 5000}
@@ -181,7 +181,7 @@ async def test_of_a_file_its_type_and_names_are_kept(talk: Talk, service: Servic
     named = {"type": "file", "name": "report.csv", "content_type": "text/csv"}
     talk.rows[LEAF]["files"] = [named | {"url": "x", "file": {"data": {"content": "secret"}}}, 5, {"name": 5}]
 
-    await talk.hand_over(LEAF)
+    await talk.ingest(LEAF)
 
     assert (await stored(service, LEAF))["files"] == [named, {}]
 
@@ -217,7 +217,7 @@ async def test_a_body_that_is_no_usable_json_is_a_problem(
 @pytest.mark.parametrize("body", [b"[", b"[" * 100_000, b'{"keep": "x"}', b'{"kept": 1}', b"x" * 17 * 2**20, b"5"])
 async def test_a_bad_reset_is_a_problem_and_drops_nothing(talk: Talk, service: Service, body: bytes) -> None:
     talk.turns(12, leaf=LEAF)
-    await talk.hand_over(list(talk.rows)[-1])
+    await talk.ingest(list(talk.rows)[-1])
     await drain(service.runtime)
     before = await tables(service.runtime)
 
@@ -254,7 +254,7 @@ async def test_however_long_the_new_messages_are_said_to_be_there_is_an_answer(
     talk: Talk, service: Service, size: int
 ) -> None:
     leaf = talk.turns(14, leaf=LEAF)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     await drain(service.runtime)
     asked = talk.add("new", leaf)
     above = talk.add("newer", talk.add("other", leaf))
@@ -272,7 +272,7 @@ async def test_numbers_of_a_query_that_no_column_can_hold_are_a_problem(service:
 
 @pytest.mark.parametrize("number", [2**31, 2**63, 2**64, -(2**63), 10**40])
 async def test_a_checkpoint_that_no_column_can_hold_is_a_problem(talk: Talk, service: Service, number: int) -> None:
-    await talk.hand_over(LEAF)
+    await talk.ingest(LEAF)
     client = service.as_operator
 
     is_problem(await client.post("/v1/chats/chat-1/reset", json={"keep": number}), 404, 422)
@@ -287,7 +287,7 @@ async def test_a_chat_id_may_have_any_other_character(service: Service) -> None:
     for chat in ("local%3Aé%20%2e", "%F0%9F%98%80", "'; drop table chats; --", "%25s"):
         talk = Talk(service.as_filter, chat)
         leaf = talk.turns(1)
-        await talk.hand_over(leaf)
+        await talk.ingest(leaf)
         assert (await talk.ask(leaf))["known"] == leaf
     assert len((await tables(service.runtime))["chats"]) == 4
 
@@ -316,7 +316,7 @@ async def test_a_nul_in_texts_is_stored_and_summarised_without_it(service: Servi
     leaf = talk.add("answered", leaf, "assistant", output=output)
     leaf = talk.turns(14, leaf=leaf)
 
-    assert await talk.hand_over(leaf)
+    assert await talk.ingest(leaf)
     await drain(service.runtime)
 
     assert [run.outcome for run in await rows(service.runtime, "select outcome from runs")] == ["done"]
@@ -327,8 +327,8 @@ async def test_the_same_hand_over_with_a_nul_twice_is_the_same(service: Service)
     talk = Talk(service.as_filter)
     leaf = talk.add("asked", None, content="a\0b")
 
-    await talk.hand_over(leaf)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
+    await talk.ingest(leaf)
 
     await check_tree(service.runtime)
 
@@ -351,7 +351,7 @@ async def test_odd_numbers_inside_a_message_never_fail_the_service(talk: Talk, s
 
 
 async def test_a_fingerprint_that_stood_for_another_content_is_a_problem(talk: Talk, service: Service) -> None:
-    await talk.hand_over(LEAF)
+    await talk.ingest(LEAF)
     before = await tables(service.runtime)
     body = talk.transcript(LEAF)
     body["messages"][2]["content"] = "Something else under the same fingerprint."
@@ -364,7 +364,7 @@ async def test_a_fingerprint_that_stood_for_another_content_is_a_problem(talk: T
 
 async def test_a_cycle_through_stored_messages_is_a_problem(talk: Talk, service: Service) -> None:
     """An ancestor of `after` comes again below it: the body alone does not show it."""
-    await talk.hand_over(LEAF)
+    await talk.ingest(LEAF)
     before = await tables(service.runtime)
     honest = talk.rows["u0"]
     talk.rows["u0-again"] = honest | {"id": "u0-again", "parentId": LEAF}

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.fakes.scripted_llm import Message, Say
-from tests.service.desk import Desk
+from tests.service.harness import Harness
 from tests.service.talk import Json
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -25,86 +25,88 @@ def held(made: Json) -> list[tuple[int, str, str]]:
     return [(pin["number"], pin["kind"], pin["text"]) for pin in made["pins"] if pin["replaced_by"] is None]
 
 
-async def first_round(desk: Desk) -> str:
+async def first_round(harness: Harness) -> str:
     """A chat whose first summary keeps two sentences of the user; returns its leaf."""
-    opening = desk.talk.add("u", None, content=f"{OLD} {NAMED}")
-    leaf = desk.talk.add("a", opening, "assistant", "I will keep that in mind.")
-    leaf = await desk.long_chat(leaf=leaf)
-    desk.llm.script(Say("## Goal\nWatch the pumps.\nkeep constraint: 1.1\nkeep fact: 1.2, 99.1"))
-    await desk.compress(desk.bench(summariser_window=32_768))
+    opening = harness.talk.add("u", None, content=f"{OLD} {NAMED}")
+    leaf = harness.talk.add("a", opening, "assistant", "I will keep that in mind.")
+    leaf = await harness.long_chat(leaf=leaf)
+    harness.llm.script(Say("## Goal\nWatch the pumps.\nkeep constraint: 1.1\nkeep fact: 1.2, 99.1"))
+    await harness.compress(harness.worker_context(summariser_window=32_768))
     return leaf
 
 
-async def second_round(desk: Desk, leaf: str, says: str) -> str:
+async def second_round(harness: Harness, leaf: str, says: str) -> str:
     """It goes on with a new rule, whose number stands for `{new}` in what the model says; returns the leaf."""
 
     def say(messages: list[Message]) -> str:
         numbers = re.findall(rf"\[(\d+\.\d+)\] {NEW}", str(messages[-1]["content"]))
         return f"## Goal\nWatch the pumps.\n{says.format(new=''.join(numbers))}"
 
-    desk.llm.default = say
-    leaf = desk.talk.add("new", leaf, content=NEW)
-    leaf = desk.talk.turns(10, leaf=desk.talk.add("noted", leaf, "assistant", "Noted."))
-    assert await desk.talk.hand_over(leaf)
-    await desk.compress(desk.bench(summariser_window=32_768))
+    harness.llm.default = say
+    leaf = harness.talk.add("new", leaf, content=NEW)
+    leaf = harness.talk.turns(10, leaf=harness.talk.add("noted", leaf, "assistant", "Noted."))
+    assert await harness.talk.ingest(leaf)
+    await harness.compress(harness.worker_context(summariser_window=32_768))
     return leaf
 
 
-async def shown(desk: Desk) -> Json:
+async def shown(harness: Harness) -> Json:
     """The newest checkpoint, as operators see it."""
-    newest = (await desk.made())[-1].id
-    found: Json = (await desk.service.as_operator.get(f"/v1/chats/chat-1/checkpoints/{newest}")).json()
+    newest = (await harness.made())[-1].id
+    found: Json = (await harness.service.as_operator.get(f"/v1/chats/chat-1/checkpoints/{newest}")).json()
     return found
 
 
-async def test_what_is_pointed_at_is_kept_word_for_word_and_what_is_nowhere_is_told(desk: Desk) -> None:
-    leaf = await first_round(desk)
+async def test_what_is_pointed_at_is_kept_word_for_word_and_what_is_nowhere_is_told(harness: Harness) -> None:
+    leaf = await first_round(harness)
 
-    made = await shown(desk)
+    made = await shown(harness)
     assert held(made) == [(1, "constraint", OLD), (2, "fact", NAMED)]
     assert made["checkpoint"]["verdict"]["unfounded"] == ["keep fact: 99.1"]
-    answer = await desk.talk.ask(leaf)
+    answer = await harness.talk.ask(leaf)
     assert section(answer["summary"], "Constraints and preferences") == [OLD]
     assert section(answer["summary"], "Facts and values") == [NAMED]
     assert answer["summary"].count(OLD) == 1, "it stands among the rules, and not in the talk once more"
 
 
-async def test_a_later_call_is_shown_what_was_kept_and_need_not_repeat_it(desk: Desk) -> None:
-    leaf = await first_round(desk)
+async def test_a_later_call_is_shown_what_was_kept_and_need_not_repeat_it(harness: Harness) -> None:
+    leaf = await first_round(harness)
 
-    await second_round(desk, leaf, "")
+    await second_round(harness, leaf, "")
 
-    read = desk.llm.requests[-1].text
+    read = harness.llm.requests[-1].text
     assert f"P1 constraint: {OLD}" in read
     assert f"P2 fact: {NAMED}" in read
-    assert held(await shown(desk)) == [(1, "constraint", OLD), (2, "fact", NAMED)]
+    assert held(await shown(harness)) == [(1, "constraint", OLD), (2, "fact", NAMED)]
 
 
-async def test_a_rule_that_a_user_changed_is_replaced_by_their_own_words_once_the_model_says_so(desk: Desk) -> None:
-    leaf = await first_round(desk)
+async def test_a_rule_that_a_user_changed_is_replaced_by_their_own_words_once_the_model_says_so(
+    harness: Harness,
+) -> None:
+    leaf = await first_round(harness)
 
-    leaf = await second_round(desk, leaf, "replaced: P1 by {new}")
+    leaf = await second_round(harness, leaf, "replaced: P1 by {new}")
 
-    assert held(await shown(desk)) == [(2, "fact", NAMED), (3, "constraint", NEW)]
-    summary = (await desk.talk.ask(leaf))["summary"]
+    assert held(await shown(harness)) == [(2, "fact", NAMED), (3, "constraint", NEW)]
+    summary = (await harness.talk.ask(leaf))["summary"]
     assert section(summary, "Constraints and preferences") == [NEW]
 
 
-async def test_what_is_dropped_is_chosen_no_more_and_stays_in_the_talk(desk: Desk) -> None:
-    leaf = await first_round(desk)
+async def test_what_is_dropped_is_chosen_no_more_and_stays_in_the_talk(harness: Harness) -> None:
+    leaf = await first_round(harness)
 
-    leaf = await second_round(desk, leaf, "drop: P2")
+    leaf = await second_round(harness, leaf, "drop: P2")
 
-    assert held(await shown(desk)) == [(1, "constraint", OLD)]
-    summary = (await desk.talk.ask(leaf))["summary"]
+    assert held(await shown(harness)) == [(1, "constraint", OLD)]
+    summary = (await harness.talk.ask(leaf))["summary"]
     assert section(summary, "Facts and values") == []
     assert f"user: {NAMED}" in summary
 
 
-async def test_of_two_messages_the_rules_have_the_users_own_chosen_words_alone(desk: Desk) -> None:
-    leaf = await first_round(desk)
+async def test_of_two_messages_the_rules_have_the_users_own_chosen_words_alone(harness: Harness) -> None:
+    leaf = await first_round(harness)
 
-    answer = await desk.talk.ask(leaf, summary_role="record")
+    answer = await harness.talk.ask(leaf, summary_role="record")
 
     assert answer["summary"].splitlines()[2:] == ["## Constraints and preferences", f"- {OLD}"]
     assert OLD not in answer["record"]

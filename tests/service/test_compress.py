@@ -7,7 +7,7 @@ import pytest
 from service.storage import work
 from tests.builders import called, returned, said
 from tests.fakes.scripted_llm import Hang, OtherShape, Request, Say
-from tests.service.desk import Desk, as_read, narrative, new_in, running, state, told
+from tests.service.harness import Harness, as_read, narrative, new_in, running, state, told
 from tests.service.talk import Talk, check_tree, prose, row, rows, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -27,14 +27,14 @@ def written_in(talk: Talk, ids: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["openai", "ollama"])
-async def test_the_first_round_publishes_a_checkpoint_by_the_configured_model(desk: Desk, kind: str) -> None:
-    leaf = await desk.long_chat()
+async def test_the_first_round_publishes_a_checkpoint_by_the_configured_model(harness: Harness, kind: str) -> None:
+    leaf = await harness.long_chat()
 
-    await desk.drain(desk.bench(kind, summariser_window=32_768))
+    await harness.drain(harness.worker_context(kind, summariser_window=32_768))
 
-    (made,) = await desk.made()
-    (run,) = await desk.runs()
-    (request,) = desk.llm.requests
+    (made,) = await harness.made()
+    (run,) = await harness.runs()
+    (request,) = harness.llm.requests
     assert request.path == ("/v1/chat/completions" if kind == "openai" else "/api/chat")
     if kind == "ollama":
         assert request.body["options"]["num_ctx"] == 32_768  # or the input would be cut in silence
@@ -44,47 +44,51 @@ async def test_the_first_round_publishes_a_checkpoint_by_the_configured_model(de
         narrative(1),
     )
     assert (run.outcome, run.calls, run.published) == ("done", 1, 1)
-    answer = await desk.talk.ask(leaf)
+    answer = await harness.talk.ask(leaf)
     assert (answer["status"], answer["checkpoint_id"]) == ("ready", made.id)
     assert narrative(1) in answer["summary"]
-    await check_tree(desk.service.runtime)
+    await check_tree(harness.service.runtime)
 
 
-async def test_a_model_may_have_a_summariser_of_its_own(desk: Desk) -> None:
-    await desk.long_chat()
-    own = {desk.talk.model: {"summariser_model": "another"}, "model-2": {"summariser_model": "third"}}
+async def test_a_model_may_have_a_summariser_of_its_own(harness: Harness) -> None:
+    await harness.long_chat()
+    own = {harness.talk.model: {"summariser_model": "another"}, "model-2": {"summariser_model": "third"}}
 
-    await desk.compress(desk.bench(summariser_window=32_768, models=own))
+    await harness.compress(harness.worker_context(summariser_window=32_768, models=own))
 
-    assert {request.body["model"] for request in desk.llm.requests} == {"another"}
-    assert {made.summariser for made in await desk.made()} == {"openai:another"}
+    assert {request.body["model"] for request in harness.llm.requests} == {"another"}
+    assert {made.summariser for made in await harness.made()} == {"openai:another"}
 
 
-async def test_every_message_is_read_once_in_order_and_the_last_narrative_goes_into_the_next_call(desk: Desk) -> None:
-    leaf = await desk.long_chat()
-    await desk.drain()
+async def test_every_message_is_read_once_in_order_and_the_last_narrative_goes_into_the_next_call(
+    harness: Harness,
+) -> None:
+    leaf = await harness.long_chat()
+    await harness.drain()
     for _ in range(10):
-        leaf = desk.talk.turns(1, leaf=leaf)
-        await desk.talk.hand_over(leaf)
-        await desk.drain()
+        leaf = harness.talk.turns(1, leaf=leaf)
+        await harness.talk.ingest(leaf)
+        await harness.drain()
 
-    made = await desk.made()
-    path = [message["id"] for message in desk.talk.path(leaf)]
+    made = await harness.made()
+    path = [message["id"] for message in harness.talk.path(leaf)]
     covered = path[: path.index(made[-1].covered_until) + 1]
-    assert [value for request in desk.llm.requests for value in read_in(request)] == written_in(desk.talk, covered)
-    calls = [(run.calls, run.published) for run in await desk.runs()]
-    assert sum(called for called, _ in calls) == len(desk.llm.requests)
+    assert [value for request in harness.llm.requests for value in read_in(request)] == written_in(
+        harness.talk, covered
+    )
+    calls = [(run.calls, run.published) for run in await harness.runs()]
+    assert sum(called for called, _ in calls) == len(harness.llm.requests)
     assert all(called == published for called, published in calls)  # as a checkpoint, or a draft
     assert len(made) > 4
-    assert "(nothing yet)" in desk.llm.requests[0].text
-    for number, request in enumerate(desk.llm.requests[1:], 1):
+    assert "(nothing yet)" in harness.llm.requests[0].text
+    for number, request in enumerate(harness.llm.requests[1:], 1):
         assert as_read(number) in request.text
     assert [list(one.ancestors) for one in made] == [[one.id for one in made[:n]] for n in range(len(made))]
 
 
-async def test_a_call_is_read_once_as_one_line_with_its_result_and_within_the_fence(desk: Desk) -> None:
+async def test_a_call_is_read_once_as_one_line_with_its_result_and_within_the_fence(harness: Harness) -> None:
     """A result is not read whole: its line tells how large it is, and how it begins and ends."""
-    talk = desk.talk
+    talk = harness.talk
     leaf = ""
     for number in range(12):
         leaf = talk.add(f"u{number}", leaf or None, content=prose(60, f"u{number}"))
@@ -94,12 +98,12 @@ async def test_a_call_is_read_once_as_one_line_with_its_result_and_within_the_fe
             output += [called(f"c{call}", "query", f'{{"n": "{number}-{call}"}}'), returned(f"c{call}", text)]
         output.append(said(prose(100, f"a{number}")))
         leaf = talk.add(f"a{number}", leaf, "assistant", output=output)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
 
-    await desk.drain()
+    await harness.drain()
 
-    texts = [request.messages[1]["content"] for request in desk.llm.requests]
-    covered = (await desk.made())[-1].covered_messages // 2
+    texts = [request.messages[1]["content"] for request in harness.llm.requests]
+    covered = (await harness.made())[-1].covered_messages // 2
     assert covered > 3
     for number in range(covered):
         for call in range(3):
@@ -108,92 +112,92 @@ async def test_a_call_is_read_once_as_one_line_with_its_result_and_within_the_fe
             assert f'first: "result {number}-{call}"' in line
             assert f'last: "Reading r{number}{call}-9: pump' in line
     assert not [line for text in texts for line in text.splitlines() if line.startswith("Reading r")]
-    for request, text in zip(desk.llm.requests, texts, strict=True):
+    for request, text in zip(harness.llm.requests, texts, strict=True):
         (fence,) = set(re.findall(r"^=== [0-9a-f]{16} ===", text, re.MULTILINE))
         assert text.count(fence) == (4 if "entries so far" in text else 3)
         assert fence in request.messages[0]["content"]
-    assert sum(entry["count"] for entry in (await desk.made())[-1].ledger) == 3 * covered
+    assert sum(entry["count"] for entry in (await harness.made())[-1].ledger) == 3 * covered
 
 
-async def test_a_round_with_nothing_to_do_calls_nobody(desk: Desk) -> None:
-    talk = desk.talk
+async def test_a_round_with_nothing_to_do_calls_nobody(harness: Harness) -> None:
+    talk = harness.talk
     leaf = talk.add("u", None, content=prose(3000, "one long question"))
     leaf = talk.add("a", leaf, "assistant", prose(3000, "one long answer"))
-    assert await talk.hand_over(leaf)  # large, but all of it is the newest turn
+    assert await talk.ingest(leaf)  # large, but all of it is the newest turn
 
-    assert await desk.compress() is None
+    assert await harness.compress() is None
 
-    (run,) = await desk.runs()
+    (run,) = await harness.runs()
     assert (run.outcome, run.calls) == ("nothing to do", 0)
     assert "to cover" in run.reason
-    assert desk.llm.requests == []
-    assert (await desk.chat()).due_at is None
+    assert harness.llm.requests == []
+    assert (await harness.chat()).due_at is None
 
 
-async def test_work_that_is_not_due_is_not_begun(desk: Desk) -> None:
-    await desk.long_chat()
-    await run_sql(desk.service.runtime, "update chats set due_at = now() + interval '1 minute'")
+async def test_work_that_is_not_due_is_not_begun(harness: Harness) -> None:
+    await harness.long_chat()
+    await run_sql(harness.service.runtime, "update chats set due_at = now() + interval '1 minute'")
 
-    assert await desk.compress() is None
+    assert await harness.compress() is None
 
-    assert await desk.runs() == []
-    assert desk.llm.requests == []
+    assert await harness.runs() == []
+    assert harness.llm.requests == []
 
 
-async def test_the_providers_own_token_counts_are_recorded(desk: Desk) -> None:
-    await desk.long_chat()
-    await desk.drain()
+async def test_the_providers_own_token_counts_are_recorded(harness: Harness) -> None:
+    await harness.long_chat()
+    await harness.drain()
 
-    (run,) = await desk.runs()
-    assert run.tokens_read == sum(len(request.text) // 4 for request in desk.llm.requests)
+    (run,) = await harness.runs()
+    assert run.tokens_read == sum(len(request.text) // 4 for request in harness.llm.requests)
     assert run.tokens_written == sum(len(narrative(n)) // 4 for n in range(1, run.calls + 1))
     assert run.ended_at >= run.started_at
 
 
-async def test_without_the_providers_counts_our_own_are_recorded(desk: Desk) -> None:
-    await desk.long_chat()
+async def test_without_the_providers_counts_our_own_are_recorded(harness: Harness) -> None:
+    await harness.long_chat()
     answer = {"choices": [{"message": {"content": "Fine."}, "finish_reason": "stop"}]}
-    desk.llm.default = OtherShape(answer)
+    harness.llm.default = OtherShape(answer)
 
-    await desk.drain(desk.bench(summariser_window=32_768))
+    await harness.drain(harness.worker_context(summariser_window=32_768))
 
-    (run,) = await desk.runs()
-    (made,) = await desk.made()
+    (run,) = await harness.runs()
+    (made,) = await harness.made()
     assert run.outcome == "done"
     assert run.tokens_read > made.covered_tokens * 0.9
     assert run.tokens_written == 2
 
 
-async def test_hidden_marker_lines_are_counted_and_not_read(desk: Desk) -> None:
+async def test_hidden_marker_lines_are_counted_and_not_read(harness: Harness) -> None:
     marker = "[openrouter:v1:reasoning:abc]: #\n"
-    leaf = desk.talk.turns(1)
-    leaf = desk.talk.add("q", leaf)
-    leaf = desk.talk.add("marked", leaf, "assistant", marker + prose(100, "marked") + "\n" + marker)
-    await desk.long_chat(14, leaf=leaf)
+    leaf = harness.talk.turns(1)
+    leaf = harness.talk.add("q", leaf)
+    leaf = harness.talk.add("marked", leaf, "assistant", marker + prose(100, "marked") + "\n" + marker)
+    await harness.long_chat(14, leaf=leaf)
 
-    await desk.drain()
+    await harness.drain()
 
-    assert "openrouter" not in "".join(request.text for request in desk.llm.requests)
-    assert sum(run.markers for run in await desk.runs()) == 2
+    assert "openrouter" not in "".join(request.text for request in harness.llm.requests)
+    assert sum(run.markers for run in await harness.runs()) == 2
 
 
-async def test_the_model_reads_little_more_than_the_chat_itself(desk: Desk) -> None:
+async def test_the_model_reads_little_more_than_the_chat_itself(harness: Harness) -> None:
     """Sum over the life of a chat of 200,000 tokens at the default window."""
-    talk = desk.talk
+    talk = harness.talk
     talk.window = 131_072
-    bench = desk.bench(summariser_window=32_768)
+    worker_context = harness.worker_context(summariser_window=32_768)
     leaf, size = "", 0
     while size < 200_000:
         leaf = talk.turns(4, tokens=2400, leaf=leaf or None)
-        if await talk.hand_over(leaf, after=None if size == 0 else talk.path(leaf)[-9]["id"]):
-            await desk.drain(bench)
-        size = (await row(desk.service.runtime, "select max(path_tokens) as size from messages")).size
+        if await talk.ingest(leaf, after=None if size == 0 else talk.path(leaf)[-9]["id"]):
+            await harness.drain(worker_context)
+        size = (await row(harness.service.runtime, "select max(path_tokens) as size from messages")).size
 
-    made = await desk.made()
-    spent = await row(desk.service.runtime, "select sum(tokens_read) as read from runs")
+    made = await harness.made()
+    spent = await row(harness.service.runtime, "select sum(tokens_read) as read from runs")
     # By our own count: the scripted model counts four characters as a token.
     covered = made[-1].covered_tokens
-    texts = [request.text for request in desk.llm.requests]
+    texts = [request.text for request in harness.llm.requests]
     read = sum(map(len, texts))
     numbers = sum(len(number) for text in texts for number in re.findall(r"\[\d+\.\d+\] ", text))
     characters = sum(len(str(message["content"])) for message in talk.path(made[-1].covered_until))
@@ -206,81 +210,81 @@ async def test_the_model_reads_little_more_than_the_chat_itself(desk: Desk) -> N
 # Losing nothing
 
 
-async def test_a_crash_in_the_third_call_loses_that_call_only(desk: Desk) -> None:
-    leaf = await desk.long_chat(20)
-    desk.llm.script(Say("First."), Say("Second."), Hang())
+async def test_a_crash_in_the_third_call_loses_that_call_only(harness: Harness) -> None:
+    leaf = await harness.long_chat(20)
+    harness.llm.script(Say("First."), Say("Second."), Hang())
 
-    async with running(desk.compress()):
-        await desk.llm.received(3)
-        assert [told(made) for made in await desk.made()] == [state("First."), state("Second.")]
-    (run,) = await desk.runs()
+    async with running(harness.compress()):
+        await harness.llm.received(3)
+        assert [told(made) for made in await harness.made()] == [state("First."), state("Second.")]
+    (run,) = await harness.runs()
     assert (run.outcome, run.calls, run.published) == ("released", 2, 2)
-    lost_call = desk.llm.requests[2]
+    lost_call = harness.llm.requests[2]
 
-    await desk.drain()
+    await harness.drain()
 
-    assert "Second." in desk.llm.requests[3].text
-    assert read_in(desk.llm.requests[3])[0] == read_in(lost_call)[0]  # goes on after chunk 2
-    path = [message["id"] for message in desk.talk.path(leaf)]
-    covered = path[: path.index((await desk.made())[-1].covered_until) + 1]
-    without_lost = [request for request in desk.llm.requests if request is not lost_call]
-    assert [value for request in without_lost for value in read_in(request)] == written_in(desk.talk, covered)
+    assert "Second." in harness.llm.requests[3].text
+    assert read_in(harness.llm.requests[3])[0] == read_in(lost_call)[0]  # goes on after chunk 2
+    path = [message["id"] for message in harness.talk.path(leaf)]
+    covered = path[: path.index((await harness.made())[-1].covered_until) + 1]
+    without_lost = [request for request in harness.llm.requests if request is not lost_call]
+    assert [value for request in without_lost for value in read_in(request)] == written_in(harness.talk, covered)
 
 
-async def test_a_stopped_worker_gives_its_work_back_and_the_attempt_does_not_count(desk: Desk) -> None:
-    await desk.long_chat()
-    desk.llm.script(Hang())
+async def test_a_stopped_worker_gives_its_work_back_and_the_attempt_does_not_count(harness: Harness) -> None:
+    await harness.long_chat()
+    harness.llm.script(Hang())
 
-    async with running(desk.compress()):
-        await desk.llm.received(1)
+    async with running(harness.compress()):
+        await harness.llm.received(1)
 
-    chat = await desk.chat()
+    chat = await harness.chat()
     assert (chat.attempts, chat.lease_token, chat.last_error) == (0, None, None)
     assert chat.due_at is not None
     assert chat.wait.total_seconds() <= 0
-    assert [run.outcome for run in await desk.runs()] == ["released"]
+    assert [run.outcome for run in await harness.runs()] == ["released"]
 
 
-async def test_a_killed_workers_work_is_taken_over_when_its_lease_is_over(desk: Desk) -> None:
+async def test_a_killed_workers_work_is_taken_over_when_its_lease_is_over(harness: Harness) -> None:
     """A kill -9 leaves the lease, the run and the due work as they were."""
-    leaf = await desk.long_chat()
-    async with desk.service.runtime.database.engine.begin() as connection:
-        assert await work.claim(connection, "killed", None, desk.bench().settings)
-    assert await desk.compress() is None
-    assert desk.llm.requests == []
-    await run_sql(desk.service.runtime, "update chats set lease_until = now() - interval '1 second'")
+    leaf = await harness.long_chat()
+    async with harness.service.runtime.database.engine.begin() as connection:
+        assert await work.claim(connection, "killed", None, harness.worker_context().settings)
+    assert await harness.compress() is None
+    assert harness.llm.requests == []
+    await run_sql(harness.service.runtime, "update chats set lease_until = now() - interval '1 second'")
 
-    await desk.drain()
+    await harness.drain()
 
-    assert (await desk.talk.ask(leaf))["status"] == "ready"
-    assert (await desk.chat()).attempts == 0
+    assert (await harness.talk.ask(leaf))["status"] == "ready"
+    assert (await harness.chat()).attempts == 0
 
 
-async def test_a_long_turn_is_read_in_pieces_and_a_draft_keeps_how_far(desk: Desk) -> None:
-    talk = desk.talk
+async def test_a_long_turn_is_read_in_pieces_and_a_draft_keeps_how_far(harness: Harness) -> None:
+    talk = harness.talk
     leaf = talk.add("q", talk.turns(1))
     leaf = talk.add("long", leaf, "assistant", prose(9000, "long"))
-    leaf = await desk.long_chat(6, leaf=leaf)
-    desk.llm.script(Say("One.\n\nkeep value: 1.1"), Say("Two."), Say("Three."), Hang())
+    leaf = await harness.long_chat(6, leaf=leaf)
+    harness.llm.script(Say("One.\n\nkeep value: 1.1"), Say("Two."), Say("Three."), Hang())
 
-    async with running(desk.compress()):
-        await desk.llm.received(4)
-    draft = await row(desk.service.runtime, "select * from drafts")
-    before = await desk.made()
-    assert draft.message_id == "long"
-    assert told(draft) == state("Three.")
-    assert [pin["text"] for pin in draft.pins] == [prose(30, "u0").splitlines()[0]]
-    assert (draft.talk[-1]["source"], draft.talk[-1]["text"]) == ("q", prose(30, "q"))
-    assert draft.pieces > 3
+    async with running(harness.compress()):
+        await harness.llm.received(4)
+    partial = await row(harness.service.runtime, "select * from drafts")
+    before = await harness.made()
+    assert partial.message_id == "long"
+    assert told(partial) == state("Three.")
+    assert [pin["text"] for pin in partial.pins] == [prose(30, "u0").splitlines()[0]]
+    assert (partial.talk[-1]["source"], partial.talk[-1]["text"]) == ("q", prose(30, "q"))
+    assert partial.pieces > 3
     assert all(made.covered_until != "long" for made in before)  # nothing claims what was not read to its end
 
-    await desk.drain()
+    await harness.drain()
 
-    assert "Three." in desk.llm.requests[4].text
-    assert await rows(desk.service.runtime, "select 1 from drafts") == []
-    made = await desk.made()
+    assert "Three." in harness.llm.requests[4].text
+    assert await rows(harness.service.runtime, "select 1 from drafts") == []
+    made = await harness.made()
     assert any(one.covered_until == "long" for one in made)
-    finished = [request for number, request in enumerate(desk.llm.requests) if number != 3]
+    finished = [request for number, request in enumerate(harness.llm.requests) if number != 3]
     path = [message["id"] for message in talk.path(leaf)]
     covered = path[: path.index(made[-1].covered_until) + 1]
     # A cut may go through the middle of a line, so the lines are put together again.
@@ -289,20 +293,20 @@ async def test_a_long_turn_is_read_in_pieces_and_a_draft_keeps_how_far(desk: Des
         assert whole.count(f"Reading{value}:pump") + whole.count(f"{value}:") >= 1
 
 
-async def test_an_edit_inside_a_part_read_turn_discards_its_draft(desk: Desk) -> None:
-    talk = desk.talk
+async def test_an_edit_inside_a_part_read_turn_discards_its_draft(harness: Harness) -> None:
+    talk = harness.talk
     leaf = talk.add("long", talk.add("q", talk.turns(1)), "assistant", prose(9000, "long"))
-    leaf = await desk.long_chat(6, leaf=leaf)
-    desk.llm.script(Say("One."), Say("Two of the old text."), Hang())
-    async with running(desk.compress()):
-        await desk.llm.received(3)
-    assert await rows(desk.service.runtime, "select 1 from drafts")
+    leaf = await harness.long_chat(6, leaf=leaf)
+    harness.llm.script(Say("One."), Say("Two of the old text."), Hang())
+    async with running(harness.compress()):
+        await harness.llm.received(3)
+    assert await rows(harness.service.runtime, "select 1 from drafts")
 
     talk.edit("long", prose(9000, "edited"))
-    await talk.hand_over(leaf)
-    await desk.drain()
+    await talk.ingest(leaf)
+    await harness.drain()
 
-    after = desk.llm.requests[3:]
+    after = harness.llm.requests[3:]
     assert all("of the old text" not in request.text for request in after)
     assert written_in(talk, ["long"])[0] in [value for request in after for value in read_in(request)]
-    await check_tree(desk.service.runtime)
+    await check_tree(harness.service.runtime)

@@ -314,7 +314,7 @@ async def test_one_connection_too_many_is_told_so_and_a_place_that_is_free_again
 
 async def test_who_asks_in_time_notices_nothing_of_all_this(service: Service) -> None:
     talk = three_turns(service)
-    await talk.hand_over(LEAF)
+    await talk.ingest(LEAF)
     async with AsyncExitStack() as stack:
         bad = [await stack.enter_async_context(line(service)) for _ in range(30)]
         for number, sender in enumerate(bad):

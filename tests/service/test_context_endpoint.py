@@ -19,7 +19,7 @@ async def test_a_chat_that_was_never_handed_over_is_unknown(talk: Talk) -> None:
 
 async def test_a_small_chat_needs_nothing(talk: Talk) -> None:
     leaf = talk.turns(2)
-    assert await talk.hand_over(leaf) is False
+    assert await talk.ingest(leaf) is False
 
     answer = await talk.ask(leaf)
 
@@ -29,7 +29,7 @@ async def test_a_small_chat_needs_nothing(talk: Talk) -> None:
 
 async def test_a_large_chat_is_pending_until_its_summary_is_there_and_ready_then(talk: Talk, service: Service) -> None:
     leaf = talk.turns(14)
-    assert await talk.hand_over(leaf) is True
+    assert await talk.ingest(leaf) is True
     assert (await talk.ask(leaf))["status"] == "pending"
 
     await drain(service.runtime)
@@ -48,7 +48,7 @@ async def test_a_large_chat_is_pending_until_its_summary_is_there_and_ready_then
 
 async def test_the_size_of_messages_that_were_not_handed_over_yet_is_estimated(talk: Talk) -> None:
     known = talk.turns(2)
-    await talk.hand_over(known)
+    await talk.ingest(known)
     before = (await talk.ask(known))["tokens"]["before"]
     question = talk.add("new", known, content="x" * 4000)
 
@@ -60,7 +60,7 @@ async def test_the_size_of_messages_that_were_not_handed_over_yet_is_estimated(t
 
 async def test_unseen_messages_push_a_chat_over_the_threshold(talk: Talk, service: Service) -> None:
     known = talk.turns(9)  # below apply_at, above prepare_at
-    assert await talk.hand_over(known)
+    assert await talk.ingest(known)
     await drain(service.runtime)
     assert (await talk.ask(known))["status"] == "not_needed"
 
@@ -72,7 +72,7 @@ async def test_unseen_messages_push_a_chat_over_the_threshold(talk: Talk, servic
 
 async def test_the_window_of_the_request_decides(talk: Talk, service: Service) -> None:
     leaf = talk.turns(14)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     await drain(service.runtime)
 
     assert (await talk.ask(leaf, window_tokens=131_072))["status"] == "not_needed"
@@ -83,16 +83,16 @@ async def test_the_window_of_the_request_decides(talk: Talk, service: Service) -
 async def test_the_window_that_was_handed_over_last_is_remembered(talk: Talk, service: Service) -> None:
     talk.window = 131_072
     leaf = talk.turns(14)
-    assert await talk.hand_over(leaf) is False
+    assert await talk.ingest(leaf) is False
     assert (await talk.ask(leaf, window_tokens=None))["status"] == "not_needed"
 
-    assert await talk.hand_over(leaf, window_tokens=12_000) is True
+    assert await talk.ingest(leaf, window_tokens=12_000) is True
     assert (await row(service.runtime, "select window_tokens from chats")).window_tokens == 12_000
 
 
 async def test_few_pairs_are_enough_because_a_digest_speaks_for_what_is_above(talk: Talk, service: Service) -> None:
     leaf = talk.turns(14)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     await drain(service.runtime)
 
     assert await talk.ask(leaf, pairs=1) == await talk.ask(leaf, pairs=64)
@@ -103,7 +103,7 @@ async def test_the_newest_known_message_is_found_however_many_are_newer(
     talk: Talk, service: Service, unknown: int
 ) -> None:
     known = talk.turns(14)
-    await talk.hand_over(known)
+    await talk.ingest(known)
     await drain(service.runtime)
     before = await talk.ask(known)
     leaf = known
@@ -120,7 +120,7 @@ async def test_the_newest_known_message_is_found_however_many_are_newer(
 async def test_of_several_known_messages_the_newest_counts(talk: Talk) -> None:
     """The edited one and all below it are unknown, whatever is stored of the old branch."""
     leaf = talk.turns(14)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     edited = talk.path(leaf)[20]["id"]
     talk.edit(edited, "another text")
 
@@ -131,7 +131,7 @@ async def test_of_several_known_messages_the_newest_counts(talk: Talk) -> None:
 
 async def test_a_chat_whose_newest_known_message_is_not_among_the_pairs_is_unknown(talk: Talk) -> None:
     leaf = talk.turns(4)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     leaf = talk.turns(3, leaf=leaf, prefix="new")
 
     assert await talk.ask(leaf, pairs=6) == {"status": "unknown"}
@@ -140,7 +140,7 @@ async def test_a_chat_whose_newest_known_message_is_not_among_the_pairs_is_unkno
 
 async def test_messages_beyond_the_sizes_that_are_told_count_nothing(talk: Talk) -> None:
     known = talk.turns(2)
-    await talk.hand_over(known)
+    await talk.ingest(known)
     before = (await talk.ask(known))["tokens"]["before"]
     leaf = known
     for number in range(4):
@@ -153,7 +153,7 @@ async def test_messages_beyond_the_sizes_that_are_told_count_nothing(talk: Talk)
 
 async def test_a_digest_that_contradicts_what_is_stored_is_unknown(talk: Talk, service: Service) -> None:
     leaf = talk.turns(14)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     await drain(service.runtime)
     path = [(identity, "0" * 32) for identity, _ in talk.question(leaf)["path"]]
 
@@ -162,7 +162,7 @@ async def test_a_digest_that_contradicts_what_is_stored_is_unknown(talk: Talk, s
 
 async def test_a_checkpoint_whose_boundary_the_path_contradicts_is_not_served(talk: Talk, service: Service) -> None:
     leaf = talk.turns(14)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     await drain(service.runtime)
     until = (await talk.ask(leaf))["covered_until"]
     # A path that claims another message where the checkpoint ends, although its leaf's digest matches.
@@ -180,9 +180,9 @@ async def test_the_newest_stored_message_of_a_long_path_is_found(service: Servic
     leaf = ""
     for number in range(600):
         leaf = talk.add(f"m{number}", leaf or None, "assistant" if number % 2 else "user", f"{number}")
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     for copy in range(2, 5):
-        await Talk(service.as_filter, chat=f"chat-{copy}", rows=talk.rows).hand_over(leaf)
+        await Talk(service.as_filter, chat=f"chat-{copy}", rows=talk.rows).ingest(leaf)
     await analyse(service.runtime.database)
 
     for pairs in (2, 64, 600):
@@ -200,14 +200,14 @@ async def test_the_shallowest_checkpoint_that_fits_serves_so_that_the_prefix_cha
     talk: Talk, service: Service
 ) -> None:
     leaf = talk.turns(9)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     await drain(service.runtime)
     first = (await talk.ask(talk.add("probe", leaf, content="x" * 9000)))["checkpoint_id"]
     del talk.rows["probe"]
     served = []
     for _ in range(12):
         leaf = talk.turns(1, leaf=leaf)
-        await talk.hand_over(leaf)
+        await talk.ingest(leaf)
         await drain(service.runtime)
         answer = await talk.ask(leaf)
         if answer["status"] == "ready":
@@ -220,7 +220,7 @@ async def test_the_shallowest_checkpoint_that_fits_serves_so_that_the_prefix_cha
 
 async def test_a_summary_is_the_same_bytes_at_every_request(talk: Talk, service: Service) -> None:
     leaf = talk.turns(14)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     await drain(service.runtime)
 
     answers = [(await talk.ask(leaf))["summary"] for _ in range(3)]
@@ -230,7 +230,7 @@ async def test_a_summary_is_the_same_bytes_at_every_request(talk: Talk, service:
 
 async def test_the_overhead_counts_against_the_threshold(talk: Talk, service: Service) -> None:
     leaf = talk.turns(9)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     assert (await talk.ask(leaf))["status"] == "not_needed"
     await run_sql(service.runtime, "update chats set overhead_tokens = 3000")
 
@@ -241,7 +241,7 @@ async def test_tools_seen_in_other_chats_count_until_the_chat_has_a_count_of_its
     talk: Talk, service: Service
 ) -> None:
     leaf = talk.turns(9)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
 
     answer = await talk.ask(leaf, overhead=3000)
     assert (answer["status"], answer["tokens"]["overhead"]) == ("pending", 3000)
@@ -255,7 +255,7 @@ async def test_a_long_answer_leaves_less_room_so_a_deeper_summary_is_served(talk
     leaf = talk.turns(8)
     for _ in range(2):
         leaf = talk.turns(8, leaf=leaf)
-        await talk.hand_over(leaf)
+        await talk.ingest(leaf)
         await drain(service.runtime)
 
     shallow = await talk.ask(leaf, window_tokens=18_000)

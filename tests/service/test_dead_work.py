@@ -8,7 +8,7 @@ import pytest
 from service.summarising.reading import Reading, Reply
 from service.usecases.compress import compress
 from tests.fakes.scripted_llm import Fail, Say
-from tests.service.desk import Desk
+from tests.service.harness import Harness
 from tests.service.talk import run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -20,65 +20,65 @@ ALONE: dict[str, Any] = {
 }  # one call a chat, nobody stands in
 
 
-async def until_dead(desk: Desk, attempts: int, **more: Any) -> str:
+async def until_dead(harness: Harness, attempts: int, **more: Any) -> str:
     """A chat that failed so often, and is given up; returns its leaf."""
-    leaf = await desk.long_chat()
-    desk.llm.default = Fail(400)
-    bench = desk.bench(**ALONE, max_attempts=attempts, **more)
+    leaf = await harness.long_chat()
+    harness.llm.default = Fail(400)
+    worker_context = harness.worker_context(**ALONE, max_attempts=attempts, **more)
     for left in reversed(range(attempts)):
-        assert (await desk.compress(bench) is None) is (left == 0)
-        await desk.due_now()
+        assert (await harness.compress(worker_context) is None) is (left == 0)
+        await harness.due_now()
     return leaf
 
 
-async def test_work_that_failed_too_often_is_dead_with_its_reason_and_not_tried_again(desk: Desk) -> None:
-    await until_dead(desk, 3)
+async def test_work_that_failed_too_often_is_dead_with_its_reason_and_not_tried_again(harness: Harness) -> None:
+    await until_dead(harness, 3)
 
-    chat = await desk.chat()
+    chat = await harness.chat()
     assert chat.dead_at
     assert (chat.due_at, chat.lease_token, chat.attempts) == (None, None, 3)
     assert "HTTP 400" in chat.last_error
-    assert await compress(desk.bench(**ALONE)) is None
-    assert len(desk.llm.requests) == 3
-    assert [run.outcome for run in await desk.runs()] == ["failed"] * 3
+    assert await compress(harness.worker_context(**ALONE)) is None
+    assert len(harness.llm.requests) == 3
+    assert [run.outcome for run in await harness.runs()] == ["failed"] * 3
 
 
-async def test_a_new_hand_over_gives_dead_work_exactly_one_more_try(desk: Desk) -> None:
-    leaf = await until_dead(desk, 2)
+async def test_a_new_hand_over_gives_dead_work_exactly_one_more_try(harness: Harness) -> None:
+    leaf = await until_dead(harness, 2)
 
-    await desk.talk.hand_over(desk.talk.turns(1, leaf=leaf))
-    assert (await desk.chat()).dead_at is None
-    assert await desk.compress(desk.bench(**ALONE, max_attempts=2)) is None
+    await harness.talk.ingest(harness.talk.turns(1, leaf=leaf))
+    assert (await harness.chat()).dead_at is None
+    assert await harness.compress(harness.worker_context(**ALONE, max_attempts=2)) is None
 
-    assert (await desk.chat()).dead_at
-    assert (await desk.chat()).due_at is None
-    assert len(desk.llm.requests) == 3
+    assert (await harness.chat()).dead_at
+    assert (await harness.chat()).due_at is None
+    assert len(harness.llm.requests) == 3
 
 
-async def test_dead_work_whose_one_more_try_succeeds_is_as_if_nothing_had_been(desk: Desk) -> None:
-    leaf = await until_dead(desk, 2)
-    desk.llm.default = Say("Fine.")
+async def test_dead_work_whose_one_more_try_succeeds_is_as_if_nothing_had_been(harness: Harness) -> None:
+    leaf = await until_dead(harness, 2)
+    harness.llm.default = Say("Fine.")
 
-    leaf = desk.talk.turns(1, leaf=leaf)
-    await desk.talk.hand_over(leaf)
-    await desk.drain(desk.bench(**ALONE, max_attempts=2))
+    leaf = harness.talk.turns(1, leaf=leaf)
+    await harness.talk.ingest(leaf)
+    await harness.drain(harness.worker_context(**ALONE, max_attempts=2))
 
-    chat = await desk.chat()
+    chat = await harness.chat()
     assert (chat.dead_at, chat.attempts, chat.last_error) == (None, 0, None)
-    assert (await desk.talk.ask(leaf))["status"] == "ready"
+    assert (await harness.talk.ask(leaf))["status"] == "ready"
 
 
-async def test_a_retry_by_an_operator_gives_dead_work_all_its_tries_again(desk: Desk) -> None:
-    await until_dead(desk, 2)
-    bench = desk.bench(**ALONE, max_attempts=2)
+async def test_a_retry_by_an_operator_gives_dead_work_all_its_tries_again(harness: Harness) -> None:
+    await until_dead(harness, 2)
+    worker_context = harness.worker_context(**ALONE, max_attempts=2)
 
-    assert (await desk.service.as_operator.post("/v1/jobs/chat-1/retry")).status_code == 202
+    assert (await harness.service.as_operator.post("/v1/jobs/chat-1/retry")).status_code == 202
 
-    assert ((await desk.chat()).dead_at, (await desk.chat()).attempts) == (None, 0)
-    assert await desk.compress(bench) == 2
-    await desk.due_now()
-    assert await desk.compress(bench) is None
-    assert len(desk.llm.requests) == 4
+    assert ((await harness.chat()).dead_at, (await harness.chat()).attempts) == (None, 0)
+    assert await harness.compress(worker_context) == 2
+    await harness.due_now()
+    assert await harness.compress(worker_context) is None
+    assert len(harness.llm.requests) == 4
 
 
 class During:
@@ -95,46 +95,46 @@ class During:
 
 
 @pytest.mark.parametrize("who", ["a hand-over", "an operator"])
-async def test_what_asks_for_work_during_the_last_try_is_not_lost_with_it(desk: Desk, who: str) -> None:
-    leaf = await desk.long_chat()
+async def test_what_asks_for_work_during_the_last_try_is_not_lost_with_it(harness: Harness, who: str) -> None:
+    leaf = await harness.long_chat()
 
     async def change() -> None:
         if who == "a hand-over":
-            await desk.talk.hand_over(desk.talk.turns(1, leaf=leaf))
+            await harness.talk.ingest(harness.talk.turns(1, leaf=leaf))
         else:
-            assert (await desk.service.as_operator.post("/v1/jobs/chat-1/retry")).status_code == 202
+            assert (await harness.service.as_operator.post("/v1/jobs/chat-1/retry")).status_code == 202
 
-    usual = desk.bench(**ALONE, max_attempts=1)
-    again = await desk.compress(replace(usual, summariser=During(change)))
+    usual = harness.worker_context(**ALONE, max_attempts=1)
+    again = await harness.compress(replace(usual, summariser=During(change)))
 
-    chat = await desk.chat()
+    chat = await harness.chat()
     assert chat.dead_at is None
     assert chat.due_at
     assert again is not None, "somebody has to ring for it"
     assert "ValueError" in chat.last_error
-    assert "out of order" in (await desk.runs())[0].reason
-    await desk.due_now()
-    await desk.drain(usual)
-    assert await desk.made()
+    assert "out of order" in (await harness.runs())[0].reason
+    await harness.due_now()
+    await harness.drain(usual)
+    assert await harness.made()
 
 
-async def test_a_summariser_that_is_away_makes_no_chat_dead(desk: Desk) -> None:
-    await desk.long_chat()
-    desk.llm.default = Fail(401)
-    bench = desk.bench(**ALONE, max_attempts=2)
+async def test_a_summariser_that_is_away_makes_no_chat_dead(harness: Harness) -> None:
+    await harness.long_chat()
+    harness.llm.default = Fail(401)
+    worker_context = harness.worker_context(**ALONE, max_attempts=2)
 
     for _ in range(5):
-        assert await desk.compress(bench)
-        await desk.due_now()
+        assert await harness.compress(worker_context)
+        await harness.due_now()
 
-    assert ((await desk.chat()).dead_at, (await desk.chat()).attempts) == (None, 5)
+    assert ((await harness.chat()).dead_at, (await harness.chat()).attempts) == (None, 5)
 
 
-async def test_with_no_bound_on_attempts_work_never_dies(desk: Desk) -> None:
-    await desk.long_chat()
-    await run_sql(desk.service.runtime, "update chats set attempts = 5000")
-    desk.llm.default = Fail(400)
+async def test_with_no_bound_on_attempts_work_never_dies(harness: Harness) -> None:
+    await harness.long_chat()
+    await run_sql(harness.service.runtime, "update chats set attempts = 5000")
+    harness.llm.default = Fail(400)
 
-    assert await desk.compress(desk.bench(**ALONE, max_attempts=0)) == 300
+    assert await harness.compress(harness.worker_context(**ALONE, max_attempts=0)) == 300
 
-    assert (await desk.chat()).dead_at is None
+    assert (await harness.chat()).dead_at is None

@@ -5,7 +5,7 @@ import pytest
 
 from service.storage.tables import metadata
 from tests.service.ageing import age, removed, sql, summarised
-from tests.service.desk import Desk, thinking
+from tests.service.harness import Harness, thinking
 from tests.service.talk import rows
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -13,22 +13,22 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 OWN = [table.name for table in metadata.sorted_tables if "chat_id" in table.c]
 
 
-async def own_rows(desk: Desk, chat: int) -> dict[str, int]:
+async def own_rows(harness: Harness, chat: int) -> dict[str, int]:
     """How many rows each table has of a chat."""
-    runtime = desk.service.runtime
+    runtime = harness.service.runtime
     return {name: len(await rows(runtime, f"select 1 from {name} where chat_id = :chat", chat=chat)) for name in OWN}
 
 
-async def half_read(desk: Desk) -> int:
+async def half_read(harness: Harness) -> int:
     """A chat with rows in every table of its own, and due work; returns its id."""
-    await desk.talk.hand_over(desk.talk.turns(12, leaf=await summarised(desk)))
+    await harness.talk.ingest(harness.talk.turns(12, leaf=await summarised(harness)))
     await sql(
-        desk,
+        harness,
         "insert into drafts (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"
         " select tenant_id, id, 0, 'u0', 'd', 0, 1, 2, '[]' from chats",
     )
-    identity: int = (await desk.chat()).id
-    assert all((await own_rows(desk, identity)).values()), "a new table needs a row here"
+    identity: int = (await harness.chat()).id
+    assert all((await own_rows(harness, identity)).values()), "a new table needs a row here"
     return identity
 
 
@@ -36,42 +36,42 @@ async def delete(client: httpx.AsyncClient) -> None:
     assert (await client.delete("/v1/chats/chat-1")).status_code == 204
 
 
-async def test_a_deletion_leaves_no_row_in_any_table_that_has_rows_of_chats(desk: Desk) -> None:
-    chat = await half_read(desk)
+async def test_a_deletion_leaves_no_row_in_any_table_that_has_rows_of_chats(harness: Harness) -> None:
+    chat = await half_read(harness)
 
-    await delete(desk.service.as_operator)
+    await delete(harness.service.as_operator)
 
-    assert not any((await own_rows(desk, chat)).values())
+    assert not any((await own_rows(harness, chat)).values())
 
 
-async def test_what_a_worker_does_with_a_chat_that_is_deleted_meanwhile_leaves_no_row(desk: Desk) -> None:
-    chat = await half_read(desk)
+async def test_what_a_worker_does_with_a_chat_that_is_deleted_meanwhile_leaves_no_row(harness: Harness) -> None:
+    chat = await half_read(harness)
 
-    again = await desk.compress(thinking(desk, lambda: delete(desk.service.as_operator)))
+    again = await harness.compress(thinking(harness, lambda: delete(harness.service.as_operator)))
 
-    assert not any((await own_rows(desk, chat)).values())
-    assert await rows(desk.service.runtime, "select 1 from chats") == []
+    assert not any((await own_rows(harness, chat)).values())
+    assert await rows(harness.service.runtime, "select 1 from chats") == []
     assert again in (None, 0)
 
 
-async def test_a_chat_that_retention_takes_leaves_no_row_either(desk: Desk) -> None:
-    chat = await half_read(desk)
-    await age(desk, "chats", "updated_at")
+async def test_a_chat_that_retention_takes_leaves_no_row_either(harness: Harness) -> None:
+    chat = await half_read(harness)
+    await age(harness, "chats", "updated_at")
 
-    assert (await removed(desk, keep_chats=30)).chats == 1
+    assert (await removed(harness, keep_chats=30)).chats == 1
 
-    assert not any((await own_rows(desk, chat)).values())
+    assert not any((await own_rows(harness, chat)).values())
 
 
-async def test_audit_rows_outlive_the_chat_and_hold_nothing_of_what_was_said(desk: Desk) -> None:
-    await half_read(desk)
-    made = (await desk.made())[0]
+async def test_audit_rows_outlive_the_chat_and_hold_nothing_of_what_was_said(harness: Harness) -> None:
+    await half_read(harness)
+    made = (await harness.made())[0]
     for where, body in [("/reset", {"keep": made.id}), ("/recompute", None), ("/reset", None)]:
-        assert (await desk.service.as_operator.post(f"/v1/chats/chat-1{where}", json=body)).is_success
-    assert (await desk.service.as_operator.post("/v1/jobs/chat-1/retry")).is_success
-    await delete(desk.service.as_operator)
+        assert (await harness.service.as_operator.post(f"/v1/chats/chat-1{where}", json=body)).is_success
+    assert (await harness.service.as_operator.post("/v1/jobs/chat-1/retry")).is_success
+    await delete(harness.service.as_operator)
 
-    audited = await rows(desk.service.runtime, "select * from audit order by id")
+    audited = await rows(harness.service.runtime, "select * from audit order by id")
 
     assert [one.action for one in audited][-1] == "chat.delete"
     assert len(audited) == 5

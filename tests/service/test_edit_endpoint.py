@@ -27,7 +27,7 @@ def described(talk: Talk, leaf: str, **other: object) -> Json:
 
 async def test_a_question_of_the_filter_before_gets_the_answer_of_before(talk: Talk, service: Service) -> None:
     leaf = talk.turns(14)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     assert set(await talk.ask(leaf)) == OLD_ANSWER
     await drain(service.runtime)
     assert set(await talk.ask(leaf)) == OLD_READY
@@ -35,7 +35,7 @@ async def test_a_question_of_the_filter_before_gets_the_answer_of_before(talk: T
 
 async def test_a_described_request_is_told_how_it_is_edited(talk: Talk, service: Service) -> None:
     leaf = talk.turns(14)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     question = talk.add("new", leaf, content="And now?")
     await drain(service.runtime)
 
@@ -54,7 +54,7 @@ async def test_a_described_request_is_told_how_it_is_edited(talk: Talk, service:
 
 async def test_while_a_summary_is_made_the_text_says_so(talk: Talk) -> None:
     leaf = talk.turns(14)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
 
     answer = await talk.ask(leaf, native=described(talk, leaf))
 
@@ -64,7 +64,7 @@ async def test_while_a_summary_is_made_the_text_says_so(talk: Talk) -> None:
 
 async def test_a_request_that_is_not_described_far_enough_gets_no_edit(talk: Talk, service: Service) -> None:
     leaf = talk.turns(14)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     question = talk.add("new", leaf, content="And now?")
     await drain(service.runtime)
     whole = described(talk, question)
@@ -108,7 +108,7 @@ async def test_a_description_has_its_bound(talk: Talk) -> None:
 
 async def test_a_record_is_inserted_as_words_of_a_user_whom_the_model_answers(talk: Talk, service: Service) -> None:
     leaf = talk.turns(14)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     question = talk.add("new", leaf, content="And now?")
     await drain(service.runtime)
 
@@ -125,7 +125,7 @@ async def test_of_the_windows_that_are_told_the_first_that_can_be_one_counts(
     talk: Talk, told: list[int], window: int
 ) -> None:
     leaf = talk.turns(2)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     body = talk.question(leaf, windows=told)
     body.pop("window_tokens", None)
 

@@ -11,8 +11,8 @@ import pytest
 from service.storage import keys
 from tests.conftest import Service, drain
 from tests.fakes.scripted_llm import Say
-from tests.service.desk import Desk
 from tests.service.events import fingerprints, tell
+from tests.service.harness import Harness
 from tests.service.talk import Talk, check_tree, prose, row, rows, run_sql, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -24,7 +24,7 @@ MANY = 33_000  # one statement has 32,767 parameters at most
 async def summarised(service: Service, talk: Talk, turns: int = 14) -> str:
     """A chat that is served from a summary; returns its leaf."""
     leaf = talk.turns(turns)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     await drain(service.runtime)
     assert (await talk.ask(leaf))["status"] == "ready"
     return leaf
@@ -66,9 +66,9 @@ async def test_a_deleted_chat_goes_with_all_that_is_its_own_and_the_audit_log_sa
 async def test_all_chats_of_a_user_go_and_nobody_elses(service: Service, kind: str) -> None:
     for number, user in enumerate(["user-1", "user-1", "user-2"]):
         mine = Talk(service.as_filter, f"chat-{number}", user=user)
-        await mine.hand_over(mine.turns(2))
+        await mine.ingest(mine.turns(2))
     unsaved = Talk(service.as_filter, "content:4711")
-    await unsaved.hand_over(unsaved.turns(2))
+    await unsaved.ingest(unsaved.turns(2))
 
     await tell(service, kind, user_id="user-1")
 
@@ -80,7 +80,7 @@ async def test_all_chats_of_a_user_go_and_nobody_elses(service: Service, kind: s
 async def test_after_a_folder_was_deleted_the_users_chats_that_open_webui_still_has_stay(service: Service) -> None:
     for chat in ("in-the-folder", "elsewhere", "content:4711"):
         talk = Talk(service.as_filter, chat)
-        await talk.hand_over(talk.turns(1))
+        await talk.ingest(talk.turns(1))
 
     await tell(service, "folder.deleted", user_id="user-1", left=["elsewhere", "never handed over"])
 
@@ -94,7 +94,7 @@ async def test_with_a_chat_go_those_of_its_sub_agents(service: Service) -> None:
     """Open WebUI deletes them along, and tells of the chat alone: by what its user still has."""
     for chat in ("deleted", "of-its-sub-agent", "elsewhere", "content:4711"):
         talk = Talk(service.as_filter, chat)
-        await talk.hand_over(talk.turns(1))
+        await talk.ingest(talk.turns(1))
 
     await tell(service, "chat.deleted", chat_id="deleted", user_id="user-1", left=["elsewhere"])
 
@@ -107,7 +107,7 @@ async def test_with_a_chat_go_those_of_its_sub_agents(service: Service) -> None:
 async def test_a_folder_is_deleted_however_many_chats_are_left(service: Service) -> None:
     for chat in ("in-the-folder", "elsewhere"):
         talk = Talk(service.as_filter, chat)
-        await talk.hand_over(talk.turns(1))
+        await talk.ingest(talk.turns(1))
     left = ["elsewhere", *(f"{number:032}" for number in range(MANY))]
 
     await tell(service, "folder.deleted", user_id="user-1", left=left)
@@ -118,7 +118,7 @@ async def test_a_folder_is_deleted_however_many_chats_are_left(service: Service)
 async def test_an_edited_chat_may_have_any_number_of_messages(service: Service, talk: Talk) -> None:
     """Rows as an import makes them: all of them roots, and Open WebUI has none of them any more."""
     leaf = talk.turns(1)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     await run_sql(
         service.runtime,
         "insert into messages (tenant_id, chat_id, message_id, role, depth, fingerprint, digest, content_hash, tokens,"
@@ -132,7 +132,7 @@ async def test_an_edited_chat_may_have_any_number_of_messages(service: Service, 
 
 
 async def test_a_folder_without_the_list_of_what_is_left_deletes_nothing(service: Service, talk: Talk) -> None:
-    await talk.hand_over(talk.turns(1))
+    await talk.ingest(talk.turns(1))
 
     await tell(service, "folder.deleted", user_id="user-1")
 
@@ -166,7 +166,7 @@ async def test_a_message_takes_what_is_below_it_and_every_summary_that_has_read_
 ) -> None:
     talk.add("secret", talk.turns(1), content=SECRET)
     leaf = talk.turns(14, leaf="secret")
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     await drain(service.runtime)
     assert len(await boundaries(service)) == 1
 
@@ -187,7 +187,7 @@ async def test_other_branches_keep_their_messages_and_summaries(service: Service
     fork = talk.turns(1)
     left, right = talk.turns(14, leaf=fork, prefix="l-"), talk.turns(14, leaf=fork, prefix="r-")
     for leaf in (left, right):
-        await talk.hand_over(leaf)
+        await talk.ingest(leaf)
         await drain(service.runtime)
     served = await talk.ask(right)
     first = next(one["id"] for one in talk.path(left) if one["id"].startswith("l-"))
@@ -224,7 +224,7 @@ async def test_with_its_first_message_a_chat_keeps_nothing_and_goes_on(service: 
     shown = (await service.as_operator.get("/v1/chats/chat-1")).json()
     assert shown["branches"] == []
     await drain(service.runtime)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     await drain(service.runtime)
     assert (await talk.ask(leaf))["status"] == "ready"
 
@@ -237,7 +237,7 @@ async def test_the_next_hand_over_is_asked_for_the_whole_path_and_makes_work_due
 
     assert (await talk.ask(below))["known"] == "a2"
     assert (await talk.put(talk.transcript(below, after=leaf))).status_code == 409
-    assert await talk.hand_over(below)
+    assert await talk.ingest(below)
     await drain(service.runtime)
 
     assert (await talk.ask(below))["status"] == "ready"
@@ -248,7 +248,7 @@ async def test_a_summary_of_a_path_that_was_edited_before_goes_too(service: Serv
     """Nothing tells any more which messages it has read."""
     leaf = await summarised(service, talk)
     talk.edit("u4", "Edited.")
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     assert len(await boundaries(service)) == 1
 
     await tell(service, "message.deleted", chat_id="chat-1", message_id=leaf)
@@ -273,7 +273,7 @@ async def test_the_same_message_in_a_chat_of_its_own_stays(service: Service, tal
     """A fork, a clone and an import carry the same message ids."""
     leaf = await summarised(service, talk)
     fork = Talk(service.as_filter, "fork", rows=dict(talk.rows))
-    await fork.hand_over(leaf)
+    await fork.ingest(leaf)
     await drain(service.runtime)
     served = await fork.ask(leaf)
     assert served["status"] == "ready"
@@ -330,47 +330,47 @@ async def test_a_chat_that_only_got_another_title_keeps_everything(service: Serv
 
 
 @contextlib.asynccontextmanager
-async def working(desk: Desk) -> AsyncIterator[None]:
+async def working(harness: Harness) -> AsyncIterator[None]:
     """The model has read the chat, and answers when the block ends; then the work comes to its end."""
     answering = asyncio.Event()
-    desk.llm.thinking = lambda _: answering.wait()
-    work = asyncio.create_task(desk.compress())
-    await desk.llm.received(1)
+    harness.llm.thinking = lambda _: answering.wait()
+    work = asyncio.create_task(harness.compress())
+    await harness.llm.received(1)
     yield
     answering.set()
     await work
 
 
-async def test_a_worker_that_has_read_a_message_publishes_nothing_after_its_deletion(desk: Desk) -> None:
-    await desk.long_chat()
-    desk.llm.default = Say(f"## Current state\n- {SECRET}")
-    async with working(desk):
-        await tell(desk.service, "message.deleted", chat_id="chat-1", message_id="u2")
+async def test_a_worker_that_has_read_a_message_publishes_nothing_after_its_deletion(harness: Harness) -> None:
+    await harness.long_chat()
+    harness.llm.default = Say(f"## Current state\n- {SECRET}")
+    async with working(harness):
+        await tell(harness.service, "message.deleted", chat_id="chat-1", message_id="u2")
 
-    assert [run.outcome for run in await desk.runs()] == ["refused"]
-    assert await desk.made() == []
-    assert await rows(desk.service.runtime, "select 1 from drafts") == []
-    assert "mandragora" not in str(await tables(desk.service.runtime))
-    await desk.drain()
-    await check_tree(desk.service.runtime)
-
-
-async def test_a_half_read_turn_is_not_kept_after_an_edit_above_it(desk: Desk) -> None:
-    desk.talk.add("q", desk.talk.turns(1))
-    desk.talk.add("long", "q", "assistant", prose(9000, "long"))
-    leaf = desk.talk.turns(6, leaf="long")
-    await desk.talk.hand_over(leaf)
-    async with working(desk):
-        await tell(desk.service, "message.deleted", chat_id="chat-1", message_id="long")
-
-    assert (await desk.runs())[0].outcome == "refused"
-    assert await rows(desk.service.runtime, "select 1 from drafts") == []
+    assert [run.outcome for run in await harness.runs()] == ["refused"]
+    assert await harness.made() == []
+    assert await rows(harness.service.runtime, "select 1 from drafts") == []
+    assert "mandragora" not in str(await tables(harness.service.runtime))
+    await harness.drain()
+    await check_tree(harness.service.runtime)
 
 
-async def test_a_worker_whose_chat_was_deleted_leaves_nothing(desk: Desk) -> None:
-    await desk.long_chat()
-    async with working(desk):
-        await tell(desk.service, "chat.deleted", chat_id="chat-1")
+async def test_a_half_read_turn_is_not_kept_after_an_edit_above_it(harness: Harness) -> None:
+    harness.talk.add("q", harness.talk.turns(1))
+    harness.talk.add("long", "q", "assistant", prose(9000, "long"))
+    leaf = harness.talk.turns(6, leaf="long")
+    await harness.talk.ingest(leaf)
+    async with working(harness):
+        await tell(harness.service, "message.deleted", chat_id="chat-1", message_id="long")
 
-    left = await tables(desk.service.runtime)
+    assert (await harness.runs())[0].outcome == "refused"
+    assert await rows(harness.service.runtime, "select 1 from drafts") == []
+
+
+async def test_a_worker_whose_chat_was_deleted_leaves_nothing(harness: Harness) -> None:
+    await harness.long_chat()
+    async with working(harness):
+        await tell(harness.service, "chat.deleted", chat_id="chat-1")
+
+    left = await tables(harness.service.runtime)
     assert not any(left[name] for name in ("chats", "messages", "checkpoints", "drafts", "runs"))

@@ -8,9 +8,9 @@ import pytest
 import pytest_asyncio
 
 from service.storage import work
-from service.usecases.compress import Bench, compress
+from service.usecases.compress import WorkerContext, compress
 from tests.fakes.scripted_llm import Request, Say
-from tests.service.desk import Desk, told
+from tests.service.harness import Harness, told
 from tests.service.queue import Queue
 from tests.service.talk import Talk, row, rows, run_sql
 from tests.waiting import until
@@ -19,9 +19,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def queue(desk: Desk) -> AsyncIterator[Queue]:
-    await run_sql(desk.service.runtime, "delete from tenants where name <> 'default'")
-    yield Queue(desk)
+async def queue(harness: Harness) -> AsyncIterator[Queue]:
+    await run_sql(harness.service.runtime, "delete from tenants where name <> 'default'")
+    yield Queue(harness)
 
 
 # Tenants
@@ -64,11 +64,11 @@ async def test_work_whose_lease_is_over_does_not_count_as_under_way(queue: Queue
     await queue.next()  # busy-0
     await queue.next()  # gone-1
     await run_sql(
-        queue.desk.service.runtime,
+        queue.harness.service.runtime,
         "update chats set lease_until = now() - interval '1 second', due_at = null where external_id like 'gone-%'",
     )
     await queue.put("other", 1, waited=1)
-    await run_sql(queue.desk.service.runtime, "update chats set due_at = now() where external_id = 'gone-1'")
+    await run_sql(queue.harness.service.runtime, "update chats set due_at = now() where external_id = 'gone-1'")
 
     assert {await queue.next(), await queue.next()} == {"other-0", "gone-1"}  # busy has one under way
 
@@ -79,7 +79,7 @@ async def test_work_whose_lease_is_over_does_not_count_as_under_way(queue: Queue
 async def test_the_chat_that_has_been_due_for_longest_is_next(queue: Queue) -> None:
     await queue.put("a", 7)
     await run_sql(
-        queue.desk.service.runtime, "update chats set due_at = now() - make_interval(hours => cast(id as int))"
+        queue.harness.service.runtime, "update chats set due_at = now() - make_interval(hours => cast(id as int))"
     )
 
     assert await queue.work_off() == [f"a-{number}" for number in reversed(range(7))]
@@ -95,58 +95,60 @@ async def test_nothing_is_claimed_that_is_not_due_or_is_worked_on_or_is_dead(que
     assert [await queue.next() for _ in range(2)] == ["expired-0", None]
 
 
-async def several(desk: Desk, count: int, turns: int = 14, prefix: str = "chat") -> list[tuple[Talk, str]]:
+async def several(harness: Harness, count: int, turns: int = 14, prefix: str = "chat") -> list[tuple[Talk, str]]:
     """So many due chats with the same messages, in this order."""
-    made = Talk(desk.service.as_filter)
+    made = Talk(harness.service.as_filter)
     leaf = made.turns(turns)
-    talks = [Talk(desk.service.as_filter, f"{prefix}-{number}", made.rows) for number in range(count)]
+    talks = [Talk(harness.service.as_filter, f"{prefix}-{number}", made.rows) for number in range(count)]
     for talk in talks:
-        assert await talk.hand_over(leaf)
+        assert await talk.ingest(leaf)
     return [(talk, leaf) for talk in talks]
 
 
-async def calls(desk: Desk) -> dict[str, int]:
+async def calls(harness: Harness) -> dict[str, int]:
     """The calls made for each chat so far."""
     found = await rows(
-        desk.service.runtime,
+        harness.service.runtime,
         "select external_id, sum(calls) from chats c join runs r on r.chat_id = c.id group by 1",
     )
     return {name: int(count) for name, count in found}
 
 
-async def test_a_huge_chat_goes_back_to_the_end_of_the_queue_between_two_calls_when_others_wait(desk: Desk) -> None:
-    await several(desk, 1, turns=40, prefix="huge")
-    await several(desk, 2, turns=8, prefix="small")
-    bench = desk.bench(summariser_window=8192)  # one call for a small chat
+async def test_a_huge_chat_goes_back_to_the_end_of_the_queue_between_two_calls_when_others_wait(
+    harness: Harness,
+) -> None:
+    await several(harness, 1, turns=40, prefix="huge")
+    await several(harness, 2, turns=8, prefix="small")
+    worker_context = harness.worker_context(summariser_window=8192)  # one call for a small chat
 
     seen = []
     for _ in range(4):
-        await desk.compress(bench)
-        seen.append(await calls(desk))
+        await harness.compress(worker_context)
+        seen.append(await calls(harness))
 
     assert seen[0] == {"huge-0": 1}
     small = {name: count for name, count in seen[2].items() if name != "huge-0"}
     assert seen[2]["huge-0"] == 1
     assert set(small) == {"small-0", "small-1"}
     assert seen[3]["huge-0"] > 2  # alone again: goes on to its end
-    assert (await row(desk.service.runtime, "select count(*) from chats where due_at is not null"))[0] == 0
+    assert (await row(harness.service.runtime, "select count(*) from chats where due_at is not null"))[0] == 0
     # Going back and coming again has read nothing twice.
-    assert [told(one) for one in await rows(desk.service.runtime, "select sections from checkpoints order by id")]
-    published = await row(desk.service.runtime, "select sum(calls) as calls, sum(published) as published from runs")
-    assert published.calls == published.published == len(desk.llm.requests)
+    assert [told(one) for one in await rows(harness.service.runtime, "select sections from checkpoints order by id")]
+    published = await row(harness.service.runtime, "select sum(calls) as calls, sum(published) as published from runs")
+    assert published.calls == published.published == len(harness.llm.requests)
 
 
 @pytest.mark.parametrize(
     "change", ["due_at = now() + interval '1 minute'", "lease_until = now() + interval '1 minute'", "due_at = null"]
 )
-async def test_a_huge_chat_is_worked_on_to_its_end_when_nobody_waits(desk: Desk, change: str) -> None:
-    await several(desk, 1, turns=40, prefix="huge")
-    await several(desk, 1, turns=8, prefix="small")
-    await run_sql(desk.service.runtime, f"update chats set {change} where external_id = 'small-0'")
+async def test_a_huge_chat_is_worked_on_to_its_end_when_nobody_waits(harness: Harness, change: str) -> None:
+    await several(harness, 1, turns=40, prefix="huge")
+    await several(harness, 1, turns=8, prefix="small")
+    await run_sql(harness.service.runtime, f"update chats set {change} where external_id = 'small-0'")
 
-    assert await desk.compress(desk.bench(summariser_window=8192)) is None
+    assert await harness.compress(harness.worker_context(summariser_window=8192)) is None
 
-    assert (await calls(desk))["huge-0"] > 3
+    assert (await calls(harness))["huge-0"] > 3
 
 
 # The bound of an endpoint
@@ -167,7 +169,7 @@ class Room:
 
 
 @asynccontextmanager
-async def at_once(count: int, *benches: Bench) -> AsyncIterator["list[asyncio.Task[object]]"]:
+async def at_once(count: int, *benches: WorkerContext) -> AsyncIterator["list[asyncio.Task[object]]"]:
     """So many workers of these benches, all at the same time."""
     tasks: list[asyncio.Task[object]] = [
         asyncio.create_task(compress(benches[number % len(benches)])) for number in range(count)
@@ -180,48 +182,53 @@ async def at_once(count: int, *benches: Bench) -> AsyncIterator["list[asyncio.Ta
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_the_whole_fleet_asks_an_endpoint_for_so_many_chats_at_the_same_time(desk: Desk) -> None:
-    await several(desk, 7)
+async def test_the_whole_fleet_asks_an_endpoint_for_so_many_chats_at_the_same_time(harness: Harness) -> None:
+    await several(harness, 7)
     room = Room()
-    desk.llm.thinking, desk.llm.default = room, Say("Fine.")
-    benches = [desk.bench(summariser_window=32_768, summariser_calls=3) for _ in range(3)]
+    harness.llm.thinking, harness.llm.default = room, Say("Fine.")
+    benches = [harness.worker_context(summariser_window=32_768, summariser_calls=3) for _ in range(3)]
 
     async with at_once(9, *benches) as tasks:
         await until(lambda: sum(task.done() for task in tasks) == 6)  # the others have nothing to do
-        await desk.llm.received(3)
+        await harness.llm.received(3)
         room.open.set()
         await asyncio.gather(*tasks)
-    while (await row(desk.service.runtime, "select count(due_at) from chats"))[0]:
+    while (await row(harness.service.runtime, "select count(due_at) from chats"))[0]:
         await asyncio.gather(*(compress(benches[number % 3]) for number in range(5)))
 
     assert room.most == 3
-    assert len(desk.llm.requests) == 7
-    assert len(await desk.made()) == 7
+    assert len(harness.llm.requests) == 7
+    assert len(await harness.made()) == 7
 
 
 async def test_the_built_in_summariser_has_no_bound(queue: Queue) -> None:
     await queue.put("a", 6)
-    bench = queue.desk.service.runtime.bench
-    assert bench.endpoint is None
+    worker_context = queue.harness.service.runtime.worker_context
+    assert worker_context.endpoint is None
 
     assert None not in [await queue.next() for _ in range(6)]
 
 
 async def test_two_endpoints_have_two_bounds(queue: Queue) -> None:
     await queue.put("a", 4)
-    one, other = (queue.desk.bench(kind, summariser_calls=1) for kind in ("openai", "ollama"))
+    one, other = (queue.harness.worker_context(kind, summariser_calls=1) for kind in ("openai", "ollama"))
 
-    assert [await queue.next(bench) for bench in (one, one, other, other)] == ["a-0", None, "a-1", None]
+    assert [await queue.next(worker_context) for worker_context in (one, one, other, other)] == [
+        "a-0",
+        None,
+        "a-1",
+        None,
+    ]
 
 
 async def test_a_chat_for_which_the_built_in_summariser_stands_in_takes_no_place(queue: Queue) -> None:
     await queue.put("failing", 2, waited=5000, attempts="9")
     await queue.put("fine", 2, waited=10)
-    bench = queue.desk.bench(summariser_calls=1)
+    worker_context = queue.harness.worker_context(summariser_calls=1)
 
-    leases = [await queue.claim(bench) for _ in range(4)]
+    leases = [await queue.claim(worker_context) for _ in range(4)]
 
-    assert [(await queue.name(lease), lease.stand_in) for lease in leases if lease] == [
+    assert [(await queue.name(lease), lease.fallback) for lease in leases if lease] == [
         ("failing-0", True),
         ("fine-0", False),
         ("failing-1", True),  # although the bound is reached
@@ -231,15 +238,15 @@ async def test_a_chat_for_which_the_built_in_summariser_stands_in_takes_no_place
 
 async def test_a_place_is_free_again_when_the_lease_is_over(queue: Queue) -> None:
     await queue.put("a", 2)
-    bench = queue.desk.bench(summariser_calls=1)
-    assert [await queue.next(bench) for _ in range(2)] == ["a-0", None]
+    worker_context = queue.harness.worker_context(summariser_calls=1)
+    assert [await queue.next(worker_context) for _ in range(2)] == ["a-0", None]
 
     await run_sql(
-        queue.desk.service.runtime,
+        queue.harness.service.runtime,
         "update chats set lease_until = now() - interval '1 second', due_at = null where lease_token is not null",
     )
 
-    assert [await queue.next(bench) for _ in range(2)] == ["a-1", None]
+    assert [await queue.next(worker_context) for _ in range(2)] == ["a-1", None]
 
 
 # Many workers
@@ -260,7 +267,7 @@ async def test_claims_at_the_same_time_give_every_chat_to_one_worker(queue: Queu
 async def test_claims_at_the_same_time_keep_the_bound(queue: Queue) -> None:
     for number in range(4):
         await queue.put(f"t{number}", 5)
-    benches = [queue.desk.bench(summariser_calls=4) for _ in range(3)]
+    benches = [queue.harness.worker_context(summariser_calls=4) for _ in range(3)]
 
     names = await asyncio.gather(*(queue.next(benches[number % 3]) for number in range(20)))
 
@@ -269,9 +276,9 @@ async def test_claims_at_the_same_time_keep_the_bound(queue: Queue) -> None:
 
 async def test_a_worker_that_freezes_in_a_claim_does_not_hold_up_the_fleet(queue: Queue) -> None:
     """The database ends its session, and its claim was never made."""
-    bench = queue.desk.service.runtime.bench
-    async with bench.engine.begin() as connection:
-        assert await work.claim(connection, "frozen", None, bench.settings) is None
+    worker_context = queue.harness.service.runtime.worker_context
+    async with worker_context.engine.begin() as connection:
+        assert await work.claim(connection, "frozen", None, worker_context.settings) is None
         limit = await connection.exec_driver_sql("show idle_in_transaction_session_timeout")
         assert limit.scalar_one() == "10s"
 
@@ -280,7 +287,7 @@ async def test_a_chat_that_is_being_handed_over_is_passed_by(queue: Queue) -> No
     await queue.put("a", 2, waited=5000)
     await queue.put("b", 1)
 
-    async with queue.desk.service.runtime.database.engine.begin() as connection:
+    async with queue.harness.service.runtime.database.engine.begin() as connection:
         await connection.exec_driver_sql("select 1 from chats where external_id = 'a-0' for update")
         assert [await queue.next() for _ in range(3)] == ["a-1", "b-0", None]
 

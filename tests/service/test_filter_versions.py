@@ -38,10 +38,10 @@ async def test_it_is_told_of_models_whose_tools_leave_little_room(service: Servi
     for model, chat, tools in (("few", "a", 900), ("many", "b", 6400), ("many", "c", 6500), ("fewer", "d", 6400)):
         talk = Talk(service.as_filter, chat)
         talk.model = model
-        await talk.hand_over(talk.turns(2), overhead=tools)
+        await talk.ingest(talk.turns(2), overhead=tools)
     talk = Talk(service.as_filter, "e")
     talk.model = "fewer"
-    await talk.hand_over(talk.turns(2), overhead=100)  # its tools were switched off since
+    await talk.ingest(talk.turns(2), overhead=100)  # its tools were switched off since
 
     crowded = (await service.as_filter.get("/v1/filter")).json()["crowded"]
 

@@ -10,23 +10,23 @@ import pytest_asyncio
 from service.storage import keys
 from service.usecases.compress import compress
 from tests.conftest import Service, serving
-from tests.service.desk import Desk, new_in, told
+from tests.service.harness import Harness, new_in, told
 from tests.service.talk import Json, Talk, check_tree, rows, run_sql, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def work_off(desk: Desk) -> None:
+async def work_off(harness: Harness) -> None:
     """Rounds until no chat is due."""
-    while await compress(desk.bench()):
+    while await compress(harness.worker_context()):
         pass
 
 
-async def summarised(desk: Desk, turns: int = 30) -> str:
+async def summarised(harness: Harness, turns: int = 30) -> str:
     """`chat-1` with several checkpoints in a line; returns its leaf."""
-    leaf = await desk.long_chat(turns)
-    await work_off(desk)
-    assert len(await made(desk)) > 2
+    leaf = await harness.long_chat(turns)
+    await work_off(harness)
+    assert len(await made(harness)) > 2
     return leaf
 
 
@@ -35,12 +35,12 @@ def fork_of(talk: Talk, chat: str = "fork", **more: Any) -> Talk:
     return Talk(more.pop("client", talk.client), chat, dict(talk.rows), window=talk.window, **more)
 
 
-async def made(desk: Desk, chat: str = "chat-1") -> list[Any]:
+async def made(harness: Harness, chat: str = "chat-1") -> list[Any]:
     query = (
         "select p.* from checkpoints p join chats c on c.id = p.chat_id"
         " where c.external_id = :chat and p.kind <> 'interim' order by p.id"
     )
-    return list(await rows(desk.service.runtime, query, chat=chat))
+    return list(await rows(harness.service.runtime, query, chat=chat))
 
 
 async def ask(fork: Talk, leaf: str, pairs: int = 64, **more: object) -> Json:
@@ -60,22 +60,22 @@ def texts(made: list[Any]) -> list[tuple[object, ...]]:
 # Before it is stored
 
 
-async def test_a_fork_is_served_the_summary_of_its_source_before_it_is_stored(desk: Desk) -> None:
-    leaf = await summarised(desk)
-    source = await desk.talk.ask(leaf)
-    fork = fork_of(desk.talk)
-    before = await tables(desk.service.runtime)
+async def test_a_fork_is_served_the_summary_of_its_source_before_it_is_stored(harness: Harness) -> None:
+    leaf = await summarised(harness)
+    source = await harness.talk.ask(leaf)
+    fork = fork_of(harness.talk)
+    before = await tables(harness.service.runtime)
 
     answer = await ask(fork, leaf)
 
     assert answer == {name: value for name, value in source.items() if name != "known"}
     assert answer["status"] == "ready"
-    assert await tables(desk.service.runtime) == before
+    assert await tables(harness.service.runtime) == before
 
 
-async def test_the_new_question_of_a_fork_is_counted(desk: Desk) -> None:
-    leaf = await summarised(desk)
-    fork = fork_of(desk.talk)
+async def test_the_new_question_of_a_fork_is_counted(harness: Harness) -> None:
+    leaf = await summarised(harness)
+    fork = fork_of(harness.talk)
     before = (await ask(fork, leaf, window_tokens=8192))["tokens"]["before"]
 
     answer = await ask(fork, fork.add("new", leaf, content="x" * 400), window_tokens=8192)
@@ -84,35 +84,35 @@ async def test_the_new_question_of_a_fork_is_counted(desk: Desk) -> None:
     assert answer["tokens"]["before"] == pytest.approx(before + 100, abs=1)
 
 
-async def test_the_summary_is_chosen_as_for_the_source_itself(desk: Desk) -> None:
-    leaf = await summarised(desk)
-    fork, chosen = fork_of(desk.talk), set()
+async def test_the_summary_is_chosen_as_for_the_source_itself(harness: Harness) -> None:
+    leaf = await summarised(harness)
+    fork, chosen = fork_of(harness.talk), set()
 
     for window in range(2048, 40_000, 997):
-        source = await desk.talk.ask(leaf, window_tokens=window)
+        source = await harness.talk.ask(leaf, window_tokens=window)
         answer = await ask(fork, leaf, window_tokens=window)
         assert answer == {name: value for name, value in source.items() if name != "known"}
         chosen.add(answer.get("checkpoint_id"))
 
-    assert chosen > {None, (await made(desk))[-1].id}, "others, too, and at last none"
+    assert chosen > {None, (await made(harness))[-1].id}, "others, too, and at last none"
 
 
-async def test_of_several_chats_the_one_that_knows_more_of_the_path_answers(desk: Desk) -> None:
-    leaf = await summarised(desk)
-    fork = fork_of(desk.talk)
+async def test_of_several_chats_the_one_that_knows_more_of_the_path_answers(harness: Harness) -> None:
+    leaf = await summarised(harness)
+    fork = fork_of(harness.talk)
     grown = fork.turns(2, leaf=leaf, prefix="fork-")
-    await fork.hand_over(grown)
+    await fork.ingest(grown)
     counted = await fork.ask(grown)
     again = fork_of(fork, "fork of the fork")
 
     assert (await ask(again, grown))["tokens"] == counted["tokens"], "counted, not estimated"
 
 
-async def test_a_fork_made_before_the_boundary_gets_no_summary_of_what_it_has_not(desk: Desk) -> None:
-    leaf = await summarised(desk)
-    first = (await made(desk))[0]
-    path = desk.talk.path(leaf)
-    fork = fork_of(desk.talk)
+async def test_a_fork_made_before_the_boundary_gets_no_summary_of_what_it_has_not(harness: Harness) -> None:
+    leaf = await summarised(harness)
+    first = (await made(harness))[0]
+    path = harness.talk.path(leaf)
+    fork = fork_of(harness.talk)
 
     early = path[first.covered_messages - 2]["id"]
     assert await ask(fork, early, window_tokens=2048) == {"status": "unknown"}
@@ -120,23 +120,23 @@ async def test_a_fork_made_before_the_boundary_gets_no_summary_of_what_it_has_no
     assert (await ask(fork, later, window_tokens=2048))["checkpoint_id"] == first.id
 
 
-async def test_a_fork_that_was_edited_above_the_boundary_gets_nothing(desk: Desk) -> None:
-    leaf = await summarised(desk)
-    fork = fork_of(desk.talk)
+async def test_a_fork_that_was_edited_above_the_boundary_gets_nothing(harness: Harness) -> None:
+    leaf = await summarised(harness)
+    fork = fork_of(harness.talk)
     fork.rows = {identity: dict(row) for identity, row in fork.rows.items()}
     fork.edit(fork.path(leaf)[0]["id"], "Another first question.")
 
     assert await ask(fork, leaf) == {"status": "unknown"}
-    await fork.hand_over(leaf)
+    await fork.ingest(leaf)
 
-    assert await made(desk, "fork") == []
+    assert await made(harness, "fork") == []
     assert (await ask(fork, leaf))["status"] == "pending"
 
 
-async def test_few_pairs_that_show_no_boundary_are_unknown_and_more_find_it(desk: Desk) -> None:
-    leaf = await summarised(desk)
-    fork = fork_of(desk.talk)
-    covered = (await made(desk))[-1].covered_messages
+async def test_few_pairs_that_show_no_boundary_are_unknown_and_more_find_it(harness: Harness) -> None:
+    leaf = await summarised(harness)
+    fork = fork_of(harness.talk)
+    covered = (await made(harness))[-1].covered_messages
     needed = len(fork.path(leaf)) - covered + 1
 
     assert await ask(fork, leaf, pairs=needed - 1) == {"status": "unknown"}
@@ -155,20 +155,20 @@ async def another_tenant(service: Service) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def test_another_user_is_never_served_nor_lent_a_summary_by_its_digest(desk: Desk) -> None:
-    leaf = await summarised(desk)
-    theirs = fork_of(desk.talk, user="user-2")
+async def test_another_user_is_never_served_nor_lent_a_summary_by_its_digest(harness: Harness) -> None:
+    leaf = await summarised(harness)
+    theirs = fork_of(harness.talk, user="user-2")
 
     assert await ask(theirs, leaf) == {"status": "unknown"}
-    await theirs.hand_over(leaf)
+    await theirs.ingest(leaf)
 
-    assert await made(desk, "fork") == []
+    assert await made(harness, "fork") == []
     assert (await ask(theirs, leaf))["status"] == "pending"
 
 
-async def test_who_does_not_say_who_asks_is_served_nothing_of_other_chats(desk: Desk) -> None:
-    leaf = await summarised(desk)
-    fork = fork_of(desk.talk)
+async def test_who_does_not_say_who_asks_is_served_nothing_of_other_chats(harness: Harness) -> None:
+    leaf = await summarised(harness)
+    fork = fork_of(harness.talk)
 
     assert await fork.ask(leaf) == {"status": "unknown"}
     assert await ask(fork, leaf, user_id="") == {"status": "unknown"}
@@ -177,186 +177,190 @@ async def test_who_does_not_say_who_asks_is_served_nothing_of_other_chats(desk: 
 
 @pytest.mark.parametrize("share", ["user", "tenant"])
 async def test_another_tenant_is_never_served_nor_lent_a_summary(
-    desk: Desk, another_tenant: httpx.AsyncClient, share: str
+    harness: Harness, another_tenant: httpx.AsyncClient, share: str
 ) -> None:
-    leaf = await summarised(desk)
-    settings = desk.service.runtime.settings.model_copy(update={"share_forks": share})
+    leaf = await summarised(harness)
+    settings = harness.service.runtime.settings.model_copy(update={"share_forks": share})
     async with serving(settings) as other, httpx.AsyncClient(base_url=other.url) as client:
         client.headers = another_tenant.headers
-        theirs = fork_of(desk.talk, client=client)
-        assert theirs.user == desk.talk.user, "the same name means nobody in another tenant"
+        theirs = fork_of(harness.talk, client=client)
+        assert theirs.user == harness.talk.user, "the same name means nobody in another tenant"
 
         assert await ask(theirs, leaf) == {"status": "unknown"}
-        await theirs.hand_over(leaf)
+        await theirs.ingest(leaf)
 
-        assert await made(desk, "fork") == []
+        assert await made(harness, "fork") == []
         assert (await ask(theirs, leaf))["status"] == "pending"
 
 
-async def test_a_tenant_that_shares_serves_and_lends_whoever_asks(desk: Desk) -> None:
-    leaf = await summarised(desk)
-    settings = desk.service.runtime.settings.model_copy(update={"share_forks": "tenant"})
+async def test_a_tenant_that_shares_serves_and_lends_whoever_asks(harness: Harness) -> None:
+    leaf = await summarised(harness)
+    settings = harness.service.runtime.settings.model_copy(update={"share_forks": "tenant"})
     async with serving(settings) as shares:
-        theirs = fork_of(desk.talk, client=shares.as_filter, user="user-2")
+        theirs = fork_of(harness.talk, client=shares.as_filter, user="user-2")
 
         assert (await ask(theirs, leaf))["status"] == "ready"
         assert (await theirs.ask(leaf))["status"] == "ready"
-        await theirs.hand_over(leaf)
+        await theirs.ingest(leaf)
 
-    assert texts(await made(desk, "fork")) == texts(await made(desk))
+    assert texts(await made(harness, "fork")) == texts(await made(harness))
 
 
-async def test_a_chat_that_expires_serves_and_lends_nothing(desk: Desk) -> None:
-    leaf = await summarised(desk)
-    await desk.talk.hand_over(leaf, expires_in=3600)
-    fork = fork_of(desk.talk)
+async def test_a_chat_that_expires_serves_and_lends_nothing(harness: Harness) -> None:
+    leaf = await summarised(harness)
+    await harness.talk.ingest(leaf, expires_in=3600)
+    fork = fork_of(harness.talk)
 
     assert await ask(fork, leaf) == {"status": "unknown"}
-    await fork.hand_over(leaf)
+    await fork.ingest(leaf)
 
-    assert await made(desk, "fork") == []
+    assert await made(harness, "fork") == []
 
 
 # When it is handed over
 
 
-async def test_a_fork_that_is_handed_over_has_the_summaries_as_its_own(desk: Desk) -> None:
-    leaf = await summarised(desk)
-    asked, before = len(desk.llm.requests), await desk.talk.ask(leaf)
-    fork = fork_of(desk.talk)
+async def test_a_fork_that_is_handed_over_has_the_summaries_as_its_own(harness: Harness) -> None:
+    leaf = await summarised(harness)
+    asked, before = len(harness.llm.requests), await harness.talk.ask(leaf)
+    fork = fork_of(harness.talk)
 
-    await fork.hand_over(leaf)
-    await work_off(desk)
+    await fork.ingest(leaf)
+    await work_off(harness)
 
-    assert len(desk.llm.requests) == asked, "nothing is computed twice"
+    assert len(harness.llm.requests) == asked, "nothing is computed twice"
     answer = await ask(fork, leaf)
     assert answer["known"] == leaf
     assert answer | {"checkpoint_id": 0} == before | {"checkpoint_id": 0}
-    mine, theirs = await made(desk, "fork"), await made(desk)
+    mine, theirs = await made(harness, "fork"), await made(harness)
     assert texts(mine) == texts(theirs)
     assert [one.parent_id for one in mine] == [0, *(one.id for one in mine)][:-1]
     assert [list(one.ancestors) for one in mine] == [[one.id for one in mine[:place]] for place in range(len(mine))]
     assert {one.id for one in mine}.isdisjoint(one.id for one in theirs)
-    await check_tree(desk.service.runtime)
+    await check_tree(harness.service.runtime)
 
 
-async def test_a_fork_keeps_its_summaries_when_its_source_is_deleted(desk: Desk) -> None:
-    leaf = await summarised(desk)
-    fork = fork_of(desk.talk)
-    await fork.hand_over(leaf)
+async def test_a_fork_keeps_its_summaries_when_its_source_is_deleted(harness: Harness) -> None:
+    leaf = await summarised(harness)
+    fork = fork_of(harness.talk)
+    await fork.ingest(leaf)
     before = await fork.ask(leaf)
 
-    assert (await desk.service.as_operator.delete("/v1/chats/chat-1")).status_code == 204
+    assert (await harness.service.as_operator.delete("/v1/chats/chat-1")).status_code == 204
 
     assert await fork.ask(leaf) == before
     assert before["status"] == "ready"
-    await check_tree(desk.service.runtime)
+    await check_tree(harness.service.runtime)
 
 
-async def test_the_next_summary_of_a_fork_grows_from_the_adopted_one_and_reads_only_what_is_new(desk: Desk) -> None:
-    leaf = await summarised(desk)
-    fork = fork_of(desk.talk)
-    await fork.hand_over(leaf)
-    adopted = (await made(desk, "fork"))[-1]
-    asked = len(desk.llm.requests)
+async def test_the_next_summary_of_a_fork_grows_from_the_adopted_one_and_reads_only_what_is_new(
+    harness: Harness,
+) -> None:
+    leaf = await summarised(harness)
+    fork = fork_of(harness.talk)
+    await fork.ingest(leaf)
+    adopted = (await made(harness, "fork"))[-1]
+    asked = len(harness.llm.requests)
 
     grown = fork.turns(8, leaf=leaf, prefix="fork-")
-    assert await fork.hand_over(grown, after=leaf)
-    await work_off(desk)
+    assert await fork.ingest(grown, after=leaf)
+    await work_off(harness)
 
-    new = [one for one in await made(desk, "fork") if one.id > adopted.id]
+    new = [one for one in await made(harness, "fork") if one.id > adopted.id]
     assert new
     assert new[0].ancestors == [*adopted.ancestors, adopted.id]
-    read = "\n".join(request.text for request in desk.llm.requests[asked:])
+    read = "\n".join(request.text for request in harness.llm.requests[asked:])
     assert told(adopted).splitlines()[-1].removeprefix("- ") in read
     covered = [row["content"] for row in fork.path(grown)[: adopted.covered_messages]]
-    new_text = "\n".join(map(new_in, desk.llm.requests[asked:]))
+    new_text = "\n".join(map(new_in, harness.llm.requests[asked:]))
     assert not any(text.splitlines()[-1] in new_text for text in covered)
-    await check_tree(desk.service.runtime)
+    await check_tree(harness.service.runtime)
 
 
-async def test_a_fork_handed_over_in_slices_has_the_same_line(desk: Desk) -> None:
-    leaf = await summarised(desk)
-    fork = fork_of(desk.talk)
+async def test_a_fork_handed_over_in_slices_has_the_same_line(harness: Harness) -> None:
+    leaf = await summarised(harness)
+    fork = fork_of(harness.talk)
     cuts = [fork.path(leaf)[place]["id"] for place in (11, 23, 40)]
 
     for after, until in zip([None, *cuts], [*cuts, leaf], strict=True):
-        await fork.hand_over(until, after=after)
-        await check_tree(desk.service.runtime)
+        await fork.ingest(until, after=after)
+        await check_tree(harness.service.runtime)
 
-    assert texts(await made(desk, "fork")) == texts(await made(desk))
+    assert texts(await made(harness, "fork")) == texts(await made(harness))
 
 
-async def test_a_fork_that_was_stored_before_its_source_was_summarised_adopts_with_its_next_turns(desk: Desk) -> None:
-    leaf = desk.talk.turns(30)
-    fork = fork_of(desk.talk)
+async def test_a_fork_that_was_stored_before_its_source_was_summarised_adopts_with_its_next_turns(
+    harness: Harness,
+) -> None:
+    leaf = harness.talk.turns(30)
+    fork = fork_of(harness.talk)
     early = fork.path(leaf)[19]["id"]
-    await fork.hand_over(early)
-    await run_sql(desk.service.runtime, "update chats set due_at = null")
-    await desk.talk.hand_over(leaf)
-    await work_off(desk)
-    assert (await made(desk))[0].covered_messages < 19
+    await fork.ingest(early)
+    await run_sql(harness.service.runtime, "update chats set due_at = null")
+    await harness.talk.ingest(leaf)
+    await work_off(harness)
+    assert (await made(harness))[0].covered_messages < 19
 
-    await fork.hand_over(leaf, after=early)
+    await fork.ingest(leaf, after=early)
 
-    assert texts(await made(desk, "fork")) == texts(await made(desk))
-    await check_tree(desk.service.runtime)
+    assert texts(await made(harness, "fork")) == texts(await made(harness))
+    await check_tree(harness.service.runtime)
 
 
-async def test_a_fork_of_a_fork_and_a_second_hand_over_change_nothing_more(desk: Desk) -> None:
-    leaf = await summarised(desk)
+async def test_a_fork_of_a_fork_and_a_second_hand_over_change_nothing_more(harness: Harness) -> None:
+    leaf = await summarised(harness)
     for chat in ("fork", "fork of the fork"):
-        await fork_of(desk.talk, chat).hand_over(leaf)
-    before = (await tables(desk.service.runtime))["checkpoints"]
+        await fork_of(harness.talk, chat).ingest(leaf)
+    before = (await tables(harness.service.runtime))["checkpoints"]
 
-    await fork_of(desk.talk, "fork of the fork").hand_over(leaf)
+    await fork_of(harness.talk, "fork of the fork").ingest(leaf)
 
-    assert (await tables(desk.service.runtime))["checkpoints"] == before
-    assert texts(await made(desk, "fork of the fork")) == texts(await made(desk))
+    assert (await tables(harness.service.runtime))["checkpoints"] == before
+    assert texts(await made(harness, "fork of the fork")) == texts(await made(harness))
 
 
-async def test_summaries_that_an_operator_dropped_from_a_fork_do_not_come_back_by_themselves(desk: Desk) -> None:
-    leaf = await summarised(desk)
-    fork = fork_of(desk.talk)
-    await fork.hand_over(leaf)
-    assert (await desk.service.as_operator.post("/v1/chats/fork/reset")).json()["dropped"] > 2
+async def test_summaries_that_an_operator_dropped_from_a_fork_do_not_come_back_by_themselves(harness: Harness) -> None:
+    leaf = await summarised(harness)
+    fork = fork_of(harness.talk)
+    await fork.ingest(leaf)
+    assert (await harness.service.as_operator.post("/v1/chats/fork/reset")).json()["dropped"] > 2
 
     assert (await ask(fork, leaf))["status"] == "pending"
-    await fork.hand_over(leaf)
-    await fork.hand_over(fork.turns(1, leaf=leaf, prefix="fork-"), after=leaf)
+    await fork.ingest(leaf)
+    await fork.ingest(fork.turns(1, leaf=leaf, prefix="fork-"), after=leaf)
 
-    assert await made(desk, "fork") == []
+    assert await made(harness, "fork") == []
 
 
-async def test_a_chat_that_has_a_summary_as_deep_of_its_own_copies_none(desk: Desk) -> None:
-    leaf = await summarised(desk)
-    await fork_of(desk.talk).hand_over(leaf)
-    before = await made(desk)
+async def test_a_chat_that_has_a_summary_as_deep_of_its_own_copies_none(harness: Harness) -> None:
+    leaf = await summarised(harness)
+    await fork_of(harness.talk).ingest(leaf)
+    before = await made(harness)
     # The fork's own line to the same boundary: another summary, newer, made in one call.
     await run_sql(
-        desk.service.runtime,
+        harness.service.runtime,
         "update checkpoints set parent_id = 0, ancestors = '{}' where chat_id != :chat",
         chat=before[0].chat_id,
     )
 
-    edited, was = desk.talk.path(leaf)[0]["id"], desk.talk.path(leaf)[0]["content"]
+    edited, was = harness.talk.path(leaf)[0]["id"], harness.talk.path(leaf)[0]["content"]
     for content in ("Edited.", was):
-        desk.talk.edit(edited, content)
-        await desk.talk.hand_over(leaf)
+        harness.talk.edit(edited, content)
+        await harness.talk.ingest(leaf)
 
-    assert await made(desk) == before
+    assert await made(harness) == before
 
 
 async def test_what_the_provider_counted_for_a_forks_first_request_is_compared_with_the_summary_in_it(
-    desk: Desk,
+    harness: Harness,
 ) -> None:
-    leaf = await summarised(desk)
-    fork = fork_of(desk.talk)
+    leaf = await summarised(harness)
+    fork = fork_of(harness.talk)
     question = fork.add("new", leaf)
     served = await ask(fork, question)
     answer = fork.add("answer", question, "assistant", usage={"prompt_tokens": served["tokens"]["after"] + 500})
 
-    await fork.hand_over(answer, served=served["checkpoint_id"])
+    await fork.ingest(answer, served=served["checkpoint_id"])
 
-    (chat,) = await rows(desk.service.runtime, "select * from chats where external_id = 'fork'")
+    (chat,) = await rows(harness.service.runtime, "select * from chats where external_id = 'fork'")
     assert chat.overhead_tokens > 300

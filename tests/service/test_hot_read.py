@@ -14,7 +14,7 @@ from service.storage.checkpoints import Fresh
 from service.summarising.memory import Memory
 from service.summarising.message import Rendered
 from tests.conftest import Service
-from tests.service.desk import Desk
+from tests.service.harness import Harness
 from tests.service.talk import row, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -171,12 +171,12 @@ async def test_a_record_is_fetched_only_for_who_asks_and_an_older_summary_has_no
     assert texts[3][0] == ""
 
 
-async def test_publishing_notes_the_most_that_the_line_saves_so_far(desk: Desk) -> None:
-    leaf = await desk.long_chat()
-    bench = desk.bench()
+async def test_publishing_notes_the_most_that_the_line_saves_so_far(harness: Harness) -> None:
+    leaf = await harness.long_chat()
+    worker_context = harness.worker_context()
     sizes = [100, 2000, 300, 3000, 200]
-    async with bench.engine.begin() as connection:
-        lease = await work.claim(connection, "worker", None, bench.settings)
+    async with worker_context.engine.begin() as connection:
+        lease = await work.claim(connection, "worker", None, worker_context.settings)
         assert lease
         path = await messages.path(connection, lease.chat, leaf)
         parent = 0
@@ -186,7 +186,7 @@ async def test_publishing_notes_the_most_that_the_line_saves_so_far(desk: Desk) 
             parent = await checkpoints.publish(connection, lease, fresh) or 0
             assert parent
 
-    made = await desk.made()
+    made = await harness.made()
     saved = [one.covered_tokens - one.tokens for one in made]
     assert saved != sorted(saved)
     assert [list(one.savings) for one in made] == [
@@ -194,14 +194,14 @@ async def test_publishing_notes_the_most_that_the_line_saves_so_far(desk: Desk) 
     ]
 
 
-async def test_lines_of_two_branches_are_counted_apart(desk: Desk) -> None:
-    leaf = await desk.long_chat(16)
-    await desk.drain()
-    fork = desk.talk.path(leaf)[7]["id"]
-    await desk.talk.hand_over(desk.talk.turns(12, leaf=fork, prefix="b"))
-    await desk.drain()
+async def test_lines_of_two_branches_are_counted_apart(harness: Harness) -> None:
+    leaf = await harness.long_chat(16)
+    await harness.drain()
+    fork = harness.talk.path(leaf)[7]["id"]
+    await harness.talk.ingest(harness.talk.turns(12, leaf=fork, prefix="b"))
+    await harness.drain()
 
-    by_id = {one.id: one for one in await desk.made()}
+    by_id = {one.id: one for one in await harness.made()}
     grew_from = [one.parent_id for one in by_id.values()]
     assert any(grew_from.count(parent) == 2 for parent in by_id), "the line forks"
     for one in by_id.values():

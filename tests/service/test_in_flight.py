@@ -115,7 +115,7 @@ async def test_a_text_may_be_full_of_what_looks_like_values(service: Service) ->
     talk = three_turns(service)
     talk.edit(LEAF, '[], {"a": [1, 2]}, \\" ' * 5000)
 
-    await talk.hand_over(LEAF)
+    await talk.ingest(LEAF)
 
     assert len(await rows(service.runtime, "select 1 from messages")) == 6
 

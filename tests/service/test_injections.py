@@ -6,7 +6,7 @@ import pytest
 
 from service.summarising.memory import Kind
 from tests.fakes.scripted_llm import Default, Message
-from tests.service.desk import Desk, told
+from tests.service.harness import Harness, told
 from tests.service.talk import check_tree, prose
 from tests.summarising.injection import Injection
 from tests.summarising.injections import INJECTIONS
@@ -28,17 +28,17 @@ BINDING = (Kind.CONSTRAINT, Kind.DECISION, Kind.PREFERENCE, Kind.GOAL)
 CASES = [one for one in INJECTIONS if one.id in SERVED]
 
 
-def hand_in(desk: Desk, injection: Injection) -> str:
+def hand_in(harness: Harness, injection: Injection) -> str:
     """The chat with its injection, and so much talk after each half that both are covered; returns the leaf."""
     leaf: str | None = None
     for place, half in enumerate(chat(injection)):
         for stored in half:
             more = {name: value for name, value in stored.items() if name not in ("id", "role", "content")}
             content = stored["content"] if isinstance(stored["content"], str) else ""
-            leaf = desk.talk.add(stored["id"], leaf, stored["role"], content, **more)
+            leaf = harness.talk.add(stored["id"], leaf, stored["role"], content, **more)
         for number in range(7):
-            leaf = desk.talk.add(f"u{place}-{number}", leaf, content="And the next hall?")
-            leaf = desk.talk.add(f"a{place}-{number}", leaf, "assistant", prose(600, f"a{place}-{number}"))
+            leaf = harness.talk.add(f"u{place}-{number}", leaf, content="And the next hall?")
+            leaf = harness.talk.add(f"a{place}-{number}", leaf, "assistant", prose(600, f"a{place}-{number}"))
     assert leaf
     return leaf
 
@@ -64,14 +64,14 @@ def binding(checkpoint: Any) -> list[str]:
 
 @pytest.mark.parametrize("injection", CASES, ids=lambda one: one.id)
 async def test_an_injection_is_no_rule_and_no_narrative_of_what_is_stored_and_served(
-    desk: Desk, injection: Injection
+    harness: Harness, injection: Injection
 ) -> None:
-    desk.llm.default = obedient(injection)
-    leaf = hand_in(desk, injection)
-    await desk.talk.hand_over(leaf)
-    await desk.drain()
+    harness.llm.default = obedient(injection)
+    leaf = hand_in(harness, injection)
+    await harness.talk.ingest(leaf)
+    await harness.drain()
 
-    made = await desk.made()
+    made = await harness.made()
     assert len(made) > 1
     for checkpoint in made:
         assert not carried(injection.payload, binding(checkpoint))
@@ -79,14 +79,14 @@ async def test_an_injection_is_no_rule_and_no_narrative_of_what_is_stored_and_se
         # What is stated without an order may be told, but not as a rule.
         assert injection.stated or not carried(injection.payload, [told(checkpoint)])
         is_one_record(checkpoint.record)
-    answer = await desk.talk.ask(leaf)
+    answer = await harness.talk.ask(leaf)
     assert answer["status"] == "ready"
     is_one_record(answer["summary"])
     assert all(rule in answer["summary"] for rule in RULES)
-    asked = await desk.talk.ask(leaf, summary_role="record")
+    asked = await harness.talk.ask(leaf, summary_role="record")
     assert not carried(injection.payload, [asked.get("summary", "")])
     is_one_record(asked["record"])
     # A name is cut to the form of one before it is shown to anybody.
-    shown = [request for request in desk.llm.requests if carried(injection.payload, [request.text])]
+    shown = [request for request in harness.llm.requests if carried(injection.payload, [request.text])]
     assert shown or injection.id == "a file name with line breaks"
-    await check_tree(desk.service.runtime)
+    await check_tree(harness.service.runtime)

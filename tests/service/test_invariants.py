@@ -17,7 +17,7 @@ from service.storage import contexts
 from tests.builders import called, returned, said
 from tests.conftest import Service, drain
 from tests.fakes.scripted_llm import CutOff, Empty, Fail, Hang, ReasoningOnly, Say
-from tests.service.desk import Desk, new_in
+from tests.service.harness import Harness, new_in
 from tests.service.talk import Json, Talk, check_tree, prose, row, rows, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -44,8 +44,8 @@ async def handed_by_the_filter(talk: Talk, service: Service, answer: str) -> Non
     body = outlet_body(talk.rows, answer, chat=talk.chat, model=MODEL) | {"num_ctx": 8192}
     with Host({talk.chat: talk.rows}).importable():
         await loaded.outlet(body, __metadata__={"user_id": "u"}, __user__={"id": "u"}, __model__={})
-        while loaded._handing_over:
-            await next(iter(loaded._handing_over))
+        while loaded._in_background:
+            await next(iter(loaded._in_background))
     await close(loaded)
 
 
@@ -57,7 +57,7 @@ async def close(loaded: Any) -> None:
 
 async def test_invariant_1_nothing_is_hidden_that_is_not_covered(talk: Talk, service: Service) -> None:
     leaf = talk.turns(14)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     await drain(service.runtime)
     ready = await talk.ask(leaf)
     assert (ready["covered_until"], ready["covered_digest"]) == talk.pair(ready["covered_until"])
@@ -69,19 +69,19 @@ async def test_invariant_1_nothing_is_hidden_that_is_not_covered(talk: Talk, ser
         assert "summary" not in answer, place
 
 
-async def test_invariant_2_no_llm_call_on_the_request_path_and_one_indexed_read(desk: Desk) -> None:
-    leaf = await desk.long_chat()
+async def test_invariant_2_no_llm_call_on_the_request_path_and_one_indexed_read(harness: Harness) -> None:
+    leaf = await harness.long_chat()
     for other in range(12):
-        await Talk(desk.service.as_filter, f"other-{other}", desk.talk.rows).hand_over(leaf)
-    desk.llm.default = Hang()
-    assert (await desk.talk.ask(leaf))["status"] == "pending"
-    assert desk.llm.requests == []
+        await Talk(harness.service.as_filter, f"other-{other}", harness.talk.rows).ingest(leaf)
+    harness.llm.default = Hang()
+    assert (await harness.talk.ask(leaf))["status"] == "pending"
+    assert harness.llm.requests == []
 
-    engine = desk.service.runtime.database.engine
+    engine = harness.service.runtime.database.engine
     async with engine.connect() as connection:
         await (await connection.execution_options(isolation_level="AUTOCOMMIT")).execute(text("vacuum analyze"))
-    leaf_pair, above = desk.talk.question(leaf)["path"][:2]
-    async with desk.service.runtime.database.reads.acquire() as reads:
+    leaf_pair, above = harness.talk.question(leaf)["path"][:2]
+    async with harness.service.runtime.database.reads.acquire() as reads:
         await reads.execute("set enable_seqscan = off")  # so few rows fit into one page: it must be able to use indexes
         try:
             continued, branched = [leaf_pair[1], above[1], 0], [[leaf_pair[0]], [leaf_pair[1]], [0, 0]]
@@ -109,8 +109,8 @@ async def test_invariant_3_the_filter_never_breaks_a_chat(talk: Talk, service: S
         assert after["messages"] == before["messages"]
 
 
-async def test_invariant_4_a_call_and_its_results_stay_together(desk: Desk) -> None:
-    talk = desk.talk
+async def test_invariant_4_a_call_and_its_results_stay_together(harness: Harness) -> None:
+    talk = harness.talk
     leaf = talk.turns(1)
     for number in range(9):
         leaf = talk.add(f"q{number}", leaf)
@@ -119,16 +119,16 @@ async def test_invariant_4_a_call_and_its_results_stay_together(desk: Desk) -> N
             returned(f"c{number}", f"r{number} r{number}\n" * 200),
         ]
         leaf = talk.add(f"t{number}", leaf, "assistant", output=[*calls, said("Done.")])
-    await handed_by_the_filter(talk, desk.service, leaf)
-    await desk.drain()
+    await handed_by_the_filter(talk, harness.service, leaf)
+    await harness.drain()
 
-    for request in desk.llm.requests:  # in what is read
+    for request in harness.llm.requests:  # in what is read
         for number in range(9):
             read = [line for line in request.text.splitlines() if f'"n{number}"' in line]
             assert all(f"r{number} r{number}" in line for line in read)
             assert len(read) == (f"r{number} r{number}" in request.text)
     question = talk.add("question", leaf)
-    _, after = await through_the_filter(talk, desk.service.url, desk.service.filter_key, question)
+    _, after = await through_the_filter(talk, harness.service.url, harness.service.filter_key, question)
     kept = [message for message in after["messages"] if message["role"] in ("assistant", "tool")]
     asked = [call["id"] for message in kept for call in message.get("tool_calls") or []]
     answered = [message["tool_call_id"] for message in kept if message["role"] == "tool"]
@@ -136,22 +136,22 @@ async def test_invariant_4_a_call_and_its_results_stay_together(desk: Desk) -> N
     assert 0 < len(asked) < 9
 
 
-async def test_invariant_5_the_boundary_says_what_was_really_covered(desk: Desk) -> None:
-    talk = desk.talk
+async def test_invariant_5_the_boundary_says_what_was_really_covered(harness: Harness) -> None:
+    talk = harness.talk
     leaf = talk.add("long", talk.add("q", talk.turns(1)), "assistant", prose(6000, "long"))
-    leaf = await desk.long_chat(12, leaf=leaf)
-    bench = desk.bench(summariser_window=4096)
+    leaf = await harness.long_chat(12, leaf=leaf)
+    worker_context = harness.worker_context(summariser_window=4096)
     covered = 0
-    while (await desk.chat()).due_at:
-        await desk.compress(bench)
-        newest = (await desk.made())[-1]
+    while (await harness.chat()).due_at:
+        await harness.compress(worker_context)
+        newest = (await harness.made())[-1]
         assert newest.covered_messages >= covered
         covered = newest.covered_messages
-        read = "".join(request.text for request in desk.llm.requests)
+        read = "".join(request.text for request in harness.llm.requests)
         for message in talk.path(newest.covered_until):
             values = re.findall(r"showed \d+ bar, below \d+", str(message["content"]))
             assert sum(value in read for value in values) >= 0.9 * len(values), message["id"]  # a cut may split a line
-    assert all(len(request.text) // 3 < 4096 for request in desk.llm.requests)
+    assert all(len(request.text) // 3 < 4096 for request in harness.llm.requests)
     assert covered > 4
 
 
@@ -160,7 +160,7 @@ async def test_invariant_6_branches_are_right_by_construction(talk: Talk, servic
     left, right = (talk.turns(6, leaf=trunk, prefix=name) for name in ("left-", "right-"))
     early = talk.turns(12, leaf="a2", prefix="early-")
     for leaf in (left, right, early):
-        await talk.hand_over(leaf)
+        await talk.ingest(leaf)
         await drain(service.runtime)
     await check_tree(service.runtime)
 
@@ -171,7 +171,7 @@ async def test_invariant_6_branches_are_right_by_construction(talk: Talk, servic
         assert not any(f"Reading {stranger}" in answer["summary"] for stranger in strangers)
 
     talk.edit("u4", "edited in place below the boundary")
-    await talk.hand_over(left)
+    await talk.ingest(left)
     answer = await talk.ask(left)  # an older checkpoint, or none, until a new one is there
     assert answer["status"] == "pending" or answer["covered_messages"] <= 4
     assert (await talk.ask(early))["status"] == "ready"
@@ -179,59 +179,59 @@ async def test_invariant_6_branches_are_right_by_construction(talk: Talk, servic
     assert (await talk.ask(left))["status"] == "ready"
 
 
-async def test_invariant_7_a_summary_is_never_a_function_of_luck(desk: Desk) -> None:
-    leaf = await desk.long_chat()
-    bench = desk.bench(summariser_window=32_768, fallback_after=0)
-    await desk.drain(bench)
-    leaf = desk.talk.turns(12, leaf=leaf)
-    await desk.talk.hand_over(leaf)
+async def test_invariant_7_a_summary_is_never_a_function_of_luck(harness: Harness) -> None:
+    leaf = await harness.long_chat()
+    worker_context = harness.worker_context(summariser_window=32_768, fallback_after=0)
+    await harness.drain(worker_context)
+    leaf = harness.talk.turns(12, leaf=leaf)
+    await harness.talk.ingest(leaf)
     good = set[str]()
 
     for bad in (Empty(), CutOff("## Goal"), ReasoningOnly("hm"), Say("<tool_call>{}</tool_call>"), Say("w " * 2000)):
-        desk.llm.script(bad, bad)  # the repair is no better
-        await desk.compress(bench)
-        good.add((await desk.talk.ask(leaf))["summary"])
-        await desk.due_now()
+        harness.llm.script(bad, bad)  # the repair is no better
+        await harness.compress(worker_context)
+        good.add((await harness.talk.ask(leaf))["summary"])
+        await harness.due_now()
     assert len(good) == 1, "what code made of it at once"
 
-    assert [run.outcome for run in await desk.runs()][1:] == ["rejected"] * 5
-    await desk.drain(bench)
-    assert len(await desk.made()) == 2
+    assert [run.outcome for run in await harness.runs()][1:] == ["rejected"] * 5
+    await harness.drain(worker_context)
+    assert len(await harness.made()) == 2
 
 
-async def test_invariant_8_work_is_never_lost_and_never_doubled(desk: Desk) -> None:
-    await desk.long_chat()
-    stored = await tables(desk.service.runtime)
+async def test_invariant_8_work_is_never_lost_and_never_doubled(harness: Harness) -> None:
+    await harness.long_chat()
+    stored = await tables(harness.service.runtime)
     assert len(stored["messages"]) == 28
-    assert (await desk.chat()).due_at  # in the same transaction as the messages
+    assert (await harness.chat()).due_at  # in the same transaction as the messages
 
-    desk.llm.script(Fail(400))
-    await desk.compress()
-    assert (await desk.chat()).due_at  # after a failure
-    await desk.due_now()
-    while (await desk.chat()).due_at:
-        await asyncio.gather(*(desk.compress() for _ in range(4)))
+    harness.llm.script(Fail(400))
+    await harness.compress()
+    assert (await harness.chat()).due_at  # after a failure
+    await harness.due_now()
+    while (await harness.chat()).due_at:
+        await asyncio.gather(*(harness.compress() for _ in range(4)))
 
-    boundaries = [(made.parent_id, made.covered_digest) for made in await desk.made()]
+    boundaries = [(made.parent_id, made.covered_digest) for made in await harness.made()]
     assert len(set(boundaries)) == len(boundaries) > 0
-    chat = await desk.chat()
+    chat = await harness.chat()
     assert chat.due_at is None
     assert chat.done_seq == chat.handed_seq
 
 
-async def test_invariant_9_cost_grows_with_what_is_new(desk: Desk) -> None:
-    talk = desk.talk
-    leaf = await desk.long_chat(20)
-    await desk.drain()
+async def test_invariant_9_cost_grows_with_what_is_new(harness: Harness) -> None:
+    talk = harness.talk
+    leaf = await harness.long_chat(20)
+    await harness.drain()
     for _ in range(8):
         known, leaf = leaf, talk.turns(1, leaf=leaf)
         body = talk.transcript(leaf, after=known)
         assert len(body["messages"]) == 2  # what is uploaded
         assert len(json.dumps(talk.question(leaf))) < 64 * 150  # what is asked does not grow with the chat
-        await talk.hand_over(leaf, after=known)
-        await desk.drain()
+        await talk.ingest(leaf, after=known)
+        await harness.drain()
 
-    read = re.findall(r"Reading (\S+): pump", "".join(map(new_in, desk.llm.requests)))
+    read = re.findall(r"Reading (\S+): pump", "".join(map(new_in, harness.llm.requests)))
     assert len(read) == len(set(read))  # each message once
 
 
@@ -278,7 +278,7 @@ async def test_what_an_operator_serves_is_in_force_below_it_whatever_happens(
     """Turns, branches, edits, edits undone, work, and other choices, in any order; nothing is lost and none changes."""
     rng = Random(seed)
     leaves = [talk.turns(14)]
-    await talk.hand_over(leaves[0])
+    await talk.ingest(leaves[0])
     await drain(service.runtime)
     texts: dict[int, str] = {}
     chosen, undo = 0, [("u0", talk.rows["u0"]["content"])]
@@ -299,7 +299,7 @@ async def test_what_an_operator_serves_is_in_force_below_it_whatever_happens(
                 chosen = (
                     await choose(service, rng.choice([*texts]), correct=what == "correct") or chosen if texts else 0
                 )
-        await talk.hand_over(rng.choice(leaves[-2:]))
+        await talk.ingest(rng.choice(leaves[-2:]))
         if rng.random() < 0.4:
             await drain(service.runtime)
 

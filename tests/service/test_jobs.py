@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from tests.conftest import Service
 from tests.fakes.scripted_llm import Fail
-from tests.service.desk import Desk
+from tests.service.harness import Harness
 from tests.service.talk import Json, row, rows, run_sql, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -180,14 +180,14 @@ async def test_without_work_all_figures_are_zero(service: Service) -> None:
     assert await get(service, "/jobs") == {"jobs": [], "next": None}
 
 
-async def test_the_status_shows_the_breaker_of_each_summariser(service: Service, desk: Desk) -> None:
-    await desk.long_chat()
-    desk.llm.default = Fail(401)
-    await desk.compress(desk.bench(breaker_after=1, fallback_after=0))
+async def test_the_status_shows_the_breaker_of_each_summariser(service: Service, harness: Harness) -> None:
+    await harness.long_chat()
+    harness.llm.default = Fail(401)
+    await harness.compress(harness.worker_context(breaker_after=1, fallback_after=0))
 
     (one,) = (await get(service, "/status"))["endpoints"]
 
-    assert one["name"] == f"openai:scripted {desk.llm.openai_url}"
+    assert one["name"] == f"openai:scripted {harness.llm.openai_url}"
     assert (one["state"], one["failures"]) == ("open", 1)
     assert datetime.fromisoformat(one["open_until"]) > datetime.now(UTC)
     assert "API key" in one["last_error"]

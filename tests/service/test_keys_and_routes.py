@@ -33,7 +33,7 @@ def talk(service: Service) -> Talk:
 async def test_every_endpoint_wants_a_key_of_its_scope(
     talk: Talk, service: Service, method: str, where: str, scope: str
 ) -> None:
-    await talk.hand_over(LEAF)
+    await talk.ingest(LEAF)
     before = await tables(service.runtime)
     wrong = service.operator_key if scope == "filter" else service.filter_key
     headers: dict[str, int] = {

@@ -48,7 +48,7 @@ async def everything(service: Service) -> str:
 
 @pytest.mark.parametrize("name", ANSWERS)
 async def test_no_secret_of_a_tool_is_stored(talk: Talk, service: Service, name: str) -> None:
-    await talk.hand_over(leaking(talk, name))
+    await talk.ingest(leaking(talk, name))
 
     found = await everything(service)
     assert [secret for secret in SECRETS if secret in found] == []
@@ -61,32 +61,32 @@ async def test_no_secret_of_a_tool_is_stored(talk: Talk, service: Service, name:
 @pytest.mark.parametrize("name", ANSWERS)
 async def test_hash_digest_and_size_are_those_of_what_was_handed_over(talk: Talk, service: Service, name: str) -> None:
     leaf = leaking(talk, name)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
 
     kept = await row(service.runtime, "select * from messages where message_id = 'a0'")
     assert (kept.message_id, kept.fingerprint, kept.digest) == talk.chain(leaf)[-1]
     assert kept.tokens == native_tokens(talk.rows["a0"])
-    await talk.hand_over(leaf)  # the same content again is not taken for another one
+    await talk.ingest(leaf)  # the same content again is not taken for another one
     assert (await talk.put(talk.transcript(leaf))).status_code == 202
 
 
 async def test_masks_are_counted_once_and_shown_to_operators(talk: Talk, service: Service) -> None:
     leaf = leaking(talk, "output items")
 
-    await talk.hand_over(leaf)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
+    await talk.ingest(leaf)
     assert (await shown(service))["chat"]["masked"] == 4
 
     talk.rows |= {"a1": {**talk.rows["a0"], "id": "a1", "parentId": "u1"}}
     talk.add("u1", "a0")
-    await talk.hand_over("a1", after="a0")
+    await talk.ingest("a1", after="a0")
     assert (await shown(service))["chat"]["masked"] == 8
 
 
 async def test_what_people_write_is_stored_as_they_wrote_it(talk: Talk, service: Service) -> None:
     leaf = talk.add("a0", talk.add("u0", None, content=f"Use {KEY}"), "assistant", f"I use {KEY}")
 
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
 
     assert [(await stored(service, one))["content"] for one in ("u0", "a0")] == [f"Use {KEY}", f"I use {KEY}"]
     assert (await shown(service))["chat"]["masked"] == 0
@@ -94,10 +94,10 @@ async def test_what_people_write_is_stored_as_they_wrote_it(talk: Talk, service:
 
 async def test_texts_that_are_stored_again_are_masked_again(talk: Talk, service: Service) -> None:
     leaf = leaking(talk, "body")
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     await run_sql(service.runtime, "update messages set body = null")
 
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
 
     assert KEY not in json.dumps(await stored(service))
     assert (await shown(service))["chat"]["masked"] == 4
@@ -107,7 +107,7 @@ async def test_texts_that_are_stored_again_are_masked_again(talk: Talk, service:
 async def test_switched_off_everything_is_stored_as_it_came(service: Service, unmasked: Service, name: str) -> None:
     talk = Talk(unmasked.as_filter)
 
-    await talk.hand_over(leaking(talk, name))
+    await talk.ingest(leaking(talk, name))
 
     handed = talk.transcript("a0")["messages"][1]
     assert await stored(service) == {
@@ -120,7 +120,7 @@ async def test_a_secret_in_a_tool_result_reaches_neither_the_summary_nor_the_led
     talk: Talk, service: Service
 ) -> None:
     leaf = talk.turns(14, leaf=leaking(talk, "output items"))
-    assert await talk.hand_over(leaf)
+    assert await talk.ingest(leaf)
     await drain(service.runtime)
 
     assert await rows(service.runtime, "select 1 from checkpoints")

@@ -29,11 +29,11 @@ async def post(service: Service, where: str, body: object | None = None) -> Json
 async def summarised(service: Service, talk: Talk, rounds: int = 1) -> str:
     """A chat with at least as many checkpoints as `rounds`, each grown from the one before; returns its leaf."""
     leaf = talk.turns(14)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     await drain(service.runtime)
     while len(await rows(service.runtime, "select 1 from checkpoints")) < rounds:
         leaf = talk.turns(2, leaf=leaf)
-        await talk.hand_over(leaf)
+        await talk.ingest(leaf)
         await drain(service.runtime)
     return leaf
 
@@ -61,7 +61,7 @@ async def audited(service: Service) -> list[Json]:
 async def test_chats_come_newest_first_page_by_page_each_once(service: Service) -> None:
     for number in range(7):
         talk = Talk(service.as_filter, f"chat-{number}")
-        await talk.hand_over(talk.turns(1))
+        await talk.ingest(talk.turns(1))
     # Two chats of the same moment: the id decides between them.
     await run_sql(service.runtime, "update chats set updated_at = now() where external_id in ('chat-2', 'chat-3')")
 
@@ -78,10 +78,10 @@ async def test_chats_come_newest_first_page_by_page_each_once(service: Service) 
 async def test_a_chat_that_is_new_meanwhile_shifts_no_page(service: Service) -> None:
     for number in range(4):
         talk = Talk(service.as_filter, f"chat-{number}")
-        await talk.hand_over(talk.turns(1))
+        await talk.ingest(talk.turns(1))
     first = await get(service, "", limit=2)
     late = Talk(service.as_filter, "late")
-    await late.hand_over(late.turns(1))
+    await late.ingest(late.turns(1))
 
     second = await get(service, "", limit=2, cursor=first["next"])
 
@@ -96,7 +96,7 @@ async def test_without_chats_the_list_is_empty(service: Service) -> None:
 async def test_a_chat_shows_its_branches_checkpoints_and_runs(service: Service, talk: Talk) -> None:
     leaf = await summarised(service, talk)
     sibling = talk.add("sibling", talk.rows[leaf]["parentId"], "assistant")
-    await talk.hand_over(sibling)
+    await talk.ingest(sibling)
 
     shown = await get(service, "/chat-1")
 
@@ -139,7 +139,7 @@ async def test_a_summary_of_a_path_that_was_edited_since_says_so(service: Servic
     leaf = await summarised(service, talk)
     made = (await talk.ask(leaf))["checkpoint_id"]
     talk.edit(talk.path(leaf)[0]["id"], "edited")
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
 
     shown = await get(service, f"/chat-1/checkpoints/{made}")
 
@@ -149,7 +149,7 @@ async def test_a_summary_of_a_path_that_was_edited_since_says_so(service: Servic
 
 
 async def test_work_that_failed_is_shown_with_its_reason(service: Service, talk: Talk) -> None:
-    await talk.hand_over(talk.turns(14))
+    await talk.ingest(talk.turns(14))
     await run_sql(service.runtime, "update messages set body = 'x'")
     await drain(service.runtime)
 
@@ -174,7 +174,7 @@ async def test_reset_drops_all_checkpoints_and_the_chat_goes_on(service: Service
     await check_tree(service.runtime)
     assert (await talk.ask(leaf))["status"] == "pending"
     leaf = talk.turns(1, leaf=leaf)
-    assert await talk.hand_over(leaf) is True
+    assert await talk.ingest(leaf) is True
     await drain(service.runtime)
     assert (await talk.ask(leaf))["status"] == "ready"
 
@@ -191,7 +191,7 @@ async def test_reset_to_a_checkpoint_keeps_it_and_those_it_grew_from(service: Se
     assert answer["checkpoint_id"] == made[1]
 
     leaf = talk.turns(1, leaf=leaf)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     await drain(service.runtime)
     newest = (await get(service, "/chat-1/checkpoints"))[-1]
     assert newest["id"] > made[-1]
@@ -226,7 +226,7 @@ async def test_what_was_read_of_a_long_turn_is_dropped_with_the_checkpoints(
 
 async def test_recompute_does_not_wait_for_the_back_off_of_earlier_failures(service: Service, talk: Talk) -> None:
     leaf = talk.turns(14)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     await run_sql(service.runtime, "update chats set due_at = now() + interval '5 minutes', attempts = 9")
 
     await post(service, "/chat-1/recompute")
@@ -238,7 +238,7 @@ async def test_recompute_does_not_wait_for_the_back_off_of_earlier_failures(serv
 async def test_delete_leaves_no_row_of_the_chat_in_any_table(service: Service, talk: Talk) -> None:
     await summarised(service, talk, rounds=2)
     other = Talk(service.as_filter, "other")
-    await other.hand_over(other.turns(2))
+    await other.ingest(other.turns(2))
     identity = await half_read(service)
 
     response = await service.as_operator.delete("/v1/chats/chat-1")
@@ -258,7 +258,7 @@ async def test_a_deleted_chat_starts_anew_when_it_goes_on(service: Service, talk
     assert await talk.ask(leaf) == {"status": "unknown"}
     assert (await talk.put(talk.transcript(leaf, after=talk.rows[leaf]["parentId"]))).status_code == 409
 
-    assert await talk.hand_over(leaf) is True
+    assert await talk.ingest(leaf) is True
 
     await check_tree(service.runtime)
 
@@ -319,7 +319,7 @@ async def test_what_does_not_exist_is_not_found_and_nothing_changes(
 async def test_a_checkpoint_that_does_not_exist_is_not_found(service: Service, talk: Talk) -> None:
     await summarised(service, talk)
     other = Talk(service.as_filter, "other")
-    await other.hand_over(other.turns(14))
+    await other.ingest(other.turns(14))
     await drain(service.runtime)
     elsewhere = (await get(service, "/other/checkpoints"))[0]["id"]
     before = await tables(service.runtime)

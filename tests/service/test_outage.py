@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from service.summarising.reading import Reading, Reply
-from tests.service.desk import Desk
+from tests.service.harness import Harness
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -20,15 +20,15 @@ class _Outage:
         raise asyncpg.CannotConnectNowError("the database system is starting up")
 
 
-async def test_an_outage_of_the_database_is_no_failure_of_the_chat(desk: Desk) -> None:
-    await desk.long_chat()
-    bench = desk.bench(fallback_after=1, max_attempts=1)
+async def test_an_outage_of_the_database_is_no_failure_of_the_chat(harness: Harness) -> None:
+    await harness.long_chat()
+    worker_context = harness.worker_context(fallback_after=1, max_attempts=1)
 
-    delay = await desk.compress(replace(bench, summariser=_Outage()))
+    delay = await harness.compress(replace(worker_context, summariser=_Outage()))
 
-    chat = await desk.chat()
+    chat = await harness.chat()
     assert (delay, chat.attempts, chat.last_error, chat.lease_token) == (1, 0, None, None)
-    assert [run.outcome for run in await desk.runs()] == ["released"]
-    await desk.due_now()
-    await desk.drain()
-    assert {made.kind for made in await desk.made()} == {"llm"}
+    assert [run.outcome for run in await harness.runs()] == ["released"]
+    await harness.due_now()
+    await harness.drain()
+    assert {made.kind for made in await harness.made()} == {"llm"}

@@ -16,7 +16,7 @@ from tests.fakes.scripted_llm import (
     ReasoningOnly,
     Say,
 )
-from tests.service.desk import Desk, state, told
+from tests.service.harness import Harness, state, told
 from tests.service.talk import check_tree, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -53,20 +53,22 @@ KINDS = {
 
 @pytest.mark.parametrize(("behaviour", "outcome", "reason"), BAD.values(), ids=BAD.keys())
 async def test_a_bad_answer_is_recorded_and_what_was_read_before_keeps_serving(
-    desk: Desk, behaviour: Behaviour, outcome: str, reason: str
+    harness: Harness, behaviour: Behaviour, outcome: str, reason: str
 ) -> None:
-    leaf = await desk.long_chat()
-    await desk.drain(desk.bench(summariser_window=32_768))
-    before = await desk.talk.ask(leaf)
-    leaf = desk.talk.turns(12, leaf=leaf)
-    assert await desk.talk.hand_over(leaf)
-    desk.llm.default = behaviour
+    leaf = await harness.long_chat()
+    await harness.drain(harness.worker_context(summariser_window=32_768))
+    before = await harness.talk.ask(leaf)
+    leaf = harness.talk.turns(12, leaf=leaf)
+    assert await harness.talk.ingest(leaf)
+    harness.llm.default = behaviour
 
     timeout = 0.3 if behaviour == Hang() else 20
-    await desk.compress(desk.bench(summariser_window=32_768, summariser_timeout=timeout, fallback_after=0))
+    await harness.compress(
+        harness.worker_context(summariser_window=32_768, summariser_timeout=timeout, fallback_after=0)
+    )
 
-    run = (await desk.runs())[-1]
-    chat = await desk.chat()
+    run = (await harness.runs())[-1]
+    chat = await harness.chat()
     assert (run.outcome, run.published) == (outcome, 0)
     assert reason in run.reason
     told = f"openai:scripted: rejected as {KINDS[reason]}" if outcome == "rejected" else run.reason
@@ -74,108 +76,108 @@ async def test_a_bad_answer_is_recorded_and_what_was_read_before_keeps_serving(
     assert outcome == "failed" or chat.last_error == told
     assert chat.attempts == 1
     assert 0 < chat.wait.total_seconds() <= 2
-    after = await desk.talk.ask(leaf)
+    after = await harness.talk.ask(leaf)
     assert after["covered_messages"] > before["covered_messages"], "what code made at once"
     assert "Narrative b." in after["summary"], "on top of what the model wrote before"
-    assert len(await desk.made()) == 1
+    assert len(await harness.made()) == 1
 
 
-async def test_a_rejected_call_is_counted_with_what_it_read(desk: Desk) -> None:
-    await desk.long_chat()
-    desk.llm.default = Empty()
+async def test_a_rejected_call_is_counted_with_what_it_read(harness: Harness) -> None:
+    await harness.long_chat()
+    harness.llm.default = Empty()
 
-    await desk.compress(desk.bench(summariser_window=32_768, fallback_after=0))
+    await harness.compress(harness.worker_context(summariser_window=32_768, fallback_after=0))
 
-    (run,) = await desk.runs()
+    (run,) = await harness.runs()
     assert run.published == 0
-    assert len(desk.llm.requests) == 2  # the second is the repair
-    assert run.tokens_read == sum(len(request.text) // 4 for request in desk.llm.requests)
+    assert len(harness.llm.requests) == 2  # the second is the repair
+    assert run.tokens_read == sum(len(request.text) // 4 for request in harness.llm.requests)
 
 
-async def test_failures_back_off_further_and_further_up_to_a_bound(desk: Desk) -> None:
-    await desk.long_chat()
-    desk.llm.default = Fail(400)
-    bench, waits = desk.bench(fallback_after=0), []
+async def test_failures_back_off_further_and_further_up_to_a_bound(harness: Harness) -> None:
+    await harness.long_chat()
+    harness.llm.default = Fail(400)
+    worker_context, waits = harness.worker_context(fallback_after=0), []
     for attempt in range(1, 12):
-        waits.append(await desk.compress(bench))
-        chat = await desk.chat()
+        waits.append(await harness.compress(worker_context))
+        chat = await harness.chat()
         assert chat.attempts == attempt
         assert 0 < chat.wait.total_seconds() <= waits[-1]
-        assert await desk.compress(bench) is None  # not due: nobody is asked
-        await desk.due_now()
+        assert await harness.compress(worker_context) is None  # not due: nobody is asked
+        await harness.due_now()
 
     assert waits == [2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]
-    assert len(desk.llm.requests) == 11
-    assert await desk.made() == []
+    assert len(harness.llm.requests) == 11
+    assert await harness.made() == []
 
 
-async def test_a_chat_may_fail_for_ever(desk: Desk) -> None:
-    await desk.long_chat()
-    desk.llm.default = Fail(400)
-    await run_sql(desk.service.runtime, "update chats set attempts = 32767")
+async def test_a_chat_may_fail_for_ever(harness: Harness) -> None:
+    await harness.long_chat()
+    harness.llm.default = Fail(400)
+    await run_sql(harness.service.runtime, "update chats set attempts = 32767")
 
-    assert await desk.compress(desk.bench(fallback_after=0, max_attempts=0)) == 300
-
-
-async def test_a_new_turn_does_not_end_the_back_off(desk: Desk) -> None:
-    leaf = await desk.long_chat()
-    desk.llm.default = Fail(400)
-    await desk.compress()
-    asked = len(desk.llm.requests)
-
-    await desk.talk.hand_over(desk.talk.turns(1, leaf=leaf))
-
-    assert await desk.compress() is None
-    assert len(desk.llm.requests) == asked
+    assert await harness.compress(harness.worker_context(fallback_after=0, max_attempts=0)) == 300
 
 
-async def test_after_enough_failures_a_degraded_checkpoint_is_published(desk: Desk) -> None:
-    leaf = await desk.long_chat()
-    desk.llm.default = Fail(400)
-    bench = desk.bench(summariser_window=32_768, fallback_after=2)
+async def test_a_new_turn_does_not_end_the_back_off(harness: Harness) -> None:
+    leaf = await harness.long_chat()
+    harness.llm.default = Fail(400)
+    await harness.compress()
+    asked = len(harness.llm.requests)
+
+    await harness.talk.ingest(harness.talk.turns(1, leaf=leaf))
+
+    assert await harness.compress() is None
+    assert len(harness.llm.requests) == asked
+
+
+async def test_after_enough_failures_a_degraded_checkpoint_is_published(harness: Harness) -> None:
+    leaf = await harness.long_chat()
+    harness.llm.default = Fail(400)
+    worker_context = harness.worker_context(summariser_window=32_768, fallback_after=2)
     for _ in range(2):
-        await desk.compress(bench)
-        assert await desk.made() == []
-        await desk.due_now()
-    asked = len(desk.llm.requests)
+        await harness.compress(worker_context)
+        assert await harness.made() == []
+        await harness.due_now()
+    asked = len(harness.llm.requests)
 
-    assert await desk.compress(bench) == 300  # the model is to make it anew
+    assert await harness.compress(worker_context) == 300  # the model is to make it anew
 
-    (made,) = await desk.made()
+    (made,) = await harness.made()
     assert (made.kind, made.summariser) == ("degraded", "extractive")
-    assert len(desk.llm.requests) == asked
-    assert (await desk.talk.ask(leaf))["status"] == "ready"
-    chat = await desk.chat()
+    assert len(harness.llm.requests) == asked
+    assert (await harness.talk.ask(leaf))["status"] == "ready"
+    chat = await harness.chat()
     assert (chat.attempts, chat.last_error) == (0, None)
 
     # When the model is back, it makes that one anew, and what came since.
-    desk.llm.default = Say("From the model.")
-    leaf = desk.talk.turns(8, leaf=leaf)
-    await desk.talk.hand_over(leaf)
-    await desk.due_now()
-    await desk.compress(bench)
-    newest = (await desk.made())[-1]
+    harness.llm.default = Say("From the model.")
+    leaf = harness.talk.turns(8, leaf=leaf)
+    await harness.talk.ingest(leaf)
+    await harness.due_now()
+    await harness.compress(worker_context)
+    newest = (await harness.made())[-1]
     assert (newest.kind, newest.parent_id, told(newest)) == ("llm", 0, state("From the model."))
     assert newest.covered_messages >= made.covered_messages
-    assert (await desk.talk.ask(leaf))["checkpoint_id"] == newest.id
-    await check_tree(desk.service.runtime)
+    assert (await harness.talk.ask(leaf))["checkpoint_id"] == newest.id
+    await check_tree(harness.service.runtime)
 
 
-async def test_without_a_model_the_extractive_summariser_is_no_degradation(desk: Desk) -> None:
-    leaf = await desk.long_chat()
-    await run_sql(desk.service.runtime, "update chats set attempts = 9")
+async def test_without_a_model_the_extractive_summariser_is_no_degradation(harness: Harness) -> None:
+    leaf = await harness.long_chat()
+    await run_sql(harness.service.runtime, "update chats set attempts = 9")
 
-    await compress(desk.service.runtime.bench)
+    await compress(harness.service.runtime.worker_context)
 
-    (made,) = await desk.made()
+    (made,) = await harness.made()
     assert made.kind == "extractive"
-    assert (await desk.talk.ask(leaf))["status"] == "ready"
+    assert (await harness.talk.ask(leaf))["status"] == "ready"
 
 
-async def test_a_body_in_an_unknown_encoding_is_a_failure_that_says_so(desk: Desk) -> None:
-    await desk.long_chat()
-    await run_sql(desk.service.runtime, "update messages set body = '\\xff' where message_id = 'u0'")
+async def test_a_body_in_an_unknown_encoding_is_a_failure_that_says_so(harness: Harness) -> None:
+    await harness.long_chat()
+    await run_sql(harness.service.runtime, "update messages set body = '\\xff' where message_id = 'u0'")
 
-    await desk.compress()
+    await harness.compress()
 
-    assert "newer version" in (await desk.chat()).last_error
+    assert "newer version" in (await harness.chat()).last_error

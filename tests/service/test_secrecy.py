@@ -14,7 +14,7 @@ import pytest
 import structlog
 from sqlalchemy import select
 
-from service.api import filter as handing_over
+from service.api import filter as ingesting
 from service.cli.logs import set_up_logs
 from service.settings import load
 from service.storage import keys
@@ -35,7 +35,7 @@ from tests.fakes.scripted_llm import (
     Say,
     Slow,
 )
-from tests.service.desk import Desk
+from tests.service.harness import Harness
 from tests.service.talk import Json, rows, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -114,9 +114,9 @@ async def other_tenant(service: Service) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def marked_chat(desk: Desk) -> None:
+async def marked_chat(harness: Harness) -> None:
     """A chat with due work whose every message has the mark, with a ban, an old value, and an order of a tool's."""
-    talk = desk.talk
+    talk = harness.talk
     said = (
         f"You must never open the {MARK} valves on Fridays.",
         f"The {MARK} budget is 500 EUR.",
@@ -134,22 +134,22 @@ async def marked_chat(desk: Desk) -> None:
     ]
     for row in talk.rows.values():
         row["content"] = f"{MARK}: {row['content']}"
-    assert await talk.hand_over(leaf)
+    assert await talk.ingest(leaf)
 
 
-async def check_kept_in(desk: Desk, log: Log, *, told: bool) -> None:
+async def check_kept_in(harness: Harness, log: Log, *, told: bool) -> None:
     """The mark is in the chat's own rows at most, and, when it was `told` by the failure, in its runs."""
     seen = log.read()
     assert "compress." in seen, "the failure is logged"
     assert MARK not in seen
-    shown = await check_others(desk)
+    shown = await check_others(harness)
     assert (MARK in str(shown["runs"])) is told
     assert MARK not in str(shown["chat"])
 
 
-async def check_others(desk: Desk) -> Json:
+async def check_others(harness: Harness) -> Json:
     """The mark is in rows of its chat alone, and no list or other tenant is told of it; what the chat's page shows."""
-    service = desk.service
+    service = harness.service
     (chat,) = await rows(service.runtime, "select id from chats")
     async with service.runtime.database.engine.connect() as connection:
         for table in metadata.sorted_tables:
@@ -168,55 +168,55 @@ async def check_others(desk: Desk) -> Json:
 
 @pytest.mark.parametrize("behaviour", QUOTES.values(), ids=QUOTES.keys())
 async def test_what_a_failing_summariser_repeats_is_in_the_runs_of_its_chat_alone(
-    desk: Desk, log: Log, behaviour: Behaviour
+    harness: Harness, log: Log, behaviour: Behaviour
 ) -> None:
-    await marked_chat(desk)
-    desk.llm.default = behaviour
+    await marked_chat(harness)
+    harness.llm.default = behaviour
 
-    await desk.compress(desk.bench(fallback_after=0))
+    await harness.compress(harness.worker_context(fallback_after=0))
 
     told = not isinstance(behaviour, Fail) or MARK in str(behaviour.body)
-    await check_kept_in(desk, log, told=told)
-    reason = (await desk.chat()).last_error
+    await check_kept_in(harness, log, told=told)
+    reason = (await harness.chat()).last_error
     assert f"HTTP {behaviour.status}" in reason if isinstance(behaviour, Fail) else "not a chat answer" in reason
     assert "scripted" in reason
 
 
 @pytest.mark.parametrize("behaviour", SILENT.values(), ids=SILENT.keys())
 async def test_a_summariser_that_says_nothing_tells_nobody_of_the_chat(
-    desk: Desk, log: Log, behaviour: Behaviour
+    harness: Harness, log: Log, behaviour: Behaviour
 ) -> None:
-    await marked_chat(desk)
-    desk.llm.default = behaviour
+    await marked_chat(harness)
+    harness.llm.default = behaviour
     timeout = 0.2 if isinstance(behaviour, Hang | Slow) else 20
 
-    await desk.compress(desk.bench(fallback_after=0, summariser_timeout=timeout))
+    await harness.compress(harness.worker_context(fallback_after=0, summariser_timeout=timeout))
 
-    await check_kept_in(desk, log, told=False)
+    await check_kept_in(harness, log, told=False)
 
 
-async def test_of_an_answer_that_is_late_after_a_failure_the_failures_kind_is_told(desk: Desk, log: Log) -> None:
-    await marked_chat(desk)
-    desk.llm.script(Fail(503, MARK), Hang())
+async def test_of_an_answer_that_is_late_after_a_failure_the_failures_kind_is_told(harness: Harness, log: Log) -> None:
+    await marked_chat(harness)
+    harness.llm.script(Fail(503, MARK), Hang())
 
-    await desk.compress(desk.bench(fallback_after=0, summariser_timeout=2))
+    await harness.compress(harness.worker_context(fallback_after=0, summariser_timeout=2))
 
-    await check_kept_in(desk, log, told=True)
-    assert "before that: Model 'scripted'" in (await desk.chat()).last_error
+    await check_kept_in(harness, log, told=True)
+    assert "before that: Model 'scripted'" in (await harness.chat()).last_error
 
 
 @pytest.mark.parametrize(("behaviour", "kind"), REJECTED.values(), ids=REJECTED.keys())
 async def test_what_the_gate_rejects_is_logged_and_shown_by_its_kind(
-    desk: Desk, log: Log, behaviour: Behaviour, kind: str
+    harness: Harness, log: Log, behaviour: Behaviour, kind: str
 ) -> None:
-    await marked_chat(desk)
-    desk.llm.default = behaviour
+    await marked_chat(harness)
+    harness.llm.default = behaviour
 
-    await desk.compress(desk.bench(fallback_after=0))
+    await harness.compress(harness.worker_context(fallback_after=0))
 
-    told = MARK in str((await desk.runs())[-1].reason)
-    await check_kept_in(desk, log, told=told)
-    assert kind in (await desk.chat()).last_error
+    told = MARK in str((await harness.runs())[-1].reason)
+    await check_kept_in(harness, log, told=told)
+    assert kind in (await harness.chat()).last_error
 
 
 DROPPED = {
@@ -227,19 +227,19 @@ DROPPED = {
 
 @pytest.mark.parametrize("line", DROPPED.values(), ids=DROPPED.keys())
 async def test_what_the_gate_drops_is_told_in_the_verdict_of_its_checkpoint_alone(
-    desk: Desk, log: Log, line: str
+    harness: Harness, log: Log, line: str
 ) -> None:
-    await marked_chat(desk)
-    desk.llm.default = Say(f"## Goal\n- Watch the pumps.\n- {line}\nkeep constraint: 1.1-1.2")
+    await marked_chat(harness)
+    harness.llm.default = Say(f"## Goal\n- Watch the pumps.\n- {line}\nkeep constraint: 1.1-1.2")
 
-    await desk.compress(desk.bench(fallback_after=0, summariser_window=32_768))
+    await harness.compress(harness.worker_context(fallback_after=0, summariser_window=32_768))
 
-    (made,) = await desk.made()
+    (made,) = await harness.made()
     assert [one["line"] for one in made.verdict["dropped"]] == [line]
     assert MARK in str(made.pins)
     assert line not in made.summary
     assert MARK not in log.read()
-    await check_others(desk)
+    await check_others(harness)
 
 
 class _Raising:
@@ -255,45 +255,45 @@ class _Raising:
 
 
 @pytest.mark.parametrize("log", ["console", "json"], indirect=True)
-async def test_an_error_that_nobody_expected_is_logged_by_its_class_and_place(desk: Desk, log: Log) -> None:
-    await marked_chat(desk)
-    usual = desk.bench()
+async def test_an_error_that_nobody_expected_is_logged_by_its_class_and_place(harness: Harness, log: Log) -> None:
+    await marked_chat(harness)
+    usual = harness.worker_context()
 
-    await desk.compress(replace(usual, summariser=_Raising()))
+    await harness.compress(replace(usual, summariser=_Raising()))
 
     seen = log.read()
     assert MARK not in seen
     for part in ("ValueError", "KeyError", "test_secrecy.py", "summarise"):
         assert part in seen
-    await check_kept_in(desk, log, told=True)
-    assert "ValueError" in (await desk.chat()).last_error
+    await check_kept_in(harness, log, told=True)
+    assert "ValueError" in (await harness.chat()).last_error
 
 
-async def test_an_error_within_the_work_on_texts_tells_nobody(desk: Desk, log: Log) -> None:
+async def test_an_error_within_the_work_on_texts_tells_nobody(harness: Harness, log: Log) -> None:
     """It is raised in another process, and comes back without what it says."""
-    await marked_chat(desk)
-    runtime = desk.service.runtime
+    await marked_chat(harness)
+    runtime = harness.service.runtime
     await run_sql(runtime, "update messages set body = :body", body=b"\x01" + zlib.compress(f'["{MARK}"]'.encode()))
 
-    await desk.compress()
+    await harness.compress()
 
-    await check_kept_in(desk, log, told=False)
-
-
-async def test_an_error_of_the_database_tells_nobody_what_was_to_be_stored(desk: Desk, log: Log) -> None:
-    await marked_chat(desk)
-    desk.llm.default = Say(f"## Goal\n- {MARK} matters.")
-    async with refusing(desk.service, "checkpoints", "new.talk"):
-        await desk.compress()
-
-    assert "refused" in (await desk.runs())[-1].reason
-    await check_kept_in(desk, log, told=True)
+    await check_kept_in(harness, log, told=False)
 
 
-async def test_a_request_that_fails_in_the_database_tells_nobody(desk: Desk, log: Log) -> None:
-    desk.talk.add(f"id-{MARK}", None)
-    async with refusing(desk.service, "messages", "new.message_id"):
-        answer = await desk.talk.put(desk.talk.transcript(f"id-{MARK}"))
+async def test_an_error_of_the_database_tells_nobody_what_was_to_be_stored(harness: Harness, log: Log) -> None:
+    await marked_chat(harness)
+    harness.llm.default = Say(f"## Goal\n- {MARK} matters.")
+    async with refusing(harness.service, "checkpoints", "new.talk"):
+        await harness.compress()
+
+    assert "refused" in (await harness.runs())[-1].reason
+    await check_kept_in(harness, log, told=True)
+
+
+async def test_a_request_that_fails_in_the_database_tells_nobody(harness: Harness, log: Log) -> None:
+    harness.talk.add(f"id-{MARK}", None)
+    async with refusing(harness.service, "messages", "new.message_id"):
+        answer = await harness.talk.put(harness.talk.transcript(f"id-{MARK}"))
 
     assert answer.status_code == 500
     seen = log.read()
@@ -302,17 +302,17 @@ async def test_a_request_that_fails_in_the_database_tells_nobody(desk: Desk, log
 
 
 async def test_a_request_that_fails_on_an_error_that_nobody_expected_tells_nobody(
-    desk: Desk, log: Log, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The framework raises such an error again for the server, which logs it by itself."""
 
-    async def hand_over(*_: Any) -> None:
+    async def ingest(*_: Any) -> None:
         raise ValueError(f"cannot store {MARK}")
 
-    monkeypatch.setattr(handing_over, "hand_over", hand_over)
-    leaf = desk.talk.turns(1)
+    monkeypatch.setattr(ingesting, "hand_over", ingest)
+    leaf = harness.talk.turns(1)
 
-    answer = await desk.talk.put(desk.talk.transcript(leaf))
+    answer = await harness.talk.put(harness.talk.transcript(leaf))
 
     assert answer.status_code == 500
     seen = log.read()

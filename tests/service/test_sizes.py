@@ -49,7 +49,7 @@ async def test_a_message_of_20_mb_is_too_large(talk: Talk, service: Service, chu
 async def test_a_large_message_below_the_limit_is_taken(talk: Talk, service: Service) -> None:
     talk.rows[LEAF]["content"] = "lorem ipsum " * 200_000
 
-    assert await talk.hand_over(LEAF) is True
+    assert await talk.ingest(LEAF) is True
 
     await check_tree(service.runtime)
 
@@ -97,4 +97,4 @@ async def test_a_client_that_goes_away_within_its_body_leaves_nothing(talk: Talk
     assert b" 202 " not in await raw(service, f"Content-Length: {len(body) + 5}", body, close=True)
 
     assert (await tables(service.runtime))["chats"] == []
-    assert await talk.hand_over(LEAF) is False  # and the service goes on
+    assert await talk.ingest(LEAF) is False  # and the service goes on

@@ -6,7 +6,7 @@ import pytest
 
 from service.text import tokens
 from tests.fakes.scripted_llm import Request, Say
-from tests.service.desk import Desk, told
+from tests.service.harness import Harness, told
 from tests.service.talk import check_tree, prose
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -19,32 +19,32 @@ def asked(request: Request) -> int:
 
 
 @pytest.mark.parametrize("window", [4096, 8192, 16_384])
-async def test_no_request_exceeds_the_summarisers_window(desk: Desk, window: int) -> None:
-    talk = desk.talk
+async def test_no_request_exceeds_the_summarisers_window(harness: Harness, window: int) -> None:
+    talk = harness.talk
     leaf = talk.add("long", talk.add("q", talk.turns(2)), "assistant", prose(12_000, "long"))
-    await desk.long_chat(14, leaf=leaf)
-    desk.llm.default = Say(
+    await harness.long_chat(14, leaf=leaf)
+    harness.llm.default = Say(
         "## Goal\n" + "\n".join(f"- There are {number} pumps." for number in range(10**5, 10**5 + 40))
     )
 
-    await desk.compress(desk.bench(summariser_window=window))
+    await harness.compress(harness.worker_context(summariser_window=window))
 
-    assert len(desk.llm.requests) >= 2
-    assert max(map(asked, desk.llm.requests)) <= window
-    assert "does not occur" in desk.llm.requests[1].text  # repairs too
+    assert len(harness.llm.requests) >= 2
+    assert max(map(asked, harness.llm.requests)) <= window
+    assert "does not occur" in harness.llm.requests[1].text  # repairs too
 
 
 @pytest.mark.parametrize("window", [2048, 4096, 8192])
-async def test_a_small_model_makes_progress_and_is_served(desk: Desk, window: int) -> None:
-    desk.talk.window = window
-    leaf = await desk.long_chat(16, tokens=window // 8)
+async def test_a_small_model_makes_progress_and_is_served(harness: Harness, window: int) -> None:
+    harness.talk.window = window
+    leaf = await harness.long_chat(16, tokens=window // 8)
 
-    await desk.drain(desk.bench(summariser_window=4096))
+    await harness.drain(harness.worker_context(summariser_window=4096))
 
-    answer = await desk.talk.ask(leaf)
+    answer = await harness.talk.ask(leaf)
     assert answer["status"] == "ready"
     assert tokens.count(answer["summary"]) < window // 3
-    await check_tree(desk.service.runtime)
+    await check_tree(harness.service.runtime)
 
 
 FORMLESS = {
@@ -57,19 +57,19 @@ FORMLESS = {
 
 
 @pytest.mark.parametrize("text", FORMLESS.values(), ids=FORMLESS.keys())
-async def test_a_model_that_ignores_the_format_still_gives_a_checkpoint(desk: Desk, text: str) -> None:
-    leaf = await desk.long_chat()
-    desk.llm.default = Say(text)
+async def test_a_model_that_ignores_the_format_still_gives_a_checkpoint(harness: Harness, text: str) -> None:
+    leaf = await harness.long_chat()
+    harness.llm.default = Say(text)
 
-    await desk.compress(desk.bench(summariser_window=32_768))
+    await harness.compress(harness.worker_context(summariser_window=32_768))
 
-    (made,) = await desk.made()
+    (made,) = await harness.made()
     assert made.kind == "llm"
     assert "atch" in told(made)
     assert "umps" in told(made)
     assert not set(told(made)) & set('`{}[]"<'), "marks of another format are no words"
     assert "Let me see" not in told(made)
-    answer = await desk.talk.ask(leaf)
+    answer = await harness.talk.ask(leaf)
     assert answer["status"] == "ready"
     assert told(made).splitlines()[1] in answer["summary"]
 
@@ -85,24 +85,24 @@ FULL = pytest.mark.skipif(not os.environ.get("PRECIS_TEST_FULL_SIZE"), reason="t
     ],
 )
 async def test_a_long_chat_catches_up_in_bounded_rounds_and_is_served_from_the_first_on(
-    desk: Desk, turns: int, tokens: int, window: int, model_window: int
+    harness: Harness, turns: int, tokens: int, window: int, model_window: int
 ) -> None:
     """The full size is a first import of 2,000 messages and 256,000 tokens."""
-    desk.llm.default = Say("## Goal\n- Watch the pumps.")
-    desk.talk.window = model_window
-    bench = desk.bench(summariser_window=window, window=model_window)
-    leaf = desk.talk.turns(turns, tokens)
-    assert await desk.talk.hand_over(leaf)
+    harness.llm.default = Say("## Goal\n- Watch the pumps.")
+    harness.talk.window = model_window
+    worker_context = harness.worker_context(summariser_window=window, window=model_window)
+    leaf = harness.talk.turns(turns, tokens)
+    assert await harness.talk.ingest(leaf)
 
-    await desk.compress(bench)
-    first = len(desk.llm.requests)
+    await harness.compress(worker_context)
+    first = len(harness.llm.requests)
     assert 0 < first <= 8
-    assert (await desk.talk.ask(leaf))["checkpoint_id"] == (await desk.made())[-1].id
-    await desk.drain(bench)
+    assert (await harness.talk.ask(leaf))["checkpoint_id"] == (await harness.made())[-1].id
+    await harness.drain(worker_context)
 
-    assert all(run.calls <= 8 for run in await desk.runs())
-    assert len(desk.llm.requests) > first
-    answer = await desk.talk.ask(leaf)
+    assert all(run.calls <= 8 for run in await harness.runs())
+    assert len(harness.llm.requests) > first
+    answer = await harness.talk.ask(leaf)
     assert answer["status"] == "ready"
     assert answer["tokens"]["after"] < model_window
-    await check_tree(desk.service.runtime)
+    await check_tree(harness.service.runtime)

@@ -29,7 +29,7 @@ from service.storage import (
     work,
 )
 from tests.conftest import Service
-from tests.service.desk import Desk
+from tests.service.harness import Harness
 from tests.service.journey import TABLES, Tenant, journey, settle
 from tests.service.talk import Talk
 
@@ -69,11 +69,11 @@ async def _tenant(name: str, service: Service, stack: AsyncExitStack) -> Tenant:
 
 
 async def test_what_one_tenant_does_leaves_every_row_of_another_as_it_was(
-    pair: tuple[Tenant, Tenant], desk: Desk
+    pair: tuple[Tenant, Tenant], harness: Harness
 ) -> None:
     a, b = pair
-    leaf = await settle(a, desk)
-    assert await settle(b, desk) == leaf
+    leaf = await settle(a, harness)
+    assert await settle(b, harness) == leaf
     before = await b.rows()
     assert all(before.values()), "B has rows in every table"
     assert any("Narrative of tenant-b" in made for made in before["checkpoints"])
@@ -83,21 +83,21 @@ async def test_what_one_tenant_does_leaves_every_row_of_another_as_it_was(
     async def still() -> None:
         assert await b.rows() == before
 
-    await journey(a, b, leaf, desk, still)
+    await journey(a, b, leaf, harness, still)
 
     assert {name: found for name, found in (await a.rows()).items() if found}.keys() == {"audit"}
     assert await b.talk.ask(leaf) == served
 
 
-async def test_no_answer_to_one_tenant_shows_anything_of_another(pair: tuple[Tenant, Tenant], desk: Desk) -> None:
+async def test_no_answer_to_one_tenant_shows_anything_of_another(pair: tuple[Tenant, Tenant], harness: Harness) -> None:
     a, b = pair
-    leaf = await settle(a, desk)
-    await settle(b, desk)
+    leaf = await settle(a, harness)
+    await settle(b, harness)
 
     async def nothing() -> None:
         pass
 
-    await journey(a, b, leaf, desk, nothing)
+    await journey(a, b, leaf, harness, nothing)
 
     shown = "\n".join(answer.text for answer in a.answers)
     assert {"Narrative of tenant-a", "user of tenant-a", "model of tenant-a"} <= set(
@@ -119,7 +119,7 @@ def _route(request: httpx.Request) -> str:
 
 
 async def test_every_statement_names_the_tenant_of_every_table_that_it_touches(
-    pair: tuple[Tenant, Tenant], desk: Desk, monkeypatch: pytest.MonkeyPatch
+    pair: tuple[Tenant, Tenant], harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, b = pair
     now: ContextVar[str] = ContextVar("now", default="outside the storage")
@@ -147,18 +147,18 @@ async def test_every_statement_names_the_tenant_of_every_table_that_it_touches(
     def by_the_read_pool(query: asyncpg.connection.LoggedQuery) -> None:
         executed.append((now.get(), query.query))
 
-    database = desk.service.runtime.database
+    database = harness.service.runtime.database
     async with database.reads.acquire() as reads:
         reads.add_query_logger(by_the_read_pool)
     event.listen(database.engine.sync_engine, "before_cursor_execute", by_the_engine)
     try:
-        leaf = await settle(a, desk)
-        await settle(b, desk)
+        leaf = await settle(a, harness)
+        await settle(b, harness)
 
         async def nothing() -> None:
             pass
 
-        await journey(a, b, leaf, desk, nothing)
+        await journey(a, b, leaf, harness, nothing)
     finally:
         event.remove(database.engine.sync_engine, "before_cursor_execute", by_the_engine)
         async with database.reads.acquire() as reads:

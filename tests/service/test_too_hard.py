@@ -9,10 +9,10 @@ import pytest
 from service.errors import TextTooHard
 from service.processes import Texts, intake, rounds
 from service.summarising import writing
-from service.summarising.compose import Draught
-from service.usecases.compress import Bench
+from service.summarising.compose import Candidate
+from service.usecases.compress import WorkerContext
 from tests.conftest import TEXTS
-from tests.service.desk import Desk
+from tests.service.harness import Harness
 from tests.service.talk import Talk, check_tree, prose, row
 
 P = ParamSpec("P")
@@ -32,10 +32,10 @@ class Hard(Texts):
         return await TEXTS.run(function, *args, **kwargs)
 
 
-def built_in(desk: Desk, texts: Texts, **more: Any) -> Bench:
+def built_in(harness: Harness, texts: Texts, **more: Any) -> WorkerContext:
     """A worker without a model."""
-    bench = desk.bench(**more)
-    return replace(bench, summariser=None, texts=texts)
+    worker_context = harness.worker_context(**more)
+    return replace(worker_context, summariser=None, texts=texts)
 
 
 def reading(*messages: str) -> Hard:
@@ -43,90 +43,90 @@ def reading(*messages: str) -> Hard:
     return Hard(lambda function, args: function is rounds.gathered and not set(messages).isdisjoint(args[0]))
 
 
-async def retries(desk: Desk, bench: Bench, most: int = 40) -> None:
+async def retries(harness: Harness, worker_context: WorkerContext, most: int = 40) -> None:
     """Rounds, back-offs skipped, until nothing is due."""
     for _ in range(most):
-        if (await desk.chat()).due_at is None:
+        if (await harness.chat()).due_at is None:
             return
-        await desk.due_now()
-        await desk.compress(bench)
+        await harness.due_now()
+        await harness.compress(worker_context)
     raise AssertionError("work is still due")
 
 
-async def test_after_a_killed_round_the_next_one_tells_of_the_hard_messages_by_size_alone(desk: Desk) -> None:
-    leaf = await desk.long_chat(14)
-    bench = built_in(desk, reading("a2"), max_attempts=1)
+async def test_after_a_killed_round_the_next_one_tells_of_the_hard_messages_by_size_alone(harness: Harness) -> None:
+    leaf = await harness.long_chat(14)
+    worker_context = built_in(harness, reading("a2"), max_attempts=1)
 
-    assert await desk.compress(bench) == 2.0
+    assert await harness.compress(worker_context) == 2.0
 
-    chat = await desk.chat()
+    chat = await harness.chat()
     assert (chat.attempts, chat.dead_at) == (1, None)
     assert chat.last_error == "a text is too hard (crash): the process ended with status -9"
-    assert [run.outcome for run in await desk.runs()] == ["too hard"]
+    assert [run.outcome for run in await harness.runs()] == ["too hard"]
 
-    await retries(desk, bench)
+    await retries(harness, worker_context)
 
-    first, *rest = await desk.made()
+    first, *rest = await harness.made()
     assert (first.kind, [one.kind for one in rest]) == ("degraded", ["extractive"] * len(rest))
     assert rest, "what follows is read as usual"
     assert "tokens in all, too hard to read" in first.summary
     assert "pump" not in first.summary
-    assert (await desk.talk.ask(leaf))["status"] == "ready"
-    await check_tree(desk.service.runtime)
+    assert (await harness.talk.ask(leaf))["status"] == "ready"
+    await check_tree(harness.service.runtime)
 
 
-async def test_a_chat_of_hard_messages_alone_is_never_dead(desk: Desk) -> None:
-    leaf = await desk.long_chat(14)
+async def test_a_chat_of_hard_messages_alone_is_never_dead(harness: Harness) -> None:
+    leaf = await harness.long_chat(14)
     everything = Hard(lambda function, _: function is rounds.gathered)
 
-    await retries(desk, built_in(desk, everything, max_attempts=1))
+    await retries(harness, built_in(harness, everything, max_attempts=1))
 
-    assert {one.kind for one in await desk.made()} == {"degraded"}
-    assert (await desk.chat()).dead_at is None
-    assert (await desk.talk.ask(leaf))["status"] == "ready"
+    assert {one.kind for one in await harness.made()} == {"degraded"}
+    assert (await harness.chat()).dead_at is None
+    assert (await harness.talk.ask(leaf))["status"] == "ready"
 
 
-async def test_a_memory_that_is_too_hard_itself_is_left_behind(desk: Desk) -> None:
-    leaf = await desk.long_chat(14)
+async def test_a_memory_that_is_too_hard_itself_is_left_behind(harness: Harness) -> None:
+    leaf = await harness.long_chat(14)
     everything = Hard(lambda function, _: function in (rounds.gathered, writing.by_size))
 
-    await retries(desk, built_in(desk, everything))
+    await retries(harness, built_in(harness, everything))
 
-    assert (await desk.talk.ask(leaf))["status"] == "ready"
+    assert (await harness.talk.ask(leaf))["status"] == "ready"
 
 
-async def test_a_hard_draught_of_a_model_falls_back_to_sizes_too(desk: Desk) -> None:
-    leaf = await desk.long_chat(14)
+async def test_a_hard_draught_of_a_model_falls_back_to_sizes_too(harness: Harness) -> None:
+    leaf = await harness.long_chat(14)
     judging = Hard(lambda function, _: function is writing._composed)
-    bench = replace(desk.bench(fallback_after=0), texts=judging)
+    worker_context = replace(harness.worker_context(fallback_after=0), texts=judging)
 
-    await desk.compress(bench)
-    await desk.due_now()
-    await desk.compress(bench)
+    await harness.compress(worker_context)
+    await harness.due_now()
+    await harness.compress(worker_context)
 
-    made = await desk.made()
+    made = await harness.made()
     assert [one.kind for one in made] == ["degraded"]
-    assert (await desk.talk.ask(leaf))["status"] == "ready"
+    assert (await harness.talk.ask(leaf))["status"] == "ready"
 
 
-async def test_a_message_too_hard_to_store_is_stored_as_a_note_of_its_size(desk: Desk) -> None:
-    runtime = desk.service.runtime
+async def test_a_message_too_hard_to_store_is_stored_as_a_note_of_its_size(harness: Harness) -> None:
+    runtime = harness.service.runtime
     before = runtime.texts
     hard = Hard(lambda function, args: function is intake.take and "secret" in str(args))
     object.__setattr__(runtime, "texts", hard)
     try:
-        talk = desk.talk
+        talk = harness.talk
         leaf = talk.add("hard", talk.add("q", None), "assistant", "secret " * 30_000)
         leaf = talk.turns(14, leaf=leaf)
-        assert await talk.hand_over(leaf)
-        assert await talk.hand_over(leaf), "the same again changes nothing"
+        assert await talk.ingest(leaf)
+        assert await talk.ingest(leaf), "the same again changes nothing"
     finally:
         object.__setattr__(runtime, "texts", before)
 
     stored = await row(runtime, "select * from messages where message_id = 'hard'")
     assert stored.tokens > 210_000 // 5
     assert len(stored.body) < 300
-    await retries(desk, built_in(desk, runtime.texts))
+    await retries(harness, built_in(harness, runtime.texts))
     answer = await talk.ask(leaf)
     assert answer["status"] == "ready"
     assert "secret" not in answer["summary"]
@@ -142,42 +142,42 @@ class Worthless(Texts):
 
     async def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         result = await TEXTS.run(function, *args, **kwargs)
-        if isinstance(result, Draught):
+        if isinstance(result, Candidate):
             self.composed += 1
             if self.composed <= self.most:
                 result = replace(result, no_gain="not smaller")
         return result
 
 
-async def test_a_summary_that_saves_nothing_is_not_published_and_the_next_one_stands_for_both(desk: Desk) -> None:
-    leaf = await desk.long_chat(14)
+async def test_a_summary_that_saves_nothing_is_not_published_and_the_next_one_stands_for_both(harness: Harness) -> None:
+    leaf = await harness.long_chat(14)
 
-    await retries(desk, built_in(desk, Worthless(1)))
+    await retries(harness, built_in(harness, Worthless(1)))
 
-    made = await desk.made()
-    run = (await desk.runs())[0]
+    made = await harness.made()
+    run = (await harness.runs())[0]
     assert (run.outcome, run.calls - run.published) == ("done", 1)
     assert made[0].covered_messages == 8, "each call reads two turns"
     assert "Reading u0-0" in str(made[0].talk), "what the first one read is in it"
     assert "Reading u0-0" in made[0].summary
-    assert (await desk.talk.ask(leaf))["status"] == "ready"
+    assert (await harness.talk.ask(leaf))["status"] == "ready"
 
 
-async def test_a_round_that_is_not_worth_publishing_is_no_failure_and_waits_for_the_next_turn(desk: Desk) -> None:
-    leaf = await desk.long_chat(14)
-    bench = built_in(desk, texts := Worthless(1000), max_attempts=1)
+async def test_a_round_that_is_not_worth_publishing_is_no_failure_and_waits_for_the_next_turn(harness: Harness) -> None:
+    leaf = await harness.long_chat(14)
+    worker_context = built_in(harness, texts := Worthless(1000), max_attempts=1)
 
-    assert await desk.compress(bench) is None
+    assert await harness.compress(worker_context) is None
 
-    chat, calls = await desk.chat(), texts.composed
+    chat, calls = await harness.chat(), texts.composed
     assert (chat.due_at, chat.dead_at, chat.attempts, chat.last_error) == (None, None, 0, None)
-    assert [(run.outcome, run.reason) for run in await desk.runs()] == [("nothing to do", "not smaller")]
-    assert await desk.compress(bench) is None
+    assert [(run.outcome, run.reason) for run in await harness.runs()] == [("nothing to do", "not smaller")]
+    assert await harness.compress(worker_context) is None
     assert texts.composed == calls, "no call is made again"
-    assert await desk.talk.hand_over(desk.talk.turns(1, leaf=leaf))
+    assert await harness.talk.ingest(harness.talk.turns(1, leaf=leaf))
     texts.most = 0
-    await retries(desk, bench)
-    assert await desk.made()
+    await retries(harness, worker_context)
+    assert await harness.made()
 
 
 SHAPES = {
@@ -194,19 +194,19 @@ SHAPES = {
 @pytest.mark.parametrize(("window", "summariser_window"), [(2048, 4096), (8192, 16_384)])
 @pytest.mark.parametrize("shape", SHAPES)
 async def test_every_chat_above_its_window_ends_with_a_checkpoint_and_nothing_dead(
-    desk: Desk, shape: str, window: int, summariser_window: int
+    harness: Harness, shape: str, window: int, summariser_window: int
 ) -> None:
-    talk = Talk(desk.service.as_filter, window=window)
+    talk = Talk(harness.service.as_filter, window=window)
     leaf = None
     for number, (asked, answered) in enumerate(SHAPES[shape]):
         leaf = talk.add(f"u{number}", leaf, content=prose(int(asked * window), f"u{number}"))
         leaf = talk.add(f"a{number}", leaf, "assistant", prose(int(answered * window), f"a{number}"))
     leaf = talk.turns(14, tokens=window // 16, leaf=leaf, prefix="tail-")
-    await talk.hand_over(leaf)
-    assert (await row(desk.service.runtime, "select leaf_tokens from chats")).leaf_tokens > window
+    await talk.ingest(leaf)
+    assert (await row(harness.service.runtime, "select leaf_tokens from chats")).leaf_tokens > window
 
-    await retries(desk, built_in(desk, TEXTS, max_attempts=1, summariser_window=summariser_window))
+    await retries(harness, built_in(harness, TEXTS, max_attempts=1, summariser_window=summariser_window))
 
-    chat = await desk.chat()
+    chat = await harness.chat()
     assert (chat.dead_at, chat.last_error) == (None, None)
     assert (await talk.ask(leaf))["status"] == "ready"

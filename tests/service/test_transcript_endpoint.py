@@ -20,7 +20,7 @@ async def stored_ids(service: Service) -> set[str]:
 async def test_every_message_is_stored_with_its_running_totals(talk: Talk, service: Service) -> None:
     leaf = talk.turns(3)
 
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
 
     stored = await rows(service.runtime, "select * from messages order by depth")
     counts = [native_tokens(message) for message in talk.path(leaf)]
@@ -33,10 +33,10 @@ async def test_every_message_is_stored_with_its_running_totals(talk: Talk, servi
 
 async def test_the_same_hand_over_twice_changes_nothing_but_the_due_work(talk: Talk, service: Service) -> None:
     leaf = talk.turns(2)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     before = await tables(service.runtime)
 
-    assert await talk.hand_over(leaf) is False
+    assert await talk.ingest(leaf) is False
     after = await tables(service.runtime)
 
     assert after["messages"] == before["messages"]
@@ -46,12 +46,12 @@ async def test_the_same_hand_over_twice_changes_nothing_but_the_due_work(talk: T
 
 async def test_a_path_grows_from_after_and_only_new_messages_are_sent(talk: Talk, service: Service) -> None:
     known = talk.turns(3)
-    await talk.hand_over(known)
+    await talk.ingest(known)
     leaf = talk.turns(1, leaf=known)
 
     body = talk.transcript(leaf, after=known)
     assert len(body["messages"]) == 2
-    await talk.hand_over(leaf, after=known)
+    await talk.ingest(leaf, after=known)
 
     assert await stored_ids(service) == set(talk.rows)
     await check_tree(service.runtime)
@@ -72,7 +72,7 @@ async def test_an_unknown_after_is_a_conflict_and_nothing_is_stored(talk: Talk, 
 
 async def test_an_after_with_another_digest_is_a_conflict(talk: Talk, service: Service) -> None:
     known = talk.turns(3)
-    await talk.hand_over(known)
+    await talk.ingest(known)
     before = await tables(service.runtime)
     talk.edit(talk.path(known)[1]["id"], "edited in place, and no hook fired")
     leaf = talk.turns(1, leaf=known)
@@ -80,7 +80,7 @@ async def test_an_after_with_another_digest_is_a_conflict(talk: Talk, service: S
     assert (await talk.put(talk.transcript(leaf, after=known))).status_code == 409
     assert await tables(service.runtime) == before
 
-    await talk.hand_over(leaf)  # the whole path, as the filter does then
+    await talk.ingest(leaf)  # the whole path, as the filter does then
     await check_tree(service.runtime)
     assert (await talk.ask(leaf))["known"] == leaf
 
@@ -93,11 +93,11 @@ async def test_an_edit_in_place_rewrites_the_posted_path_and_other_branches_belo
     right = talk.turns(2, leaf=trunk, prefix="right-")
     other = talk.turns(1, leaf=talk.path(trunk)[1]["id"], prefix="above-")  # leaves the trunk above the edit
     for leaf in (left, right, other):
-        await talk.hand_over(leaf)
+        await talk.ingest(leaf)
     assert await stored_ids(service) == set(talk.rows)
 
     talk.edit(trunk, "The answer was edited in place.")
-    await talk.hand_over(left)
+    await talk.ingest(left)
 
     stale = {message["id"] for message in talk.path(right)} - {message["id"] for message in talk.path(trunk)}
     assert await stored_ids(service) == set(talk.rows) - stale
@@ -105,21 +105,21 @@ async def test_an_edit_in_place_rewrites_the_posted_path_and_other_branches_belo
     assert (await talk.ask(right))["known"] == trunk  # the edited message is known, what is below it is not
     assert (await talk.ask(other))["known"] == other
 
-    await talk.hand_over(right)
+    await talk.ingest(right)
     assert await stored_ids(service) == set(talk.rows)
     await check_tree(service.runtime)
 
 
 async def test_a_reverted_edit_brings_the_checkpoint_back(talk: Talk, service: Service) -> None:
     leaf = talk.turns(14)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     await drain(service.runtime)
     first = await talk.ask(leaf)
     edited = talk.path(leaf)[3]["id"]
     original = talk.rows[edited]["content"]
 
     talk.edit(edited, prose(500, "edited"))
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     assert (await talk.ask(leaf))["status"] == "pending"
     await drain(service.runtime)
     second = await talk.ask(leaf)
@@ -127,7 +127,7 @@ async def test_a_reverted_edit_brings_the_checkpoint_back(talk: Talk, service: S
     assert second["checkpoint_id"] != first["checkpoint_id"]
 
     talk.edit(edited, original)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
 
     assert await talk.ask(leaf) == first
     await check_tree(service.runtime)
@@ -135,12 +135,12 @@ async def test_a_reverted_edit_brings_the_checkpoint_back(talk: Talk, service: S
 
 async def test_an_edit_above_the_boundary_leaves_the_checkpoint_in_force(talk: Talk, service: Service) -> None:
     leaf = talk.turns(14)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     await drain(service.runtime)
     first = await talk.ask(leaf)
 
     talk.edit(leaf, "Edited: the newest answer.")
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
 
     assert (await talk.ask(leaf))["checkpoint_id"] == first["checkpoint_id"]
     await check_tree(service.runtime)
@@ -148,11 +148,11 @@ async def test_an_edit_above_the_boundary_leaves_the_checkpoint_in_force(talk: T
 
 async def test_a_deleted_message_hangs_its_children_higher(talk: Talk, service: Service) -> None:
     leaf = talk.turns(4)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     gone = talk.path(leaf)[2]["id"]
     talk.delete(gone)
 
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
 
     assert (await talk.ask(leaf))["known"] == leaf
     await check_tree(service.runtime)
@@ -163,10 +163,10 @@ async def test_a_deleted_message_hangs_its_children_higher(talk: Talk, service: 
 async def test_regenerated_answers_are_siblings_with_paths_of_their_own(talk: Talk, service: Service) -> None:
     leaf = talk.turns(3)
     question = talk.rows[leaf]["parentId"]
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     again = talk.add("again", question, "assistant", prose(900, "another answer"))
 
-    await talk.hand_over(again, after=question)
+    await talk.ingest(again, after=question)
 
     assert (await talk.ask(leaf))["known"] == leaf
     assert (await talk.ask(again))["known"] == again
@@ -179,7 +179,7 @@ async def test_hand_overs_of_one_chat_at_the_same_time_end_in_one_tree(talk: Tal
     trunk = talk.turns(3)
     leaves = [talk.turns(3, leaf=trunk, prefix=f"branch{number}-") for number in range(8)]
 
-    due = await asyncio.gather(*(talk.hand_over(leaf) for leaf in leaves for _ in range(2)))
+    due = await asyncio.gather(*(talk.ingest(leaf) for leaf in leaves for _ in range(2)))
 
     assert len(due) == 16
     assert await stored_ids(service) == set(talk.rows)
@@ -222,7 +222,7 @@ def change_at_random(talk: Talk, chance: random.Random) -> str:
 async def test_random_trees_stay_consistent_whatever_is_handed_over(talk: Talk, service: Service, seed: int) -> None:
     chance = random.Random(seed)
     talk.window = 4096
-    await talk.hand_over(talk.turns(12, tokens=350))
+    await talk.ingest(talk.turns(12, tokens=350))
     served = 0
     for number in range(14):
         leaf = change_at_random(talk, chance)
@@ -231,7 +231,7 @@ async def test_random_trees_stay_consistent_whatever_is_handed_over(talk: Talk, 
         response = await talk.put(talk.transcript(leaf, after=after if after != leaf else None))
         assert response.status_code in (202, 409), response.text
         if response.status_code == 409:
-            await talk.hand_over(leaf)
+            await talk.ingest(leaf)
         if number % 2 == 0:
             await drain(service.runtime)
         await check_tree(service.runtime)
@@ -260,7 +260,7 @@ async def test_what_the_provider_counts_beyond_our_estimate_is_the_overhead(talk
     question = talk.add("question", talk.turns(4))
     estimated = sum(native_tokens(message) for message in talk.path(question))
 
-    await talk.hand_over(answered(talk, question, estimated + 700), served=0)
+    await talk.ingest(answered(talk, question, estimated + 700), served=0)
 
     assert await overhead(service) == 700
     size = sum(native_tokens(message) for message in talk.path("answered"))
@@ -271,7 +271,7 @@ async def test_what_the_provider_counts_beyond_our_estimate_is_the_overhead(talk
 async def test_one_odd_usage_is_clamped(talk: Talk, service: Service, prompt_tokens: float, bound: int) -> None:
     question = talk.add("question", talk.turns(4))
 
-    await talk.hand_over(answered(talk, question, prompt_tokens), served=0)
+    await talk.ingest(answered(talk, question, prompt_tokens), served=0)
 
     assert await overhead(service) == bound
 
@@ -280,10 +280,10 @@ async def test_one_odd_usage_is_clamped(talk: Talk, service: Service, prompt_tok
 async def test_a_usage_that_says_nothing_keeps_the_overhead(talk: Talk, service: Service, usage: object) -> None:
     question = talk.add("question", talk.turns(4))
     estimated = sum(native_tokens(message) for message in talk.path(question))
-    await talk.hand_over(answered(talk, question, estimated + 700), served=0)
+    await talk.ingest(answered(talk, question, estimated + 700), served=0)
     leaf = talk.add("next", talk.turns(1, leaf="answered"), "assistant", usage=usage)
 
-    await talk.hand_over(leaf, served=0)
+    await talk.ingest(leaf, served=0)
 
     assert await overhead(service) == 700
 
@@ -291,8 +291,8 @@ async def test_a_usage_that_says_nothing_keeps_the_overhead(talk: Talk, service:
 async def test_without_knowing_what_was_served_usage_says_nothing(talk: Talk, service: Service) -> None:
     question = talk.add("question", talk.turns(4))
 
-    await talk.hand_over(answered(talk, question, 5000))
-    await talk.hand_over(answered(talk, question, 5000), served=77)  # no such checkpoint
+    await talk.ingest(answered(talk, question, 5000))
+    await talk.ingest(answered(talk, question, 5000), served=77)  # no such checkpoint
 
     assert await overhead(service) == 0
 
@@ -300,29 +300,29 @@ async def test_without_knowing_what_was_served_usage_says_nothing(talk: Talk, se
 async def test_what_the_filter_estimates_counts_until_a_usage_was_compared(talk: Talk, service: Service) -> None:
     question = talk.add("question", talk.turns(4))
     size = sum(native_tokens(message) for message in talk.path(question))
-    await talk.hand_over(answered(talk, question, 5000), overhead=900)
+    await talk.ingest(answered(talk, question, 5000), overhead=900)
     assert await overhead(service) == 900
-    await talk.hand_over(answered(talk, question, 5000), overhead=1000)
+    await talk.ingest(answered(talk, question, 5000), overhead=1000)
     assert await overhead(service) == 900  # it was there first
-    await talk.hand_over(answered(talk, question, 5000), overhead=3000)
+    await talk.ingest(answered(talk, question, 5000), overhead=3000)
     assert await overhead(service) == 3000  # tools were added
 
-    await talk.hand_over(answered(talk, question, size + 700), served=0, overhead=900)
+    await talk.ingest(answered(talk, question, size + 700), served=0, overhead=900)
     assert await overhead(service) == 700
-    await talk.hand_over(answered(talk, question, 5000), overhead=900)
+    await talk.ingest(answered(talk, question, 5000), overhead=900)
 
     assert await overhead(service) == 700
 
 
 async def test_an_estimate_of_the_filters_is_clamped_as_a_usage_is(talk: Talk, service: Service) -> None:
-    await talk.hand_over(talk.turns(4), overhead=10**6)
+    await talk.ingest(talk.turns(4), overhead=10**6)
 
     assert await overhead(service) == 8192
 
 
 async def test_usage_is_compared_with_the_summary_that_was_served(talk: Talk, service: Service) -> None:
     leaf = talk.turns(14)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     await drain(service.runtime)
     question = talk.add("question", leaf)
     ready = await talk.ask(question)
@@ -330,7 +330,7 @@ async def test_usage_is_compared_with_the_summary_that_was_served(talk: Talk, se
     estimated = sum(native_tokens(message) for message in talk.path(question))
     sent = estimated - made.covered_tokens + made.tokens
 
-    await talk.hand_over(answered(talk, question, sent + 123), after=leaf, served=made.id)
+    await talk.ingest(answered(talk, question, sent + 123), after=leaf, served=made.id)
 
     assert await overhead(service) == 123
 
@@ -349,11 +349,11 @@ async def test_a_tool_loops_usage_is_that_of_its_last_call(talk: Talk, service: 
         {"type": "message", "content": [{"type": "output_text", "text": prose(300, "the answer")}]},
     ]
     leaf = talk.add("answered", question, "assistant", "", output=output, usage={"prompt_tokens": 1})
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     before_the_last_call = talk.rows[leaf] | {"output": output[:2]}
     asked = sum(native_tokens(message) for message in (*talk.path(question), before_the_last_call))
     talk.rows[leaf]["usage"] = {"prompt_tokens": asked + 50}
 
-    await talk.hand_over(leaf, served=0)
+    await talk.ingest(leaf, served=0)
 
     assert await overhead(service) == 50

@@ -11,7 +11,7 @@ from service.summarising.utterances import Speaker, Utterance
 from service.text.blocks import Sort
 from service.usecases.retain import remove_old
 from tests.conftest import Service, drain
-from tests.service.desk import Desk
+from tests.service.harness import Harness
 from tests.service.talk import Json, Talk, check_tree, row, rows, run_sql, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -22,11 +22,11 @@ SMALL = 2048  # of a window: a request needs the deepest summary that there is
 async def grown(service: Service, talk: Talk, count: int = 3) -> tuple[str, list[Json]]:
     """A chat with at least so many checkpoints, each grown from the one before; returns its leaf, and them."""
     leaf = talk.turns(14)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     await drain(service.runtime)
     while len(made := await listed(service)) < count:
         leaf = talk.turns(2, leaf=leaf)
-        await talk.hand_over(leaf)
+        await talk.ingest(leaf)
         await drain(service.runtime)
     return leaf, made
 
@@ -130,7 +130,7 @@ async def test_an_edit_that_is_undone_brings_nothing_back_that_was_put_out_of_se
         said = talk.rows[path[place]]["content"]
         for content in ("edited in place", said):
             talk.edit(path[place], content)
-            await talk.hand_over(leaf)
+            await talk.ingest(leaf)
             await check_tree(service.runtime)
 
         assert (await talk.ask(leaf, window_tokens=SMALL))["checkpoint_id"] == made[0]["id"]
@@ -142,11 +142,11 @@ async def test_one_whose_boundary_was_edited_when_another_was_served_does_not_co
     leaf, made = await grown(service, talk)
     said = talk.rows[made[-1]["covered_until"]]["content"]
     talk.edit(made[-1]["covered_until"], "edited in place")
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
 
     await serve(service, made[0]["id"])
     talk.edit(made[-1]["covered_until"], said)
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
 
     assert (await talk.ask(leaf, window_tokens=SMALL))["checkpoint_id"] == made[0]["id"]
     await check_tree(service.runtime)
@@ -156,7 +156,7 @@ async def test_a_branch_that_goes_off_above_the_boundary_is_untouched(service: S
     leaf, made = await grown(service, talk)
     fork = talk.path(leaf)[made[1]["covered_messages"] - 3]["id"]
     branch = talk.turns(14, leaf=fork, prefix="branch-")
-    await talk.hand_over(branch)
+    await talk.ingest(branch)
     await drain(service.runtime)
     own = [one["id"] for one in await listed(service) if one["covered_until"].startswith("branch-")]
     assert own
@@ -177,7 +177,7 @@ async def test_a_branch_that_goes_off_above_the_boundary_is_untouched(service: S
 async def test_every_branch_below_the_boundary_gets_what_is_served(service: Service, talk: Talk) -> None:
     leaf, made = await grown(service, talk)
     branch = talk.turns(14, leaf=made[0]["covered_until"], prefix="branch-")
-    await talk.hand_over(branch)
+    await talk.ingest(branch)
     await drain(service.runtime)
 
     await serve(service, made[0]["id"])
@@ -189,25 +189,25 @@ async def test_every_branch_below_the_boundary_gets_what_is_served(service: Serv
 
 
 @pytest.mark.parametrize("how", ["serve", "correct"])
-async def test_work_that_is_under_way_is_refused(desk: Desk, how: str) -> None:
-    leaf, made = await grown(desk.service, desk.talk, 2)
-    leaf = desk.talk.turns(8, leaf=leaf)
-    await desk.talk.hand_over(leaf)
-    lease = await claimed(desk)
+async def test_work_that_is_under_way_is_refused(harness: Harness, how: str) -> None:
+    leaf, made = await grown(harness.service, harness.talk, 2)
+    leaf = harness.talk.turns(8, leaf=leaf)
+    await harness.talk.ingest(leaf)
+    lease = await claimed(harness)
     await run_sql(
-        desk.service.runtime,
+        harness.service.runtime,
         "insert into drafts (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"
         " select tenant_id, id, 0, 'u0', 'd', 0, 1, 2, '[]' from chats",
     )
 
     if how == "serve":
-        await serve(desk.service, made[0]["id"])
+        await serve(harness.service, made[0]["id"])
     else:
-        await correct(desk.service, made[0]["id"], narrative="Corrected.")
+        await correct(harness.service, made[0]["id"], narrative="Corrected.")
 
-    assert await published(desk, lease, made[-1]["id"], leaf, "late") is None
-    assert (await desk.chat()).due_at is not None
-    assert await rows(desk.service.runtime, "select 1 from drafts") == []
+    assert await published(harness, lease, made[-1]["id"], leaf, "late") is None
+    assert (await harness.chat()).due_at is not None
+    assert await rows(harness.service.runtime, "select 1 from drafts") == []
 
 
 async def test_work_that_needs_texts_that_are_gone_waits_for_them(service: Service, talk: Talk) -> None:
@@ -218,7 +218,7 @@ async def test_work_that_needs_texts_that_are_gone_waits_for_them(service: Servi
 
     assert (answer["due"], answer["waits"]) == (False, True)
     assert (await row(service.runtime, "select wants_bodies from chats")).wants_bodies
-    assert await talk.hand_over(leaf) is True
+    assert await talk.ingest(leaf) is True
     await drain(service.runtime)
     assert (await listed(service))[len(made)]["parent_id"] == made[0]["id"]
 
@@ -229,7 +229,7 @@ async def test_one_that_covers_what_was_edited_since_is_refused_and_nothing_chan
 ) -> None:
     leaf, made = await grown(service, talk, 2)
     talk.edit(talk.path(leaf)[0]["id"], "edited")
-    await talk.hand_over(leaf)
+    await talk.ingest(leaf)
     before = await tables(service.runtime)
 
     where = f"/v1/chats/chat-1/checkpoints/{made[0]['id']}"
@@ -337,17 +337,20 @@ async def test_what_is_not_given_stays(service: Service, talk: Talk) -> None:
     assert after["narrative"] != before["narrative"]
 
 
-async def test_the_next_summary_grows_from_the_correction(desk: Desk) -> None:
-    leaf, made = await grown(desk.service, desk.talk, 1)
+async def test_the_next_summary_grows_from_the_correction(harness: Harness) -> None:
+    leaf, made = await grown(harness.service, harness.talk, 1)
     await correct(
-        desk.service, made[0]["id"], narrative="The pumps are green.", pins=[{"kind": "decision", "text": "Keep P-7."}]
+        harness.service,
+        made[0]["id"],
+        narrative="The pumps are green.",
+        pins=[{"kind": "decision", "text": "Keep P-7."}],
     )
 
-    await desk.talk.hand_over(desk.talk.turns(12, leaf=leaf))
-    await desk.drain()
+    await harness.talk.ingest(harness.talk.turns(12, leaf=leaf))
+    await harness.drain()
 
-    assert "The pumps are green." in desk.llm.requests[0].text
-    assert any("Keep P-7." in str(one.pins) for one in (await desk.made())[-1:])
+    assert "The pumps are green." in harness.llm.requests[0].text
+    assert any("Keep P-7." in str(one.pins) for one in (await harness.made())[-1:])
 
 
 @pytest.mark.parametrize(
@@ -441,11 +444,11 @@ async def test_every_change_leaves_an_audit_row_without_the_texts(service: Servi
 # In place of a degraded one
 
 
-async def claimed(desk: Desk) -> Lease:
+async def claimed(harness: Harness) -> Lease:
     """The lease of the chat, whatever it waits for."""
-    await desk.due_now()
-    async with desk.service.runtime.database.engine.begin() as connection:
-        lease = await work.claim(connection, "worker", None, desk.bench().settings)
+    await harness.due_now()
+    async with harness.service.runtime.database.engine.begin() as connection:
+        lease = await work.claim(connection, "worker", None, harness.worker_context().settings)
     assert lease
     return lease
 
@@ -462,11 +465,11 @@ MEMORY = Memory(
 )
 
 
-async def published(desk: Desk, lease: Lease, parent: int, until: str, kind: str, *replaces: int) -> int | None:
+async def published(harness: Harness, lease: Lease, parent: int, until: str, kind: str, *replaces: int) -> int | None:
     """Publishes a checkpoint of that kind up to a message; any other kind is written by the LLM."""
     known = kind if kind == "degraded" else "llm"
     memory = MEMORY
-    async with desk.service.runtime.database.engine.begin() as connection:
+    async with harness.service.runtime.database.engine.begin() as connection:
         found = (await messages.find(connection, lease.chat, [until]))[until]
         fresh = Fresh(
             parent, found, known, memory, Rendered(kind, "rules", "record"), 10, "by", "1", {"outcome": kind}, replaces
@@ -474,80 +477,80 @@ async def published(desk: Desk, lease: Lease, parent: int, until: str, kind: str
         return await checkpoints.publish(connection, lease, fresh)
 
 
-async def degraded(desk: Desk, lease: Lease, checkpoint: int | None) -> Degraded | None:
-    async with desk.service.runtime.database.engine.connect() as connection:
+async def degraded(harness: Harness, lease: Lease, checkpoint: int | None) -> Degraded | None:
+    async with harness.service.runtime.database.engine.connect() as connection:
         return await checkpoints.degraded(connection, lease.chat, checkpoint or 0)
 
 
 @pytest.mark.parametrize("step", [0, -4, 4], ids=["the same boundary", "a shallower one", "a deeper one"])
-async def test_what_replaces_a_degraded_summary_serves_in_its_place(desk: Desk, step: int) -> None:
-    leaf = await desk.long_chat()
-    path = [one["id"] for one in desk.talk.path(leaf)]
-    lease = await claimed(desk)
-    parent = await published(desk, lease, 0, path[3], "llm") or 0
-    old = await published(desk, lease, parent, path[11], "degraded") or 0
+async def test_what_replaces_a_degraded_summary_serves_in_its_place(harness: Harness, step: int) -> None:
+    leaf = await harness.long_chat()
+    path = [one["id"] for one in harness.talk.path(leaf)]
+    lease = await claimed(harness)
+    parent = await published(harness, lease, 0, path[3], "llm") or 0
+    old = await published(harness, lease, parent, path[11], "degraded") or 0
 
-    new = await published(desk, lease, parent, path[11 + step], "better", old)
+    new = await published(harness, lease, parent, path[11 + step], "better", old)
 
     assert new
-    found = await pointers(desk.service)
+    found = await pointers(harness.service)
     assert {found[message] for message in path[max(11, 11 + step) :]} == {new}
-    assert (await desk.talk.ask(leaf, window_tokens=SMALL))["summary"] == "better"
-    versions = {one["id"]: (one["version"], one["serving"]) for one in await listed(desk.service)}
+    assert (await harness.talk.ask(leaf, window_tokens=SMALL))["summary"] == "better"
+    versions = {one["id"]: (one["version"], one["serving"]) for one in await listed(harness.service)}
     assert versions[new] == (2 if step == 0 else 1, True)
     assert versions[old] == (1, step > 0)  # of the messages between the two boundaries it is the deepest
-    await check_tree(desk.service.runtime)
+    await check_tree(harness.service.runtime)
 
 
-async def test_it_takes_nothing_from_a_branch_that_has_grown_from_the_degraded_one(desk: Desk) -> None:
-    leaf = await desk.long_chat()
-    path = [one["id"] for one in desk.talk.path(leaf)]
-    branch = desk.talk.turns(6, leaf=path[11], prefix="branch-")
-    await desk.talk.hand_over(branch)
-    lease = await claimed(desk)
-    old = await published(desk, lease, 0, path[11], "degraded") or 0
-    deeper = await published(desk, lease, old, desk.talk.path(branch)[15]["id"], "of the branch")
+async def test_it_takes_nothing_from_a_branch_that_has_grown_from_the_degraded_one(harness: Harness) -> None:
+    leaf = await harness.long_chat()
+    path = [one["id"] for one in harness.talk.path(leaf)]
+    branch = harness.talk.turns(6, leaf=path[11], prefix="branch-")
+    await harness.talk.ingest(branch)
+    lease = await claimed(harness)
+    old = await published(harness, lease, 0, path[11], "degraded") or 0
+    deeper = await published(harness, lease, old, harness.talk.path(branch)[15]["id"], "of the branch")
 
-    await published(desk, lease, 0, path[11], "better", old)
+    await published(harness, lease, 0, path[11], "better", old)
 
-    assert (await desk.talk.ask(leaf, window_tokens=SMALL))["summary"] == "better"
-    assert (await desk.talk.ask(branch, window_tokens=SMALL))["summary"] == "of the branch"
-    assert {one["id"]: one["serving"] for one in await listed(desk.service)}[deeper or 0]
-    await check_tree(desk.service.runtime)
-
-
-async def test_a_degraded_one_says_where_it_stands_until_an_operator_wants_it(desk: Desk) -> None:
-    path = [one["id"] for one in desk.talk.path(await desk.long_chat())]
-    lease = await claimed(desk)
-    good = await published(desk, lease, 0, path[3], "llm") or 0
-    one = await published(desk, lease, good, path[7], "degraded") or 0
-    assert await degraded(desk, lease, one) == Degraded(good, 1)
-    two = await published(desk, lease, good, path[9], "degraded", one) or 0
-    first = await published(desk, lease, 0, path[5], "degraded")
-
-    assert await degraded(desk, lease, one) == await degraded(desk, lease, two) == Degraded(good, 2)
-    assert await degraded(desk, lease, first) == Degraded(0, 1)
-    assert await degraded(desk, lease, good) is None
-    assert await degraded(desk, lease, 10**9) is None
-
-    await serve(desk.service, one)
-    assert await degraded(desk, lease, one) is None
+    assert (await harness.talk.ask(leaf, window_tokens=SMALL))["summary"] == "better"
+    assert (await harness.talk.ask(branch, window_tokens=SMALL))["summary"] == "of the branch"
+    assert {one["id"]: one["serving"] for one in await listed(harness.service)}[deeper or 0]
+    await check_tree(harness.service.runtime)
 
 
-async def test_pins_and_verdict_are_stored_and_read_again(desk: Desk) -> None:
-    path = [one["id"] for one in desk.talk.path(await desk.long_chat())]
-    lease = await claimed(desk)
-    made = await published(desk, lease, 0, path[3], "llm") or 0
+async def test_a_degraded_one_says_where_it_stands_until_an_operator_wants_it(harness: Harness) -> None:
+    path = [one["id"] for one in harness.talk.path(await harness.long_chat())]
+    lease = await claimed(harness)
+    good = await published(harness, lease, 0, path[3], "llm") or 0
+    one = await published(harness, lease, good, path[7], "degraded") or 0
+    assert await degraded(harness, lease, one) == Degraded(good, 1)
+    two = await published(harness, lease, good, path[9], "degraded", one) or 0
+    first = await published(harness, lease, 0, path[5], "degraded")
 
-    async with desk.service.runtime.database.engine.connect() as connection:
+    assert await degraded(harness, lease, one) == await degraded(harness, lease, two) == Degraded(good, 2)
+    assert await degraded(harness, lease, first) == Degraded(0, 1)
+    assert await degraded(harness, lease, good) is None
+    assert await degraded(harness, lease, 10**9) is None
+
+    await serve(harness.service, one)
+    assert await degraded(harness, lease, one) is None
+
+
+async def test_pins_and_verdict_are_stored_and_read_again(harness: Harness) -> None:
+    path = [one["id"] for one in harness.talk.path(await harness.long_chat())]
+    lease = await claimed(harness)
+    made = await published(harness, lease, 0, path[3], "llm") or 0
+
+    async with harness.service.runtime.database.engine.connect() as connection:
         memory = await checkpoints.memory(connection, lease.chat, made)
 
     assert memory == MEMORY
     assert type(memory.pins[0].kind) is Kind
     assert type(memory.talk[0].sort) is Sort
-    texts = await row(desk.service.runtime, "select summary, rules, record from checkpoints")
+    texts = await row(harness.service.runtime, "select summary, rules, record from checkpoints")
     assert tuple(texts) == ("llm", "rules", "record")
-    assert (await shown(desk.service, made))["checkpoint"]["verdict"] == {"outcome": "llm"}
+    assert (await shown(harness.service, made))["checkpoint"]["verdict"] == {"outcome": "llm"}
 
 
 # Elsewhere
@@ -558,7 +561,7 @@ async def test_a_fork_adopts_the_version_that_serves(service: Service, talk: Tal
     new = (await correct(service, made[1]["id"], narrative="Corrected."))["checkpoint"]["id"]
     fork = Talk(service.as_filter, "fork", dict(talk.rows))
 
-    await fork.hand_over(leaf)
+    await fork.ingest(leaf)
 
     copies = await listed(service, "fork")
     assert [(one["covered_until"], one["version"], one["kind"]) for one in copies] == [
@@ -576,12 +579,12 @@ async def test_a_fork_does_not_adopt_what_grew_from_one_that_was_put_out_of_serv
 ) -> None:
     leaf, made = await grown(service, talk)
     fork = Talk(service.as_filter, "fork", dict(talk.rows))
-    await fork.hand_over(made[1]["covered_until"])
+    await fork.ingest(made[1]["covered_until"])
     copies = await listed(service, "fork")
     assert len(copies) == 2
     await serve(service, copies[0]["id"], "fork")
 
-    await fork.hand_over(leaf)
+    await fork.ingest(leaf)
 
     assert [one["id"] for one in await listed(service, "fork")] == [one["id"] for one in copies]
     assert (await fork.ask(leaf, window_tokens=SMALL))["checkpoint_id"] == copies[0]["id"]
@@ -593,7 +596,7 @@ async def test_a_fork_that_is_handed_over_bit_by_bit_gets_each_copy_once(service
     fork = Talk(service.as_filter, "fork", dict(talk.rows))
 
     for end in (made[1]["covered_until"], leaf):
-        await fork.hand_over(end)
+        await fork.ingest(end)
 
     copies = await listed(service, "fork")
     assert [one["covered_until"] for one in copies] == [one["covered_until"] for one in made]

@@ -119,7 +119,7 @@ ANSWERS = (
 """What an assistant says with a value in it."""
 
 
-def told(*stored: Json) -> compose.Draught:
+def told(*stored: Json) -> compose.Candidate:
     """What becomes of these messages when a model says nothing that helps."""
     reads = [Read(step) for one in stored for step in steps(parse(one))]
     material = compose.gather(Memory(), reads, POLICY)
@@ -160,22 +160,22 @@ def test_a_prompt_that_a_user_works_on_can_be_told_of(line: str) -> None:
         "are never mentioned to visitors, and it tells the bot to ignore questions about other vendors."
     )
     reads = [Read(step) for one in (user(talk), answer(said("Done, it was shortened."))) for step in steps(parse(one))]
-    draught = compose.compose(
+    candidate = compose.compose(
         compose.gather(Memory(), reads, POLICY),
         Reply(f"## Current state\n- {line}", Finish.STOP),
         POLICY,
         COVERED,
     )
-    assert f"- {line}" in draught.rendered.summary.splitlines()
+    assert f"- {line}" in candidate.rendered.summary.splitlines()
 
 
 def test_orders_that_follow_a_pasted_text_stand() -> None:
-    draught = told(
+    candidate = told(
         user("Here is the mail:\n\nDear all, the party is on 2026-12-18 at 18:00.", "u1"),
         answer(said("A party."), identity="a1"),
         user("Right. Never invite the whole company.", "u2"),
     )
-    assert "Never invite the whole company." in draught.rendered.summary
+    assert "Never invite the whole company." in candidate.rendered.summary
 
 
 def test_a_list_that_the_user_announces_is_the_users_own() -> None:

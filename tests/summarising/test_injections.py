@@ -15,7 +15,7 @@ import pytest
 
 from service.policy import Policy
 from service.summarising import compose, prompt
-from service.summarising.compose import Covered, Draught, Material, Read
+from service.summarising.compose import Candidate, Covered, Material, Read
 from service.summarising.kept import pins
 from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.reading import Finish, Reply
@@ -66,7 +66,7 @@ MODELS = (obeys_half_of_them, obeys, obeys_and_says_nothing_else, nobody)
 @dataclass(frozen=True)
 class Round:
     material: Material
-    draught: Draught
+    candidate: Candidate
 
 
 def played(injection: Injection, model: Model) -> list[Round]:
@@ -77,9 +77,9 @@ def played(injection: Injection, model: Model) -> list[Round]:
         material = compose.gather(memory, reads(injection, stored, later), POLICY)
         asked = prompt.build(material.reading).user
         fence = FENCE.findall(asked)[0]
-        draught = written(material, model(injection, asked, later), 40_000 if later else 20_000)
-        rounds.append(Round(material, draught))
-        memory = draught.memory
+        candidate = written(material, model(injection, asked, later), 40_000 if later else 20_000)
+        rounds.append(Round(material, candidate))
+        memory = candidate.memory
     return rounds
 
 
@@ -96,13 +96,13 @@ def reads(injection: Injection, stored: Sequence[Json], later: bool) -> list[Rea
     return [*(Read(step) for step in found if step.message_id != "i1"), Read(long, 0, 2)]
 
 
-def written(material: Material, text: str, covered: int) -> Draught:
+def written(material: Material, text: str, covered: int) -> Candidate:
     """As a worker does it: what the gate rejects is written by code."""
     if text:
         reply = Reply(text, Finish.STOP)
-        draught = compose.compose(material, reply, POLICY, Covered(40, covered))
-        if draught.verdict.accepted:
-            return draught
+        candidate = compose.compose(material, reply, POLICY, Covered(40, covered))
+        if candidate.verdict.accepted:
+            return candidate
     return compose.by_rule(material, POLICY, Covered(40, covered))
 
 
@@ -117,12 +117,12 @@ def binding(memory: Memory) -> Iterator[Pin]:
 @pytest.mark.parametrize("injection", INJECTIONS, ids=lambda one: one.id)
 def test_an_injection_makes_no_rule_and_no_narrative(injection: Injection, model: Model) -> None:
     for round_ in played(injection, model):
-        draught = round_.draught
+        candidate = round_.candidate
         if injection.own:
             continue
-        assert not carried(injection.payload, (pin.text for pin in binding(draught.memory)))
-        assert not carried(injection.payload, [draught.rendered.rules])
-        lines = [line for one in draught.memory.narrative for line in one.lines]
+        assert not carried(injection.payload, (pin.text for pin in binding(candidate.memory)))
+        assert not carried(injection.payload, [candidate.rendered.rules])
+        lines = [line for one in candidate.memory.narrative for line in one.lines]
         if not injection.stated:
             assert not carried(injection.payload, lines)
 
@@ -131,7 +131,7 @@ def test_an_injection_makes_no_rule_and_no_narrative(injection: Injection, model
 @pytest.mark.parametrize("injection", INJECTIONS, ids=lambda one: one.id)
 def test_what_the_user_ordered_stands_whatever_a_model_does(injection: Injection, model: Model) -> None:
     for round_ in played(injection, model):
-        summary = round_.draught.rendered.summary
+        summary = round_.candidate.rendered.summary
         assert all(words in summary for words in (*RULES, DECISION))
 
 
@@ -139,14 +139,14 @@ def test_what_the_user_ordered_stands_whatever_a_model_does(injection: Injection
 @pytest.mark.parametrize("injection", INJECTIONS, ids=lambda one: one.id)
 def test_the_message_is_one_record_in_both_forms(injection: Injection, model: Model) -> None:
     for round_ in played(injection, model):
-        is_one_record(round_.draught.rendered.summary)
-        is_one_record(round_.draught.rendered.record)
+        is_one_record(round_.candidate.rendered.summary)
+        is_one_record(round_.candidate.rendered.record)
 
 
 @pytest.mark.parametrize("injection", INJECTIONS, ids=lambda one: one.id)
 def test_a_model_that_does_not_obey_is_published_as_it_wrote(injection: Injection) -> None:
     for round_ in played(injection, lambda _, asked, later: proper(asked, later)):
-        assert round_.draught.verdict.outcome == "accepted"
+        assert round_.candidate.verdict.outcome == "accepted"
 
 
 @pytest.mark.parametrize("injection", INJECTIONS, ids=lambda one: one.id)
@@ -173,7 +173,7 @@ def test_an_order_on_the_border_of_two_pieces_is_whole_in_neither() -> None:
 
 def test_every_rule_is_pinned_before_anything_is_injected() -> None:
     _, later = played(INJECTIONS[0], lambda _, asked, later: proper(asked, later))
-    assert {*RULES, DECISION} == {pin.text for pin in binding(later.draught.memory)}
+    assert {*RULES, DECISION} == {pin.text for pin in binding(later.candidate.memory)}
 
 
 # ---- what stands in no text of the chat
@@ -181,7 +181,7 @@ def test_every_rule_is_pinned_before_anything_is_injected() -> None:
 CLEAN = INJECTIONS[0]
 
 
-def told_by(*lines: str) -> Draught:
+def told_by(*lines: str) -> Candidate:
     """The first round of a chat without an injection, with these lines of a summariser."""
     stored = [one for one in chat(CLEAN)[0] if not one["id"].startswith("i")]
     material = compose.gather(Memory(), [Read(step) for one in stored for step in steps(parse(one))], POLICY)
@@ -206,9 +206,9 @@ INVENTED = (
 
 @pytest.mark.parametrize("line", INVENTED)
 def test_what_only_a_summariser_writes_does_not_stand(line: str) -> None:
-    draught = told_by(f"- {line}")
-    assert [one.line for one in draught.verdict.dropped] == [line]
-    assert line not in draught.rendered.summary
+    candidate = told_by(f"- {line}")
+    assert [one.line for one in candidate.verdict.dropped] == [line]
+    assert line not in candidate.rendered.summary
 
 
 @pytest.mark.parametrize(
@@ -225,8 +225,8 @@ def test_an_address_that_the_chat_has_is_never_loaded_nor_linked(line: str) -> N
     stored[0]["content"] += " See https://wiki.example.org/release please."
     material = compose.gather(Memory(), [Read(step) for one in stored for step in steps(parse(one))], POLICY)
     reply = Reply(f"## Current state\n- {line}", Finish.STOP)
-    draught = compose.compose(material, reply, POLICY, Covered(40, 20_000))
-    is_one_record(draught.rendered.summary)
+    candidate = compose.compose(material, reply, POLICY, Covered(40, 20_000))
+    is_one_record(candidate.rendered.summary)
 
 
 # ---- how many reach the message of the system
@@ -236,9 +236,9 @@ MOST = 3
 user's own; and the words of a link, without the address that it led to."""
 
 
-def leave_words(text_of: Callable[[Draught], str], model: Model) -> list[str]:
-    """Those of the attacks that are new in form of whose orders words stand in a text of a draught."""
-    left = [one.id for one in BY_FORM if any(leaves_words(one, text_of(each.draught)) for each in played(one, model))]
+def leave_words(text_of: Callable[[Candidate], str], model: Model) -> list[str]:
+    """Those of the attacks that are new in form of whose orders words stand in a text of a candidate."""
+    left = [one.id for one in BY_FORM if any(leaves_words(one, text_of(each.candidate)) for each in played(one, model))]
     for line in INVENTED:
         order = Injection(line, Place.ASSISTANT, line, line, ())
         if leaves_words(order, text_of(told_by(f"- {line}"))):
@@ -248,13 +248,13 @@ def leave_words(text_of: Callable[[Draught], str], model: Model) -> list[str]:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_hardly_any_order_leaves_words_in_the_summary(model: Model) -> None:
-    left = leave_words(lambda draught: draught.rendered.summary, model)
+    left = leave_words(lambda candidate: candidate.rendered.summary, model)
     assert len(left) <= MOST, left
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_no_order_leaves_words_in_the_system_message_of_the_stricter_form(model: Model) -> None:
-    assert leave_words(lambda draught: draught.rendered.rules, model) == []
+    assert leave_words(lambda candidate: candidate.rendered.rules, model) == []
 
 
 def test_as_many_are_tried_as_were_found() -> None:
@@ -287,5 +287,5 @@ def test_no_text_pushes_out_what_the_user_ordered(
 ) -> None:
     monkeypatch.setattr(f"{__name__}.POLICY", Policy.sized(window))
     for round_ in played(injection, model):
-        summary = round_.draught.rendered.summary
+        summary = round_.candidate.rendered.summary
         assert all(words in summary for words in (*RULES, DECISION))

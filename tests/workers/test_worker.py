@@ -21,12 +21,12 @@ from service.api.app import create_app
 from service.api.server import bind, listening
 from service.clients.summarisers import configured
 from service.errors import ConfigurationError
-from service.queue import JOB, Doorbell, redis_settings
+from service.queue import JOB, Queue, redis_settings
 from service.runtime import FIRST_TENANT, Urls
 from service.settings import Settings, load
 from service.storage import keys
 from service.summarising.reading import Finish, Reading, Reply
-from service.usecases.compress import Bench
+from service.usecases.compress import WorkerContext
 from tests.conftest import Service
 from tests.fakes.scripted_llm import Fail, Hang, Say, scripted_llm
 from tests.service.talk import Talk, row, rows, run_sql
@@ -42,15 +42,15 @@ def settings(urls: Urls) -> Settings:
 
 
 @asynccontextmanager
-async def at_work(service: Service, bench: Bench | None = None) -> AsyncIterator[None]:
+async def at_work(service: Service, worker_context: WorkerContext | None = None) -> AsyncIterator[None]:
     """A worker of its own connections, as a process of a fleet has it."""
     redis = service.runtime.urls.redis
-    doorbell = await Doorbell.connect(redis)
+    queue = await Queue.connect(redis)
     try:
-        async with running(bench or service.runtime.bench, doorbell, redis):
+        async with running(worker_context or service.runtime.worker_context, queue, redis):
             yield
     finally:
-        await doorbell.close()
+        await queue.close()
 
 
 async def ready(talk: Talk, leaf: str) -> None:
@@ -63,7 +63,7 @@ async def ready(talk: Talk, leaf: str) -> None:
 async def long_chat(service: Service, chat: str = "chat-1") -> tuple[Talk, str]:
     talk = Talk(service.as_filter, chat, user=f"user of {chat}")  # not forks of each other
     leaf = talk.turns(14)
-    assert await talk.hand_over(leaf)
+    assert await talk.ingest(leaf)
     return talk, leaf
 
 
@@ -100,7 +100,7 @@ async def test_many_chats_are_worked_on_and_each_hand_over_is_covered_in_the_end
     talks = [await long_chat(service_with_worker, f"chat-{number}") for number in range(6)]
     for _ in range(3):
         talks = [(talk, talk.turns(2, leaf=leaf)) for talk, leaf in talks]
-        await asyncio.gather(*(talk.hand_over(leaf) for talk, leaf in talks))
+        await asyncio.gather(*(talk.ingest(leaf) for talk, leaf in talks))
 
     for talk, leaf in talks:
         await ready(talk, leaf)
@@ -127,7 +127,7 @@ async def test_work_whose_ring_was_flushed_is_found_by_the_sweep_of_a_running_wo
     first = Talk(service.as_filter, "first")
     async with at_work(service):
         early = first.turns(14)
-        await first.hand_over(early)
+        await first.ingest(early)
         await ready(first, early)  # the worker is up, and past its first sweep
         await flush(service)
         await run_sql(service.runtime, "update chats set due_at = now() where external_id = 'chat-1'")
@@ -157,7 +157,7 @@ async def test_without_redis_a_hand_over_is_taken_and_worked_on_later(
     async with listening(app, listener) as runtime, AsyncExitStack() as stack:
         silent = ArqRedis(host="127.0.0.1", port=port)
         stack.push_async_callback(silent.aclose)
-        app.state.runtime = replace(runtime, doorbell=Doorbell(silent))
+        app.state.runtime = replace(runtime, queue=Queue(silent))
         async with runtime.database.engine.begin() as connection:
             key = await keys.create(connection, FIRST_TENANT, "filter", "")
         http = await stack.enter_async_context(
@@ -168,12 +168,12 @@ async def test_without_redis_a_hand_over_is_taken_and_worked_on_later(
         talk = Talk(http)
         leaf = talk.turns(14)
 
-        assert await talk.hand_over(leaf) is True
+        assert await talk.ingest(leaf) is True
         state = await http.get("/readyz")
         assert state.status_code == 200, "requests are answered"
         assert state.json()["queue"].startswith("no answer")
 
-        async with running(runtime.bench, runtime.doorbell, urls.redis):  # Redis is back
+        async with running(runtime.worker_context, runtime.queue, urls.redis):  # Redis is back
             await ready(talk, leaf)
 
 
@@ -193,13 +193,13 @@ async def test_a_worker_outlives_the_loss_of_its_connections(service: Service) -
 async def test_a_hand_over_during_the_work_is_not_lost(service: Service) -> None:
     gated = Gated()
     seldom = service.runtime.settings.model_copy(update={"sweep_every": 60})  # rings alone have to do it
-    bench = replace(service.runtime.bench, summariser=gated, settings=seldom)
-    async with at_work(service, bench):
+    worker_context = replace(service.runtime.worker_context, summariser=gated, settings=seldom)
+    async with at_work(service, worker_context):
         talk, leaf = await long_chat(service)
         await gated.asked.wait()
         grown = talk.turns(12, leaf=leaf)
-        await talk.hand_over(grown)
-        await talk.hand_over(grown)
+        await talk.ingest(grown)
+        await talk.ingest(grown)
         gated.go.set()
 
         async def all_done() -> bool:
@@ -217,12 +217,12 @@ async def test_failed_work_is_tried_again_by_itself(service: Service) -> None:
         llm.script(Fail(400))
         asked = {"summariser": "openai", "summariser_url": llm.openai_url, "summariser_model": "scripted"}
         settings = service.runtime.settings.model_copy(update=asked | {"sweep_every": 60})  # rings alone have to do it
-        bench = replace(
-            service.runtime.bench,
+        worker_context = replace(
+            service.runtime.worker_context,
             settings=settings,
             summariser=configured(settings, http),
         )
-        async with at_work(service, bench):
+        async with at_work(service, worker_context):
             talk, leaf = await long_chat(service)
 
             async def done() -> bool:
@@ -240,15 +240,15 @@ async def test_two_workers_share_the_chats_and_do_nothing_twice(service: Service
     async with scripted_llm(Say("Fine.")) as llm, httpx.AsyncClient() as http:
         asked = {"summariser": "openai", "summariser_url": llm.openai_url, "summariser_model": "scripted"}
         settings = service.runtime.settings.model_copy(update=asked)
-        bench = replace(
-            service.runtime.bench,
+        worker_context = replace(
+            service.runtime.worker_context,
             settings=settings,
             summariser=configured(settings, http),
         )
-        async with at_work(service, bench), at_work(service, bench):
+        async with at_work(service, worker_context), at_work(service, worker_context):
             talks = [await long_chat(service, f"chat-{number}") for number in range(8)]
             # A sweep that finds work under way rings for it as well.
-            await asyncio.gather(*(service.runtime.doorbell.ring() for _ in range(8)))
+            await asyncio.gather(*(service.runtime.queue.wake() for _ in range(8)))
             for talk, leaf in talks:
                 await ready(talk, leaf)
         assert len(llm.requests) == 8
@@ -257,7 +257,7 @@ async def test_two_workers_share_the_chats_and_do_nothing_twice(service: Service
 
 async def test_a_stop_lets_work_finish(service: Service) -> None:
     gated = Gated()
-    async with at_work(service, replace(service.runtime.bench, summariser=gated)):
+    async with at_work(service, replace(service.runtime.worker_context, summariser=gated)):
         await long_chat(service)
         await gated.asked.wait()
         asyncio.get_running_loop().call_soon(gated.go.set)
@@ -274,12 +274,12 @@ async def test_a_stop_gives_back_work_that_does_not_end_and_the_attempt_does_not
     async with scripted_llm(Hang()) as llm, httpx.AsyncClient() as http:
         asked = {"summariser": "openai", "summariser_url": llm.openai_url, "summariser_model": "scripted"}
         settings = service.runtime.settings.model_copy(update=asked)
-        bench = replace(
-            service.runtime.bench,
+        worker_context = replace(
+            service.runtime.worker_context,
             settings=settings,
             summariser=configured(settings, http),
         )
-        async with at_work(service, bench):
+        async with at_work(service, worker_context):
             talk, leaf = await long_chat(service)
             await llm.received(1)
 
@@ -294,7 +294,7 @@ async def test_a_stop_gives_back_work_that_does_not_end_and_the_attempt_does_not
 async def test_a_ring_that_a_killed_worker_had_taken_is_forgotten_within_a_minute(service: Service) -> None:
     """A hundred of them hold up the whole queue: arq reads no further, and passes over what somebody has taken."""
     gated = Gated()
-    async with at_work(service, replace(service.runtime.bench, summariser=gated)):
+    async with at_work(service, replace(service.runtime.worker_context, summariser=gated)):
         await long_chat(service)
         await gated.asked.wait()
         async with Redis.from_url(service.runtime.urls.redis) as redis:
@@ -321,7 +321,7 @@ async def test_hand_overs_of_a_chat_that_is_due_already_wake_nobody_again(servic
     talk, leaf = await long_chat(service)
     for _ in range(3):
         leaf = talk.turns(1, leaf=leaf)
-        assert await talk.hand_over(leaf)
+        assert await talk.ingest(leaf)
 
     async with Redis.from_url(service.runtime.urls.redis) as redis:
         assert len(await redis.keys("arq:job:*")) == 1
@@ -382,7 +382,7 @@ async def test_a_sweep_leaves_alone_what_is_not_due_or_worked_on(service: Servic
         await run_sql(service.runtime, f"update chats set {change} where external_id = 'chat-{number}'")
     await flush(service)
 
-    await sweep({"bench": service.runtime.bench, "doorbell": service.runtime.doorbell, "job_id": "cron:1"})
+    await sweep({"context": service.runtime.worker_context, "queue": service.runtime.queue, "job_id": "cron:1"})
 
     async with Redis.from_url(service.runtime.urls.redis) as redis:
         assert len(await redis.keys("arq:job:*")) == 1  # for chat-3
@@ -393,7 +393,7 @@ async def test_a_redis_that_does_not_let_us_in_at_the_start_is_told_in_one_line(
     real = redis_settings(servers.redis)
 
     with pytest.raises(ConfigurationError, match="PRECIS_REDIS_URL") as refused:
-        await Doorbell.connect(url.format(host=real.host, port=real.port))
+        await Queue.connect(url.format(host=real.host, port=real.port))
 
     assert "hush-hush" not in str(refused.value)
 
@@ -403,10 +403,10 @@ async def test_a_redis_that_is_away_at_the_start_is_no_reason_not_to_start(monke
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 
-    doorbell = await Doorbell.connect(f"redis://127.0.0.1:{port}/0")
+    queue = await Queue.connect(f"redis://127.0.0.1:{port}/0")
 
-    assert await doorbell.ring() is False
-    await doorbell.close()
+    assert await queue.wake() is False
+    await queue.close()
 
 
 async def test_arqs_own_command_runs_a_worker_too(service: Service) -> None:

@@ -59,15 +59,21 @@ def _places(stated: Sequence[Utterance]) -> Mapping[str, list[int]]:
     return {term: found for term, found in places.items() if 1 < len(found) <= _RARE}
 
 
-def _anew(stated: Sequence[Utterance], place: int, places: Mapping[str, list[int]]) -> Iterator[str]:
+def _anew(
+    stated: Sequence[Utterance], place: int, places: Mapping[str, list[int]]
+) -> Iterator[str]:
     """Words of later utterances with another value of the same sort, newest first."""
     earlier = stated[place]
     shared = defaultdict[int, float](float)
     for term in _telling(earlier.text):
         for at in places.get(term, ()):
             shared[at] += 1 if term.isascii() or len(term) > 2 else 1 / _PAIRS
-    needed = 1 if earlier.by_user else _ASSISTANTS  # who speaks much has many values near each other
-    for at in sorted((at for at, much in shared.items() if at > place and much >= needed), reverse=True):
+    needed = (
+        1 if earlier.by_user else _ASSISTANTS
+    )  # who speaks much has many values near each other
+    for at in sorted(
+        (at for at, much in shared.items() if at > place and much >= needed), reverse=True
+    ):
         one = stated[at]
         if one.step == earlier.step or not _of_one_thing(earlier.text, one.text):
             continue
@@ -84,7 +90,9 @@ def _of_one_thing(earlier: str, later: str) -> bool:
 
 def _other_value(before: "_Values", after: "_Values") -> Value | None:
     """The value for which one of its sort and size was given up."""
-    given_up = (sort for sort in after if sort in before and not set(before[sort]) & set(after[sort]))
+    given_up = (
+        sort for sort in after if sort in before and not set(before[sort]) & set(after[sort])
+    )
     others = (
         other
         for sort in given_up
@@ -119,7 +127,11 @@ def _valued(text: str) -> "_Values":
 
 @lru_cache(maxsize=8192)
 def _telling(text: str) -> frozenset[str]:
-    words = (one for one in terms(text) if not has_digit(one) and (len(one) >= _LEAST or not one.isascii()))
+    words = (
+        one
+        for one in terms(text)
+        if not has_digit(one) and (len(one) >= _LEAST or not one.isascii())
+    )
     return _identifiers(text).union(one for one in words if not tokens.is_common(one))
 
 
@@ -128,5 +140,7 @@ def _identifiers(text: str) -> frozenset[str]:
     """What things are called: letters and digits, such as `H93-452`."""
     names = (values.spelling(one) for one in values.found(text) if values.sort(one) == "name")
     return frozenset(
-        name for name in names if len(name) >= _SHORTEST and has_digit(name) and any(map(str.isalpha, name))
+        name
+        for name in names
+        if len(name) >= _SHORTEST and has_digit(name) and any(map(str.isalpha, name))
     )

@@ -97,7 +97,9 @@ class _Book:
             return pointed
         return list(self._by_words(words)) or pointed
 
-    def keep(self, keeps: Iterable[Keep], replaced: Iterable[tuple[Replaced, Sequence[_Target]]]) -> None:
+    def keep(
+        self, keeps: Iterable[Keep], replaced: Iterable[tuple[Replaced, Sequence[_Target]]]
+    ) -> None:
         """Pins what is to be kept, and what takes the place of a pin, in the order of the talk."""
         wanted: list[tuple[Utterance, tuple[Kind, ...], bool]] = []
         for one in keeps:
@@ -111,13 +113,17 @@ class _Book:
         for change, found in replaced:
             if self._holds(change.number):
                 kind = self.pins[change.number].kind
-                wanted += [(target, (kind,), False) for target in found if not isinstance(target, int)]
+                wanted += [
+                    (target, (kind,), False) for target in found if not isinstance(target, int)
+                ]
         for utterance, kinds, chosen in sorted(wanted, key=self._order):
             self._pin(utterance, kinds, chosen=chosen)
 
     def replace(self, change: Replaced, targets: Sequence[_Target]) -> None:
         """Marks a pin as replaced. A user's rule yields to a user's own words only."""
-        fitting = [self._number(target) for target in targets if self._may_replace(target, change.number)]
+        fitting = [
+            self._number(target) for target in targets if self._may_replace(target, change.number)
+        ]
         if not fitting:
             by = ", ".join(change.numbers) or change.words
             self.unfounded.append(f"replaced: P{change.number} by {by}")
@@ -172,7 +178,9 @@ class _Book:
         if not targets and not unknown:
             self.unfounded.append(keep.words)
         elif not targets or (unknown and not keep.words):
-            self.unfounded.append(f"keep {keep.kinds[0]}: {', '.join(unknown)} {keep.words}".strip())
+            self.unfounded.append(
+                f"keep {keep.kinds[0]}: {', '.join(unknown)} {keep.words}".strip()
+            )
 
     def _keep_pin(self, number: int, kinds: tuple[Kind, ...]) -> None:
         """Another kind for a pin that is there; without its sentence it is made no rule."""
@@ -190,7 +198,9 @@ class _Book:
             source = (one.source, one.speaker, one.number, one.at, one.answers)
             self._add(Pin(self._last, fitting[0], told(one), *source))
         elif chosen:
-            pin = _said_by(known, one) if one.by_user and known.speaker is not one.speaker else known
+            pin = (
+                _said_by(known, one) if one.by_user and known.speaker is not one.speaker else known
+            )
             self._add(replace(pin, kind=_kind(pin, fitting), replaced_by=None))
 
     def _add(self, pin: Pin) -> None:

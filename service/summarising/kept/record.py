@@ -20,8 +20,12 @@ from service.summarising.utterances import Speaker, Utterance
 from service.text import tokens
 
 _TALK = 0.1  # of the room are for what nobody chose, however much was chosen
-_LEDGER = 0.25  # of what chosen words leave are for tools' values, as long as there is talk to tell,
-_LEAST_LEDGER = 0.1  # and so much of the room at least, if it takes as much to tell what was used of them
+_LEDGER = (
+    0.25  # of what chosen words leave are for tools' values, as long as there is talk to tell,
+)
+_LEAST_LEDGER = (
+    0.1  # and so much of the room at least, if it takes as much to tell what was used of them
+)
 _COUNTED = 32  # tokens of the line that counts the other calls
 _ITEM = 3  # tokens of a list mark and a line break
 _FITTINGS = 4
@@ -116,7 +120,9 @@ def _talk_lines(
     best: tuple[str, ...] = ()
     selection = talk.Selection(said, known, later)
     left = room
-    for _ in range(_FITTINGS):  # what a question or a date costs is known when it is chosen what is shown
+    for _ in range(
+        _FITTINGS
+    ):  # what a question or a date costs is known when it is chosen what is shown
         shown = selection.within(left)
         lines = tuple(_lines(shown, later))
         size = _size(lines)
@@ -163,6 +169,8 @@ def _size(lines: Sequence[str]) -> int:
     return sum(map(_cost, lines))
 
 
-@lru_cache(maxsize=4096)  # a record is fitted into its room in several steps, with mostly the same lines
+@lru_cache(
+    maxsize=4096
+)  # a record is fitted into its room in several steps, with mostly the same lines
 def _cost(line: str) -> int:
     return tokens.count(line) + _ITEM

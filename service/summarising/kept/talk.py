@@ -1,12 +1,12 @@
 """Which utterances of the talk stand in a summary, when not all of them can. Pure, knows no language.
 
 The user's own words come first, then what they pasted, by its size, then of the answers what tells
-most. An utterance is worth the terms that nothing chosen before it has told yet, for each token that
-it costs: exact values above all, and what somebody took up again in another step. The oldest shrink
-first.
+most. An utterance is worth the terms that nothing chosen before it has told yet, for each token
+that it costs: exact values above all, and what somebody took up again in another step. The oldest
+shrink first.
 
-The measure is maximal coverage within a budget, chosen greedily (Lin and Bilmes, 2010, "Multi-document
-summarization via budgeted maximization of submodular functions").
+The measure is maximal coverage within a budget, chosen greedily (Lin and Bilmes, 2010,
+"Multi-document summarization via budgeted maximization of submodular functions").
 """
 
 import heapq
@@ -67,7 +67,9 @@ def chosen(
 class Selection:
     """A talk that is weighed once, to choose from it within several rooms. The arguments are those of `chosen`."""
 
-    def __init__(self, talk: Sequence[Utterance], known: Iterable[str], beside: Mapping[str, str]) -> None:
+    def __init__(
+        self, talk: Sequence[Utterance], known: Iterable[str], beside: Mapping[str, str]
+    ) -> None:
         self._talk = talk
         self._prices = [cost(one, beside.get(one.number, "")) for one in talk]
         self._scale = _Scale.of(talk)
@@ -96,7 +98,8 @@ def _rank(utterance: Utterance) -> int:
 class _Scale:
     """What a talk's terms are worth, and which utterances tell them. Utterances go by their place in the talk.
 
-    Worth is counted in whole millionths: their sum has no order, and terms have another one in each process.
+    Worth is counted in whole millionths: their sum has no order, and terms have another one in each
+    process.
     """
 
     terms: Sequence[frozenset[str]]
@@ -133,7 +136,9 @@ def _weight(term: str, share: float) -> float:
 class _Choice:
     """The places that were taken so far, and the room that is left."""
 
-    def __init__(self, talk: Sequence[Utterance], prices: Sequence[int], scale: _Scale, room: int) -> None:
+    def __init__(
+        self, talk: Sequence[Utterance], prices: Sequence[int], scale: _Scale, room: int
+    ) -> None:
         self.taken: set[int] = set()
         self._talk = talk
         self._prices = prices

@@ -229,10 +229,16 @@ def _with(entry: Entry, found: Sequence[Field]) -> Entry:
         return entry
     taken = _most_used([one for one in found if one.uses])
     kept = set(taken)
-    others = (one for one in found if not one.uses and one not in kept and (entry.whole or used.may_be_found(one)))
+    others = (
+        one
+        for one in found
+        if not one.uses and one not in kept and (entry.whole or used.may_be_found(one))
+    )
     candidates = list(islice(others, _CANDIDATES if entry.count == 1 else 0))
     ends = accumulate(map(_size, candidates))
-    fitting = (one for one, end in zip(candidates, ends, strict=True) if end < _CANDIDATE_CHARACTERS)
+    fitting = (
+        one for one, end in zip(candidates, ends, strict=True) if end < _CANDIDATE_CHARACTERS
+    )
     return replace(entry, used=taken, candidates=tuple(fitting))
 
 

@@ -1,7 +1,8 @@
 """From the cells of a column to its range and sum, exactly: the numbers stand as in the source, nothing is rounded.
 
-In: cells as parsed (`Number`, text, None). Out: `244..6583 (sum 98123)`, or "" when they are no numbers and no moments.
-A text that can be read in several ways (1.234 in English or German) has a range only when all ways agree on it.
+In: cells as parsed (`Number`, text, None). Out: `244..6583 (sum 98123)`, or "" when they are no
+numbers and no moments. A text that can be read in several ways (1.234 in English or German) has a
+range only when all ways agree on it.
 """
 
 import re
@@ -17,11 +18,14 @@ _WHOLE = re.compile(r"[+-]?(?:0|[1-9][0-9]*)")
 _PLAIN = re.compile(r"[+-]?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?")
 _ENGLISH = re.compile(r"[+-]?(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+|0|[1-9][0-9]*)(?:\.[0-9]+)?")
 _CONTINENTAL = re.compile(r"[+-]?(?:[1-9][0-9]{0,2}(?:\.[0-9]{3})+|0|[1-9][0-9]*)(?:,[0-9]+)?")
-_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}(?:-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?)?)?Z?")
+_MOMENT = re.compile(
+    r"[0-9]{4}-[0-9]{2}(?:-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?)?)?Z?"
+)
 _CURRENCY = re.compile(r"(?:[$€£¥₹]|[A-Z]{3} ) ?")
 _UNIT = re.compile(r" ?(?:%|[€$£¥₹]|[A-Za-zµ°²³/]{1,6})\Z")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
-# A sum of these says nothing: they name, order or measure something, or are themselves ratios and means.
+# A sum of these says nothing: they name, order or measure something, or are themselves ratios and
+# means.
 _NO_SUM = re.compile(
     r"id|ids|uid|pid|no|nr|num|number|code|key|index|idx|rank|year|month|day|hour|minute|week|quarter|date|"
     r"time|at|ts|timestamp|epoch|lat|lon|lng|latitude|longitude|port|zip|postcode|phone|version|chunk|step|"
@@ -41,7 +45,11 @@ _WAYS: tuple[tuple[re.Pattern[str], dict[int, str]], ...] = (
 
 def span(cells: Sequence[Any], name: str = "") -> str:
     """`min..max`, with the sum where that says something; "" for a column that is neither numbers nor moments."""
-    texts = [cell for cell in cells if cell is not None and not (isinstance(cell, str) and _MISSING.fullmatch(cell))]
+    texts = [
+        cell
+        for cell in cells
+        if cell is not None and not (isinstance(cell, str) and _MISSING.fullmatch(cell))
+    ]
     if len(texts) < 2 or not all(isinstance(text, str) and len(text) <= _LONGEST for text in texts):
         return ""
     if len({len(text) for text in texts}) == 1 and all(_MOMENT.fullmatch(text) for text in texts):
@@ -77,7 +85,9 @@ def _without_units(texts: list[str]) -> list[str]:
     """The texts without a currency or a unit that all of them have; `texts` itself when there is none."""
     before, after = _CURRENCY.match(texts[0]), _UNIT.search(texts[0])
     prefix, suffix = before[0] if before else "", after[0] if after else ""
-    if not (prefix or suffix) or not all(text.startswith(prefix) and text.endswith(suffix) for text in texts):
+    if not (prefix or suffix) or not all(
+        text.startswith(prefix) and text.endswith(suffix) for text in texts
+    ):
         return texts
     return [text[len(prefix) : len(text) - len(suffix)] for text in texts]
 
@@ -87,7 +97,9 @@ def _sum(texts: Sequence[str], numbers: Sequence[int | Decimal], name: str) -> s
         return ""
     if any("e" in text or "E" in text for text in texts):
         return ""
-    with localcontext(Context(prec=2 * _LONGEST + 20)):  # enough for every sum of what may be so long
+    with localcontext(
+        Context(prec=2 * _LONGEST + 20)
+    ):  # enough for every sum of what may be so long
         return f" (sum {sum(numbers, start=Decimal(0)):f})"
 
 
@@ -95,4 +107,6 @@ def _are_keys(texts: Sequence[str]) -> bool:
     """Equally long whole numbers without repetition, like the numbers of invoices."""
     lengths = {len(text) for text in texts}
     different = len(set(texts)) == len(texts) > 2
-    return len(lengths) == 1 and lengths.pop() > 4 and different and all(map(_WHOLE.fullmatch, texts))
+    return (
+        len(lengths) == 1 and lengths.pop() > 4 and different and all(map(_WHOLE.fullmatch, texts))
+    )

@@ -1,7 +1,9 @@
 """What a tool answered, in words: how many rows or lines, columns, ranges, errors, the first and the last.
 
-In: the text of a result, as JSON, a table, log lines, an error, base64 or anything else, perhaps escaped once or twice.
-Out: a `Result`, whose parts stand in order of worth. No number in it is rounded, see `wording` and `ranges`.
+In: the text of a result, as JSON, a table, log lines, an error, base64 or anything else, perhaps
+escaped once or twice.
+Out: a `Result`, whose parts stand in order of worth. No number in it is rounded, see `wording` and
+`ranges`.
 """
 
 import re
@@ -42,7 +44,9 @@ _PAIR = re.compile(r"(?<![^\s,;(\[{])([A-Za-z_][\w.-]{0,40})=([^\s,;)\]}]+)")
 _ESCAPED = re.compile(r"&(?:quot|#34|lt|gt|amp);")
 _FENCED = re.compile(r"```[^\n`]*\n(.*?)\n?```", re.DOTALL)
 _DATA = re.compile(r"data:([\w.+-]{1,20}/[\w.+-]{1,40})?[^,\s]{0,40};base64,[A-Za-z0-9+/=_-]{64,}")
-_BASE64 = re.compile(r"\A(?=[^\n]*[a-z])(?=[^\n]*[A-Z])(?=[^\n]*[0-9])[A-Za-z0-9+/_\r\n-]{200,}={0,2}")
+_BASE64 = re.compile(
+    r"\A(?=[^\n]*[a-z])(?=[^\n]*[A-Z])(?=[^\n]*[0-9])[A-Za-z0-9+/_\r\n-]{200,}={0,2}"
+)
 _MAGIC = {
     "PNG image": ("iVBORw0KGgo", "\x89PNG", "\ufffdPNG"),
     "JPEG image": ("/9j/",),
@@ -167,7 +171,11 @@ def _as_json(match: re.Match[str]) -> str:
     number, moment, string, word, bracket, stray = match.groups()
     if string:
         inner = string[1:-1].replace("\\'", "'")
-        return string if string[0] == '"' else '"' + _UNESCAPED_QUOTE.sub(r"\"", inner).replace("\\x", "\\u00") + '"'
+        return (
+            string
+            if string[0] == '"'
+            else '"' + _UNESCAPED_QUOTE.sub(r"\"", inner).replace("\\x", "\\u00") + '"'
+        )
     if word:
         return {"None": "null", "True": "true", "False": "false"}.get(word, "null")
     if bracket:
@@ -231,10 +239,14 @@ def _failure(value: Mapping[str, Any]) -> str:
         return _message(value) or status
     if value.get("success") is False or value.get("ok") is False or value.get("isError") is True:
         return _message(value) or "not successful"
-    code = next((value[key] for key in ("exit_code", "returncode", "exitCode") if key in value), "0")
+    code = next(
+        (value[key] for key in ("exit_code", "returncode", "exitCode") if key in value), "0"
+    )
     if isinstance(code, Number) and code != "0":
         last = str(value.get("stderr") or "").strip().splitlines()[-1:]
-        return f"exit code {wording.value(code)}" + "".join(f": {told(one, SAMPLE, wording.FAILURE)}" for one in last)
+        return f"exit code {wording.value(code)}" + "".join(
+            f": {told(one, SAMPLE, wording.FAILURE)}" for one in last
+        )
     if set(value) == {"detail"}:
         return _told(value["detail"])
     return ""
@@ -257,12 +269,16 @@ def _inner(value: dict[str, Any] | list[Any], size: int) -> str | None:
     """The text that an object or a list of text parts (as MCP has them) is only the wrapping of."""
     parts = value.get("content") if isinstance(value, dict) else value
     if isinstance(parts, list) and parts:
-        texts = [one.get("text") for one in parts if isinstance(one, dict) and one.get("type") == "text"]
+        texts = [
+            one.get("text") for one in parts if isinstance(one, dict) and one.get("type") == "text"
+        ]
         if len(texts) == len(parts) and all(isinstance(text, str) for text in texts):
             return "\n".join(map(str, texts))
     if not isinstance(value, dict):
         return None
-    strings = [one for one in value.values() if isinstance(one, str) and not isinstance(one, Number)]
+    strings = [
+        one for one in value.values() if isinstance(one, str) and not isinstance(one, Number)
+    ]
     longest = max(strings, key=len, default="")
     structured = longest.lstrip()[:1] in ("[", "{") and longest
     if structured and len(value) == 1:
@@ -274,7 +290,11 @@ def _unwrapped(value: dict[str, Any] | list[Any], inner: str, layer: int) -> Res
     result = _read(inner, layer + 1)
     if not isinstance(value, dict):
         return result
-    beside = {key: one for key, one in value.items() if one is not inner and not isinstance(one, dict | list)}
+    beside = {
+        key: one
+        for key, one in value.items()
+        if one is not inner and not isinstance(one, dict | list)
+    }
     return result.also(Part.BESIDE, wording.row(beside, SAMPLE)) if beside else result
 
 
@@ -383,7 +403,9 @@ def _pairs(lines: Sequence[str]) -> str:
         for name, figure in _PAIR.findall(one[:2000]) if "=" in one else ():
             if name in cells or len(cells) < 40:
                 cells.setdefault(name, []).append(figure)
-    often = ((name, span(found, name)) for name, found in cells.items() if len(found) * 2 >= len(lines))
+    often = (
+        (name, span(found, name)) for name, found in cells.items() if len(found) * 2 >= len(lines)
+    )
     return listed((f"{wording.name(name)} {said}" for name, said in often if said), _RANGES)
 
 
@@ -397,7 +419,11 @@ def _unescaped(text: str) -> str:
 
 
 def _without_data(text: str) -> tuple[str, int]:
-    return _DATA.subn(lambda match: f"[{match[1] or 'file'}]", text) if ";base64," in text else (text, 0)
+    return (
+        _DATA.subn(lambda match: f"[{match[1] or 'file'}]", text)
+        if ";base64," in text
+        else (text, 0)
+    )
 
 
 def _binary(text: str) -> Result | None:

@@ -32,7 +32,11 @@ def line(entry: Entry, fields: int = _FIELDS, used: int = _USED) -> str:
     """An entry on one line."""
     several = "" if entry.count == 1 else f" × {entry.count}"
     name = f"T{entry.first}" if entry.count == 1 else f"T{entry.first}–T{entry.last}"
-    called = entry.tool if entry.count > 1 and not entry.arguments else f"{entry.tool}({entry.arguments})"
+    called = (
+        entry.tool
+        if entry.count > 1 and not entry.arguments
+        else f"{entry.tool}({entry.arguments})"
+    )
     return f"- {name} {called}{several} → {_told(entry, fields, used)}"
 
 
@@ -110,7 +114,9 @@ def _merged(entries: list[Entry], room: int) -> tuple[str, ...]:
 
 
 def _told(entry: Entry, fields: int, used: int) -> str:
-    parts = [entry.outcome if entry.count == 1 or not entry.failed else f"failed, last {entry.outcome}"]
+    parts = [
+        entry.outcome if entry.count == 1 or not entry.failed else f"failed, last {entry.outcome}"
+    ]
     if entry.used and used and (told := _used(entry, used)):
         parts.append(f"used later: {told}")
     if entry.whole and fields and (plain := _fields(entry, fields)):

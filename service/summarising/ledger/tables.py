@@ -1,7 +1,8 @@
 """Finds the rows in a tool result: under any key of a JSON value, or in the lines of a text.
 
-In: a parsed JSON value or a text. Out: a `Table`, its cells as they stand in the source. Work is bounded: a value is
-searched some levels deep and some hundred objects wide, and no text is read more than a few times.
+In: a parsed JSON value or a text. Out: a `Table`, its cells as they stand in the source. Work is
+bounded: a value is searched some levels deep and some hundred objects wide, and no text is read
+more than a few times.
 """
 
 import csv
@@ -49,10 +50,14 @@ class Table:
     def columns(self) -> Iterator[tuple[str, list[Any]]]:
         """Name and cells of each column, and of what lies one level below it."""
         for place, name in enumerate(self.names):
-            cells = [row[place] for row in self.rows if place < len(row) and row[place] is not ABSENT]
+            cells = [
+                row[place] for row in self.rows if place < len(row) and row[place] is not ABSENT
+            ]
             if cells and all(isinstance(cell, dict) for cell in cells):
                 inner = list(cells[0])[:_COLUMNS]
-                yield from ((f"{name}.{key}", [cell[key] for cell in cells if key in cell]) for key in inner)
+                yield from (
+                    (f"{name}.{key}", [cell[key] for cell in cells if key in cell]) for key in inner
+                )
             else:
                 yield name, cells
 
@@ -80,8 +85,14 @@ def in_value(value: Any) -> Found:  # noqa: ANN401 - a tool's JSON
         if table is not None:
             found.append((path, table))
         elif isinstance(one, dict) and level < _LEVELS:
-            inner = [(f"{path}.{key[:_KEY]}" if path else key[:_KEY], cell) for key, cell in one.items()]
-            queue += [(name, cell, level + 1) for name, cell in inner if isinstance(cell, dict | list) and cell]
+            inner = [
+                (f"{path}.{key[:_KEY]}" if path else key[:_KEY], cell) for key, cell in one.items()
+            ]
+            queue += [
+                (name, cell, level + 1)
+                for name, cell in inner
+                if isinstance(cell, dict | list) and cell
+            ]
             beside |= {name: cell for name, cell in inner if not isinstance(cell, dict | list)}
     if not found:
         return Found(beside=beside)
@@ -141,7 +152,9 @@ def _of_groups(groups: Sequence[Sequence[Any]]) -> Table | None:
 def _of_arrays(rows: Sequence[Sequence[Any]]) -> Table:
     head = rows[0]
     named = all(type(cell) is str for cell in head) and len(set(head)) == len(head)
-    if named and any(type(one) is not type(other) for one, other in zip(head, rows[1], strict=False)):
+    if named and any(
+        type(one) is not type(other) for one, other in zip(head, rows[1], strict=False)
+    ):
         return Table(head, rows[1:])
     return Table(_numbered(len(head)), rows)
 
@@ -169,14 +182,18 @@ def _named(value: Mapping[str, Any]) -> Table | None:
 def _columnar(value: Mapping[str, Any]) -> Table | None:
     """An array of scalars for each column, or an object of row numbers for each (as pandas writes it)."""
     columns = list(value.values())
-    if all(isinstance(one, list) and one and not isinstance(one[0], dict | list) for one in columns):
+    if all(
+        isinstance(one, list) and one and not isinstance(one[0], dict | list) for one in columns
+    ):
         even = len(columns) > 1 and len(set(map(len, columns))) == 1
     elif all(isinstance(one, dict) and next(iter(one), "") == "0" for one in columns):
         even = len(set(map(tuple, columns))) == 1
         columns = [list(one.values()) for one in columns]
     else:
         return None
-    return Table(list(value)[:_COLUMNS], list(zip(*columns[:_COLUMNS], strict=True))) if even else None
+    return (
+        Table(list(value)[:_COLUMNS], list(zip(*columns[:_COLUMNS], strict=True))) if even else None
+    )
 
 
 def _keyed(value: Mapping[str, Any]) -> Table | None:
@@ -184,7 +201,9 @@ def _keyed(value: Mapping[str, Any]) -> Table | None:
     cells = list(value.values())
     if len(cells) >= _KEYED and all(isinstance(one, Number) for one in cells):
         return Table(("key", "value"), list(value.items()))
-    if len(cells) > 2 and all(isinstance(one, dict) and one and one.keys() == cells[0].keys() for one in cells):
+    if len(cells) > 2 and all(
+        isinstance(one, dict) and one and one.keys() == cells[0].keys() for one in cells
+    ):
         return _of_objects([{"key": key, **one} for key, one in value.items()])
     return None
 
@@ -199,13 +218,19 @@ def _json_lines(lines: Sequence[str]) -> Table | None:
 
 def _ruled(lines: Sequence[str], share: float) -> Table | None:
     """A head, a rule of dashes below it, and rows with bars, which are at least `share` of the lines with text."""
-    rules = (place for place in range(1, len(lines)) if _is_rule(lines[place]) and "|" in lines[place - 1])
+    rules = (
+        place
+        for place in range(1, len(lines))
+        if _is_rule(lines[place]) and "|" in lines[place - 1]
+    )
     place = next(rules, 0)
     if not place:
         return None
     outer = lines[place - 1].lstrip().startswith("|")
     body = list(_cells(lines[place + 1 :], outer))
-    if not body or (len(body) + 2) < share * sum(bool(one.strip()) and not one.startswith("+-") for one in lines):
+    if not body or (len(body) + 2) < share * sum(
+        bool(one.strip()) and not one.startswith("+-") for one in lines
+    ):
         return None
     return Table(_bars(lines[place - 1], outer), body)
 
@@ -244,12 +269,18 @@ def _separated(text: str, lines: Sequence[str]) -> Table | None:
     head, *body = rows
     even = sum(len(row) == len(head) for row in body)
     # A head does not begin with a date or a time: that is a log, with a comma in its times.
-    if even < len(body) * 9 // 10 or any(len(name) > _NAME for name in head) or _MOMENT.match(head[0]):
+    if (
+        even < len(body) * 9 // 10
+        or any(len(name) > _NAME for name in head)
+        or _MOMENT.match(head[0])
+    ):
         return None
     head = [name.strip() for name in head]
     if any(_FIGURE.fullmatch(name) for name in head):
         return Table(_numbered(len(head)), rows) if len(rows) > 2 else None
-    if len(body) == 1 and not (all(head) and any(_FIGURE.fullmatch(cell.strip()) for cell in body[0])):
+    if len(body) == 1 and not (
+        all(head) and any(_FIGURE.fullmatch(cell.strip()) for cell in body[0])
+    ):
         return None  # two lines with a comma each
     if any(name.endswith((".", ":", "{", "(")) for name in head):
         return None
@@ -264,6 +295,10 @@ def _width(start: str, mark: str) -> int:
 
 def _read_csv(text: str, mark: str) -> list[list[str]]:
     try:
-        return [row for row in csv.reader(StringIO(text, newline=""), delimiter=mark, skipinitialspace=True) if row]
+        return [
+            row
+            for row in csv.reader(StringIO(text, newline=""), delimiter=mark, skipinitialspace=True)
+            if row
+        ]
     except csv.Error:
         return []

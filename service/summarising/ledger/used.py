@@ -39,7 +39,9 @@ _GROUPED = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?")
 _DIGIT = re.compile(r"\d")
 _NUMERAL = re.compile(r"[+-]?[0-9][0-9.,]*")
 _YEAR = re.compile(r"(?:19|20)[0-9]{2}")
-_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}(?:-[0-9]{2})?(?:[T ][0-9:.]{4,15})?Z?|[0-9]{1,2}:[0-9]{2}(?::[0-9.]{2,9})?")
+_MOMENT = re.compile(
+    r"[0-9]{4}-[0-9]{2}(?:-[0-9]{2})?(?:[T ][0-9:.]{4,15})?Z?|[0-9]{1,2}:[0-9]{2}(?::[0-9.]{2,9})?"
+)
 _MIDNIGHT = re.compile(r"(?<=[0-9]:[0-9]{2}):00(?:\.0{1,9})?Z?")
 _WORD = re.compile(r"[^\s\"'`“”()\[\]{}<>|;=→]++")
 _NO_WORD = ".,:;!?*_-–—"
@@ -102,7 +104,9 @@ def _within(one: Any, name: str, owner: str, queue: _Queue) -> Iterator[Field]: 
                 yield from _plain(cell, path, owner)
             elif cell:
                 names_it = isinstance(cell, dict) and (keyed or strong(key))
-                queue.append((cell, path[-2 * _LONGEST :], line(key, _LONGEST) if names_it else owner))
+                queue.append(
+                    (cell, path[-2 * _LONGEST :], line(key, _LONGEST) if names_it else owner)
+                )
     elif isinstance(one, list):
         for place, cell in enumerate(one):
             if isinstance(cell, dict | list):
@@ -117,7 +121,9 @@ def _rows(table: Table, name: str) -> Iterator[tuple[Any, str, str]]:
     """Each row with what tells it from the others."""
     for place in range(len(table.rows)):
         row = table.row(place)
-        texts = [cell for cell in row.values() if isinstance(cell, str) and 0 < len(cell) <= _LONGEST]
+        texts = [
+            cell for cell in row.values() if isinstance(cell, str) and 0 < len(cell) <= _LONGEST
+        ]
         bare = [cell for cell in texts if not isinstance(cell, Number)]
         key = next((cell for cell in bare if strong(cell)), next(iter(bare or texts), ""))
         yield _Row(row), f"{name}[{place}]" if name else "", line(key, _LONGEST)
@@ -261,7 +267,9 @@ class Uses:
 
     def add(self, place: int, found: Iterable[Field]) -> None:
         """Values of the entry at `place`, as a result holds them or as they were stored."""
-        keyed = [(_Held(place, one, uses=one.uses), list(dict.fromkeys(_keys(one)))) for one in found]
+        keyed = [
+            (_Held(place, one, uses=one.uses), list(dict.fromkeys(_keys(one)))) for one in found
+        ]
         often = Counter(key for _, keys in keyed for key, _ in keys)
         count = len({_row_of(held.field) for held, _ in keyed})
         rows: dict[_Name, list[_Held]] = defaultdict(list)
@@ -274,7 +282,9 @@ class Uses:
                 telling = anywhere and often[key] <= _COMMON
                 if telling and (held.uses or not self._heard.issuperset(key)):
                     self._put(self._strong, key, held)
-                elif not held.field.line and (key[0][0].isdigit() or not self._heard.issuperset(key)):
+                elif not held.field.line and (
+                    key[0][0].isdigit() or not self._heard.issuperset(key)
+                ):
                     self._put(self._weak, key, held)
                 if not held.field.line:
                     held.key = key
@@ -308,7 +318,11 @@ class Uses:
             words[atom[:_STEM]].append(place)
             for length in self._lengths.get(atom, ()):
                 places[tuple(said[place : place + length])].append(place)
-        used = {id(held): held for key, where in places.items() for held in self._at(key, where, places, words)}
+        used = {
+            id(held): held
+            for key, where in places.items()
+            for held in self._at(key, where, places, words)
+        }
         for held in used.values():
             held.uses += max(weight // len(used), 1)
         self._heard.update(said)
@@ -324,10 +338,14 @@ class Uses:
         if key in self._strong:
             yield self._strong[key][-1]
         for row in self._owned.get(key, ()):
-            yield from (one for one in row if one.key != key and _near(places.get(one.key, ()), where))
+            yield from (
+                one for one in row if one.key != key and _near(places.get(one.key, ()), where)
+            )
         for held in list(self._weak.get(key, ()))[-1:]:
             of_a_row = held.field.owner and held.field.owner not in held.field.name
-            if not of_a_row and any(_near(words.get(stem, ()), where, _CLOSE, _CLOSE) for stem in _stems(held)):
+            if not of_a_row and any(
+                _near(words.get(stem, ()), where, _CLOSE, _CLOSE) for stem in _stems(held)
+            ):
                 yield held
 
     def of(self, place: int) -> list[Field]:
@@ -345,7 +363,9 @@ def _stems(held: _Held) -> Iterator[str]:
     return (atom[:_STEM] for atom in atoms(last) if len(atom) > 2 and atom not in held.key)
 
 
-def _near(some: Sequence[int], others: Sequence[int], before: int = _BEFORE, after: int = _AFTER) -> bool:
+def _near(
+    some: Sequence[int], others: Sequence[int], before: int = _BEFORE, after: int = _AFTER
+) -> bool:
     """Whether one of `some` stands at most so many atoms before or after one of `others`."""
     for place in others:
         index = bisect_left(some, place - before)

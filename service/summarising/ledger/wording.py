@@ -32,7 +32,9 @@ class Number(str):
     __slots__ = ()
 
 
-_DECODER = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=Number, strict=False)
+_DECODER = json.JSONDecoder(
+    parse_int=Number, parse_float=Number, parse_constant=Number, strict=False
+)
 
 
 def parsed(text: str) -> Any:  # noqa: ANN401 - a tool's JSON
@@ -141,7 +143,9 @@ def _shown(one: Any, room: int, depth: int) -> str:  # noqa: ANN401 - a tool's J
     return "null" if one is None else ""  # nothing else comes from JSON
 
 
-def _whole(begin: str, parts: Iterable[str], end: str, room: int, depth: int, otherwise: str) -> str:
+def _whole(
+    begin: str, parts: Iterable[str], end: str, room: int, depth: int, otherwise: str
+) -> str:
     if depth > _DEPTH:
         return otherwise
     said = begin
@@ -173,7 +177,9 @@ def _cut(text: str, limit: int, size: int) -> str:
 def _after_a_word(text: str, place: int) -> bool:
     """A blank, but not between a number and its unit; or any place in a script without blanks."""
     before, after = text[place - 1], text[place]
-    return (after == " " and not before.isdigit()) or bool(_UNSPACED.match(before) and _UNSPACED.match(after))
+    return (after == " " and not before.isdigit()) or bool(
+        _UNSPACED.match(before) and _UNSPACED.match(after)
+    )
 
 
 def _between_words(text: str, place: int) -> bool:

@@ -45,7 +45,9 @@ _NUMBER = re.compile(
     r"(?:\s?[-–—~～至]\s?P?(\d{1,6})(?:\.(\d{1,4}))?)?(?![A-Za-z_\d%€$£¥]|[.,]\d)"
 )
 _SENTENCE = re.compile(r"(?<![\w.,])\d{1,6}\.\d{1,4}(?![\w.,]?\d)")
-_POINTER = re.compile(r"\[\d{1,6}\.\d{1,4}\]\s?")  # small models copy them; nobody else writes them, see `compose`
+_POINTER = re.compile(
+    r"\[\d{1,6}\.\d{1,4}\]\s?"
+)  # small models copy them; nobody else writes them, see `compose`
 _PIN = re.compile(r"(?<![A-Za-z\d.])P\d{1,6}(?![A-Za-z\d]|\.\d)")
 # A comma of a list, not of a number such as `1.204,50`.
 _JOINED = re.compile(r"(?<![\d.,])(\d{1,6}\.\d{1,4}|P\d{1,6}),(?=P\d|\d{1,6}\.\d)")
@@ -139,7 +141,9 @@ class _Reader:
     headed: bool = False
     fenced: bool = False
     wrapped: bool = False
-    lines: dict[Section, list[str]] = field(default_factory=lambda: {section: [] for section in NARRATIVE})
+    lines: dict[Section, list[str]] = field(
+        default_factory=lambda: {section: [] for section in NARRATIVE}
+    )
     keeps: list[Keep] = field(default_factory=list)
     replaced: list[Replaced] = field(default_factory=list)
     drops: list[int] = field(default_factory=list)
@@ -383,7 +387,9 @@ def _numbers(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(islice(numbers, _MOST_NUMBERS)))
 
 
-def _written_out(step: str, first: str | None, until: str | None, last: str | None) -> Iterator[str]:
+def _written_out(
+    step: str, first: str | None, until: str | None, last: str | None
+) -> Iterator[str]:
     if until and first and not last:  # `14.1-3`
         until, last = step, until
     if not until:

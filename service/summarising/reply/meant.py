@@ -43,7 +43,9 @@ class Meant:
                 before = self._same.get(words)
                 if before is None or one.by_user or not before.by_user:
                     self._same[words] = one
-        self._candidates = [candidate for one in said[-_CANDIDATES:] for candidate in _candidates(one)]
+        self._candidates = [
+            candidate for one in said[-_CANDIDATES:] for candidate in _candidates(one)
+        ]
         self._lines = [candidate.line for candidate in self._candidates]
 
     def by(self, words: str) -> list[Utterance]:
@@ -64,7 +66,9 @@ class Meant:
         if not wanted:
             return None
         line = _line(wanted)
-        matches = process.extract(line, self._lines, scorer=fuzz.token_set_ratio, score_cutoff=_LIKE, limit=None)
+        matches = process.extract(
+            line, self._lines, scorer=fuzz.token_set_ratio, score_cutoff=_LIKE, limit=None
+        )
         near = [(fuzz.ratio(line, self._lines[place]), place) for _, _, place in matches]
         near = [one for one in near if _alike(one[0], wanted, self._candidates[one[1]].terms)]
         ranked = sorted(near, reverse=True)[:_EXAMINED]

@@ -11,14 +11,14 @@ import httpx
 from service.clients.summarisers import configured, for_models
 from service.settings import Settings
 from service.summarising.reading import Reading, Reply, Summariser
-from service.usecases.compress import Bench, compress
+from service.usecases.compress import WorkerContext, compress
 from tests.conftest import Service
 from tests.fakes.scripted_llm import Request, ScriptedLLM
 from tests.service.talk import Json, Talk, row, rows, run_sql
 
 
 @dataclass
-class Desk:
+class Harness:
     """A service with one chat, a scripted model, and workers that use it."""
 
     service: Service
@@ -26,7 +26,7 @@ class Desk:
     llm: ScriptedLLM
     http: httpx.AsyncClient
 
-    def bench(self, kind: str = "openai", **more: Any) -> Bench:
+    def worker_context(self, kind: str = "openai", **more: Any) -> WorkerContext:
         """A worker's bench. The summariser's window makes calls of some 2,000 tokens."""
         runtime = self.service.runtime
         url = self.llm.openai_url if kind == "openai" else self.llm.ollama_url
@@ -35,19 +35,19 @@ class Desk:
         settings = Settings(**(asked | sizes | more))
         summariser = configured(settings, self.http)
         others = for_models(settings, self.http)
-        return Bench(runtime.database.engine, settings, summariser, runtime.texts, others=others)
+        return WorkerContext(runtime.database.engine, settings, summariser, runtime.texts, others=others)
 
-    async def compress(self, bench: Bench | None = None) -> float | None:
+    async def compress(self, worker_context: WorkerContext | None = None) -> float | None:
         """One round of work; returns the seconds until the chat is due again."""
-        worked = await compress(bench or self.bench())
+        worked = await compress(worker_context or self.worker_context())
         return worked.again if worked else None
 
-    async def drain(self, bench: Bench | None = None) -> None:
+    async def drain(self, worker_context: WorkerContext | None = None) -> None:
         """Rounds until nothing is due any more."""
         for _ in range(30):
             if (await self.chat()).due_at is None:
                 return
-            await self.compress(bench)
+            await self.compress(worker_context)
         raise AssertionError("work is still due")
 
     async def chat(self) -> Any:
@@ -72,7 +72,7 @@ class Desk:
     async def long_chat(self, turns: int = 14, **more: Any) -> str:
         """A chat with due work."""
         leaf = self.talk.turns(turns, **more)
-        assert await self.talk.hand_over(leaf)
+        assert await self.talk.ingest(leaf)
         return leaf
 
 
@@ -87,11 +87,11 @@ async def running(work: Coroutine[Any, Any, Any]) -> AsyncIterator["asyncio.Task
         await asyncio.gather(task, return_exceptions=True)
 
 
-def thinking(desk: Desk, change: Callable[[], Coroutine[Any, Any, object]], **more: Any) -> Bench:
+def thinking(harness: Harness, change: Callable[[], Coroutine[Any, Any, object]], **more: Any) -> WorkerContext:
     """A bench with which `change` happens while the model thinks."""
-    bench = desk.bench(**more)
-    assert bench.summariser
-    asked: Summariser = bench.summariser
+    worker_context = harness.worker_context(**more)
+    assert worker_context.summariser
+    asked: Summariser = worker_context.summariser
 
     class Thinking:
         name = asked.name
@@ -100,7 +100,7 @@ def thinking(desk: Desk, change: Callable[[], Coroutine[Any, Any, object]], **mo
             await change()
             return await asked.summarise(reading)
 
-    return replace(bench, summariser=Thinking())
+    return replace(worker_context, summariser=Thinking())
 
 
 def narrative(call: int) -> str:
