@@ -31,7 +31,7 @@ from service.transcript import masking, native_tokens, parse, step_tokens, steps
 from tests.summarising.hostile import NUMBERED, PROSE, RUNS, STARTS, UNITS, examples, filled
 
 PACKAGES = ("summarising", "text", "transcript")
-MODULES = ("correction", "escapes", "languages", "planning", "secrets", "tokens")
+MODULES = ("planning",)
 SIZE = 8_000  # characters that a pattern reads
 MESSAGE = 8_000  # characters of a message
 FLOOR = 0.02  # seconds of the processor; what reads `SIZE` in less is not quadratic
