@@ -6,11 +6,11 @@
     ├── NothingHere             the data folder has no database
     ├── SchemaError             the database is not at the migration that this version needs
     │   └── SchemaNewer         a newer version has migrated it
-    ├── OpenWebUIError          Open WebUI does not do what the installer asks
+    ├── OpenWebUIError          Open WebUI refused or failed what the installer asked
     ├── SummariserError         the summariser gave no usable answer
-    │   └── SummariserAway      its server is away, overloaded, or refuses everybody
-    ├── UnknownEncoding         a newer version stored what is to be read
-    ├── TextTooHard             a text took more time or memory than work on it may
+    │   └── SummariserAway      its server is down, overloaded, or refuses everybody
+    ├── UnknownEncoding         a newer version stored this data
+    ├── TextTooHard             a text needs more time or memory than is allowed
     ├── TextWorkFailed          work on a text raised an error
     ├── TextProcessAway         no text process could be started
     └── Problem                 answered to an HTTP client as application/problem+json (RFC 9457)
@@ -27,9 +27,9 @@
         └── Unavailable                 503
             └── Busy                    503
 
-A class's docstring is its title for people; the message says what, where and how to mend it, and
-never has words of a chat. What an error of a library says may quote one: only its `trace` is
-logged.
+The first line of a class's docstring is the title that people see. A message says what is wrong,
+where, and how to fix it, and never quotes a chat. Messages of libraries may quote one, so of their
+errors only the `trace` is logged.
 """
 
 import traceback
@@ -37,19 +37,27 @@ from typing import ClassVar
 
 
 def trace(error: BaseException) -> str:
-    """An error and what it was raised from for the log: classes and places in the code, no words.
+    """An error and its causes for the log: classes and places in the code, without their messages.
 
-    What an error says may quote what it failed on: a text, or a row of the database.
+    A message may quote what the code failed on: a text, or a row of the database.
     """
-    told: list[str] = []
+    causes: list[str] = []
     seen: set[int] = set()
-    one: BaseException | None = error
-    while one is not None and id(one) not in seen:
-        seen.add(id(one))
-        frames = traceback.format_list(traceback.extract_tb(one.__traceback__))
-        told.append("".join([*frames, type(one).__qualname__]))
-        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
-    return "\nraised from:\n".join(told)
+    current: BaseException | None = error
+    # A library may raise an error from itself: without `seen`, such a circle would never end.
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        frames = traceback.format_list(traceback.extract_tb(current.__traceback__))
+        causes.append("".join([*frames, type(current).__qualname__]))
+        current = _cause(current)
+    return "\nraised from:\n".join(causes)
+
+
+def _cause(error: BaseException) -> BaseException | None:
+    """What an error was raised from, as Python's own traceback chooses it."""
+    if error.__cause__ is not None or error.__suppress_context__:
+        return error.__cause__
+    return error.__context__
 
 
 class PrecisError(Exception):
@@ -77,14 +85,14 @@ class SchemaNewer(SchemaError):
 
 
 class OpenWebUIError(PrecisError):
-    """Open WebUI does not do what the installer asks."""
+    """Open WebUI refused or failed what the installer asked."""
 
 
 class SummariserError(PrecisError):
     """The summariser gave no usable answer.
 
-    `str()` says in words of ours what kind of failure it was, and may be shown and logged anywhere.
-    `detail` may quote the answer, which may quote the chat: it is for the runs of that chat alone.
+    `str()` names the kind of failure in our own words, and may be shown and logged anywhere.
+    `detail` may quote the answer, which may quote the chat: it is stored in that chat's runs only.
     """
 
     def __init__(self, kind: str, detail: str = "") -> None:
@@ -93,15 +101,15 @@ class SummariserError(PrecisError):
 
 
 class SummariserAway(SummariserError):
-    """The summariser's server is away, overloaded, or refuses everybody."""
+    """The summariser's server is down, overloaded, or refuses everybody."""
 
 
 class UnknownEncoding(PrecisError):
-    """A newer version stored what is to be read."""
+    """A newer version stored this data."""
 
 
 class TextTooHard(PrecisError):
-    """A text took more time or memory than work on it may, or crashed its process.
+    """A text needs more time or memory than is allowed, or crashed its process.
 
     `kind` is `time`, `memory` or `crash`.
     """
@@ -116,7 +124,7 @@ class TextWorkFailed(PrecisError):
 
 
 class TextProcessAway(PrecisError):
-    """No text process could be started, which says nothing about the text."""
+    """No text process could be started, whatever the text."""
 
 
 class Problem(PrecisError):
@@ -136,7 +144,7 @@ class Problem(PrecisError):
 
 
 class BadRequest(Problem):
-    """The request is not understood."""
+    """The request could not be understood."""
 
     status = 400
     type = "bad-request"
@@ -157,7 +165,7 @@ class WrongScope(Problem):
 
 
 class NotFound(Problem):
-    """There is no such thing in this tenant."""
+    """This tenant has nothing under that id."""
 
     status = 404
     type = "not-found"
@@ -178,7 +186,7 @@ class Conflict(Problem):
 
 
 class TooLarge(Problem):
-    """The request is larger than this service takes."""
+    """The request is larger than this service accepts."""
 
     status = 413
     type = "too-large"
@@ -192,27 +200,27 @@ class Unprocessable(Problem):
 
 
 class FilterTooOld(Problem):
-    """The filter in Open WebUI is older than this service takes."""
+    """The filter in Open WebUI is older than this service accepts."""
 
     status = 426
     type = "filter-too-old"
 
 
 class HeadTooLarge(Problem):
-    """The head of the request is larger than this service takes."""
+    """The head of the request is larger than this service accepts."""
 
     status = 431
     type = "head-too-large"
 
 
 class Unavailable(Problem):
-    """Something that the service needs is away; the same request may succeed in a moment."""
+    """Something that the service needs does not answer; try again in a moment."""
 
     status = 503
     type = "unavailable"
 
 
 class Busy(Unavailable):
-    """The service has as much to do as it takes at once; the same request may succeed in a moment."""
+    """The service is at one of its limits; try again in a moment."""
 
     type = "busy"

@@ -1,4 +1,4 @@
-"""Every setting, from the environment only: prefix `PRECIS_`, and `PRECIS_X_FILE` for secrets from a file.
+"""Every setting, from the environment only: `PRECIS_X`, or `PRECIS_X_FILE` to read it from a file.
 
 `docs/settings.md` and `.env.example` are generated from this module (`precis config --markdown`,
 `--env`); tests compare them.
@@ -31,7 +31,12 @@ _MOST_DAYS = 36_500
 
 
 def _days(value: Any) -> int | str:  # noqa: ANN401 - from the environment
-    """A number of days, or `forever`: a word, because 0 days would be read as the opposite by half of its readers."""
+    """A number of days, or `forever`.
+
+    Raises:
+        ValueError: neither of them.
+    """
+    # A word, because half of the readers would take 0 days for "never" and half for "at once".
     if value == "forever":
         return "forever"
     try:
@@ -58,7 +63,7 @@ Window = Annotated[int, Field(ge=2048)]
 
 
 class ModelSettings(BaseModel):
-    """What `PRECIS_MODELS` says of one model. What is null is as it is for all."""
+    """The settings of one model in `PRECIS_MODELS`; null means the general setting."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -73,266 +78,320 @@ _ANY_MODEL = ModelSettings()
 
 
 def _from_json(value: Any) -> Any:  # noqa: ANN401 - from the environment
-    """An object as the environment gives it, which is JSON."""
+    """A JSON object, decoded if it is still text.
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    # pydantic-settings would decode it too (hence `NoDecode`), but with an error of its own that
+    # is no ValidationError and names the variable in lower case.
+
     if not isinstance(value, str):
         return value
     try:
         return json.loads(value or "{}")
     except ValueError as error:
-        raise ValueError(f"this is no JSON: {error}") from None
+        raise ValueError(f"not valid JSON: {error}") from None
 
 
 Models = Annotated[dict[str, ModelSettings], NoDecode, BeforeValidator(_from_json)]
 
 
 class _FromFiles(PydanticBaseSettingsSource):
-    """`PRECIS_X_FILE=/run/secrets/x` gives the setting X the content of that file, without the last line end."""
+    """`PRECIS_X_FILE=/run/secrets/x` sets X to the content of that file, less its last line end."""
 
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002
-        path = os.environ.get(f"{PREFIX}{field_name.upper()}_FILE")
+    def get_field_value(
+        self,
+        field: FieldInfo,  # noqa: ARG002 - pydantic's signature
+        field_name: str,
+    ) -> tuple[Any, str, bool]:
+        variable = f"{_variable(field_name)}_FILE"
+        path = os.environ.get(variable)
         if path is None:
             return None, field_name, False
         try:
+            # Editors and `echo` end a file with a line end, which no secret contains.
             return Path(path).read_text().rstrip("\n"), field_name, False
         except OSError as error:
             raise ConfigurationError(
-                f"{PREFIX}{field_name.upper()}_FILE names {path}, which cannot be read: {error.strerror}"
+                f"{variable} names {path}, which cannot be read: {error.strerror}."
+                " Correct the path, or let the user that Precis runs as read the file"
             ) from error
 
     def __call__(self) -> dict[str, Any]:
-        found = {
-            name: self.get_field_value(field, name)[0]
-            for name, field in self.settings_cls.model_fields.items()
-        }
-        return {name: value for name, value in found.items() if value is not None}
+        found = {}
+        for name, field in self.settings_cls.model_fields.items():
+            value, _, _ = self.get_field_value(field, name)
+            if value is not None:
+                found[name] = value
+        return found
 
 
 class Settings(BaseSettings):
     """The settings in force. `load` reads them; nothing else reads the environment."""
 
+    # `extra="ignore"`: `unknown` reports misspelt variables, which need not stop the service.
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
 
+    # Where the service listens, and its databases.
     host: str = Field("127.0.0.1", description="Address that the service listens on.")
     port: int = Field(
         8377, ge=0, le=65535, description="Port that the service listens on; 0 takes a free one."
     )
     data_dir: Path = Field(
         Path("precis-data"),
-        description="Folder of the embedded servers. Not used when both URLs are set.",
+        description="Folder of the embedded PostgreSQL and Valkey."
+        " Not used when both URLs below are set.",
     )
     database_url: SecretStr | None = Field(
         None,
-        description="PostgreSQL, as `postgresql://user:password@host/database`. Unset: the embedded one.",
+        description="PostgreSQL, as `postgresql://user:password@host/database`."
+        " Unset: the embedded one.",
     )
     redis_url: SecretStr | None = Field(
         None,
         description="Redis or Valkey, as `redis://:password@host:6379/0`. Unset: the embedded one.",
     )
 
+    # Whose data may meet, and what is masked. The defaults show nothing to anybody else.
     share_forks: Literal["user", "tenant"] = Field(
         "user",
-        description="Whose summaries a fork, a clone or an imported chat takes over where the same was said: those of"
-        " the same `user`'s chats, or of any chat of the `tenant` (one Open WebUI).",
+        description="Whose summaries a fork, a clone or an imported chat may reuse for the messages"
+        " that it has in common with another chat: only the same `user`'s, or anybody's in the"
+        " `tenant` (one Open WebUI).",
     )
-
     mask_secrets: bool = Field(
         True,
-        description="Whether API keys, bearer tokens, passwords and private keys are masked in what is stored of tool"
-        " results and in summaries.",
+        description="Whether API keys, bearer tokens, passwords and private keys are masked in"
+        " stored tool results and in summaries.",
     )
 
+    # For `precis install-filter` only.
     openwebui_key: SecretStr = Field(
         SecretStr(""), description="API key of an admin of Open WebUI, for `precis install-filter`."
     )
     openwebui_password: SecretStr = Field(
         SecretStr(""),
-        description="Password of the admin that `precis install-filter --email` names; unset: it asks.",
+        description="Password of the admin that `precis install-filter --email` names."
+        " Unset: the command asks for it.",
     )
 
+    # The summariser, and what happens when it fails.
     summariser: Literal["extractive", "openai", "ollama"] = Field(
         "extractive",
-        description="Who writes summaries: the built-in extractive one, an OpenAI-compatible server, or Ollama.",
+        description="What writes summaries: the built-in `extractive` summariser (no model), an"
+        " OpenAI-compatible server (`openai`), or `ollama`.",
     )
     summariser_url: str = Field(
         "",
-        description="Base URL, such as `http://localhost:8000/v1` (openai) or `http://localhost:11434` (ollama).",
+        description="Base URL of the summariser, such as `http://localhost:8000/v1` (openai) or"
+        " `http://localhost:11434` (ollama).",
     )
-    summariser_model: str = Field("", description="Model name at the summariser.")
+    summariser_model: str = Field("", description="Name of the model at the summariser.")
     summariser_key: SecretStr = Field(
-        SecretStr(""), description="Bearer key of the summariser, if it wants one."
+        SecretStr(""), description="Bearer key of the summariser, if it needs one."
     )
     summariser_window: int = Field(
         32_768,
         ge=4096,
-        description="Window of the summariser in tokens. What one call reads is sized from it.",
+        description="Context window of the summariser in tokens. The size of its prompts follows"
+        " from it.",
     )
+    # Long enough for a slow model: no user waits for a summary.
     summariser_timeout: float = Field(
-        300.0, gt=0, description="Seconds that one summariser call may take, its retries included."
+        300.0, gt=0, description="Seconds that one summariser call may take, retries included."
     )
     summariser_calls: int = Field(
         4,
         ge=1,
-        description="Chats that the whole fleet lets the summariser work on at the same time.",
+        description="Most chats that all workers together let the summariser work on at a time.",
     )
     fallback_after: int = Field(
         3,
         ge=0,
-        description="Failed attempts after which the extractive summariser stands in; 0 means never."
-        " It stands in at once when neither of two replies was usable.",
+        description="Failed attempts on a chat after which the built-in summariser writes its"
+        " summary; 0 means never. It does so at once when the summariser's reply and its"
+        " repair were both rejected.",
     )
     replace_after: float = Field(
         300.0,
         ge=0,
-        description="Seconds after which the LLM makes a degraded summary anew, once; 0 means at the next turn.",
+        description="Seconds after which the summariser is asked once to replace a degraded"
+        " summary (one that code had to write); 0 means at the chat's next turn.",
     )
     breaker_after: int = Field(
-        5,
-        ge=1,
-        description="Calls in a row that fail before the fleet leaves the summariser alone for a while.",
+        5, ge=1, description="Consecutive failed calls that open the summariser's circuit breaker."
     )
     breaker_pause: float = Field(
         15.0,
         gt=0,
-        description="Seconds of that while; doubled at each failed probe, up to five minutes.",
+        description="Seconds that an open breaker waits before one chat probes the summariser;"
+        " doubled after each failed probe, up to five minutes.",
     )
     max_attempts: int = Field(
         12,
         ge=0,
-        description="Failed attempts after which a chat's work waits for `precis jobs retry`; 0 means never.",
+        description="Failed attempts on a chat after which its work is dead and waits for"
+        " `precis jobs retry`; 0 means never.",
     )
 
+    # Processes that read texts. Their bounds stop a message that was written to be expensive.
     text_processes: int = Field(
         2,
         ge=1,
-        description="Processes that read texts beside the service or the worker. Each takes some 250 MB of memory.",
+        description="Processes that analyse texts, beside each service and each worker process."
+        " Each takes about 250 MB of memory.",
     )
     text_seconds: float = Field(
         30.0,
         ge=1,
-        description="Seconds of CPU that one piece of work on texts may take; by the clock, four times as many. What"
-        " takes longer is ended, and the chat's next summary tells of those messages by their size alone.",
+        description="CPU seconds that one piece of text work may take (four times as many by the"
+        " clock). Work that takes longer is stopped, and the chat's next summary mentions those"
+        " messages by their size only.",
     )
     text_memory: int = Field(
         1024,
         ge=384,
-        description="Megabytes of memory that a text process may take in all; not kept on macOS.",
+        description="Most memory of one text process in megabytes; not enforced on macOS.",
     )
 
+    # When requests are served with a summary, and how large it is.
     window: Window = Field(
-        DEFAULT_WINDOW, description="Window of a model in tokens, when Open WebUI does not know it."
+        DEFAULT_WINDOW,
+        description="Context window of a model in tokens, when Open WebUI does not know it.",
     )
     apply_at: ApplyAt = Field(
         APPLY_AT,
-        description="Share of the window, from 0.3 to 0.95, above which a request is served with a summary; work on it"
-        " begins at two thirds of that, at half the window at the latest. The default is 100,000 tokens of 131,072."
-        " Less makes requests cheaper and the model forget words earlier; more leaves less room for the answer, and"
-        " nearer 1 the filter has to cut turns while a summary is still being made.",
+        description="Share of the window, from 0.3 to 0.95, above which a request is served with a"
+        " summary. Work on the summary begins at two thirds of that, at half the window at the"
+        " latest. The default is 100,000 tokens of 131,072. Lower: requests are cheaper, and the"
+        " model sees fewer messages word for word. Higher: less room for the answer, and the"
+        " filter may have to cut turns while a summary is still being written.",
     )
     keep_messages: KeepMessages = Field(
         KEEP_MESSAGES,
-        description="Newest messages, from 2 to 200, that are sent word for word beside a summary; fewer when they do"
-        " not fit into a quarter of the window. More of them cost their tokens in each request, and less is covered.",
+        description="Newest messages, from 2 to 200, that are sent word for word beside a summary;"
+        " fewer when they do not fit into a quarter of the window. More of them cost their tokens"
+        " in each request and leave less to summarise.",
     )
     summary_share: SummaryShare = Field(
         SUMMARY_SHARE,
-        description="Share of a window of 16,384 tokens, from 0.05 to 0.4, that a summary may take. Of others it is in"
-        " proportion to the root of the window: by default 2,317 tokens of 8,192, 3,276 of 16,384 and 9,268 of"
-        " 131,072, never more than five eighths of what the newest messages leave. A quarter of it is the summariser's"
-        " narrative, 2,000 tokens at most, and the rest the users' words and the tool calls by code. More keeps more,"
-        " costs its tokens in each request, and in a small window summaries are made more often.",
+        description="Share of a window of 16,384 tokens, from 0.05 to 0.4, that a summary may take."
+        " For other windows the budget grows with the square root of the window: by default 2,317"
+        " tokens of 8,192, 3,276 of 16,384 and 9,268 of 131,072, and never more than five eighths"
+        " of what the newest messages leave. A quarter of it, 2,000 tokens at most, is for the"
+        " summariser's narrative; the rest is for users' words and tool calls, which code copies."
+        " Higher: more is kept, each request costs more, and in a small window summaries are"
+        " written more often.",
     )
     models: Models = Field(
         {},
-        description='The same for single models, as JSON: `{"llama3:8b": {"window": 8192, "apply_at": 0.7,'
-        ' "keep_messages": 6, "summary_share": 0.25}}`. The name is Open WebUI\'s id of the model; `window` counts'
-        " when Open WebUI does not know it. `summariser_model` names another model at the summariser's address that"
-        " writes the summaries of this model's chats. What is left out is as above.",
+        description='Settings of single models, as JSON: `{"llama3:8b": {"window": 8192,'
+        ' "apply_at": 0.7, "keep_messages": 6, "summary_share": 0.25}}`. The name is the'
+        " model's id in Open WebUI. `window` is used when Open WebUI does not know it."
+        " `summariser_model` names another model at PRECIS_SUMMARISER_URL for this model's chats."
+        " The settings above apply to whatever is left out.",
     )
+
+    # Workers.
     debounce: float = Field(
         1.0,
         ge=0,
-        description="Seconds between a hand-over and the work on it; none when requests are too large.",
+        description="Seconds between storing new messages and the work on them, so that several"
+        " updates become one piece of work; none when the chat's requests are too large already.",
     )
     sweep_every: int = Field(
         10,
         ge=1,
         le=60,
-        description="Seconds between sweeps for due work that nobody was woken for.",
+        description="Seconds between a worker's searches for due work whose wake-up message was"
+        " lost.",
     )
     lease: float = Field(
         20.0,
         ge=1,
-        description="Seconds after which the work of a silent worker is given to another.",
+        description="Seconds after which the work of a worker that stopped answering is given to"
+        " another.",
     )
     worker_jobs: int = Field(
         4, ge=1, description="Chats that one worker works on at the same time."
     )
 
+    # Retention.
     retention: bool = Field(
         True,
-        description="Whether workers remove, once an hour, what the settings below call old;"
-        " `precis retention` does the same by hand.",
+        description="Whether workers delete once an hour what is older than the settings below"
+        " allow; `precis retention` does the same manually.",
     )
     keep_bodies: Annotated[
         int | Literal["forever", "until_covered"], PlainValidator(_days_or_covered)
     ] = Field(
         30,
-        description="Days that the texts of messages are kept, or `until_covered` (until a summary covers them on every"
-        " branch), or `forever`. A month: time to recompute a summary that turns out wrong.",
+        description="Days that the texts of messages are kept, or `until_covered` (until a summary"
+        " covers them on every branch), or `forever`. One month: time to recompute a summary that"
+        " turns out to be wrong.",
     )
     keep_chats: Days = Field(
         "forever",
-        description="Days without a hand-over after which a chat goes with all that is its own, or `forever`."
-        " For ever: its summaries were paid for, and Open WebUI still has the chat.",
+        description="Days without new messages after which a chat is deleted with everything"
+        " stored for it, or `forever`. Forever: its summaries were paid for, and Open WebUI still"
+        " has the chat.",
     )
     keep_checkpoints: Days = Field(
         30,
-        description="Days that summaries are kept to which no stored message leads any more (edited, deleted branches,"
-        " older versions), or `forever`. A month: an edit that is undone finds its summary again.",
+        description="Days that unused summaries are kept (of edited or deleted branches, and older"
+        " versions), or `forever`. One month: an edit that is undone finds its summary again.",
     )
     keep_runs: Days = Field(
         90,
-        description="Days that rounds of work, with their figures and errors, are kept, or `forever`."
-        " A quarter: to compare one month with another.",
+        description="Days that the records of work on chats, with their figures and errors, are"
+        " kept, or `forever`. One quarter: to compare months with each other.",
     )
     keep_audit: Days = Field(
         365,
-        description="Days that audit rows are kept, or `forever`. A year: who changed what is asked late.",
+        description="Days that audit rows are kept, or `forever`."
+        " One year: audits usually come late.",
     )
 
+    # Limits and logs.
     fast_and_unsafe: bool = Field(
         False,
-        description="Embedded PostgreSQL without waiting for the disk: for demos and tests only.",
+        description="Lets the embedded PostgreSQL confirm writes before they are on disk: for"
+        " demos and tests only.",
     )
-    max_body_bytes: int = Field(8 * 2**20, ge=2**16, description="Largest request body.")
+    max_body_bytes: int = Field(
+        8 * 2**20, ge=2**16, description="Largest request body in bytes; above it, 413."
+    )
     max_bytes_in_flight: int = Field(
         32 * 2**20,
         ge=2**16,
-        description="Bytes of large request bodies that the process holds at once; beyond them, 503 with `Retry-After`."
-        " A byte of a body costs up to 12 bytes of memory while it is worked on.",
+        description="Most bytes of large request bodies that one process holds at a time; above"
+        " it, 503 with `Retry-After`. A byte of a body takes up to 12 bytes of memory while it is"
+        " worked on.",
     )
     max_items: int = Field(
         200_000,
         ge=1000,
-        description="Most JSON values (texts, numbers, objects, lists) in one request body.",
+        description="Most JSON values (texts, numbers, objects, lists) in one request body; above"
+        " it, 413.",
     )
-    max_path: int = Field(10_000, ge=64, description="Most messages of one path in one request.")
+    max_path: int = Field(
+        10_000, ge=64, description="Most messages of one path in one request; above it, 413."
+    )
     max_connections: int = Field(
-        1000,
-        ge=1,
-        description="Most connections that are open at once; beyond them, 503 with `Retry-After`.",
+        1000, ge=1, description="Most open connections at a time; above it, 503 with `Retry-After`."
     )
     request_timeout: float = Field(
         10.0,
         gt=0,
-        description="Seconds in which the head of a request, and then each next part of its body, has to arrive;"
-        " beyond them, 408.",
+        description="Seconds within which the head of a request, and then each next part of its"
+        " body, must arrive; after it, 408.",
     )
     log_format: Literal["console", "json"] = Field(
-        "console", description="Log lines for people or for machines."
+        "console", description="Log lines for people (`console`) or for machines (`json`)."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="Least level that is logged."
+        "info", description="Lowest level that is logged."
     )
 
     @classmethod
@@ -341,30 +400,36 @@ class Settings(BaseSettings):
         settings_cls: type[BaseSettings],
         init_settings: PydanticBaseSettingsSource,
         env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - not read, so that nothing is set in secret
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - `_FILE` replaces it
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Explicit arguments, files that variables name, and the environment; nothing else."""
+        """Explicit arguments, then files that variables name, then the environment."""
+        # No `.env` from the current folder: nobody would know where a value came from.
         return init_settings, _FromFiles(settings_cls), env_settings
 
     @model_validator(mode="after")
     def _one_body_fits(self) -> "Settings":
+        # Else the largest allowed body would be answered with 503 for ever, and never with 413.
         if self.max_bytes_in_flight < self.max_body_bytes:
             raise ValueError(
-                f"{PREFIX}MAX_BYTES_IN_FLIGHT has to be {PREFIX}MAX_BODY_BYTES at least"
+                f"{PREFIX}MAX_BYTES_IN_FLIGHT is {self.max_bytes_in_flight};"
+                f" it must be at least {PREFIX}MAX_BODY_BYTES, which is {self.max_body_bytes}"
             )
         return self
 
     @model_validator(mode="after")
     def _summariser_is_complete(self) -> "Settings":
-        if self.summariser != "extractive" and not (self.summariser_url and self.summariser_model):
+        if self.summariser == "extractive":
+            return self
+        if not (self.summariser_url and self.summariser_model):
             raise ValueError(
-                f"{PREFIX}SUMMARISER={self.summariser} needs {PREFIX}SUMMARISER_URL and {PREFIX}SUMMARISER_MODEL"
+                f"{PREFIX}SUMMARISER={self.summariser} needs"
+                f" {PREFIX}SUMMARISER_URL and {PREFIX}SUMMARISER_MODEL"
             )
         return self
 
     def of_model(self, model: str) -> ModelSettings:
-        """What is set for one model alone."""
+        """What `PRECIS_MODELS` sets for one model."""
         return self.models.get(model, _ANY_MODEL)
 
     def apply_share(self, model: str) -> float:
@@ -375,9 +440,9 @@ class Settings(BaseSettings):
         """The budgets for a chat of a model.
 
         Args:
-            model: its name.
-            window: its window; None when Open WebUI does not know it.
-            overhead: tokens of each request that are no messages.
+            model: its id in Open WebUI.
+            window: its window in tokens; None when Open WebUI does not know it.
+            overhead: tokens of each request beside its messages, such as tool specifications.
         """
         own = self.of_model(model)
         return Policy.sized(
@@ -400,95 +465,109 @@ def load(**explicit: Any) -> Settings:  # noqa: ANN401 - any setting
     try:
         return Settings(**explicit)
     except ValidationError as error:
-        raise ConfigurationError(
-            "; ".join(_told(one["loc"], one["msg"]) for one in error.errors())
-        ) from error
+        reasons = [_reason(one["loc"], one["msg"]) for one in error.errors()]
+        raise ConfigurationError("; ".join(reasons)) from error
 
 
-def _told(place: tuple[int | str, ...], message: str) -> str:
-    """One error; inside a variable that holds an object, `place` goes on with the keys."""
+def _variable(name: str) -> str:
+    """The environment variable of a setting."""
+    return f"{PREFIX}{name.upper()}"
+
+
+def _reason(place: tuple[int | str, ...], message: str) -> str:
+    """One error with its variable, and the keys inside of it when its value is an object."""
+    # An error about several settings has no place, and names its variables itself.
     if not place:
         return message
-    variable, *keys = map(str, place)
+    name, *keys = map(str, place)
     inside = f"{' → '.join(keys)}: " if keys else ""
-    return f"{PREFIX}{variable.upper()}: {inside}{message}"
+    return f"{_variable(name)}: {inside}{message}"
 
 
 def unknown() -> list[str]:
     """Variables with our prefix that are no settings: most likely misspelt."""
-    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
+    known = {_variable(name) for name in Settings.model_fields}
     given = (name for name in os.environ if name.startswith(PREFIX))
     return sorted(name for name in given if name.removesuffix("_FILE") not in known)
 
 
 def redacted(settings: Settings) -> dict[str, str]:
     """Every setting as text, secrets and passwords hidden."""
-    shown = {}
-    for name, value in settings:
-        secret = value.get_secret_value() if isinstance(value, SecretStr) else None
-        shown[name] = "" if value is None or secret == "" else _shown(value)
-    return shown
+    return {name: _shown(value) for name, value in settings}
 
 
 def _shown(value: Any) -> str:  # noqa: ANN401 - any setting
-    """A value as the environment takes it."""
-    if not isinstance(value, dict):
-        return str(value)
-    return json.dumps({name: one.model_dump(exclude_none=True) for name, one in value.items()})
+    """A value as the environment takes it; a secret as stars."""
+    if value is None:
+        return ""
+    if isinstance(value, dict):
+        return json.dumps({name: one.model_dump(exclude_none=True) for name, one in value.items()})
+    # `SecretStr` hides itself, and shows an empty secret as empty text: it is not set.
+    return str(value)
+
+
+_MARKDOWN_HEAD = """\
+# Settings
+
+Settings are environment variables. Each may be read from a file instead, such as a mounted secret:
+`PRECIS_X_FILE=/run/secrets/x`. `precis config` shows the values in use.
+This page is generated by `precis config --markdown`.
+
+| variable | default | meaning |
+|---|---|---|
+"""
 
 
 def as_markdown() -> str:
     """The reference page of all settings."""
-    lines = [
-        "# Settings",
-        "",
-        "From the environment only. A secret may come from a file: `PRECIS_X_FILE` names it.",
-        "This page is made by `precis config --markdown`.",
-        "",
-        "| variable | default | meaning |",
-        "|---|---|---|",
-    ]
-    for name, field in Settings.model_fields.items():
-        default = _default(field)
-        shown = f"`{default}`" if default else ""
-        lines.append(f"| `{PREFIX}{name.upper()}` | {shown} | {field.description} |")
-    return "\n".join(lines) + "\n"
+    rows = [_row(name, field) for name, field in Settings.model_fields.items()]
+    return _MARKDOWN_HEAD + "".join(rows)
+
+
+def _row(name: str, field: FieldInfo) -> str:
+    default = _default(field)
+    shown = f"`{default}`" if default else ""
+    return f"| `{_variable(name)}` | {shown} | {field.description} |\n"
 
 
 _ENV_HEAD = """\
-# Everything that can be set. Copy this file to .env; what is commented out is the default.
-# This file is made by `precis config --env`.
+# All settings with their defaults. Copy this file to .env, and uncomment what you change.
+# This file is generated by `precis config --env`.
 
-# ---- For docker-compose.yml alone ----
+# ---- Only for docker-compose.yml ----
 
-# CHANGEME: the database's password. Letters and digits, for it becomes part of a URL: `openssl rand -hex 24`
+# CHANGEME: password of PostgreSQL. Letters and digits only, because it becomes part of a URL.
+# A good one: `openssl rand -hex 24`
 POSTGRES_PASSWORD=
 
-# CHANGEME: Valkey's password, likewise.
+# CHANGEME: password of Valkey, made in the same way.
 VALKEY_PASSWORD=
 
-# Where the API is published. 127.0.0.1 is this machine alone.
+# Address and port that the API is published on. 127.0.0.1 is reachable from this machine only.
 #API_ADDRESS=127.0.0.1
 #API_PORT=8377
 
-# ---- For every Precis ----
-# docker-compose.yml itself sets PRECIS_HOST, PRECIS_PORT, PRECIS_DATABASE_URL and PRECIS_REDIS_URL.
+# ---- For every installation ----
+# docker-compose.yml sets four of them itself: PRECIS_HOST, PRECIS_PORT, PRECIS_DATABASE_URL and
+# PRECIS_REDIS_URL.
 """
 
 
 def as_env() -> str:
     """The example of a `.env` file, for docker compose and systemd."""
-    lines = [_ENV_HEAD]
-    for name, field in Settings.model_fields.items():
-        lines += textwrap.wrap(
-            field.description or "", 118, initial_indent="# ", subsequent_indent="# "
-        )
-        lines.append(f"#{PREFIX}{name.upper()}={_default(field)}\n")
-    return "\n".join(lines).rstrip() + "\n"
+    entries = [_entry(name, field) for name, field in Settings.model_fields.items()]
+    return "\n".join([_ENV_HEAD, *entries])
+
+
+def _entry(name: str, field: FieldInfo) -> str:
+    meaning = textwrap.fill(
+        field.description or "", 98, initial_indent="# ", subsequent_indent="# "
+    )
+    return f"{meaning}\n#{_variable(name)}={_default(field)}\n"
 
 
 def _default(field: FieldInfo) -> str:
-    default = (
-        field.default.get_secret_value() if isinstance(field.default, SecretStr) else field.default
-    )
+    default = field.default
+    if isinstance(default, SecretStr):
+        default = default.get_secret_value()
     return "" if default is None else str(default)
