@@ -1,7 +1,8 @@
-"""The FastAPI application. Everything that is open is opened in the lifespan and closed in the opposite order."""
+"""The FastAPI application. Its lifespan opens all resources, and closes them in reverse order."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from fastapi import FastAPI
@@ -17,19 +18,30 @@ from service.runtime import Runtime, running, servers
 from service.settings import Settings
 
 Beside = Callable[[Runtime], AbstractAsyncContextManager[object]]
-"""Something that runs as long as the service does: the embedded worker, a command line that prints the address."""
+"""Something that runs as long as the service: the embedded worker, or a command's own output."""
 
 _DESCRIPTION = """\
-Keeps long Open WebUI conversations inside the model's window. The filter asks for `context` before a request and hands
-the `transcript` over after each reply; operators look at chats and summaries, correct them, go back to older ones,
-reset, recompute and delete, and watch the work.
+Keeps long Open WebUI conversations inside the model's context window.
 
-Errors are `application/problem+json` (RFC 9457). Send an API key as `Authorization: Bearer <key>`.
+- With a `filter` key: the filter asks for the `context` of a request before the model is called,
+  and sends the `transcript` of new messages after each reply.
+- With an `operator` key: look at chats, summaries and the queue; correct a summary, serve an older
+  version, reset, recompute or delete.
+
+Send an API key as `Authorization: Bearer <key>`; `precis keys create` makes one. Errors are
+`application/problem+json` (RFC 9457).
 """
+
+_REFUSED: dict[str, Any] = {
+    "model": ProblemBody,
+    "content": {"application/problem+json": {}},
+    "description": "The request cannot be answered; `detail` says why, and what to change.",
+}
 
 
 def _is_text(scope: Scope) -> bool:
-    """Whether the path is UTF-8. The server puts the same character for any byte that is not, in one id or another."""
+    """Whether the path is UTF-8."""
+    # The server replaces every wrong byte by the same character, so two ids could become one.
     raw: bytes = scope.get("raw_path") or b""
     if b"%" not in raw:
         return True
@@ -41,25 +53,29 @@ def _is_text(scope: Scope) -> bool:
 
 
 class _Service(FastAPI):
-    """FastAPI, but for the hot route, which is answered before it."""
+    """FastAPI, except for the hot route, which is answered before it (`context.answered`)."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["app"] = self
         if scope["type"] == "http" and not _is_text(scope):
-            refused = BadRequest("the path is not UTF-8: %-escapes in it have to be those of UTF-8")
+            refused = BadRequest("the path is not UTF-8: percent-encode its parts as UTF-8")
             await problems.answer(refused)(scope, receive, send)
             return
         try:
             if not await context.answered(scope, receive, send):
                 await super().__call__(scope, receive, send)
         finally:
+            # Here and not in a dependency: the hot route has none.
             self.state.in_flight.release(scope)
 
 
 def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) -> FastAPI:
-    """The service as an ASGI application; `beside` run in the same process, the first one outermost.
+    """The service as an ASGI application.
 
-    `texts` are text processes that it shares with others; by default it has its own.
+    Args:
+        settings: the settings in force.
+        beside: what runs in the same process, the first one outermost.
+        texts: text processes to share with others; by default the service has its own.
     """
 
     @asynccontextmanager
@@ -72,16 +88,13 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
                 await stack.enter_async_context(start(app.state.runtime))
             yield
 
-    wrong = {"model": ProblemBody, "content": {"application/problem+json": {}}}
     app = _Service(
         title="Precis",
         version=__version__,
         description=_DESCRIPTION,
         lifespan=lifespan,
         redirect_slashes=False,
-        responses={
-            "4XX": wrong | {"description": "The request cannot be answered; the problem says why."}
-        },
+        responses={"4XX": _REFUSED},
     )
     app.state.in_flight = InFlight(settings.max_bytes_in_flight)
     problems.install(app)

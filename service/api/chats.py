@@ -1,4 +1,4 @@
-"""What operators ask: look at chats and summaries, serve another version, correct, reset, recompute, delete."""
+"""Operators' routes for chats: list, show, correct, serve a version, reset, recompute, delete."""
 
 import base64
 from datetime import UTC, datetime
@@ -23,56 +23,62 @@ CheckpointId = Annotated[int, Path(ge=1, le=2**62)]
 
 
 class ChatPage(BaseModel):
-    """A page of chats; `next` is the cursor of the page after it."""
+    """A page of chats; `next` is the `cursor` for the next page, null on the last one."""
 
     chats: list[Overview]
     next: str | None = None
 
 
 class PinRequest(Strict):
-    """One entry of the pinned sections."""
+    """A sentence of the conversation that summaries carry word for word."""
 
     number: Annotated[int, Field(ge=1, le=2**31)] | None = Field(
         None,
-        description="Of the pin that it stands for, which keeps where it came from; null for a new one.",
+        description="Number of the pin that this replaces, which keeps its source;"
+        " null for a new pin.",
     )
     kind: Kind
-    text: str = Field(description="One sentence; line breaks become blanks.")
+    text: str = Field(description="One sentence; line breaks become spaces.")
 
     def given(self) -> GivenPin:
-        """As the use case takes it."""
+        """The pin as the use case takes it."""
         return GivenPin(self.kind, self.text, self.number)
 
 
 class CorrectRequest(Strict):
-    """The parts to replace. What is null stays."""
+    """The parts to replace; null leaves a part as it is."""
 
-    narrative: str | None = Field(None, description="Markdown with `## ` heads.")
+    narrative: str | None = Field(None, description="Markdown with `## ` headings.")
     pins: list[PinRequest] | None = Field(
         None,
-        description="All that are to be shown: one that is left out goes. Replaced ones need not be named.",
+        description="The complete list: a pin that is left out is deleted. Pins that were replaced"
+        " already need not be listed.",
     )
     forget: list[Annotated[str, Field(max_length=40)]] = Field(
-        [], max_length=1000, description="Sentences of the talk that are to go, by number: `12.3`."
+        [],
+        max_length=1000,
+        description="Numbers, such as `12.3`, of sentences to delete from this summary and from"
+        " those that grow from it.",
     )
 
 
 class ResetRequest(Strict):
-    """What to keep."""
+    """Which checkpoint to keep."""
 
     keep: int | None = Field(
-        None, description="A checkpoint to keep, with those it grew from; null drops all."
+        None,
+        description="Id of a checkpoint to keep, with those it grew from; null drops all.",
     )
 
 
 _WAITS = (
-    "Texts that new summaries need are not kept any more: they are asked for at the chat's next turn, and the work on"
-    " them begins then."
+    "True when retention has deleted texts that new summaries need. The filter sends them again"
+    " with the chat's next turn, and work begins then."
 )
 
 
 class ResetAnswer(BaseModel):
-    """What was dropped."""
+    """How many checkpoints were dropped."""
 
     dropped: int
     waits: bool = Field(description=_WAITS)
@@ -86,7 +92,7 @@ class RecomputeAnswer(BaseModel):
 
 
 class ServedAnswer(RecomputeAnswer):
-    """What serves from now on, and whether work on what follows it is due."""
+    """The checkpoint that serves from now on, and whether work on what follows it is due now."""
 
     checkpoint: Made
 
@@ -97,10 +103,10 @@ async def list_chats(
     runtime: RuntimeDep,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     cursor: Annotated[
-        str | None, Query(max_length=200, description="`next` of the page before.")
+        str | None, Query(max_length=200, description="`next` of the previous page.")
     ] = None,
 ) -> ChatPage:
-    """Chats, the newest first."""
+    """Lists chats, the most recently updated first."""
     after = _decode(cursor) if cursor else None
     found = await operate.list_chats(runtime.database.engine, operator.tenant, limit + 1, after)
     page = list(found[:limit])
@@ -109,13 +115,13 @@ async def list_chats(
 
 @router.get("/{chat_id}")
 async def show_chat(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> Detail:
-    """One chat with its branches, checkpoints and latest rounds of work."""
+    """Shows one chat with its branches, checkpoints and latest runs."""
     return await operate.show_chat(runtime.database.engine, operator.tenant, chat_id)
 
 
 @router.delete("/{chat_id}", status_code=204)
 async def delete_chat(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> None:
-    """Deletes a chat and all that is its own."""
+    """Deletes a chat with everything stored for it. Nothing is deleted in Open WebUI."""
     await operate.delete(runtime.database.engine, operator, chat_id)
 
 
@@ -123,15 +129,16 @@ async def delete_chat(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDe
 async def list_checkpoints(
     chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep
 ) -> list[Made]:
-    """A chat's checkpoints, oldest first."""
-    return (await operate.show_chat(runtime.database.engine, operator.tenant, chat_id)).checkpoints
+    """Lists a chat's checkpoints, oldest first."""
+    chat = await operate.show_chat(runtime.database.engine, operator.tenant, chat_id)
+    return chat.checkpoints
 
 
 @router.get("/{chat_id}/checkpoints/{checkpoint_id}")
 async def show_summary(
     chat_id: ChatId, checkpoint_id: CheckpointId, operator: OperatorDep, runtime: RuntimeDep
 ) -> Shown:
-    """A summary with its narrative, pins and talk, and the messages that it covers."""
+    """Shows a summary with its narrative, pins and talk, and the messages that it covers."""
     return await operate.show_summary(
         runtime.database.engine, operator.tenant, chat_id, checkpoint_id
     )
@@ -145,31 +152,37 @@ async def correct(
     runtime: RuntimeDep,
     request: Request,
 ) -> ServedAnswer:
-    """Corrects a summary: makes a new version with the given parts, and serves it. The old version is kept.
+    """Corrects a summary: stores a new version with the given parts, and serves it.
 
-    The ledger stays as it is. 409 when what it covers was edited or deleted since; 422 when a part
-    is too long.
+    The old version is kept, and the ledger of tool calls stays as it is. 409 when messages that the
+    summary covers were edited or deleted; 422 when a part is too long.
     """
     body = await read_body(request, CorrectRequest)
     pins = None if body.pins is None else [one.given() for one in body.pins]
-    given = body.narrative, pins, body.forget
-    engine, settings = runtime.database.engine, runtime.settings
-    made = await operate.correct(engine, settings, operator, chat_id, checkpoint_id, *given)
-    return await _served(runtime, made)
+    served = await operate.correct(
+        runtime.database.engine,
+        runtime.settings,
+        operator,
+        chat_id,
+        checkpoint_id,
+        body.narrative,
+        pins,
+        body.forget,
+    )
+    return await _served(runtime, served)
 
 
 @router.post("/{chat_id}/checkpoints/{checkpoint_id}/serve")
 async def serve(
     chat_id: ChatId, checkpoint_id: CheckpointId, operator: OperatorDep, runtime: RuntimeDep
 ) -> ServedAnswer:
-    """Serves this summary, an older version or an earlier one, at its boundary and below.
+    """Serves this summary, an older version or an earlier one, from its boundary on.
 
-    Deeper summaries are kept and serve no more; what they covered is summarised anew from this one.
-    409 when what it covers was edited or deleted since.
+    Deeper summaries are kept but no longer served; what they covered is summarised again from this
+    one. 409 when messages that it covers were edited or deleted.
     """
-    return await _served(
-        runtime, await operate.serve(runtime.database.engine, operator, chat_id, checkpoint_id)
-    )
+    served = await operate.serve(runtime.database.engine, operator, chat_id, checkpoint_id)
+    return await _served(runtime, served)
 
 
 @router.post("/{chat_id}/reset", openapi_extra=documented(ResetRequest, required=False))
@@ -179,9 +192,9 @@ async def reset(
     runtime: RuntimeDep,
     request: Request,
 ) -> ResetAnswer:
-    """Drops a chat's checkpoints, or only those beyond one that is kept, and that one serves.
+    """Drops a chat's checkpoints: all of them, or those after one to `keep`, which then serves.
 
-    New ones are made when the chat goes on.
+    New ones are made when the chat goes on. To make them now, use `recompute`.
     """
     body = await read_body(request, ResetRequest, empty=ResetRequest())
     dropped = await operate.reset(runtime.database.engine, operator, chat_id, body.keep)
@@ -190,10 +203,10 @@ async def reset(
 
 @router.post("/{chat_id}/recompute", status_code=202)
 async def recompute(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> RecomputeAnswer:
-    """Drops a chat's checkpoints and computes new ones right away; until then its requests are sent in full.
+    """Drops a chat's checkpoints and makes new ones at once. Until then, requests are sent in full.
 
-    When texts that this needs are not kept any more, it waits for the chat's next turn, which
-    brings them again.
+    If retention has deleted texts that this needs, it waits for the chat's next turn, with which
+    the filter sends them again (`waits`).
     """
     dropped = await operate.recompute(runtime.database.engine, operator, chat_id)
     if dropped.wake_up:
@@ -208,17 +221,26 @@ async def _served(runtime: Runtime, served: Served) -> ServedAnswer:
 
 
 def _encode(last: Overview) -> str:
-    return base64.urlsafe_b64encode(f"{last.updated_at.isoformat()} {last.id}".encode()).decode()
+    # Several chats may have the same moment, so the id decides between them.
+    cursor = f"{last.updated_at.isoformat()} {last.id}"
+    return base64.urlsafe_b64encode(cursor.encode()).decode()
 
 
 def _decode(cursor: str) -> tuple[datetime, int]:
     try:
-        moment, _, identity = base64.urlsafe_b64decode(cursor.encode()).decode().rpartition(" ")
-        after = datetime.fromisoformat(moment).astimezone(UTC), int(identity)
-        if not 0 < after[1] < 2**63:
-            raise ValueError(identity)
-        return after
+        moment, _, number = base64.urlsafe_b64decode(cursor.encode()).decode().rpartition(" ")
+        updated_at = datetime.fromisoformat(moment).astimezone(UTC)
+        identity = int(number)
     except (ValueError, OverflowError):
-        raise BadRequest(
-            "the cursor is not one that this service gave; start without a cursor"
-        ) from None
+        raise _wrong_cursor() from None
+    # PostgreSQL would refuse a number that is no bigint, with an error of its own.
+    if not 0 < identity < 2**63:
+        raise _wrong_cursor()
+    return updated_at, identity
+
+
+def _wrong_cursor() -> BadRequest:
+    return BadRequest(
+        "this cursor is not from this service; use `next` of the previous page, or start without"
+        " a cursor"
+    )

@@ -1,8 +1,8 @@
-"""What a connection may take before a request reaches the application: bytes, fields, time, and company.
+"""Limits on a connection before a request reaches the application: bytes, fields, time, number.
 
-uvicorn reads heads of any size and waits for them, and for bodies that have stopped, for ever. This
-is its httptools protocol with bounds, because its h11 protocol, which has one for the size, answers
-1.3 times as slowly, and neither has one for time. Refusals are problems, as all other errors are.
+uvicorn reads heads of any size, and waits for ever for them and for bodies that have stopped. This
+is its httptools protocol with limits. Its h11 protocol limits the size of heads but answers 1.3
+times as slowly, and neither limits the time. Refusals are problems, like all other errors.
 """
 
 import asyncio
@@ -22,34 +22,38 @@ from service.api import problems
 from service.errors import BadRequest, Busy, HeadTooLarge, Problem, TooSlow
 from service.settings import Settings
 
-HEAD = (
-    2**16
-)  # bytes of a request line and its fields; also of what surrounds the parts of a chunked body
+# Bytes of a request line and its fields; also of what surrounds the parts of a chunked body.
+HEAD = 2**16
 FIELDS = 100
-_WAITING = 16  # requests that a client may send on one connection before the first is answered
-_LINGER = (
-    1.0  # seconds that a refused client has to read the answer: closed at once, it would be lost
-)
-_MOMENT = 0.05  # seconds
+# Requests that a client may send on one connection before the first is answered.
+_WAITING = 16
+# Seconds that a refused client has to read the answer, which would be lost if closed at once.
+_LINGER = 1.0
+# Seconds before a late client is refused: time to read what came while the event loop was busy.
+_MOMENT = 0.05
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many connections may be open, and how many seconds a head, or the next part of a body, may take."""
+    """How many connections may be open, and seconds for a head, or the next part of a body."""
 
     connections: int = 1000
     patience: float = 10.0
 
     @classmethod
     def of(cls, settings: Settings) -> "Limits":
-        """The limits that are set."""
+        """The limits from the settings."""
         return cls(settings.max_connections, settings.request_timeout)
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection."""
+    """One connection.
+
+    `_awaited` says what the client has to send next, and `_since` when that began: `_look` compares
+    it with the clock. `_extra` counts bytes that are not part of a body.
+    """
 
     def __init__(
         self,
@@ -63,126 +67,131 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._limits = limits
         self._awaited: Literal["nothing", "head", "body"] = "head"
-        self._came = self._since = (
-            self.loop.time()
-        )  # the newest data; a head's beginning, or a body's last part
-        self._extra = 0  # bytes of the head so far, or since the last part of a body
+        # When the newest data came, and when the head began or the last part of a body came.
+        self._came = self._since = self.loop.time()
+        # Bytes of the head so far, or since the last part of a body.
+        self._extra = 0
         self._watch: asyncio.TimerHandle | None = None
         self._reason: Problem | None = None
         self._refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Refuses one connection too many, and looks after the others."""
+        """Refuses the connection if there are too many, or begins to watch it."""
         super().connection_made(transport)
         if self._too_many():
-            self._refuse(
-                Busy("the service has as many connections as it takes; try again in a moment")
-            )
+            self._refuse(_too_many_connections(self._limits.connections))
             return
         self._look_again(self._limits.patience)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stops looking after it."""
+        """Stops watching it."""
         if self._watch:
             self._watch.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Takes what has come, if it is not too much."""
+        """Parses new bytes, and refuses a head that is too large."""
         if self._refused:
             return
         self._came = self.loop.time()
         if self._awaited != "body" and not self._extra:
-            self._await(
-                "head"
-            )  # also by a line end alone, which ends uvicorn's own time for idle connections
+            # A line end alone begins a head too, because it ends uvicorn's own idle timeout.
+            self._await("head")
         self._extra += len(data)
         super().data_received(data)
         if self._extra > HEAD and not self._refused:
             self._refuse(_too_large())
 
     def on_message_begin(self) -> None:
-        """A request line begins, perhaps in the same piece as the end of the request before."""
+        """A request line begins, perhaps in the same bytes as the end of the request before it."""
         if self._awaited == "nothing":
             self._await("head")
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Takes a head, if it is not too large. An error ends the parsing; `send_400_response` tells the reason."""
-        # Most heads come in one small piece, which need not be measured.
-        if len(self.headers) > FIELDS or (self._extra > HEAD and self._size() > HEAD):
-            self._reason = _too_large()
-            raise self._reason
-        if len(self.pipeline) >= _WAITING:
-            self._reason = BadRequest(f"more than {_WAITING} requests wait on this connection")
+        """Accepts a head within the limits."""
+        self._reason = self._wrong_head()
+        if self._reason:
+            # Any error makes the parser call `send_400_response`, which answers with the reason.
             raise self._reason
         self._extra = 0
         self._await("body")
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Part of a body has come."""
+        """A part of a body came, so the client has its time again."""
         self._extra = 0
         self._since = self._came
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The request is there as a whole; how long an idle connection is kept is uvicorn's matter."""
+        """The request is complete; uvicorn closes connections that stay idle."""
         self._extra = 0
         self._awaited = "nothing"
         super().on_message_complete()
 
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words for it
-        """Called by uvicorn for what cannot be parsed."""
-        self._refuse(self._reason or BadRequest("this is no HTTP/1.1 request"))
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's message
+        """Answers a request that could not be parsed; uvicorn calls it."""
+        self._refuse(self._reason or BadRequest("this is not an HTTP/1.1 request"))
 
     def _too_many(self) -> bool:
-        """Connections that were refused do not count: they are open only until the client has read why."""
         most = self._limits.connections
+        # The exact count costs a look at each connection, so it is taken at the limit only.
         if len(self.connections) <= most:
             return False
-        return (
-            sum(isinstance(one, BoundedProtocol) and not one._refused for one in self.connections)
-            > most
-        )
+        return sum(map(_counts, self.connections)) > most
+
+    def _wrong_head(self) -> Problem | None:
+        """What is wrong with the head that was just read."""
+        # Most heads come in few bytes, and need not be measured.
+        if len(self.headers) > FIELDS or (self._extra > HEAD and self._size() > HEAD):
+            return _too_large()
+        if len(self.pipeline) >= _WAITING:
+            return BadRequest(
+                f"more than {_WAITING} requests wait on this connection; read the answers first"
+            )
+        return None
 
     def _size(self) -> int:
-        return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        separators = 4  # bytes: the colon and space of a field, and its line end
+        fields = sum(len(name) + len(value) + separators for name, value in self.headers)
+        return len(self.url) + fields
 
     def _await(self, what: Literal["nothing", "head", "body"]) -> None:
         self._awaited = what
         self._since = self._came
 
     def _look_again(self, seconds: float, last: bool = False) -> None:
-        """One timer for each connection, not one for each request: the hot read does not pay for it."""
+        # One timer for each connection and not for each request: the hot read does not pay for it.
         self._watch = self.loop.call_later(seconds, self._look, last)
 
     def _look(self, last: bool) -> None:
+        """Refuses the client if it is late; `last` is the second look at one that is."""
         if self._awaited == "nothing":
             self._look_again(self._limits.patience)
             return
-        if self.flow.read_paused or (
-            self._awaited == "body" and self.cycle.waiting_for_100_continue
-        ):
-            self._since = self.loop.time()  # it is the service that lets the client wait
+        if self._waits_for_us():
+            self._since = self.loop.time()
         left = self._since + self._limits.patience - self.loop.time()
         if left > 0:
             self._look_again(left)
         elif not last:
-            self._look_again(
-                _MOMENT, last=True
-            )  # what has come while this loop was busy is read before
+            # What came while this loop was busy is read before the second look.
+            self._look_again(_MOMENT, last=True)
         elif self._awaited == "head" and not self._extra:
-            self.transport.close()  # it has asked nothing, so it gets no answer
+            # It has asked nothing, so it gets no answer.
+            self.transport.close()
         else:
-            self._refuse(
-                TooSlow(
-                    f"the rest of the {self._awaited} did not come within {self._limits.patience:g} s"
-                )
-            )
+            self._refuse(_too_slow(self._awaited, self._limits.patience))
+
+    def _waits_for_us(self) -> bool:
+        """Whether it is the service that lets the client wait."""
+        if self.flow.read_paused:
+            return True
+        return self._awaited == "body" and self.cycle.waiting_for_100_continue
 
     def _refuse(self, problem: Problem) -> None:
-        """Answers if nothing else is being answered on this connection, and ends it."""
+        """Answers, unless another answer is under way on this connection, and closes it."""
         self._refused = True
         self._unset_keepalive_if_required()
         if self._watch:
@@ -191,32 +200,55 @@ class BoundedProtocol(HttpToolsProtocol):
         if not self._may_answer():
             self.transport.close()
             return
-        if self._awaited == "body":  # the application learns that the client is gone
+        if self._awaited == "body":
+            # The application learns that the client is gone.
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         self.flow.pause_reading()
-        self.transport.write(_whole(problem, self.server_state.default_headers))
+        self.transport.write(_serialised(problem, self.server_state.default_headers))
         self.transport.write_eof()
         self._watch = self.loop.call_later(_LINGER, self.transport.abort)
 
     def _may_answer(self) -> bool:
         if self._awaited == "body":
             return not (self.cycle.response_started or self.pipeline)
-        under_way: RequestResponseCycle | None = (
-            self.cycle
-        )  # None before the first request, whatever uvicorn says
+        # None before the first request, whatever uvicorn's types say.
+        under_way: RequestResponseCycle | None = self.cycle
         return under_way is None or under_way.response_complete
+
+
+def _counts(connection: object) -> bool:
+    """Whether a connection counts: a refused one is open only until its client has read why."""
+    return isinstance(connection, BoundedProtocol) and not connection._refused
+
+
+def _too_many_connections(most: int) -> Busy:
+    return Busy(
+        f"the service has {most} open connections, its limit; try again in a moment"
+        " (PRECIS_MAX_CONNECTIONS sets the limit)"
+    )
 
 
 def _too_large() -> HeadTooLarge:
     return HeadTooLarge(
-        f"a request's head has {HEAD} bytes and {FIELDS} fields at most", bytes=HEAD, fields=FIELDS
+        f"the head of a request may have {HEAD} bytes and {FIELDS} fields at most;"
+        " send fewer or shorter headers",
+        bytes=HEAD,
+        fields=FIELDS,
     )
 
 
-def _whole(problem: Problem, common: list[tuple[bytes, bytes]]) -> bytes:
-    """The answer as it goes over the line."""
+def _too_slow(awaited: str, patience: float) -> TooSlow:
+    return TooSlow(
+        f"the rest of the {awaited} did not arrive within {patience:g} s"
+        " (PRECIS_REQUEST_TIMEOUT sets the limit)"
+    )
+
+
+def _serialised(problem: Problem, common: list[tuple[bytes, bytes]]) -> bytes:
+    """The bytes of the whole HTTP response."""
     response = problems.answer(problem)
     fields = [*common, *response.raw_headers, (b"connection", b"close")]
-    head = STATUS_LINE[response.status_code] + b"".join(b"%b: %b\r\n" % field for field in fields)
+    lines = [b"%b: %b\r\n" % field for field in fields]
+    head = STATUS_LINE[response.status_code] + b"".join(lines)
     return head + b"\r\n" + bytes(response.body)

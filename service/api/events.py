@@ -1,4 +1,4 @@
-"""What Open WebUI tells by its events: deletions and edits, so that nothing of them is kept here."""
+"""Deletions and edits that the events function in Open WebUI reports, so that they apply here."""
 
 from typing import Annotated
 
@@ -13,26 +13,30 @@ router = APIRouter(prefix="/v1", tags=["filter"])
 
 
 class EventRequest(BaseModel):
-    """An event of Open WebUI. A type that means nothing here, and fields that are not named here, are ignored."""
+    """An event of Open WebUI. Other types and fields than those of this page are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    type: Annotated[Id, Field(description="Open WebUI's name of the event, as `chat.deleted`.")]
+    type: Annotated[
+        Id, Field(description="Open WebUI's name of the event, such as `chat.deleted`.")
+    ]
     chat_id: Id | None = None
     message_id: Id | None = None
-    user_id: Id | None = Field(None, description="Whose chat or chats were deleted.")
+    user_id: Id | None = Field(None, description="User whose chat or chats were deleted.")
     fingerprints: dict[Id, Hash] | None = Field(
         None,
-        description="Of all messages of an edited chat, by id: what is stored with another one goes.",
+        description="Fingerprints of all messages of an edited chat, by message id; a stored"
+        " message with another fingerprint is deleted.",
     )
     left: list[Id] | None = Field(
-        None, description="All chats that the user still has after a chat or a folder was deleted."
+        None,
+        description="Ids of all chats that the user still has after a chat or folder was deleted.",
     )
 
 
 @router.post("/events", status_code=202, openapi_extra=documented(EventRequest))
 async def post_event(request: Request, key: FilterKey, runtime: RuntimeDep) -> None:
-    """Hears an event. What was deleted or edited goes, with the summaries that have read it."""
+    """Deletes what was deleted or edited in Open WebUI, and every summary that has read it."""
     body = await read_body(request, EventRequest)
     event = Event(
         body.type, body.chat_id, body.message_id, body.user_id, body.fingerprints, body.left

@@ -1,4 +1,4 @@
-"""What operators ask about the work: the queue in numbers, jobs with their reasons, another try."""
+"""Operators' routes for work: the queue in numbers, jobs with their failures, and retries."""
 
 from typing import Annotated
 
@@ -14,21 +14,21 @@ router = APIRouter(prefix="/v1", tags=["operators"])
 
 
 class JobPage(BaseModel):
-    """A page of jobs; `next` is the cursor of the page after it."""
+    """A page of jobs; `next` is the `cursor` for the next page, null on the last one."""
 
     jobs: list[Job]
     next: int | None = None
 
 
 class RetryAnswer(BaseModel):
-    """Work is due."""
+    """Work is due now."""
 
     due: bool = True
 
 
 @router.get("/status")
 async def status(operator: OperatorDep, runtime: RuntimeDep) -> Status:
-    """The queue of this tenant in numbers, who works on what, and the breakers of the summarisers."""
+    """Shows this tenant's queue in numbers, the chats being worked on, and circuit breakers."""
     return await operate.status(runtime.database.engine, operator.tenant)
 
 
@@ -37,12 +37,13 @@ async def list_jobs(
     operator: OperatorDep,
     runtime: RuntimeDep,
     state: Annotated[
-        list[State] | None, Query(description="Only these; may be given more than once.")
+        list[State] | None,
+        Query(description="Only jobs in this state; may be given several times."),
     ] = None,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    cursor: Annotated[int, Query(ge=0, lt=2**63, description="`next` of the page before.")] = 0,
+    cursor: Annotated[int, Query(ge=0, lt=2**63, description="`next` of the previous page.")] = 0,
 ) -> JobPage:
-    """Chats with work: being worked on, due, put off after a failure (with the reason), or dead."""
+    """Lists chats with work: in progress, due, waiting (after a failure: with its reason), dead."""
     found = await operate.list_jobs(
         runtime.database.engine, operator.tenant, state or STATES, after=cursor, limit=limit + 1
     )
@@ -52,6 +53,7 @@ async def list_jobs(
 
 @router.post("/jobs/{chat_id}/retry", status_code=202)
 async def retry(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> RetryAnswer:
-    """Makes a chat's work due now, whatever failed before."""
-    await runtime.queue.wake(await operate.retry(runtime.database.engine, operator, chat_id))
+    """Makes a chat's work due now and forgets its failed attempts."""
+    wake_up = await operate.retry(runtime.database.engine, operator, chat_id)
+    await runtime.queue.wake(wake_up)
     return RetryAnswer()
