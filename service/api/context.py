@@ -1,8 +1,8 @@
-"""The hot route, which every answer that a user waits for has to pass: `POST /v1/chats/{chat_id}/context`.
+"""The hot route, for which every user waits: `POST /v1/chats/{chat_id}/context`.
 
-Requests are `answered` before FastAPI's middleware, routing and handling of parameters,
-dependencies and exit stacks, which take 100 µs, longer than the read (measured, fastapi 0.165).
-`router` has the same function for the OpenAPI page.
+`answered` takes its requests before FastAPI's middleware, routing, parameters, dependencies and
+exit stacks, which need 100 µs, more than the read itself (measured, fastapi 0.165). `router` has
+the same function for the OpenAPI page.
 """
 
 import re
@@ -27,11 +27,13 @@ from service.api.wire import (
 )
 from service.errors import TooLarge, Unprocessable
 from service.processes.intake import CONTROL
+from service.settings import Settings
 from service.storage.contexts import Served
 from service.usecases import context
 
 _PATH = re.compile("/v1/chats/([^/]+)/context")
-_LONGEST = 200  # as `wire.Id` has it
+# Characters of an id, as in `wire.Id`.
+_LONGEST = 200
 _CONTROL = re.compile(f"[{CONTROL}]")
 _DECODE = msgspec.json.Decoder(ContextRequest).decode
 _ENCODE = msgspec.json.Encoder().encode
@@ -54,83 +56,111 @@ router = APIRouter(tags=["filter"])
     responses={200: {"content": {"application/json": {"schema": schema_of(ContextAnswer)}}}},
 )
 async def post_context(request: Request) -> Response:
-    """The stored summary for a request, and the boundary from which the messages are sent verbatim.
+    """The stored summary for a request, and the boundary after which messages are sent verbatim.
 
-    One indexed read; no LLM is asked. `ready` carries a summary, `not_needed` says that the request
-    is small enough, `pending` that a summary is not there yet, `unknown` that no message of the
-    path is stored. A fork, a clone or an import of which no message is stored is answered from the
-    summaries of the user's other chats; `known` is null then.
+    One indexed read; no LLM is asked. `status` is `ready` with a summary, `not_needed` when the
+    request is small enough, `pending` when the summary is not written yet, and `unknown` when no
+    message of the path is stored. A fork, a clone or an import that is not stored is answered from
+    the summaries of the user's other chats; `known` is null then.
 
-    With `summary_role` of `record`, a summary comes in two texts: `summary` for the system message,
-    or null, and `record` for a message with the role of a user. An older summary has no `record`,
-    and comes in one.
+    With `summary_role` set to `record`, a summary comes in two texts: `summary` for the system
+    message, or null, and `record` for a message with the role `user`. An older summary has no
+    `record`, and comes in one.
 
     With `native`, which describes the request, `ready` says how to `edit` it, and the summary comes
-    in there alone.
+    only in there.
     """
     key, runtime = await caller(request, "filter"), runtime_of(request)
-    chat = request.path_params["chat_id"]
+    chat = _chat_id(request)
+    body = _question(await read_bytes(request), runtime.settings.max_path)
+    asked = _asked(key.tenant, chat, body, runtime.settings)
+    answer = await context.answer(runtime.database.reads, asked)
+    return Response(_ENCODE(_context(answer)), media_type="application/json")
+
+
+def _chat_id(request: Request) -> str:
+    chat: str = request.path_params["chat_id"]
     if len(chat) > _LONGEST or _CONTROL.search(chat):
         raise Unprocessable(
-            f"a chat id has {_LONGEST} characters at most, none for control", pointer="/chat_id"
+            f"a chat id has at most {_LONGEST} characters, and no control characters",
+            pointer="/chat_id",
         )
-    body = _question(await read_bytes(request), runtime.settings.max_path)
-    path = context.Path(body.depth, body.path)
-    settings = runtime.settings
-    anyone = settings.share_forks == "tenant"
-    window = (
-        body.window_tokens or policy.believed(body.windows) or settings.of_model(body.model).window
-    )
+    return chat
+
+
+def _asked(tenant: int, chat: str, body: ContextRequest, settings: Settings) -> context.Asked:
+    """The request as the use case takes it."""
+    window = body.window_tokens or policy.believed(body.windows)
     served = Served(
         settings.apply_share(body.model),
         body.summary_role == "record",
         body.overhead or 0,
         body.room,
     )
-    asked = context.Asked(
-        tenant=key.tenant,
+    return context.Asked(
+        tenant=tenant,
         chat=chat,
-        window=window,
-        path=path,
+        window=window or settings.of_model(body.model).window,
+        path=context.Path(body.depth, body.path),
         sizes=body.sizes,
         user=body.user_id,
-        anyone=anyone,
+        anyone=settings.share_forks == "tenant",
         served=served,
         usual_window=settings.window,
         request=_described(body.native),
     )
-    answer = await context.answer(runtime.database.reads, asked)
-    return Response(_ENCODE(_context(answer)), media_type="application/json")
 
 
 def _question(body: bytearray, most: int) -> ContextRequest:
+    """The decoded and checked body; `most` messages are accepted."""
     try:
         asked = _DECODE(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise problems.from_msgspec(error) from None
-    if len(asked.path) > most:
-        raise TooLarge(f"the path has {len(asked.path)} messages, at most {most} are taken")
-    if asked.depth < len(asked.path):
+    _check_path(asked, most)
+    _check_description(asked.native, most)
+    # In JSON, control characters of C0 can only be escaped, and those of C1 are not ASCII, so that
+    # most bodies need not be searched.
+    if b"\\" in body or b"\x7f" in body or not body.isascii():
+        _check_characters(asked)
+    return asked
+
+
+def _check_path(asked: ContextRequest, most: int) -> None:
+    shown = len(asked.path)
+    if shown > most:
+        raise TooLarge(
+            f"the path has {shown} messages, and {most} are accepted; send the newest of them, or"
+            " raise PRECIS_MAX_PATH"
+        )
+    if asked.depth < shown:
         raise Unprocessable(
-            f"depth is {asked.depth}, but the path shows {len(asked.path)} messages",
+            f"`depth` is {asked.depth}, but `path` has {shown} messages; `depth` counts all"
+            " messages from the root",
             pointer="/depth",
         )
-    native = asked.native
-    if native and max(len(native.questions), len(native.asked)) > most:
-        raise TooLarge(f"the request is described by more than {most} messages")
-    if len({identity for identity, _ in asked.path}) < len(asked.path):
+    if len({identity for identity, _ in asked.path}) < shown:
         raise Unprocessable(
-            "the path has the same message twice: a path has no cycle", pointer="/path"
+            "`path` has the same message twice; a path has no cycle", pointer="/path"
         )
-    # JSON has those of C0 as escapes only, and C1 is no ASCII, so most bodies need not be searched.
-    if b"\\" in body or b"\x7f" in body or not body.isascii():
-        if any(_CONTROL.search(part) for pair in asked.path for part in pair):
+
+
+def _check_description(native: NativeRequest | None, most: int) -> None:
+    if native and max(len(native.questions), len(native.asked)) > most:
+        raise TooLarge(
+            f"`native` describes more than {most} messages; send the newest of them, or raise"
+            " PRECIS_MAX_PATH"
+        )
+
+
+def _check_characters(asked: ContextRequest) -> None:
+    for identity, digest in asked.path:
+        if _CONTROL.search(identity) or _CONTROL.search(digest):
             raise Unprocessable("an id or a digest has a control character", pointer="/path")
-        if _CONTROL.search(asked.user_id or ""):
-            raise Unprocessable("the user's id has a control character", pointer="/user_id")
-        if _CONTROL.search(asked.model):
-            raise Unprocessable("the model's name has a control character", pointer="/model")
-    return asked
+    if _CONTROL.search(asked.user_id or ""):
+        raise Unprocessable("the user's id has a control character", pointer="/user_id")
+    if _CONTROL.search(asked.model):
+        raise Unprocessable("the model's name has a control character", pointer="/model")
 
 
 def _described(native: NativeRequest | None) -> edit.Request | None:
@@ -148,24 +178,29 @@ def _described(native: NativeRequest | None) -> edit.Request | None:
 
 
 def _context(answer: context.Answer) -> ContextAnswer:
-    made = answer.checkpoint
-    return ContextAnswer(
+    """The answer as it is sent; fields that keep their default are left out of the JSON."""
+    filled = ContextAnswer(
         status=answer.status,
         known=answer.known,
         window=answer.window or None,
-        checkpoint_id=made.id if made else None,
-        covered_until=made.until if made else None,
-        covered_digest=made.digest if made else None,
-        covered_messages=made.messages if made else None,
-        summary=None if answer.edit else answer.summary or None,
-        record=None if answer.edit else answer.record or None,
-        tokens=None
-        if answer.status == "unknown"
-        else Tokens(answer.before, answer.after, answer.overhead),
-        edit=_edit(answer.edit) if answer.edit else None,
         density=answer.density,
         status_text=answer.status_text or None,
     )
+    if answer.status != "unknown":
+        filled.tokens = Tokens(answer.before, answer.after, answer.overhead)
+    made = answer.checkpoint
+    if made:
+        filled.checkpoint_id = made.id
+        filled.covered_until = made.until
+        filled.covered_digest = made.digest
+        filled.covered_messages = made.messages
+    if answer.edit:
+        # The edit has the summary in it: sending it twice would double the answer.
+        filled.edit = _edit(answer.edit)
+    else:
+        filled.summary = answer.summary or None
+        filled.record = answer.record or None
+    return filled
 
 
 def _edit(proposed: edit.Edit) -> Edit:
@@ -174,13 +209,16 @@ def _edit(proposed: edit.Edit) -> Edit:
 
 async def answered(scope: Scope, receive: Receive, send: Send) -> bool:
     """Answers an ASGI request for the hot route; False, and nothing done, for any other."""
-    hot = scope["type"] == "http" and scope["method"] == "POST" and _PATH.fullmatch(scope["path"])
+    if scope["type"] != "http" or scope["method"] != "POST":
+        return False
+    hot = _PATH.fullmatch(scope["path"])
     if not hot:
         return False
     scope["path_params"] = {"chat_id": hot[1]}
     try:
         response = await post_context(Request(scope, receive))
     except Exception as error:
+        # Nothing of FastAPI's handling of errors is in the way of this request.
         response = problems.answer(problems.of(error, scope["path"]))
     await response(scope, receive, send)
     return True

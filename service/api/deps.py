@@ -1,4 +1,4 @@
-"""What routes are given: the runtime, the caller behind the API key, the validated body."""
+"""What routes depend on: the runtime, the caller of an API key, the validated body."""
 
 import asyncio
 import re
@@ -21,12 +21,16 @@ from service.runtime import Runtime
 from service.storage import keys
 from service.usecases.operate import Operator
 
-_KNOWN_FOR = 10.0  # seconds that a key is remembered; a revoked key works that much longer at most
+# Seconds that a key is remembered; a revoked key works that much longer at most.
+_KNOWN_FOR = 10.0
 _MOST_KNOWN = 1000
 _VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})", re.ASCII)
-_LARGE = 2**18  # bytes; parsing more than that takes milliseconds, so it goes to a thread
-_SMALL = 2**16  # bytes; uvicorn itself holds as many of each connection before it stops reading
-_HELD = "precis.held"  # in a request's scope: bytes of its body that are counted
+# Bytes; parsing more takes milliseconds, so that it is done in a thread.
+_LARGE = 2**18
+# Bytes; uvicorn itself holds as many of each connection before it stops reading.
+_SMALL = 2**16
+# Key in a request's scope: bytes of its body that are counted as held.
+_HELD = "precis.held"
 
 Model = TypeVar("Model", bound=BaseModel)
 Given = ParamSpec("Given")
@@ -34,12 +38,15 @@ Result = TypeVar("Result")
 
 
 def runtime_of(request: Request) -> Runtime:
-    """What the application has open."""
+    """The application's open resources."""
     return cast(Runtime, request.app.state.runtime)
 
 
 class KeyRing:
-    """The keys seen lately, so that a request does not cost a second read. Nothing is kept of unknown ones."""
+    """Keys that were used recently, so that a request does not cost a second read.
+
+    Unknown keys are not remembered, else anybody could fill the memory.
+    """
 
     def __init__(self) -> None:
         self._known: dict[bytes, tuple[keys.Key, float]] = {}
@@ -53,19 +60,21 @@ class KeyRing:
         async with runtime.database.engine.connect() as connection:
             found = await keys.find(connection, key)
         self._known.pop(name, None)
-        if found:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            self._known[name] = found, now + _KNOWN_FOR
+        if found is None:
+            return None
+        # Clearing costs one read for each key in use, and spares a bookkeeping of ages.
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        self._known[name] = found, now + _KNOWN_FOR
         return found
 
 
 async def caller(request: Request, scope: keys.Scope) -> keys.Key:
-    """The key that a request carries. A filter that tells its version has to be new enough as well.
+    """The key of a request. A filter that sends its version has to be new enough as well.
 
     Raises:
-        Unauthorised: there is none, or it is unknown or revoked.
-        WrongScope: it is for something else.
+        Unauthorised: the key is missing, unknown or revoked.
+        WrongScope: the key has another scope.
         FilterTooOld: the header `Precis-Filter` names a version below `LEAST_FILTER`.
         BadRequest: that header is no version.
     """
@@ -77,19 +86,22 @@ async def caller(request: Request, scope: keys.Scope) -> keys.Key:
         raise Unauthorised("this API key is unknown or revoked; make one with `precis keys create`")
     if found.scope != scope:
         raise WrongScope(
-            f"this needs a key with scope {scope!r}, and {found.prefix}… has {found.scope!r}"
+            f"this needs a key with scope {scope!r}, but the key {found.prefix}… has"
+            f" {found.scope!r}; make one with `precis keys create --scope {scope}`"
         )
-    if (
-        scope == "filter"
-        and (version := _header(request, b"precis-filter"))
-        and _release(version) < _LEAST
-    ):
+    if scope == "filter":
+        _check_filter(_header(request, b"precis-filter"))
+    return found
+
+
+def _check_filter(version: str) -> None:
+    # Clients other than our two functions send no version, and are taken as they are.
+    if version and _release(version) < _LEAST:
         raise FilterTooOld(
-            f"this service takes the filter from version {LEAST_FILTER} on, and this one is {version}; run"
-            " `precis install-filter`, or paste the file anew",
+            f"the filter in Open WebUI is {version}, but this service needs {LEAST_FILTER} or"
+            " newer; run `precis install-filter`, or paste the file of this release",
             least_filter=LEAST_FILTER,
         )
-    return found
 
 
 @lru_cache(maxsize=64)
@@ -97,15 +109,17 @@ def _release(version: str) -> tuple[int, int, int]:
     """A version as numbers that compare; remembered, because every request asks."""
     numbers = _VERSION.fullmatch(version)
     if not numbers:
-        raise BadRequest("the header `Precis-Filter` has to be a version such as " + LEAST_FILTER)
+        raise BadRequest(
+            f"the header `Precis-Filter` is not a version; send one such as {LEAST_FILTER}"
+        )
     return int(numbers[1]), int(numbers[2]), int(numbers[3])
 
 
 _LEAST = _release(LEAST_FILTER)
 
 
-# Asynchronous, all of them: FastAPI runs a dependency that is not in a thread, which costs more
-# than the hot read.
+# All of them are asynchronous: FastAPI runs other dependencies in a thread, which costs more than
+# the hot read.
 
 
 async def _runtime(request: Request) -> Runtime:
@@ -130,7 +144,10 @@ ChatId = Annotated[Id, Path(description="Open WebUI's chat id.")]
 def documented(
     model: type[BaseModel] | type[msgspec.Struct], *, required: bool = True
 ) -> dict[str, Any]:
-    """The request body for the OpenAPI page: the routes read it themselves, to bound and thread the parsing."""
+    """The request body for the OpenAPI page.
+
+    Routes read it themselves, so that its size is limited and a large one is parsed in a thread.
+    """
     return {
         "requestBody": {
             "required": required,
@@ -140,90 +157,104 @@ def documented(
 
 
 class InFlight:
-    """The bytes of bodies that the process holds. Small ones do not count, so that the hot read is always answered."""
+    """Counts the bytes of bodies that the process holds.
+
+    Small bodies do not count, so that the hot read is answered while uploads are refused.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._held = 0
 
     def hold(self, scope: Scope, size: int, *, announced: bool = False) -> None:
-        """A request holds `size` bytes by now, or announces that it will: then they are not counted yet.
+        """Counts `size` bytes for a request, or only checks them while they are `announced`.
 
         Raises:
-            Busy: they are too many.
+            Busy: the process would hold too many.
         """
         if size <= _SMALL:
             return
         held = scope.get(_HELD, 0)
         if self._held - held + size > self._most:
             raise Busy(
-                f"the service holds as many bytes of requests as it takes at once, {self._most}; try again in a moment"
-                " (PRECIS_MAX_BYTES_IN_FLIGHT sets the limit)"
+                f"with this body, the service would hold more than {self._most} bytes of requests;"
+                " try again in a moment (PRECIS_MAX_BYTES_IN_FLIGHT sets the limit)"
             )
         if not announced:
             self._held += size - held
             scope[_HELD] = size
 
     def release(self, scope: Scope) -> None:
-        """The end of a request, whatever came of it."""
+        """Counts a request's bytes no more, however it ended."""
         self._held -= scope.pop(_HELD, 0)
 
 
 async def read_bytes(request: Request) -> bytearray:
-    """The body, counted while the request lasts (`InFlight`), bounded in size, in values and in depth.
+    """The body, limited in size, values and depth, and counted until it is answered (`InFlight`).
 
     Raises:
-        TooLarge: more than `max_body_bytes`, however they come, or more than `max_items` values.
-        Busy: other requests hold too much.
+        TooLarge: more than `max_body_bytes` (announced or not), or more than `max_items` values.
+        Busy: the process holds too many bytes of requests.
         BadRequest: the connection ended within it, or it is nested too deep.
     """
     settings = runtime_of(request).settings
-    limit, in_flight = settings.max_body_bytes, cast(InFlight, request.app.state.in_flight)
+    in_flight = cast(InFlight, request.app.state.in_flight)
+    limit = settings.max_body_bytes
+    # A body that is too large as announced is refused before a byte of it is read.
     announced = int(_header(request, b"content-length") or 0)
     if announced > limit:
         raise _too_large(limit)
     in_flight.hold(request.scope, announced, announced=True)
-    body = bytearray()
     try:
-        async for part in request.stream():
-            size = len(body) + len(part)
-            if size > limit:
-                raise _too_large(limit)
-            in_flight.hold(request.scope, size)
-            body += part
+        body = await _received(request, limit, in_flight)
     except ClientDisconnect:
         raise BadRequest("the connection ended within the body") from None
     await worked(body, shape.check, body, settings.max_items)
     return body
 
 
+async def _received(request: Request, limit: int, in_flight: InFlight) -> bytearray:
+    body = bytearray()
+    async for part in request.stream():
+        size = len(body) + len(part)
+        # Checked as it comes too: a chunked body announces nothing.
+        if size > limit:
+            raise _too_large(limit)
+        in_flight.hold(request.scope, size)
+        body += part
+    return body
+
+
 async def worked(
     body: bytearray, work: Callable[Given, Result], *given: Given.args, **named: Given.kwargs
 ) -> Result:
-    """Work on a body: that on a large one goes to a thread, because it takes milliseconds."""
+    """Calls `work` for a body; in a thread if it is large, because that takes milliseconds."""
     if len(body) < _LARGE:
         return work(*given, **named)
     return await asyncio.to_thread(work, *given, **named)
 
 
 def _header(request: Request, name: bytes) -> str:
-    """A header, or nothing; ASGI gives names in lower case. Starlette's own lookup takes ten times as long."""
-    return next(
-        (value.decode("latin-1") for key, value in request.scope["headers"] if key == name), ""
-    )
+    """The first header of a name in lower case, or an empty text."""
+    # Starlette's own lookup takes ten times as long.
+    for key, value in request.scope["headers"]:
+        if key == name:
+            return cast(bytes, value).decode("latin-1")
+    return ""
 
 
 def _too_large(limit: int) -> TooLarge:
     return TooLarge(
-        f"the body is larger than {limit} bytes; PRECIS_MAX_BODY_BYTES sets the limit", limit=limit
+        f"the body is larger than {limit} bytes; send less, or raise PRECIS_MAX_BODY_BYTES",
+        limit=limit,
     )
 
 
 async def read_body(request: Request, model: type[Model], *, empty: Model | None = None) -> Model:
-    """The validated body. `empty` is what no body at all stands for.
+    """The validated body; `empty`, if given, is the answer for a request without one.
 
     Raises:
-        Problem: as `read_bytes` has it.
+        Problem: those of `read_bytes`.
         BadRequest: not JSON.
         Unprocessable: JSON of another shape.
     """

@@ -1,4 +1,4 @@
-"""What the filter hands over, the transcript of a path; and who answers it, for the installer's round trip."""
+"""The filter's routes: new messages of a path, and who answers, for `precis install-filter`."""
 
 import json
 
@@ -22,10 +22,9 @@ router = APIRouter(tags=["filter"])
 
 @router.get("/v1/filter")
 async def get_filter(key: FilterKey, runtime: RuntimeDep) -> FilterAnswer:
-    """Who answers the filter: the service's version, the key's tenant, and the oldest filter that is taken.
+    """Who answers: the service's version, the key's tenant, and the oldest filter that it accepts.
 
-    And which of the models that are in use have so many tools that little of a chat fits beside
-    them.
+    `crowded` lists the models in use whose tools leave little of the window for the chat.
     """
     async with runtime.database.engine.connect() as connection:
         served = await chats.served_models(connection, key.tenant)
@@ -45,19 +44,20 @@ async def get_filter(key: FilterKey, runtime: RuntimeDep) -> FilterAnswer:
 async def put_transcript(
     request: Request, chat_id: ChatId, key: FilterKey, runtime: RuntimeDep
 ) -> TranscriptAnswer:
-    """Takes the new messages of a path; work becomes due in the same transaction. Idempotent.
+    """Stores the new messages of a path, and makes work due in the same transaction. Idempotent.
 
-    `409` when `after` is not stored: send the whole path.
+    `409` when `after` is not stored: send the whole path, with `after` null.
     """
     settings = runtime.settings
     whole = await read_bytes(request)
     body, messages = await worked(whole, _decoded, whole, settings.max_path)
+    window = body.window_tokens or policy.believed(body.windows)
     handed = Transcript(
         tenant=key.tenant,
         chat=chat_id,
         user=body.user_id,
         model=body.model,
-        policy=settings.policy(body.model, body.window_tokens or policy.believed(body.windows)),
+        policy=settings.policy(body.model, window),
         after=body.after,
         messages=messages,
         served=body.served,
@@ -74,13 +74,16 @@ async def put_transcript(
 
 
 def _decoded(body: bytearray, most: int) -> tuple[TranscriptRequest, list[Handed]]:
-    """The request, and its messages as far as they have to be right; the rest of them stays bytes."""
+    """The request and the head of each message; the rest of a message stays bytes."""
     try:
         request = _request(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise problems.from_msgspec(error) from None
     if len(request.messages) > most:
-        raise TooLarge(f"{len(request.messages)} messages, at most {most} are taken at once")
+        raise TooLarge(
+            f"the request has {len(request.messages)} messages, and {most} are accepted; send the"
+            " path in parts, or raise PRECIS_MAX_PATH"
+        )
     return request, [_handed(place, text) for place, text in enumerate(request.messages)]
 
 
@@ -90,15 +93,15 @@ def _request(body: bytearray) -> TranscriptRequest:
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError:
-        # Python writes NaN and Infinity, which are no JSON; the filter may find them in what
-        # plugins have stored.
+        # Python writes NaN and Infinity, which are not JSON, and plugins of Open WebUI may have
+        # stored some.
         if b"NaN" not in body and b"Infinity" not in body:
             raise
         return _DECODE(_without_nan(body))
 
 
 def _without_nan(body: bytearray) -> bytes:
-    """Python's dialect of JSON as JSON, with null for what is no number; what is neither stays."""
+    """Python's dialect of JSON as JSON, with null for NaN; other broken JSON unchanged."""
     try:
         return msgspec.json.encode(json.loads(body))
     except ValueError:

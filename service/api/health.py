@@ -1,4 +1,4 @@
-"""Whether the service lives, is ready, and which version it is. Open to anybody who reaches the port."""
+"""Whether the service is alive and ready, and its version. These routes need no key."""
 
 from typing import Literal
 
@@ -11,6 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from service import __version__
 from service.api.deps import RuntimeDep
 from service.errors import SchemaError, SchemaNewer
+from service.runtime import Runtime
 from service.storage.database import check_schema
 
 router = APIRouter(tags=["health"])
@@ -40,28 +41,42 @@ async def livez() -> Alive:
 async def readyz(runtime: RuntimeDep) -> JSONResponse:
     """Whether requests are answered; 503 with the reason when they are not.
 
-    They are while the queue is away (`queue` says so; the work is found later), and after a newer
-    version has migrated the database, so that an upgrade takes no replica out before its turn.
+    The service stays ready while Redis is down (`queue` says so; its work is found later), and
+    after a newer version has migrated the database (`schema` says so).
     """
-    state = {"database": "ok", "schema": "ok", "queue": "ok"}
-    ready = True
+    ready, state = await _database(runtime)
+    state["queue"] = await _queue(runtime)
+    if ready:
+        return JSONResponse({"status": "ok", **state}, 200)
+    return JSONResponse({"status": "not ready", **state}, 503)
+
+
+async def _database(runtime: Runtime) -> tuple[bool, dict[str, str]]:
+    """Whether requests can be answered from the database, and its state in words."""
     try:
         await check_schema(runtime.database.engine)
     except SchemaNewer as error:
-        state["schema"] = str(error)
+        # Still ready: during an upgrade, a balancer must not take out all old replicas at once.
+        return True, {"database": "ok", "schema": str(error)}
     except SchemaError as error:
-        ready, state["schema"] = False, str(error)
+        return False, {"database": "ok", "schema": str(error)}
     except (SQLAlchemyError, OSError) as error:
-        ready, state["database"], state["schema"] = (
-            False,
-            f"no answer: {type(error).__name__}",
-            "unknown",
-        )
+        return False, {"database": _no_answer(error), "schema": "unknown"}
+    return True, {"database": "ok", "schema": "ok"}
+
+
+async def _queue(runtime: Runtime) -> str:
+    """The state of Redis in words."""
     try:
         await runtime.queue.ping()
     except (RedisError, OSError, TimeoutError) as error:
-        state["queue"] = f"no answer: {type(error).__name__}"
-    return JSONResponse({"status": "ok" if ready else "not ready", **state}, 200 if ready else 503)
+        return _no_answer(error)
+    return "ok"
+
+
+def _no_answer(error: Exception) -> str:
+    # The class only, because this page is open to anybody who reaches the port.
+    return f"no answer: {type(error).__name__}"
 
 
 @router.get("/version")

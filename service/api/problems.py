@@ -1,12 +1,13 @@
 """Errors → application/problem+json (RFC 9457).
 
-`type` is a stable URN that clients may switch on; `detail` says what, where and how to mend it.
+`type` is a stable URN that clients may switch on; `detail` says what is wrong, where, and how to
+fix it.
 """
 
 import re
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import structlog
@@ -31,11 +32,14 @@ _HEADERS = {
     HTTPStatus.SERVICE_UNAVAILABLE.value: {"Retry-After": "1"},
 }
 
+# Characters; the name of an unknown field, which may be long, is part of a pointer.
+_POINTER = 200
+
 log = structlog.get_logger(__name__)
 
 
 class ProblemBody(BaseModel):
-    """A problem as clients see it."""
+    """An error, as RFC 9457 has it."""
 
     type: str
     title: str
@@ -45,42 +49,46 @@ class ProblemBody(BaseModel):
 
 def install(app: FastAPI) -> None:
     """Makes every error of `app` a problem."""
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http_error)
+    # Starlette raises an `Exception` again after its handler, for the server's log; the kinds
+    # that are expected while the database is down have to be named to be answered only.
+    for kind in (Problem, SQLAlchemyError, *outage.AWAY, Exception):
+        app.add_exception_handler(kind, _any_other)
 
-    @app.exception_handler(Problem)
-    async def precis_problem(_: Request, problem: Problem) -> JSONResponse:
-        return answer(problem)
 
-    @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        return answer(from_validation(error.errors()))
+async def _invalid(_: Request, error: Exception) -> JSONResponse:
+    return answer(from_validation(cast(RequestValidationError, error).errors()))
 
-    @app.exception_handler(HTTPException)
-    async def http_error(_: Request, error: HTTPException) -> JSONResponse:
-        title = HTTPStatus(error.status_code).phrase
-        response = _json(
-            error.status_code, title.lower().replace(" ", "-"), title, str(error.detail), {}
-        )
-        response.headers.update(error.headers or {})  # a 405 names the methods that are allowed
-        return response
 
-    @app.exception_handler(Exception)
-    async def any_other(request: Request, error: Exception) -> JSONResponse:
-        return answer(of(error, request.url.path))
+async def _http_error(_: Request, error: Exception) -> JSONResponse:
+    """Starlette's own refusals, such as 404 for an unknown path and 405 for a method."""
+    refused = cast(HTTPException, error)
+    title = HTTPStatus(refused.status_code).phrase
+    kind = title.lower().replace(" ", "-")
+    response = _json(refused.status_code, kind, title, str(refused.detail), {})
+    # A 405 names the methods that are allowed in a header.
+    response.headers.update(refused.headers or {})
+    return response
 
-    kinds: tuple[type[Exception], ...] = (SQLAlchemyError, *outage.AWAY)
-    for kind in kinds:
-        app.add_exception_handler(kind, any_other)
+
+async def _any_other(request: Request, error: Exception) -> JSONResponse:
+    return answer(of(error, request.url.path))
 
 
 def of(error: Exception, path: str) -> Problem:
-    """The problem that an error is. One that nobody expected is logged, and told without what it says."""
+    """The problem to answer for an error.
+
+    An unexpected one is logged with its trace; the client gets none of its words, which may quote a
+    chat.
+    """
     if isinstance(error, Problem):
         return error
     if outage.is_away(error):
         log.warning("request.without_database", path=path, error=type(error).__name__)
-        return Unavailable("the database does not answer; try again")
+        return Unavailable("the database does not answer; try again in a moment")
     log.error("request.failed", path=path, error=type(error).__name__, exception=trace(error))
-    return Problem("the service failed on this request; its log says why")
+    return Problem("the service failed on this request; look for `request.failed` in its log")
 
 
 def answer(problem: Problem) -> JSONResponse:
@@ -99,21 +107,25 @@ def from_validation(errors: Any) -> Problem:  # noqa: ANN401 - pydantic's own er
 
 
 def from_pydantic(error: ValidationError) -> Problem:
-    """The same for a model validated by hand."""
+    """The same for a model that a route validated itself."""
     return from_validation(
         error.errors(include_input=False, include_url=False, include_context=False)
     )
 
 
 def from_msgspec(error: msgspec.DecodeError | UnicodeDecodeError, above: str = "") -> Problem:
-    """The same for a body that msgspec refused, or for what stands at the pointer `above` in one.
+    """The same for a body that msgspec refused.
 
-    It names the first place only, as `$.path[0][1]`.
+    Args:
+        error: msgspec's; it names the first wrong place only, as `$.path[0][1]`.
+        above: pointer to the part that was decoded, if it was not the whole body.
     """
     if not isinstance(error, msgspec.ValidationError):
         return BadRequest(f"the body is not valid JSON: {error}")
     what, _, where = str(error).partition(" - at `$")
-    pointer = above + re.sub(r"[.\[]", "/", where.rstrip("`").replace("]", ""))[:200]
+    # `$.path[0][1]` is `/path/0/1` as a JSON pointer.
+    place = re.sub(r"[.\[]", "/", where.rstrip("`").replace("]", ""))
+    pointer = above + place[:_POINTER]
     what = what[:1000]
     errors = [{"pointer": pointer, "message": what}]
     return Unprocessable(
@@ -122,8 +134,8 @@ def from_msgspec(error: msgspec.DecodeError | UnicodeDecodeError, above: str = "
 
 
 def _pointer(place: Sequence[object]) -> str:
-    """Bounded, because the name of an unknown field is part of it."""
-    return ("/" + "/".join(str(part) for part in place if part != "body"))[:200]
+    parts = [str(part) for part in place if part != "body"]
+    return ("/" + "/".join(parts))[:_POINTER]
 
 
 def _json(

@@ -24,15 +24,21 @@ from service.api.connection import BoundedProtocol, Limits
 from service.errors import ConfigurationError
 from service.runtime import Runtime
 
-_GRACE = 10  # seconds that open requests may take at shutdown
-_FILES = 65_536  # beyond any number of connections that one process can serve
-_OTHER_FILES = 200  # databases, logs, libraries
+# Seconds that open requests may take at shutdown.
+_GRACE = 10
+# Open files to ask for: more than the connections that one process can serve.
+_FILES = 65_536
+# Open files beside connections: databases, logs, libraries.
+_OTHER_FILES = 200
 
 log = structlog.get_logger(__name__)
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers: they would end the process before the embedded servers are stopped."""
+    """uvicorn without its signal handlers, which would end the process before what runs beside it.
+
+    The embedded servers have to be stopped after the last request, by `precis serve` itself.
+    """
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -42,13 +48,12 @@ class _Server(uvicorn.Server):
 def bind(host: str, port: int) -> socket:
     """A listening socket; port 0 takes a free one.
 
-    Its protocol is named: asyncio switches Nagle's algorithm off only on sockets that say TCP, and
-    with it on, every answer over a kept connection waits some 40 ms for the client's delayed
-    acknowledgement (measured, Linux).
-
     Raises:
-        ConfigurationError: the address cannot be had.
+        ConfigurationError: the address is taken, not this machine's, or not allowed.
     """
+    # The protocol is named because asyncio switches Nagle's algorithm off only on sockets that say
+    # TCP. With it, every answer over a kept connection waits some 40 ms for the client's delayed
+    # acknowledgement (measured, Linux).
     try:
         family, kind, protocol, _, address = getaddrinfo(
             host, port, 0, SOCK_STREAM, IPPROTO_TCP, AI_PASSIVE
@@ -59,13 +64,15 @@ def bind(host: str, port: int) -> socket:
         listener.listen(1024)
     except OSError as error:
         raise ConfigurationError(
-            f"cannot listen on {host}:{port}: {error.strerror}. Set PRECIS_HOST or PRECIS_PORT; 0 takes a free port"
+            f"cannot listen on {host}:{port}: {error.strerror}."
+            " Set PRECIS_HOST or PRECIS_PORT; port 0 takes a free one"
         ) from error
     return listener
 
 
 def raise_open_files(connections: int) -> None:
-    """Lets this process open as many files as it may: each connection is one, and many systems begin with 1,024."""
+    """Raises this process's limit of open files, and warns when it is less than it may need."""
+    # Each connection is an open file, and many systems begin with a soft limit of 1,024.
     soft, hard = getrlimit(RLIMIT_NOFILE)
     wanted = _FILES if hard == RLIM_INFINITY else min(_FILES, hard)
     if soft != RLIM_INFINITY and soft < wanted:
@@ -77,16 +84,17 @@ def raise_open_files(connections: int) -> None:
 
 @asynccontextmanager
 async def listening(
-    app: FastAPI, listener: socket, limits: Limits = Limits()
-) -> AsyncIterator[Runtime]:  # noqa: B008
-    """Serves `app` on a bound socket while the context is open; the application's own resources are open as long.
+    app: FastAPI,
+    listener: socket,
+    limits: Limits = Limits(),  # noqa: B008 - frozen
+) -> AsyncIterator[Runtime]:
+    """Serves `app` on a bound socket, with the resources of its lifespan open, inside the context.
 
-    The lifespan is entered here and not by uvicorn, so that what goes wrong at the start is an
-    error, not a log line.
+    The lifespan is entered here and not by uvicorn, which would turn an error at the start into a
+    log line.
     """
-    protocol = cast(
-        type[asyncio.Protocol], partial(BoundedProtocol, limits=limits)
-    )  # called, nothing more
+    # uvicorn only calls what it is given as a protocol class.
+    protocol = cast(type[asyncio.Protocol], partial(BoundedProtocol, limits=limits))
     config = uvicorn.Config(
         app,
         http=protocol,

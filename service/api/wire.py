@@ -1,4 +1,7 @@
-"""The bodies of requests and answers between the filter and the service."""
+"""The bodies of requests and answers between the filter and the service.
+
+Their descriptions are the page `/docs` of a running service.
+"""
 
 from typing import Annotated, Any, Literal
 
@@ -15,26 +18,34 @@ Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=rf"^
 Hash = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[\x21-\x7e]+$")]
 _Name = Annotated[str, Meta(min_length=1, max_length=200)]
 
-_LONGEST = 10 * 366 * 24 * 3600  # seconds, ten years
+# Seconds of ten years.
+_LONGEST = 10 * 366 * 24 * 3600
 
 
 def schema_of(model: type[BaseModel] | type[msgspec.Struct]) -> dict[str, Any]:
-    """A body's JSON schema in one piece."""
-    schema = (
-        model.model_json_schema() if issubclass(model, BaseModel) else msgspec.json.schema(model)
-    )
-    inner = schema.pop("$defs", {})
+    """A body's JSON schema without references.
 
-    def inline(node: Any) -> Any:  # noqa: ANN401 - JSON schema
-        if isinstance(node, dict):
-            name = str(node.get("$ref", "")).rpartition("/")[2]
-            return (
-                inline(inner[name]) if name else {key: inline(value) for key, value in node.items()}
-            )
-        return [inline(one) for one in node] if isinstance(node, list) else node
+    A route puts it into the OpenAPI page by itself, where `#/$defs/…` would lead nowhere.
+    """
+    if issubclass(model, BaseModel):
+        schema = model.model_json_schema()
+    else:
+        schema = msgspec.json.schema(model)
+    definitions = schema.pop("$defs", {})
+    inlined: dict[str, Any] = _inline(schema, definitions)
+    return inlined
 
-    whole: dict[str, Any] = inline(schema)
-    return whole
+
+def _inline(node: Any, definitions: dict[str, Any]) -> Any:  # noqa: ANN401 - JSON schema
+    """A part of a schema with its references replaced by what they name."""
+    if isinstance(node, list):
+        return [_inline(part, definitions) for part in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        name = str(node["$ref"]).rpartition("/")[2]
+        return _inline(definitions[name], definitions)
+    return {key: _inline(value, definitions) for key, value in node.items()}
 
 
 class Strict(BaseModel):
@@ -48,45 +59,49 @@ _Windows = Annotated[
     list[int],
     Meta(
         max_length=32,
-        description="What is told of the model's window, the most trusted first; the first that can be one counts.",
+        description="Sizes that Open WebUI and its settings give for the model's context window,"
+        " the most trusted first; the service takes the first plausible one.",
     ),
 ]
 
 
 class NativeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The request as it is going to be sent, described so that the service can say how to edit it."""
+    """A description of the request to the model, so that the service can say how to edit it."""
 
-    leading: Annotated[_Count, Meta(description="With how many system messages it begins.")]
+    leading: Annotated[_Count, Meta(description="Number of system messages at its beginning.")]
     questions: Annotated[
         list[Question],
         Meta(
-            description="Its messages that a user wrote, the newest first: `[place, tokens before it, its tokens, hash"
-            " of its words]`, tokens as the filter estimates them. 32 are enough for most requests."
+            description="Its messages from the user, the newest first: `[place, tokens before it,"
+            " its tokens, hash of its words]`, with tokens as the filter estimates them. 32 are"
+            " enough for most requests."
         ),
     ]
     asked: Annotated[
         list[Asked],
         Meta(
-            description="The path's messages of users, the newest first: `[place from the root, hash of its words]`."
+            description="The path's messages from the user, the newest first: `[place from the"
+            " root, hash of its words]`."
         ),
     ]
-    all_questions: Annotated[_Count, Meta(description="How many such messages the request has.")]
-    all_asked: Annotated[_Count, Meta(description="How many such messages the path has.")]
+    all_questions: Annotated[
+        _Count, Meta(description="Number of all such messages in the request.")
+    ]
+    all_asked: Annotated[_Count, Meta(description="Number of all such messages on the path.")]
     images: Annotated[_Count, Meta(description="Images before the newest question.")] = 0
     guided: Annotated[
         bool,
         Meta(
-            description="The newest question is an instruction of a regeneration, and is not stored."
+            description="Whether the newest question is the instruction of a regeneration, which"
+            " is not stored."
         ),
     ] = False
 
 
 class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The path of a request, leaf first.
+    """The path of a request, leaf first."""
 
-    The two bodies of the hot route are msgspec's: decoding 64 pairs takes 10 µs, where pydantic
-    takes 44.
-    """
+    # The bodies of the hot route are msgspec's: it decodes 64 pairs in 10 µs, pydantic in 44.
 
     model: Annotated[_Name, Meta(description="The model that is going to answer.")]
     depth: Annotated[
@@ -96,78 +111,85 @@ class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         list[tuple[_Name, Annotated[str, Meta(min_length=1, max_length=128)]]],
         Meta(
             min_length=1,
-            description="`[message id, digest]`, leaf first. 16 are enough: a digest speaks for everything above it;"
-            " send more only after `unknown`.",
+            description="`[message id, digest]`, leaf first. 16 are enough, because a digest"
+            " stands for everything above it; send more only after `unknown`.",
         ),
     ]
     window_tokens: Annotated[
         Annotated[int, Meta(ge=2048, le=100_000_000)] | None,
         Meta(
-            description="Its window, when it is known; `windows` instead lets the service choose."
+            description="The model's context window, if it is certain; else send `windows` and let"
+            " the service choose."
         ),
     ] = None
     windows: _Windows = []
     sizes: Annotated[
         list[Annotated[int, Meta(ge=0, le=2**40)]],
         Meta(
-            description="Characters of each message of `path`; counts messages that were not handed over yet."
+            description="Characters of each message of `path`, to estimate those that are not"
+            " stored yet."
         ),
     ] = []
     user_id: Annotated[
         Annotated[str, Meta(max_length=200)] | None,
         Meta(
-            description="Who asks. A fork that is not stored yet is served the summaries of this user's other chats."
+            description="The user who asks. A fork that is not stored yet is served summaries of"
+            " this user's other chats."
         ),
     ] = None
     summary_role: Annotated[
         Literal["system", "record"],
         Meta(
-            description="`system`: the whole summary is a system message. `record`: only what users laid down"
-            " themselves is, and all else is a record with the role of a user."
+            description="`system`: the whole summary is a system message. `record`: only what"
+            " users laid down themselves is, and the rest is a record with the role `user`."
         ),
     ] = "system"
     overhead: Annotated[
         Annotated[int, Meta(ge=0, le=2**31 - 1)] | None,
         Meta(
-            description="Tokens of the tools that go to this model, as the filter has seen them in any chat. Counts"
-            " while the chat knows of none, or of much less."
+            description="Tokens of this model's tools, as the filter has seen them in any chat."
+            " Used while the service knows of none for this chat, or of much less."
         ),
     ] = None
     room: Annotated[
         Annotated[int, Meta(ge=1, le=2**40)] | None,
         Meta(
-            description="Tokens that the request may have at most: what its answer leaves of the window."
+            description="Most tokens that the request may have: the window less the answer's share."
         ),
     ] = None
     native: Annotated[
         NativeRequest | None,
-        Meta(description="With it, an answer also says how to edit the request."),
+        Meta(description="If it is given, the answer also says how to edit the request."),
     ] = None
 
 
 class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Estimated size of the request without and with the summary, and what of it the messages do not explain."""
+    """Estimated size of the request without and with the summary."""
 
     before: int
     after: int
     overhead: Annotated[
-        int, Meta(description="System prompt, tool specifications: as the provider counted them.")
+        int,
+        Meta(
+            description="Part of both that is not messages (system prompt, tool specifications),"
+            " as the provider counted it."
+        ),
     ] = 0
 
 
 class Inserted(msgspec.Struct, frozen=True):
-    """A message that is put into the request."""
+    """A message to put into the request."""
 
     role: str
     content: str
 
 
 class Edit(msgspec.Struct, frozen=True):
-    """How the request is changed.
+    """How to change the request.
 
-    Apply it only if the digest of the boundary is yours, the range ends at the first question below
-    the boundary, and the questions from the one above it to the newest but one have the words that
-    are stored.
+    Apply it only if all of this holds: the digest of the boundary is equal to yours; the range ends
+    at the first question below the boundary; and the questions from the one above the boundary to
+    the newest but one have the stored words.
     """
 
     drop: Annotated[
@@ -176,63 +198,67 @@ class Edit(msgspec.Struct, frozen=True):
     ]
     insert: Annotated[
         list[Inserted],
-        Meta(description="What stands in their place. Changes only with the checkpoint."),
+        Meta(description="Messages to put in their place. They change only with the checkpoint."),
     ]
 
 
-class ContextAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the request should carry."""
+class ContextAnswer(msgspec.Struct, omit_defaults=True):
+    """The stored summary for a request, if there is one and the request needs it."""
 
     status: Literal["ready", "not_needed", "pending", "unknown"]
     known: Annotated[
         str | None,
         Meta(
-            description="The newest message of the path that is stored; null when none is, and also when this is a fork"
-            " that another chat's summary fits: hand over the whole path."
+            description="The newest message of the path that is stored. Null when none is, also"
+            " for a fork that is served from another chat: send the whole path then."
         ),
     ] = None
     window: Annotated[
-        int | None, Meta(description="The window that the answer is for, in tokens.")
+        int | None, Meta(description="The context window that the answer is for, in tokens.")
     ] = None
     checkpoint_id: int | None = None
     covered_until: Annotated[
         str | None, Meta(description="Id of the last message that the summary covers.")
     ] = None
     covered_digest: Annotated[
-        str | None, Meta(description="The digest there; use the summary only if yours is equal.")
+        str | None, Meta(description="Its digest; use the summary only if yours is equal.")
     ] = None
     covered_messages: int | None = None
     summary: Annotated[
         str | None,
         Meta(
-            description="The summary message, for the role `system`. Its bytes change only with the checkpoint. Null"
-            " beside a `record` when users laid down nothing, and beside an `edit`, which has it."
+            description="The summary for a message with the role `system`. Its bytes change only"
+            " with the checkpoint. Null with a `record` when users laid down nothing, and with an"
+            " `edit`, which contains it."
         ),
     ] = None
     record: Annotated[
         str | None,
         Meta(
-            description="What else the summary says, for the role `user`; only when `summary_role` asks for it."
+            description="The rest of the summary for a message with the role `user`; only when"
+            " `summary_role` is `record`."
         ),
     ] = None
     tokens: Tokens | None = None
     edit: Annotated[
         Edit | None,
         Meta(
-            description="With `ready` and `native`; null when the request is not described far enough, or unlike."
+            description="How to edit the request; only with `ready` and `native`. Null when the"
+            " description does not reach the boundary, or does not match what is stored."
         ),
     ] = None
     density: Annotated[
         float | None,
         Meta(
-            description="Tokens that the service counts for one that the filter estimates; null: too few."
+            description="Tokens counted by the service for one estimated by the filter; null when"
+            " too few were counted."
         ),
     ] = None
     status_text: Annotated[
         str | None,
         Meta(
-            description="With `native`: what users are told of a summary; with `pending`, of a request that was cut for"
-            " want of one."
+            description="Only with `native`: the status for users about the summary, or with"
+            " `pending` about a request that is cut because there is none yet."
         ),
     ] = None
 
@@ -246,13 +272,15 @@ class CrowdedModel(BaseModel):
 
 
 class FilterAnswer(BaseModel):
-    """Who answers the filter, and what it should know."""
+    """Who answers the filter, and models with little room."""
 
-    version: str = Field(description="Of the service.")
-    tenant: str = Field(description="Whose key it is.")
-    least_filter: str = Field(description="The oldest filter that is taken, see `Precis-Filter`.")
+    version: str = Field(description="Version of the service.")
+    tenant: str = Field(description="Name of the tenant that the key belongs to.")
+    least_filter: str = Field(
+        description="The oldest filter that is accepted (header `Precis-Filter`)."
+    )
     crowded: list[CrowdedModel] = Field(
-        description="Models, of the newest chats, whose tools leave them little room."
+        description="Models of recent chats whose tools leave little room for the chat."
     )
 
 
@@ -273,39 +301,41 @@ class TranscriptRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     after: Annotated[
         tuple[intake.Id, intake.Hash] | None,
         Meta(
-            description="`[message id, digest]` of the last message that the service has; null sends the whole path."
+            description="`[message id, digest]` of the last message that is stored already; null"
+            " when `messages` is the whole path."
         ),
     ] = None
     served: Annotated[
         Annotated[int, Meta(ge=0, le=2**62)] | None,
         Meta(
-            description="Checkpoint that was in the request of the newest answer, 0 for none; compares `usage` with it."
+            description="Id of the checkpoint that was in the request of the newest answer, 0 for"
+            " none; needed to compare the provider's `usage` with our count."
         ),
     ] = None
     overhead: Annotated[
         Annotated[int, Meta(ge=0, le=2**31 - 1)] | None,
         Meta(
-            description="Tokens that went to the model beside the messages (tool specifications), as the filter"
-            " estimates them. Counts until a `usage` could be compared."
+            description="Tokens sent beside the messages (tool specifications), as the filter"
+            " estimates them. Used until a `usage` could be compared."
         ),
     ] = None
     expires_in: Annotated[
         Annotated[int, Meta(ge=60, le=_LONGEST)] | None,
         Meta(
-            description="Seconds from now after which the chat goes with all that is its own, unless it is handed over"
-            " again; null keeps it."
+            description="Seconds from now after which the chat is deleted with everything stored"
+            " for it, unless new messages come; null keeps it."
         ),
     ] = None
     compactor: Annotated[
         Literal["open-webui", "provider"] | None,
         Meta(
-            description="Who else compresses this chat. While it is `open-webui`, the chat is stored and no summary"
-            " made; `provider` is only shown to operators."
+            description="Who else compresses this chat. With `open-webui`, the chat is stored but"
+            " not summarised; `provider` is only shown to operators."
         ),
     ] = None
 
 
 class TranscriptAnswer(BaseModel):
-    """Stored."""
+    """The messages are stored."""
 
-    due: bool = Field(description="Whether a summary is going to be computed in the background.")
+    due: bool = Field(description="Whether a summary is going to be written in the background.")
