@@ -2,14 +2,16 @@
 
 import re
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import httpx
 import pytest
 from typer.testing import CliRunner
 
+from filter_stub import precis_events, precis_filter
 from filter_stub.precis_filter import Filter
-from service import errors
+from service import __version__, errors
 from service.api.app import create_app
 from service.cli import app as command
 from service.settings import PREFIX, Settings, load
@@ -65,6 +67,21 @@ def test_the_page_of_open_webui_has_every_valve_of_the_filter_with_its_default()
         name: str(field.default).replace("True", "true").replace("False", "false")
         for name, field in Filter.Valves.model_fields.items()
     }
+
+
+@pytest.mark.parametrize("function", [precis_filter, precis_events])
+def test_the_service_and_its_functions_have_one_version(function: ModuleType) -> None:
+    manifest = re.search(r"^version: (.+)$", function.__doc__ or "", re.MULTILINE)
+
+    assert __version__ == function.VERSION
+    assert manifest
+    assert manifest[1] == __version__
+
+
+def test_the_installation_that_a_page_shows_is_of_this_version() -> None:
+    page = (ROOT / "docs" / "howto" / "openwebui.md").read_text(encoding="utf-8")
+
+    assert set(re.findall(r"\b[Pp]recis (\d+\.\d+\.\d+)", page)) == {__version__}
 
 
 def test_every_link_between_pages_leads_somewhere() -> None:
