@@ -102,7 +102,7 @@ class Plan:
 
     Attributes:
         reuse: the deepest checkpoint on the path, which the first chunk grows from.
-        draft: the part-read turn that the first chunk goes on from.
+        partial: the part-read turn that the first chunk goes on from.
         chunks: the calls to make, in order, each published on its own.
         tail_start: index of the first path message that stays verbatim.
         complete: False when `max_chunks` left something for the next round.
@@ -129,7 +129,7 @@ def plan(
         path: the whole branch, root first.
         checkpoints: any checkpoints of the chat; those that are not on the path are ignored.
         policy: the budgets.
-        draft: what has been read of a long turn already; ignored when it does not fit the path any
+        partial: what has been read of a long turn already; ignored when it does not fit the path any
             more.
     """
     sums = [0, *accumulate(message.tokens for message in path)]

@@ -1,4 +1,7 @@
-"""The jobs that arq runs: work on the chat whose turn it is, and sweeps. Their context holds `context` and `doorbell`."""
+"""The jobs that arq runs: work on the chat whose turn it is, and sweeps.
+
+Their context holds the worker's `context` and the `queue`.
+"""
 
 from dataclasses import asdict
 from typing import Any

@@ -78,7 +78,7 @@ def raise_open_files(connections: int) -> None:
 @asynccontextmanager
 async def listening(
     app: FastAPI, listener: socket, limits: Limits = Limits()
-) -> AsyncIterator[Runtime]:  # noqa: B008
+) -> AsyncIterator[Runtime]:
     """Serves `app` on a bound socket while the context is open; the application's own resources are open as long.
 
     The lifespan is entered here and not by uvicorn, so that what goes wrong at the start is an

@@ -105,7 +105,7 @@ class _Round:
     """One round of work on one chat.
 
     Attributes:
-        bench: the worker's.
+        context: the worker's.
         lease: on the chat.
         run: its number.
         policy: the chat's budgets.
@@ -633,7 +633,7 @@ async def _give_back(
     When the database is away, the lease is left to expire, and a sweep finds the work.
 
     Args:
-        bench: the worker's.
+        context: the worker's.
         lease: on the chat.
         run: the round that ends.
         outcome: how, in one word.
