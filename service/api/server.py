@@ -77,7 +77,9 @@ def raise_open_files(connections: int) -> None:
 
 @asynccontextmanager
 async def listening(
-    app: FastAPI, listener: socket, limits: Limits = Limits()
+    app: FastAPI,
+    listener: socket,
+    limits: Limits = Limits(),  # noqa: B008
 ) -> AsyncIterator[Runtime]:
     """Serves `app` on a bound socket while the context is open; the application's own resources are open as long.
 
