@@ -13,7 +13,7 @@ from service.errors import PrecisError, SummariserError, TextTooHard
 from service.planning import Checkpoint, Chunk, PartialTurn
 from service.processes import rounds
 from service.processes.rounds import Part
-from service.storage import breakers, checkpoints, messages, runs
+from service.storage import breakers, checkpoints, messages, partials, runs
 from service.storage.checkpoints import Fresh
 from service.storage.messages import Row
 from service.summarising import prompt, writing
@@ -266,9 +266,7 @@ async def _save_partial(
     position = chunk.then.position
     message = this.rows[position.message]
     partial = PartialTurn(parent or None, message.digest, position, chunk.then.pieces)
-    return await checkpoints.save_partial(
-        connection, this.claim.lease, message.message_id, partial, memory
-    )
+    return await partials.save(connection, this.claim.lease, message.message_id, partial, memory)
 
 
 async def _note_answer(connection: AsyncConnection, this: Round) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from service import planning
 from service.planning import Chunk, PartialTurn, Plan
-from service.storage import chats, checkpoints, work
+from service.storage import chats, partials, work
 from service.storage.messages import Row
 from service.summarising.memory import Memory
 from service.usecases.compress import chunks, interim, round
@@ -80,7 +80,7 @@ async def work_round(claim: Claim) -> Done | None:
 async def _plan(this: Round, begun: Begun) -> tuple[Plan, Memory | None]:
     """The plan, and what was read before of the long turn that it goes on with."""
     async with this.engine.connect() as connection:
-        kept = await checkpoints.partial(connection, this.chat)
+        kept = await partials.find(connection, this.chat)
     partial, memory = _on_path(kept, this.rows)
     plan_of = planning.plan if this.summariser else planning.plan_by_code
     made = [begun.made] if begun.made else []
