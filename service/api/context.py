@@ -87,7 +87,7 @@ async def post_context(request: Request) -> Response:
         body.overhead or 0,
         body.room,
     )
-    asked = context.Asked(
+    asked = context.Lookup(
         tenant=key.tenant,
         chat=chat,
         window=window,
@@ -147,7 +147,7 @@ def _described(native: NativeRequest | None) -> edit.Request | None:
     )
 
 
-def _context(answer: context.Answer) -> ContextAnswer:
+def _context(answer: context.Decision) -> ContextAnswer:
     made = answer.checkpoint
     return ContextAnswer(
         status=answer.status,

@@ -14,8 +14,8 @@ from service.cli.chats import Tenant, with_tenant
 from service.cli.output import add_row
 from service.runtime import FIRST_TENANT
 from service.storage.jobs import STATES, State
-from service.usecases import operate
-from service.usecases.operate import Status
+from service.usecases import inspect, operate
+from service.usecases.inspect import Status
 
 app = typer.Typer(no_args_is_help=True, help="Work that is due, put off or dead.")
 
@@ -39,7 +39,7 @@ def list_jobs(
     )
     found = with_tenant(
         tenant,
-        lambda engine, by: operate.list_jobs(
+        lambda engine, by: inspect.list_jobs(
             engine, by.tenant, [state] if state else STATES, limit=limit
         ),
     )
@@ -90,7 +90,7 @@ async def _status(wait: float | None) -> Status:
     until = time.monotonic() + (wait or 0)
     async with shell.database(shell.settings()) as database:
         while True:
-            seen = await operate.status(database.engine, None)
+            seen = await inspect.status(database.engine, None)
             if seen.idle or time.monotonic() >= until:
                 return seen
             await asyncio.sleep(_LOOK)

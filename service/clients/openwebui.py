@@ -22,7 +22,7 @@ _OTHERWISE = (
 )
 
 
-class Refused(OpenWebUIError):
+class RequestRefused(OpenWebUIError):
     """Open WebUI refused a request; `status` and `detail` are its own."""
 
     def __init__(self, what: str, status: int, detail: str) -> None:
@@ -68,7 +68,7 @@ class OpenWebUI:
         """The answer to a request.
 
         Raises:
-            OpenWebUIError: nobody answers, or not Open WebUI; `Refused` when it says no.
+            OpenWebUIError: nobody answers, or not Open WebUI; `RequestRefused` when it says no.
         """
         try:
             answer = await self._http.request(method, self.url + path, json=body, params=query)
@@ -88,7 +88,7 @@ class OpenWebUI:
             ) from None
         if answer.is_error:
             detail = told.get("detail") if isinstance(told, dict) else None
-            raise Refused(f"{method} {path}", answer.status_code, str(detail or told))
+            raise RequestRefused(f"{method} {path}", answer.status_code, str(detail or told))
         return told
 
     async def sign_in(self, who: Login | str | None) -> None:
@@ -106,7 +106,7 @@ class OpenWebUI:
         self._http.headers["Authorization"] = f"Bearer {who}"
         try:
             await self.ask("GET", "/api/v1/functions/list")
-        except Refused as refused:
+        except RequestRefused as refused:
             raise OpenWebUIError(
                 f"Open WebUI does not take this key as an admin's: {refused.detail} (API keys are switched on in its"
                 " admin settings)"
@@ -130,7 +130,7 @@ class OpenWebUI:
             told = await self.ask(
                 "POST", "/api/v1/auths/signin", {"email": login.email, "password": login.password}
             )
-        except Refused as refused:
+        except RequestRefused as refused:
             repair = (
                 "wait three minutes"
                 if refused.status == httpx.codes.TOO_MANY_REQUESTS
@@ -240,7 +240,7 @@ class OpenWebUI:
     async def _record(self, model: str) -> Json | None:
         try:
             found: Json = await self.ask("GET", "/api/v1/models/model", id=model)
-        except Refused as refused:
+        except RequestRefused as refused:
             if refused.status in (401, 404):
                 return None
             raise

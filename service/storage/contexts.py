@@ -99,7 +99,7 @@ class Served(NamedTuple):
 _AS_EVER = Served()
 
 
-class Found(NamedTuple):
+class StoredContext(NamedTuple):
     """What is stored for the path of a request.
 
     `tokens` is the estimated size of the request without a summary, of which `overhead` is what the
@@ -124,7 +124,7 @@ async def find(
     sizes: Sequence[int],
     window: int | None = None,
     served: Served = _AS_EVER,
-) -> Found | None:
+) -> StoredContext | None:
     """The newest stored message of the path and the checkpoint to serve; None when none of the path is stored.
 
     Args:
@@ -154,7 +154,7 @@ async def find_elsewhere(
     sizes: Sequence[int],
     window: int | None = None,
     served: Served = _AS_EVER,
-) -> Found | None:
+) -> StoredContext | None:
     """The same of another chat that has a checkpoint on the path: one of `user`, or of anyone in the tenant for None.
 
     Its boundary has to be among `pairs`. The other arguments are those of `find`.
@@ -172,7 +172,7 @@ async def _branched(
     sizes: Sequence[int],
     window: int | None,
     served: Served,
-) -> Found | None:
+) -> StoredContext | None:
     ids, digests = zip(*pairs, strict=True)
     before = [0, *(size // _CHARACTERS for size in accumulate(sizes))]
     new = before[: len(pairs)] + before[-1:] * (
@@ -183,7 +183,7 @@ async def _branched(
     return _found(row) if row else None
 
 
-def _found(row: "asyncpg.Record") -> Found:
+def _found(row: "asyncpg.Record") -> StoredContext:
     window, overhead, known, tokens, *made, summary, record = row.values()
     checkpoint = Checkpoint(*made) if summary is not None else None
-    return Found(window, overhead, known, tokens, checkpoint, summary or "", record or "")
+    return StoredContext(window, overhead, known, tokens, checkpoint, summary or "", record or "")

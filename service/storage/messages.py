@@ -1,4 +1,4 @@
-"""Message rows: what a hand-over reads and writes.
+"""Message rows: what an ingest reads and writes.
 
 Rows keep one rule between transactions: a row's digest is the digest of its parent's row, its id
 and its fingerprint. So a row that matches an (id, digest) speaks for the whole path above it, and
@@ -36,6 +36,16 @@ class Row:
     checkpoint_id: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One leaf of the chat tree and the deepest checkpoint on its path."""
+
+    leaf_id: str
+    messages: int
+    path_tokens: int
+    checkpoint_id: int | None
+
+
 _COLUMNS = [messages.c[name] for name in Row.__dataclass_fields__]
 
 
@@ -57,6 +67,21 @@ async def path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[Ro
     )
     rows = [Row(*row) for row in await connection.execute(select(up).order_by(up.c.depth))]
     return rows if rows and rows[0].parent_id is None else []
+
+
+async def branches(connection: AsyncConnection, chat: ChatKey) -> list[Branch]:
+    """The leaves that are stored, the longest path first."""
+    columns = (
+        messages.c.message_id,
+        messages.c.depth,
+        messages.c.path_tokens,
+        messages.c.checkpoint_id,
+    )
+    child = messages.alias()
+    children = select(child).where(*of(chat, child), child.c.parent_id == messages.c.message_id)
+    leaves = select(*columns).where(*of(chat, messages), ~children.exists())
+    rows = await connection.execute(leaves.order_by(messages.c.depth.desc()))
+    return [Branch(*row) for row in rows]
 
 
 async def bodies(

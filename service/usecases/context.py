@@ -22,7 +22,7 @@ class Path(NamedTuple):
     pairs: Sequence[tuple[str, str]]
 
 
-class Asked(NamedTuple):
+class Lookup(NamedTuple):
     """A request's path: its length, its newest (id, digest) pairs, leaf first, and their sizes in characters.
 
     `anyone`: a fork is served what any chat of the tenant lends, not only those of `user`. `served`
@@ -42,7 +42,7 @@ class Asked(NamedTuple):
     request: edit.Request | None = None
 
 
-class Answer(NamedTuple):
+class Decision(NamedTuple):
     """`known` is the newest message of the path that is stored. `summary` and `record` come with `ready` only.
 
     `window` is the one that the answer is for; 0 for an older filter that asks about an unknown
@@ -63,13 +63,13 @@ class Answer(NamedTuple):
     status_text: str = ""
 
 
-async def answer(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> Answer:
+async def answer(pool: "asyncpg.Pool[asyncpg.Record]", asked: Lookup) -> Decision:
     """What the request should carry, and how it is put in if the request is described."""
     found = await _stored(pool, asked)
     return _with_edit(found, asked, asked.request) if asked.request else found
 
 
-def _with_edit(found: Answer, asked: Asked, request: edit.Request) -> Answer:
+def _with_edit(found: Decision, asked: Lookup, request: edit.Request) -> Decision:
     if found.status == "unknown":
         return found._replace(window=asked.window or asked.usual_window)
     places = (
@@ -87,7 +87,7 @@ def _with_edit(found: Answer, asked: Asked, request: edit.Request) -> Answer:
     return found._replace(edit=edit.propose(request, made.messages, insert), status_text=text)
 
 
-async def _stored(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> Answer:
+async def _stored(pool: "asyncpg.Pool[asyncpg.Record]", asked: Lookup) -> Decision:
     path, sizes = asked.path.pairs, asked.sizes
     found = await contexts.find(
         pool, asked.tenant, asked.chat, path, sizes, asked.window, asked.served
@@ -95,21 +95,23 @@ async def _stored(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> Answer:
     if found is None:
         found = await _elsewhere(pool, asked)
     if found is None:
-        return Answer("unknown")
+        return Decision("unknown")
     before, window, overhead = found.tokens, asked.window or found.window, found.overhead
     apply_at = policy.apply_at(window, asked.served.apply_at)
     if before <= min(apply_at, asked.served.room or apply_at):
-        return Answer("not_needed", found.known, window, overhead, before, before)
+        return Decision("not_needed", found.known, window, overhead, before, before)
     made = found.checkpoint
     if made is None or not fits(asked.path, made) or made.tokens >= made.covered_tokens:
-        return Answer("pending", found.known, window, overhead, before, before)
+        return Decision("pending", found.known, window, overhead, before, before)
     after = before - made.covered_tokens + made.tokens
-    return Answer(
+    return Decision(
         "ready", found.known, window, overhead, before, after, made, found.summary, found.record
     )
 
 
-async def _elsewhere(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> contexts.Found | None:
+async def _elsewhere(
+    pool: "asyncpg.Pool[asyncpg.Record]", asked: Lookup
+) -> contexts.StoredContext | None:
     """What another chat has for the path of a fork that is not stored yet."""
     if not (asked.user or asked.anyone):
         return None

@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from service import policy
-from service.clients.openwebui import Function, Json, OpenWebUI, Refused
+from service.clients.openwebui import Function, Json, OpenWebUI, RequestRefused
 from service.errors import OpenWebUIError
 from service.storage import keys
 from service.storage.database import Database
@@ -59,7 +59,7 @@ class Reached(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Installed:
     """How it is."""
 
     functions: dict[str, Function]
@@ -187,7 +187,7 @@ def _wanted(webui: OpenWebUI) -> dict[str, str]:
     }
 
 
-async def _look(webui: OpenWebUI, wish: Wish, wanted: dict[str, str]) -> Found:
+async def _look(webui: OpenWebUI, wish: Wish, wanted: dict[str, str]) -> Installed:
     functions = await webui.functions()
     present = [name for name in wanted if name in functions]
     for name in present:
@@ -204,7 +204,7 @@ async def _look(webui: OpenWebUI, wish: Wish, wanted: dict[str, str]) -> Found:
                 f"Open WebUI has no model {model!r}; it has {', '.join(sorted(models)) or 'none'}"
             )
     valves = {name: await webui.valves(name) for name in present}
-    return Found(
+    return Installed(
         functions,
         {name: await webui.source(name) for name in present},
         valves,
@@ -224,7 +224,7 @@ def _check_ours(function: Function) -> None:
         )
 
 
-async def _valves(found: Found, wish: Wish, harness: _Keys, say: Say) -> Json:
+async def _valves(found: Installed, wish: Wish, harness: _Keys, say: Say) -> Json:
     """The valves that the installer sets: the service's address, a working key, and at first the order."""
     now = found.valves.get(FILTER, {})
     url = (wish.service_url or now.get("service_url") or wish.first_url).rstrip("/")
@@ -244,7 +244,7 @@ async def _valves(found: Found, wish: Wish, harness: _Keys, say: Say) -> Json:
 
 
 def _changes(
-    webui: OpenWebUI, found: Found, wish: Wish, wanted: dict[str, str], valves: Json
+    webui: OpenWebUI, found: Installed, wish: Wish, wanted: dict[str, str], valves: Json
 ) -> list[Change]:
     changes = [
         change
@@ -264,7 +264,7 @@ def _changes(
 
 
 def _of_function(
-    webui: OpenWebUI, found: Found, name: str, text: str, valves: Json
+    webui: OpenWebUI, found: Installed, name: str, text: str, valves: Json
 ) -> list[Change]:
     """What one function lacks. The key comes before the switch, so that no request meets a filter without one."""
     stored, changes = found.functions.get(name), []
@@ -315,7 +315,7 @@ async def _reach(webui: OpenWebUI, wish: Wish, url: str) -> Reached:
         )
     try:
         answer = (await webui.outlet(model, {"precis_check": True})).get("precis_check")
-    except Refused as refused:
+    except RequestRefused as refused:
         return Reached(
             f"Open WebUI stopped with {refused.detail!r} when the filters of {model!r} were tried"
         )

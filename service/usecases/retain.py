@@ -33,7 +33,7 @@ class Removed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Round:
+class _Sweep:
     engine: AsyncEngine
     dry: bool
 
@@ -44,7 +44,7 @@ async def remove_old(engine: AsyncEngine, settings: Settings, *, dry: bool = Fal
     Chats go last, so that a dry round counts the same as a real one: what goes with a chat counts
     for its own kind when it is old enough itself.
     """
-    this = _Round(engine, dry)
+    this = _Sweep(engine, dry)
     covered = settings.keep_bodies == "until_covered"
     return Removed(
         bodies=await (
@@ -68,7 +68,7 @@ async def remove_expired(engine: AsyncEngine) -> int:
         count += page
 
 
-async def _old_rows(this: _Round, table: Table, days: Kept) -> int:
+async def _old_rows(this: _Sweep, table: Table, days: Kept) -> int:
     if not isinstance(days, int):
         return 0
     count, after = 0, 0
@@ -80,7 +80,7 @@ async def _old_rows(this: _Round, table: Table, days: Kept) -> int:
         count, after = count + len(ids), ids[-1]
 
 
-async def _old_bodies(this: _Round, days: Kept) -> int:
+async def _old_bodies(this: _Sweep, days: Kept) -> int:
     if not isinstance(days, int):
         return 0
     count, after = 0, None
@@ -92,13 +92,13 @@ async def _old_bodies(this: _Round, days: Kept) -> int:
         count, after = count + len(page), page[-1]
 
 
-async def _covered_bodies(this: _Round) -> int:
+async def _covered_bodies(this: _Sweep) -> int:
     return await _by_chat(
         this, retention.covered_chats, partial(retention.covered_bodies, dry=this.dry)
     )
 
 
-async def _lost_checkpoints(this: _Round, days: Kept) -> int:
+async def _lost_checkpoints(this: _Sweep, days: Kept) -> int:
     if not isinstance(days, int):
         return 0
     look = partial(retention.lost_chats, days=days)
@@ -106,7 +106,7 @@ async def _lost_checkpoints(this: _Round, days: Kept) -> int:
 
 
 async def _by_chat(
-    this: _Round,
+    this: _Sweep,
     look: Callable[[AsyncConnection, int], Awaitable[retention.Page]],
     drop: Callable[[AsyncConnection, ChatKey], Awaitable[int]],
 ) -> int:
