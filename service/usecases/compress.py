@@ -33,7 +33,6 @@ from service.errors import (
 from service.planning import Checkpoint, Chunk, PartialTurn, PathMessage, Plan
 from service.policy import Policy
 from service.processes import Texts, rounds
-from service.processes.rounds import Part
 from service.settings import Settings
 from service.storage import breakers, chats, checkpoints, messages, outage, runs, work
 from service.storage.checkpoints import Fresh
@@ -446,22 +445,21 @@ async def _others_wait(this: _Round) -> bool:
 
 async def _gather(this: _Round, chunk: Chunk, memory: Memory) -> tuple[Material, int]:
     """What the chunk is made of, and how many hidden marker lines were left out."""
-    ids = list(dict.fromkeys(this.rows[read.position.message].message_id for read in chunk.reads))
+    ids = {
+        read.position.message: this.rows[read.position.message].message_id for read in chunk.reads
+    }
     async with this.context.engine.connect() as connection:
-        packed = await messages.bodies(connection, this.lease.chat, ids)
-    if missing := [identity for identity in ids if identity not in packed]:
+        packed = await messages.bodies(connection, this.lease.chat, list(ids.values()))
+    if missing := [identity for identity in ids.values() if identity not in packed]:
         raise Gone(
             f"the text of {len(missing)} messages is not kept any more, the first is {missing[0]};"
             " the work waits for it until the chat's next turn"
         )
-    parts = [
-        Part(this.rows[at.message].message_id, at.step, at.piece, read.pieces)
-        for read in chunk.reads
-        for at in (read.position,)
-    ]
     place, mask = (chunk.part, chunk.parts), this.context.settings.mask_secrets
     texts = this.context.texts
-    return await texts.run(rounds.gathered, packed, parts, memory, this.policy, place, mask)
+    return await texts.run(
+        rounds.gathered, packed, ids, chunk.reads, memory, this.policy, place, mask
+    )
 
 
 async def _by_size(this: _Round, chunk: Chunk, memory: Memory) -> _Written:
