@@ -12,7 +12,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.errors import PrecisError, SummariserError, TextTooHard
 from service.planning import Checkpoint, Chunk, PartialTurn
 from service.processes import rounds
-from service.processes.rounds import Part
 from service.storage import breakers, checkpoints, messages, partials, runs
 from service.storage.checkpoints import Fresh
 from service.storage.messages import Row
@@ -177,29 +176,23 @@ async def count_unpublished(this: Round, attempt: Attempt) -> None:
 
 async def _gather(this: Round, chunk: Chunk, memory: Memory) -> tuple[Material, int]:
     """What the chunk is made of, and how many hidden marker lines were left out."""
-    parts = [
-        Part(
-            message=this.rows[read.position.message].message_id,
-            step=read.position.step,
-            piece=read.position.piece,
-            pieces=read.pieces,
-        )
-        for read in chunk.reads
-    ]
-    ids = list(dict.fromkeys(part.message for part in parts))
+    places = [read.position.message for read in chunk.reads]
+    ids = {place: this.rows[place].message_id for place in places}
     async with this.engine.connect() as connection:
-        packed = await messages.bodies(connection, this.chat, ids)
-    missing = [identity for identity in ids if identity not in packed]
+        packed = await messages.bodies(connection, this.chat, list(ids.values()))
+    missing = [identity for identity in ids.values() if identity not in packed]
     if missing:
         raise Gone(
             f"the text of {len(missing)} messages is not kept any more, the first is {missing[0]};"
             " the work waits for it until the chat's next turn"
         )
-    place = chunk.part, chunk.parts
+    part_of = chunk.part, chunk.parts
     context = this.claim.context
     mask = context.settings.mask_secrets
     # In a process of its own, because any text may take too long or too much memory.
-    return await context.texts.run(rounds.gathered, packed, parts, memory, this.policy, place, mask)
+    return await context.texts.run(
+        rounds.gathered, packed, ids, chunk.reads, memory, this.policy, part_of, mask
+    )
 
 
 def _covered(this: Round, chunk: Chunk) -> Covered:
