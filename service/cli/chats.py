@@ -29,7 +29,7 @@ from service.summarising.memory import Pin
 from service.usecases import operate
 from service.usecases.operate import Operator, Said
 
-app = typer.Typer(no_args_is_help=True, help="Chats and their summaries.")
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Chats and their summaries.")
 
 ChatId = Annotated[str, typer.Argument(callback=shell.text, help="Open WebUI's chat id.")]
 CheckpointId = Annotated[
