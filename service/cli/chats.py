@@ -30,7 +30,7 @@ from service.usecases import inspect, operate
 from service.usecases.inspect import Said
 from service.usecases.operate import Operator
 
-app = typer.Typer(no_args_is_help=True, help="Chats and their summaries.")
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Chats and their summaries.")
 
 ChatId = Annotated[str, typer.Argument(callback=shell.text, help="Open WebUI's chat id.")]
 CheckpointId = Annotated[
