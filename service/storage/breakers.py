@@ -1,4 +1,6 @@
-"""The circuit breaker of each summariser endpoint: one row, shared by the fleet, in the database's time.
+"""The circuit breaker of each summariser endpoint: one row, shared by the fleet.
+
+All times are the database's.
 
 Closed: it may be asked. Open, after consecutive failures: nobody asks until `open_until`.
 Half-open, once that has passed: one chat probes; its success closes the breaker, its failure opens

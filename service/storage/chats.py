@@ -1,4 +1,7 @@
-"""Chats: made by an ingest, looked at and changed by operators. Every statement names the tenant."""
+"""Chats: made by an ingest, looked at and changed by operators.
+
+Every statement names the tenant.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime

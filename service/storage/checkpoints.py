@@ -58,7 +58,7 @@ _PLANNED = (
 # An operator who serves one wants it as it is, whatever its kind.
 _WANTED_AS_IT_IS = checkpoints.c.verdict.has_key("served_by")
 
-# A message falls back to the deepest kept ancestor of its checkpoint: ids rise from parent to child.
+# A message falls back to the deepest kept ancestor of its checkpoint: ids rise to the child.
 _LEAD_TO_KEPT = text("""
 update messages m
 set checkpoint_id = (select max(a) from unnest(c.ancestors) a where a = any(:keep))
@@ -173,15 +173,10 @@ async def summary(
     return Made(*made), summary_message
 
 
-async def ancestors(
-    connection: AsyncConnection, chat: ChatKey, checkpoint: int
-) -> list[int] | None:
-    """What a checkpoint grew from, oldest first; None when there is none of this id."""
-    this = (*of(chat, checkpoints), checkpoints.c.id == checkpoint)
-    found: list[int] | None = (
-        await connection.execute(select(checkpoints.c.ancestors).where(*this))
-    ).scalar_one_or_none()
-    return found
+async def ancestors(connection: AsyncConnection, chat: ChatKey) -> dict[int, list[int]]:
+    """What each of the chat's checkpoints grew from, oldest first, by id."""
+    query = select(checkpoints.c.id, checkpoints.c.ancestors).where(*of(chat, checkpoints))
+    return {row.id: row.ancestors for row in await connection.execute(query)}
 
 
 async def along(connection: AsyncConnection, chat: ChatKey, ids: Collection[int]) -> Along:

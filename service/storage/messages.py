@@ -116,7 +116,7 @@ async def give_back(connection: AsyncConnection, chat: ChatKey, packed: dict[str
 async def checkpoints_by_digest(
     connection: AsyncConnection, chat: ChatKey, digests: Collection[str]
 ) -> dict[str, int]:
-    """The newest checkpoint that covers exactly up to each digest, where there is one that was not retired."""
+    """The newest checkpoint that ends at each digest, where one is not retired."""
     query = (
         select(checkpoints.c.covered_digest, checkpoints.c.id)
         .where(
@@ -156,7 +156,7 @@ async def drop_below(
 ) -> int:
     """Deletes `roots` and all their descendants but those in `keep`: their digests no longer hold.
 
-    Branches that Open WebUI still has are handed over again when somebody goes on there.
+    Branches that Open WebUI still has are ingested again when somebody goes on there.
 
     Returns:
         How many.
@@ -176,7 +176,7 @@ async def point_to(
     checkpoint: int,
     instead_of: Collection[int] | None,
 ) -> None:
-    """Makes `checkpoint` the deepest one of the message that it covers last and of everything below it.
+    """Makes `checkpoint` the deepest one of its last covered message and of all below it.
 
     A message keeps one that is not in `instead_of` (deeper, on its own branch); with None, none
     does.

@@ -1,6 +1,7 @@
-"""Answers what a request should carry: a stored summary and its boundary, or that none is needed, ready or known.
+"""Use case: what a request should carry.
 
-One indexed read, no LLM, no tokenizer.
+That is a stored summary and its boundary, or that none is needed, ready or known. One indexed read,
+no LLM, no tokenizer.
 """
 
 from collections.abc import Sequence
@@ -16,18 +17,18 @@ from service.storage.contexts import Served
 
 
 class Path(NamedTuple):
-    """What a request's path says: its length, and (id, digest) of its newest messages, leaf first."""
+    """A request's path: its length, and (id, digest) of its newest messages, leaf first."""
 
     depth: int
     pairs: Sequence[tuple[str, str]]
 
 
 class Lookup(NamedTuple):
-    """A request's path: its length, its newest (id, digest) pairs, leaf first, and their sizes in characters.
+    """A request that asks for a summary. `sizes` are the characters of the pairs' messages.
 
     `anyone`: a fork is served what any chat of the tenant lends, not only those of `user`. `served`
     says how the model is served, and `request` describes what is sent; an older filter does not.
-    `usual_window` is told of an unknown chat of which nobody tells a window.
+    `usual_window` is for an unknown chat that comes without a window.
     """
 
     tenant: int
@@ -43,10 +44,11 @@ class Lookup(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """`known` is the newest message of the path that is stored. `summary` and `record` come with `ready` only.
+    """What a request should carry.
 
-    `window` is the one that the answer is for; 0 for an older filter that asks about an unknown
-    chat. `overhead` is part of `before` and `after`.
+    `known` is the newest message of the path that is stored. `summary` and `record` come with
+    `ready` only. `window` is the one that the answer is for; 0 for an older filter that asks about
+    an unknown chat. `overhead` is part of `before` and `after`.
     """
 
     status: Literal["ready", "not_needed", "pending", "unknown"]
@@ -123,7 +125,7 @@ async def _elsewhere(
 
 
 def fits(path: Path, checkpoint: Checkpoint) -> bool:
-    """False when the path shows another message, or another digest, where the checkpoint's coverage ends.
+    """False when the path shows another message or digest where the checkpoint's coverage ends.
 
     Above the pairs that were sent, storage has already compared: the digest of the newest known
     message speaks for everything above it.

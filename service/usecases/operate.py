@@ -212,10 +212,11 @@ async def _drop(
 ) -> DroppedCheckpoints:
     line: list[int] = []
     if keep is not None:
-        ancestors = await checkpoints.ancestors(connection, locked.key, keep)
-        if ancestors is None:
+        # Looked up here and not in SQL: an operator's number may be larger than any column holds.
+        ancestors = await checkpoints.ancestors(connection, locked.key)
+        if keep not in ancestors:
             raise inspect.no_checkpoint(chat, keep)
-        line = [*ancestors, keep]
+        line = [*ancestors[keep], keep]
     dropped = await checkpoints.drop_all_but(connection, locked.key, line)
     if keep is not None:
         await checkpoints.serve(connection, locked.key, keep, by.actor)

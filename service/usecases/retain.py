@@ -1,8 +1,8 @@
-"""The use case of retention: removes what is older than the settings allow, of all tenants, and counts it by kind.
+"""Use case: remove what is older than the settings allow, of all tenants, and count it by kind.
 
-Workers run it once an hour, operators by hand. Chats that have expired go at every sweep, whatever
-the settings say, because that was promised to their users. Two at once do no harm: each skips what
-the other has locked.
+Workers run it once an hour, operators manually. Chats that have expired are removed at every sweep,
+whatever the settings say, because that was promised to their users. Two at once do no harm: each
+skips what the other has locked.
 """
 
 from collections.abc import Awaitable, Callable
@@ -23,7 +23,10 @@ Kept = int | str
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """How many of each kind. `bodies` are texts of messages; a chat takes all that is its own with it."""
+    """How many of each kind. `bodies` are texts of messages.
+
+    With a chat, everything stored for it is removed.
+    """
 
     bodies: int
     checkpoints: int
@@ -41,15 +44,14 @@ class _Sweep:
 async def remove_old(engine: AsyncEngine, settings: Settings, *, dry: bool = False) -> Removed:
     """Removes what is too old; a `dry` round only counts.
 
-    Chats go last, so that a dry round counts the same as a real one: what goes with a chat counts
-    for its own kind when it is old enough itself.
+    Chats are last, so that a dry round counts the same as a real one: what is removed with a chat
+    counts for its own kind when it is old enough itself.
     """
     this = _Sweep(engine, dry)
     covered = settings.keep_bodies == "until_covered"
+    bodies = _covered_bodies(this) if covered else _old_bodies(this, settings.keep_bodies)
     return Removed(
-        bodies=await (
-            _covered_bodies(this) if covered else _old_bodies(this, settings.keep_bodies)
-        ),
+        bodies=await bodies,
         checkpoints=await _lost_checkpoints(this, settings.keep_checkpoints),
         runs=await _old_rows(this, runs, settings.keep_runs),
         chats=await _old_rows(this, chats, settings.keep_chats),
