@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 from service.summarising.ledger import tables
@@ -297,33 +297,36 @@ class Uses:
 
     def add(self, place: int, found: Iterable[Field]) -> None:
         """Values of the entry at `place`, as a result holds them or as they were stored."""
-        keyed = [
-            (_Held(place, one, uses=one.uses), list(dict.fromkeys(_keys(one)))) for one in found
-        ]
-        often = Counter(key for _, keys in keyed for key, _ in keys)
-        count = len({_row_of(held.field) for held, _ in keyed})
+        keyed = [_keyed(place, one) for one in found]
+        often = Counter(chain.from_iterable(keys for _, keys in keyed))
+        in_most_rows = _most_rows(held for held, _ in keyed)
         rows: dict[_Name, list[_Held]] = defaultdict(list)
         anchors: dict[_Name, set[Key]] = defaultdict(set)
         for held, keys in keyed:
             self._held[place].append(held)
             row = _row_of(held.field)
-            for key, anywhere in keys:
-                everywhere = often[key] > max(_COMMON, count // 2)  # the same in most rows
+            for key, anywhere in keys.items():
                 telling = anywhere and often[key] <= _COMMON
-                if telling and (held.uses or not self._heard.issuperset(key)):
-                    self._put(self._strong, key, held)
-                elif not held.field.line and (
-                    key[0][0].isdigit() or not self._heard.issuperset(key)
-                ):
-                    self._put(self._weak, key, held)
-                if not held.field.line:
-                    held.key = key
-                if everywhere and not held.uses:
+                self._index(held, key, telling=telling)
+                # What most rows have in common tells none of them, unless it was used before.
+                if often[key] > in_most_rows and not held.uses:
                     continue
-                if held.field.owner and not set(key) <= set(atoms(held.field.owner)):
-                    rows[row].append(held)
-                    anchors[row].update({key} if telling else ())
+                if not _adds_to_owner(key, held.field):
+                    continue
+                rows[row].append(held)
+                if telling:
+                    anchors[row].add(key)
         self._own(rows, anchors)
+
+    def _index(self, held: _Held, key: Key, *, telling: bool) -> None:
+        """Where a value is looked for: anywhere, close to its name, or only in its row."""
+        new = not self._heard.issuperset(key)
+        if telling and (held.uses or new):
+            self._put(self._strong, key, held)
+        elif not held.field.line and (new or key[0][0].isdigit()):
+            self._put(self._weak, key, held)
+        if not held.field.line:
+            held.key = key
 
     def _own(self, rows: Mapping[_Name, list[_Held]], anchors: Mapping[_Name, set[Key]]) -> None:
         """Values of a row are looked for around what tells it from other rows."""
@@ -364,27 +367,48 @@ class Uses:
         places: Mapping[Key, Sequence[int]],
         words: Mapping[str, Sequence[int]],
     ) -> Iterator[_Held]:
-        """What one value that stands in a text tells to be used."""
+        """The values that are used, by what stands in a text under one key."""
         if key in self._strong:
             yield self._strong[key][-1]
         for row in self._owned.get(key, ()):
-            yield from (
-                one for one in row if one.key != key and _near(places.get(one.key, ()), where)
-            )
-        for held in list(self._weak.get(key, ()))[-1:]:
-            of_a_row = held.field.owner and held.field.owner not in held.field.name
-            if not of_a_row and any(
-                _near(words.get(stem, ()), where, _CLOSE, _CLOSE) for stem in _stems(held)
-            ):
-                yield held
+            for one in row:
+                if one.key != key and _near(places.get(one.key, ()), where):
+                    yield one
+        weak = self._weak.get(key)
+        if weak and _is_close_to_its_name(weak[-1], where, words):
+            yield weak[-1]
 
     def of(self, place: int) -> list[Field]:
         """The values of the entry at `place`, in their order, with their uses."""
         return [replace(held.field, uses=held.uses) for held in self._held.get(place, ())]
 
 
+def _keyed(place: int, one: Field) -> tuple[_Held, dict[Key, bool]]:
+    """A field with the keys under which it is looked for."""
+    return _Held(place, one, uses=one.uses), dict(_keys(one))
+
+
+def _most_rows(held: Iterable[_Held]) -> int:
+    """In more rows than this a value says nothing of any of them."""
+    return max(_COMMON, len({_row_of(one.field) for one in held}) // 2)
+
+
 def _row_of(one: Field) -> _Name:
     return one.owner, one.name.rpartition("]")[0]
+
+
+def _adds_to_owner(key: Key, one: Field) -> bool:
+    """Whether a value of a row says more than what tells the row from others."""
+    return bool(one.owner) and not set(key) <= set(atoms(one.owner))
+
+
+def _is_close_to_its_name(
+    held: _Held, where: Sequence[int], words: Mapping[str, Sequence[int]]
+) -> bool:
+    of_a_row = held.field.owner and held.field.owner not in held.field.name
+    if of_a_row:  # all rows have the name, so that it says nothing of which row is meant
+        return False
+    return any(_near(words.get(stem, ()), where, _CLOSE, _CLOSE) for stem in _stems(held))
 
 
 def _stems(held: _Held) -> Iterator[str]:

@@ -64,7 +64,7 @@ def _told(told: dict[str, Any], known: Known, above: str = "") -> Iterator[str]:
 
 
 def _lines_of(value: Any, known: Known) -> Iterator[str]:  # noqa: ANN401 - JSON
-    """A value as lines: a text, a list of them, or objects such as `{"kind": "fact", "by": "12.3"}`."""
+    """A value as lines: a text, a list of them, or objects: `{"kind": "fact", "by": "12.3"}`."""
     if isinstance(value, list) and _NUMBERS.fullmatch(_text(value)):
         value = _text(value)
     for one in value if isinstance(value, list) else [value]:
