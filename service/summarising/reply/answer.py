@@ -312,8 +312,8 @@ def _parted(line: str) -> tuple[str, bool, str]:
 
 def _directive(label: str) -> tuple[_Line | None, tuple[Kind, ...], bool]:
     """The verb and the kinds that a label names, and whether it has no other words in it."""
-    verb = next((one for one in _BY_LENGTH if label.startswith(one)), "")
-    parts = [part for part in _LABEL_PARTS.split(label[len(verb) :].strip(_AROUND)) if part]
+    verb = next(filter(label.startswith, _BY_LENGTH), "")
+    parts = list(filter(None, _LABEL_PARTS.split(label[len(verb) :].strip(_AROUND))))
     kinds = tuple(dict.fromkeys(_KINDS[part] for part in parts if part in _KINDS))
     later = next((part for part in parts if part in _VERBS), "")
     exact = bool(label) and all(part in _KINDS for part in parts)
