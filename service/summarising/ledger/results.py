@@ -207,7 +207,7 @@ def _introduced(text: str) -> str | None:
     begin = min(begins, default=-1)
     if not 0 < begin < SAMPLE or text[-1] not in "]}" or text[0] in "[{":
         return None
-    # It is parsed again by who reads it; a text that only ends like JSON has to be read as words.
+    # Words may end with a bracket too, so only what can be parsed counts.
     below = text[begin:]
     return below if isinstance(parsed(below), dict | list) else None
 
@@ -222,17 +222,25 @@ def _of_json(value: dict[str, Any] | list[Any], text: str, layer: int) -> Result
     found = tables.in_value(value)
     if isinstance(value, dict) and _is_object(found, len(text)):
         return _of_object(value, failure, len(text))
-    # The rows of an error are what it is about, so they are no result.
-    if failure and (not found.table or found.path.startswith("error")):
-        return Result(f"error: {failure}", failed=True, content=value)
+    return _of_rows(value, found, failure)
+
+
+def _of_rows(value: Any, found: tables.Found, failure: str) -> Result:  # noqa: ANN401
+    # Rows below an error are what it is about, and no result.
+    if failure and found.path.startswith("error"):
+        return _of_failure(failure, value)
     result = _of_table(found.table, _beside(found)) if found.table else Result("")
     return _marked(replace(result, content=value), failure)
+
+
+def _of_failure(failure: str, value: Any) -> Result:  # noqa: ANN401 - a tool's JSON
+    return Result(f"error: {failure}", failed=True, content=value)
 
 
 def _of_object(value: Mapping[str, Any], failure: str, size: int) -> Result:
     """An object with fields of its own, of which rows may be one."""
     if failure:
-        return Result(f"error: {failure}", failed=True, content=value)
+        return _of_failure(failure, value)
     shown = wording.whole(value, SAMPLE) if size <= SAMPLE else ""
     if shown:
         return Result(shown, content=value)
@@ -262,8 +270,8 @@ def _failure(value: Mapping[str, Any]) -> str:
         one = value.get(key)
         if _is_failure(one):
             return _message(value) if one is True else _told(one)
-    status = value.get("status")
-    if isinstance(status, str) and status.lower() in _FAILED:
+    status = str(value.get("status"))
+    if status.lower() in _FAILED:
         return _message(value) or status
     if _is_unsuccessful(value):
         return _message(value) or "not successful"

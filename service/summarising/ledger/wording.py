@@ -95,9 +95,9 @@ def value(one: Any, room: int = VALUE) -> str:  # noqa: ANN401 - a tool's JSON
     return _shown(one, room, 1)
 
 
-def whole(cells: Mapping[str, Any], room: int) -> str:
-    """An object with its values; "" when they do not fit."""
-    return _enclosed("{", _pairs(cells, room, 2), "}", room)
+def whole(cells: Mapping[str, Any], room: int, depth: int = 1) -> str:
+    """An object with its values; "" when they do not fit. `depth`: how deep it is nested."""
+    return _enclosed("{", _pairs(cells, room, depth + 1), "}", room)
 
 
 def brief(one: Any, room: int) -> str:  # noqa: ANN401 - a tool's JSON
@@ -157,16 +157,23 @@ def _shown(one: Any, room: int, depth: int) -> str:  # noqa: ANN401 - a tool's J
         return one if len(one) <= _LONGEST_NUMBER else f"[number of {len(one)} characters]"
     if isinstance(one, str):
         return _string(one, room)
-    if isinstance(one, dict):
-        said = _enclosed("{", _pairs(one, room, depth + 1), "}", room) if depth <= _DEPTH else ""
-        return said or f"{{{len(one)} keys}}"
-    if isinstance(one, list):
-        items = (_shown(inner, room, depth + 1) for inner in one)
-        said = _enclosed("[", items, "]", room) if depth <= _DEPTH else ""
-        return said or f"[{len(one)} items]"
+    if isinstance(one, dict | list):
+        return _nested(one, room, depth)
     if isinstance(one, bool):
         return str(one).lower()
     return "null" if one is None else ""  # nothing else comes from JSON
+
+
+def _nested(one: dict[str, Any] | list[Any], room: int, depth: int) -> str:
+    """All of an object or array, or its size when it does not fit or lies too deep."""
+    if isinstance(one, dict):
+        size = f"{{{len(one)} keys}}"
+        return size if depth > _DEPTH else whole(one, room, depth) or size
+    size = f"[{len(one)} items]"
+    if depth > _DEPTH:
+        return size
+    items = (_shown(inner, room, depth + 1) for inner in one)
+    return _enclosed("[", items, "]", room) or size
 
 
 def _enclosed(begin: str, parts: Iterable[str], end: str, room: int) -> str:
