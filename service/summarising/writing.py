@@ -80,9 +80,9 @@ async def by_rule(
 
 
 def by_size(memory: Memory, messages: int, size: int, policy: Policy, covered: Covered) -> Attempt:
-    """What can be written without a look at any text: so many messages of `size` tokens.
+    """What can be written without reading any text: so many messages of `size` tokens. Pure.
 
-    Pure. `memory` is carried on as it is.
+    `memory` is carried on as it is. For messages that a text process could not read in its bounds.
     """
     told = f"[{messages} messages of {size:,} tokens in all, too hard to read]"
     unread = Utterance(memory.heard + 1, 1, Speaker.USER, told, "", sort=Sort.PASTED)
