@@ -412,6 +412,7 @@ async def test_a_redis_that_is_away_at_the_start_is_no_reason_not_to_start(monke
     await queue.close()
 
 
+@pytest.mark.slow
 async def test_arqs_own_command_runs_a_worker_too(service: Service) -> None:
     talk, leaf = await long_chat(service)
     urls = service.runtime.urls
