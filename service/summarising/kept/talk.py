@@ -143,7 +143,7 @@ def _ages(talk: Sequence[Utterance]) -> dict[int, float]:
 
 
 def _weight(term: str, share: float) -> float:
-    """The worth of a term, by the `share` of the utterances that have it: common ones say little."""
+    """The worth of a term that `share` of the utterances have: short, common words have little."""
     if is_exact(term):
         return _VALUE
     length = 1.0 if not term.isascii() else min(1.0, (len(term) - 1) / _LONG)
