@@ -119,7 +119,7 @@ class Policy:
         takes more than five eighths of what the tail leaves, because the rest is what the next
         summary covers.
 
-        A quarter of the summary is the narrative, which each call reads again and writes anew, and
+        A quarter of the summary is the narrative, which each call reads and writes again, and
         whose length a model can hold. All else is the record, which costs no call anything.
 
         A call is worth a step of four times what it reads again. In a small window that is more
@@ -194,7 +194,7 @@ def crowding(window: int, overhead: int) -> str:
     taken, whole = overhead / 1000, window / 1000
     return (
         f"tools and system prompts take {taken:.1f}k of its {whole:.1f}k window, so little of a"
-        " chat fits into a request; fewer tools for this model, or a larger window, mend that"
+        " chat fits into a request; fewer tools for this model, or a larger window, fixes that"
     )
 
 

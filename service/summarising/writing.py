@@ -1,7 +1,7 @@
-"""From what is to be read to a judged candidate: one call of a summariser, or what code makes alone.
+"""Turns what is to be read into a judged candidate: by one call of a summariser, or by code.
 
 Workers, tests and benchmarks go through it, and decide themselves what follows on a rejected reply.
-They say as well where the work on texts runs (`run`).
+They also say where the work on texts runs (`run`).
 """
 
 from dataclasses import dataclass, replace
