@@ -127,7 +127,9 @@ def service(urls: Urls) -> AbstractAsyncContextManager[int]:
     return process("-c", "from service.cli import app; app()", "serve", "--no-worker", urls=urls)
 
 
-async def find(database: Database, tenant: int, chat: str, pairs: Sequence[tuple[str, str]]) -> contexts.Found | None:
+async def find(
+    database: Database, tenant: int, chat: str, pairs: Sequence[tuple[str, str]]
+) -> contexts.StoredContext | None:
     """The hot read, through the service's own pool; each message that is not stored has 80 characters."""
     return await contexts.find(database.reads, tenant, chat, pairs, [80] * len(pairs))
 
@@ -190,10 +192,10 @@ async def work(runtime: Runtime) -> None:
         pass
 
 
-async def ask(runtime: Runtime, tenant: int, chat: str, path: Sequence[Message]) -> context.Answer:
+async def ask(runtime: Runtime, tenant: int, chat: str, path: Sequence[Message]) -> context.Decision:
     """What the filter asks before a request, in this process."""
     newest = path[::-1][:PAIRS]
-    asked = context.Asked(
+    asked = context.Lookup(
         tenant,
         chat,
         runtime.settings.window,

@@ -372,26 +372,37 @@ class Filter:
 
     async def _path(self, body: Message, metadata: Message, request: Request) -> list[Node]:
         """The branch up to the question; empty when nothing may be told of it."""
-        head = leading(body["messages"])
-        messages = body["messages"][len(head) :]
+        if saved(request.chat):
+            path, is_stored = await self._stored_path(body["messages"], metadata, request)
+            if is_stored:
+                return path
+        return await self._path_without_ids(body, request)
+
+    async def _stored_path(
+        self, messages: list[Message], metadata: Message, request: Request
+    ) -> tuple[list[Node], bool]:
+        """The branch as Open WebUI stores it, and whether it stores one: API clients name none."""
         question = metadata.get("user_message") or metadata.get("parent_message") or {}
         leaf = metadata.get("user_message_id") or metadata.get("parent_message_id")
         leaf = leaf or question.get("id")
-        if saved(request.chat):
-            view, path = self._remembered.get(request.chat, ("", []))
-            below = path and leaf == question.get("id") and question.get("parentId") == path[-1].id
-            if below and view == view_of(messages[: newest_turn(messages)]):  # as outlet saw it
-                path = [*path, *chain([question], path[-1].digest)]
-            else:
-                rows = await rows_of(request.chat)
-                leaf = leaf or rows.get(str(metadata.get("message_id")), {}).get("parentId")
-                path = await asyncio.to_thread(chain, branch(rows, leaf))
-            request.files = {node.id: node.message.get("files") or [] for node in path}
-            if path or leaf:
-                return path
+        view, path = self._remembered.get(request.chat, ("", []))
+        below = path and leaf == question.get("id") and question.get("parentId") == path[-1].id
+        asked = messages[len(leading(messages)) : newest_turn(messages)]
+        if below and view == view_of(asked):  # as outlet saw it
+            path = [*path, *chain([question], path[-1].digest)]
+        else:
+            rows = await rows_of(request.chat)
+            leaf = leaf or rows.get(str(metadata.get("message_id")), {}).get("parentId")
+            path = await asyncio.to_thread(chain, branch(rows, leaf))
+        request.files = {node.id: node.message.get("files") or [] for node in path}
+        return path, bool(path or leaf)
+
+    async def _path_without_ids(self, body: Message, request: Request) -> list[Node]:
+        """The list itself as a branch, for a chat that is kept under what it begins with."""
+        head = leading(body["messages"])
         temporary = str(request.chat).startswith(TEMPORARY)
         hours = self.valves.temporary_hours if temporary else self.valves.api_days * 24
-        groups = grouped(messages)
+        groups = grouped(body["messages"][len(head) :])
         first = next((group["content"] for group in groups if group["role"] == "user"), "")
         if not (hours and first and request.user):
             return []
@@ -790,37 +801,42 @@ def asked_below(path: list[Node], answer: Message) -> int:
 
 
 def edited(messages: list[Message], path: list[Node], answer: Message) -> list[Message] | None:
-    """The request with the summary in place of what it covers; None when that is unsafe.
+    """The request with the summary in place of what it covers; None when that is unsafe."""
+    edit = answer.get("edit")
+    if not edit or not drops_what_is_covered(messages, path, answer):
+        return None
+    texts = [text_of(m) for m in edit["insert"]]
+    if "" in texts or not any(text.startswith(SUMMARY) for text in texts):
+        return None
+    base = leading(messages)
+    if base and OWN_COMPACTION in text_of(base[0]):  # ours, as `show_in_open_webui` stored it
+        prompt = text_of(base[0]).partition(OWN_COMPACTION)[0].rstrip()
+        base = [{**base[0], "content": prompt}] if prompt else []
+    return [*base, *edit["insert"], *messages[edit["drop"][1] :]]
+
+
+def drops_what_is_covered(messages: list[Message], path: list[Node], answer: Message) -> bool:
+    """Whether the edit of an answer drops what its summary covers, and nothing else.
 
     Nothing is taken on trust. The boundary has to be on our branch, the dropped range has to end
     where the first uncovered question stands, and the questions from the one above it on have to
     have the stored words: all but the newest, which an earlier filter may have edited.
     """
-    if not answer.get("edit"):
-        return None
-    (first, end), insert = answer["edit"]["drop"], answer["edit"]["insert"]
-    boundary, base = (answer["covered_until"], answer["covered_digest"]), leading(messages)
+    first, end = answer["edit"]["drop"]
+    boundary = (answer["covered_until"], answer["covered_digest"])
     kept = next((i for i, node in enumerate(path, 1) if (node.id, node.digest) == boundary), None)
     asked = [place for place, node in enumerate(path) if node.role == "user"]
     shown = [place for place, m in enumerate(messages) if is_question(m)]
-    if first != len(base) or kept not in asked or end not in shown:
-        return None
+    if first != len(leading(messages)) or kept not in asked or end not in shown:
+        return False
     newest = asked.index(kept)
     added = shown.index(end) - newest  # by an earlier filter, in front
     above = max(newest - 1, 0)
     instruction = len(shown) - len(asked) - added  # of a guided regeneration, which is not stored
     if above + added < 0 or instruction not in (0, 1):
-        return None
+        return False
     compared = zip(shown[above + added :], asked[above:-1], strict=False)
-    if not all(holds(messages[place], path[stored]) for place, stored in compared):
-        return None
-    texts = [text_of(m) for m in insert]
-    if "" in texts or not any(text.startswith(SUMMARY) for text in texts):
-        return None
-    if base and OWN_COMPACTION in text_of(base[0]):  # ours, as `show_in_open_webui` stored it
-        prompt = text_of(base[0]).partition(OWN_COMPACTION)[0].rstrip()
-        base = [{**base[0], "content": prompt}] if prompt else []
-    return [*base, *insert, *messages[end:]]
+    return all(holds(messages[place], path[stored]) for place, stored in compared)
 
 
 def holds(message: Message, node: Node) -> bool:

@@ -1,19 +1,21 @@
-"""How a summary is put into a request, decided from a description of it: no text of the request is seen here. Pure.
+"""How a summary is put into a request, decided from a description of that request. Pure.
 
-The native list that Open WebUI sends has no message ids, and one stored answer may stand there as
-many messages. But each stored user message stands there once. So the request is described by its
-*questions*, the messages that a user wrote, and the path by its user messages; both are counted
-from the newest on, and compared by hashes of their words.
+No text of the request is seen here. The native list that Open WebUI sends has no message ids, and
+one stored answer may stand there as many messages. But each stored user message stands there once.
+So the request is described by its *questions*, the messages that a user wrote, and the path by its
+user messages; both are counted from the newest on, and compared by hashes of their words.
 
 The filter does not trust what is proposed here: it compares words, counts and digests with its own
 before it changes anything. So a mistake here costs a summary, and never hides a message.
 """
 
 from collections.abc import Sequence
+from operator import eq
 from typing import NamedTuple
 
 _LEAST_DENSITY, _MOST_DENSITY = 0.7, 2.0
-_CHARACTERS = 4  # per token, of a message that was not handed over yet
+_CHARACTERS = 4  # per token, of a message that was not ingested yet
+_IMAGE_TOKENS = 1000  # the same for each image, so they say nothing about the density of texts
 
 
 class Question(NamedTuple):
@@ -36,7 +38,7 @@ class Asked(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What the filter tells of a request and of its path. `questions` and `asked` begin with the newest.
+    """What the filter says of a request and its path; `questions` and `asked`, newest first.
 
     They may leave out older ones: `all_questions` and `all_asked` say how many there are.
     """
@@ -69,9 +71,10 @@ NOTED = "Noted: that is what was said before, and no instruction."
 
 
 def inserted(summary: str, record: str) -> list[Inserted]:
-    """The messages that a summary is: a system message, and its record as a user's words that the model answers."""
+    """The messages of a summary: one of the system, and its record, which the model answers."""
     messages = [Inserted("system", summary)] if summary else []
     if record:
+        # No system message: that would give weight to whatever stands in the record.
         messages += [Inserted("user", record), Inserted("assistant", NOTED)]
     return messages
 
@@ -83,48 +86,63 @@ def propose(request: Request, covered: int, insert: Sequence[Inserted]) -> Edit 
     user messages, or when it is not described far enough.
     """
     tail = [one for one in request.asked if one.place >= covered]
-    above = [one for one in request.asked if one.place < covered][:1]
     if not tail or tail[-1].place != covered:
         return None
-    compared = [*tail, *above]
-    if not above and request.all_asked > len(tail):
-        return None  # there is one above, and it is not described
-    described = len(request.questions)
-    if described <= len(compared) and described < request.all_questions:
-        return None  # `_not_stored` compares one more
+    compared = _compared(request, tail, covered)
+    if compared is None:
+        return None
+
     shown = request.questions[_not_stored(request, compared) :]
     if len(shown) < len(compared):
         return None
-
     first = shown[len(tail) - 1]
+    # The leading system messages are no part of the path, so no edit may reach into them.
     if first.place < request.leading:
         return None
     return Edit((request.leading, first.place), insert)
 
 
-def _not_stored(request: Request, compared: Sequence[Asked]) -> int:
-    """How many of the newest questions are stored nowhere: the instruction of a guided regeneration, or nothing.
+def _compared(request: Request, tail: Sequence[Asked], covered: int) -> Sequence[Asked] | None:
+    """The tail's user messages and the one above; None when too little is described for it."""
+    above = [one for one in request.asked if one.place < covered][:1]
+    if not above and request.all_asked > len(tail):
+        return None
+    compared = [*tail, *above]
+    # `_not_stored` looks at one question more, unless there is none.
+    described = len(request.questions)
+    if described <= len(compared) and described < request.all_questions:
+        return None
+    return compared
 
-    Only Open WebUI 0.12 tells of it. Before, it is one question more than stored; so is what
-    another filter has added at the beginning, and the words decide. Where they do not, the
-    instruction hides less.
+
+def _not_stored(request: Request, compared: Sequence[Asked]) -> int:
+    """How many of the newest questions are stored nowhere: 1 in a guided regeneration, else 0.
+
+    Only Open WebUI 0.12 says so. Before, the instruction is one question more than stored; so is
+    what another filter has added at the beginning, and the words decide. Where they do not, 1 is
+    assumed, because that hides less.
     """
     if request.guided:
         return 1
     if request.all_questions <= request.all_asked:
         return 0
-    words = [one.words for one in compared]
+    stored = [one.words for one in compared]
     shown = [one.words for one in request.questions]
-    both = max(min(len(words), len(shown) - 1), 0)  # as many are compared in either way
-    as_stored = sum(a == b for a, b in zip(words[:both], shown[:both], strict=True))
-    one_more = sum(a == b for a, b in zip(words[:both], shown[1 : both + 1], strict=True))
+    # As many are compared in either way, or the longer comparison would win by its length.
+    both = max(min(len(stored), len(shown) - 1), 0)
+    as_stored = _matches(stored[:both], shown[:both])
+    one_more = _matches(stored[:both], shown[1 : both + 1])
     return 1 if one_more >= as_stored else 0
+
+
+def _matches(stored: Sequence[str], shown: Sequence[str]) -> int:
+    return sum(map(eq, stored, shown))
 
 
 def density(
     request: Request, sizes: Sequence[int], known: int | None, counted: int
 ) -> float | None:
-    """What the service counts for a text, by what the filter estimates; None when too little is counted.
+    """What the service counts by what the filter estimates; None when too little is counted.
 
     Args:
         request: the request, with its estimates.
@@ -134,26 +152,30 @@ def density(
         counted: tokens of the path, of which the service has guessed those that are newer than
             `known`.
     """
-    if known is None or known > 2 or not request.questions:
+    if known is None or known > 2:
         return None
-    newest, *older = request.questions
-    estimated = newest.before
-    if known == 2:  # of a chat without ids the answer before the question is not known yet
-        if not older:
-            return None
-        estimated = older[0].before + older[0].tokens
+    estimated = _estimated(request.questions, known)
     if estimated <= 0:
         return None
     guessed = sum(sizes[: max(known, 1)]) // _CHARACTERS
-    exact = counted - guessed - 1000 * request.images
+    exact = counted - guessed - _IMAGE_TOKENS * request.images
     return min(max(exact / estimated, _LEAST_DENSITY), _MOST_DENSITY)
 
 
+def _estimated(questions: Sequence[Question], known: int) -> int:
+    """The filter's estimate for what the service has counted; 0 when it is not described."""
+    if known < 2:
+        return questions[0].before if questions else 0
+    # In a chat without ids, the answer before the newest question is not known yet.
+    if len(questions) < 2:
+        return 0
+    return questions[1].before + questions[1].tokens
+
+
 def summarised(messages: int, before: int, after: int) -> str:
-    """The status line of a request with a summary."""
-    return (
-        f"Summarised {messages} earlier messages: {_thousands(before)} → {_thousands(after)} tokens"
-    )
+    """The status line of a request with a summary; `before` and `after` are tokens."""
+    sizes = f"{_thousands(before)} → {_thousands(after)} tokens"
+    return f"Summarised {messages} earlier messages: {sizes}"
 
 
 SUMMARISING = "Summarising …"

@@ -1,6 +1,6 @@
-"""Decides what to cover: which checkpoint to grow from, which groups to read in which calls, which tail to keep.
+"""Decides what to cover: from which checkpoint, in which calls, and which tail to keep. Pure.
 
-Pure. In: the path with token counts, the checkpoints on it, the policy. Out: a `Plan`. One pass
+In: the path with token counts, the checkpoints on it, the policy. Out: a `Plan`. One pass
 over the path with prefix sums, so planning is O(n); the same input always gives the same plan.
 
 The unit that a boundary may not split is the turn, because the model is then sent the tail from a
@@ -12,7 +12,8 @@ turn.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 from service.policy import Policy
 
@@ -55,7 +56,10 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Position:
-    """A place between two reads: the next one is `piece` of step `step` of path message `message` (0-based)."""
+    """A place between two reads: the next begins with this piece of a step of a path message.
+
+    All three count from 0.
+    """
 
     message: int
     step: int = 0
@@ -64,7 +68,14 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class PartialTurn:
-    """How far a turn too long for one call has been read on top of checkpoint `base`; `digest` is the message's."""
+    """How far a turn that is too long for one call has been read.
+
+    Attributes:
+        base: id of the checkpoint that it is read on top of; None for none.
+        digest: of the message at `position`; another digest means that it was edited.
+        position: what is read next.
+        pieces: how many pieces the step at `position` is read in.
+    """
 
     base: int | None
     digest: str
@@ -73,8 +84,11 @@ class PartialTurn:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """One step, or piece `piece` of `pieces` of it, that a call reads."""
+class PlannedRead:
+    """What a call reads of the path: a step, or the piece at `position` of `pieces` of it.
+
+    `tokens` are those of this piece. `summarising.compose.Read` is the same with the step itself.
+    """
 
     position: Position
     pieces: int
@@ -83,15 +97,15 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """What one call reads.
+    """What one call reads; `part` of `parts` of a turn that is too long for one.
 
     `covers` is the number of path messages covered after it. Inside a long turn it is None, and
     `then` is what the next call begins with.
     """
 
-    reads: tuple[Read, ...]
+    reads: tuple[PlannedRead, ...]
     covers: int | None
-    then: Read | None = None
+    then: PlannedRead | None = None
     part: int = 1
     parts: int = 1
 
@@ -102,7 +116,7 @@ class Plan:
 
     Attributes:
         reuse: the deepest checkpoint on the path, which the first chunk grows from.
-        draft: the part-read turn that the first chunk goes on from.
+        partial: the partly read turn that the first chunk goes on from.
         chunks: the calls to make, in order, each published on its own.
         tail_start: index of the first path message that stays verbatim.
         complete: False when `max_chunks` left something for the next round.
@@ -129,42 +143,30 @@ def plan(
         path: the whole branch, root first.
         checkpoints: any checkpoints of the chat; those that are not on the path are ignored.
         policy: the budgets.
-        draft: what has been read of a long turn already; ignored when it does not fit the path any
-            more.
+        partial: what has been read of a long turn already; ignored when it does not fit the path
+            any more.
     """
     sums = [0, *accumulate(message.tokens for message in path)]
     turns = turn_starts(path)
     reuse = deepest(path, checkpoints)
     start = reuse.messages if reuse else 0
+    # The tail never reaches back into what is covered, however short it is then.
     tail = max(_tail_start(turns, sums, policy), start)
-    size = policy.overhead + (reuse.tokens if reuse else 0) + sums[-1] - sums[start]
-    coverable = sums[tail] - sums[start]
-    if size < policy.prepare_at:
-        return Plan(
-            reuse,
-            None,
-            (),
-            tail,
-            reason=f"{size} tokens are below prepare_at ({policy.prepare_at})",
-        )
-    if coverable < policy.step_tokens:
-        return Plan(
-            reuse,
-            None,
-            (),
-            tail,
-            reason=f"only {coverable} tokens to cover, a step is {policy.step_tokens}",
-        )
-    partial = partial if partial and _continues(partial, path, reuse, start, tail, policy) else None
+    idle = _idle(reuse, sums[-1] - sums[start], sums[tail] - sums[start], policy)
+    if idle:
+        return Plan(reuse, None, (), tail, reason=idle)
+
+    if partial and not _continues(partial, path, reuse, range(start, tail), policy):
+        partial = None
     begin = partial.position if partial else Position(start)
-    chunks = list(_chunks(path, sums, turns, start, begin, tail, policy))
-    return Plan(
-        reuse,
-        partial,
-        tuple(chunks[: policy.max_chunks]),
-        tail,
-        complete=len(chunks) <= policy.max_chunks,
-    )
+    groups = _groups(path, turns, begin, tail, policy)
+    chunks = [
+        chunk
+        for group in _worth_it(groups, sums, start, policy)
+        for chunk in _chunks(group, policy)
+    ]
+    now = tuple(chunks[: policy.max_chunks])
+    return Plan(reuse, partial, now, tail, complete=len(now) == len(chunks))
 
 
 def plan_by_code(
@@ -174,30 +176,48 @@ def plan_by_code(
     *,
     partial: PartialTurn | None = None,
 ) -> Plan:
-    """The same where no summariser is asked: what the next request needs, or else what fits beside tail and summary."""
+    """The same where no summariser is asked.
+
+    What the next request needs at once comes first, or else what fits beside tail and summary.
+    """
     now = plan(path, checkpoints, policy.at_once, partial=partial)
     return now if now.chunks else plan(path, checkpoints, policy.by_code, partial=partial)
 
 
 def deepest(path: Sequence[PathMessage], checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
     """The one that covers most of the path; those that are not on it are ignored."""
-    on_path = [
-        checkpoint
-        for checkpoint in checkpoints
-        if 0 < checkpoint.messages <= len(path)
-        and path[checkpoint.messages - 1].id == checkpoint.until
-        and path[checkpoint.messages - 1].digest == checkpoint.digest
-    ]
+    on_path = [checkpoint for checkpoint in checkpoints if _is_on(path, checkpoint)]
+    # Of several versions of one boundary the newest.
     return max(on_path, key=lambda checkpoint: (checkpoint.messages, checkpoint.id), default=None)
 
 
+def _is_on(path: Sequence[PathMessage], checkpoint: Checkpoint) -> bool:
+    if not 0 < checkpoint.messages <= len(path):
+        return False
+    boundary = path[checkpoint.messages - 1]
+    return boundary.id == checkpoint.until and boundary.digest == checkpoint.digest
+
+
 def turn_starts(path: Sequence[PathMessage]) -> list[int]:
-    """Indexes of the first message of each turn. User messages in a row (an answer failed) open one turn together."""
+    """Indexes of the first message of each turn.
+
+    User messages in a row (an answer failed) open one turn together.
+    """
     return [
         index
         for index, message in enumerate(path)
         if index == 0 or (message.role == "user" and path[index - 1].role != "user")
     ]
+
+
+def _idle(reuse: Checkpoint | None, uncovered: int, coverable: int, policy: Policy) -> str:
+    """Why there is nothing to do; "" when there is. Sizes are in tokens."""
+    size = policy.overhead + (reuse.tokens if reuse else 0) + uncovered
+    if size < policy.prepare_at:
+        return f"{size} tokens are below prepare_at ({policy.prepare_at})"
+    if coverable < policy.step_tokens:
+        return f"only {coverable} tokens to cover, a step is {policy.step_tokens}"
+    return ""
 
 
 def _tail_start(turns: Sequence[int], sums: Sequence[int], policy: Policy) -> int:
@@ -219,110 +239,122 @@ def _continues(
     partial: PartialTurn,
     path: Sequence[PathMessage],
     reuse: Checkpoint | None,
-    start: int,
-    tail: int,
+    coverable: range,
     policy: Policy,
 ) -> bool:
+    """Whether what was read of a long turn still fits the path, the checkpoint and the budgets."""
     at = partial.position
-    return (
-        partial.base == (reuse.id if reuse else None)
-        and start <= at.message < tail
-        and path[at.message].digest == partial.digest
-        and at.step < len(path[at.message].step_tokens)
-        and _pieces(path[at.message].step_tokens[at.step], policy) == partial.pieces
-        and at.piece < partial.pieces
-    )
+    if partial.base != (reuse.id if reuse else None) or at.message not in coverable:
+        return False
+    message = path[at.message]
+    if message.digest != partial.digest or at.step >= len(message.step_tokens):
+        return False
+    # Another policy cuts the step elsewhere, so its pieces are not those that were read.
+    pieces = _pieces(message.step_tokens[at.step], policy)
+    return pieces == partial.pieces and at.piece < pieces
 
 
 def _pieces(tokens: int, policy: Policy) -> int:
-    return max(-(-tokens // policy.chunk_tokens), 1)
+    return max(_ceil_div(tokens, policy.chunk_tokens), 1)
 
 
-def _chunks(
-    path: Sequence[PathMessage],
-    sums: Sequence[int],
-    turns: Sequence[int],
-    covered: int,
-    start: Position,
-    tail: int,
-    policy: Policy,
-) -> Iterator[Chunk]:
-    """Packs whole turns into calls of about equal size; what is larger than a call is read over several.
+def _ceil_div(number: int, by: int) -> int:
+    """The quotient rounded up, in whole numbers: no float is exact at every size."""
+    return -(-number // by)
 
-    `covered` messages have a checkpoint; reading goes on from `start`.
-    """
-    groups = _groups(path, turns, start, tail, policy)
-    for end, reads in _worth_it(groups, sums, covered, policy):
-        if sum(read.tokens for read in reads) > policy.chunk_tokens:
-            yield from _long_turn(reads, end, policy)
-        else:
-            yield Chunk(tuple(reads), end)
+
+class _Group(NamedTuple):
+    """Whole turns that are read together: what is read of them, up to the path message `end`."""
+
+    end: int
+    reads: list[PlannedRead]
+    tokens: int
+
+    def with_next(self, later: "_Group") -> "_Group":
+        """Both together; `later` begins where this one ends."""
+        return _Group(later.end, self.reads + later.reads, self.tokens + later.tokens)
+
+
+def _groups(
+    path: Sequence[PathMessage], turns: Sequence[int], start: Position, tail: int, policy: Policy
+) -> list[_Group]:
+    """The turns to cover, from `start` on, each as a group of its own."""
+    ends = [turn for turn in turns if start.message < turn < tail] + [tail]
+    groups: list[_Group] = []
+    begin = start.message
+    for end in ends:
+        every = _reads(path, range(begin, end), policy)
+        # Of a partly read turn, what comes before `start` was read by an earlier call.
+        reads = [read for read in every if read.position >= start]
+        groups.append(_Group(end, reads, sum(read.tokens for read in reads)))
+        begin = end
+    return groups
+
+
+def _reads(path: Sequence[PathMessage], messages: range, policy: Policy) -> Iterator[PlannedRead]:
+    """All steps of these messages, in pieces of about equal size where one is too long."""
+    for message in messages:
+        for step, tokens in enumerate(path[message].step_tokens):
+            pieces = _pieces(tokens, policy)
+            size = _ceil_div(tokens, pieces)
+            for piece in range(pieces):
+                yield PlannedRead(Position(message, step, piece), pieces, size)
 
 
 def _worth_it(
-    groups: Sequence[tuple[int, list[Read]]], sums: Sequence[int], covered: int, policy: Policy
-) -> list[tuple[int, list[Read]]]:
-    """Joins turns until each group covers enough for a checkpoint.
+    groups: Sequence[_Group], sums: Sequence[int], covered: int, policy: Policy
+) -> list[_Group]:
+    """Joins turns until each group covers enough for a checkpoint; `covered` messages have one.
 
     A summary of little is hardly smaller than what it stands for. So a group that covers less than
     half a call takes the next turn along, however long that one is, and what is left at the end
     goes to the group before it.
     """
-    total = sum(read.tokens for _, reads in groups for read in reads)
-    calls = max(-(-total // policy.chunk_tokens), 1)
-    target = -(-total // calls)
+    target = _target(groups, policy)
     least = min(policy.step_tokens, policy.chunk_tokens // 2)
-    joined: list[tuple[int, list[Read]]] = []
-    pending: list[Read] = []
-    size, begin, until = 0, covered, covered
-    for end, reads in groups:
-        cost = sum(read.tokens for read in reads)
-        full = size >= target or size + cost > policy.chunk_tokens
-        if pending and full and sums[until] - sums[begin] >= least:
-            joined.append((until, pending))
-            pending, size, begin = [], 0, until
-        pending = pending + reads
-        size += cost
-        until = end
-    if not pending:
+    joined: list[_Group] = []
+    pending, begin = _Group(covered, [], 0), covered
+    for group in groups:
+        full = pending.tokens >= target or pending.tokens + group.tokens > policy.chunk_tokens
+        if pending.reads and full and sums[pending.end] - sums[begin] >= least:
+            joined.append(pending)
+            pending, begin = _Group(pending.end, [], 0), pending.end
+        pending = pending.with_next(group)
+    if not pending.reads:
         return joined
-    if joined and sums[until] - sums[begin] < least:
-        _, before = joined.pop()
-        pending = before + pending
-    return [*joined, (until, pending)]
+    if joined and sums[pending.end] - sums[begin] < least:
+        pending = joined.pop().with_next(pending)
+    return [*joined, pending]
 
 
-def _groups(
-    path: Sequence[PathMessage], turns: Sequence[int], start: Position, tail: int, policy: Policy
-) -> list[tuple[int, list[Read]]]:
-    """The turns to cover as (index after the turn, reads)."""
-    ends = [turn for turn in turns if start.message < turn < tail] + [tail]
-    groups, begin = [], start.message
-    for end in ends:
-        reads = [
-            Read(Position(message, step, piece), pieces, -(-tokens // pieces))
-            for message in range(begin, end)
-            for step, tokens in enumerate(path[message].step_tokens)
-            for pieces in (_pieces(tokens, policy),)
-            for piece in range(pieces)
-            if Position(message, step, piece) >= start
-        ]
-        groups.append((end, reads))
-        begin = end
-    return groups
+def _target(groups: Sequence[_Group], policy: Policy) -> int:
+    """Tokens of a call, when all are about equally long: a short last one would be a waste."""
+    total = sum(group.tokens for group in groups)
+    calls = max(_ceil_div(total, policy.chunk_tokens), 1)
+    return _ceil_div(total, calls)
 
 
-def _long_turn(reads: Sequence[Read], end: int, policy: Policy) -> Iterator[Chunk]:
-    packed: list[list[Read]] = [[]]
+def _chunks(group: _Group, policy: Policy) -> Iterator[Chunk]:
+    """The calls that read a group: one, unless its turn is too long for that."""
+    if group.tokens <= policy.chunk_tokens:
+        yield Chunk(tuple(group.reads), group.end)
+        return
+    calls = _packed(group.reads, policy.chunk_tokens)
+    parts = len(calls)
+    for part, (reads, following) in enumerate(pairwise(calls), 1):
+        yield Chunk(tuple(reads), None, following[0], part, parts)
+    # Only the last call moves the boundary: a turn is covered as a whole.
+    yield Chunk(tuple(calls[-1]), group.end, None, parts, parts)
+
+
+def _packed(reads: Sequence[PlannedRead], room: int) -> list[list[PlannedRead]]:
+    """The reads in order, as many in a call as fit into `room` tokens."""
+    calls: list[list[PlannedRead]] = [[]]
     size = 0
     for read in reads:
-        if packed[-1] and size + read.tokens > policy.chunk_tokens:
-            packed.append([])
+        if calls[-1] and size + read.tokens > room:
+            calls.append([])
             size = 0
-        packed[-1].append(read)
+        calls[-1].append(read)
         size += read.tokens
-    for part, some in enumerate(packed, 1):
-        last = part == len(packed)
-        yield Chunk(
-            tuple(some), end if last else None, None if last else packed[part][0], part, len(packed)
-        )
+    return calls

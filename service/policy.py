@@ -6,16 +6,22 @@ from math import ceil, sqrt
 
 DEFAULT_WINDOW = 131_072
 APPLY_AT = 0.763
-"""Share of a window above which a request is served with a summary; 100,000 tokens of the default window."""
+"""Share of a window above which a request is served with a summary.
+
+100,000 tokens of the default window.
+"""
 APPLY_PARTS = 4096
-"""The share is counted in so many parts: PostgreSQL and Python then divide whole numbers, and agree."""
+"""The share is counted in so many parts.
+
+PostgreSQL and Python then divide whole numbers, and agree.
+"""
 KEEP_MESSAGES = 10
 SUMMARY_SHARE = 0.2
 """The summary's share of a window of 16,384 tokens; see `Policy.sized` for others."""
 PROMPT_TOKENS = 700
-"""What the wording around the text that a call reads may cost (`summarising.prompt`; a test holds it below)."""
+"""What the wording of `summarising.prompt` may cost at most; a test holds it below."""
 REPAIR_TOKENS = 160
-"""What a second call may cost more than the first: it names the reasons why the first reply was rejected."""
+"""What a second call may cost more than the first, because it names the rejection reasons."""
 _LEAST_SUMMARY = 128  # tokens, of the narrative
 _MOST_SUMMARY = 32_768  # tokens: more is read badly, and no window of today needs it
 _LEAST_ROOM = 512  # tokens: beside tools that leave less, no chat fits
@@ -24,6 +30,7 @@ _CODE_STEPS = (
     4  # while requests are too large, code covers this part of what tail and summary leave
 )
 _TOOLS = 0.7  # of the filter's estimate for tools is what they cost at least
+_LEAST_CHUNK = 512  # tokens that a call may read, however small the summariser's window is
 _SHARE_WINDOW = 16_384  # tokens: the window in which the summary has its share
 
 
@@ -38,7 +45,7 @@ def apply_at(window: int, share: float = APPLY_AT) -> int:
 
 
 def output_tokens(summary_tokens: int) -> int:
-    """How many tokens a summariser may write when it is asked for a narrative of `summary_tokens`, and for proposals.
+    """How many tokens a summariser may write: a narrative of `summary_tokens`, and its choices.
 
     Models overshoot, and an answer that meets the limit is cut off and therefore rejected: a tight
     limit would waste whole runs.
@@ -84,12 +91,12 @@ class Policy:
 
     @property
     def by_code(self) -> "Policy":
-        """The same budgets where code alone writes: what fits beside tail and summary is worth one."""
+        """Where code alone writes: what fits beside tail and summary is worth a summary."""
         return replace(self, step_tokens=min(self.step_tokens, _CODE_STEPS * self.code_tokens))
 
     @property
     def at_once(self) -> "Policy":
-        """For what the next request needs now, from code: it is above `apply_at`, and little is worth a summary."""
+        """For a request above `apply_at`: code writes at once, and little is worth a summary."""
         return replace(self, prepare_at=self.apply_at + 1, step_tokens=self.code_tokens)
 
     @classmethod
@@ -104,7 +111,7 @@ class Policy:
         keep_messages: int = KEEP_MESSAGES,
         summary_share: float = SUMMARY_SHARE,
     ) -> "Policy":
-        """Budgets in proportion to the room that the window has for messages; at 131072 tokens those of the design.
+        """Budgets in proportion to the room that the window has for messages.
 
         The room is the window whose `apply_at` is what `overhead` leaves of this one's. A summary
         takes `summary_share` of a room of 16,384 tokens, and of others in proportion to the root of
@@ -112,7 +119,7 @@ class Policy:
         takes more than five eighths of what the tail leaves, because the rest is what the next
         summary covers.
 
-        A quarter of the summary is the narrative, which each call reads again and writes anew, and
+        A quarter of the summary is the narrative, which each call reads and writes again, and
         whose length a model can hold. All else is the record, which costs no call anything.
 
         A call is worth a step of four times what it reads again. In a small window that is more
@@ -128,44 +135,57 @@ class Policy:
             keep_messages: wanted length of the tail.
             summary_share: see above.
         """
-        beside = ceil(overhead * APPLY_PARTS / parts_of(apply_share))
-        # Where tools take nearly all, what is left of the window has to do, with a part of it for
-        # the answer.
-        left = int(max(window - overhead, 0) * _LEFT)
-        room = max(window - beside, left, _LEAST_ROOM)
+        room = _room(window, overhead, apply_share)
         threshold = apply_at(room, apply_share)
         keep = min(room // 4, threshold // 3)
         wanted = int(summary_share * sqrt(room * _SHARE_WINDOW))
         whole = min(wanted, (threshold - keep) * 5 // 8, _MOST_SUMMARY)
-        narrative = max(min(2000, whole // 4, summariser_window // 12), _LEAST_SUMMARY)
-        narrative = min(narrative, whole // 2)
+        narrative = _narrative_tokens(whole, summariser_window)
         entries = min(1000, room // 50, summariser_window // 16)
         again = narrative + entries + PROMPT_TOKENS
-        # What a call reads again is to be a small part of what it reads new.
-        step = max(room // 5, 4 * again)
-        fitting = threshold - keep - whole
-        call = summariser_window - output_tokens(narrative) - again - REPAIR_TOKENS
         return cls(
             window_tokens=window,
             apply_at=min(max(apply_at(window, apply_share), overhead + threshold), window),
             prepare_at=min(window // 2, apply_at(window, apply_share) * 2 // 3),
             keep_tokens=keep,
             keep_messages=keep_messages,
-            step_tokens=step,
-            code_tokens=max(fitting // _CODE_STEPS, 1),
+            # What a call reads again is to be a small part of what it reads new.
+            step_tokens=max(room // 5, 4 * again),
+            code_tokens=max((threshold - keep - whole) // _CODE_STEPS, 1),
             summary_tokens=narrative,
             record_tokens=whole - narrative,
             entry_tokens=entries,
-            chunk_tokens=max(
-                call * 9 // 10, 512
-            ),  # a tenth for tokenizers that count more than ours
+            chunk_tokens=_chunk_tokens(summariser_window, narrative, again),
             max_chunks=max_chunks,
             overhead=overhead,
         )
 
 
+def _room(window: int, overhead: int, apply_share: float) -> int:
+    """Tokens for messages: the window whose `apply_at` is what `overhead` leaves of this one's."""
+    beside = ceil(overhead * APPLY_PARTS / parts_of(apply_share))
+    # Where tools take nearly all, what is left of the window has to do, with a part of it for the
+    # answer.
+    left = int(max(window - overhead, 0) * _LEFT)
+    return max(window - beside, left, _LEAST_ROOM)
+
+
+def _narrative_tokens(whole: int, summariser_window: int) -> int:
+    """How much of a summary of `whole` tokens a summariser writes."""
+    narrative = max(min(2000, whole // 4, summariser_window // 12), _LEAST_SUMMARY)
+    # `_LEAST_SUMMARY` may be nearly all of a small summary; the record has at least half.
+    return min(narrative, whole // 2)
+
+
+def _chunk_tokens(summariser_window: int, narrative: int, again: int) -> int:
+    """What one call may read new, beside its answer and the `again` tokens that each call reads."""
+    call = summariser_window - output_tokens(narrative) - again - REPAIR_TOKENS
+    # A tenth is left for tokenizers that count more than ours.
+    return max(call * 9 // 10, _LEAST_CHUNK)
+
+
 def is_crowded(window: int, overhead: int) -> bool:
-    """Whether tools and system prompts leave less than half of what a request may have for the chat itself."""
+    """Whether tools and system prompts leave the chat less than half of what a request may have."""
     return overhead * 2 > apply_at(window)
 
 
@@ -173,21 +193,21 @@ def crowding(window: int, overhead: int) -> str:
     """What operators are told of a model that `is_crowded`."""
     taken, whole = overhead / 1000, window / 1000
     return (
-        f"tools and system prompts take {taken:.1f}k of its {whole:.1f}k window, so little of a chat fits into a"
-        " request; fewer tools for this model, or a larger window, mend that"
+        f"tools and system prompts take {taken:.1f}k of its {whole:.1f}k window, so little of a"
+        " chat fits into a request; fewer tools for this model, or a larger window, fixes that"
     )
 
 
 def measured_overhead(
     prompt_tokens: int, estimated: int, window: int, tools: int = 0
 ) -> int | None:
-    """What a provider counted beyond our estimate of the same request: system prompts, tool specifications, tokenizer.
+    """What a provider counted beyond our estimate of a request; None when that is not known.
 
-    None when that is not known. A count below ours comes from a tokenizer that counts less, or from
-    a `usage` without cached tokens, and one that leaves no room for the tools, which were there,
-    hides them: neither is a constant that could be taken off a request of another size. Bounded by
-    half of the window, or by what the filter has seen of tools if that is more, so that one odd
-    `usage` harms little.
+    It is made of system prompts, tool specifications and the tokenizer's difference. A count below
+    ours comes from a tokenizer that counts less, or from a `usage` without cached tokens, and one
+    that leaves no room for the tools, which were there, hides them: neither is a constant that
+    could be taken off a request of another size. Bounded by half of the window, or by what the
+    filter has seen of tools if that is more, so that one odd `usage` harms little.
 
     Args:
         prompt_tokens: the provider's count for the last call of the turn.
@@ -207,7 +227,7 @@ LEAST_WINDOW, MOST_WINDOW = 2048, 100_000_000
 def believed(told: Sequence[int]) -> int | None:
     """The first size that a window can have; None when there is none.
 
-    The filter tells them in the order of trust: what the request itself sets, what the model's
+    The filter sends them in the order of trust: what the request itself sets, what the model's
     settings and its provider say, and last its own valves. A size of nothing, or of a few hundred
     tokens, is a setting that nobody made.
     """

@@ -1,8 +1,8 @@
-"""Rings workers: the only module, beside `workers`, that knows arq.
+"""Wakes workers: the only module, beside `workers`, that knows arq.
 
-A ring is a hint. When it is lost (Redis flushed, away, or full) the sweep finds the work in the
-database; when it comes twice, the lease lets one worker in. So no error of Redis ever fails a
-request.
+A wake-up message is a hint. When it is lost (Redis flushed, away, or full) the sweep finds the work
+in the database; when it comes twice, the lease lets one worker in. So no error of Redis ever fails
+a request.
 """
 
 import asyncio
@@ -22,25 +22,30 @@ from service.errors import ConfigurationError
 
 JOB = "compress"
 _PATIENCE = 2.0  # seconds that a request may wait for Redis
-_KEPT = timedelta(hours=1)  # a ring older than that is worthless: the sweep has been by
+_KEPT = timedelta(hours=1)  # an older wake-up is worthless: the sweep has been by
 
 log = structlog.get_logger(__name__)
 
 
 def redis_settings(url: str) -> RedisSettings:
-    """Arq's settings, with retries, so that a worker outlives a restart of Redis (arq 0.28 ends on one by default)."""
+    """Arq's settings, with retries, so that a worker outlives a restart of Redis.
+
+    By default arq 0.28 ends on one.
+    """
     settings = RedisSettings.from_dsn(url)
     settings.retry = Retry(ExponentialBackoff(cap=1, base=0.05), 20)
     settings.retry_on_error = [RedisError, OSError]
     settings.retry_on_timeout = True
-    settings.conn_retries = (
-        0  # arq's own, each with all of the above: a wrong address was told after 100 seconds
-    )
+    # Arq's own, each with all of the above: a wrong address was reported after 100 seconds.
+    settings.conn_retries = 0
     return settings
 
 
 def client(url: str) -> ArqRedis:
-    """A client of the queue, with these retries. It connects at its first command; the caller closes it."""
+    """A client of the queue, with these retries.
+
+    It connects at its first command; the caller closes it.
+    """
     settings = redis_settings(url)
     redis: ArqRedis = ArqRedis.from_url(
         url, retry=settings.retry, retry_on_error=settings.retry_on_error, retry_on_timeout=True
@@ -50,7 +55,10 @@ def client(url: str) -> ArqRedis:
 
 
 def dumps(payload: dict[str, object]) -> bytes:
-    """Jobs are JSON: arq's default is pickle, with which write access to Redis would be code execution."""
+    """A job as JSON.
+
+    Arq's default is pickle, with which write access to Redis would be code execution.
+    """
     return json.dumps(payload, default=str).encode()
 
 
@@ -68,10 +76,12 @@ class Queue:
 
     @classmethod
     async def connect(cls, url: str) -> "Queue":
-        """Connects to Redis, or Valkey. One that is away is told and not waited for: sweeps make up for lost rings.
+        """Connects to Redis, or Valkey.
+
+        One that is away is logged and not waited for: sweeps make up for lost wake-ups.
 
         Raises:
-            ConfigurationError: the address is none, or the server behind it does not let us in.
+            ConfigurationError: the address is none, or the server rejected the credentials.
         """
         try:
             settings = redis_settings(url)
@@ -80,13 +90,14 @@ class Queue:
                 "PRECIS_REDIS_URL is not an address of the form redis://…"
             ) from None
         try:
-            # With a client that does not try again: of a wrong password, the other would only tell
+            # With a client that does not try again: of a wrong password, the other would only say
             # that it took long.
             async with asyncio.timeout(_PATIENCE), Redis.from_url(url) as probe:
                 await probe.ping()
         except (AuthenticationError, ResponseError) as error:
             raise ConfigurationError(
-                f"the queue on {settings.host}:{settings.port} does not let us in: {error}. Is PRECIS_REDIS_URL right?"
+                f"Redis at {settings.host}:{settings.port} rejected the credentials: {error}."
+                " Is PRECIS_REDIS_URL right?"
             ) from error
         except (RedisError, OSError) as error:
             log.warning(
@@ -97,9 +108,9 @@ class Queue:
     async def wake(self, key: str | None = None, delay: float = 0) -> bool:
         """Wakes a worker in `delay` seconds; False, and a log line, when Redis does not take it.
 
-        A ring names no chat: the worker takes the one whose turn it is. Rings with the same `key`
-        wake once, because arq drops a job whose id it knows; so a key must be new with every
-        hand-over.
+        A wake-up names no chat: the worker takes the one whose turn it is. Those with the same
+        `key` wake once, because arq drops a job whose id it knows; so a key must be new with every
+        ingest.
         """
         try:
             async with asyncio.timeout(_PATIENCE):

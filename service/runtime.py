@@ -32,7 +32,10 @@ Seen = TypeVar("Seen")
 
 @dataclass(frozen=True, slots=True)
 class Urls:
-    """Where the two servers are. `died` is set for embedded ones: it resolves when one ends by itself."""
+    """Where the two servers are.
+
+    `died` is set for embedded ones: it resolves when one ends by itself.
+    """
 
     database: str = field(repr=False)
     redis: str = field(repr=False)
@@ -41,7 +44,10 @@ class Urls:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """The open resources. `first_keys` (scope → key) is filled when this start made the first ones."""
+    """The open resources.
+
+    `first_keys` (scope → key) is filled when this start made the first ones.
+    """
 
     settings: Settings
     urls: Urls
@@ -54,7 +60,9 @@ class Runtime:
 
 @asynccontextmanager
 async def servers(settings: Settings) -> AsyncIterator[Urls]:
-    """The servers of the settings, or embedded ones in `data_dir`, which is made when it is missing, and migrated.
+    """The servers of the settings, or embedded ones in `data_dir`.
+
+    `data_dir` is made when it is missing, and its database is migrated.
 
     Raises:
         ConfigurationError: only one of the two URLs is set.
@@ -87,9 +95,10 @@ async def reachable(settings: Settings) -> AsyncIterator[Urls]:
         return
     if not _readable(exists, settings.data_dir):
         raise NothingHere(
-            f"there is no database of Precis in {settings.data_dir.absolute()}, and none was made. Set"
-            " PRECIS_DATA_DIR to the folder of your service, or PRECIS_DATABASE_URL and PRECIS_REDIS_URL to its"
-            " servers; `precis serve` and `precis migrate` make a new database"
+            f"there is no database of Precis in {settings.data_dir.absolute()}, and none was made."
+            " Set PRECIS_DATA_DIR to the folder of your service, or PRECIS_DATABASE_URL and"
+            " PRECIS_REDIS_URL to its servers; `precis serve` and `precis migrate` make a new"
+            " database"
         )
     async with _embedded(settings) as urls:
         yield urls
@@ -104,8 +113,9 @@ def announced(settings: Settings) -> Urls | None:
     announcement = settings.data_dir / _ANNOUNCEMENT
     if not _readable(Path.is_file, announcement):
         return None
-    told = json.loads(_readable(Path.read_text, announcement))
-    return Urls(told["database"], told["redis"]) if psutil.pid_exists(told["pid"]) else None
+    said = json.loads(_readable(Path.read_text, announcement))
+    # A kill -9 leaves the file behind.
+    return Urls(said["database"], said["redis"]) if psutil.pid_exists(said["pid"]) else None
 
 
 def _readable(look: Callable[[Path], Seen], path: Path) -> Seen:
@@ -113,7 +123,8 @@ def _readable(look: Callable[[Path], Seen], path: Path) -> Seen:
         return look(path)
     except OSError as error:
         raise EmbeddedServerError(
-            f"{path.absolute()} cannot be read: {error.strerror}. Run this as the user of the service"
+            f"{path.absolute()} cannot be read: {error.strerror}."
+            " Run this as the user of the service"
         ) from error
 
 
@@ -137,7 +148,7 @@ async def _embedded(settings: Settings) -> AsyncIterator[Urls]:
 
 @contextmanager
 def _announced(path: Path, urls: Urls) -> Iterator[None]:
-    """Tells commands on the same data folder where the servers are, in a file for our own eyes."""
+    """Says where the servers are, in a file of `data_dir` that this user alone can read."""
     path.unlink(missing_ok=True)  # left behind by a kill -9
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         json.dump({"pid": os.getpid(), "database": urls.database, "redis": urls.redis}, file)
@@ -178,7 +189,10 @@ def _text_processes(settings: Settings) -> Iterator[Texts]:
 
 
 async def _first_keys(database: Database, settings: Settings) -> dict[keys.Scope, str]:
-    """One key of each scope at the first start of an embedded service; a fleet's operator makes keys by command."""
+    """One key of each scope at the first start of an embedded service.
+
+    A fleet's operator makes keys by command.
+    """
     if settings.database_url:
         return {}
     async with database.engine.begin() as connection:

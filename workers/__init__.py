@@ -1,1 +1,4 @@
-"""arq workers: they are woken, they look into the database what is due, and do it (`service.usecases.compress`)."""
+"""arq workers: woken, they look up in the database what is due, and do it.
+
+The work itself is `service.usecases.compress`.
+"""

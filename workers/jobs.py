@@ -1,4 +1,7 @@
-"""The jobs that arq runs: work on the chat whose turn it is, and sweeps. Their context holds `context` and `doorbell`."""
+"""The jobs that arq runs: work on the chat whose turn it is, sweeps, and retention.
+
+Their context holds `context` (a `WorkerContext`) and `queue`.
+"""
 
 from dataclasses import asdict
 from typing import Any
@@ -9,13 +12,13 @@ from service.storage import work
 from service.usecases.compress import WorkerContext, compress
 from service.usecases.retain import remove_expired, remove_old
 
-_RINGS = 20  # of one sweep; each chat that is done rings for the next
+_WAKE_UPS = 20  # of one sweep; each chat that is done wakes a worker for the next
 
 log = structlog.get_logger(__name__)
 
 
 async def work_off(ctx: dict[str, Any]) -> None:
-    """The job: the work of the chat whose turn it is; then another ring, for whoever is next."""
+    """The job: the work of the chat whose turn it is; then another wake-up, for the next one."""
     worked = await compress(ctx["context"])
     if worked:
         await ctx["queue"].wake()
@@ -24,12 +27,12 @@ async def work_off(ctx: dict[str, Any]) -> None:
 
 
 async def sweep(ctx: dict[str, Any]) -> None:
-    """Rings for due work that nobody was woken for: a lost ring, a dead worker, a back-off that is over.
+    """Wakes workers for due work that nobody was woken for, and removes expired chats.
 
-    And removes the chats that have expired.
+    A wake-up was lost, a worker died, or a back-off is over.
     """
     async with ctx["context"].engine.connect() as connection:
-        waiting = await work.waiting(connection, _RINGS)
+        waiting = await work.waiting(connection, _WAKE_UPS)
     for _ in range(waiting):
         await ctx["queue"].wake()
     if waiting:

@@ -1,9 +1,9 @@
-"""What arq is told about a worker: its jobs, when sweeps are, and how jobs are treated.
+"""What arq is given for a worker: its jobs, when sweeps are, and how jobs are treated.
 
 `precis worker` runs it (`workers.worker`). So does arq's own command, `arq
 workers.settings.WorkerSettings`, on the settings of the environment; it ends when Redis stays away,
-gives its work back at once at a SIGTERM, and lets the rings of a killed worker stand in the queue
-for an hour. Take `precis worker`.
+gives its work back at once at a SIGTERM, and lets the wake-ups of a killed worker stand in the
+queue for an hour. Take `precis worker`.
 """
 
 import asyncio
@@ -18,9 +18,8 @@ from service.settings import Settings, load
 from service.text import tokens
 from workers.jobs import remove, sweep, work_off
 
-_LONGEST_JOB = (
-    3600  # seconds; the lease in the database decides, this only bounds arq's own bookkeeping
-)
+# Seconds. The lease in the database decides, this only bounds arq's own bookkeeping.
+_LONGEST_JOB = 3600
 _MINUTE = 37  # of each hour, at which what is too old is removed
 
 
@@ -68,7 +67,10 @@ async def _close(ctx: dict[str, Any]) -> None:
 
 
 def __getattr__(name: str) -> dict[str, Any]:
-    """`WorkerSettings`, for arq's own command: made when it is asked for, so that an import reads no environment."""
+    """`WorkerSettings`, for arq's own command.
+
+    Made when it is asked for, so that an import reads no environment.
+    """
     if name != "WorkerSettings":
         raise AttributeError(name)
     settings = load()

@@ -12,7 +12,9 @@ from service.queue import Queue, client
 from service.usecases.compress import WorkerContext
 from workers.settings import load_vocabulary, worker_settings
 
-_FORGOTTEN = 60  # seconds after which arq drops a ring whose worker was killed, or takes so long that it lives on alone
+# Seconds after which arq drops a wake-up whose worker was killed, or works for so long. The work
+# itself lives on: the lease in the database is what counts.
+_FORGOTTEN = 60
 _GRACE = 10  # seconds that work may take to finish at shutdown before it is given back
 
 log = structlog.get_logger(__name__)
@@ -30,20 +32,22 @@ async def _run_for_ever(worker: Worker) -> None:
 
 @asynccontextmanager
 async def running(context: WorkerContext, queue: Queue, redis_url: str) -> AsyncIterator[Worker]:
-    """A worker in this process. On the way out it takes no new work, finishes what it has, or gives it back."""
+    """A worker in this process.
+
+    On the way out it takes no new work, and finishes what it has, or gives it back.
+    """
     await load_vocabulary()
     context.texts.warm_up()
-    redis = client(
-        redis_url
-    )  # arq's own would be lost, and left open, when the worker ends while it connects
+    # Arq's own would be lost, and left open, when the worker ends while it connects.
+    redis = client(redis_url)
     worker = Worker(
         **worker_settings(context.settings, redis_url),
         redis_pool=redis,
         ctx={"context": context, "queue": queue},
         handle_signals=False,
     )
-    # By default, the longest job: a hundred rings of killed workers stood at the head of the queue
-    # for an hour, and arq 0.28 looks at no more than the first hundred.
+    # By default, the longest job: a hundred wake-ups of killed workers stood at the head of the
+    # queue for an hour, and arq 0.28 looks at no more than the first hundred.
     worker.in_progress_timeout_s = _FORGOTTEN
     main = asyncio.create_task(_run_for_ever(worker))
     try:

@@ -11,11 +11,13 @@ from service.api.deps import ChatId, OperatorDep, RuntimeDep, documented, read_b
 from service.api.wire import Strict
 from service.errors import BadRequest
 from service.runtime import Runtime
-from service.storage.chats import Made, Overview
+from service.storage.chats import Overview
+from service.storage.checkpoints import Made
 from service.summarising.correction import GivenPin
 from service.summarising.memory import Kind
-from service.usecases import operate
-from service.usecases.operate import Detail, Served, Shown
+from service.usecases import inspect, operate
+from service.usecases.inspect import Detail, Shown
+from service.usecases.operate import ServedCheckpoint
 
 router = APIRouter(prefix="/v1/chats", tags=["operators"])
 
@@ -108,7 +110,7 @@ async def list_chats(
 ) -> ChatPage:
     """Lists chats, the most recently updated first."""
     after = _decode(cursor) if cursor else None
-    found = await operate.list_chats(runtime.database.engine, operator.tenant, limit + 1, after)
+    found = await inspect.list_chats(runtime.database.engine, operator.tenant, limit + 1, after)
     page = list(found[:limit])
     return ChatPage(chats=page, next=_encode(page[-1]) if len(found) > limit else None)
 
@@ -116,7 +118,7 @@ async def list_chats(
 @router.get("/{chat_id}")
 async def show_chat(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> Detail:
     """Shows one chat with its branches, checkpoints and latest runs."""
-    return await operate.show_chat(runtime.database.engine, operator.tenant, chat_id)
+    return await inspect.show_chat(runtime.database.engine, operator.tenant, chat_id)
 
 
 @router.delete("/{chat_id}", status_code=204)
@@ -130,8 +132,7 @@ async def list_checkpoints(
     chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep
 ) -> list[Made]:
     """Lists a chat's checkpoints, oldest first."""
-    chat = await operate.show_chat(runtime.database.engine, operator.tenant, chat_id)
-    return chat.checkpoints
+    return await inspect.list_checkpoints(runtime.database.engine, operator.tenant, chat_id)
 
 
 @router.get("/{chat_id}/checkpoints/{checkpoint_id}")
@@ -139,7 +140,7 @@ async def show_summary(
     chat_id: ChatId, checkpoint_id: CheckpointId, operator: OperatorDep, runtime: RuntimeDep
 ) -> Shown:
     """Shows a summary with its narrative, pins and talk, and the messages that it covers."""
-    return await operate.show_summary(
+    return await inspect.show_summary(
         runtime.database.engine, operator.tenant, chat_id, checkpoint_id
     )
 
@@ -214,7 +215,7 @@ async def recompute(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep)
     return RecomputeAnswer(due=not dropped.waits, waits=dropped.waits)
 
 
-async def _served(runtime: Runtime, served: Served) -> ServedAnswer:
+async def _served(runtime: Runtime, served: ServedCheckpoint) -> ServedAnswer:
     if served.wake_up:
         await runtime.queue.wake(served.wake_up)
     return ServedAnswer(checkpoint=served.checkpoint, due=not served.waits, waits=served.waits)

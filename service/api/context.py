@@ -88,7 +88,7 @@ def _chat_id(request: Request) -> str:
     return chat
 
 
-def _asked(tenant: int, chat: str, body: ContextRequest, settings: Settings) -> context.Asked:
+def _asked(tenant: int, chat: str, body: ContextRequest, settings: Settings) -> context.Lookup:
     """The request as the use case takes it."""
     window = body.window_tokens or policy.believed(body.windows)
     served = Served(
@@ -97,7 +97,7 @@ def _asked(tenant: int, chat: str, body: ContextRequest, settings: Settings) -> 
         body.overhead or 0,
         body.room,
     )
-    return context.Asked(
+    return context.Lookup(
         tenant=tenant,
         chat=chat,
         window=window or settings.of_model(body.model).window,
@@ -177,7 +177,7 @@ def _described(native: NativeRequest | None) -> edit.Request | None:
     )
 
 
-def _context(answer: context.Answer) -> ContextAnswer:
+def _context(answer: context.Decision) -> ContextAnswer:
     """The answer as it is sent; fields that keep their default are left out of the JSON."""
     filled = ContextAnswer(
         status=answer.status,

@@ -7,8 +7,8 @@ from pydantic import BaseModel
 
 from service.api.deps import ChatId, OperatorDep, RuntimeDep
 from service.storage.jobs import STATES, Job, State
-from service.usecases import operate
-from service.usecases.operate import Status
+from service.usecases import inspect, operate
+from service.usecases.inspect import Status
 
 router = APIRouter(prefix="/v1", tags=["operators"])
 
@@ -29,7 +29,7 @@ class RetryAnswer(BaseModel):
 @router.get("/status")
 async def status(operator: OperatorDep, runtime: RuntimeDep) -> Status:
     """Shows this tenant's queue in numbers, the chats being worked on, and circuit breakers."""
-    return await operate.status(runtime.database.engine, operator.tenant)
+    return await inspect.status(runtime.database.engine, operator.tenant)
 
 
 @router.get("/jobs")
@@ -44,7 +44,7 @@ async def list_jobs(
     cursor: Annotated[int, Query(ge=0, lt=2**63, description="`next` of the previous page.")] = 0,
 ) -> JobPage:
     """Lists chats with work: in progress, due, waiting (after a failure: with its reason), dead."""
-    found = await operate.list_jobs(
+    found = await inspect.list_jobs(
         runtime.database.engine, operator.tenant, state or STATES, after=cursor, limit=limit + 1
     )
     page = found[:limit]

@@ -26,10 +26,11 @@ from service.storage.chats import Overview
 from service.summarising.correction import GivenPin
 from service.summarising.kept.pins import shown as holding
 from service.summarising.memory import Pin
-from service.usecases import operate
-from service.usecases.operate import Operator, Said
+from service.usecases import inspect, operate
+from service.usecases.inspect import Said
+from service.usecases.operate import Operator
 
-app = typer.Typer(no_args_is_help=True, help="Chats and their summaries.")
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Chats and their summaries.")
 
 ChatId = Annotated[str, typer.Argument(callback=shell.text, help="Open WebUI's chat id.")]
 CheckpointId = Annotated[
@@ -80,7 +81,7 @@ def list_chats(
         "updated",
     )
     for chat in with_tenant(
-        tenant, lambda engine, by: operate.list_chats(engine, by.tenant, limit)
+        tenant, lambda engine, by: inspect.list_chats(engine, by.tenant, limit)
     ):
         failed = (
             "waits for the next turn" if chat.wants_bodies else chat.last_error or _by_others(chat)
@@ -114,17 +115,17 @@ def show(
     if checkpoint is None:
         if only:
             raise typer.BadParameter("--only needs --checkpoint")
-        detail = with_tenant(tenant, lambda engine, by: operate.show_chat(engine, by.tenant, chat))
+        detail = with_tenant(tenant, lambda engine, by: inspect.show_chat(engine, by.tenant, chat))
         if as_json:
-            _print_json(operate.Detail, detail)
+            _print_json(inspect.Detail, detail)
         else:
             _print_chat(detail)
         return
     shown = with_tenant(
-        tenant, lambda engine, by: operate.show_summary(engine, by.tenant, chat, checkpoint)
+        tenant, lambda engine, by: inspect.show_summary(engine, by.tenant, chat, checkpoint)
     )
     if as_json:
-        _print_json(operate.Shown, shown)
+        _print_json(inspect.Shown, shown)
     elif only == "narrative":
         typer.echo(visible(shown.narrative))
     elif only == "pins":
@@ -236,7 +237,7 @@ def _pins(path: Path | None) -> list[GivenPin] | None:
         ) from None
 
 
-def _print_served(served: operate.Served) -> None:
+def _print_served(served: operate.ServedCheckpoint) -> None:
     made = served.checkpoint
     follows = _WAITS if served.waits else "What follows it is made anew."
     shell.console.print(f"Checkpoint {made.id}, version {made.version}, serves now. {follows}")
@@ -252,7 +253,7 @@ def _print_json(form: type[Result], found: Result) -> None:
     typer.echo(json.dumps(plain, indent=2).replace("\x7f", "\\u007f"))
 
 
-def _print_chat(detail: operate.Detail) -> None:
+def _print_chat(detail: inspect.Detail) -> None:
     chat = detail.chat
     shell.console.print(
         f"[bold]{escape(chat.chat_id)}[/]  {escape(chat.model)}, window {chat.window_tokens:,},"
@@ -331,7 +332,7 @@ def _print_chat(detail: operate.Detail) -> None:
     shell.console.print(table)
 
 
-def _print_summary(shown: operate.Shown) -> None:
+def _print_summary(shown: inspect.Shown) -> None:
     made = shown.checkpoint
     # A line stays a line, as the model reads it: the talk has one for each step.
     lines = shown.summary.replace("\n", "  \n")

@@ -12,7 +12,9 @@ from service.runtime import FIRST_TENANT
 from service.storage import keys
 from service.storage.keys import Scope
 
-app = typer.Typer(no_args_is_help=True, help="API keys: shown once, stored as hashes.")
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, help="API keys: shown once, stored as hashes."
+)
 
 
 @app.command()

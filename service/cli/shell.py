@@ -1,22 +1,23 @@
-"""What all commands share: settings, connections, errors as one line."""
+"""What all commands share: settings, connections, errors as one line.
+
+Imports inside functions keep commands fast that need no database: this module is part of all.
+"""
 
 import asyncio
 import re
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import typer
 from rich.markup import escape
-from uvicorn.loops.auto import auto_loop_factory
 
-from service import settings as settings_module
 from service.cli import output
 from service.errors import PrecisError
-from service.processes.intake import CONTROL
-from service.runtime import reachable
-from service.settings import Settings
-from service.storage.database import Database, check_schema, connect
+
+if TYPE_CHECKING:
+    from service.settings import Settings
+    from service.storage.database import Database
 
 LAST_ID: Final = 2**62  # beyond any id; what no column can hold is no id
 _LONGEST_NAME: Final = 200  # characters
@@ -26,11 +27,13 @@ errors = output.console(stderr=True)
 Result = TypeVar("Result")
 
 
-def settings(**explicit: Any) -> Settings:  # noqa: ANN401 - any setting
+def settings(**explicit: Any) -> "Settings":  # noqa: ANN401 - any setting
     """The settings in force; wrong ones end the command with one line, unknown ones are named."""
+    from service import settings as settings_module
+
     for name in settings_module.unknown():
         errors.print(
-            f"[yellow]precis:[/] {name} is no setting of this version; see `precis config`",
+            f"[yellow]precis:[/] {name} is not a setting of this version; see `precis config`",
             highlight=False,
         )
     try:
@@ -42,24 +45,29 @@ def settings(**explicit: Any) -> Settings:  # noqa: ANN401 - any setting
 def text(given: str | None) -> str | None:
     """Checks an argument: bytes that are no text cannot be looked for."""
     if given is not None and given != given.encode(errors="replace").decode():
-        raise typer.BadParameter("this is no text in UTF-8")
+        raise typer.BadParameter("This is not valid UTF-8.")
     return given
 
 
 def name(given: str) -> str:
     """Checks the name of something new; control characters would be shown to everybody who lists it."""
+    from service.processes.intake import CONTROL
+
     text(given)
     if len(given) > _LONGEST_NAME or re.search(f"[{CONTROL}]", given):
-        raise typer.BadParameter(f"a name has {_LONGEST_NAME} characters at most, none for control")
+        raise typer.BadParameter(
+            f"A name has at most {_LONGEST_NAME} characters and no control characters."
+        )
     return given
 
 
 def run(work: Coroutine[Any, Any, Result]) -> Result:
-    """Runs a command; errors that people can mend end it with one line, not with a traceback."""
+    """Runs a command; errors that people can fix end it with one line, not with a traceback."""
+    from uvicorn.loops.auto import auto_loop_factory
+
     try:
-        with asyncio.Runner(
-            loop_factory=auto_loop_factory()
-        ) as runner:  # uvloop where there is one, as uvicorn does
+        # uvloop where there is one, as uvicorn does
+        with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
             return runner.run(work)
     except PrecisError as error:
         fail(error)
@@ -72,8 +80,11 @@ def fail(error: PrecisError) -> NoReturn:
 
 
 @asynccontextmanager
-async def database(current: Settings) -> AsyncIterator[Database]:
+async def database(current: "Settings") -> AsyncIterator["Database"]:
     """The database, also that of a service which runs on the same data folder. Nothing is made or migrated."""
+    from service.runtime import reachable
+    from service.storage.database import check_schema, connect
+
     async with reachable(current) as urls, connect(urls.database, name="precis-cli") as opened:
         await check_schema(opened.engine)
         yield opened

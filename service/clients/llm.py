@@ -3,7 +3,7 @@
 `OpenAISummariser` speaks `/chat/completions` (OpenAI, llama.cpp, vLLM, ...), `OllamaSummariser`
 Ollama's own `/api/chat`. They differ in how a request is written and an answer is read;
 `_post_json` does the rest. Every failure is a `SummariserError` that names the model, the address,
-what happened and how to mend it; only its `detail` quotes what was answered, because servers repeat
+what happened and how to fix it; only its `detail` quotes what was answered, because servers repeat
 what they were asked. Nothing here judges a text: an empty or cut-off answer is a `Reply` like any
 other, and `gate` rejects it.
 """
@@ -24,19 +24,18 @@ from service.policy import output_tokens
 from service.summarising.prompt import build
 from service.summarising.reading import Finish, Reading, Reply
 
-MAX_ANSWER_BYTES: Final = (
-    4 * 1024 * 1024
-)  # summaries have kilobytes; an endless answer must not fill memory
+# Summaries have kilobytes; an endless answer must not fill memory.
+MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
 
 _RETRIED_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
 _ABOUT_THE_REQUEST: Final = frozenset({400, 413, 422})  # another chat's request may well be taken
 # Not a read timeout: the model would be as slow again. The job's own back-off comes back later.
 _RETRIED_ERRORS: Final = (httpx.NetworkError, httpx.ConnectTimeout, httpx.RemoteProtocolError)
 _FINISH: Final[Mapping[str, Finish]] = {"stop": Finish.STOP, "length": Finish.LENGTH}
-_BASE_URL: Final = re.compile(
-    r"https?://[^/?#@\s]+(/[^?#\s]*)?"
-)  # no user, password, query: URLs are logged
+# No user, password or query: URLs are logged.
+_BASE_URL: Final = re.compile(r"https?://[^/?#@\s]+(/[^?#\s]*)?")
 _WINDOW_EXCEEDED: Final = re.compile("context.?(size|length|window)", re.IGNORECASE)
+_EXCERPT: Final = 300  # characters of an answer in an error
 _SECONDS: Final = re.compile(r"[0-9]{1,6}")
 _SLOW: Final = "Raise the summariser's time limit, or take a faster model."
 _HINTS: Final[Mapping[int, str]] = {
@@ -44,26 +43,27 @@ _HINTS: Final[Mapping[int, str]] = {
     **dict.fromkeys((401, 403), "Check the API key, and that it may use this model."),
     404: "Check the name of the model and the base URL.",
 }
-_Json = Any  # what a server answered, of any shape: a lookup that fails in it ends in a `SummariserError`
+# What a server answered, of any shape: a lookup that fails in it ends in a `SummariserError`.
+_Json = Any
 _Request = dict[str, object]
 _Read = Callable[[_Json], Reply]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long one call may take. `total` spans all attempts and waits: keep it below the job's lease."""
+    """How long one call may take.
 
-    read: timedelta = timedelta(
-        seconds=120
-    )  # not streamed: nothing arrives before the last token is written
+    `total` spans all attempts and waits: keep it below the job's lease.
+    """
+
+    # Not streamed: nothing arrives before the last token is written.
+    read: timedelta = timedelta(seconds=120)
     total: timedelta = timedelta(seconds=240)
     attempts: int = 3
-    wait_initial: timedelta = timedelta(
-        seconds=1
-    )  # doubled each time, with jitter of the same size
-    wait_max: timedelta = timedelta(
-        seconds=20
-    )  # when Retry-After asks for more, the call fails at once
+    # Doubled each time, with jitter of the same size.
+    wait_initial: timedelta = timedelta(seconds=1)
+    # When Retry-After asks for more, the call fails at once.
+    wait_max: timedelta = timedelta(seconds=20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +95,18 @@ class Endpoint:
         detail.
         """
         model = f"Model {self.model!r} at {self.base_url}"
-        told = f"{what}: {self._redacted(quoted)}" if quoted else what
+        whole = f"{what}: {self._redacted(quoted)}" if quoted else what
         error = _AttemptError(
-            f"{model}: {what}. {hint}".strip(), f"{model}: {told}. {hint}".strip()
+            f"{model}: {what}. {hint}".strip(), f"{model}: {whole}. {hint}".strip()
         )
         error.retry = retry
         return error
 
     def excerpt(self, content: bytearray) -> str:
-        """The start of an answer, on one line; redacted before it is cut, so that no half of a key stays."""
-        return " ".join(self._redacted(content.decode(errors="replace")).split())[:300] or "(empty)"
+        """The start of an answer, on one line."""
+        # Redacted before it is cut, so that no half of a key stays.
+        text = self._redacted(content.decode(errors="replace"))
+        return " ".join(text.split())[:_EXCERPT] or "(empty)"
 
     def _redacted(self, text: str) -> str:
         return text.replace(self.api_key, "[API key]") if self.api_key else text
@@ -122,7 +124,7 @@ class OpenAISummariser:
         self._temperature = temperature
 
     async def summarise(self, reading: Reading) -> Reply:
-        """See `Summariser`. The message's reasoning, under whichever name, is never part of the reply."""
+        """See `Summariser`. The message's reasoning is never part of the reply, however named."""
         fields = {
             "max_tokens": output_tokens(reading.summary_tokens),
             "temperature": self._temperature,
@@ -255,8 +257,8 @@ async def _attempt(endpoint: Endpoint, path: str, request: _Request, read: _Read
 async def _exchange(
     endpoint: Endpoint, path: str, request: _Request
 ) -> tuple[httpx.Response, bytearray]:
-    # Chats may have halves of surrogate pairs, which JSON can say and UTF-8 cannot: they become
-    # "?".
+    # Chats may have halves of surrogate pairs, which JSON can say and UTF-8 cannot: each becomes a
+    # question mark.
     fields = {name: value for name, value in request.items() if value is not None}
     body = json.dumps(fields, ensure_ascii=False).encode(errors="replace")
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
@@ -290,9 +292,8 @@ def _refusal(endpoint: Endpoint, response: httpx.Response, content: bytearray) -
         hint = "The configured window is larger than the server's: lower it, or raise the server's."
     retry: bool | float = status in _RETRIED_STATUSES
     wait = response.headers.get("Retry-After", "")
-    if retry and _SECONDS.fullmatch(
-        wait
-    ):  # as a date, it is not understood: the usual back-off does
+    # As a date, it is not understood: the usual back-off does.
+    if retry and _SECONDS.fullmatch(wait):
         hint = f"The server asks to wait {wait} s. {hint}".strip()
         retry = float(wait) if float(wait) <= endpoint.patience.wait_max.total_seconds() else False
     quoted = endpoint.excerpt(content)

@@ -1,4 +1,6 @@
-"""Open WebUI's REST interface as far as the installer needs it: answers as JSON, or an error that says what to do.
+"""Open WebUI's REST interface, as far as the installer needs it.
+
+Answers are JSON, or an error that says what to do.
 
 Routes and answers are those of 0.6.43, 0.7.2, 0.8.12, 0.9.6, 0.10.2, 0.11.4 and 0.12.4, read in
 `main.py`, `utils/chat.py` and `routers/{auths,functions,models}.py`.
@@ -22,7 +24,7 @@ _OTHERWISE = (
 )
 
 
-class Refused(OpenWebUIError):
+class RequestRefused(OpenWebUIError):
     """Open WebUI refused a request; `status` and `detail` are its own."""
 
     def __init__(self, what: str, status: int, detail: str) -> None:
@@ -68,7 +70,7 @@ class OpenWebUI:
         """The answer to a request.
 
         Raises:
-            OpenWebUIError: nobody answers, or not Open WebUI; `Refused` when it says no.
+            OpenWebUIError: nobody answers, or not Open WebUI; `RequestRefused` when it says no.
         """
         try:
             answer = await self._http.request(method, self.url + path, json=body, params=query)
@@ -81,41 +83,41 @@ class OpenWebUI:
                 f"{self.url} leads on to {answer.headers['location']}; give that address"
             )
         try:
-            told = answer.json()
+            said = answer.json()
         except ValueError:
             raise OpenWebUIError(
                 f"{self.url}{path} answers {answer.status_code}, but not as Open WebUI does"
             ) from None
         if answer.is_error:
-            detail = told.get("detail") if isinstance(told, dict) else None
-            raise Refused(f"{method} {path}", answer.status_code, str(detail or told))
-        return told
+            detail = said.get("detail") if isinstance(said, dict) else None
+            raise RequestRefused(f"{method} {path}", answer.status_code, str(detail or said))
+        return said
 
     async def sign_in(self, who: Login | str | None) -> None:
-        """Signs in with an account, or with a key (or a session's token); None is for one without accounts.
+        """Signs in with an account, a key or a session's token; None for one without accounts.
 
         Raises:
             OpenWebUIError: it did not work, or the account is no admin's.
         """
-        told = await self.ask("GET", "/api/version")
+        said = await self.ask("GET", "/api/version")
         self.version = tuple(
-            int(number) for number in re.findall(r"\d+", str(told.get("version")))[:3]
+            int(number) for number in re.findall(r"\d+", str(said.get("version")))[:3]
         )
         if not isinstance(who, str):
             who = await self._token(who)
         self._http.headers["Authorization"] = f"Bearer {who}"
         try:
             await self.ask("GET", "/api/v1/functions/list")
-        except Refused as refused:
+        except RequestRefused as refused:
             raise OpenWebUIError(
-                f"Open WebUI does not take this key as an admin's: {refused.detail} (API keys are switched on in its"
-                " admin settings)"
+                f"Open WebUI does not take this key as an admin's: {refused.detail}"
+                " (API keys are switched on in its admin settings)"
             ) from refused
         features = (await self.ask("GET", "/api/config"))["features"]
         if not features.get("enable_functions", features.get("enable_plugins", True)):
             raise OpenWebUIError(
-                "functions are switched off in Open WebUI: start it without ENABLE_FUNCTIONS=false (and without"
-                " ENABLE_PLUGINS=false)"
+                "functions are switched off in Open WebUI: start it without ENABLE_FUNCTIONS=false"
+                " (and without ENABLE_PLUGINS=false)"
             )
 
     async def _token(self, login: Login | None) -> str:
@@ -127,10 +129,10 @@ class OpenWebUI:
                 "give --email, and the password when asked, or an API key of an admin of Open WebUI"
             )
         try:
-            told = await self.ask(
+            said = await self.ask(
                 "POST", "/api/v1/auths/signin", {"email": login.email, "password": login.password}
             )
-        except Refused as refused:
+        except RequestRefused as refused:
             repair = (
                 "wait three minutes"
                 if refused.status == httpx.codes.TOO_MANY_REQUESTS
@@ -139,15 +141,15 @@ class OpenWebUI:
             raise OpenWebUIError(
                 f"sign-in as {login.email} failed: {refused.detail}; {repair}"
             ) from refused
-        if not told.get("token"):
+        if not said.get("token"):
             raise OpenWebUIError(
                 f"sign-in as {login.email} wants a second factor: give an API key instead"
             )
-        if told.get("role") != "admin":
+        if said.get("role") != "admin":
             raise OpenWebUIError(
-                f"{login.email} is no admin of this Open WebUI, but {told.get('role')!r}"
+                f"{login.email} is no admin of this Open WebUI, but {said.get('role')!r}"
             )
-        return str(told["token"])
+        return str(said["token"])
 
     async def functions(self) -> dict[str, Function]:
         """All functions by id."""
@@ -195,7 +197,8 @@ class OpenWebUI:
         await self.ask("POST", f"/api/v1/functions/id/{function}/valves/update", valves)
 
     async def models(self) -> dict[str, str]:
-        """Names of the models by id, as a chat offers them; what Open WebUI remembers of them is read anew."""
+        """Names of the models by id, as a chat offers them."""
+        # `refresh`: what Open WebUI remembers of them is read again.
         listed = await self.ask("GET", "/api/models", refresh="true")
         return {one["id"]: str(one.get("name") or one["id"]) for one in listed.get("data") or []}
 
@@ -240,14 +243,17 @@ class OpenWebUI:
     async def _record(self, model: str) -> Json | None:
         try:
             found: Json = await self.ask("GET", "/api/v1/models/model", id=model)
-        except Refused as refused:
+        except RequestRefused as refused:
             if refused.status in (401, 404):
                 return None
             raise
         return found
 
     async def outlet(self, model: str, more: Json) -> Json:
-        """Sends two messages through the outlets of a model's filters, no model is asked; what they return.
+        """Sends two messages through the outlets of a model's filters; no model is asked.
+
+        Returns:
+            What the filters return.
 
         `POST /api/chat/completed`: the page's own way up to 0.8, kept since for others. Up to 0.6 a
         failing filter answers `{}` with 200.

@@ -1,4 +1,4 @@
-"""The audit log: one row for each change that an operator makes, in the transaction of the change."""
+"""The audit log: one row for each change of an operator, in the transaction of the change."""
 
 from typing import Any
 

@@ -1,6 +1,8 @@
-"""The circuit breaker of each summariser endpoint: one row, shared by the fleet, in the database's time.
+"""The circuit breaker of each summariser endpoint: one row, shared by the fleet.
 
-Closed: it may be asked. Open, after several failures in a row: nobody asks until `open_until`.
+All times are the database's.
+
+Closed: it may be asked. Open, after consecutive failures: nobody asks until `open_until`.
 Half-open, once that has passed: one chat probes; its success closes the breaker, its failure opens
 it for twice as long.
 """
@@ -25,8 +27,8 @@ _STATE = case((_OPEN, "open"), (endpoints.c.open_until.is_not(None), "half-open"
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
-    """How an endpoint stands. `failures` counts those in a row."""
+class Breaker:
+    """How an endpoint stands. `failures` counts consecutive ones."""
 
     name: str
     state: State
@@ -53,8 +55,9 @@ async def succeeded(connection: AsyncConnection, name: str) -> None:
 async def failed(
     connection: AsyncConnection, name: str, error: str, after: int, pause: float
 ) -> None:
-    """Counts a failed call; from the `after`-th in a row on, the breaker opens for `pause` seconds and then longer.
+    """Counts a failed call; the `after`-th consecutive one opens the breaker.
 
+    It stays open for `pause` seconds, and twice as long after each further failure.
     Calls that were under way when it opened fail too; they do not open it further.
     """
     failures = endpoints.c.failures + 1
@@ -72,7 +75,7 @@ async def failed(
     )
 
 
-async def everyone(connection: AsyncConnection) -> list[Endpoint]:
+async def everyone(connection: AsyncConnection) -> list[Breaker]:
     """All endpoints that the fleet has asked, by name."""
     columns = (
         endpoints.c.name,
@@ -82,4 +85,4 @@ async def everyone(connection: AsyncConnection) -> list[Endpoint]:
         endpoints.c.last_error,
     )
     rows = await connection.execute(select(*columns).order_by(endpoints.c.name))
-    return [Endpoint(*row) for row in rows]
+    return [Breaker(*row) for row in rows]

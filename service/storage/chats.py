@@ -1,16 +1,16 @@
-"""Chats: made by a hand-over, looked at and changed by operators. Every statement names the tenant."""
+"""Chats: made by an ingest, looked at and changed by operators.
 
-from collections.abc import Sequence
+Every statement names the tenant.
+"""
+
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
 from sqlalchemy import (
-    ARRAY,
-    BigInteger,
     ColumnElement,
+    Select,
     and_,
-    bindparam,
     case,
     delete,
     func,
@@ -23,14 +23,13 @@ from sqlalchemy.dialects.postgresql import distinct_on, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage.clock import in_seconds
-from service.storage.many import not_among
-from service.storage.tables import chats, checkpoints, messages, partials, runs
+from service.storage.tables import chats, checkpoints, messages
 from service.storage.tenancy import ChatKey, of
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """One chat in a list. `path_tokens` and `messages` are those of the branch handed over last.
+    """One chat in a list. `path_tokens` and `messages` are those of the branch ingested last.
 
     `wants_bodies` says that work waits for texts that are not kept any more; they come with the
     chat's next turn. `compactor` is who else compresses the chat; while it is `open-webui`, no
@@ -60,6 +59,20 @@ class Overview:
 
 
 @dataclass(frozen=True, slots=True)
+class LockedChat:
+    """A chat that nobody else changes until the transaction ends.
+
+    `window` and `overhead` are in tokens; `leaf` is the newest message of the path ingested last.
+    """
+
+    key: ChatKey
+    model: str
+    window: int
+    overhead: int
+    leaf: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class ServedModel:
     """A model, its window in tokens, and the tokens of its requests that are no messages."""
 
@@ -68,86 +81,26 @@ class ServedModel:
     overhead: int
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
-    """One leaf of the chat tree and the deepest checkpoint on its path."""
-
-    leaf_id: str
-    messages: int
-    path_tokens: int
-    checkpoint_id: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """One checkpoint without its texts.
-
-    Those of one parent and boundary are versions of each other; `serving` says that some message
-    leads to this one, or to one that grew from it. `verdict` is what the publish gate found, and
-    who corrected or served it by hand.
-    """
-
-    id: int
-    parent_id: int | None
-    serving: bool
-    version: int
-    covered_until: str
-    covered_digest: str
-    covered_messages: int
-    covered_tokens: int
-    tokens: int
-    kind: str
-    summariser: str
-    prompt_version: str
-    verdict: dict[str, Any]
-    created_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """What all rounds of work on a chat took together."""
-
-    calls: int
-    tokens_read: int
-    tokens_written: int
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One round of work on a chat."""
-
-    id: int
-    seq: int
-    outcome: str
-    reason: str
-    calls: int
-    tokens_read: int
-    tokens_written: int
-    published: int
-    markers: int
-    started_at: datetime
-    ended_at: datetime | None
-
-
+# The deepest 16: an older one would leave more in a request than all of these.
 LINE = "({0}.ancestors || {0}.id)[cardinality({0}.ancestors) - 14:]"
-"""SQL: the deepest 16 of a checkpoint and those it grew from, oldest first. An older one would leave more in a request
-than all of these."""
+"""SQL: the deepest 16 of a checkpoint and those it grew from, oldest first."""
 SAVINGS = "{0}.savings[cardinality({0}.savings) - 15:]"
 """SQL: what each of them saves."""
 _NOTE_LEAF = text(f"""
-update chats set leaf_id = leaf.message_id, leaf_digest = leaf.digest, leaf_tokens = leaf.path_tokens,
+update chats
+set leaf_id = leaf.message_id, leaf_digest = leaf.digest, leaf_tokens = leaf.path_tokens,
     leaf_line = {LINE.format("made")}, leaf_savings = {SAVINGS.format("made")}
 from messages leaf
 left join checkpoints made
     on made.tenant_id = :tenant and made.chat_id = leaf.chat_id and made.id = leaf.checkpoint_id
-where chats.tenant_id = :tenant and chats.id = :chat and leaf.tenant_id = :tenant and leaf.chat_id = :chat
+where chats.tenant_id = :tenant and chats.id = :chat
+    and leaf.tenant_id = :tenant and leaf.chat_id = :chat
     and leaf.message_id = coalesce(:leaf, chats.leaf_id)
 """)
 COMPACTS_ITSELF = "open-webui"
 """The `compactor` beside which no summary is made: nothing is compressed twice."""
 _NEWEST_CHATS = 200  # are looked through for the models that are in use
 MORE_TOOLS = 1.5  # times what is known; by less an estimate may be wrong
-_RUN = [runs.c[name] for name in Run.__dataclass_fields__]
 
 
 async def open_chat(
@@ -163,7 +116,7 @@ async def open_chat(
 ) -> tuple[ChatKey, bool]:
     """Makes a chat when it is new, brings it up to date, and locks it until the transaction ends.
 
-    One that has expired is gone, whether a sweep has come by or not.
+    One that has expired is deleted first, whether a sweep has come by or not.
 
     Returns:
         Its key, and whether work waits for texts that are not kept any more.
@@ -204,14 +157,11 @@ async def ingested(
     """
     await note_leaf(connection, chat, leaf)
     before = chats.c.overhead_tokens
-    known = func.coalesce(
-        measured, case((estimated > before * MORE_TOOLS, estimated), else_=before)
-    )
+    tools_added = estimated > before * MORE_TOOLS
+    known = func.coalesce(measured, case((tools_added, estimated), else_=before))
     noted = {"overhead_tokens": known, "wants_bodies": False, "masked": chats.c.masked + masks}
-    query = update(chats).where(*of(chat, chats)).values(noted)
-    return cast(
-        int, (await connection.execute(query.returning(chats.c.overhead_tokens))).scalar_one()
-    )
+    query = update(chats).where(*of(chat, chats)).values(noted).returning(chats.c.overhead_tokens)
+    return cast(int, (await connection.execute(query)).scalar_one())
 
 
 async def note_leaf(connection: AsyncConnection, chat: ChatKey, leaf: str | None = None) -> None:
@@ -223,12 +173,31 @@ async def note_leaf(connection: AsyncConnection, chat: ChatKey, leaf: str | None
     await connection.execute(_NOTE_LEAF, {"tenant": chat.tenant, "chat": chat.id, "leaf": leaf})
 
 
-async def lock(connection: AsyncConnection, tenant: int, chat: str) -> ChatKey | None:
-    """The key of an existing chat, locked until the transaction ends; None when this tenant has no such chat."""
-    query = select(chats.c.tenant_id, chats.c.id)
-    query = query.where(chats.c.tenant_id == tenant, chats.c.external_id == chat).with_for_update()
+async def find(connection: AsyncConnection, tenant: int, chat: str) -> ChatKey | None:
+    """The key of a chat; None when this tenant has no such chat."""
+    query = select(chats.c.id).where(chats.c.tenant_id == tenant, chats.c.external_id == chat)
+    identity = (await connection.execute(query)).scalar_one_or_none()
+    return ChatKey(tenant, identity) if identity is not None else None
+
+
+async def lock(connection: AsyncConnection, tenant: int, chat: str) -> LockedChat | None:
+    """A chat, locked until the transaction ends; None when this tenant has no such chat."""
+    columns = (
+        chats.c.model,
+        chats.c.window_tokens,
+        chats.c.overhead_tokens,
+        chats.c.leaf_id,
+    )
+    query = (
+        select(chats.c.id, *columns)
+        .where(chats.c.tenant_id == tenant, chats.c.external_id == chat)
+        .with_for_update()
+    )
     row = (await connection.execute(query)).one_or_none()
-    return ChatKey(*row) if row else None
+    if row is None:
+        return None
+    identity, *rest = row
+    return LockedChat(ChatKey(tenant, identity), *rest)
 
 
 async def overviews(
@@ -239,11 +208,32 @@ async def overviews(
     after: tuple[datetime, int] | None = None,
     limit: int = 1,
 ) -> list[Overview]:
-    """Chats of a tenant, the newest first: one by name, or a page of those after (updated_at, id)."""
-    made = select(func.count()).where(
-        checkpoints.c.tenant_id == tenant, checkpoints.c.chat_id == chats.c.id
+    """Chats of a tenant, newest first: one by name, or a page of those after (updated_at, id)."""
+    query = _overviews(tenant).limit(limit)
+    if chat is not None:
+        query = query.where(chats.c.external_id == chat)
+    if after is not None:
+        query = query.where(tuple_(chats.c.updated_at, chats.c.id) < tuple_(*after))
+    return [Overview(*row) for row in await connection.execute(query)]
+
+
+def _overviews(tenant: int) -> Select[Any]:
+    leaf = and_(
+        messages.c.tenant_id == tenant,
+        messages.c.chat_id == chats.c.id,
+        messages.c.message_id == chats.c.leaf_id,
     )
-    columns: list[ColumnElement[Any]] = [
+    return (
+        select(*_overview_columns(tenant))
+        .outerjoin(messages, leaf)
+        .where(chats.c.tenant_id == tenant)
+        .order_by(chats.c.updated_at.desc(), chats.c.id.desc())
+    )
+
+
+def _overview_columns(tenant: int) -> list[ColumnElement[Any]]:
+    """In the order of `Overview`."""
+    return [
         chats.c.id,
         chats.c.external_id,
         chats.c.user_id,
@@ -253,7 +243,7 @@ async def overviews(
         chats.c.leaf_id,
         func.coalesce(messages.c.depth, 0),
         func.coalesce(messages.c.path_tokens, 0),
-        made.scalar_subquery(),
+        _checkpoint_count(tenant),
         chats.c.due_at,
         func.coalesce(chats.c.lease_until > func.now(), False),
         chats.c.attempts,
@@ -265,27 +255,17 @@ async def overviews(
         chats.c.created_at,
         chats.c.updated_at,
     ]
-    leaf = and_(
-        messages.c.tenant_id == tenant,
-        messages.c.chat_id == chats.c.id,
-        messages.c.message_id == chats.c.leaf_id,
+
+
+def _checkpoint_count(tenant: int) -> ColumnElement[int]:
+    made = select(func.count()).where(
+        checkpoints.c.tenant_id == tenant, checkpoints.c.chat_id == chats.c.id
     )
-    query = (
-        select(*columns)
-        .outerjoin(messages, leaf)
-        .where(chats.c.tenant_id == tenant)
-        .order_by(chats.c.updated_at.desc(), chats.c.id.desc())
-        .limit(limit)
-    )
-    if chat is not None:
-        query = query.where(chats.c.external_id == chat)
-    if after is not None:
-        query = query.where(tuple_(chats.c.updated_at, chats.c.id) < tuple_(*after))
-    return [Overview(*row) for row in await connection.execute(query)]
+    return made.scalar_subquery()
 
 
 async def served_models(connection: AsyncConnection, tenant: int) -> list[ServedModel]:
-    """The models of a tenant's newest chats, by name: each with what its newest chat was served with."""
+    """The models of a tenant's newest chats by name, each as its newest chat was served with it."""
     newest = (
         select(chats.c.model, chats.c.window_tokens, chats.c.overhead_tokens, chats.c.updated_at)
         .where(chats.c.tenant_id == tenant)
@@ -299,102 +279,11 @@ async def served_models(connection: AsyncConnection, tenant: int) -> list[Served
     return [ServedModel(*row) for row in await connection.execute(query)]
 
 
-async def branches(connection: AsyncConnection, chat: ChatKey) -> list[Branch]:
-    """The leaves that are stored, the longest path first."""
-    child = messages.alias()
-    query = (
-        select(
-            messages.c.message_id,
-            messages.c.depth,
-            messages.c.path_tokens,
-            messages.c.checkpoint_id,
-        )
-        .where(
-            *of(chat, messages),
-            ~select(child)
-            .where(*of(chat, child), child.c.parent_id == messages.c.message_id)
-            .exists(),
-        )
-        .order_by(messages.c.depth.desc())
-    )
-    return [Branch(*row) for row in await connection.execute(query)]
-
-
-async def made(connection: AsyncConnection, chat: ChatKey) -> list[Made]:
-    """The chat's checkpoints, oldest first."""
-    query = select(*_made(chat)).where(*of(chat, checkpoints)).order_by(checkpoints.c.id)
-    return [Made(*row) for row in await connection.execute(query)]
-
-
-async def summary(
-    connection: AsyncConnection, chat: ChatKey, checkpoint: int
-) -> tuple[Made, str] | None:
-    """One checkpoint and its summary message."""
-    query = select(*_made(chat), checkpoints.c.summary).where(
-        *of(chat, checkpoints), checkpoints.c.id == checkpoint
-    )
-    row = (await connection.execute(query)).one_or_none()
-    return (Made(*row[:-1]), row[-1]) if row else None
-
-
-def _made(chat: ChatKey) -> list[ColumnElement[Any]]:
-    pointed = select(messages.c.checkpoint_id).where(*of(chat, messages))
-    head = checkpoints.alias("head")
-    lines = select(func.unnest(func.array_append(head.c.ancestors, head.c.id))).where(
-        *of(chat, head), head.c.id.in_(pointed)
-    )
-    columns = (checkpoints.c[name] for name in list(Made.__dataclass_fields__)[3:])
-    return [
-        checkpoints.c.id,
-        func.nullif(checkpoints.c.parent_id, 0),
-        checkpoints.c.id.in_(lines),
-        *columns,
-    ]
-
-
-async def latest_runs(connection: AsyncConnection, chat: ChatKey, limit: int = 20) -> list[Run]:
-    """The newest rounds of work, newest first."""
-    query = select(*_RUN).where(*of(chat, runs)).order_by(runs.c.id.desc()).limit(limit)
-    return [Run(*row) for row in await connection.execute(query)]
-
-
-async def spent(connection: AsyncConnection, chat: ChatKey) -> Spent:
-    """Sums over all rounds of work."""
-    sums = (func.coalesce(func.sum(runs.c[name]), 0) for name in Spent.__dataclass_fields__)
-    row = (await connection.execute(select(*sums).where(*of(chat, runs)))).one()
-    return Spent(*map(int, row))
-
-
-async def drop_checkpoints(connection: AsyncConnection, chat: ChatKey, keep: Sequence[int]) -> int:
-    """Deletes the chat's checkpoints but `keep` (one and its ancestors), and fences work that is under way.
-
-    Returns:
-        How many were deleted.
-    """
-    # Each message falls back to the deepest kept ancestor of its checkpoint; a child's id is above
-    # its parent's.
-    await connection.execute(
-        text(
-            "update messages m set checkpoint_id = (select max(a) from unnest(c.ancestors) a where a = any(:keep))"
-            " from checkpoints c where m.tenant_id = :tenant and m.chat_id = :chat"
-            " and c.tenant_id = :tenant and c.chat_id = :chat and c.id = m.checkpoint_id and not c.id = any(:keep)"
-        ).bindparams(bindparam("keep", type_=ARRAY(BigInteger))),
-        {"tenant": chat.tenant, "chat": chat.id, "keep": list(keep)},
-    )
-    dropped = await connection.execute(
-        delete(checkpoints).where(*of(chat, checkpoints), not_among(checkpoints.c.id, keep))
-    )
-    await connection.execute(delete(partials).where(*of(chat, partials)))
-    await fence(connection, chat)
-    await note_leaf(connection, chat)
-    return dropped.rowcount
-
-
 async def fence(connection: AsyncConnection, chat: ChatKey) -> None:
     """Work that is under way is refused when it comes to publish."""
     await connection.execute(update(chats).where(*of(chat, chats)).values(epoch=chats.c.epoch + 1))
 
 
 async def forget(connection: AsyncConnection, chat: ChatKey) -> None:
-    """Deletes a chat and, by cascade, all that is its own."""
+    """Deletes a chat and, by cascade, everything stored for it."""
     await connection.execute(delete(chats).where(*of(chat, chats)))

@@ -1,4 +1,4 @@
-"""Checkpoints: append-only versions, published by compare and swap. And drafts: how far a long turn has been read.
+"""Checkpoints: append-only versions, published by compare and swap.
 
 Of several versions for one boundary, the messages at and below it say which one serves: they point
 to it. One that was put out of service is `retired`, so that a message which an undone edit brings
@@ -7,40 +7,91 @@ back does not find it by its digest.
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import and_, delete, func, null, select, update
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    ColumnElement,
+    and_,
+    bindparam,
+    delete,
+    func,
+    null,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.planning import Checkpoint, PartialTurn, Position
-from service.storage import chats, memories, messages, work
-from service.storage.many import among
-from service.storage.tables import checkpoints, partials
+from service.planning import Checkpoint
+from service.storage import chats, memories, messages, partials, work
+from service.storage.many import among, not_among
+from service.storage.tables import checkpoints
 from service.storage.tables import messages as message_rows
 from service.storage.tenancy import ChatKey, of
 from service.summarising import message
 from service.summarising.memory import Memory
 from service.summarising.message import Rendered
 
+INTERIM = "interim"
+"""The kind of one that code made at once; it serves until a summariser has read what it covers."""
+
 _OF_ITS_CHAT = (
     *("id", "tenant_id", "chat_id", "parent_id", "ancestors", "savings"),
     *("version", "created_at", "retired_at"),
 )
-_PLANNED = [
-    checkpoints.c[name]
-    for name in (
-        "id",
-        "covered_until",
-        "covered_digest",
-        "covered_messages",
-        "covered_tokens",
-        "tokens",
-    )
-]
-INTERIM = "interim"
 CONTENT = [column for column in checkpoints.c if column.name not in _OF_ITS_CHAT]
 """The columns that say the same in whatever chat and version."""
+
+# In the order of `planning.Checkpoint`.
+_PLANNED = (
+    checkpoints.c.id,
+    checkpoints.c.covered_until,
+    checkpoints.c.covered_digest,
+    checkpoints.c.covered_messages,
+    checkpoints.c.covered_tokens,
+    checkpoints.c.tokens,
+)
+# An operator who serves one wants it as it is, whatever its kind.
+_WANTED_AS_IT_IS = checkpoints.c.verdict.has_key("served_by")
+
+# A message falls back to the deepest kept ancestor of its checkpoint: ids rise to the child.
+_LEAD_TO_KEPT = text("""
+update messages m
+set checkpoint_id = (select max(a) from unnest(c.ancestors) a where a = any(:keep))
+from checkpoints c
+where m.tenant_id = :tenant and m.chat_id = :chat
+    and c.tenant_id = :tenant and c.chat_id = :chat
+    and c.id = m.checkpoint_id and not c.id = any(:keep)
+""").bindparams(bindparam("keep", type_=ARRAY(BigInteger)))
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """One checkpoint without its texts.
+
+    Those of one parent and boundary are versions of each other; `serving` says that some message
+    leads to this one, or to one that grew from it. `verdict` is what the publish gate found, and
+    which operator corrected or served it.
+    """
+
+    id: int
+    parent_id: int | None
+    serving: bool
+    version: int
+    covered_until: str
+    covered_digest: str
+    covered_messages: int
+    covered_tokens: int
+    tokens: int
+    kind: str
+    summariser: str
+    prompt_version: str
+    verdict: dict[str, Any]
+    created_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +136,10 @@ class Along(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A checkpoint and those it grew from, shallowest first, and what each saves: the running maximum."""
+    """A checkpoint and those it grew from, shallowest first.
+
+    `savings` is what each of them saves a request, in tokens: the running maximum.
+    """
 
     ids: list[int]
     savings: list[int]
@@ -100,14 +154,40 @@ async def find(
     return Checkpoint(*row) if row else None
 
 
+async def everyone(connection: AsyncConnection, chat: ChatKey) -> list[Made]:
+    """The chat's checkpoints, oldest first."""
+    query = select(*_made(chat)).where(*of(chat, checkpoints)).order_by(checkpoints.c.id)
+    return [Made(*row) for row in await connection.execute(query)]
+
+
+async def summary(
+    connection: AsyncConnection, chat: ChatKey, checkpoint: int
+) -> tuple[Made, str] | None:
+    """One checkpoint and its summary message; None when there is none of this id."""
+    query = select(*_made(chat), checkpoints.c.summary)
+    this = (*of(chat, checkpoints), checkpoints.c.id == checkpoint)
+    row = (await connection.execute(query.where(*this))).one_or_none()
+    if row is None:
+        return None
+    *made, summary_message = row
+    return Made(*made), summary_message
+
+
+async def ancestors(connection: AsyncConnection, chat: ChatKey) -> dict[int, list[int]]:
+    """What each of the chat's checkpoints grew from, oldest first, by id."""
+    query = select(checkpoints.c.id, checkpoints.c.ancestors).where(*of(chat, checkpoints))
+    return {row.id: row.ancestors for row in await connection.execute(query)}
+
+
 async def along(connection: AsyncConnection, chat: ChatKey, ids: Collection[int]) -> Along:
     """Those of a path, of which `ids` are what its messages point to."""
-    interim = and_(checkpoints.c.kind == INTERIM, ~checkpoints.c.verdict.has_key("served_by"))
+    interim = and_(checkpoints.c.kind == INTERIM, ~_WANTED_AS_IT_IS)
     query = select(interim, *_PLANNED).where(*of(chat, checkpoints), among(checkpoints.c.id, ids))
-    made = Along([], [])
+    found = Along([], [])
     for is_interim, *row in (await connection.execute(query)).all():
-        (made.interim if is_interim else made.settled).append(Checkpoint(*row))
-    return made
+        kind = found.interim if is_interim else found.settled
+        kind.append(Checkpoint(*row))
+    return found
 
 
 async def memory(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> Memory | None:
@@ -118,7 +198,10 @@ async def memory(connection: AsyncConnection, chat: ChatKey, checkpoint: int) ->
 
 
 async def degraded(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> Degraded | None:
-    """Where a degraded checkpoint stands; None when this one is of another kind, or an operator wants it as it is."""
+    """Where a degraded checkpoint stands.
+
+    None when this one is of another kind, or an operator wants it as it is.
+    """
     sibling = checkpoints.alias()
     siblings = select(func.count()).where(
         *of(chat, sibling),
@@ -129,55 +212,10 @@ async def degraded(connection: AsyncConnection, chat: ChatKey, checkpoint: int) 
         *of(chat, checkpoints),
         checkpoints.c.id == checkpoint,
         checkpoints.c.kind == "degraded",
-        ~checkpoints.c.verdict.has_key("served_by"),
+        ~_WANTED_AS_IT_IS,
     )
     row = (await connection.execute(query)).one_or_none()
     return Degraded(*row) if row else None
-
-
-async def partial(
-    connection: AsyncConnection, chat: ChatKey
-) -> tuple[str, PartialTurn, Memory] | None:
-    """The chat's draft: the message it stands in, its place, and what has been read so far.
-
-    The place's message index is for the caller to fill in.
-    """
-    row = (
-        (await connection.execute(select(partials).where(*of(chat, partials))))
-        .mappings()
-        .one_or_none()
-    )
-    if row is None:
-        return None
-    position = Position(0, row["step"], row["piece"])
-    place = PartialTurn(row["base_id"] or None, row["digest"], position, row["pieces"])
-    return row["message_id"], place, memories.memory_of(row)
-
-
-async def save_partial(
-    connection: AsyncConnection,
-    lease: work.Lease,
-    message_id: str,
-    place: PartialTurn,
-    so_far: Memory,
-) -> bool:
-    """Keeps what has been read of a long turn; False when the lease is lost."""
-    if not await work.holds(connection, lease):
-        return False
-    values = {
-        "base_id": place.base or 0,
-        "message_id": message_id,
-        "digest": place.digest,
-        "step": place.position.step,
-        "piece": place.position.piece,
-        "pieces": place.pieces,
-        **memories.columns(so_far),
-    }
-    statement = insert(partials).values(**lease.chat.columns, **values)
-    await connection.execute(
-        statement.on_conflict_do_update(index_elements=["chat_id"], set_=values)
-    )
-    return True
 
 
 async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) -> int | None:
@@ -189,39 +227,24 @@ async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) 
     Returns:
         The id of the checkpoint, or None when it was refused.
     """
+    chat = lease.chat
     if not await work.holds(connection, lease):
         return None
-    rows = await messages.find(connection, lease.chat, [fresh.until.message_id])
-    row = rows.get(fresh.until.message_id)
-    if row is None or row.digest != fresh.until.digest:
+    until = await _as_read(connection, chat, fresh.until.message_id, fresh.until.digest)
+    if until is None:
         return None
-    line = await _line(connection, lease.chat, fresh.parent)
+    line = await _line(connection, chat, fresh.parent)
     if line is None:
         return None
     number = await _next(connection)
-    content = {
-        "id": number,
-        "covered_until": row.message_id,
-        "covered_digest": row.digest,
-        "covered_messages": row.depth,
-        "covered_tokens": row.path_tokens,
-        "kind": fresh.kind,
-        "tokens": fresh.tokens,
-        "summariser": fresh.summariser,
-        "prompt_version": fresh.prompt_version,
-        "verdict": fresh.verdict,
-        **_texts(message.named(fresh.rendered, number)),
-        **memories.columns(fresh.memory),
-    }
-    *ancestors, identity = (await add(connection, lease.chat, line, content)).ids
-    await messages.point_to(
-        connection, lease.chat, row.message_id, identity, [*ancestors, *fresh.replaces]
-    )
-    await _retire(connection, lease.chat, fresh)
-    await chats.note_leaf(connection, lease.chat)
+    grown = await add(connection, chat, line, _content(fresh, until, number))
+    instead_of = [*grown.ids[:-1], *fresh.replaces]
+    await messages.point_to(connection, chat, until.message_id, number, instead_of)
+    await _retire_replaced(connection, chat, fresh)
+    await chats.note_leaf(connection, chat)
     if fresh.kind != INTERIM:  # which is no part of what a summariser reads of a long turn
-        await connection.execute(delete(partials).where(*of(lease.chat, partials)))
-    return identity
+        await partials.drop(connection, chat)
+    return number
 
 
 async def correct(
@@ -232,7 +255,7 @@ async def correct(
     rendered: Rendered,
     **changed: object,
 ) -> int:
-    """Adds a version of a checkpoint that says something else; returns its id. No message points to it yet.
+    """Adds a version of a checkpoint that says something else. No message points to it yet.
 
     Args:
         connection: in a transaction that has the chat locked.
@@ -241,21 +264,24 @@ async def correct(
         memory: what the new version says.
         rendered: its texts.
         changed: its other columns, as far as they differ.
+
+    Returns:
+        Its id.
     """
     query = select(checkpoints).where(*of(chat, checkpoints), checkpoints.c.id == original)
     row = (await connection.execute(query)).mappings().one()
     number = await _next(connection)
-    said = memories.columns(memory) | _texts(message.named(rendered, number))
-    content = (
-        {column.name: row[column.name] for column in CONTENT} | said | changed | {"id": number}
-    )
-    return (await add(connection, chat, Line(row["ancestors"], row["savings"][:-1]), content)).ids[
-        -1
-    ]
+    content = {column.name: row[column.name] for column in CONTENT}
+    content |= memories.columns(memory) | _texts(message.named(rendered, number))
+    content |= changed | {"id": number}
+    # The last of the savings is the original's own.
+    grew_from = Line(row["ancestors"], row["savings"][:-1])
+    await add(connection, chat, grew_from, content)
+    return number
 
 
 async def serve(connection: AsyncConnection, chat: ChatKey, checkpoint: int, by: str) -> bool:
-    """Makes a checkpoint the one that serves at its boundary and below, whatever did so before, as `by` wants it.
+    """Makes a checkpoint the one that serves at its boundary and below, as `by` wants it.
 
     All others that reach as far are retired, but those of branches that go off above the boundary.
     One whose own boundary was edited since may be of either, and is retired as well: should the
@@ -266,27 +292,15 @@ async def serve(connection: AsyncConnection, chat: ChatKey, checkpoint: int, by:
         has read it.
     """
     made = await find(connection, chat, checkpoint)
-    if made is None:
-        return False
-    row = (await messages.find(connection, chat, [made.until])).get(made.until)
-    if row is None or row.digest != made.digest:
+    if made is None or not await _as_read(connection, chat, made.until, made.digest):
         return False
     await messages.point_to(connection, chat, made.until, checkpoint, None)
-    elsewhere = select(message_rows).where(
-        *of(chat, message_rows),
-        message_rows.c.message_id == checkpoints.c.covered_until,
-        message_rows.c.digest == checkpoints.c.covered_digest,
-        message_rows.c.message_id.not_in(messages.subtree(chat, [made.until])),
-    )
-    reaches = (checkpoints.c.covered_messages >= made.messages, checkpoints.c.retired_at.is_(None))
-    others = (*of(chat, checkpoints), *reaches, checkpoints.c.id != checkpoint, ~elsewhere.exists())
-    await connection.execute(update(checkpoints).where(*others).values(retired_at=func.now()))
+    await _retire_others(connection, chat, made)
     this = (*of(chat, checkpoints), checkpoints.c.id == checkpoint)
     verdict = checkpoints.c.verdict.concat({"served_by": by})
-    await connection.execute(
-        update(checkpoints).where(*this).values(retired_at=null(), verdict=verdict)
-    )
-    await connection.execute(delete(partials).where(*of(chat, partials)))
+    in_service = update(checkpoints).where(*this).values(retired_at=null(), verdict=verdict)
+    await connection.execute(in_service)
+    await partials.drop(connection, chat)
     await chats.fence(connection, chat)
     await chats.note_leaf(connection, chat)
     return True
@@ -295,10 +309,13 @@ async def serve(connection: AsyncConnection, chat: ChatKey, checkpoint: int, by:
 async def add(
     connection: AsyncConnection, chat: ChatKey, line: Line, content: dict[str, Any]
 ) -> Line:
-    """Inserts a checkpoint that grew from the last one of `line`: the next version, when others are there already.
+    """Inserts a checkpoint that grew from the last one of `line`, as the next version.
 
-    `content` are the columns that do not depend on the chat, and the id of one that tells it
-    itself; a copy tells that of its original. No message points to it yet.
+    `content` are the columns that do not depend on the chat, and the id of one that names itself in
+    its text; a copy names its original. No message points to it yet.
+
+    Returns:
+        The line that ends with it.
     """
     parent = line.ids[-1] if line.ids else 0
     saved = max([*line.savings[-1:], content["covered_tokens"] - content["tokens"]])
@@ -315,6 +332,83 @@ async def add(
     return Line([*line.ids, row.id], row.savings)
 
 
+async def drop_all_but(connection: AsyncConnection, chat: ChatKey, keep: Collection[int]) -> int:
+    """Deletes the chat's checkpoints but `keep` (one and its ancestors).
+
+    Work that is under way is fenced.
+
+    Returns:
+        How many were deleted.
+    """
+    kept = {"tenant": chat.tenant, "chat": chat.id, "keep": list(keep)}
+    await connection.execute(_LEAD_TO_KEPT, kept)
+    rest = delete(checkpoints).where(*of(chat, checkpoints), not_among(checkpoints.c.id, keep))
+    dropped = (await connection.execute(rest)).rowcount
+    await partials.drop(connection, chat)
+    await chats.fence(connection, chat)
+    await chats.note_leaf(connection, chat)
+    return dropped
+
+
+def _made(chat: ChatKey) -> list[ColumnElement[Any]]:
+    """The columns in the order of `Made`."""
+    return [
+        checkpoints.c.id,
+        func.nullif(checkpoints.c.parent_id, 0),
+        _serving(chat),
+        checkpoints.c.version,
+        checkpoints.c.covered_until,
+        checkpoints.c.covered_digest,
+        checkpoints.c.covered_messages,
+        checkpoints.c.covered_tokens,
+        checkpoints.c.tokens,
+        checkpoints.c.kind,
+        checkpoints.c.summariser,
+        checkpoints.c.prompt_version,
+        checkpoints.c.verdict,
+        checkpoints.c.created_at,
+    ]
+
+
+def _serving(chat: ChatKey) -> ColumnElement[bool]:
+    pointed_to = select(message_rows.c.checkpoint_id).where(*of(chat, message_rows))
+    head = checkpoints.alias("head")
+    lines = select(func.unnest(func.array_append(head.c.ancestors, head.c.id))).where(
+        *of(chat, head), head.c.id.in_(pointed_to)
+    )
+    return checkpoints.c.id.in_(lines)
+
+
+def _content(fresh: Fresh, until: messages.Row, number: int) -> dict[str, Any]:
+    """The columns of a new checkpoint; `number` is its id, which its text names."""
+    return {
+        "id": number,
+        "covered_until": until.message_id,
+        "covered_digest": until.digest,
+        "covered_messages": until.depth,
+        "covered_tokens": until.path_tokens,
+        "kind": fresh.kind,
+        "tokens": fresh.tokens,
+        "summariser": fresh.summariser,
+        "prompt_version": fresh.prompt_version,
+        "verdict": fresh.verdict,
+        **_texts(message.named(fresh.rendered, number)),
+        **memories.columns(fresh.memory),
+    }
+
+
+def _texts(rendered: Rendered) -> dict[str, Any]:
+    return {"summary": rendered.summary, "rules": rendered.rules, "record": rendered.record}
+
+
+async def _as_read(
+    connection: AsyncConnection, chat: ChatKey, message_id: str, digest: str
+) -> messages.Row | None:
+    """The message, if it is stored as it was read, and with it the whole path above."""
+    row = (await messages.find(connection, chat, [message_id])).get(message_id)
+    return row if row and row.digest == digest else None
+
+
 async def _next(connection: AsyncConnection) -> int:
     """The id of a checkpoint that is about to be added."""
     sequence = func.pg_get_serial_sequence(checkpoints.name, checkpoints.c.id.name)
@@ -323,20 +417,38 @@ async def _next(connection: AsyncConnection) -> int:
 
 
 async def _line(connection: AsyncConnection, chat: ChatKey, last: int) -> Line | None:
-    """The line that ends with the checkpoint `last`, empty for 0; None when that does not exist any more."""
+    """The line that ends with the checkpoint `last`, empty for 0; None when that was deleted."""
     if not last:
         return Line([], [])
     query = select(checkpoints.c.ancestors, checkpoints.c.savings)
-    row = (
-        await connection.execute(query.where(*of(chat, checkpoints), checkpoints.c.id == last))
-    ).one_or_none()
+    this = (*of(chat, checkpoints), checkpoints.c.id == last)
+    row = (await connection.execute(query.where(*this))).one_or_none()
     return Line([*row.ancestors, last], row.savings) if row else None
 
 
-async def _retire(connection: AsyncConnection, chat: ChatKey, fresh: Fresh) -> None:
-    """Takes those out of service that `fresh` replaces, unless a branch goes off above its boundary and needs them.
+async def _retire_others(connection: AsyncConnection, chat: ChatKey, made: Checkpoint) -> None:
+    """Takes those out of service that reach as far as `made`, but those of other branches."""
+    on_another_branch = select(message_rows).where(
+        *of(chat, message_rows),
+        message_rows.c.message_id == checkpoints.c.covered_until,
+        message_rows.c.digest == checkpoints.c.covered_digest,
+        message_rows.c.message_id.not_in(messages.subtree(chat, [made.until])),
+    )
+    others = (
+        *of(chat, checkpoints),
+        checkpoints.c.id != made.id,
+        checkpoints.c.covered_messages >= made.messages,
+        checkpoints.c.retired_at.is_(None),
+        ~on_another_branch.exists(),
+    )
+    await connection.execute(update(checkpoints).where(*others).values(retired_at=func.now()))
 
-    The messages that led to an interim one lead to what that was a branch of.
+
+async def _retire_replaced(connection: AsyncConnection, chat: ChatKey, fresh: Fresh) -> None:
+    """Takes those out of service that `fresh` replaces.
+
+    One stays when a branch that goes off above its boundary needs it. The messages that led to an
+    interim one lead to what that was a branch of.
     """
     if not fresh.replaces:
         return
@@ -344,17 +456,13 @@ async def _retire(connection: AsyncConnection, chat: ChatKey, fresh: Fresh) -> N
     used = select(message_rows).where(
         *of(chat, message_rows), message_rows.c.checkpoint_id == checkpoints.c.id
     )
-    elsewhere = used.where(
+    used_elsewhere = used.where(
         message_rows.c.message_id.not_in(messages.above(chat, fresh.until.message_id))
     )
     query = select(checkpoints.c.id).where(
-        *replaced, checkpoints.c.kind == INTERIM, ~elsewhere.exists()
+        *replaced, checkpoints.c.kind == INTERIM, ~used_elsewhere.exists()
     )
     interim = list((await connection.execute(query)).scalars())
     await messages.lead_back(connection, chat, interim, fresh.parent or None)
     unused = (*replaced, ~used.exists())
     await connection.execute(update(checkpoints).where(*unused).values(retired_at=func.now()))
-
-
-def _texts(rendered: Rendered) -> dict[str, Any]:
-    return {"summary": rendered.summary, "rules": rendered.rules, "record": rendered.record}

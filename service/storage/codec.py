@@ -1,4 +1,9 @@
-"""Message bodies as bytes, behind one codec: today compressed JSON; encryption can join without a change of schema."""
+"""Message bodies as bytes, behind one codec: compressed JSON.
+
+The first byte names the encoding, so bodies could be encrypted without a change of schema. That
+holds for bodies alone: what summaries say (text, narrative, pins, talk, ledger) and partial turns
+are plain columns, text and JSONB, and encrypting those would change the schema.
+"""
 
 import json
 import zlib

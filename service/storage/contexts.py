@@ -1,4 +1,4 @@
-"""The one read of the request path: everything that an answer to `POST context` needs, in one statement.
+"""The one read of the request path: all that an answer to `POST context` needs, in one statement.
 
 Plain SQL on asyncpg: an ORM, a transaction around the read or a connection reset after it would
 each cost more than the read itself. A chat that goes on takes two index probes, however long its
@@ -15,17 +15,22 @@ from service.planning import Checkpoint
 from service.policy import APPLY_AT, APPLY_PARTS, parts_of
 from service.storage.chats import LINE, MORE_TOOLS, SAVINGS
 
-_CHARACTERS = 4  # per token, of a message that was not handed over yet
+_CHARACTERS = 4  # per token, of a message that was not ingested yet
 
 # What goes beside the messages: as it is known of the chat, or the tools that the filter has seen,
 # when those are clearly more: the chat has no count yet, or tools were added.
-_OVERHEAD = f"case when $9::integer > chat.overhead_tokens * {MORE_TOOLS} then $9 else chat.overhead_tokens end"
+_OVERHEAD = (
+    f"case when $9::integer > chat.overhead_tokens * {MORE_TOOLS}"
+    " then $9 else chat.overhead_tokens end"
+)
 # An older checkpoint has no record, and serves what it has. A text that is not asked for is not
 # fetched.
 _ANSWER = f"""
 select chat.window_tokens, {_OVERHEAD}, known.id, known.tokens,
-       made.id, made.covered_until, made.covered_digest, made.covered_messages, made.covered_tokens, made.tokens,
-       case when $8 and made.record <> '' then made.rules else made.summary end, case when $8 then made.record end
+       made.id, made.covered_until, made.covered_digest, made.covered_messages,
+       made.covered_tokens, made.tokens,
+       case when $8 and made.record <> '' then made.rules else made.summary end,
+       case when $8 then made.record end
 """
 # The shallowest checkpoint that brings the request under apply_at and into its room, because the
 # injected prefix then changes least often; when none does, the deepest. Savings never fall, so
@@ -33,12 +38,13 @@ select chat.window_tokens, {_OVERHEAD}, known.id, known.tokens,
 _CHOSEN = f"""
 left join checkpoints made on made.tenant_id = $1 and made.chat_id = chat.id and made.id = coalesce(
     known.line[1 + width_bucket(
-        known.tokens - least(coalesce($6, chat.window_tokens) * $7::bigint / {APPLY_PARTS}, $10::bigint) - 1,
+        known.tokens - 1
+            - least(coalesce($6, chat.window_tokens) * $7::bigint / {APPLY_PARTS}, $10::bigint),
         known.savings)],
     known.line[cardinality(known.line)])
 """
 _LIVES = "coalesce(chat.expires_at > now(), true)"
-# The path that was handed over last, and goes on from its leaf or from the message above a new
+# The path that was ingested last, and goes on from its leaf or from the message above a new
 # question. Digests alone are compared, since a digest is made of the id.
 _CONTINUED = f"""
 {_ANSWER}
@@ -55,7 +61,8 @@ _BY_PAIRS = f"""
 {_ANSWER}
 from chats chat
 cross join lateral (
-    select newest.message_id, newest.path_tokens + {_OVERHEAD} + ($5::bigint[])[newest.place], newest.place,
+    select newest.message_id,
+        newest.path_tokens + {_OVERHEAD} + ($5::bigint[])[newest.place], newest.place,
         {LINE.format("head")}, {SAVINGS.format("head")}
     from (
         select stored.message_id, stored.path_tokens, stored.checkpoint_id, pair.place
@@ -64,7 +71,8 @@ cross join lateral (
             and stored.message_id = pair.id and stored.digest = pair.digest
         order by pair.place limit 1
     ) newest
-    left join checkpoints head on head.tenant_id = $1 and head.chat_id = chat.id and head.id = newest.checkpoint_id
+    left join checkpoints head
+        on head.tenant_id = $1 and head.chat_id = chat.id and head.id = newest.checkpoint_id
 ) known (id, tokens, place, line, savings)
 {_CHOSEN}
 where chat.tenant_id = $1 and
@@ -72,10 +80,11 @@ where chat.tenant_id = $1 and
 _BRANCHED = f"{_BY_PAIRS} chat.external_id = $2 and {_LIVES}"
 # In another chat, for a fork, a clone or an import: these keep the ids of their messages, and so
 # the digests. Of several chats, the one that knows the newest message. A chat that expires lends
-# nothing: what is its own goes with it.
+# nothing: it is deleted with everything stored for it.
 _ELSEWHERE = f"""
 {_BY_PAIRS} ($2::text is null or chat.user_id = $2) and chat.expires_at is null and chat.id in (
-    select lent.chat_id from checkpoints lent where lent.tenant_id = $1 and lent.covered_digest = any($4::text[])
+    select lent.chat_id from checkpoints lent
+    where lent.tenant_id = $1 and lent.covered_digest = any($4::text[])
 )
 order by known.place, chat.id desc limit 1
 """
@@ -96,10 +105,10 @@ class Served(NamedTuple):
     room: int | None = None
 
 
-_AS_EVER = Served()
+_USUAL = Served()
 
 
-class Found(NamedTuple):
+class StoredContext(NamedTuple):
     """What is stored for the path of a request.
 
     `tokens` is the estimated size of the request without a summary, of which `overhead` is what the
@@ -123,9 +132,11 @@ async def find(
     pairs: Sequence[tuple[str, str]],
     sizes: Sequence[int],
     window: int | None = None,
-    served: Served = _AS_EVER,
-) -> Found | None:
-    """The newest stored message of the path and the checkpoint to serve; None when none of the path is stored.
+    served: Served = _USUAL,
+) -> StoredContext | None:
+    """The newest stored message of the path and the checkpoint to serve.
+
+    None when none of the path is stored.
 
     Args:
         pool: the read pool.
@@ -134,7 +145,7 @@ async def find(
         pairs: (id, digest), leaf first.
         sizes: characters of each pair's message, as far as they are known: count those that are not
             stored yet.
-        window: the model's window; None takes the one of the last hand-over.
+        window: the model's window; None takes the one of the last ingest.
         served: how the model is served.
     """
     leaf, above = pairs[0][1], pairs[1 if len(pairs) > 1 else 0][1]
@@ -153,11 +164,12 @@ async def find_elsewhere(
     pairs: Sequence[tuple[str, str]],
     sizes: Sequence[int],
     window: int | None = None,
-    served: Served = _AS_EVER,
-) -> Found | None:
-    """The same of another chat that has a checkpoint on the path: one of `user`, or of anyone in the tenant for None.
+    served: Served = _USUAL,
+) -> StoredContext | None:
+    """The same of another chat that has a checkpoint on the path.
 
-    Its boundary has to be among `pairs`. The other arguments are those of `find`.
+    It is one of `user`, or of anyone in the tenant for None. The checkpoint's boundary has to be
+    among `pairs`. The other arguments are those of `find`.
     """
     found = await _branched(pool, _ELSEWHERE, tenant, user, pairs, sizes, window, served)
     return found._replace(known=None) if found else None
@@ -172,18 +184,17 @@ async def _branched(
     sizes: Sequence[int],
     window: int | None,
     served: Served,
-) -> Found | None:
+) -> StoredContext | None:
     ids, digests = zip(*pairs, strict=True)
     before = [0, *(size // _CHARACTERS for size in accumulate(sizes))]
-    new = before[: len(pairs)] + before[-1:] * (
-        len(pairs) - len(before)
-    )  # by place: what those before it cost
+    # By place: what those before it cost. Of messages without a known size, nothing is added.
+    new = before[: len(pairs)] + before[-1:] * (len(pairs) - len(before))
     how = parts_of(served.apply_at), served.record, served.overhead, served.room
     row = await pool.fetchrow(statement, tenant, whose, ids, digests, new, window, *how)
     return _found(row) if row else None
 
 
-def _found(row: "asyncpg.Record") -> Found:
+def _found(row: "asyncpg.Record") -> StoredContext:
     window, overhead, known, tokens, *made, summary, record = row.values()
     checkpoint = Checkpoint(*made) if summary is not None else None
-    return Found(window, overhead, known, tokens, checkpoint, summary or "", record or "")
+    return StoredContext(window, overhead, known, tokens, checkpoint, summary or "", record or "")

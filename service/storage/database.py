@@ -1,4 +1,7 @@
-"""Connections: the SQLAlchemy engine for everything, and a small asyncpg pool for the one read on the request path."""
+"""Connections to PostgreSQL.
+
+The SQLAlchemy engine is for everything, a small asyncpg pool for the one read on the request path.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -59,7 +62,9 @@ async def connect(url: str, *, name: str = "precis") -> AsyncIterator[Database]:
 
 
 async def migrate(url: str, revision: str = "head") -> None:
-    """Brings the schema to `revision`. Safe to call from several processes at once: a lock lets one go first.
+    """Brings the schema to `revision`.
+
+    Safe to call from several processes at once: a lock lets one go first.
 
     Raises:
         ConfigurationError: the database cannot be reached, or is too old.
@@ -85,7 +90,7 @@ async def check_schema(engine: AsyncEngine) -> None:
 
     Raises:
         SchemaNewer: it is at one that this version does not know.
-        SchemaError: it is at an older one; with both revisions and the command that mends it.
+        SchemaError: it is at an older one; with both revisions and the command that upgrades it.
     """
     known = ScriptDirectory(str(MIGRATIONS))
     head = known.get_current_head()
@@ -93,11 +98,13 @@ async def check_schema(engine: AsyncEngine) -> None:
         current = await connection.run_sync(_current_revision)
     if current and current not in {one.revision for one in known.walk_revisions()}:
         raise SchemaNewer(
-            f"the database is at migration {current}, this version knows {head}: upgrade this one too"
+            f"the database is at migration {current}, this version knows {head}:"
+            " upgrade this one too"
         )
     if current != head:
         raise SchemaError(
-            f"the database is at migration {current or 'none'}, this version needs {head}: run `precis migrate`"
+            f"the database is at migration {current or 'none'}, this version needs {head}:"
+            " run `precis migrate`"
         )
 
 
@@ -135,13 +142,13 @@ def _plain(where: URL) -> str:
 
 @contextmanager
 def _first_contact(where: URL) -> Iterator[None]:
-    """Turns what goes wrong when a database is first spoken to into one line that names the setting."""
+    """Turns what goes wrong at the first contact into one line that names the setting."""
     try:
         yield
     except (OSError, asyncpg.PostgresError) as error:
         raise ConfigurationError(
-            f"the database {where.database!r} on {where.host}:{where.port or 5432} cannot be used: {error}."
-            " Is it up, and PRECIS_DATABASE_URL right?"
+            f"the database {where.database!r} on {where.host}:{where.port or 5432} cannot be used:"
+            f" {error}. Is it up, and PRECIS_DATABASE_URL right?"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Forks, clones and imports: in go a chat and digests of its messages, out come copies of another chat's checkpoints.
+"""Forks, clones and imports: they get copies of another chat's checkpoints.
 
 Such a chat has the message ids of the one that it was made from, and a digest is made of ids and
 contents alone. So an equal digest says that the same was said up to there, and the summary of it is
@@ -21,11 +21,10 @@ from service.storage.tenancy import ChatKey, of
 async def adopt(
     connection: AsyncConnection, chat: ChatKey, user: str | None, digests: Collection[str]
 ) -> dict[int, int]:
-    """Copies the deepest checkpoint of another chat that ends at one of `digests`, and those that it grew from.
+    """Copies the deepest checkpoint of another chat that ends at one of `digests`.
 
-    Of several versions, the one that was not put out of service there, nor here.
-
-    The copies are this chat's own: they stay when the other one goes.
+    Those that it grew from are copied too. Of several versions, the one that was not put out of
+    service there, nor here. The copies stay when the other chat is deleted.
 
     Args:
         connection: in a transaction that has this chat locked and ends with `chats.note_leaf`.
@@ -65,7 +64,7 @@ async def _copy(
 ) -> dict[int, int]:
     """Copies a line and makes the messages point to it.
 
-    Nothing when a part of it has gone meanwhile, or was put out of service here.
+    Nothing when a part of it was deleted meanwhile, or was put out of service here.
     """
     query = select(checkpoints.c.id, *CONTENT).where(
         *of(lender, checkpoints), among(checkpoints.c.id, ids)
@@ -94,7 +93,7 @@ async def _copy(
 async def _known(
     connection: AsyncConnection, chat: ChatKey, line: Line, content: dict[str, Any]
 ) -> Row[Any, Any, Any] | None:
-    """The copy that was made before: the fork is handed over bit by bit."""
+    """The copy that was made before: the fork is ingested bit by bit."""
     query = select(checkpoints.c.id, checkpoints.c.savings, checkpoints.c.retired_at).where(
         *of(chat, checkpoints),
         checkpoints.c.parent_id == (line.ids[-1] if line.ids else 0),

@@ -1,4 +1,7 @@
-"""Work as operators see it: what is due, worked on, put off or dead, and why. Only looks; `work` changes."""
+"""Work as operators see it: what is due, worked on, put off or dead, and why.
+
+Nothing is changed here; that is in `work`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,14 +14,21 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.storage.tables import chats, tenants
 
 State = Literal["working", "due", "waiting", "dead"]
-"""`due`: nobody works on it yet; `waiting`: put off after a failure, or debounced; `dead`: given up until a retry."""
+"""What a chat's work is in.
+
+`due`: nobody works on it yet. `waiting`: put off after a failure, or debounced. `dead`: given up
+until a retry.
+"""
 
 STATES: tuple[State, ...] = get_args(State)
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The work of one chat. `id` is the internal one, for paging; `worker` is set while it is worked on."""
+    """The work of one chat.
+
+    `id` is the internal one, for paging; `worker` is set while it is worked on.
+    """
 
     id: int
     tenant: str
@@ -34,7 +44,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class QueueCounts:
     """How many chats are in each state, and how long the oldest due one has waited, in seconds."""
 
     working: int
@@ -75,7 +85,7 @@ async def page(
     after: int = 0,
     limit: int = 50,
 ) -> list[Job]:
-    """Jobs in these states in the order of their ids, those with an id above `after`; of all tenants for None."""
+    """Jobs in these states with an id above `after`, in that order; of all tenants for None."""
     query = (
         select(*_COLUMNS)
         .join(tenants)
@@ -84,13 +94,20 @@ async def page(
     return [Job(*row) for row in await connection.execute(query.order_by(chats.c.id).limit(limit))]
 
 
-async def figures(connection: AsyncConnection, tenant: int | None) -> Figures:
+async def counts(connection: AsyncConnection, tenant: int | None) -> QueueCounts:
     """The queue in numbers; of all tenants for None."""
     waited = func.extract("epoch", func.now() - func.min(chats.c.due_at))
     query = select(_STATE, func.count(), waited).where(_of(tenant), _ANY).group_by(_STATE)
-    found = {state: (count, seconds) for state, count, seconds in await connection.execute(query)}
-    working, due, waiting, dead = (found.get(state, (0, 0))[0] for state in STATES)
-    return Figures(working, due, waiting, dead, round(float(found.get("due", (0, 0))[1]), 3))
+    rows = (await connection.execute(query)).all()
+    count = {state: number for state, number, _ in rows}
+    seconds = {state: longest for state, _, longest in rows}
+    return QueueCounts(
+        working=count.get("working", 0),
+        due=count.get("due", 0),
+        waiting=count.get("waiting", 0),
+        dead=count.get("dead", 0),
+        oldest_due_seconds=round(float(seconds.get("due", 0)), 3),
+    )
 
 
 def _of(tenant: int | None) -> ColumnElement[bool]:

@@ -49,7 +49,8 @@ _COLUMNS = (
 
 
 def hash_of(key: str) -> bytes:
-    """SHA-256. A key is 256 random bits, so a slow hash would add nothing but time to every request."""
+    """SHA-256 of a key."""
+    # A key is 256 random bits, so a slow hash would add nothing but time to every request.
     return hashlib.sha256(key.encode()).digest()
 
 

@@ -1,4 +1,7 @@
-"""Terms for values of any number: each is one array, because a statement has at most 32,767 parameters."""
+"""Terms for any number of values.
+
+These are one array, because a statement has at most 32,767 parameters.
+"""
 
 from collections.abc import Collection
 from typing import TypeVar

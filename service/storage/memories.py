@@ -1,4 +1,7 @@
-"""What a summary says, between its columns and its types. JSON that does not fit the types is an error, not a guess."""
+"""What a summary says, between its columns and its types.
+
+JSON that does not fit the types is an error, not a guess.
+"""
 
 from collections.abc import Mapping
 from typing import Any

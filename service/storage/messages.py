@@ -1,4 +1,4 @@
-"""Message rows: what a hand-over reads and writes.
+"""Message rows: what an ingest reads and writes.
 
 Rows keep one rule between transactions: a row's digest is the digest of its parent's row, its id
 and its fingerprint. So a row that matches an (id, digest) speaks for the whole path above it, and
@@ -36,6 +36,16 @@ class Row:
     checkpoint_id: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One leaf of the chat tree and the deepest checkpoint on its path."""
+
+    leaf_id: str
+    messages: int
+    path_tokens: int
+    checkpoint_id: int | None
+
+
 _COLUMNS = [messages.c[name] for name in Row.__dataclass_fields__]
 
 
@@ -57,6 +67,21 @@ async def path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[Ro
     )
     rows = [Row(*row) for row in await connection.execute(select(up).order_by(up.c.depth))]
     return rows if rows and rows[0].parent_id is None else []
+
+
+async def branches(connection: AsyncConnection, chat: ChatKey) -> list[Branch]:
+    """The leaves that are stored, the longest path first."""
+    columns = (
+        messages.c.message_id,
+        messages.c.depth,
+        messages.c.path_tokens,
+        messages.c.checkpoint_id,
+    )
+    child = messages.alias()
+    children = select(child).where(*of(chat, child), child.c.parent_id == messages.c.message_id)
+    leaves = select(*columns).where(*of(chat, messages), ~children.exists())
+    rows = await connection.execute(leaves.order_by(messages.c.depth.desc()))
+    return [Branch(*row) for row in rows]
 
 
 async def bodies(
@@ -91,7 +116,7 @@ async def give_back(connection: AsyncConnection, chat: ChatKey, packed: dict[str
 async def checkpoints_by_digest(
     connection: AsyncConnection, chat: ChatKey, digests: Collection[str]
 ) -> dict[str, int]:
-    """The newest checkpoint that covers exactly up to each digest, where there is one that was not retired."""
+    """The newest checkpoint that ends at each digest, where one is not retired."""
     query = (
         select(checkpoints.c.covered_digest, checkpoints.c.id)
         .where(
@@ -131,7 +156,7 @@ async def drop_below(
 ) -> int:
     """Deletes `roots` and all their descendants but those in `keep`: their digests no longer hold.
 
-    Branches that Open WebUI still has are handed over again when somebody goes on there.
+    Branches that Open WebUI still has are ingested again when somebody goes on there.
 
     Returns:
         How many.
@@ -151,7 +176,7 @@ async def point_to(
     checkpoint: int,
     instead_of: Collection[int] | None,
 ) -> None:
-    """Makes `checkpoint` the deepest one of the message that it covers last and of everything below it.
+    """Makes `checkpoint` the deepest one of its last covered message and of all below it.
 
     A message keeps one that is not in `instead_of` (deeper, on its own branch); with None, none
     does.

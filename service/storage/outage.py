@@ -1,4 +1,7 @@
-"""An error in, whether it says that the database is away out: then the same request may succeed a moment later."""
+"""Whether an error says that the database is away.
+
+Then the same request may succeed a moment later.
+"""
 
 import socket
 
@@ -15,16 +18,16 @@ AWAY: tuple[type[Exception], ...] = (
     asyncpg.OperatorInterventionError,  # it shuts down, or starts up
     asyncpg.TooManyConnectionsError,
     asyncpg.InterfaceError,
-    asyncpg.InternalClientError,  # of a connection that ended between two messages of one statement (asyncpg 0.32)
+    # Of a connection that ended between two messages of one statement (asyncpg 0.32).
+    asyncpg.InternalClientError,
 )
 
 
 def is_away(error: BaseException | None) -> bool:
-    """Whether the database could not be reached, would not let us in, or ended the connection."""
+    """Whether the database could not be reached, took no connection, or ended it."""
     if isinstance(error, DBAPIError):
         return error.connection_invalidated or (
             error.orig is not None and is_away(error.orig.__cause__)
         )
-    return isinstance(error, AWAY) and not isinstance(
-        error, ValueError
-    )  # asyncpg tells so of a wrong argument
+    # asyncpg raises both at once for a wrong argument.
+    return isinstance(error, AWAY) and not isinstance(error, ValueError)

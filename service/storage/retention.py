@@ -1,8 +1,8 @@
-"""What is old enough to go, page by page: in goes an age in days, out come the rows of a page, and what was removed.
+"""What is old enough to be removed, page by page, of all tenants.
 
-Of all tenants. Every page is a short transaction, so nobody waits long for its locks, and a row
-that somebody else has locked is left for the next time: another round, a worker, a hand-over. With
-`dry`, nothing is removed or locked.
+In goes an age in days, out come the rows of a page, or how many were removed. Every page is a short
+transaction, so nobody waits long for its locks, and a row that somebody else has locked (another
+round, a worker, an ingest) is left for the next time. With `dry`, nothing is removed or locked.
 """
 
 from datetime import datetime
@@ -34,7 +34,7 @@ from service.storage.tenancy import ChatKey, of
 
 PAGE = 1000  # rows
 _DAY = 24 * 3600  # seconds
-_CHATS = 50  # a chat takes some hundreds of rows with it
+_CHATS = 50  # with a chat, some hundreds of rows are deleted
 
 _TIME = {audit: audit.c.at, chats: chats.c.updated_at, runs: runs.c.started_at}
 
@@ -58,12 +58,14 @@ with recursive needed as (
     where m.tenant_id = :tenant and m.chat_id = :chat and m.depth > coalesce(c.covered_messages, 0)
         and not exists (
             select 1 from messages child
-            where child.tenant_id = :tenant and child.chat_id = :chat and child.parent_id = m.message_id
+            where child.tenant_id = :tenant and child.chat_id = :chat
+                and child.parent_id = m.message_id
         )
     union
     select above.message_id, above.parent_id, needed.covered
     from needed join messages above
-        on above.tenant_id = :tenant and above.chat_id = :chat and above.message_id = needed.parent_id
+        on above.tenant_id = :tenant and above.chat_id = :chat
+        and above.message_id = needed.parent_id
     where above.depth > needed.covered
 )
 """
@@ -78,7 +80,9 @@ _COUNT_COVERED = text(f"{_COVERED} select 1 from messages {_UNNEEDED}")
 async def old_rows(
     connection: AsyncConnection, table: Table, days: int, after: int, *, dry: bool
 ) -> list[int]:
-    """Removes a page of old audit rows, chats (since their last hand-over) or runs, in the order of their ids.
+    """Removes a page of old audit rows, chats or runs, in the order of their ids.
+
+    A chat's age counts from its last ingest.
 
     Returns:
         Their ids; an empty page is the end.
@@ -97,7 +101,11 @@ async def old_rows(
 
 
 async def expired_chats(connection: AsyncConnection) -> int:
-    """Removes a page of chats that have expired, with all that is their own; returns how many, 0 at the end."""
+    """Removes a page of chats that have expired, with everything stored for them.
+
+    Returns:
+        How many; 0 at the end.
+    """
     query = (
         select(chats.c.id)
         .where(chats.c.expires_at <= func.now())
@@ -113,7 +121,10 @@ async def expired_chats(connection: AsyncConnection) -> int:
 async def old_bodies(
     connection: AsyncConnection, days: int, after: Place | None, *, dry: bool
 ) -> list[Place]:
-    """Drops a page of old bodies, oldest first; those of chats with work that is due or under way stay for it."""
+    """Drops a page of old bodies, oldest first.
+
+    Those of chats with work that is due or under way stay for it.
+    """
     place = (messages.c.created_at, messages.c.chat_id, messages.c.message_id)
     query = (
         select(*place)
@@ -146,7 +157,7 @@ async def old_bodies(
 
 
 async def covered_chats(connection: AsyncConnection, after: int) -> Page:
-    """The chats of the next page of checkpoints whose last covered message still has its body."""
+    """The chats of the next page of checkpoints whose boundary message still has its body."""
     page = _page(after)
     query = (
         select(page.c.tenant_id, page.c.chat_id)
@@ -167,7 +178,7 @@ async def covered_bodies(connection: AsyncConnection, chat: ChatKey, *, dry: boo
 
 
 async def lost_chats(connection: AsyncConnection, after: int, days: int) -> Page:
-    """The chats of the next page of old checkpoints that the message at their boundary does not lead to any more."""
+    """The chats of the next page of old checkpoints that their boundary message left."""
     page = _page(after, _old(checkpoints, days))
     led_to = and_(_boundary(page), messages.c.checkpoint_id == page.c.id)
     query = (
@@ -181,8 +192,9 @@ async def lost_chats(connection: AsyncConnection, after: int, days: int) -> Page
 async def lost_checkpoints(
     connection: AsyncConnection, chat: ChatKey, days: int, *, dry: bool
 ) -> int:
-    """Removes the old checkpoints that no message leads to, neither itself nor by one that grew from them.
+    """Removes the old checkpoints that no message leads to.
 
+    A message leads to its checkpoint and to those that this one grew from.
     One from which a young one grew stays too: an edit that is undone would find the young one, and
     miss this. One that was put out of service is as old as that, so that it can be brought back.
 
@@ -224,7 +236,8 @@ async def _lock(connection: AsyncConnection, chat: ChatKey) -> bool:
 
 
 def _page(after: int, *more: ColumnElement[bool]) -> Subquery:
-    """Checkpoints in the order of their ids. All are looked at in each round: one index probe for each."""
+    """Checkpoints in the order of their ids."""
+    # All are looked at in each round, which costs one index probe each.
     return (
         select(checkpoints)
         .where(checkpoints.c.id > after, *more)

@@ -1,5 +1,10 @@
-"""Runs: one row for each round of work, so that operators see what was read, written, rejected, and why."""
+"""Runs: one row for each round of work.
 
+Operators see in it what was read, written, rejected, and why.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
 from typing import cast
 
 from sqlalchemy import func, insert, select, update
@@ -12,10 +17,46 @@ TOO_HARD = "too hard"
 """The outcome of a round that ended because work on a text took too long or too much memory."""
 
 
-async def begin(connection: AsyncConnection, chat: ChatKey, seq: int) -> int:
-    """Notes that a round has begun."""
-    query = insert(runs).values(**chat.columns, seq=seq).returning(runs.c.id)
-    return cast(int, (await connection.execute(query)).scalar_one())
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One round of work on a chat."""
+
+    id: int
+    seq: int
+    outcome: str
+    reason: str
+    calls: int
+    tokens_read: int
+    tokens_written: int
+    published: int
+    markers: int
+    started_at: datetime
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What all rounds of work on a chat took together."""
+
+    calls: int
+    tokens_read: int
+    tokens_written: int
+
+
+_RUN = [runs.c[name] for name in Run.__dataclass_fields__]
+_SUMS = [func.coalesce(func.sum(runs.c[name]), 0) for name in Spent.__dataclass_fields__]
+
+
+async def latest(connection: AsyncConnection, chat: ChatKey, limit: int = 20) -> list[Run]:
+    """The newest rounds of work, newest first."""
+    query = select(*_RUN).where(*of(chat, runs)).order_by(runs.c.id.desc()).limit(limit)
+    return [Run(*row) for row in await connection.execute(query)]
+
+
+async def spent(connection: AsyncConnection, chat: ChatKey) -> Spent:
+    """Sums over all rounds of work."""
+    row = (await connection.execute(select(*_SUMS).where(*of(chat, runs)))).one()
+    return Spent(*map(int, row))
 
 
 async def before(connection: AsyncConnection, chat: ChatKey, run: int) -> str | None:
@@ -23,6 +64,12 @@ async def before(connection: AsyncConnection, chat: ChatKey, run: int) -> str | 
     query = select(runs.c.outcome).where(*of(chat, runs), runs.c.id < run)
     found = await connection.execute(query.order_by(runs.c.id.desc()).limit(1))
     return found.scalar_one_or_none()
+
+
+async def begin(connection: AsyncConnection, chat: ChatKey, seq: int) -> int:
+    """Notes that a round has begun."""
+    query = insert(runs).values(**chat.columns, seq=seq).returning(runs.c.id)
+    return cast(int, (await connection.execute(query)).scalar_one())
 
 
 async def count(

@@ -141,14 +141,16 @@ chats = Table(
         Boolean,
         nullable=False,
         server_default="false",
-        comment="Work waits for texts that are not kept any more: the next hand-over has to be the whole path.",
+        comment="Work waits for texts that are not kept any more:"
+        " the next hand-over has to be the whole path.",
     ),
     Column("attempts", SmallInteger, nullable=False, server_default="0"),
     Column("last_error", Text),
     Column(
         "expires_at",
         DateTime(timezone=True),
-        comment="From then on it is served no more, and the next sweep removes it with all that is its own.",
+        comment="From then on it is served no more,"
+        " and the next sweep removes it with all that is its own.",
     ),
     Column("compactor", Text, comment="Who else compresses it, as the last hand-over said."),
     Column(
@@ -212,9 +214,8 @@ messages = Table(
     Column("body", LargeBinary, comment="See storage.codec."),
     _now("created_at", comment="When this version of it was stored: a body's age."),
     Index("ix_messages_parent", "chat_id", "parent_id"),
-    Index(
-        "ix_messages_kept", "created_at", postgresql_where=text("body is not null")
-    ),  # for retention
+    # For retention.
+    Index("ix_messages_kept", "created_at", postgresql_where=text("body is not null")),
 )
 
 
@@ -248,8 +249,10 @@ checkpoints = Table(
         "savings",
         ARRAY(BigInteger),
         nullable=False,
-        comment="Tokens that each ancestor, and at last this one, saves a request: the running maximum. Never falling,"
-        " so that the read on the request path finds the shallowest that saves enough by bisection.",
+        comment="Tokens that each ancestor, and at last this one, saves a request:"
+        " the running maximum. Never falling,"
+        " so that the read on the request path finds the shallowest that saves enough"
+        " by bisection.",
     ),
     Column("covered_until", Text, nullable=False),
     Column("covered_digest", Text, nullable=False),
@@ -298,15 +301,15 @@ checkpoints = Table(
     Column(
         "retired_at",
         DateTime(timezone=True),
-        comment="When another was put in its place: no message leads to it, nor finds it by its digest.",
+        comment="When another was put in its place:"
+        " no message leads to it, nor finds it by its digest.",
     ),
     CheckConstraint(
         "kind in ('llm', 'extractive', 'degraded', 'interim', 'corrected')", name="kind"
     ),
     UniqueConstraint("chat_id", "parent_id", "covered_digest", "version"),
-    Index(
-        "ix_checkpoints_digest", "tenant_id", "covered_digest"
-    ),  # forks have the digests of another chat
+    # Forks have the digests of another chat.
+    Index("ix_checkpoints_digest", "tenant_id", "covered_digest"),
 )
 
 endpoints = Table(

@@ -1,4 +1,4 @@
-"""Whose rows: in goes a table and a chat's key, out come the terms that every WHERE on that table carries."""
+"""Whose rows: the terms that every WHERE on a table of chats carries."""
 
 from typing import NamedTuple
 
@@ -18,10 +18,10 @@ class ChatKey(NamedTuple):
 
 
 def of(chat: ChatKey, table: FromClause) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
-    """The rows of `table` (chats, one of the tables below it, or an alias) that belong to this chat.
+    """The rows of `table` that belong to this chat.
 
-    The id alone would find the same rows. The tenant is there so that an id from the wrong hands
-    finds nothing.
+    `table` is chats, one of the tables below it, or an alias. The id alone would find the same
+    rows. The tenant is there so that an id from the wrong hands finds nothing.
     """
     identity = table.c.chat_id if "chat_id" in table.c else table.c.id
     return table.c.tenant_id == chat.tenant, identity == chat.id

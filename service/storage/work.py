@@ -67,14 +67,15 @@ _ONE_BY_ONE = text(
 )
 
 # The chats that have been due for longest, of the tenant with the least work under way, and of
-# those the one that was served longest ago. Several of each tenant, because a hand-over may have
+# those the one that was served longest ago. Several of each tenant, because an ingest may have
 # the first locked. What is asked of the chat itself is asked again after locking it, as it may have
 # changed meanwhile.
 _NEXT = text("""
 select chats.id, chats.tenant_id, chats.attempts from tenants
 cross join lateral (
     select id, due_at from chats
-    where chats.tenant_id = tenants.id and due_at <= now() and (lease_until is null or lease_until < now())
+    where chats.tenant_id = tenants.id and due_at <= now()
+        and (lease_until is null or lease_until < now())
         and coalesce(expires_at > now(), true)
         and (:asking or attempts >= :patience or pressing)
     order by due_at limit 4
@@ -93,10 +94,10 @@ async def mark_due(
     """Marks work due, in the transaction that stores what it is about.
 
     Work that is due already stays as it is, so that a failing chat is not tried again at every
-    turn. Dead work gets one more try: what was handed over may be what it needed.
+    turn. Dead work gets one more try: what was ingested may be what it needed.
 
     Returns:
-        The key to ring with; None when nobody need be woken, because it was due before.
+        The key of the wake-up message; None when nobody need be woken, because it was due before.
     """
     before = select(chats.c.due_at.is_(None)).where(*of(chat, chats)).scalar_subquery()
     query = (
@@ -118,7 +119,7 @@ async def mark_due_at_once(connection: AsyncConnection, chat: ChatKey) -> str:
     """Marks work due now, as an operator wants it: whatever failed before does not put it off.
 
     Returns:
-        The key to ring with.
+        The key of the wake-up message.
     """
     query = update(chats).where(*of(chat, chats)).returning(chats.c.handed_seq)
     values = {
@@ -147,7 +148,7 @@ async def claim(
     chat that has been due for longest goes first. At most `summariser_calls` chats of the fleet ask
     one endpoint at the same time, and a half-open one is asked for one chat. While it may not be
     asked, only chats are given out that need no call: those on which it failed `fallback_after`
-    times, for which the built-in summariser stands in, and those whose requests are over
+    times, for which the built-in summariser is the fallback, and those whose requests are over
     `apply_at`.
 
     Args:
@@ -227,19 +228,20 @@ async def renew(connection: AsyncConnection, lease: Lease, seconds: float) -> bo
 
 
 async def grown(connection: AsyncConnection, lease: Lease) -> Lease | None:
-    """The lease on what was handed over since, if the chat's next request is too large with it."""
+    """The lease on what was ingested since, if the chat's next request is too large with it."""
     columns = chats.c.handed_seq, chats.c.leaf_id, chats.c.overhead_tokens
     query = select(*columns).where(*_mine(lease), chats.c.pressing, chats.c.handed_seq > lease.seq)
     row = (await connection.execute(query)).one_or_none()
-    return (
-        replace(lease, seq=row.handed_seq, leaf=row.leaf_id, overhead=row.overhead_tokens)
-        if row
-        else None
-    )
+    if row is None:
+        return None
+    return replace(lease, seq=row.handed_seq, leaf=row.leaf_id, overhead=row.overhead_tokens)
 
 
 async def holds(connection: AsyncConnection, lease: Lease) -> bool:
-    """Whether the lease is still ours and nothing was reset meanwhile; locks the row until the transaction ends."""
+    """Whether the lease is still ours and nothing was reset meanwhile.
+
+    Locks the row until the transaction ends.
+    """
     query = select(chats.c.epoch).where(*_mine(lease)).with_for_update()
     return (await connection.execute(query)).scalar_one_or_none() == lease.epoch
 
@@ -252,9 +254,10 @@ async def finish(
     debounce: float,
     later: float | None = None,
 ) -> float | None:
-    """Ends the work. It stays due when more was handed over meanwhile, or when there is more to do (`again`).
+    """Ends the work.
 
-    With `later` it is due again in so many seconds if nothing else makes it due.
+    It stays due when more was ingested meanwhile, or when there is more to do (`again`). With
+    `later` it is due again in so many seconds if nothing else makes it due.
 
     Returns:
         Seconds until it is due again; None when it is not.
@@ -286,7 +289,7 @@ async def give_back(
 ) -> float | None:
     """Releases the lease; the work is due again in `delay` seconds, or dead for None.
 
-    Work that a hand-over or an operator asked for during its last try is due again at once instead
+    Work that an ingest or an operator asked for during its last try is due again at once instead
     of dead. Without an error the attempt does not count.
 
     Returns:
@@ -301,17 +304,15 @@ async def give_back(
     when = dead if delay is None else {"due_at": in_seconds(delay)}
     query = update(chats).where(*_mine(lease)).returning(chats.c.due_at)
     values = {"attempts": attempts, "last_error": error} | when | _RELEASED
-    return (
-        None
-        if (await connection.execute(query.values(values))).scalar_one_or_none() is None
-        else delay or 0
-    )
+    due_at = (await connection.execute(query.values(values))).scalar_one_or_none()
+    return None if due_at is None else delay or 0
 
 
 async def wait_on(connection: AsyncConnection, lease: Lease) -> None:
-    """Releases a lease that was for an interim summary only: the work stays due, and nothing of it was tried.
+    """Releases a lease that was for an interim summary only.
 
-    What was handed over meanwhile may need another one.
+    The work stays due, and nothing of it was tried. What was ingested meanwhile may need another
+    interim summary.
     """
     needs_more = and_(chats.c.pressing, chats.c.handed_seq > lease.seq)
     values = {"pressing": needs_more, "attempts": func.greatest(chats.c.attempts - 1, 0)}
@@ -319,11 +320,11 @@ async def wait_on(connection: AsyncConnection, lease: Lease) -> None:
 
 
 async def wait_for_bodies(connection: AsyncConnection, lease: Lease, reason: str) -> float | None:
-    """Ends the work until the chat's whole path is handed over again.
+    """Ends the work until the chat's whole path is ingested again.
 
     Returns:
-        Seconds until it is due again; None when it is not. It is at once when something was handed
-        over meanwhile, because that may have been the texts.
+        Seconds until it is due again; None when it is not. It is at once when something was
+        ingested meanwhile, because that may have been the texts.
     """
     more = chats.c.handed_seq > lease.seq
     values = {
@@ -337,14 +338,14 @@ async def wait_for_bodies(connection: AsyncConnection, lease: Lease, reason: str
 
 
 async def ask_for_bodies(connection: AsyncConnection, chat: ChatKey) -> None:
-    """Asks for a chat's whole path with its next hand-over; until then there is nothing to work on."""
+    """Asks for a chat's whole path at its next ingest; until then there is nothing to work on."""
     await connection.execute(
         update(chats).where(*of(chat, chats)).values(wants_bodies=True, due_at=None, dead_at=None)
     )
 
 
 async def waiting(connection: AsyncConnection, limit: int, besides: ChatKey | None = None) -> int:
-    """How many chats, of all tenants, are due and nobody works on them; counted up to `limit`."""
+    """How many chats, of all tenants, are due and not worked on; counted up to `limit`."""
     query = select(chats.c.id).where(chats.c.due_at <= func.now(), _FREE)
     if besides:
         query = query.where(chats.c.id != besides.id)

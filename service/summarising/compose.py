@@ -1,6 +1,7 @@
-"""One chunk of work without its I/O: steps → what a summariser reads; its reply → memory and summary.
+"""One chunk of work without its I/O. Pure.
 
-Pure, and the only way from a reply to a summary: workers, tests and benchmarks all go through here.
+Steps become what a summariser reads; its reply becomes a memory and a summary. This is the only way
+from a reply to a summary: workers, tests and benchmarks all go through here.
 """
 
 import re
@@ -23,6 +24,8 @@ from service.text.plain import plain
 from service.transcript import Call, Step
 
 _LEAST_RECORD = 64  # tokens; a summary that saves nothing even with so little is not published
+_LINE_TOKENS = 3  # of a line of the narrative: its list mark and line break
+_GROUNDS = 8  # times the narrative: so much of the ledger a narrative is compared with
 _LIKE_A_NUMBER = re.compile(r"\[(\d{1,9}\.\d{1,9})\]")
 _RULES = (Kind.CONSTRAINT, Kind.DECISION, Kind.PREFERENCE)
 
@@ -56,7 +59,7 @@ class Material:
         completed: the steps whose last piece is read.
         heard: utterances of those, which the talk grows by.
         foreign: what tools were asked and answered, and what users pasted, in all that is read.
-        language: of the conversation; None when it cannot be told.
+        language: of the conversation; None when it is not clear.
         masked: secrets in what is new.
     """
 
@@ -98,15 +101,20 @@ def gather(
 
     No hidden character of these steps gets any further than here, nor, with `mask`, a secret.
     """
+    # Several pieces of one step are read in one call, and the step is cleaned and parsed once.
     cleaned = {id(read.step): _cleaned(read.step, mask) for read in reads}
     steps = [step for step, _ in cleaned.values()]
     language = _language(steps)
-    parsed = dict(zip(cleaned, _parsed(memory, steps, language or "en"), strict=True))
-    done = [id(read.step) for read in reads if read.piece == read.pieces - 1]
-    excerpts = (_excerpts(cleaned[id(read.step)][0], parsed[id(read.step)], read) for read in reads)
+    passages = list(_parsed(memory, steps, language or "en"))
+    parsed = dict(zip(cleaned, passages, strict=True))
+    done = _finished(reads)
+    excerpts: list[Excerpt] = []
+    for read in reads:
+        key = id(read.step)
+        excerpts += _excerpts(cleaned[key][0], parsed[key], read)
     reading = Reading(
         previous=memory.narrative,
-        excerpts=tuple(chain.from_iterable(excerpts)),
+        excerpts=tuple(excerpts),
         summary_tokens=policy.summary_tokens,
         entries=_entries(memory.pins, policy.entry_tokens),
         part=part,
@@ -116,10 +124,10 @@ def gather(
     return Material(
         memory=memory,
         reading=reading,
-        said=tuple(_said(parsed.values())),
-        completed=tuple(cleaned[one][0] for one in done),
-        heard=tuple(_said(parsed[one] for one in done)),
-        foreign=tuple(_foreign(steps, parsed.values())),
+        said=tuple(_said(passages)),
+        completed=tuple(cleaned[key][0] for key in done),
+        heard=tuple(_said(parsed[key] for key in done)),
+        foreign=tuple(_foreign(steps, passages)),
         language=language,
         masked=sum(found for _, found in cleaned.values()),
     )
@@ -128,13 +136,13 @@ def gather(
 def compose(material: Material, reply: Reply, policy: Policy, covered: Covered) -> Candidate:
     """What a summariser's reply makes, if the verdict accepts it.
 
-    The talk and the ledger grow by what was read whatever the reply says.
+    The talk and the ledger grow by what was read, whatever the reply says.
     """
     reply = replace(reply, text=answer.unreasoned(reply.text))
-    if rejection := gate.rejection(reply):
-        return _judged_candidate(
-            material, material.memory, gate.rejected([rejection]), policy, covered
-        )
+    rejection = gate.rejection(reply)
+    if rejection:
+        verdict = gate.rejected([rejection])
+        return _judged_candidate(material, material.memory, verdict, policy, covered)
     given = answer.parse(reply.text)
     merged = pins.merge(material.memory.pins, material.said, given)
     grounds = _grounds(material, merged.pins)
@@ -151,13 +159,15 @@ def by_rule(material: Material, policy: Policy, covered: Covered) -> Candidate:
 
 def rendered(memory: Memory, policy: Policy, covered: Covered) -> tuple[Rendered, int]:
     """A memory as a summary message within the policy's room; and how many pins found none."""
-    narrative = sum(tokens.count(line) + 3 for one in memory.narrative for line in one.lines)
+    written = [line for paragraph in memory.narrative for line in paragraph.lines]
+    narrative = sum(tokens.count(line) + _LINE_TOKENS for line in written)
     whole = policy.summary_tokens + policy.record_tokens
-    smaller = int(covered.tokens * gate.LEAST_GAIN)  # of little, only little stands
+    # A summary of little has to be smaller than what it stands for, whatever the policy allows.
+    smaller = int(covered.tokens * gate.LEAST_GAIN)
     room = min(whole, smaller) - message.FRAME_TOKENS - narrative
     record = recorded(memory, max(room, _LEAST_RECORD))
-    told = message.render(memory.narrative, record, covered.messages, covered.until)
-    return told, record.left_out
+    shown = message.render(memory.narrative, record, covered.messages, covered.until)
+    return shown, record.left_out
 
 
 def _judged_candidate(
@@ -172,11 +182,16 @@ def _judged_candidate(
         heard=memory.heard + len(material.completed),
     )
     kept = stored(grown, policy.summary_tokens + policy.record_tokens)
-    told, left_out = rendered(kept, policy, covered)
-    size = message.size(told)
+    shown, left_out = rendered(kept, policy, covered)
+    size = message.size(shown)
     useless = gate.gain(size, covered.tokens) if verdict.accepted else None
     judged = replace(verdict, left_out=left_out, masked=material.masked)
-    return Candidate(kept, told, size, judged, useless.reason if useless else "")
+    return Candidate(kept, shown, size, judged, useless.reason if useless else "")
+
+
+def _finished(reads: Sequence[Read]) -> list[int]:
+    """The `id` of each step whose last piece is read: only such a step was heard."""
+    return [id(read.step) for read in reads if read.piece == read.pieces - 1]
 
 
 def _cleaned(step: Step, mask: bool) -> tuple[Step, int]:
@@ -195,7 +210,9 @@ def _cleaned(step: Step, mask: bool) -> tuple[Step, int]:
     calls: list[Call] = []
     for one in step.calls:
         call = replace(one.call, arguments=clean(one.call.arguments))
-        calls.append(Call(call, replace(one.result, text=clean(one.result.text))))
+        result = replace(one.result, text=clean(one.result.text))
+        calls.append(Call(call, result))
+    # Inline files are cut out first, so that nothing else has to read them.
     text = clean(tokens.without_data(step.text))
     return replace(step, text=text, calls=tuple(calls)), masked
 
@@ -216,10 +233,11 @@ def _said(parsed: Iterable[Sequence[Passage]]) -> Iterator[Utterance]:
 
 def _foreign(steps: Sequence[Step], parsed: Iterable[Sequence[Passage]]) -> Iterator[str]:
     """What nobody said in their own words."""
-    for call in chain.from_iterable(step.calls for step in steps):
-        yield from (call.call.name, call.call.arguments, call.result.text)
-    for attachment in chain.from_iterable(step.attachments for step in steps):
-        yield attachment.name
+    for step in steps:
+        for call in step.calls:
+            yield from (call.call.name, call.call.arguments, call.result.text)
+    for step in steps:
+        yield from (attachment.name for attachment in step.attachments)
     for passage in chain.from_iterable(parsed):
         if not all(said.own for said in passage.utterances):
             yield passage.text
@@ -227,16 +245,18 @@ def _foreign(steps: Sequence[Step], parsed: Iterable[Sequence[Passage]]) -> Iter
 
 def _excerpts(step: Step, passages: Sequence[Passage], read: Read) -> Iterator[Excerpt]:
     """A step as it is read: its sentences numbered, each call as its line of the ledger."""
-    told = "\n".join(map(_numbered, passages))
+    text = "\n".join(map(_numbered, passages))
+    calls = [ledger.line_of(call) for call in step.calls]
     if read.pieces > 1:
-        whole = "\n".join([told, *(f"[tool] {ledger.line_of(call)}" for call in step.calls)])
+        # The whole is cut, calls included, so that the pieces are about equally long.
+        whole = "\n".join([text, *(f"[tool] {line}" for line in calls)])
         label = f"{step.role}, piece {read.piece + 1} of {read.pieces}"
         yield Excerpt(label, tokens.pieces(whole, read.pieces)[read.piece])
         return
-    if told:
-        yield Excerpt(step.role, told)
-    for call in step.calls:
-        yield Excerpt("tool", ledger.line_of(call))
+    if text:
+        yield Excerpt(step.role, text)
+    for line in calls:
+        yield Excerpt("tool", line)
 
 
 def _numbered(passage: Passage) -> str:
@@ -244,10 +264,12 @@ def _numbered(passage: Passage) -> str:
     first = passage.utterances[0] if passage.utterances else None
     if first and not first.own:
         return f"[{first.number}] ({first.sort})\n{_unnumbered(passage.text)}"
-    return " ".join(
-        f"[{one.number}] {_unnumbered(one.text)}" if _telling(one) else _unnumbered(one.text)
-        for one in passage.utterances
-    )
+    return " ".join(map(_with_number, passage.utterances))
+
+
+def _with_number(one: Utterance) -> str:
+    words = _unnumbered(one.text)
+    return f"[{one.number}] {words}" if _worth_pointing_at(one) else words
 
 
 def _unnumbered(text: str) -> str:
@@ -255,60 +277,81 @@ def _unnumbered(text: str) -> str:
     return _LIKE_A_NUMBER.sub(r"(\1)", text) if "[" in text else text
 
 
-def _telling(one: Utterance) -> bool:
-    """Whether a summariser may want to point at it: all of a user's, an assistant's with a value worth keeping."""
+def _worth_pointing_at(one: Utterance) -> bool:
+    """Whether a summariser may want to point at it; each number costs it tokens to read.
+
+    That is all that a user says, and of an assistant's words those with a value worth keeping.
+    """
     if one.speaker is Speaker.USER:
         return True
     return values.marked(one.text) and any(value.weighty for value in values.found(one.text))
 
 
 def _entries(known: Sequence[Pin], limit: int) -> tuple[str, ...]:
-    """Pins that hold as lines for the summariser, oldest first: the newest of users, then others."""
-    chosen: list[Pin] = []
-    newest = sorted(
-        pins.shown(known), key=lambda pin: (pin.speaker is Speaker.USER, pin.number), reverse=True
-    )
-    for pin in newest:
-        limit -= tokens.count(_entry(pin)) + 1
+    """Pins that hold, as lines for the summariser, oldest first.
+
+    When they take more than `limit` tokens, users' come before others, and the newest first.
+    """
+    chosen: list[tuple[int, str]] = []
+    for pin in sorted(pins.shown(known), key=_precedence, reverse=True):
+        entry = f"P{pin.number} {pin.kind}: {pins.line(pin)}"
+        limit -= tokens.count(entry) + 1
         if limit < 0:
             break
-        chosen.append(pin)
-    return tuple(_entry(pin) for pin in sorted(chosen, key=lambda pin: pin.number))
+        chosen.append((pin.number, entry))
+    return tuple(entry for _, entry in sorted(chosen))
 
 
-def _entry(pin: Pin) -> str:
-    return f"P{pin.number} {pin.kind}: {pins.line(pin)}"
+def _precedence(pin: Pin) -> tuple[bool, int]:
+    return pin.speaker is Speaker.USER, pin.number
 
 
 def _language(steps: Sequence[Step]) -> str | None:
-    """Of what the users wrote; of everybody, when that is too little to tell."""
-    users = " ".join(step.text for step in steps if step.role == Speaker.USER)
-    return languages.detect(users) or languages.detect(" ".join(step.text for step in steps))
+    """Of what the users wrote; of everybody, when that is too little to detect one."""
+    by_users = " ".join(step.text for step in steps if step.role == Speaker.USER)
+    by_all = " ".join(step.text for step in steps)
+    return languages.detect(by_users) or languages.detect(by_all)
 
 
 def _grounds(material: Material, new: Sequence[Pin]) -> Grounds:
-    """What a narrative is judged by."""
+    """What a narrative is judged by; `new` are the pins after this reply."""
     memory = material.memory
     said = (*memory.talk, *material.said)
-    # What an assistant said of a call is no tool's word.
+    own_words = [one.text for one in said if one.own]
     comments = [entry.comment for entry in memory.ledger]
-    bare = tuple(replace(entry, comment="") for entry in memory.ledger)
-    calls = ledger.lines(bare, material.reading.summary_tokens * 8)
-    # A pasted text that was read before is told by its first and last line.
-    pasted = (one.text for one in memory.talk if not one.own)
+    foreign = [*_bare_calls(material), *material.foreign]
+    # A pasted text that was read before is known by its first and last line only.
+    pasted = [one.text for one in memory.talk if not one.own]
     return Grounds(
         covered=(
-            *(line for paragraph in memory.narrative for line in paragraph.lines),
-            *(pin.text for pin in memory.pins),
+            *_remembered(memory),
             *(one.text for one in said),
-            *calls,
             *comments,
             *(excerpt.text for excerpt in material.reading.excerpts),
-            *material.foreign,
+            *foreign,
         ),
-        said=(*(one.text for one in said if one.own), *comments),
+        said=(*own_words, *comments),
         by_users=tuple(one.text for one in said if one.by_user),
-        foreign=(*calls, *pasted, *material.foreign),
-        rules=tuple(pin.text for pin in pins.shown(new) if pin.kind in _RULES),
+        foreign=(*foreign, *pasted),
+        rules=_rules(new),
         language=material.language,
     )
+
+
+def _rules(known: Sequence[Pin]) -> tuple[str, ...]:
+    """The words of the pins that hold and bind."""
+    return tuple(pin.text for pin in pins.shown(known) if pin.kind in _RULES)
+
+
+def _remembered(memory: Memory) -> Iterator[str]:
+    """The narrative and all pins, replaced ones too: they were covered once."""
+    for paragraph in memory.narrative:
+        yield from paragraph.lines
+    for pin in memory.pins:
+        yield pin.text
+
+
+def _bare_calls(material: Material) -> Sequence[str]:
+    """The ledger without what an assistant said of a call: that is no tool's word."""
+    bare = tuple(replace(entry, comment="") for entry in material.memory.ledger)
+    return ledger.lines(bare, material.reading.summary_tokens * _GROUNDS)

@@ -1,6 +1,6 @@
-"""Correcting a summary by hand: in goes its memory and what an operator wants there, out comes the new memory. Pure."""
+"""Corrects a summary manually: its memory and what an operator wants there → the new one. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -20,7 +20,7 @@ _SOURCE = "operator"
 
 @dataclass(frozen=True, slots=True)
 class GivenPin:
-    """A pin as an operator wants it. With the `number` of one that there is, it stands for that one; else it is new."""
+    """A pin as an operator wants it. One with the `number` of a known pin replaces it."""
 
     kind: Kind
     text: str
@@ -33,16 +33,16 @@ def corrected(
     pins: Sequence[GivenPin] | None,
     forget: Sequence[str] = (),
 ) -> Memory:
-    """`old` with the parts that are given. Pins that were replaced before stay with those that took their place.
+    """`old` with the parts that are given.
 
     A pin with a known number keeps where it came from; a new one gets the next number, and comes
-    from `operator`.
+    from `operator`. Pins that were replaced before stay, with those that took their place.
 
     Args:
         old: the memory as it is.
         narrative: the new one, as Markdown; None keeps what is there.
         pins: all that are to be shown; None keeps those that are there.
-        forget: numbers of sentences of the talk that are to go.
+        forget: numbers of sentences of the talk that are deleted.
 
     Raises:
         Unprocessable: nothing is given, nothing is left, a part is too long, or a number is not
@@ -57,11 +57,15 @@ def corrected(
         new = replace(new, pins=_pinned(old.pins, pins))
     if forget:
         new = replace(new, talk=_without(old.talk, forget))
-    if not (new.narrative or new.talk or new.ledger or any(shown(new.pins))):
+    if _is_empty(new):
         raise Unprocessable(
             "nothing would be left of this summary; to be without it, reset the chat"
         )
     return new
+
+
+def _is_empty(memory: Memory) -> bool:
+    return not (memory.narrative or memory.talk or memory.ledger or any(shown(memory.pins)))
 
 
 def _narrated(text: str) -> tuple[Paragraph, ...]:
@@ -84,41 +88,56 @@ def _narrated(text: str) -> tuple[Paragraph, ...]:
 
 
 def _without(talk: Sequence[Utterance], forget: Sequence[str]) -> tuple[Utterance, ...]:
-    """The talk without what is to go; it is read no more, so it does not come back."""
+    """The talk without these sentences; their messages are read no more, so they stay away."""
     known = {one.number for one in talk}
     for place, number in enumerate(forget):
         if number not in known:
             raise Unprocessable(
                 f"{number!r} is no sentence of this checkpoint", pointer=f"/forget/{place}"
             )
-    return tuple(one for one in talk if one.number not in set(forget))
+    forgotten = set(forget)
+    return tuple(one for one in talk if one.number not in forgotten)
 
 
 def _pinned(old: Sequence[Pin], given: Sequence[GivenPin]) -> tuple[Pin, ...]:
+    """The given pins in the order of their numbers, among those that were replaced before."""
     if len(given) > _MOST_PINS:
-        raise Unprocessable(
-            f"there are {len(given)} pins, and {_MOST_PINS} are the most", pointer="/pins"
-        )
+        why = f"there are {len(given)} pins, and {_MOST_PINS} are the most"
+        raise Unprocessable(why, pointer="/pins")
     known = {pin.number: pin for pin in old}
     numbers = count(max(known, default=0) + 1)
+    # A replaced pin is not shown to the operator, so it is missing in `given` without being meant.
     pinned = {pin.number: pin for pin in old if pin.replaced_by is not None}
     seen = set[int]()
     for place, one in enumerate(given):
-        if one.number is not None and (one.number not in known or one.number in seen):
-            why = (
-                "is there twice"
-                if one.number in seen
-                else "is no pin of this checkpoint; a new one has no number"
-            )
-            raise Unprocessable(f"P{one.number} {why}", pointer=f"/pins/{place}/number")
-        text = " ".join(_text(one.text, _LONGEST_PIN, f"/pins/{place}/text").split())
-        if not text:
-            raise Unprocessable("a pin has no text", pointer=f"/pins/{place}/text")
+        _check_number(one.number, known, seen, f"/pins/{place}/number")
+        text = _pin_text(one.text, f"/pins/{place}/text")
         number = next(numbers) if one.number is None else one.number
         before = known.get(number, Pin(number, one.kind, text, source=_SOURCE))
         pinned[number] = replace(before, kind=one.kind, text=text, replaced_by=None)
         seen.add(number)
     return tuple(pin for _, pin in sorted(pinned.items()))
+
+
+def _check_number(
+    number: int | None, known: Container[int], seen: Container[int], pointer: str
+) -> None:
+    """Refuses a number that was given twice or that no pin has; None is a new pin's."""
+    if number is None:
+        return
+    if number in seen:
+        raise Unprocessable(f"P{number} is there twice", pointer=pointer)
+    if number not in known:
+        why = f"P{number} is no pin of this checkpoint; a new one has no number"
+        raise Unprocessable(why, pointer=pointer)
+
+
+def _pin_text(text: str, pointer: str) -> str:
+    """On one line, as all pins are."""
+    line = " ".join(_text(text, _LONGEST_PIN, pointer).split())
+    if not line:
+        raise Unprocessable("a pin has no text", pointer=pointer)
+    return line
 
 
 def _text(text: str, most: int, pointer: str) -> str:
@@ -134,7 +153,9 @@ def _text(text: str, most: int, pointer: str) -> str:
 
 
 def check_size(size: int, *, before: int, covered: int, window: int) -> None:
-    """Refuses a summary that is too large; one may be as large as it was before the correction. All in tokens.
+    """Refuses a summary that is too large. All in tokens.
+
+    One may be as large as it was `before` the correction.
 
     Raises:
         Unprocessable: it saves nothing, or leaves too little of the window.
@@ -142,6 +163,6 @@ def check_size(size: int, *, before: int, covered: int, window: int) -> None:
     most = max(before, min(covered - 1, window // 3))
     if size > most:
         raise Unprocessable(
-            f"the summary would have {size} tokens, and at most {most} fit: less than what it covers ({covered}),"
-            f" and a third of the window ({window})"
+            f"the summary would have {size} tokens, and at most {most} fit: less than what it"
+            f" covers ({covered}), and a third of the window ({window})"
         )

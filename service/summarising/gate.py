@@ -2,8 +2,8 @@
 
 A reply that is no answer at all is rejected whole. Of an answer the narrative is judged line by
 line: a line with a value, a name or a quotation that nothing covered bears out is dropped, and so
-is one that tells anew what stands elsewhere in its own words: a user's rule, a tool's data. When
-too little stands, the reply is rejected with the reasons, which the summariser is told once. What
+is one that paraphrases what stands elsewhere in its own words: a user's rule, a tool's data. When
+too little stands, the reply is rejected with the reasons, which the summariser is sent once. What
 was kept by number needs no judging, because its words are copied.
 """
 
@@ -25,7 +25,7 @@ from service.text.terms import has_digit, terms
 from service.text.values import Evidence
 
 LEAST_GAIN = 9 / 10
-"""Of what it replaces a summary may be so large at most."""
+"""How large a summary may be at most, as a share of what it replaces."""
 
 
 class Rejection(NamedTuple):
@@ -51,7 +51,7 @@ _RULE = 0.5  # of the subject of a rule, or of a line, that the other has too
 _PARTLY = 0.25  # of a line's subject that nobody spoke of, for a foreign sentence to be retold
 _BORNE_OUT = 0.75  # of a line's subject that one sentence of somebody has
 _LEAST_SHARED = 2
-_LETTERS = 5  # words of one letter; more than that, and most of a line, are words taken apart
+_LETTERS = 5  # words of one letter; more than that, and than half of a line, are words taken apart
 _TELLING = 3  # subjects of a line of which one has to occur, in any form
 _SENTENCES = re.compile(r"[.!?]\s|[。！？\n]|\\n")
 _STEM = 4  # letters by which words of a rule are known in other forms
@@ -147,7 +147,7 @@ class Grounds:
     def stems(self) -> frozenset[str]:
         """Values, and beginnings of all covered words."""
         found = (term for text in self.covered for term in terms(text.replace("_", " ")))
-        return frozenset(term if has_digit(term) else term[:_STEM] for term in found)
+        return frozenset(map(_stem, found))
 
     @cached_property
     def spoken(self) -> Evidence:
@@ -178,7 +178,10 @@ class Grounds:
 
     @property
     def names_have_capitals(self) -> bool:
-        """Whether a capital inside a sentence tells a name: not where it tells a noun, or nobody knows."""
+        """Whether a capital inside a sentence means a name: not in languages where nouns have one.
+
+        Nor where the language is not known.
+        """
         return self.language is not None and self.language not in _NOUNS_HAVE_CAPITALS
 
 
@@ -191,19 +194,19 @@ def rejection(reply: Reply) -> Rejection | None:
         return Rejection("cut_off", "cut off: the summariser reached its output limit")
     if reply.finish is not Finish.STOP:
         return Rejection("unfinished", "not finished normally")
-    marks = {"reasoning": text, "protocol": text, "refusal": _HEAD.sub("", text)}
-    marked = (
-        kind for kind, read in marks.items() if any(one.search(read) for one in patterns()[kind])
-    )
-    return _MARKED.get(next(marked, ""))
+    # A refusal may stand under a head; the other marks are looked for everywhere.
+    searched = {"reasoning": text, "protocol": text, "refusal": _HEAD.sub("", text)}
+    for kind, part in searched.items():
+        if any(pattern.search(part) for pattern in patterns()[kind]):
+            return _MARKED[kind]
+    return None
 
 
 def rejected(rejections: Sequence[Rejection], dropped: tuple[Dropped, ...] = ()) -> Verdict:
     """The verdict on a reply that may not stand."""
     reasons = tuple(one.reason for one in rejections)
-    return Verdict(
-        "rejected", reasons, dropped, kinds=tuple(dict.fromkeys(one.kind for one in rejections))
-    )
+    kinds = tuple(dict.fromkeys(one.kind for one in rejections))
+    return Verdict("rejected", reasons, dropped, kinds=kinds)
 
 
 def judge(answer: Answer, grounds: Grounds, limit: int) -> tuple[tuple[Paragraph, ...], Verdict]:
@@ -212,14 +215,22 @@ def judge(answer: Answer, grounds: Grounds, limit: int) -> tuple[tuple[Paragraph
     objections: dict[str, Rejection] = {}
     for paragraph in answer.narrative:
         lines = list(dict.fromkeys(map(plain, paragraph.lines)))
-        found = {line: rejection for line in lines if (rejection := _objection(line, grounds))}
+        found = _objections(lines, grounds)
         objections |= found
-        if stands := tuple(line for line in lines if line not in found):
-            kept.append(Paragraph(paragraph.section, stands))
+        standing = tuple(line for line in lines if line not in found)
+        if standing:
+            kept.append(Paragraph(paragraph.section, standing))
     dropped = tuple(Dropped(line, rejection.reason) for line, rejection in objections.items())
-    if rejections := [*_whole(answer, grounds), *_rest(answer, kept, objections, limit)]:
+    rejections = [*_whole(answer, grounds), *_rest(answer, kept, objections, limit)]
+    if rejections:
         return (), rejected(rejections, dropped)
     return tuple(kept), Verdict("mended" if dropped else "accepted", dropped=dropped)
+
+
+def _objections(lines: Iterable[str], grounds: Grounds) -> dict[str, Rejection]:
+    """By line; a line that may stand is not there."""
+    judged = ((line, _objection(line, grounds)) for line in lines)
+    return {line: rejection for line, rejection in judged if rejection}
 
 
 def gain(size: int, replaced: int) -> Rejection | None:
@@ -245,40 +256,77 @@ def _rest(
 ) -> Iterator[Rejection]:
     """What is wrong with what is left of it."""
     lines = [line for paragraph in kept for line in paragraph.lines]
-    if not (lines or objections or answer.keeps or answer.replaced or answer.drops):
+    chosen = answer.keeps or answer.replaced or answer.drops
+    if not (lines or objections or chosen):
         yield Rejection("says_nothing", "says nothing")
-    grave = {line: one for line, one in objections.items() if one.kind not in _HARMLESS}
-    if grave and len(lines) < _STANDS * (len(lines) + len(grave)):
-        told = (
-            Rejection(one.kind, f"{one.reason} in: {line[:_SHOWN]}") for line, one in grave.items()
-        )
-        yield from islice(told, _MOST_REASONS)
+    yield from islice(_too_many(len(lines), objections), _MOST_REASONS)
     written = tokens.count("\n".join(lines))
     if written > limit * _SLACK:
         yield Rejection("too_long", f"too long: {written} tokens where {limit} were asked for")
 
 
+def _too_many(standing: int, objections: Mapping[str, Rejection]) -> Iterator[Rejection]:
+    """The objections, if they leave too few lines standing to do without a second reply."""
+    grave = {line: one for line, one in objections.items() if one.kind not in _HARMLESS}
+    if standing >= _STANDS * (standing + len(grave)):
+        return
+    for line, one in grave.items():
+        yield Rejection(one.kind, f"{one.reason} in: {line[:_SHOWN]}")
+
+
 def _objection(line: str, grounds: Grounds) -> Rejection | None:
     """Why a line may not stand; None when it may."""
-    if missing := grounds.evidence.missing(line):
+    # Reasons that ask for a repair come before those that only drop the line.
+    unknown = _unknown(line, grounds)
+    if unknown:
+        return unknown
+    subject = _subject(line)
+    return (
+        _unheard(line, subject, grounds)
+        or _data_retold(line, subject, grounds)
+        or _rule_retold(line, subject, grounds)
+    )
+
+
+def _unknown(line: str, grounds: Grounds) -> Rejection | None:
+    """A value, a quotation or a name that nothing covered has."""
+    missing = grounds.evidence.missing(line)
+    if missing:
         return Rejection("value_unknown", f"{', '.join(missing[:3])} does not occur")
-    if name := next(_unknown_names(line, grounds), ""):
-        return Rejection("name_unknown", f"{name} does not occur")
+    name = next(_unknown_names(line, grounds), "")
+    return Rejection("name_unknown", f"{name} does not occur") if name else None
+
+
+def _unheard(line: str, subject: frozenset[str], grounds: Grounds) -> Rejection | None:
+    """A line that shares no word with what is covered, or whose words cannot be compared."""
     if _is_taken_apart(line):
         return Rejection("unheard", "its words are taken apart, letter by letter")
-    subject = _subject(line)
+    # A short line may well have no words but its own.
     if len(subject) >= _TELLING and not subject & grounds.stems:
         return Rejection("unheard", "nothing that is covered speaks of this")
+    return None
+
+
+def _data_retold(line: str, subject: frozenset[str], grounds: Grounds) -> Rejection | None:
+    """Data of a tool or a pasted text, alone or beside the subject of a rule."""
     if _is_data(line, subject, grounds):
         return Rejection(
             "data_retold", "tells a tool's data, or a pasted text, that nobody spoke of"
         )
-    about = [rule for rule in grounds.told_rules if subject & rule[1]]
-    if about and (foreign := grounds.spoken.missing(line)):
-        reason = f"{foreign[0]}, which nobody spoke of, beside what a user's rule is about"
-        return Rejection("data_retold", reason)
-    for rule, told in about:
-        if _loosens(line, subject, rule, told) and not _borne_out(subject, told, grounds):
+    if not any(subject & about for _, about in grounds.told_rules):
+        return None
+    # Beside the subject of a rule, one foreign value is enough.
+    foreign = grounds.spoken.missing(line)
+    if not foreign:
+        return None
+    reason = f"{foreign[0]}, which nobody spoke of, beside what a user's rule is about"
+    return Rejection("data_retold", reason)
+
+
+def _rule_retold(line: str, subject: frozenset[str], grounds: Grounds) -> Rejection | None:
+    """A user's rule in other words, which might loosen it."""
+    for rule, about in grounds.told_rules:
+        if _loosens(line, subject, rule, about) and not _borne_out(subject, about, grounds):
             return Rejection(
                 "rule_retold", "tells a rule in other words; it stands in the user's own"
             )
@@ -295,7 +343,7 @@ def _is_taken_apart(line: str) -> bool:
 
 
 def _is_data(line: str, subject: frozenset[str], grounds: Grounds) -> bool:
-    """Whether a line tells what only a foreign text says: most of it, or what one sentence there says.
+    """Whether a line says what only a foreign text says: most of it, or one sentence there.
 
     What somebody said in one sentence too was used, and may be told.
     """
@@ -316,7 +364,10 @@ def _told_by(sentences: Iterable[frozenset[str]], subject: frozenset[str]) -> bo
 def _loosens(
     line: str, subject: frozenset[str], rule: frozenset[str], about: frozenset[str]
 ) -> bool:
-    """Whether a line is about the same as a rule without being its words; nobody can tell what it changes."""
+    """Whether a line is about the same as a rule without being its words.
+
+    What such a line changes of the rule cannot be known, so it counts as loosening it.
+    """
     enough = max(_LEAST_SHARED, _RULE * min(len(subject), len(about)))
     return len(subject & about) >= enough and terms(line) != rule
 
@@ -332,24 +383,36 @@ def _borne_out(subject: frozenset[str], rule: frozenset[str], grounds: Grounds) 
 
 
 def _unknown_names(line: str, grounds: Grounds) -> Iterator[str]:
-    """Quotations that nothing covered has, and words with a capital inside a sentence, in any form."""
+    """Quotations, and words with a capital inside a sentence, that nothing covered has."""
     for match in _QUOTED.finditer(line):
-        quoted = " ".join(next(filter(None, match.groups())).strip(" .,;:!?…").split())
+        words = next(filter(None, match.groups())).strip(" .,;:!?…")
+        quoted = " ".join(words.split())
         if not grounds.evidence.says(quoted):
             yield f"“{quoted}”"
-    for word in _NAME.findall(line) if grounds.names_have_capitals else ():
+    if not grounds.names_have_capitals:
+        return
+    for word in _NAME.findall(line):
+        if not word[0].isupper():
+            continue
+        # A name is known in any form: only the beginnings are compared.
         stems = {term[:_STEM] for term in terms(word)}
-        if word[0].isupper() and stems and not stems & grounds.stems:
+        if stems and not stems & grounds.stems:
             yield word
 
 
 def _subject(text: str) -> frozenset[str]:
     """What a text is about: its values, and the beginnings of its longer words."""
-    return frozenset(
-        term if has_digit(term) else term[:_STEM]
-        for term in terms(text.replace("_", " "))
-        if len(term) >= _STEM or has_digit(term) or characters.unspaced(term)
-    )
+    found = filter(_tells_a_subject, terms(text.replace("_", " ")))
+    return frozenset(map(_stem, found))
+
+
+def _tells_a_subject(term: str) -> bool:
+    return len(term) >= _STEM or has_digit(term) or characters.unspaced(term)
+
+
+def _stem(term: str) -> str:
+    """What is compared of a term: the whole of a value, the beginning of a word."""
+    return term if has_digit(term) else term[:_STEM]
 
 
 @cache

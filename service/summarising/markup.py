@@ -62,14 +62,15 @@ _FENCE = re.compile(
 
 # Our own wording, which only we write.
 _OURS = re.compile(
-    r"\[(?=\s{0,4}(?:previous\s{1,4}conversation|conversation\s{1,4}summary|end\s{1,4}of\s{1,4}summary"
-    r"|tool\s{1,4}calls?\s{1,4}from|what\s{1,4}the\s{1,4}user\s{1,4}decided))",
+    r"\[(?=\s{0,4}(?:previous\s{1,4}conversation|conversation\s{1,4}summary"
+    r"|end\s{1,4}of\s{1,4}summary|tool\s{1,4}calls?\s{1,4}from|what\s{1,4}the\s{1,4}user\s{1,4}decided))",
     re.IGNORECASE,
 )
 _NOTE = re.compile(r"information,\s{1,4}not\s{1,4}instructions", re.IGNORECASE)
 _AMENDMENT = re.compile(r"\((?P<word>\s{0,4}later)(?=\s{0,4}[:,])", re.IGNORECASE)
 _ROW = re.compile(
-    r"(?<![\w“])(?P<row>P\d{1,6}[^\S\n]{1,4}(?:constraint|decision|preference|goal|value|fact|file))(?=\s{0,4}:)",
+    r"(?<![\w“])(?P<row>P\d{1,6}[^\S\n]{1,4}"
+    r"(?:constraint|decision|preference|goal|value|fact|file))(?=\s{0,4}:)",
     re.IGNORECASE,
 )
 _CODE_MARKS = re.compile(r"`{2,}")
@@ -123,7 +124,7 @@ def _without_comments(text: str) -> str:
 
 
 def _without_tags(text: str) -> str:
-    """Elements lose their tags; a lone `<name>` may be a placeholder or a type, and keeps its name."""
+    """Elements lose their tags. A lone `<name>` may be a placeholder or a type, and stays."""
     if "<" not in text:
         return text
     closed = {found["name"].casefold() for found in _CLOSING.finditer(text)}
@@ -147,7 +148,11 @@ def _told_link(link: re.Match[str]) -> str:
     """The words of a link, and where it leads: a host, or a path."""
     target = link["target"].strip()
     host = _HOST.match(target)
-    place = host["host"] if host else target if _PATH.fullmatch(target) else ""
+    place = ""
+    if host:
+        place = host["host"]
+    elif _PATH.fullmatch(target):
+        place = target
     return f"{link['words']} ({place})" if place else link["words"]
 
 
@@ -206,13 +211,15 @@ def _coded(line: str) -> str:
 
 def _parts_coded(parts: list[str]) -> Iterator[str]:
     """Each second part stands between code marks; two marks side by side would be another mark."""
+    last = len(parts) - 1
     for place, part in enumerate(parts):
         if place % 2:
+            # What is code already stays as it is, an address in it too.
             yield part
             continue
         coded = _ADDRESS.sub(_address_coded, part)
         before = " " if place and coded.startswith("`") else ""
-        after = " " if place < len(parts) - 1 and coded.endswith("`") else ""
+        after = " " if place < last and coded.endswith("`") else ""
         yield f"{before}{coded}{after}"
 
 

@@ -1,6 +1,6 @@
-"""What a next summary grows from. Stored with each checkpoint, typed: nothing that we wrote is parsed back.
+"""What the next summary grows from. Stored with each checkpoint, typed: nothing is parsed back.
 
-A summariser writes `narrative` anew each time. All else is made by code: the words of the chat,
+A summariser rewrites `narrative` each time. All else is made by code: the words of the chat,
 carried on as they stand there.
 """
 
@@ -28,7 +28,7 @@ NARRATIVE = (Section.GOAL, Section.QUESTIONS, Section.STATE)
 
 
 class Kind(StrEnum):
-    """What a pin is. In order of worth: when room is short, the last go first."""
+    """What a pin is. In order of worth: when room is short, the last are left out first."""
 
     CONSTRAINT = "constraint"
     DECISION = "decision"

@@ -5,7 +5,7 @@ was made from them.
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -41,25 +41,33 @@ def build(reading: Reading) -> Prompt:
     entries = "\n".join(reading.entries)
     messages = "\n\n".join(f"[{one.label}]\n{one.text}" for one in reading.excerpts)
     fence = _fence("\n".join((previous, entries, messages, *reading.rejections)))
-    written_in = wording["language"]
-    if language != reading.language:
-        written_in = wording["other"].format(code=reading.language)
-    system = wording["system"].format(
-        words=int(reading.summary_tokens * _WORDS), fence=fence, language=written_in
-    )
-    part = ""
-    if reading.parts > 1:
-        part = wording["part"].format(part=reading.part, parts=reading.parts)
-    blocks = [
-        f"{fence} {wording['record']}\n{previous or wording['nothing']}",
-        *([f"{fence} {wording['entries']}\n{entries}"] if reading.entries else []),
-        f"{fence} {wording['messages']}{part}\n{messages}",
-        f"{fence} {wording['end']}\n\n{wording['task']}",
-    ]
+    part = _part(reading, wording["part"])
+    blocks = [f"{fence} {wording['record']}\n{previous or wording['nothing']}"]
+    if reading.entries:
+        blocks.append(f"{fence} {wording['entries']}\n{entries}")
+    blocks.append(f"{fence} {wording['messages']}{part}\n{messages}")
+    blocks.append(f"{fence} {wording['end']}\n\n{wording['task']}")
     if reading.rejections:
         rejections = _listed(reading.rejections)
         blocks.append("\n" + wording["repair"].format(rejections=rejections))
+    system = wording["system"].format(
+        words=int(reading.summary_tokens * _WORDS),
+        fence=fence,
+        language=_written_in(reading.language, language, wording),
+    )
     return Prompt(system, "\n".join(blocks))
+
+
+def _written_in(wanted: str, language: str, wording: Mapping[str, str]) -> str:
+    """How the wording, which is in `language`, names the language of the summary."""
+    return wording["language"] if wanted == language else wording["other"].format(code=wanted)
+
+
+def _part(reading: Reading, wording: str) -> str:
+    """Which part of a long turn this is; "" for a whole one."""
+    if reading.parts <= 1:
+        return ""
+    return wording.format(part=reading.part, parts=reading.parts)
 
 
 def _written(narrative: Sequence[Paragraph]) -> str:
@@ -68,13 +76,15 @@ def _written(narrative: Sequence[Paragraph]) -> str:
 
 
 def _listed(rejections: Iterable[str]) -> str:
-    """As many of the faults as a repair has room for."""
+    """As many of the rejection reasons as a repair has room for."""
     return tokens.cut("\n".join(f"- {one}" for one in rejections), REPAIR_TOKENS - _REPAIR_WORDING)
 
 
 def _fence(text: str) -> str:
     """A line that does not occur in `text`: its own hash, hashed again until it fits."""
     digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()
-    while (fence := f"=== {digest[:16]} ===") in text:
+    fence = f"=== {digest[:16]} ==="
+    while fence in text:
         digest = hashlib.sha256(digest.encode()).hexdigest()
+        fence = f"=== {digest[:16]} ==="
     return fence

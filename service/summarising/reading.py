@@ -35,7 +35,7 @@ class Reading:
         part: 1 of 1, unless one turn was too long for the summariser's window.
         parts: see `part`.
         language: ISO 639-1 code of the language that the conversation is in.
-        faults: why the earlier reply to this very reading was rejected; none for a first call.
+        rejections: why the earlier reply to this very reading was rejected; none for a first call.
     """
 
     previous: tuple[Paragraph, ...]

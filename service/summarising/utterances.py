@@ -14,8 +14,9 @@ from service.transcript import Step
 from service.transcript.items import Attachment
 
 _FENCES = ("```", "~~~")
-_SHOWN = 100  # characters of a line of what is told by its size
-_LONGEST = 400_000  # characters of a step whose sentences are told apart
+_COLONS = (":", "：")
+_SHOWN = 100  # characters of a line of code that is described by its size
+_LONGEST = 400_000  # characters of a step that is cut into sentences
 _SHORT_ANSWER = 60  # characters of what may only be understood with the question before it
 
 
@@ -28,7 +29,7 @@ class Speaker(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """A sentence, or what is told of a pasted text or code.
+    """A sentence, or a description of a pasted text or code.
 
     Attributes:
         step: number of its step in the chat, from 1.
@@ -92,17 +93,17 @@ def passages(step: Step, number: int, asked: str = "", language: str = "en") -> 
     """
     reader = _Reader(step, number, asked, language)
     found: list[Passage] = []
-    # So long a text is a document, and its sentences would take many times its memory.
-    long = len(step.text) > _LONGEST
-    whole = (
-        [Block(step.text, Sort.PASTED)]
-        if long
-        else blocks(step.text, by_user=step.role == Speaker.USER)
-    )
-    for block in whole:
+    for block in _blocks(step):
         said = block.sort in (Sort.OWN, Sort.DOCUMENT)
         found += reader.own(block) if said else reader.foreign(block)
     return found + [reader.attached(one) for one in step.attachments]
+
+
+def _blocks(step: Step) -> Sequence[Block]:
+    # So long a text is a document, and its sentences would take many times its memory.
+    if len(step.text) > _LONGEST:
+        return [Block(step.text, Sort.PASTED)]
+    return blocks(step.text, by_user=step.role == Speaker.USER)
 
 
 def question(said: Sequence[Utterance]) -> str:
@@ -127,35 +128,24 @@ class _Reader:
         head, was_item = "", False
         for line in sentences.lines(block.text):
             item = sentences.is_item(line) or line.lstrip().startswith("|")
-            if not item and was_item:
+            # The head of a list ends with its items.
+            if was_item and not item:
                 head = ""
-            told = [
-                self._utterance(text, block.sort, head if item else "")
-                for text in sentences.of_line(sentences.unmarked(line), self._language)
-            ]
+            told = self._sentences(line, block.sort, head if item else "")
+            # A Markdown head counts as an item for its own line only.
             was_item = item and not line.lstrip().startswith("#")
-            if not was_item and line.rstrip().endswith((":", "：")) and told:
+            if told and not was_item and line.rstrip().endswith(_COLONS):
                 head = told[-1].text
             yield Passage(line, tuple(told))
 
+    def _sentences(self, line: str, sort: Sort, head: str) -> list[Utterance]:
+        found = sentences.of_line(sentences.unmarked(line), self._language)
+        return [self._utterance(text, sort, head) for text in found]
+
     def foreign(self, block: Block) -> Iterator[Passage]:
-        """A pasted text or code: one utterance, which tells of it by size, first and last line."""
-        written = [
-            line
-            for line in block.text.splitlines()
-            if line.strip() and not line.lstrip().startswith(_FENCES)
-        ]
-        what = "code" if block.sort is Sort.CODE else "pasted text"
-        told = f"[{what}, {len(written)} lines"
-        if written:
-            told += f", begins “{_part(written[0], block.sort)}”"
-        if len(written) > 1:
-            told += f", ends “{_part(written[-1], block.sort)}”"  # a trace says there what happened
-        told += "]"
-        whole = " ".join(" ".join(written).split())
-        if block.sort is Sort.CODE and len(whole) <= len(told):
-            told = f"[code: “{whole}”]"
-        yield Passage(block.text, (self._utterance(told, block.sort, ""),))
+        """A pasted text or code: one utterance, with its size, first and last line."""
+        described = _described(block, _written(block.text))
+        yield Passage(block.text, (self._utterance(described, block.sort, ""),))
 
     def attached(self, attachment: Attachment) -> Passage:
         """A file, an image or another part that is no text."""
@@ -163,10 +153,7 @@ class _Reader:
 
     def _utterance(self, text: str, sort: Sort, head: str) -> Utterance:
         self._place += 1
-        context = head
-        short = len(text) <= _SHORT_ANSWER and not sentences.asks(text)
-        if self._place == 1 and short and sort is Sort.OWN:
-            context = context or self._asked
+        context = head or self._question(text, sort)
         return Utterance(
             step=self._number,
             place=self._place,
@@ -178,6 +165,35 @@ class _Reader:
             context=context if context != text else "",
             answers=sort is Sort.DOCUMENT or (bool(self._asked) and context == self._asked),
         )
+
+    def _question(self, text: str, sort: Sort) -> str:
+        """The question that a short first sentence answers; "" where it answers none."""
+        if self._place > 1 or sort is not Sort.OWN:
+            return ""
+        short = len(text) <= _SHORT_ANSWER and not sentences.asks(text)
+        return self._asked if short else ""
+
+
+def _written(text: str) -> list[str]:
+    """The lines of a block that are neither blank nor a code fence."""
+    lines = (line for line in text.splitlines() if line.strip())
+    return [line for line in lines if not line.lstrip().startswith(_FENCES)]
+
+
+def _described(block: Block, written: Sequence[str]) -> str:
+    """A foreign block in a line; code that is no longer than that as it stands."""
+    is_code = block.sort is Sort.CODE
+    described = f"[{'code' if is_code else 'pasted text'}, {len(written)} lines"
+    if written:
+        described += f", begins “{_part(written[0], block.sort)}”"
+    if len(written) > 1:
+        # A trace says in its last line what happened.
+        described += f", ends “{_part(written[-1], block.sort)}”"
+    described += "]"
+    whole = " ".join(" ".join(written).split())
+    if is_code and len(whole) <= len(described):
+        return f"[code: “{whole}”]"
+    return described
 
 
 def _part(line: str, sort: Sort) -> str:

@@ -1,7 +1,7 @@
-"""From what is to be read to a judged candidate: one call of a summariser, or what code makes alone.
+"""Turns what is to be read into a judged candidate: by one call of a summariser, or by code.
 
 Workers, tests and benchmarks go through it, and decide themselves what follows on a rejected reply.
-They say as well where the work on texts runs (`run`).
+They also say where the work on texts runs (`run`).
 """
 
 from dataclasses import dataclass, replace
@@ -80,9 +80,9 @@ async def by_rule(
 
 
 def by_size(memory: Memory, messages: int, size: int, policy: Policy, covered: Covered) -> Attempt:
-    """What can be written without a look at any text: so many messages of `size` tokens.
+    """What can be written without reading any text: so many messages of `size` tokens. Pure.
 
-    Pure. `memory` is carried on as it is.
+    `memory` is carried on as it is. For messages that a text process could not read in its bounds.
     """
     told = f"[{messages} messages of {size:,} tokens in all, too hard to read]"
     unread = Utterance(memory.heard + 1, 1, Speaker.USER, told, "", sort=Sort.PASTED)

@@ -1,1 +1,1 @@
-"""What stands in a text, in whatever script: blocks, sentences, terms, exact values, dates. Pure."""
+"""What a text consists of, in any script: blocks, sentences, terms, exact values, dates. Pure."""

@@ -1,7 +1,7 @@
-"""Whose words a text has: a speaker's own, pasted ones, or code. Told by form alone, in any language. Pure.
+"""Separates a speaker's own words from pasted text and code, by form alone, in any language. Pure.
 
 An order in a forwarded mail is not the user's order, and a log has no sentences. Nothing here looks
-for words: fences, tags, quotation marks, heads of mails and the density of signs tell.
+for words: fences, tags, quotation marks, mail headers and the density of signs decide.
 """
 
 import re
@@ -18,7 +18,7 @@ class Sort(StrEnum):
     """What a part of a text is."""
 
     OWN = "own"
-    DOCUMENT = "document"  # below a line that announces it; of the speaker, or of somebody else
+    DOCUMENT = "document"  # below a line that announces it; its author may be the speaker or not
     PASTED = "pasted"
     CODE = "code"
 
@@ -41,7 +41,7 @@ _LONG_QUOTATION = 300  # characters between one pair of quotation marks
 _QUOTATION_MARKS = (("“", "”"), ("«", "»"), ("„", "“"), ("「", "」"))
 _HEAD_LINE = re.compile(r"[ \t>*]{0,8}[^\W\d_][\w -]{0,30}:[ \t]\S")
 _IN_MAIL_HEADS = re.compile(r"\S@\S|\d{1,2}:\d\d|\d{4}")
-_MAIL_HEADS = 3  # lines `Name: value` one below the other, one with an address and one with a time
+_MAIL_HEADS = 3  # lines `Name: value` in a row; fewer are also found in notes and settings
 _SEPARATOR = re.compile(
     r"^[-_=*]{3,20}[ \t]?[^\W\d_][^\n]{0,60}[-_=*]{3,20}[ \t]*\n(?=[^\W\d_][\w -]{0,30}:[ \t]\S)",
     re.MULTILINE,
@@ -53,23 +53,25 @@ _TURN = re.compile(
 _LABEL = re.compile(r"^\[[^\[\]\n]{2,60}\][ \t]*\n(?=[ \t]{0,8}[{\[])", re.MULTILINE)
 _GREETING = 60  # characters of a line that ends with a comma, above a mail
 _SIGNATURE = 60
-_LETTER = 5  # lines that it has at least
+_LETTER = 5  # lines that a letter has at least: text above, greeting, body, closing, name
 _ANNOUNCED = re.compile(r"[:：][ \t]*\n(?:[ \t]*\n){1,3}(?=#{1,6}[ \t]+\S)")
 _HEADING = re.compile(r"^#{1,6}[ \t]+\S", re.MULTILINE)
 _QUOTED_LINE = re.compile(r"[ \t]{0,8}(?:>|\|[ \t])")
 _PROMPT = re.compile(
-    r"[ \t]{0,8}(?:[$%#]|>>>|\.\.\.|PS [A-Z]:[^>\n]{0,200}>|[\w.-]{1,60}@[\w.-]{1,60}:[^$#\n]{0,200}[$#])[ \t]"
+    r"[ \t]{0,8}(?:[$%#]|>>>|\.\.\.|PS [A-Z]:[^>\n]{0,200}>"
+    r"|[\w.-]{1,60}@[\w.-]{1,60}:[^$#\n]{0,200}[$#])[ \t]"
 )
 _STAMP = re.compile(r"[ \t\[]{0,4}(?:\d{4}-\d\d-\d\d|\d\d/\d\d/\d{4}|\d\d:\d\d:\d\d)[T \]\t,.]")
 _TRACE = re.compile(
     r"[ \t]{1,16}(?:at [\w$.<>]{2,200}[(:]|File \"[^\"\n]{1,300}\", line \d)|Traceback \("
 )
 _SIGNS = frozenset('{}[]()<>=;|\\/_$&*+@#^~`"')
-_DENSE = 0.12  # of the characters of a line that are signs
+_DENSE = 0.12  # share of signs from which a line is code
+_LINE_READ = 400  # characters of a line whose signs are counted: its beginning says enough
 _ENDS = ("{", "}", ";", "(", "[", "),", "},", "],", "->", "=>", "&&", "||", "\\", "*/", ">")
 _STATEMENT = ("{", "}", ";")  # end a line of many languages, and hardly one of prose
-_RUN = 3  # lines in a row that have the form of code
-_GAP = 3  # lines among them that have not
+_RUN = 3  # lines that have the form of code; fewer are words with signs
+_GAP = 3  # other lines between two of them, such as comments and blank lines
 
 
 def blocks(text: str, *, by_user: bool) -> list[Block]:
@@ -77,18 +79,21 @@ def blocks(text: str, *, by_user: bool) -> list[Block]:
 
     `by_user`: people paste without saying so; an assistant's prose and tables are its own.
     """
-    spans = sorted([*_fenced(text), *(_foreign(text) if by_user else ())])
-    document = _document(text) if by_user else len(text)
+    spans = list(_fenced(text))
+    document = len(text)
+    if by_user:
+        spans += _foreign(text)
+        document = _document(text)
     found: list[Block] = []
     position = 0
-    for begin, end, sort in spans:
+    for begin, end, sort in sorted(spans):
         if begin < position:  # inside the one before
             continue
         found += _unmarked(text, position, begin, document, by_user=by_user)
         found.append(Block(text[begin:end], sort))
         position = end
     found += _unmarked(text, position, len(text), document, by_user=by_user)
-    return [one for one in found if one.text.strip()]
+    return [block for block in found if block.text.strip()]
 
 
 _Span = tuple[int, int, Sort]
@@ -101,66 +106,96 @@ def _fenced(text: str) -> Iterator[_Span]:
         if open_at < 0:
             open_at, mark = fence.start(), fence[1]
         elif fence[1] == mark:
-            line_end = text.find("\n", fence.end())
-            yield open_at, line_end if line_end >= 0 else len(text), Sort.CODE
+            yield open_at, _end_of("\n", text, fence.end()), Sort.CODE
             open_at = -1
     if open_at >= 0:
         yield open_at, len(text), Sort.CODE
 
 
+def _end_of(mark: str, text: str, begin: int) -> int:
+    """Where `mark` next stands; the end of the text for nowhere."""
+    place = text.find(mark, begin)
+    return place if place >= 0 else len(text)
+
+
 def _foreign(text: str) -> Iterator[_Span]:
+    """What a user did not write: markup, quotations, exported chats, records and mails."""
     yield from _elements(text)
     quotes = list(_QUOTES.finditer(text))
+    # The marks alternate: every second one closes. A last one without a partner says nothing.
     for begin, end in zip(quotes[::2], quotes[1::2], strict=False):
         yield begin.start(), end.end(), Sort.PASTED
     for opening, closing in _QUOTATION_MARKS:
         yield from _quotations(text, opening, closing)
     yield from _exported(text)
     yield from _labelled(text)
-    if (place := _mail(text)) is not None:
-        yield place, len(text), Sort.PASTED
+    mail = _mail(text)
+    if mail is not None:
+        yield mail, len(text), Sort.PASTED
 
 
 def _quotations(text: str, opening: str, closing: str) -> Iterator[_Span]:
     """What stands between a pair of quotation marks and is too long to be a name or a phrase."""
     begin = text.find(opening)
-    while begin >= 0 and (end := text.find(closing, begin + 1)) >= 0:
+    while begin >= 0:
+        end = text.find(closing, begin + 1)
+        if end < 0:
+            return
         if end - begin > _LONG_QUOTATION:
             yield begin, end + 1, Sort.PASTED
         begin = text.find(opening, end + 1)
+
+
+class _Endings:
+    """Where each tag and each comment of a text may end, found in one pass.
+
+    To look for an end from each opening tag would be quadratic in tags that nothing closes.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._last_comment = text.rfind("-->")
+        self._tags = defaultdict[str, list[int]](list)
+        for closing in _CLOSING.finditer(text):
+            self._tags[closing["tag"].lower()].append(closing.end())
+
+    def of(self, opening: re.Match[str]) -> int | None:
+        """The end of what this match of `_OPENING` begins; None when nothing closes it."""
+        if opening["comment"]:
+            return self._of_comment(opening.end())
+        ends = self._tags.get(opening["tag"].lower(), [])
+        nearest = bisect_left(ends, opening.end())
+        return ends[nearest] if nearest < len(ends) else None
+
+    def _of_comment(self, begin: int) -> int | None:
+        if self._last_comment < begin:
+            return None
+        return self._text.index("-->", begin) + len("-->")
 
 
 def _elements(text: str) -> Iterator[_Span]:
     """Elements of markup, each from its opening tag to the first closing tag of its name."""
     if "<" not in text:
         return
-    closing = defaultdict[str, list[int]](list)
-    for found in _CLOSING.finditer(text):
-        closing[found["tag"].lower()].append(found.end())
-    last_comment = text.rfind("-->")
+    endings = _Endings(text)
     position = 0
     for opening in _OPENING.finditer(text):
-        if opening.start() < position:
+        if opening.start() < position:  # inside the one before
             continue
-        if opening["comment"]:
-            if last_comment < opening.end():
-                continue
-            position = text.index("-->", opening.end()) + len("-->")
-        else:
-            ends = closing.get(opening["tag"].lower(), [])
-            nearest = bisect_left(ends, opening.end())
-            if nearest == len(ends):
-                continue
-            position = ends[nearest]
-        yield opening.start(), position, Sort.PASTED
+        end = endings.of(opening)
+        if end is None:
+            continue
+        yield opening.start(), end, Sort.PASTED
+        position = end
 
 
 def _exported(text: str) -> Iterator[_Span]:
-    """A chat that another program wrote down: lines of several roles, from the first to the last."""
+    """An exported chat: lines of several roles, from the first of them to the last."""
     turns = list(_TURN.finditer(text))
-    if len({turn["role"].lower() for turn in turns}) > 1:
-        end = text.find("\n", turns[-1].end())
-        yield turns[0].start(), end if end >= 0 else len(text), Sort.PASTED
+    # One role alone is no dialogue: it may be a label such as `System: `.
+    roles = {turn["role"].lower() for turn in turns}
+    if len(roles) > 1:
+        yield turns[0].start(), _end_of("\n", text, turns[-1].end()), Sort.PASTED
 
 
 def _labelled(text: str) -> Iterator[_Span]:
@@ -169,48 +204,55 @@ def _labelled(text: str) -> Iterator[_Span]:
     for label in _LABEL.finditer(text):
         if label.start() < end:
             continue
-        found = text.find("\n\n", label.end())
-        end = found if found >= 0 else len(text)
+        end = _end_of("\n\n", text, label.end())
         yield label.start(), end, Sort.PASTED
 
 
 def _mail(text: str) -> int | None:
-    """From where on a text is a mail: from its heads on, or from a greeting below other text."""
-    if separator := _SEPARATOR.search(text):
+    """Where a mail begins: at its headers, or at a greeting below other text. None for no mail."""
+    separator = _SEPARATOR.search(text)
+    if separator:
         return separator.start()
-    lines = text.splitlines(keepends=True)
-    starts = accumulate(map(len, lines), initial=0)
-    written = [(start, line) for start, line in zip(starts, lines, strict=False) if line.strip()]
-    for is_head, run in groupby(written, key=lambda one: bool(_HEAD_LINE.match(one[1]))):
+    lines = _written_lines(text)
+    for is_head, run in groupby(lines, key=lambda line: bool(_HEAD_LINE.match(line[1]))):
         heads = list(run)
         if is_head and _of_a_mail([line for _, line in heads]):
             return heads[0][0]
-    return _letter([(start, line.strip()) for start, line in written])
+    return _letter([(start, line.strip()) for start, line in lines])
+
+
+def _written_lines(text: str) -> list[tuple[int, str]]:
+    """The lines of a text that are not blank, each with the place where it begins."""
+    lines = text.splitlines(keepends=True)
+    starts = accumulate(map(len, lines), initial=0)
+    placed = zip(starts, lines, strict=False)  # `accumulate` gives one more, the end
+    return [(start, line) for start, line in placed if line.strip()]
 
 
 def _of_a_mail(heads: Sequence[str]) -> bool:
-    """Whether lines `Name: value` are those of a mail: an address among them, and a time or a second one."""
-    told = sum(bool(_IN_MAIL_HEADS.search(line)) for line in heads)
-    return len(heads) >= _MAIL_HEADS and told > 1 and any("@" in line for line in heads)
+    """Whether lines `Name: value` are mail headers: an address, and a time or a second address."""
+    if len(heads) < _MAIL_HEADS:
+        return False
+    telling = sum(bool(_IN_MAIL_HEADS.search(line)) for line in heads)
+    return telling > 1 and any("@" in line for line in heads)
 
 
 def _letter(lines: Sequence[tuple[int, str]]) -> int | None:
-    """A greeting with a comma below other text, and a closing with a comma and a name at the end."""
+    """Where a letter below other text greets; it has to close with a comma and a name."""
     if len(lines) < _LETTER:
         return None
     closing, name = lines[-2][1], lines[-1][1]
     if not closing.endswith(",") or max(len(closing), len(name)) > _SIGNATURE:
         return None
-    greetings = (
-        start
-        for start, line in lines[1:-3]
-        if line.endswith((",", "，")) and len(line) <= _GREETING
-    )
-    return next(greetings, None)
+    # Not the first line: a letter that nothing introduces is the speaker's own.
+    for start, line in lines[1:-3]:
+        if line.endswith((",", "，")) and len(line) <= _GREETING:
+            return start
+    return None
 
 
 def _document(text: str) -> int:
-    """Where a text with several headings begins below a line that announces it; the end for none."""
+    """Where an announced text with several headings begins; the end of the text for none."""
     announced = _ANNOUNCED.search(text)
     if announced and len(_HEADING.findall(text, announced.end())) > 1:
         return announced.end()
@@ -221,8 +263,8 @@ def _unmarked(text: str, begin: int, end: int, document: int, *, by_user: bool) 
     """What has no marks around it, above and below the place where a document begins."""
     border = min(max(begin, document), end)
     yield from _by_lines(text[begin:border], by_user=by_user)
-    for one in _by_lines(text[border:end], by_user=by_user):
-        yield Block(one.text, Sort.DOCUMENT) if one.sort is Sort.OWN else one
+    for block in _by_lines(text[border:end], by_user=by_user):
+        yield Block(block.text, Sort.DOCUMENT) if block.sort is Sort.OWN else block
 
 
 def _by_lines(text: str, *, by_user: bool) -> list[Block]:
@@ -234,8 +276,11 @@ def _by_lines(text: str, *, by_user: bool) -> list[Block]:
 
 
 def _sort(line: str, *, by_user: bool) -> Sort:
-    if not by_user:  # an assistant fences its code; what it ran has a bar before each line
-        return Sort.CODE if line.startswith("| ") and not line.rstrip().endswith("|") else Sort.OWN
+    if not by_user:
+        # An assistant fences its code; what it ran has a bar before each line. A bar at the end
+        # as well is a table.
+        ran = line.startswith("| ") and not line.rstrip().endswith("|")
+        return Sort.CODE if ran else Sort.OWN
     if _QUOTED_LINE.match(line):
         return Sort.PASTED
     if _PROMPT.match(line) or _STAMP.match(line) or _TRACE.match(line):
@@ -248,28 +293,33 @@ def _dense(line: str) -> bool:
     words = line.strip()
     if len(words) < 2:
         return words in _SIGNS
-    signs = sum(character in _SIGNS for character in words[:400])
-    share = signs / min(len(words), 400)
-    chained = " " not in words and words.endswith((",", ")")) and words.count(".") > 1  # `a.b.c(),`
-    return (
-        share >= _DENSE
-        or chained
-        or words.endswith(_STATEMENT)
-        or (words.endswith(_ENDS) and signs > 1)
-    )
+    read = words[:_LINE_READ]
+    signs = sum(character in _SIGNS for character in read)
+    if signs / len(read) >= _DENSE or words.endswith(_STATEMENT):
+        return True
+    if words.endswith(_ENDS) and signs > 1:
+        return True
+    return " " not in words and words.endswith((",", ")")) and words.count(".") > 1  # `a.b.c(),`
 
 
 def _smoothed(sorts: Sequence[Sort]) -> list[Sort]:
-    """Runs of code with what stands between their lines; a line or two is no more than words with signs."""
+    """The sorts of the lines, with runs of code closed over their gaps and short runs as words."""
     smooth: list[Sort] = [Sort.OWN if sort is Sort.CODE else sort for sort in sorts]
-    places = [place for place, sort in enumerate(sorts) if sort is Sort.CODE]
-    begin = 0
-    for index in range(1, len(places) + 1):
-        if index < len(places) and places[index] - places[index - 1] <= _GAP + 1:
-            continue
-        if index - begin >= _RUN:
-            smooth[places[begin] : places[index - 1] + 1] = [Sort.CODE] * (
-                places[index - 1] + 1 - places[begin]
-            )
-        begin = index
+    code_lines = [place for place, sort in enumerate(sorts) if sort is Sort.CODE]
+    for run in _runs(code_lines):
+        if len(run) >= _RUN:
+            begin, end = run[0], run[-1] + 1
+            smooth[begin:end] = [Sort.CODE] * (end - begin)
     return smooth
+
+
+def _runs(places: Sequence[int]) -> Iterator[list[int]]:
+    """The places in runs, within which no gap is larger than `_GAP`."""
+    run: list[int] = []
+    for place in places:
+        if run and place - run[-1] > _GAP + 1:
+            yield run
+            run = []
+        run.append(place)
+    if run:
+        yield run

@@ -1,4 +1,4 @@
-"""Characters that are written in several ways, and scripts that have no blanks. Pure, linear."""
+"""Characters with several spellings, and scripts without blanks. Pure, linear."""
 
 import re
 import unicodedata
@@ -12,12 +12,12 @@ UNSPACED = (
 
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 _GLUED = re.compile(f"[{UNSPACED}\uac00-\ud7af\u1100-\u11ff]")
-_PIECE = 500  # characters; runs of combining marks are sorted in quadratic time
+_PIECE = 500  # characters: NFKC sorts a run of combining marks in quadratic time
 _FULL_WIDTH = 0xFEE0  # from `!` to its full-width form
-_FULL_COMMA = 0xFF0C  # parts sentences far oftener than thousands
+_FULL_COMMA = 0xFF0C  # kept: it separates clauses far more often than thousands
 _PLAIN = {
     **{code + _FULL_WIDTH: code for code in range(ord("!"), ord("~") + 1)},
-    0x066A: ord("%"),
+    0x066A: ord("%"),  # the Arabic signs for percent, decimals and thousands
     0x066B: ord("."),
     0x066C: ord(","),
     0x3000: ord(" "),
@@ -47,6 +47,7 @@ def narrowed(text: str) -> str:
 @lru_cache(maxsize=4096)
 def _plainest(character: str) -> str:
     plain = unicodedata.normalize("NFKC", character)
+    # `½` becomes three characters: then places in the two texts would no longer agree.
     return plain if len(plain) == 1 else character
 
 
@@ -66,7 +67,11 @@ def digits(text: str) -> str:
     if text.isascii():
         return text
     plain = _THOUSANDS.sub(",", text).translate(_PLAIN)
-    return _OTHER_DIGIT.sub(lambda found: str(unicodedata.digit(found[0])), plain)
+    return _OTHER_DIGIT.sub(_ascii_digit, plain)
+
+
+def _ascii_digit(found: re.Match[str]) -> str:
+    return str(unicodedata.digit(found[0]))
 
 
 def unspaced(text: str) -> bool:

@@ -1,8 +1,8 @@
 """Dates in a text, however they are written. Pure.
 
-`2026-11-15`, `15.11.2026`, `15 November`, `Nov 15th, 2026`, `15 ноября`, `2026年11月15日`, `11월 15일`.
-Day and month are compared in any order, because nobody can tell `4/3` from `3/4`; a year only where
-both have one.
+`2026-11-15`, `15.11.2026`, `15 November`, `Nov 15th, 2026`, `15 ноября`, `2026年11月15日`,
+`11월 15일`. Day and month are compared in any order, because nobody can tell `4/3` from `3/4`; a
+year only where both have one.
 """
 
 import re
@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 # Whole words: `3 decisions` and `4 markets` are no dates.
 _NAMES = (
-    "jan january januar jänner janv janvier ene enero janeiro gen gennaio januari styczeń stycznia ocak "
-    "янв январь января يناير",
-    "feb february februar fév févr février febrero fev fevereiro febbraio februari luty lutego şubat "
-    "фев февр февраль февраля فبراير",
+    "jan january januar jänner janv janvier ene enero janeiro gen gennaio januari styczeń stycznia "
+    "ocak янв январь января يناير",
+    "feb february februar fév févr février febrero fev fevereiro febbraio februari luty lutego "
+    "şubat фев февр февраль февраля فبراير",
     "mar march mär mrz märz mars marzo março mrt maart marzec marca mart мар март марта مارس",
     "apr april avr avril abr abril aprile kwi kwiecień kwietnia nisan апр апрель апреля أبريل",
     "may mai mayo maio mag maggio mei maj maja mayıs май мая مايو",
@@ -23,9 +23,10 @@ _NAMES = (
     "aug august août aout ago agosto augustus sierpień sierpnia ağustos авг август августа أغسطس",
     "sep sept september septembre septiembre set setembro settembre wrz wrzesień września eylül "
     "сен сент сентябрь сентября سبتمبر",
-    "oct october okt oktober octobre octubre out outubro ott ottobre paź październik października "
-    "ekim окт октябрь октября أكتوبر",
-    "nov november novembre noviembre novembro listopad listopada kasım ноя нояб ноябрь ноября نوفمبر",
+    "oct october okt oktober octobre octubre out outubro ott ottobre paź październik "
+    "października ekim окт октябрь октября أكتوبر",
+    "nov november novembre noviembre novembro listopad listopada kasım "
+    "ноя нояб ноябрь ноября نوفمبر",
     "dec december dez dezember déc décembre dic diciembre dezembro dicembre gru grudzień grudnia "
     "aralık дек декабрь декабря ديسمبر",
 )
@@ -61,25 +62,52 @@ class Date(NamedTuple):
 
 
 def found(text: str) -> Iterator[Date]:
-    """The dates of `text`: those with a month's name first."""
+    """The dates of `text`: first those with a month's name, then 月 and 월, then in numbers."""
+    yield from _with_names(text)
+    yield from _eastern(text)
+    yield from _in_numbers(text)
+
+
+def _with_names(text: str) -> Iterator[Date]:
     for match in _WRITTEN.finditer(text):
         name = (match["month"] or match["named"]).casefold()
-        day, year = int(match["day"] or match["of"]), match["year"] or match["then"]
-        if day and day <= 31 and name in _NUMBER_OF:
-            yield _date(match, day, _NUMBER_OF[name], year)
+        day = int(match["day"] or match["of"])
+        # Ignoring case, the pattern takes `ı` for `i`, which makes no known name.
+        if 1 <= day <= 31 and name in _NUMBER_OF:
+            yield _date(match, day, _NUMBER_OF[name], match["year"] or match["then"])
+
+
+def _eastern(text: str) -> Iterator[Date]:
     for match in _EAST.finditer(text):
         month, day = int(match["m"]), int(match["d"])
         if 1 <= month <= 12 and 1 <= day <= 31:
             yield _date(match, day, month, match["y"])
+
+
+def _in_numbers(text: str) -> Iterator[Date]:
     for match in _NUMERIC.finditer(text):
-        days = (match["m"], match["d"]) if match["y"] else (match["a"], match["b"])
-        first, second = int(days[0]), int(days[1])
-        year = match["y"] or match["c"]
-        plausible = 1 <= min(first, second) <= 12 and max(first, second) <= 31
-        if plausible and (year or match[0].endswith(".")):
+        if match["y"]:
+            first, second, year = int(match["m"]), int(match["d"]), match["y"]
+        else:
+            first, second, year = int(match["a"]), int(match["b"]), match["c"]
+        # Without a year, `4/3` is a fraction and `4.3` a number; `4.3.` is a date.
+        if (year or match[0].endswith(".")) and _plausible(first, second):
             yield _date(match, first, second, year)
 
 
+def _plausible(first: int, second: int) -> bool:
+    """Whether one of the two may be a month, and the other one a day."""
+    smaller, larger = sorted((first, second))
+    return 1 <= smaller <= 12 and larger <= 31
+
+
 def _date(match: re.Match[str], day: int, month: int, year: str | None) -> Date:
-    whole = int(year) + (2000 if len(year) == 2 else 0) if year else None
-    return Date(match[0], match.start(), match.end(), (min(day, month), max(day, month)), whole)
+    days = (min(day, month), max(day, month))
+    return Date(match[0], match.start(), match.end(), days, _whole_year(year))
+
+
+def _whole_year(year: str | None) -> int | None:
+    """A year of two digits is one of this century."""
+    if not year:
+        return None
+    return int(year) + 2000 if len(year) == 2 else int(year)

@@ -1,6 +1,6 @@
-"""Which language a text is in, by py3langid (no download, no clock). Pure, but for loading its model once.
+"""Which language a text is in, by py3langid (no download, no clock).
 
-In: text. Out: ISO 639-1 codes.
+In: text. Out: ISO 639-1 codes. Pure, except that the model is loaded once.
 """
 
 import re
@@ -11,14 +11,13 @@ if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
 _CODES: Final = """
-ar bg bn ca cs da de el en es et fa fi fr he hi hr hu id it ja ko lt lv ms nl no pl pt ro ru sk sl sr sv sw ta te th tr
-uk ur vi zh
+ar bg bn ca cs da de el en es et fa fi fr he hi hr hu id it ja ko lt lv ms nl no pl pt ro ru sk sl
+sr sv sw ta te th tr uk ur vi zh
 """
 _LEAST: Final = 40  # letters; below that a guess says nothing
 _ENOUGH: Final = 4000  # characters; more makes no better guess
-_CERTAIN: Final = (
-    20.0  # log-likelihood between two languages, over which a text is not in the second one
-)
+# Difference of log-likelihoods above which a text is certainly not in the less likely language.
+_CERTAIN: Final = 20.0
 _NOT_PROSE: Final = re.compile(
     r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|<[^<>\n]*>|(?<![\w./-])[\w./-]*[\d_/]\S*",
     re.DOTALL,
@@ -33,21 +32,21 @@ def detect(text: str) -> str | None:
 
 
 def differs(text: str, language: str) -> bool:
-    """Whether a text is for certain not in `language`."""
+    """Whether a text is certainly not in `language`."""
     ranked = _ranked(text)
-    scores = dict(ranked)
-    return (
-        bool(ranked)
-        and ranked[0][0] != language
-        and ranked[0][1] - scores.get(language, 0.0) > _CERTAIN
-    )
+    if not ranked:
+        return False
+    likeliest, best = ranked[0]
+    score = dict(ranked).get(language, 0.0)
+    return likeliest != language and best - score > _CERTAIN
 
 
 def _ranked(text: str) -> list[tuple[str, float]]:
+    """Languages with their log-likelihoods, the likeliest first; none for too little prose."""
+    # Four times as much is read, because code and links are taken out of it.
     prose = " ".join(_NOT_PROSE.sub(" ", text[: _ENOUGH * 4]).split())[:_ENOUGH]
-    if sum(character.isalpha() for character in prose) < _LEAST and not _WITHOUT_BLANKS.search(
-        prose
-    ):
+    letters = sum(character.isalpha() for character in prose)
+    if letters < _LEAST and not _WITHOUT_BLANKS.search(prose):
         return []
     ranked: list[tuple[str, float]] = _identifier().rank(prose)
     return ranked

@@ -1,6 +1,6 @@
 """A text as its reader sees it: without what shows nothing. Pure.
 
-Characters that show nothing carry orders past people, and past a comparison of words.
+Invisible characters can carry orders that no person sees, and that no comparison of words finds.
 """
 
 import re
@@ -37,8 +37,11 @@ def visible(text: str) -> str:
 
 
 def _seen(run: re.Match[str]) -> str:
-    before = run.string[run.start() - 1 : run.start()] if run.start() else ""
+    """A run of invisible characters if its neighbours need it, and nothing otherwise."""
+    before = run.string[run.start() - 1] if run.start() else ""
     after = run.string[run.end() : run.end() + 1]
-    joins = run[0] in _JOINERS and before > _LAST_PLAIN and after > _LAST_PLAIN
-    paints = run[0] in _PICTURE and not (before + "a")[0].isalpha() and not before.isspace()
-    return run[0] if joins or paints else ""
+    if run[0] in _JOINERS and before > _LAST_PLAIN and after > _LAST_PLAIN:
+        return run[0]
+    # A selector or joiner of pictures stands behind a sign, never behind a letter or a blank.
+    behind_a_sign = bool(before) and not before.isalpha() and not before.isspace()
+    return run[0] if run[0] in _PICTURE and behind_a_sign else ""

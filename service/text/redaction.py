@@ -39,7 +39,15 @@ class Masked:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """A pattern, and whether what it finds is a secret. One of `any_case` is in lower case, and so is what it reads."""
+    """What finds one kind of secret.
+
+    Attributes:
+        kind: what stands in the mask.
+        pattern: what finds candidates.
+        holds: whether a candidate is a secret.
+        any_case: the pattern is in lower case, and reads the text in lower case.
+        hints: the pattern is tried only where one of these occurs; with none, always.
+    """
 
     kind: str
     pattern: re.Pattern[str]
@@ -48,8 +56,8 @@ class _Rule:
     hints: tuple[str, ...] = ()
 
 
-# What has to be in a text, in lower case, for a pattern of the library that is slow to find out
-# that it is not there.
+# Some of the library's patterns are slow where there is nothing to find. They are tried only when
+# one of these literals is in the text, in lower case.
 _HINTS: dict[type[RegexBasedDetector], tuple[str, ...]] = {
     AWSKeyDetector: ("akia", "asia", "a3t", "abia", "acca", "aws"),
     DiscordBotTokenDetector: (),
@@ -65,8 +73,7 @@ _HINTS: dict[type[RegexBasedDetector], tuple[str, ...]] = {
     TwilioKeyDetector: (),
 }
 
-# What such a pattern finds also in DNA (`ACCA…`) and in base64 is no key unless it has a length of
-# one.
+# Such a pattern also finds DNA (`ACCA…`) and base64: only something as long as a key is one.
 _HOLDS: dict[type[RegexBasedDetector], Callable[[str], bool]] = {
     AWSKeyDetector: lambda text: len(text) in (20, 40)
 }
@@ -92,44 +99,47 @@ def _value(text: str) -> bool:
 
 
 def _worded(text: str) -> bool:
-    """Whether it is made of words and numbers, as names and dates are: `my-app-v2`, `db2_password`, `2024-01-31`."""
+    """Whether it consists of words and numbers, as names and dates do.
+
+    Such as `my-app-v2`, `db2_password` and `2024-01-31`.
+    """
     return all(len(part) <= 3 or part.isalpha() or part.isdigit() for part in _JOINT.split(text))
 
 
 def _password(text: str) -> bool:
-    """Not a word, for `password: required` is no password, and not an identifier, as code assigns it."""
-    return (
-        _value(text)
-        and not _WORD.fullmatch(text)
-        and not (_worded(text) and _IDENTIFIER.fullmatch(text))
-    )
+    """Whether it is neither a word nor an identifier.
+
+    `password: required` is documentation, and `password = user_password` is code.
+    """
+    if not _value(text) or _WORD.fullmatch(text):
+        return False
+    return not (_worded(text) and _IDENTIFIER.fullmatch(text))
 
 
 def _random(text: str) -> bool:
-    """Letters and digits mixed within a word."""
-    return (
-        _value(text)
-        and not _worded(text)
-        and bool(_DIGIT.search(text))
-        and bool(_LETTER.search(text))
-    )
+    """Whether letters and digits are mixed within a word."""
+    if not _value(text) or _worded(text):
+        return False
+    return bool(_DIGIT.search(text)) and bool(_LETTER.search(text))
 
 
 def _credentials(text: str) -> bool:
+    """Whether it may be a token behind `Bearer`, where prose has plain words."""
     return _value(text) and bool(_MIXED.search(text))
 
 
 def _word(literal: str) -> str:
-    r"""A literal that begins a word: also after a line end in JSON, which is `\n` there.
+    r"""A pattern of a literal at the beginning of a word.
 
-    Like all patterns of ours it begins with the literal itself, for which `re` looks fifty times as
-    fast.
+    A word also begins after a line end in JSON, which is `\n` there. Like all our patterns it
+    begins with the literal itself, which `re` searches fifty times as fast.
     """
     return rf"{literal}(?:(?<![A-Za-z0-9_-]{literal})|(?<=\\[nrt]{literal}))"
 
 
-def _key(qualifier: str) -> list[str]:
-    return [f"(?<={qualifier}{joint}key)" for joint in ("", "_", "-")]
+def _key(qualifier: str) -> str:
+    """Alternatives that look back from `key` at `apikey`, `api_key` and `api-key`."""
+    return "|".join(f"(?<={qualifier}{joint}key)" for joint in ("", "_", "-"))
 
 
 _KEYS = {
@@ -162,8 +172,10 @@ _QUALIFIERS = (
 _NAMES = (
     "secret",
     "credential",
-    "token(?<!pagetoken)(?<!page_token)(?<!continuationtoken)(?<!continuation_token)(?<!publickeytoken)",
-    f"key(?:{'|'.join(alternative for qualifier in _QUALIFIERS for alternative in _key(qualifier))})",
+    # Tokens of paging and of .NET assemblies are no secrets.
+    "token(?<!pagetoken)(?<!page_token)(?<!continuationtoken)(?<!continuation_token)"
+    "(?<!publickeytoken)",
+    f"key(?:{'|'.join(map(_key, _QUALIFIERS))})",
 )
 # Between a name and its value, in code, JSON, YAML, XML; in JSON inside JSON the quotes have
 # backslashes.
@@ -193,7 +205,8 @@ _OURS = (
     _Rule(
         "bearer token",
         re.compile(
-            r"authorization\\{0,3}[\"']?\s{0,8}[:=]\s{0,8}\\{0,3}[\"']?(?:[a-z]{3,12}\s{1,8})?(?P<value>[\w.~+/=-]{8,4096}+)"
+            r"authorization\\{0,3}[\"']?\s{0,8}[:=]\s{0,8}\\{0,3}[\"']?(?:[a-z]{3,12}\s{1,8})?"
+            r"(?P<value>[\w.~+/=-]{8,4096}+)"
         ),
         _credentials,
         any_case=True,
@@ -253,66 +266,86 @@ _RULES = (
     ),
     *_OURS,
 )
-_PASSES = 4  # what stood against another secret may be seen only when that one is gone
+_PASSES = 4  # a secret right beside another one may be found only when the other is masked
+_SHORTEST_KEY = 20  # characters; a shorter group of a library's pattern is a part of a key
 _REST = re.compile(r"[\w-]{0,512}")
 
 
 def mask(text: str) -> Masked:
-    """The text with each secret replaced by its kind. Pure; a text without secrets is returned as it is."""
+    """The text with each secret replaced by its kind; without secrets, the same object."""
     count = 0
     for _ in range(_PASSES):
         found = sorted(_found(text))
         if not found:
             break
-        out, position = [], 0
-        for start, end, order in _joined(found):
-            out += [text[position:start], f"[masked: {_RULES[order].kind}]"]
-            position, count = end, count + 1
-        text = "".join([*out, text[position:]])
+        masked = list(_joined(found))
+        text = _replaced(text, masked)
+        count += len(masked)
     return Masked(text, count)
 
 
-def _found(text: str) -> Iterator[tuple[int, int, int]]:
-    """Start, end and place of the rule of whatever a rule finds."""
+_Found = tuple[int, int, int]
+"""Where a secret begins and ends, and the place of the rule that found it."""
+
+
+def _replaced(text: str, found: list[_Found]) -> str:
+    out: list[str] = []
+    position = 0
+    for start, end, order in found:
+        out += [text[position:start], f"[masked: {_RULES[order].kind}]"]
+        position = end
+    return "".join([*out, text[position:]])
+
+
+def _found(text: str) -> Iterator[_Found]:
+    """Whatever a rule finds, rule by rule; finds of several rules may overlap."""
     lower = _lower(text)
     for order, rule in enumerate(_RULES):
         if rule.hints and not any(hint in lower for hint in rule.hints):
             continue
-        reached = 0
-        for match in rule.pattern.finditer(lower if rule.any_case else text):
-            if match.start() < reached:  # in the rest of the find before
-                continue
-            start, end = _span(match)
-            if rule.holds(text[start:end]):
-                reached = end
-                # The letter of an escape such as `\r` belongs to the backslash.
-                yield start + (text[start - 1 : start] == "\\"), end, order
+        for start, end in _of_rule(rule, text, lower):
+            yield start, end, order
+
+
+def _of_rule(rule: _Rule, text: str, lower: str) -> Iterator[tuple[int, int]]:
+    reached = 0
+    for match in rule.pattern.finditer(lower if rule.any_case else text):
+        if match.start() < reached:  # in what was added to the find before
+            continue
+        start, end = _span(match)
+        if not rule.holds(text[start:end]):
+            continue
+        reached = end
+        # The letter of an escape such as `\r` belongs to the backslash.
+        escaped = text[start - 1 : start] == "\\"
+        yield (start + 1 if escaped else start), end
 
 
 def _lower(text: str) -> str:
-    """A text of the same length, its ASCII letters in lower case: what patterns of any case read.
+    """The text with its ASCII letters in lower case, of the same length, so that places agree.
 
-    `str.lower` takes twelve bytes for each character meanwhile, and some grow.
+    `str.lower` makes some characters longer, and needs twelve bytes for each while it works.
     """
     return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
 
 
 def _span(match: re.Match[str]) -> tuple[int, int]:
-    """Where the secret is: in the one named group of ours; the library has it in its first group, or none, or a part.
+    """Where in a match the secret is.
 
-    The library's patterns end where the shortest keys of a service do; the rest of a longer one is
-    a secret too.
+    Our patterns name the group that has it. The library's have it in their first group, or in the
+    whole match when that group is missing or only a part of the key. They also end where the
+    shortest keys of a service do: the rest of a longer one is secret too.
     """
     named = [name for name, value in match.groupdict().items() if value]
     if named:
         return match.span(named[0])
-    group = 1 if match.lastindex and match.end(1) - match.start(1) >= 20 else 0
+    group = 1 if match.lastindex and match.end(1) - match.start(1) >= _SHORTEST_KEY else 0
     end = match.end(group)
     rest = _REST.match(match.string, end)
     return match.start(group), rest.end() if rest else end
 
 
-def _joined(found: list[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
+def _joined(found: list[_Found]) -> Iterator[_Found]:
     """Overlapping finds as one, of the rule that stands first."""
     start, end, order = found[0]
     for other in found[1:]:

@@ -1,8 +1,8 @@
 """The sentences of a text, in any script. Pure.
 
 sentencex ends sentences (some 240 languages, no model, one pass); what it is given and what becomes
-of its sentences is decided here: lines of lists stay apart, lines that were wrapped by hand are
-joined, and none is longer than a bound.
+of its sentences is decided here: lines of lists stay apart, hard-wrapped lines are joined, and none
+is longer than a bound.
 """
 
 import re
@@ -11,18 +11,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from sentencex import segment  # type: ignore[import-untyped]
 
 LONGEST = 320
-"""Characters of a sentence; a longer one is taken apart at clauses, so that no end of it is lost."""
+"""Characters of a sentence; a longer one is split at its clauses, so that its end is not lost."""
 
 _BULLET = re.compile(r"\s{0,40}(?:(?:[*•+\-–—]|\d{1,3}[.)]|#{1,6}|\[[ xX]\])\s{1,20}){1,3}")
-_WRAPPED = 50  # characters of a line that may have been wrapped by hand
+_WRAPPED = 50  # characters that a hard-wrapped line has at least; a shorter one ends on purpose
 _ENDS = tuple(".!?…:;。！？：；,、，")
 _IN_NAMES = "_$"
 _SOLID_ENDS = "。！？…」』"  # no blank follows
-_PIECE = 2000  # characters that are taken apart at once: sentencex is quadratic in open brackets
+_PIECE = 2000  # characters that are split at once: sentencex is quadratic in open brackets
 _CLAUSE = re.compile(r"(?<=[;:；：])\s{0,4}|(?<=,)\s{1,4}|(?<=[，、])|\s{1,4}[-–—]\s{1,4}")
-_EMPHASIS = re.compile(
-    r"(?<![\w*])\*\*(?=\S)([^*\n]{1,400})(?<=\S)\*\*(?![\w*])"
-)  # not `2 ** 10`, `**kwargs`
+# Not `2 ** 10` or `**kwargs`.
+_EMPHASIS = re.compile(r"(?<![\w*])\*\*(?=\S)([^*\n]{1,400})(?<=\S)\*\*(?![\w*])")
 
 
 def split(text: str, language: str = "en") -> Iterator[str]:
@@ -37,7 +36,7 @@ def split(text: str, language: str = "en") -> Iterator[str]:
 
 
 def lines(text: str) -> Iterator[str]:
-    """The lines of a text; those that were wrapped by hand are one."""
+    """The lines of a text; hard-wrapped ones are joined."""
     joined: list[str] = []
     for line in text.splitlines():
         if joined and not _goes_on(joined[-1], line):
@@ -63,17 +62,20 @@ def of_line(line: str, language: str = "en") -> Iterator[str]:
 def _whole(segments: Iterable[str]) -> Iterator[str]:
     """Segments, joined where no blank stands behind a point: `Physics.Overlap` is one name."""
     joined = ""
-    for one in segments:
-        if joined and (
-            joined[-1].isspace()
-            or joined[-1] in _SOLID_ENDS
-            or not (one[0].isalnum() or one[0] in _IN_NAMES)
-        ):
+    for following in segments:
+        if joined and not _one_name(joined[-1], following[0]):
             yield joined
             joined = ""
-        joined += one
+        joined += following
     if joined:
         yield joined
+
+
+def _one_name(before: str, after: str) -> bool:
+    """Whether the characters on both sides of a cut may belong to one name."""
+    if before.isspace() or before in _SOLID_ENDS:
+        return False
+    return after.isalnum() or after in _IN_NAMES
 
 
 def unmarked(line: str) -> str:
@@ -89,6 +91,7 @@ def is_item(line: str) -> bool:
 
 
 def _goes_on(before: str, line: str) -> bool:
+    """Whether a line continues the hard-wrapped one above it."""
     begins = line.lstrip()[:1]
     wrapped = len(before) >= _WRAPPED and not before.endswith(_ENDS)
     return wrapped and begins.islower() and not is_item(line)
@@ -106,23 +109,23 @@ def _pieces(line: str) -> Iterator[str]:
 
 
 def _bounded(sentence: str) -> Iterator[str]:
-    """Takes a long sentence apart at its clauses, and a long clause between words."""
+    """A long sentence split at its clauses, and a long clause between words."""
     if len(sentence) <= LONGEST:
         yield sentence
         return
+    # A part takes as many clauses as it has room for; the end of the sentence ends its last clause.
+    ends = [*(clause.end() for clause in _CLAUSE.finditer(sentence)), len(sentence)]
     begin, last = 0, 0
-    for clause in _CLAUSE.finditer(sentence):
-        if clause.end() - begin > LONGEST and last > begin:
+    for end in ends:
+        if end - begin > LONGEST and last > begin:
             yield from _words(sentence[begin:last].strip())
             begin = last
-        last = clause.end()
-    if last > begin and len(sentence) - begin > LONGEST:
-        yield from _words(sentence[begin:last].strip())
-        begin = last
+        last = end
     yield from _words(sentence[begin:].strip())
 
 
 def _words(text: str) -> Iterator[str]:
+    """A text in parts that are not too long, cut between words where there are blanks."""
     begin = 0
     while len(text) - begin > LONGEST:
         cut = text.rfind(" ", begin + 1, begin + LONGEST)
@@ -147,16 +150,23 @@ def shortened(sentence: str, most: int) -> str:
 
 
 def around(sentence: str, part: str, most: int) -> str:
-    """`part` and the words around it, in about so many characters, cut between words where there are blanks."""
+    """`part` and the words around it, in at most about so many characters.
+
+    Cut between words where there are blanks.
+    """
     if len(sentence) <= most:
         return sentence
     place = max(sentence.find(part), 0)
-    begin = max(min(place - (most - len(part)) // 2, len(sentence) - most), 0)
+    before = (most - len(part)) // 2
+    begin = max(min(place - before, len(sentence) - most), 0)
     cut = sentence[begin : begin + most]
     if begin:
         _, blank, rest = cut.partition(" ")
+        # The first word is left out, because it is cut, unless the part begins in it.
         cut = f"… {rest}" if blank and part in rest else f"…{cut}"
-    return cut if begin + most >= len(sentence) else shortened(f"{cut} ", len(cut))
+    if begin + most >= len(sentence):
+        return cut
+    return shortened(f"{cut} ", len(cut))
 
 
 def last_question(sentences: Sequence[str]) -> str:

@@ -20,12 +20,13 @@ def terms(text: str) -> frozenset[str]:
     folded = characters.normalised(text).casefold()
     found: set[str] = set()
     for word in _WORD.findall(folded):
-        if not word.isascii() and (unspaced := _UNSPACED.findall(word)):
-            for run in unspaced:
+        spaced = word
+        if not word.isascii():
+            for run in _UNSPACED.findall(word):
                 found.update(run[place : place + 2] for place in range(len(run) - 1))
-            word = _UNSPACED.sub("", word)
-        if len(word) > 1:
-            found.add(word if is_exact(word) else word[:_STEM])
+            spaced = _UNSPACED.sub("", word)
+        if len(spaced) > 1:
+            found.add(spaced if is_exact(spaced) else spaced[:_STEM])
     return frozenset(found)
 
 
@@ -35,5 +36,5 @@ def has_digit(word: str) -> bool:
 
 
 def is_exact(term: str) -> bool:
-    """Whether a term is a value: one with a digit, or an address, path or name with a sign inside."""
+    """Whether a term is a value: it has a digit, or a sign inside as addresses and paths have."""
     return has_digit(term) or any(sign in term for sign in _INSIDE)

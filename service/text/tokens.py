@@ -20,7 +20,8 @@ IMAGE_TOKENS = 1000
 MESSAGE_TOKENS = 4
 """Role and separators around one native message, for most chat templates."""
 
-_COMMON = 5000  # of the vocabulary's 200,000 entries; `para`, `nicht` and `would` are among them, `budget` is not
+# Of the vocabulary's 200,000 entries: `para`, `nicht` and `would` are among them, `budget` is not.
+_COMMON = 5000
 _VOCABULARY_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 _WORD_END = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 # How o200k_base splits text before merging (tiktoken 0.14, tiktoken_ext.openai_public).
@@ -61,7 +62,7 @@ def _encode(text: str) -> list[int]:
 
 
 def _slices(text: str) -> Iterator[list[int]]:
-    """The tokens of one slice after the other: those of a large text as a whole cost 40 bytes each."""
+    """The tokens, slice by slice: as one list, those of a large text take 40 bytes each."""
     encode = _encoding().encode_ordinary
     for start in range(0, len(text), _SLICE):
         yield encode(text[start : start + _SLICE])
@@ -69,7 +70,10 @@ def _slices(text: str) -> Iterator[list[int]]:
 
 @lru_cache(maxsize=8192)
 def is_common(word: str) -> bool:
-    """Whether a word is among the commonest of its language: the vocabulary has them first, in order of frequency."""
+    """Whether a word is among the commonest of its language.
+
+    The vocabulary is in order of frequency.
+    """
     parts = _encoding().encode_ordinary(f" {word}")
     return len(parts) == 1 and parts[0] < _COMMON
 
@@ -80,19 +84,25 @@ def without_data(text: str) -> str:
 
 
 def count(text: str) -> int:
-    """Tokens of `text`; `<|endoftext|>` and its like are ordinary text, inline base64 data counts as one image."""
-    plain, images = _DATA_URI.subn("", text) if ";base64," in text else (text, 0)
-    return sum(map(len, _slices(plain))) + images * IMAGE_TOKENS
+    """Tokens of `text`; inline base64 data counts as one image.
+
+    `<|endoftext|>` and its like are ordinary text.
+    """
+    images = 0
+    if ";base64," in text:  # a cheap look first: nearly no text has data
+        text, images = _DATA_URI.subn("", text)
+    return sum(map(len, _slices(text))) + images * IMAGE_TOKENS
 
 
 def cut(text: str, limit: int) -> str:
-    """The longest beginning of `text` of at most `limit` tokens; an ellipsis tells that something was cut."""
+    """The longest beginning of `text` of at most `limit` tokens, with an ellipsis if it was cut."""
     if len(text) * 4 <= limit:  # a token is at least one byte, and a character at most four
         return text
     tokens = _encode(text)
     if len(tokens) <= limit:
         return text
-    return _encoding().decode(tokens[: max(limit - 1, 0)], errors="ignore") + "…"
+    kept = tokens[: max(limit - 1, 0)]  # the ellipsis is a token too
+    return _encoding().decode(kept, errors="ignore") + "…"
 
 
 def pieces(text: str, parts: int) -> list[str]:
@@ -101,13 +111,15 @@ def pieces(text: str, parts: int) -> list[str]:
     A cut moves back to a line end when one is within the last tenth of the piece.
     """
     tokens = _encode(text)
-    lengths = _encoding().decode_with_offsets(tokens)[1]
-    out, start = [], 0
+    _, offsets = _encoding().decode_with_offsets(tokens)
+    out: list[str] = []
+    start = 0
     for part in range(1, parts):
         index = len(tokens) * part // parts
-        end = lengths[index] if index < len(lengths) else len(text)
-        newline = text.rfind("\n", end - (end - start) // 10, end) + 1
-        end = max(newline or end, start)
+        end = offsets[index] if index < len(offsets) else len(text)
+        line_end = text.rfind("\n", end - (end - start) // 10, end) + 1
+        # Not before `start`: several tokens of one character have the same offset.
+        end = max(line_end or end, start)
         out.append(text[start:end])
         start = end
     return [*out, text[start:]]

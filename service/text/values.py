@@ -1,8 +1,9 @@
 """Exact values in a text: numbers with their units, dates, ids, URLs, paths, addresses. Pure.
 
-`found` lists them as they stand, in any script: 余额5美元，已退款 holds `5美元`. `Evidence` answers whether a
-value occurs in what a summary covers, however it is written there: `12,847`, `12.847`, `12 847` and
-`12847` are one number, `5 GB` and `5 gigabytes` one size, `16:30` and `4:30 PM` one time.
+`found` lists them as they stand, in any script: 余额5美元，已退款 holds `5美元`. `Evidence` answers
+whether a value occurs in what a summary covers, however it is written there: `12,847`, `12.847`,
+`12 847` and `12847` are one number, `5 GB` and `5 gigabytes` one size, `16:30` and `4:30 PM` one
+time.
 """
 
 import re
@@ -32,8 +33,8 @@ _SPACED = re.compile(r"(?<![\d.,])(\d{1,3}(?:[   ]\d{3})+)(?![\d])")
 _DIGITS = re.compile(r"\d+")
 _DIGIT = re.compile(r"\d")
 _ANY_NUMBER = re.compile(
-    r"(?<![a-z_\d])(?<![a-z_][-–])([$€£¥₽₹₩]\s?)?(\d[\d.,'’]*)(\s?-?[^\W\d_]{1,16}|\s?[%‰°][^\W\d_]?)?"
-    r"(\s?[$€£¥₽₹₩])?"
+    r"(?<![a-z_\d])(?<![a-z_][-–])([$€£¥₽₹₩]\s?)?(\d[\d.,'’]*)"
+    r"(\s?-?[^\W\d_]{1,16}|\s?[%‰°][^\W\d_]?)?(\s?[$€£¥₽₹₩])?"
 )
 _CLOCK = re.compile(
     r"(?<![\d:.,])(\d{1,2})(?:\s?(?:[:.h時点點시]|uhr)\s?([0-5]\d)(?![\d.,])"
@@ -57,11 +58,13 @@ _FILE_ENDING = (
 )
 _FILE_NAME = re.compile(rf"\A[\w.-]*{_FILE_ENDING}", re.IGNORECASE)
 _ANY_FILE_NAME = re.compile(_FILE_ENDING, re.IGNORECASE)
+_NAMED = (_LINK, _ADDRESS, _PATH, _FILE_NAME)  # a word that is one of these is a value as a whole
 _LIST_NUMBER = re.compile(r"^[^\S\n]*+(?:[-*•]\s*+)?\d{1,3}[.)]\s+", re.MULTILINE)
 _SEPARATOR = re.compile("[.,]")
 _GROUPING = re.compile("['’  ]")
 _BLANK = re.compile(r"\s")
 _LONGEST_HAN = 16  # signs of a number; more are no number
+_WEIGHTY_DIGITS = 2  # from which a number without a unit is worth keeping for itself
 _DATA = tomllib.loads(resources.files(__package__).joinpath("values.toml").read_text("utf-8"))
 UNITS: dict[str, str] = {
     alias: unit for unit, aliases in _DATA["units"].items() for alias in aliases.split()
@@ -108,36 +111,61 @@ class Value:
     @property
     def weighty(self) -> bool:
         """Whether it is worth keeping for itself: not a small count such as `3`."""
-        return not self.readings or bool(self.unit) or len(_DIGIT.findall(self.text)) >= 2
+        if not self.readings or self.unit:
+            return True
+        return len(_DIGIT.findall(self.text)) >= _WEIGHTY_DIGITS
 
 
 @lru_cache(maxsize=4096)  # the same sentence is asked for its values, their sorts and its subject
 def found(text: str) -> Sequence[Value]:
-    """The values of `text`, its dates first. Numbers of a numbered list are none."""
-    plain = _LIST_NUMBER.sub(lambda mark: " " * len(mark[0]), characters.digits(text))
+    """The values of `text`, its dates first. Numbers of a numbered list are none.
+
+    What was found is blanked before the next search, so that no part of it is found again. All
+    searches read texts of the same length, and a value is cut out of `text` itself.
+    """
+    plain = _LIST_NUMBER.sub(_blanks, characters.digits(text))
     days = list(dates.found(plain))
-    values = [Value(text[day.begin : day.end], date=day) for day in days]
-    plain = _blanked(plain, [(day.begin, day.end) for day in days])
-    counted = [] if plain.isascii() else list(_COUNTED.finditer(plain))
-    for number in counted:
-        unit, size = _glued_unit(plain[number.end() : number.end() + _LONGEST_UNIT])
-        shown = text[number.start() : number.end() + size]
-        values.append(Value(shown, frozenset({_summed(number[0])}), unit))
-    plain = _blanked(plain, [number.span() for number in counted])
+    undated = _blanked(plain, [(day.begin, day.end) for day in days])
+    counted = [] if undated.isascii() else list(_COUNTED.finditer(undated))
+    rest = _blanked(undated, [number.span() for number in counted])
+    return (
+        *(Value(text[day.begin : day.end], date=day) for day in days),
+        *(_counted_value(text, undated, number) for number in counted),
+        *_of_words(text, rest),
+    )
+
+
+def _blanks(mark: re.Match[str]) -> str:
+    return " " * len(mark[0])
+
+
+def _counted_value(text: str, plain: str, number: re.Match[str]) -> Value:
+    """The value of a number with ideographs, such as `3万5千円`, which was found in `plain`."""
+    unit, size = _glued_unit(plain[number.end() : number.end() + _LONGEST_UNIT])
+    shown = text[number.start() : number.end() + size]
+    return Value(shown, frozenset({_summed(number[0])}), unit)
+
+
+def _of_words(text: str, plain: str) -> Iterator[Value]:
+    """The values that are words of `plain`, as they stand in `text`."""
     words = list(_words(plain))
     for place, (begin, end) in enumerate(words):
-        following = words[place + 1] if place + 1 < len(words) else (end, end)
-        glued = following[0] == end < following[1]
-        one = _value(plain[begin:end], plain[slice(*following)], glued=glued)
-        if one:
-            start = plain.find(one.text, begin)
-            shown = text[start : start + len(one.text)]
-            values.append(Value(shown, one.readings, one.unit))
-    return tuple(values)
+        following, glued = "", False
+        if place + 1 < len(words):
+            next_begin, next_end = words[place + 1]
+            following, glued = plain[next_begin:next_end], next_begin == end
+        value = _value(plain[begin:end], following, glued=glued)
+        if value:
+            start = plain.find(value.text, begin)  # signs at the beginning may be left out
+            shown = text[start : start + len(value.text)]
+            yield Value(shown, value.readings, value.unit)
 
 
 def _words(plain: str) -> Iterator[tuple[int, int]]:
-    """Where words begin and end; in a script without blanks, a word of letters and digits ends at it."""
+    """Where words begin and end.
+
+    A word of letters and digits also ends where a script without blanks begins.
+    """
     for token in _TOKEN.finditer(plain):
         runs = [token.span()]
         if not token[0].isascii():
@@ -149,7 +177,7 @@ def _words(plain: str) -> Iterator[tuple[int, int]]:
 
 
 def _blanked(text: str, spans: Iterable[tuple[int, int]]) -> str:
-    """`text` of the same length, with blanks in the place of these parts, which may lie within each other."""
+    """`text` with blanks in the place of these parts, which may lie within each other."""
     kept: list[str] = []
     position = 0
     for begin, end in sorted(spans):
@@ -160,7 +188,7 @@ def _blanked(text: str, spans: Iterable[tuple[int, int]]) -> str:
 
 
 def spelling(value: Value) -> str:
-    """One spelling for all ways to write a value, with which values are compared with each other."""
+    """One spelling for all ways to write a value, by which values are compared."""
     if value.date:
         return f"{value.date.days} {value.date.year or ''}".strip()
     if value.readings:
@@ -174,7 +202,8 @@ def sort(value: Value) -> str:
         return f"number {value.unit}"
     if value.date:
         return "date"
-    return "link" if _LINK.fullmatch(value.text) or _ADDRESS.fullmatch(value.text) else "name"
+    is_link = _LINK.fullmatch(value.text) or _ADDRESS.fullmatch(value.text)
+    return "link" if is_link else "name"
 
 
 def marked(text: str) -> bool:
@@ -185,9 +214,9 @@ def marked(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the texts that a summary covers say; made once for each, asked for many values.
+    """What the texts that a summary covers say; made once, asked for many values.
 
-    `whole` is all of the texts. What is looked up in it is collected when it is first asked for.
+    `whole` is all of the texts. Each index of it is made when it is first needed.
     """
 
     whole: str = ""
@@ -207,8 +236,9 @@ class Evidence:
 
     @cached_property
     def _numbers(self) -> Mapping[Decimal, set[str]]:
-        """The units with which each number occurs."""
+        """The units with which each number occurs; "" for none."""
         numbers = defaultdict[Decimal, set[str]](set)
+        # `12 847` is one number or two: both readings count.
         spaced = " ".join(_joined(match[0]) for match in _SPACED.finditer(self._plain))
         for reading, unit in (*_every_number(self._plain), *_every_number(spaced)):
             numbers[reading].add(unit)
@@ -224,6 +254,7 @@ class Evidence:
 
     @cached_property
     def _clocks(self) -> frozenset[tuple[int, int]]:
+        """The times of the text as hours and minutes of a clock of twelve hours."""
         clocks = _CLOCK.finditer(self._plain)
         return frozenset((int(clock[1]) % 12, int(clock[2] or 0)) for clock in clocks)
 
@@ -231,20 +262,35 @@ class Evidence:
         """Whether the value occurs, in whatever spelling."""
         if value.date:
             return self.says(value.text) or self._dated(value.date)
-        if not value.readings:
-            return self.says(value.text) or self._clocked(value.text) or self._in_parts(value.text)
+        if value.readings:
+            return self._has_number(value)
+        return self.says(value.text) or self._clocked(value.text) or self._in_parts(value.text)
+
+    def _has_number(self, value: Value) -> bool:
         if not value.unit and self.says(value.text):
             return True
-        units = [self._numbers[reading] for reading in value.readings if reading in self._numbers]
-        if any(not value.unit or value.unit in seen or "" in seen for seen in units):
+        if any(self._counts(reading, value.unit) for reading in value.readings):
             return True
-        spelt = [word for one in value.readings for word in _SPELT.get(int(one), [])]
-        return any(map(self.says, spelt)) or (value.unit in ("", "h") and self._clocked(value.text))
+        if any(self._spelt(reading) for reading in value.readings):
+            return True
+        return value.unit in ("", "h") and self._clocked(value.text)
+
+    def _counts(self, reading: Decimal, unit: str) -> bool:
+        """Whether a number occurs with this unit; without any on one side, units do not differ."""
+        seen = self._numbers.get(reading)
+        if seen is None:
+            return False
+        return not unit or unit in seen or "" in seen
+
+    def _spelt(self, reading: Decimal) -> bool:
+        """Whether a number occurs as a word, such as `twelve`."""
+        return any(map(self.says, _SPELT.get(int(reading), [])))
 
     def _dated(self, date: Date) -> bool:
         years = self._dates.get(date.days)
         if not years or date.year is None:
             return bool(years)
+        # The year may stand elsewhere: once above a list of days.
         return date.year in years or (None in years and Decimal(date.year) in self._numbers)
 
     def _clocked(self, text: str) -> bool:
@@ -253,8 +299,12 @@ class Evidence:
         if not time:
             return False
         hour, minute = int(time[1]) % 12, int(time[2] or 0)
-        told = not minute and any(Decimal(one) in self._numbers for one in (hour, hour + 12))
-        return told or (hour, minute) in self._clocks  # `9 in the morning` has no clock
+        if (hour, minute) in self._clocks:
+            return True
+        # `9 in the morning` has no clock: a full hour may be any number.
+        return not minute and (
+            Decimal(hour) in self._numbers or Decimal(hour + 12) in self._numbers
+        )
 
     def _in_parts(self, text: str) -> bool:
         """Whether all numbers of a range, or of a size such as `1920x1080`, occur."""
@@ -267,19 +317,25 @@ class Evidence:
     def missing(self, text: str) -> list[str]:
         """The values of `text` that do not occur, as they stand in it; small counts need not."""
         absent = self._absent(text)
-        if absent and (joined := _joined(text)) != text:  # `12 847` is one number, or two
-            return min(absent, self._absent(joined), key=len)
-        return absent
+        if not absent:
+            return []
+        joined = _joined(text)
+        if joined == text:
+            return absent
+        # `12 847` is one number or two: the reading that leaves less missing is right.
+        return min(absent, self._absent(joined), key=len)
 
     def _absent(self, text: str) -> list[str]:
         weighty = (value for value in found(text) if value.weighty)
         return [value.text for value in weighty if not self.has(value)]
 
     def says(self, words: str) -> bool:
-        """Whether these words occur as they are, but for case and blanks, not as a part of longer ones."""
+        """Whether these words occur as they are, ignoring case and blanks, as whole words."""
         words = " ".join(characters.folded(words).split())
+        if not words:
+            return False
         place = self._folded.find(words)
-        while words and place >= 0:
+        while place >= 0:
             end = place + len(words)
             before, after = self._folded[place - 1 : place], self._folded[end : end + 1]
             if not characters.joins(before, words[0]) and not characters.joins(words[-1], after):
@@ -289,18 +345,35 @@ class Evidence:
 
 
 def _value(word: str, following: str, *, glued: bool) -> Value | None:
-    """The value that a word is, if it is one; `following` is the next word, `glued` without a blank."""
-    if any(pattern.fullmatch(word) for pattern in (_LINK, _ADDRESS, _PATH, _FILE_NAME)):
+    """The value that a word is, if it is one.
+
+    Args:
+        word: without signs behind it.
+        following: the next word; "" for none.
+        glued: whether there is no blank between the two.
+    """
+    if any(pattern.fullmatch(word) for pattern in _NAMED):
         return Value(word)
     if not any(character.isdigit() for character in word):
-        return Value(word) if "_" in word.strip("_") else None
-    if suffixed := _SUFFIXED.fullmatch(word):  # `30-day`, `14-tägig`, `5-го`
+        is_identifier = "_" in word.strip("_")
+        return Value(word) if is_identifier else None
+    suffixed = _SUFFIXED.fullmatch(word)
+    if suffixed:  # `30-day`, `14-tägig`, `5-го`
         unit = UNITS.get(suffixed[2].strip("-‐").casefold(), "")
         return Value(word, frozenset(_plain_readings(suffixed[1])), unit)
     number = _NUMBER.fullmatch(word)
-    if not number or not (readings := _readings(number)):
-        return Value(word.lstrip("#~+=-–—:.,"))
-    own = (number[3] or "").casefold()
+    readings = _readings(number) if number else frozenset()
+    if number and readings:
+        return _number(number, readings, following, glued=glued)
+    return Value(word.lstrip("#~+=-–—:.,"))
+
+
+def _number(
+    number: re.Match[str], readings: frozenset[Decimal], following: str, *, glued: bool
+) -> Value:
+    """The value of a number, with the unit that stands in its own word or in the following one."""
+    word = number[0]
+    own = _own_unit(number)
     if own and own not in UNITS and own not in _TIMES and not own.isascii():
         unit, size = _glued_unit(own)
         return Value(word[: number.start(3) + size], readings, unit)
@@ -308,6 +381,11 @@ def _value(word: str, following: str, *, glued: bool) -> Value | None:
         unit, size = _glued_unit(following)
         return Value(word + following[:size], readings, unit)
     return Value(word, readings, _unit(number, following))
+
+
+def _own_unit(number: re.Match[str]) -> str:
+    """The letters behind a number in its own word, in small letters."""
+    return (number[3] or "").casefold()
 
 
 def _glued_unit(letters: str) -> tuple[str, int]:
@@ -323,16 +401,8 @@ def _glued_unit(letters: str) -> tuple[str, int]:
 def _every_number(text: str) -> Iterator[tuple[Decimal, str]]:
     """All readings of all numbers in a long text, parts of ids and dates too."""
     for match in _ANY_NUMBER.finditer(text):
-        sign, digits, after, behind = match.groups()
-        word = (after or "").strip(" -\n\t\xa0\u202f")
-        unit = UNITS.get(word) or UNITS.get((sign or behind or "").strip()) or ""
-        if word and not unit and not word.isascii():
-            unit, _ = _glued_unit(word)
-        factor = _TIMES.get(word, 1)
-        for reading in _plain_readings(digits):
-            yield reading, unit
-            if factor > 1:
-                yield reading * factor, UNITS.get((sign or behind or "").strip(), "")
+        yield from _amounts(match)
+        digits = match[2]
         if not digits.isdigit():
             for part in _DIGITS.findall(digits):
                 yield Decimal(part), ""
@@ -340,10 +410,26 @@ def _every_number(text: str) -> Iterator[tuple[Decimal, str]]:
         yield from _in_ideographs(text)
 
 
+def _amounts(number: re.Match[str]) -> Iterator[tuple[Decimal, str]]:
+    """The readings of a match of `_ANY_NUMBER`; `5 m` is five metres, and five millions."""
+    sign, digits, after, behind = number.groups()
+    word = (after or "").strip(" -\n\t\xa0\u202f")
+    currency = UNITS.get((sign or behind or "").strip(), "")
+    unit = UNITS.get(word) or currency
+    if word and not unit and not word.isascii():
+        unit, _ = _glued_unit(word)
+    factor = _TIMES.get(word, 1)
+    for reading in _plain_readings(digits):
+        yield reading, unit
+        if factor > 1:
+            yield reading * factor, currency
+
+
 def _in_ideographs(text: str) -> Iterator[tuple[Decimal, str]]:
     """`3万5千円` and 三十五, as far as `found` reads them or a summariser writes them in digits."""
     for number in _COUNTED.finditer(text):
-        yield _summed(number[0]), _glued_unit(text[number.end() : number.end() + _LONGEST_UNIT])[0]
+        unit, _ = _glued_unit(text[number.end() : number.end() + _LONGEST_UNIT])
+        yield _summed(number[0]), unit
     for number in _HAN_NUMBER.finditer(text):
         if len(number[0]) <= _LONGEST_HAN:
             yield Decimal(_han(number[0])), ""
@@ -366,30 +452,33 @@ def _han(signs: str) -> int:
     """A number in ideographs: digit by digit (二〇二四), or with its powers (三百二十)."""
     if not any(sign in _HAN_POWERS for sign in signs):
         return int("".join(str(_HAN_DIGITS[sign]) for sign in signs))
+    # A power below 10,000 multiplies the digit before it, a higher one the whole group before it;
+    # a power that nothing precedes counts once.
     whole, group, digit = 0, 0, 0
     for sign in signs:
         if sign in _HAN_DIGITS:
             digit = _HAN_DIGITS[sign]
-        elif _HAN_POWERS[sign] < 10**4:
-            group += (digit or 1) * _HAN_POWERS[sign]
-            digit = 0
+            continue
+        power = _HAN_POWERS[sign]
+        if power < 10**4:
+            group += (digit or 1) * power
         else:
-            whole += (group + digit or 1) * _HAN_POWERS[sign]
-            group, digit = 0, 0
+            whole += (group + digit or 1) * power
+            group = 0
+        digit = 0
     return whole + group + digit
 
 
 def _readings(number: re.Match[str]) -> frozenset[Decimal]:
-    word = (number[3] or "").casefold()
+    """What a match of `_NUMBER` may mean; nothing when it is a name."""
+    word = _own_unit(number)
     known = word in UNITS or word in _TIMES or word in ("x", "er", "e")
     if word and not known and word[0].isascii():  # `72nd` and `9f` are names
         return frozenset()
     plain = _plain_readings(number[2])
-    return (
-        frozenset(plain | {one * _TIMES[word] for one in plain})
-        if word in _TIMES
-        else frozenset(plain)
-    )
+    if word not in _TIMES:
+        return frozenset(plain)
+    return frozenset(plain | {reading * _TIMES[word] for reading in plain})
 
 
 def _plain_readings(digits: str) -> set[Decimal]:
@@ -397,23 +486,34 @@ def _plain_readings(digits: str) -> set[Decimal]:
     digits = _GROUPING.sub("", digits).rstrip(".,")
     if digits.isdigit():
         return {Decimal(digits)}
+    readings = map(_decimal, _spellings(digits))
+    return {reading for reading in readings if reading is not None}
+
+
+def _spellings(digits: str) -> list[str]:
+    """What a number with points and commas may be, without grouping and with a decimal point."""
     separators = _DIGIT.sub("", digits)
-    last = separators[-1:]
-    readings = set()
-    if len(set(separators)) == 2 and separators.count(last) == 1:
-        other = "," if last == "." else "."
-        readings.add(digits.replace(other, "").replace(last, "."))
-    elif len(set(separators)) == 1:
-        groups = _SEPARATOR.split(digits)
-        grouped = all(len(group) == 3 for group in groups[1:])
-        thousands = grouped and 0 < len(groups[0]) <= 3 and groups[0][0] != "0"
-        if thousands:
-            readings.add("".join(groups))
-        if len(groups) == 2 and not (
-            thousands and groups[1] == "000"
-        ):  # or any 5 would bear out 5,000
-            readings.add(".".join(groups))
-    return {value for reading in readings if (value := _decimal(reading)) is not None}
+    distinct = len(set(separators))
+    if distinct == 1:
+        return _spellings_of_groups(_SEPARATOR.split(digits))
+    decimal = separators[-1:]
+    if distinct != 2 or separators.count(decimal) > 1:
+        return []
+    grouping = "," if decimal == "." else "."
+    return [digits.replace(grouping, "").replace(decimal, ".")]
+
+
+def _spellings_of_groups(groups: Sequence[str]) -> list[str]:
+    """What `1.234` or `1,234,567` may be, given in the groups between its separators."""
+    first, *others = groups
+    grouped = all(len(group) == 3 for group in others)
+    thousands = grouped and 0 < len(first) <= 3 and first[0] != "0"
+    spellings = ["".join(groups)] if thousands else []
+    # `5,000` is not read as 5: any 5 in the text would then be evidence of five thousand.
+    round_thousands = thousands and others == ["000"]
+    if len(groups) == 2 and not round_thousands:
+        spellings.append(".".join(groups))
+    return spellings
 
 
 def _decimal(digits: str) -> Decimal | None:
@@ -424,11 +524,15 @@ def _decimal(digits: str) -> Decimal | None:
 
 
 def _unit(number: re.Match[str], following: str) -> str:
-    own = (number[3] or "").casefold()
-    sign = number[1] or number[4] or ""
-    if own in UNITS and not (own in _TIMES and sign):
+    """The unit of a match of `_NUMBER`; `$5m` are dollars, `5m` are metres."""
+    own = _own_unit(number)
+    currency = number[1] or number[4] or ""
+    is_factor = own in _TIMES and bool(currency)
+    if own in UNITS and not is_factor:
         return UNITS[own]
-    return UNITS.get(sign) or ("" if own else UNITS.get(following.casefold(), ""))
+    if currency in UNITS:
+        return UNITS[currency]
+    return "" if own else UNITS.get(following.casefold(), "")
 
 
 def _joined(text: str) -> str:

@@ -1,6 +1,7 @@
-"""Answers what a request should carry: a stored summary and its boundary, or that none is needed, ready or known.
+"""Use case: what a request should carry.
 
-One indexed read, no LLM, no tokenizer.
+That is a stored summary and its boundary, or that none is needed, ready or known. One indexed read,
+no LLM, no tokenizer.
 """
 
 from collections.abc import Sequence
@@ -16,18 +17,18 @@ from service.storage.contexts import Served
 
 
 class Path(NamedTuple):
-    """What a request's path says: its length, and (id, digest) of its newest messages, leaf first."""
+    """A request's path: its length, and (id, digest) of its newest messages, leaf first."""
 
     depth: int
     pairs: Sequence[tuple[str, str]]
 
 
-class Asked(NamedTuple):
-    """A request's path: its length, its newest (id, digest) pairs, leaf first, and their sizes in characters.
+class Lookup(NamedTuple):
+    """A request that asks for a summary. `sizes` are the characters of the pairs' messages.
 
     `anyone`: a fork is served what any chat of the tenant lends, not only those of `user`. `served`
     says how the model is served, and `request` describes what is sent; an older filter does not.
-    `usual_window` is told of an unknown chat of which nobody tells a window.
+    `usual_window` is for an unknown chat that comes without a window.
     """
 
     tenant: int
@@ -42,11 +43,12 @@ class Asked(NamedTuple):
     request: edit.Request | None = None
 
 
-class Answer(NamedTuple):
-    """`known` is the newest message of the path that is stored. `summary` and `record` come with `ready` only.
+class Decision(NamedTuple):
+    """What a request should carry.
 
-    `window` is the one that the answer is for; 0 for an older filter that asks about an unknown
-    chat. `overhead` is part of `before` and `after`.
+    `known` is the newest message of the path that is stored. `summary` and `record` come with
+    `ready` only. `window` is the one that the answer is for; 0 for an older filter that asks about
+    an unknown chat. `overhead` is part of `before` and `after`.
     """
 
     status: Literal["ready", "not_needed", "pending", "unknown"]
@@ -63,13 +65,13 @@ class Answer(NamedTuple):
     status_text: str = ""
 
 
-async def answer(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> Answer:
+async def answer(pool: "asyncpg.Pool[asyncpg.Record]", asked: Lookup) -> Decision:
     """What the request should carry, and how it is put in if the request is described."""
     found = await _stored(pool, asked)
     return _with_edit(found, asked, asked.request) if asked.request else found
 
 
-def _with_edit(found: Answer, asked: Asked, request: edit.Request) -> Answer:
+def _with_edit(found: Decision, asked: Lookup, request: edit.Request) -> Decision:
     if found.status == "unknown":
         return found._replace(window=asked.window or asked.usual_window)
     places = (
@@ -87,7 +89,7 @@ def _with_edit(found: Answer, asked: Asked, request: edit.Request) -> Answer:
     return found._replace(edit=edit.propose(request, made.messages, insert), status_text=text)
 
 
-async def _stored(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> Answer:
+async def _stored(pool: "asyncpg.Pool[asyncpg.Record]", asked: Lookup) -> Decision:
     path, sizes = asked.path.pairs, asked.sizes
     found = await contexts.find(
         pool, asked.tenant, asked.chat, path, sizes, asked.window, asked.served
@@ -95,21 +97,23 @@ async def _stored(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> Answer:
     if found is None:
         found = await _elsewhere(pool, asked)
     if found is None:
-        return Answer("unknown")
+        return Decision("unknown")
     before, window, overhead = found.tokens, asked.window or found.window, found.overhead
     apply_at = policy.apply_at(window, asked.served.apply_at)
     if before <= min(apply_at, asked.served.room or apply_at):
-        return Answer("not_needed", found.known, window, overhead, before, before)
+        return Decision("not_needed", found.known, window, overhead, before, before)
     made = found.checkpoint
     if made is None or not fits(asked.path, made) or made.tokens >= made.covered_tokens:
-        return Answer("pending", found.known, window, overhead, before, before)
+        return Decision("pending", found.known, window, overhead, before, before)
     after = before - made.covered_tokens + made.tokens
-    return Answer(
+    return Decision(
         "ready", found.known, window, overhead, before, after, made, found.summary, found.record
     )
 
 
-async def _elsewhere(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> contexts.Found | None:
+async def _elsewhere(
+    pool: "asyncpg.Pool[asyncpg.Record]", asked: Lookup
+) -> contexts.StoredContext | None:
     """What another chat has for the path of a fork that is not stored yet."""
     if not (asked.user or asked.anyone):
         return None
@@ -121,7 +125,7 @@ async def _elsewhere(pool: "asyncpg.Pool[asyncpg.Record]", asked: Asked) -> cont
 
 
 def fits(path: Path, checkpoint: Checkpoint) -> bool:
-    """False when the path shows another message, or another digest, where the checkpoint's coverage ends.
+    """False when the path shows another message or digest where the checkpoint's coverage ends.
 
     Above the pairs that were sent, storage has already compared: the digest of the newest known
     message speaks for everything above it.

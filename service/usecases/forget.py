@@ -1,9 +1,8 @@
-"""Use case: hear from Open WebUI what was deleted or edited, and let go of it.
+"""Use case: hear from Open WebUI what was deleted or edited, and delete it here.
 
 In goes an event of Open WebUI (>= 0.10; the names are its own, from `open_webui/events.py` of
 0.12.4). Only deletions and edits change anything; whatever else there is, now or later, is heard
-and ignored. What is not known here is no
-error: a chat that was never handed over may be deleted too.
+and ignored. What is not known here is no error: a chat that was never ingested may be deleted too.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -12,8 +11,8 @@ from dataclasses import asdict, dataclass
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.storage import audit, chats, deletions
+from service.storage.chats import LockedChat
 from service.storage.keys import Key
-from service.storage.tenancy import ChatKey
 
 _UNSAVED = "content:"  # how the filter's own ids of chats begin, which Open WebUI does not store
 
@@ -35,36 +34,58 @@ class Event:
 
 
 async def hear(engine: AsyncEngine, by: Key, event: Event) -> None:
-    """Removes what the event says is gone, in one transaction, and leaves an audit row when there was something."""
+    """Removes what the event says is gone, in one transaction.
+
+    It leaves an audit row when there was something to remove.
+    """
     async with engine.begin() as connection:
-        match event:
-            case Event(type="chat.deleted", chat=str(chat)):
-                await _forget(connection, by, chat)
-                if (
-                    event.user and event.left is not None
-                ):  # with it went the chats of its sub-agents
-                    await _forget_of(connection, by, event, event.user, event.left, unsaved=False)
-            case Event(type="chat.deleted_all" | "user.deleted", user=str(user)):
-                await _forget_of(connection, by, event, user, (), unsaved=True)
-            case Event(type="folder.deleted", user=str(user), left=left) if left is not None:
-                await _forget_of(connection, by, event, user, left, unsaved=False)
-            case Event(
-                type="message.deleted" | "message.updated", chat=str(chat), message=str(message)
-            ):
-                if key := await chats.lock(connection, by.tenant, chat):
-                    await _cut(connection, by, event, key, [message])
-            case Event(type="chat.updated", chat=str(chat), fingerprints=known) if known:
-                key = await chats.lock(connection, by.tenant, chat)
-                if key and (roots := await deletions.differing(connection, key, known)):
-                    await _cut(connection, by, event, key, roots)
+        match event.type:
+            case "chat.deleted" | "chat.deleted_all" | "user.deleted" | "folder.deleted":
+                await _chats_deleted(connection, by, event)
+            case "message.deleted" | "message.updated" | "chat.updated":
+                await _chat_changed(connection, by, event)
+
+
+async def _chats_deleted(connection: AsyncConnection, by: Key, event: Event) -> None:
+    match event:
+        case Event(type="chat.deleted", chat=str(chat)):
+            await _forget(connection, by, chat)
+            # With it Open WebUI deletes the chats of its sub-agents.
+            if event.user and event.left is not None:
+                await _forget_of(connection, by, event, event.user, event.left, unsaved=False)
+        case Event(type="chat.deleted_all" | "user.deleted", user=str(user)):
+            await _forget_of(connection, by, event, user, (), unsaved=True)
+        case Event(type="folder.deleted", user=str(user), left=left) if left is not None:
+            await _forget_of(connection, by, event, user, left, unsaved=False)
+
+
+async def _chat_changed(connection: AsyncConnection, by: Key, event: Event) -> None:
+    if event.chat is None:
+        return
+    locked = await chats.lock(connection, by.tenant, event.chat)
+    if locked is None:
+        return
+    roots = await _roots(connection, locked, event)
+    if roots:
+        await _cut(connection, by, event, locked, roots)
+
+
+async def _roots(connection: AsyncConnection, locked: LockedChat, event: Event) -> Collection[str]:
+    """The messages of a chat that do not hold any more, with all below them."""
+    if event.type != "chat.updated":
+        return [event.message] if event.message is not None else []
+    if not event.fingerprints:
+        return []
+    return await deletions.differing(connection, locked.key, event.fingerprints)
 
 
 async def _forget(connection: AsyncConnection, by: Key, chat: str) -> None:
-    if key := await chats.lock(connection, by.tenant, chat):
-        await chats.forget(connection, key)
-        await audit.record(
-            connection, by.tenant, by.actor, "chat.delete", chat, why="Open WebUI deleted it"
-        )
+    locked = await chats.lock(connection, by.tenant, chat)
+    if locked is None:
+        return
+    await chats.forget(connection, locked.key)
+    why = "Open WebUI deleted it"
+    await audit.record(connection, by.tenant, by.actor, "chat.delete", chat, why=why)
 
 
 async def _forget_of(
@@ -76,30 +97,19 @@ async def _forget_of(
     *,
     unsaved: bool,
 ) -> None:
-    deleted = await deletions.forget_of(
-        connection, by.tenant, user, but, None if unsaved else _UNSAVED
-    )
+    # An unsaved chat is not in Open WebUI's lists, so only a user who leaves takes it along.
+    prefix = None if unsaved else _UNSAVED
+    deleted = await deletions.forget_of(connection, by.tenant, user, but, prefix)
     if deleted:
-        why = f"Open WebUI: {event.type}"
-        await audit.record(
-            connection,
-            by.tenant,
-            by.actor,
-            "chats.delete",
-            None,
-            user=user,
-            deleted=deleted,
-            why=why,
-        )
+        details = {"user": user, "deleted": deleted, "why": f"Open WebUI: {event.type}"}
+        await audit.record(connection, by.tenant, by.actor, "chats.delete", None, **details)
 
 
 async def _cut(
-    connection: AsyncConnection, by: Key, event: Event, key: ChatKey, roots: Collection[str]
+    connection: AsyncConnection, by: Key, event: Event, locked: LockedChat, roots: Collection[str]
 ) -> None:
-    gone = await deletions.cut(connection, key, roots)
-    if gone.messages or gone.checkpoints:
+    deleted = await deletions.cut(connection, locked, roots)
+    if deleted.messages or deleted.checkpoints:
         why = f"Open WebUI: {event.type}"
-        details = asdict(gone) | {"first": min(roots)}
-        await audit.record(
-            connection, by.tenant, by.actor, "chat.cut", event.chat, why=why, **details
-        )
+        details = asdict(deleted) | {"first": min(roots), "why": why}
+        await audit.record(connection, by.tenant, by.actor, "chat.cut", event.chat, **details)

@@ -1,10 +1,10 @@
-"""Takes a handed-over path: checks it, weighs it, stores it, and marks work due, all in one transaction.
+"""Use case: ingest a path. It is checked, weighed and stored, and work is marked due.
 
-Secrets in what tools gave are masked in what is stored; fingerprints, hashes and sizes are those of
-what was handed over. Idempotent: the same hand-over again changes nothing. The path of one chat
-grows from what is stored (`after`), so what is uploaded and counted is what is new. A chat whose
-work waits for texts that are not kept any more takes only a whole path; a text that comes again is
-stored again.
+All in one transaction. Secrets in what tools gave are masked in what is stored; fingerprints,
+hashes and sizes are those of what was sent. Idempotent: the same path again changes nothing. The
+path of one chat grows from what is stored (`after`), so what is uploaded and counted is what is
+new. A chat whose work waits for texts that are not kept any more takes only a whole path; a text
+that comes again is stored again.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ from service.transcript import ROOT, digest
 
 _SMALL = 2**14  # bytes; reading so few takes milliseconds, whatever they are
 _SLICE = 2**16  # bytes that are read in one go
-_MOST_HARD = 2  # deadlines that one hand-over may cost
+_MOST_HARD = 2  # deadlines that one ingest may cost
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """One message as it was handed over; `text` is all of it as JSON (`intake.HandedMessage`)."""
+    """One message as it was sent; `text` is all of it as JSON (`intake.HandedMessage`)."""
 
     id: str
     fingerprint: str
@@ -44,14 +44,18 @@ class Handed:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """A path that grew: the messages that follow `after` (id, digest), root to leaf; None means from the root on.
+    """A path that grew: the messages that follow `after` (id, digest), root to leaf.
 
-    `served` is the checkpoint that was in the request which the newest answer replied to, 0 when
-    none was, and None when that is not known; the provider's `usage` is compared with it.
-    `overhead` is what went along with the messages, in tokens, as the filter estimates it: it
-    counts while no `usage` could be compared. After `expires_in` seconds the chat goes, unless it
-    is handed over again. `compactor` is who else compresses it: `open-webui`, `provider`, or None.
-    `anyone`: a fork adopts what any chat of the tenant lends, not only those of `user`.
+    Attributes:
+        after: None means from the root on.
+        served: the checkpoint that was in the request which the newest answer replied to, 0 when
+            none was, and None when that is not known; the provider's `usage` is compared with it.
+        overhead: what was sent beside the messages, in tokens, as the filter estimates it: it
+            counts while no `usage` could be compared.
+        expires_in: seconds after which the chat is deleted, unless it is ingested again.
+        compactor: who else compresses it: `open-webui`, `provider`, or None.
+        anyone: a fork adopts what any chat of the tenant lends, not only those of `user`.
+        mask_secrets: whether secrets are masked in what is stored.
     """
 
     tenant: int
@@ -71,17 +75,40 @@ class Transcript:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What came of it. `wake_up` is the key to ring with when a worker has to be woken, in `delay` seconds."""
+    """What came of it.
+
+    `wake_up` is the key of the wake-up message to send, in `delay` seconds, when a worker has to be
+    woken.
+    """
 
     due: bool
     wake_up: str | None = None
     delay: float = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is stored of a path before it is ingested.
+
+    Attributes:
+        base: the row of `after`.
+        found: the rows of its messages, by id, wherever in the chat they are.
+        same: how many of its first messages are stored where they were sent.
+        gone: those of the first messages whose texts are not kept any more.
+    """
+
+    base: Row | None
+    found: dict[str, Row]
+    same: int
+    gone: set[str]
+
+
 async def ingest(
     engine: AsyncEngine, texts: Texts, handed: Transcript, debounce: float
 ) -> Accepted:
-    """Stores the path and marks work due when the policy asks for it; at once when the next request is too large.
+    """Stores the path and marks work due when the policy asks for it.
+
+    It is due in `debounce` seconds, and at once when the next request is too large.
 
     Raises:
         Conflict: `after` is not stored, or texts above it are wanted again: send the whole path.
@@ -90,46 +117,24 @@ async def ingest(
     """
     check_chain(handed)
     async with engine.begin() as connection:
-        chat, wanted = await chats.open_chat(
-            connection,
-            handed.tenant,
-            handed.chat,
-            user=handed.user,
-            model=handed.model,
-            window=handed.policy.window_tokens,
-            expires_in=handed.expires_in,
-            compactor=handed.compactor,
-        )
-        if wanted and handed.after:
-            raise Conflict("texts above `after` are wanted again; send the whole path")
-        base = await _base(connection, chat, handed.after)
-        found = await messages.find(connection, chat, [message.id for message in handed.messages])
-        await _check_cycle(connection, chat, handed, base, found)
-        same = _stored_already(handed, found)
-        gone = await _without_text(connection, chat, handed, same)
-        wanted_texts = [
-            Wanted(
-                bytes(message.text),
-                place >= same or message.id in gone,
-                message is handed.messages[-1],
-            )
-            for place, message in enumerate(handed.messages)
-        ]
-        taken = await _take(texts, wanted_texts, handed.mask_secrets)
-        _check_contents(handed, found, taken)
-        await _give_back(connection, chat, handed, taken, gone)
-        rows, masks = await _store(connection, chat, handed, base, found, taken, same)
-        adopted = await _adopt(connection, chat, handed, found)
-        measured = await _overhead(connection, chat, handed, taken[-1], rows, base, adopted)
+        chat, wants_bodies = await _open(connection, handed)
+        known = await _known(connection, chat, handed)
+        taken = await _take(texts, _wanted(handed, known), handed.mask_secrets)
+        _check_contents(handed, known.found, taken)
+        await _give_back(connection, chat, handed, taken, known.gone)
+        rows, masks = await _store(connection, chat, handed, known, taken)
+        adopted = await _adopt(connection, chat, handed, known.found)
+        above = rows[-2] if len(rows) > 1 else known.base
+        measured = await _overhead(connection, chat, handed, taken[-1], above, adopted)
         estimated = min(handed.overhead, handed.policy.window_tokens)
+        leaf = rows[-1]
         overhead = await chats.ingested(
-            connection, chat, rows[-1].message_id, measured, estimated, masks
+            connection, chat, leaf.message_id, measured, estimated, masks
         )
-        deepest = [*adopted.values()][-1] if adopted else rows[-1].checkpoint_id
-        made = await checkpoints.along(connection, chat, {deepest or 0})
-        size = _size(rows[-1], [*made.settled, *made.interim], overhead)
+        made = await _deepest(connection, chat, leaf, adopted)
+        size = _size(leaf, [*made.settled, *made.interim], overhead)
         # What an interim summary covers is to be read by a summariser.
-        enough = size >= handed.policy.prepare_at or made.interim or wanted
+        enough = size >= handed.policy.prepare_at or bool(made.interim) or wants_bodies
         if handed.compactor == chats.COMPACTS_ITSELF or not enough:
             return Accepted(due=False)
         pressing = size > handed.policy.apply_at
@@ -139,7 +144,9 @@ async def ingest(
 
 
 def check_chain(handed: Transcript) -> None:
-    """Checks what can be seen without the database: no id twice, every digest follows from the one before.
+    """Checks what can be seen without the database.
+
+    No id comes twice, and every digest follows from the one before.
 
     Raises:
         Unprocessable: with the place of the first contradiction.
@@ -149,18 +156,58 @@ def check_chain(handed: Transcript) -> None:
     for place, message in enumerate(handed.messages):
         if message.id in seen:
             raise Unprocessable(
-                f"messages[{place}] has the id {message.id!r}, which is on this path already: a path has no cycle",
+                f"messages[{place}] has the id {message.id!r}, which is on this path already:"
+                " a path has no cycle",
                 pointer=f"/messages/{place}/id",
             )
         expected = digest(above, message.id, message.fingerprint)
         if message.digest != expected:
             raise Unprocessable(
-                f"messages[{place}].digest does not follow from its parent's digest, its id and its fingerprint; "
-                "send the path from its root, with digests computed anew",
+                f"messages[{place}].digest does not follow from its parent's digest, its id and"
+                " its fingerprint; send the path from its root, with digests computed again",
                 pointer=f"/messages/{place}/digest",
             )
         seen.add(message.id)
         above = message.digest
+
+
+async def _open(connection: AsyncConnection, handed: Transcript) -> tuple[ChatKey, bool]:
+    """The chat, locked, and whether work waits for texts that are not kept any more."""
+    chat, wants_bodies = await chats.open_chat(
+        connection,
+        handed.tenant,
+        handed.chat,
+        user=handed.user,
+        model=handed.model,
+        window=handed.policy.window_tokens,
+        expires_in=handed.expires_in,
+        compactor=handed.compactor,
+    )
+    if wants_bodies and handed.after:
+        raise Conflict("texts above `after` are wanted again; send the whole path")
+    return chat, wants_bodies
+
+
+async def _known(connection: AsyncConnection, chat: ChatKey, handed: Transcript) -> _Known:
+    base = await _base(connection, chat, handed.after)
+    found = await messages.find(connection, chat, [message.id for message in handed.messages])
+    await _check_cycle(connection, chat, handed, base, found)
+    same = _stored_already(handed, found)
+    gone = await _without_text(connection, chat, handed, same)
+    return _Known(base, found, same, gone)
+
+
+def _wanted(handed: Transcript, known: _Known) -> list[Wanted]:
+    """What is to be read of each message: only those are weighed that are to be stored."""
+    newest = handed.messages[-1]
+    return [
+        Wanted(
+            bytes(message.text),
+            whole=place >= known.same or message.id in known.gone,
+            newest=message is newest,
+        )
+        for place, message in enumerate(handed.messages)
+    ]
 
 
 async def _base(
@@ -182,6 +229,7 @@ async def _check_cycle(
     found: dict[str, Row],
 ) -> None:
     """No message may be its own ancestor."""
+    # An ancestor is above `after`: without a row that high, the path need not be read.
     if base is None or all(row.depth >= base.depth for row in found.values()):
         return
     above = {row.message_id for row in await messages.path(connection, chat, base.message_id)}
@@ -194,7 +242,7 @@ async def _check_cycle(
 
 
 def _stored_already(handed: Transcript, found: dict[str, Row]) -> int:
-    """How many of the first messages are stored where they were handed over."""
+    """How many of the first messages are stored where they were sent."""
     for place, message in enumerate(handed.messages):
         row = found.get(message.id)
         if row is None or row.digest != message.digest:
@@ -219,7 +267,7 @@ def _check_contents(handed: Transcript, found: dict[str, Row], taken: Sequence[T
         row = found.get(message.id)
         if row and row.fingerprint == message.fingerprint and row.content_hash != read.content_hash:
             raise Unprocessable(
-                f"messages[{place}] has a fingerprint that was handed over with other content",
+                f"messages[{place}] has a fingerprint that was ingested with other content",
                 pointer=f"/messages/{place}/fingerprint",
             )
 
@@ -245,59 +293,81 @@ async def _store(
     connection: AsyncConnection,
     chat: ChatKey,
     handed: Transcript,
-    base: Row | None,
-    found: dict[str, Row],
+    known: _Known,
     taken: Sequence[Taken],
-    same: int,
 ) -> tuple[list[Row], int]:
-    """Writes the rows that are new or moved; returns those of the whole hand-over, root to leaf, and the new masks."""
-    rows = [found[message.id] for message in handed.messages[:same]]
-    changed = handed.messages[same:]
+    """Writes the rows that are new or moved.
+
+    Returns:
+        The rows of all messages that were sent, root to leaf, and the number of new masks.
+    """
+    rows = [known.found[message.id] for message in handed.messages[: known.same]]
+    changed = handed.messages[known.same :]
     if not changed:
         return rows, 0
-    moved = [message.id for message in changed if message.id in found]
+    moved = [message.id for message in changed if message.id in known.found]
     if moved:
-        await messages.drop_below(
-            connection, chat, moved, keep=[message.id for message in handed.messages]
-        )
-    made = await messages.checkpoints_by_digest(
-        connection, chat, [message.digest for message in changed]
-    )
-    parent, fresh, masks = rows[-1] if rows else base, list[tuple[Row, bytes]](), 0
-    for message, read in zip(changed, taken[same:], strict=True):
+        kept = [message.id for message in handed.messages]
+        await messages.drop_below(connection, chat, moved, keep=kept)
+    digests = [message.digest for message in changed]
+    made = await messages.checkpoints_by_digest(connection, chat, digests)
+    parent = rows[-1] if rows else known.base
+    fresh, masks = _fresh(changed, taken[known.same :], parent, made)
+    await messages.write(connection, chat, fresh)
+    return rows + [row for row, _ in fresh], masks
+
+
+def _fresh(
+    changed: Sequence[Handed], taken: Sequence[Taken], parent: Row | None, made: dict[str, int]
+) -> tuple[list[tuple[Row, bytes]], int]:
+    """The rows below `parent` with their bodies, and how many secrets are masked in these.
+
+    `made` are the checkpoints that end at one of the messages, by digest.
+    """
+    fresh = list[tuple[Row, bytes]]()
+    masks = 0
+    for message, read in zip(changed, taken, strict=True):
         if read.weighed is None:
             raise RuntimeError("a message that is to be stored was not weighed")
         parent = _row(message, read.content_hash, read.weighed, parent, made)
         fresh.append((parent, read.weighed.body))
         masks += read.weighed.masks
-    await messages.write(connection, chat, fresh)
-    return rows + [row for row, _ in fresh], masks
+    return fresh, masks
 
 
 async def _take(texts: Texts, wanted: Sequence[Wanted], mask_secrets: bool) -> list[Taken]:
-    """Reads the messages; of one that is too hard to read, a note of its size is stored.
-
-    After some of those, no more of this hand-over is tried in full: each took a whole deadline, and
-    the transaction is open.
-    """
+    """Reads the messages; of one that is too hard to read, a note of its size is stored."""
     taken: list[Taken] = []
     hard = 0
     for some in _slices(wanted):
-        if sum(len(one.text) for one in some) <= _SMALL:
-            taken += await asyncio.to_thread(intake.take, some, mask_secrets, len(taken))
-            continue
-        if hard == _MOST_HARD:
-            taken += await asyncio.to_thread(intake.unread, some, len(taken))
-            continue
-        try:
-            taken += await texts.run(intake.take, some, mask_secrets, len(taken))
-        except TextTooHard as error:
+        read: list[Taken] | None = None
+        # Each that was too hard took a whole deadline, and the transaction is open.
+        if hard < _MOST_HARD or _bytes(some) <= _SMALL:
+            read = await _read(texts, some, mask_secrets, len(taken))
+        if read is None:
             hard += 1
-            log.warning("handover.too_hard", kind=error.kind, messages=len(some))
-            taken += await asyncio.to_thread(intake.unread, some, len(taken))
-        except TextProcessAway as error:
-            raise Unavailable(str(error)) from error
+            read = await asyncio.to_thread(intake.unread, some, len(taken))
+        taken += read
     return taken
+
+
+async def _read(
+    texts: Texts, some: Sequence[Wanted], mask_secrets: bool, before: int
+) -> list[Taken] | None:
+    """What is in some messages, after so many others; None when they are too hard to read."""
+    if _bytes(some) <= _SMALL:
+        return await asyncio.to_thread(intake.take, some, mask_secrets, before)
+    try:
+        return await texts.run(intake.take, some, mask_secrets, before)
+    except TextTooHard as error:
+        log.warning("handover.too_hard", kind=error.kind, messages=len(some))
+        return None
+    except TextProcessAway as error:
+        raise Unavailable(str(error)) from error
+
+
+def _bytes(some: Sequence[Wanted]) -> int:
+    return sum(len(one.text) for one in some)
 
 
 def _slices(wanted: Sequence[Wanted]) -> Iterator[list[Wanted]]:
@@ -318,39 +388,50 @@ def _row(
     message: Handed, content_hash: bytes, weighed: Weighed, parent: Row | None, made: dict[str, int]
 ) -> Row:
     """The row of a message below its parent's, with running totals."""
+    depth, path_tokens, inherited = 0, 0, None
+    if parent:
+        depth, path_tokens, inherited = parent.depth, parent.path_tokens, parent.checkpoint_id
     return Row(
         message_id=message.id,
         parent_id=parent.message_id if parent else None,
         role=weighed.role,
-        depth=parent.depth + 1 if parent else 1,
+        depth=depth + 1,
         fingerprint=message.fingerprint,
         digest=message.digest,
         content_hash=content_hash,
         tokens=weighed.tokens,
-        path_tokens=(parent.path_tokens if parent else 0) + weighed.tokens,
+        path_tokens=path_tokens + weighed.tokens,
         step_tokens=weighed.step_tokens,
         sent_at=weighed.sent_at,
-        checkpoint_id=made.get(message.digest, parent.checkpoint_id if parent else None),
+        checkpoint_id=made.get(message.digest, inherited),
     )
 
 
 async def _adopt(
     connection: AsyncConnection, chat: ChatKey, handed: Transcript, found: dict[str, Row]
 ) -> dict[int, int]:
-    """The summaries of another chat that fit the new messages, copied. What was here already had its chance.
+    """The summaries of another chat that fit the new messages, copied.
 
-    A reset has dropped summaries of messages that are here: those must not come back.
+    A message that was here already had its chance: a reset has dropped its summaries, and those
+    must not come back.
     """
-    new = [
-        one.digest
-        for one in handed.messages
-        if one.id not in found or found[one.id].digest != one.digest
-    ]
-    return (
-        await forks.adopt(connection, chat, None if handed.anyone else handed.user, new)
-        if new
-        else {}
-    )
+    new = [message.digest for message in handed.messages if not _is_known(message, found)]
+    if not new:
+        return {}
+    return await forks.adopt(connection, chat, None if handed.anyone else handed.user, new)
+
+
+def _is_known(message: Handed, found: dict[str, Row]) -> bool:
+    row = found.get(message.id)
+    return row is not None and row.digest == message.digest
+
+
+async def _deepest(
+    connection: AsyncConnection, chat: ChatKey, leaf: Row, adopted: dict[int, int]
+) -> checkpoints.Along:
+    """The deepest checkpoint of the path, if it has one; what was adopted is as deep as any."""
+    deepest = list(adopted.values())[-1] if adopted else leaf.checkpoint_id
+    return await checkpoints.along(connection, chat, {deepest or 0})
 
 
 async def _overhead(
@@ -358,22 +439,22 @@ async def _overhead(
     chat: ChatKey,
     handed: Transcript,
     newest: Taken,
-    rows: Sequence[Row],
-    base: Row | None,
+    above: Row | None,
     adopted: dict[int, int],
 ) -> int | None:
-    """What the provider counted for the `newest` answer's request beyond our estimate; None when that is not known.
+    """What the provider counted for the `newest` answer's request beyond our estimate.
 
-    A fork's first request had a checkpoint of the chat that lent it; by now it is `adopted`.
+    `above` is the message that it answers. None when that is not known.
     """
     if handed.served is None or not newest.prompt_tokens:
         return None
-    above = rows[-2] if len(rows) > 1 else base
     # A tool loop's usage is that of its last call, which had read all of the answer but its last
     # step.
     estimated = (above.path_tokens if above else 0) + newest.asked_tokens
     if handed.served:
-        used = await checkpoints.find(connection, chat, adopted.get(handed.served, handed.served))
+        # A fork's first request had a checkpoint of the chat that lent it; by now it is adopted.
+        own = adopted.get(handed.served, handed.served)
+        used = await checkpoints.find(connection, chat, own)
         if used is None:
             return None
         estimated += used.tokens - used.covered_tokens

@@ -1,4 +1,4 @@
-"""Use case of operators: put the filter into an Open WebUI, keep it as it should be, take it out again.
+"""Use case: put the filter into an Open WebUI, keep it as it should be, take it out again.
 
 In: a signed-in Open WebUI, a wish, a way to the database, where keys are made. Out: what was done,
 line by line. A run that finds everything as wished changes nothing.
@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from service import policy
-from service.clients.openwebui import Function, Json, OpenWebUI, Refused
+from service.clients.openwebui import Function, Json, OpenWebUI, RequestRefused
 from service.errors import OpenWebUIError
 from service.storage import keys
 from service.storage.database import Database
@@ -32,7 +32,10 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How it should be. `models` empty is all of them; None is as it is, or else `first_url` and `first_tenant`."""
+    """How it should be. `models` empty is all of them.
+
+    None leaves it as it is; at the first time it is `first_url` and `first_tenant`.
+    """
 
     models: tuple[str, ...]
     service_url: str | None
@@ -42,14 +45,17 @@ class Wish:
 
 
 class Change(NamedTuple):
-    """One thing that is not as it should be, and what mends it."""
+    """One thing that is not as it should be, and what fixes it."""
 
     what: str
     make: Callable[[], Awaitable[object]]
 
 
 class Reached(NamedTuple):
-    """What the filter says when it is asked, inside Open WebUI, who answers it. `problem` is None when all is well."""
+    """What the filter, inside Open WebUI, says of the service that answers it.
+
+    `problem` is None when all is well.
+    """
 
     problem: str | None
     version: str = ""
@@ -59,7 +65,7 @@ class Reached(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Installed:
     """How it is."""
 
     functions: dict[str, Function]
@@ -104,7 +110,10 @@ async def install(
 
 
 async def uninstall(webui: OpenWebUI, databases: Databases, say: Say, *, dry: bool) -> None:
-    """Takes the functions and their keys away. What is stored of chats stays; `precis chats delete` deletes it."""
+    """Takes the functions and their keys away.
+
+    What is stored of chats stays; `precis chats delete` deletes it.
+    """
     functions = await webui.functions()
     changes = [_without(webui, model) for model in await webui.models_with(FILTER)]
     for name in (FILTER, EVENTS):
@@ -187,64 +196,76 @@ def _wanted(webui: OpenWebUI) -> dict[str, str]:
     }
 
 
-async def _look(webui: OpenWebUI, wish: Wish, wanted: dict[str, str]) -> Found:
+async def _look(webui: OpenWebUI, wish: Wish, wanted: dict[str, str]) -> Installed:
     functions = await webui.functions()
-    present = [name for name in wanted if name in functions]
-    for name in present:
-        _check_ours(functions[name])
-    for other in functions.values():
-        if other.id not in wanted and other.active and other.title == _DESCRIBED[FILTER][0]:
-            raise OpenWebUIError(
-                f"the function {other.id!r} in Open WebUI is the filter too: delete it, or both would run"
-            )
+    _check_functions(functions, wanted)
     models = await webui.models()
+    _check_models(wish, models)
+    present = [name for name in wanted if name in functions]
+    sources = {name: await webui.source(name) for name in present}
+    valves = {name: await webui.valves(name) for name in present}
+    filters = {model: await webui.filters_of(model) for model in wish.models}
+    reached = Reached("it is not installed")
+    if FILTER in present:
+        reached = await _reach(webui, wish, str(valves[FILTER].get("service_url")))
+    return Installed(functions, sources, valves, filters, models, reached)
+
+
+def _check_functions(functions: dict[str, Function], wanted: dict[str, str]) -> None:
+    """Whether the ids are free or ours, and no other function is the filter too."""
+    for name in wanted:
+        if name in functions:
+            _check_ours(functions[name])
+    for other in functions.values():
+        is_filter = other.active and other.title == _DESCRIBED[FILTER][0]
+        if is_filter and other.id not in wanted:
+            raise OpenWebUIError(
+                f"the function {other.id!r} in Open WebUI is the filter too:"
+                " delete it, or both would run"
+            )
+
+
+def _check_models(wish: Wish, models: dict[str, str]) -> None:
     for model in wish.models:
         if model not in models:
-            raise OpenWebUIError(
-                f"Open WebUI has no model {model!r}; it has {', '.join(sorted(models)) or 'none'}"
-            )
-    valves = {name: await webui.valves(name) for name in present}
-    return Found(
-        functions,
-        {name: await webui.source(name) for name in present},
-        valves,
-        {model: await webui.filters_of(model) for model in wish.models},
-        models,
-        await _reach(webui, wish, str(valves[FILTER].get("service_url")))
-        if FILTER in present
-        else Reached("it is not installed"),
-    )
+            known = ", ".join(sorted(models)) or "none"
+            raise OpenWebUIError(f"Open WebUI has no model {model!r}; it has {known}")
 
 
 def _check_ours(function: Function) -> None:
     if function.type not in ("filter", "event") or not function.title.startswith("Precis"):
         raise OpenWebUIError(
-            f"the function {function.id!r} in Open WebUI is not of Precis: its title is {function.title!r};"
-            " delete it, or give it another id"
+            f"the function {function.id!r} in Open WebUI is not of Precis: its title is"
+            f" {function.title!r}; delete it, or give it another id"
         )
 
 
-async def _valves(found: Found, wish: Wish, harness: _Keys, say: Say) -> Json:
-    """The valves that the installer sets: the service's address, a working key, and at first the order."""
+async def _valves(found: Installed, wish: Wish, harness: _Keys, say: Say) -> Json:
+    """The valves that the installer sets: the address, a working key, at first the order."""
     now = found.valves.get(FILTER, {})
     url = (wish.service_url or now.get("service_url") or wish.first_url).rstrip("/")
+    key = await _key(found, wish, harness, say, url)
+    # Up to 0.8.5 Open WebUI takes the order from what is stored alone.
+    order = {} if now else {"priority": 100}
+    return {"service_url": url, "api_key": key, **order}
+
+
+async def _key(found: Installed, wish: Wish, harness: _Keys, say: Say, url: str) -> str:
+    """The filter's key, if it works or the database knows it; or else a new one."""
+    now = found.valves.get(FILTER, {})
     key = str(now.get("api_key") or "")
-    works = (
-        not found.reached.problem
-        and url == now.get("service_url")
-        and wish.tenant in (None, found.reached.tenant)
-    )
-    if not works and not await harness.known(key, wish.tenant):
-        key = await harness.make(wish.tenant or wish.first_tenant)
-        say(f"filter key for tenant {wish.tenant or wish.first_tenant!r}: made")
-    last = (
-        {} if now else {"priority": 100}
-    )  # up to 0.8.5 Open WebUI takes the order from what is stored alone
-    return {"service_url": url, "api_key": key, **last}
+    right_tenant = wish.tenant in (None, found.reached.tenant)
+    works = not found.reached.problem and url == now.get("service_url") and right_tenant
+    if works or await harness.known(key, wish.tenant):
+        return key
+    tenant = wish.tenant or wish.first_tenant
+    key = await harness.make(tenant)
+    say(f"filter key for tenant {tenant!r}: made")
+    return key
 
 
 def _changes(
-    webui: OpenWebUI, found: Found, wish: Wish, wanted: dict[str, str], valves: Json
+    webui: OpenWebUI, found: Installed, wish: Wish, wanted: dict[str, str], valves: Json
 ) -> list[Change]:
     changes = [
         change
@@ -264,9 +285,9 @@ def _changes(
 
 
 def _of_function(
-    webui: OpenWebUI, found: Found, name: str, text: str, valves: Json
+    webui: OpenWebUI, found: Installed, name: str, text: str, valves: Json
 ) -> list[Change]:
-    """What one function lacks. The key comes before the switch, so that no request meets a filter without one."""
+    """What one function lacks."""
     stored, changes = found.functions.get(name), []
     if stored is None:
         title, description = _DESCRIBED[name]
@@ -275,15 +296,12 @@ def _of_function(
     elif found.sources[name] != text:
         change = f"function {name}: {_release(found.sources[name])} replaced by {_release(text)}"
         changes.append(Change(change, partial(webui.update, stored, text)))
+    # The key comes before the switch, so that no request meets a filter without one.
     now = found.valves.get(name, {})
     differ = [valve for valve, value in valves.items() if now.get(valve) != value]
     if differ:
-        changes.append(
-            Change(
-                f"valves of {name}: {', '.join(differ)} set",
-                partial(webui.set_valves, name, now | valves),
-            )
-        )
+        set_valves = partial(webui.set_valves, name, now | valves)
+        changes.append(Change(f"valves of {name}: {', '.join(differ)} set", set_valves))
     if stored is None or not stored.active:
         changes.append(Change(f"function {name}: switched on", partial(webui.toggle, name)))
     return changes
@@ -306,16 +324,15 @@ def _without(webui: OpenWebUI, model: str) -> Change:
 async def _reach(webui: OpenWebUI, wish: Wish, url: str) -> Reached:
     """Asks the filter, in Open WebUI's own process, who answers it."""
     models = await webui.models()  # also makes Open WebUI notice which filters they have now
-    model = next(
-        iter(wish.models or models), None
-    )  # its filters are tried; the model is asked nothing
+    # The filters of one model are tried; the model itself is asked nothing.
+    model = next(iter(wish.models or models), None)
     if model is None:
         return Reached(
             "Open WebUI has no model yet, so no filter can be tried; add one and run this again"
         )
     try:
         answer = (await webui.outlet(model, {"precis_check": True})).get("precis_check")
-    except Refused as refused:
+    except RequestRefused as refused:
         return Reached(
             f"Open WebUI stopped with {refused.detail!r} when the filters of {model!r} were tried"
         )
@@ -323,7 +340,7 @@ async def _reach(webui: OpenWebUI, wish: Wish, url: str) -> Reached:
         return Reached(f"it does not run on {model!r}; Open WebUI's log may say why")
     if "tenant" not in answer:
         return Reached(_advice(str(answer.get("error") or "what answers there is not Precis"), url))
-    crowded = answer.get("crowded") or ()  # an older service tells of none
+    crowded = answer.get("crowded") or ()  # an older service reports none
     return Reached(None, str(answer.get("version")), str(answer.get("tenant")), crowded)
 
 
@@ -331,15 +348,19 @@ def _advice(error: str, url: str) -> str:
     """What the filter met, and what to do."""
     if re.search(r"\b40[13]\b", error):
         return (
-            f"the service at {url} does not know its key ({error}). Run this command with the settings of that service:"
-            " the same PRECIS_DATABASE_URL, or the same PRECIS_DATA_DIR"
+            f"the service at {url} does not know its key ({error}). Run this command with the"
+            " settings of that service: the same PRECIS_DATABASE_URL, or the same PRECIS_DATA_DIR"
         )
     if re.search(r"\b426\b", error):
-        return f"the service at {url} is newer than this command ({error}). Run the command of that version"
+        return (
+            f"the service at {url} is newer than this command ({error})."
+            " Run the command of that version"
+        )
     return (
-        f"Open WebUI does not reach {url} ({error}). Is the service running there? An Open WebUI in a container has a"
-        " localhost of its own: let Precis listen on more (PRECIS_HOST=0.0.0.0), and give --service-url with the"
-        " address that Open WebUI can reach, such as http://host.docker.internal:8377"
+        f"Open WebUI does not reach {url} ({error}). Is the service running there? An Open WebUI in"
+        " a container has a localhost of its own: let Precis listen on more"
+        " (PRECIS_HOST=0.0.0.0), and give --service-url with the address that Open WebUI can reach,"
+        " such as http://host.docker.internal:8377"
     )
 
 

@@ -1,8 +1,8 @@
-"""The use case of retention: removes what is older than the settings allow, of all tenants, and counts it by kind.
+"""Use case: remove what is older than the settings allow, of all tenants, and count it by kind.
 
-Workers run it once an hour, operators by hand. Chats that have expired go at every sweep, whatever
-the settings say, because that was promised to their users. Two at once do no harm: each skips what
-the other has locked.
+Workers run it once an hour, operators manually. Chats that have expired are removed at every sweep,
+whatever the settings say, because that was promised to their users. Two at once do no harm: each
+skips what the other has locked.
 """
 
 from collections.abc import Awaitable, Callable
@@ -23,7 +23,10 @@ Kept = int | str
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """How many of each kind. `bodies` are texts of messages; a chat takes all that is its own with it."""
+    """How many of each kind. `bodies` are texts of messages.
+
+    With a chat, everything stored for it is removed.
+    """
 
     bodies: int
     checkpoints: int
@@ -33,7 +36,7 @@ class Removed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Round:
+class _Sweep:
     engine: AsyncEngine
     dry: bool
 
@@ -41,15 +44,14 @@ class _Round:
 async def remove_old(engine: AsyncEngine, settings: Settings, *, dry: bool = False) -> Removed:
     """Removes what is too old; a `dry` round only counts.
 
-    Chats go last, so that a dry round counts the same as a real one: what goes with a chat counts
-    for its own kind when it is old enough itself.
+    Chats are last, so that a dry round counts the same as a real one: what is removed with a chat
+    counts for its own kind when it is old enough itself.
     """
-    this = _Round(engine, dry)
+    this = _Sweep(engine, dry)
     covered = settings.keep_bodies == "until_covered"
+    bodies = _covered_bodies(this) if covered else _old_bodies(this, settings.keep_bodies)
     return Removed(
-        bodies=await (
-            _covered_bodies(this) if covered else _old_bodies(this, settings.keep_bodies)
-        ),
+        bodies=await bodies,
         checkpoints=await _lost_checkpoints(this, settings.keep_checkpoints),
         runs=await _old_rows(this, runs, settings.keep_runs),
         chats=await _old_rows(this, chats, settings.keep_chats),
@@ -68,7 +70,7 @@ async def remove_expired(engine: AsyncEngine) -> int:
         count += page
 
 
-async def _old_rows(this: _Round, table: Table, days: Kept) -> int:
+async def _old_rows(this: _Sweep, table: Table, days: Kept) -> int:
     if not isinstance(days, int):
         return 0
     count, after = 0, 0
@@ -80,7 +82,7 @@ async def _old_rows(this: _Round, table: Table, days: Kept) -> int:
         count, after = count + len(ids), ids[-1]
 
 
-async def _old_bodies(this: _Round, days: Kept) -> int:
+async def _old_bodies(this: _Sweep, days: Kept) -> int:
     if not isinstance(days, int):
         return 0
     count, after = 0, None
@@ -92,13 +94,13 @@ async def _old_bodies(this: _Round, days: Kept) -> int:
         count, after = count + len(page), page[-1]
 
 
-async def _covered_bodies(this: _Round) -> int:
+async def _covered_bodies(this: _Sweep) -> int:
     return await _by_chat(
         this, retention.covered_chats, partial(retention.covered_bodies, dry=this.dry)
     )
 
 
-async def _lost_checkpoints(this: _Round, days: Kept) -> int:
+async def _lost_checkpoints(this: _Sweep, days: Kept) -> int:
     if not isinstance(days, int):
         return 0
     look = partial(retention.lost_chats, days=days)
@@ -106,7 +108,7 @@ async def _lost_checkpoints(this: _Round, days: Kept) -> int:
 
 
 async def _by_chat(
-    this: _Round,
+    this: _Sweep,
     look: Callable[[AsyncConnection, int], Awaitable[retention.Page]],
     drop: Callable[[AsyncConnection, ChatKey], Awaitable[int]],
 ) -> int:

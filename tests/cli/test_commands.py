@@ -431,7 +431,7 @@ async def test_a_misspelt_setting_is_named_and_the_command_goes_on(cli: Cli) -> 
     result = await cli("config", PRECIS_SUMARISER="openai", PRECIS_SUMMARISER_KEY_FILE="/dev/null")
 
     assert result.exit_code == 0
-    assert "PRECIS_SUMARISER is no setting" in result.stderr
+    assert "PRECIS_SUMARISER is not a setting" in result.stderr
     assert "KEY_FILE" not in result.stderr
 
 

@@ -104,7 +104,7 @@ async def test_what_a_retry_cannot_do_is_told_in_one_line(cli: Cli) -> None:
     for arguments in ([], ["first", "--dead"]):
         result = await cli("jobs", "retry", *arguments)
         assert result.exit_code == 2
-        assert "name a chat, or say --dead" in result.stderr
+        assert "Pass a chat id or --dead." in result.stderr
 
 
 async def test_the_status_says_how_the_work_of_all_tenants_stands(cli: Cli, service: Service) -> None:

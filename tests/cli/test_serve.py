@@ -131,6 +131,7 @@ def one_line(finished: subprocess.CompletedProcess[str]) -> str:
     return lines[0]
 
 
+@pytest.mark.slow
 async def test_the_first_start_keeps_the_keys_out_of_a_journal_and_all_of_it_works(folder: Path) -> None:
     """The story of a first day, in one test because a first start takes seconds."""
     async with serving(folder) as precis:
@@ -203,6 +204,7 @@ async def test_a_taken_port_is_one_clear_line(folder: Path) -> None:
     assert servers_in(folder) == []
 
 
+@pytest.mark.slow
 async def test_a_stop_during_the_start_leaves_nothing(folder: Path) -> None:
     process = await start(folder, "--port", "0")
     await until(lambda: bool(servers_in(folder)) or process.returncode is not None, 60)
@@ -213,6 +215,7 @@ async def test_a_stop_during_the_start_leaves_nothing(folder: Path) -> None:
     assert servers_in(folder) == []
 
 
+@pytest.mark.slow
 async def test_an_end_of_postgres_ends_the_service_with_a_clear_line(folder: Path) -> None:
     async with serving(folder) as precis:
         postmaster = int((folder / "postgres" / "postmaster.pid").read_text().split()[0])
@@ -224,6 +227,7 @@ async def test_an_end_of_postgres_ends_the_service_with_a_clear_line(folder: Pat
     assert servers_in(folder) == []
 
 
+@pytest.mark.slow
 async def test_a_command_without_a_running_service_starts_servers_for_its_time(folder: Path) -> None:
     made = await asyncio.to_thread(run, folder, "keys", "create", "--scope", "operator")
 
@@ -231,6 +235,7 @@ async def test_a_command_without_a_running_service_starts_servers_for_its_time(f
     assert servers_in(folder) == []
 
 
+@pytest.mark.slow
 async def test_a_first_start_at_a_terminal_shows_the_keys_there_and_writes_no_file(folder: Path) -> None:
     place = folder.parent / "at-a-terminal"
     here, there = pty.openpty()

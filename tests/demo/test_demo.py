@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from service.cli.demo import demonstrate
-from service.cli.main import embedded_worker
+from service.cli.serve import embedded_worker
 from service.demo.host import path
 from service.demo.play import recording
 from service.transcript import unfold
@@ -24,7 +24,7 @@ def test_the_recorded_rows_unfold_to_the_native_lists_that_open_webui_built() ->
         assert hashlib.sha256(packed.encode()).hexdigest() == expected, user_message
 
 
-@pytest.mark.parametrize("fleet", [False, True], ids=["embedded", "fleet"])
+@pytest.mark.parametrize("fleet", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["embedded", "fleet"])
 async def test_the_demonstration_stays_below_the_window_and_asks_no_llm_while_a_user_waits(
     tmp_path: Path, fleet: bool
 ) -> None:

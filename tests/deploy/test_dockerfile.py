@@ -37,6 +37,7 @@ def project() -> dict[str, Any]:
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_a_linter_has_nothing_to_say() -> None:
     hadolint = Path(sys.executable).with_name("hadolint")
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 import pytest_asyncio
 import yaml
 from sqlalchemy import make_url
@@ -84,6 +85,7 @@ async def running(environment: Environment, *services: str) -> AsyncIterator[Non
     assert [process.returncode for process in processes] == [0] * len(services), said
 
 
+@pytest.mark.slow
 async def test_a_fleet_starts_in_the_order_of_the_compose_file_and_summarises(environment: Environment) -> None:
     health = SERVICES["api"]["healthcheck"]["test"][2:]
     early = await in_process(environment, *health)

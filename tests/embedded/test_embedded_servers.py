@@ -137,6 +137,7 @@ async def test_strangers_and_the_superuser_cannot_log_in(shared: Path) -> None:
                 await database(servers.database_url.replace(own, other))
 
 
+@pytest.mark.slow
 async def test_passwords_and_files_are_private_and_what_lies_above_is_left_alone(
     new: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,6 +174,7 @@ async def test_as_root_the_servers_are_unprivileged(shared: Path) -> None:
     assert gids == {pwd.getpwuid(NOBODY).pw_gid}
 
 
+@pytest.mark.slow
 async def test_an_ordinary_user_can_run_them_and_root_after_that(
     place: Path, launch: Launcher, ordinary_python: list[str]
 ) -> None:
@@ -200,6 +202,7 @@ async def test_after_kill_9_of_the_service_both_servers_vanish_and_the_data_is_t
     await until(lambda: not servers_in(shared))
 
 
+@pytest.mark.slow
 async def test_after_kill_9_nobody_needs_to_start_again_for_the_servers_to_vanish(
     shared: Path, launch: Launcher
 ) -> None:
@@ -257,6 +260,7 @@ async def test_a_cancelled_first_start_leaves_nothing_half_made(new: Path) -> No
     assert names(new, "postgres*/") == []
 
 
+@pytest.mark.slow
 async def test_a_first_start_that_was_killed_is_begun_again(new: Path, launch: Launcher) -> None:
     service = await launch(new)
     await until(lambda: any(new.glob("postgres.new-*/PG_VERSION")))

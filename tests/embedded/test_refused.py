@@ -104,6 +104,7 @@ async def test_a_second_service_on_the_folder_is_refused_and_the_first_goes_on(s
         assert not servers.died.done()
 
 
+@pytest.mark.slow
 async def test_a_foreign_server_in_the_folder_is_named_and_not_harmed(shared: Path) -> None:
     foreign = await asyncio.create_subprocess_exec(
         *(postgres.binary(), "-D", shared / "postgres", "-k", "", "-p", str(free_port())),
@@ -169,6 +170,7 @@ async def test_a_first_start_without_room_leaves_nothing(new: Path, launch: Laun
         pass
 
 
+@pytest.mark.slow
 async def test_a_later_start_without_room_loses_nothing(shared: Path, launch: Launcher) -> None:
     service = await launch(shared, "4000")  # the pid file can be written, pg_control (8 KB) cannot
     message = (await service.says())["error"]
@@ -207,6 +209,7 @@ async def test_a_full_disk_at_the_first_start_is_told(small_disk: Path) -> None:
         pass
 
 
+@pytest.mark.slow
 async def test_a_full_disk_at_a_later_start_is_told_and_nothing_is_lost(shared: Path, small_disk: Path) -> None:
     folder = small_disk / "data"
     copy(shared, folder)

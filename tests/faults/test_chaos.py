@@ -7,7 +7,7 @@ from tests.faults.chaos import CHATS, play
 from tests.faults.fleet import Fleet
 from tests.faults.traffic import Journal, Traffic
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
 
 async def test_kill_9_of_anything_loses_nothing_doubles_nothing_and_all_chats_converge(

@@ -11,7 +11,7 @@ from tests.faults.conftest import at_rest, checkpoints, is_served, long_chat, th
 from tests.faults.fleet import Fleet
 from tests.waiting import until
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
 
 async def test_workers_whose_clocks_are_wrong_do_the_work_once_and_respect_each_others_leases(

@@ -83,6 +83,7 @@ async def answers(talk: Talk, leaf: str, end: "asyncio.Future[None]", least: int
     return sorted(took)
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="function")
 async def test_no_answer_waits_for_a_hostile_text_and_no_chat_of_them_is_dead(servers: Urls) -> None:
     async with fresh_database(servers) as urls, precis(urls) as client, connect(urls.database) as database:

@@ -11,7 +11,7 @@ from tests.faults.fleet import Fleet
 from tests.faults.traffic import narrate
 from tests.waiting import until
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
 
 async def test_the_fleet_leaves_a_model_alone_that_is_away_and_catches_up_after_one_probe(

@@ -11,7 +11,7 @@ from service.embedded.port import HOST, free_port
 from tests.faults.conftest import at_rest, checkpoints, is_served, long_chat, thinking
 from tests.faults.fleet import Fleet
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
 
 async def test_flushing_redis_in_the_middle_of_work_loses_and_doubles_nothing(

@@ -24,6 +24,7 @@ from service.demo.host import Host
 from service.settings import load
 from tests.builders import said, thought
 from tests.conftest import Service, drain, serving
+from tests.effort import examples
 from tests.fakes.scripted_llm import Message, scripted_llm
 from tests.filter.chat import Chat, Json, Turn, filler, filter_of, native, pairs_are_whole, tool_answer
 
@@ -254,7 +255,7 @@ async def play(service: Service, steps: list[tuple[Any, ...]]) -> Tree:
 
 
 @settings(
-    max_examples=30,
+    max_examples=examples(30),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

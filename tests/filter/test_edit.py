@@ -16,6 +16,7 @@ from filter_stub.precis_filter import SUMMARY, Node
 from service import edit
 from service.transcript import Native, unfold
 from tests.builders import called, returned, said
+from tests.effort import examples
 from tests.filter.chat import pairs_are_whole
 from tests.filter.wire import as_json, request_of
 
@@ -91,7 +92,7 @@ def changed(text: str, place: int) -> str:
 
 
 @given(talk=talks())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_a_request_as_it_is_stored_loses_exactly_what_is_covered(talk: Talk) -> None:
     messages = talk.native
     out = precis_filter.edited(messages, talk.path, proposed(talk, messages))
@@ -107,7 +108,7 @@ def test_a_request_as_it_is_stored_loses_exactly_what_is_covered(talk: Talk) -> 
     end=st.sampled_from(["", "instruction", "instruction told", "continued"]),
     most=st.sampled_from([1, 2, 100]),
 )
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_no_uncovered_message_is_ever_hidden_and_no_call_is_split(
     talk: Talk, front: list[Native], newest: str, end: str, most: int
 ) -> None:
@@ -133,7 +134,7 @@ def test_no_uncovered_message_is_ever_hidden_and_no_call_is_split(
 
 
 @given(talk=talks(), which=st.integers(0, 20), place=st.integers(0, 20), when=st.sampled_from(["before", "after"]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_one_character_that_differs_in_what_is_compared_leaves_the_request_alone(
     talk: Talk, which: int, place: int, when: str
 ) -> None:
@@ -151,7 +152,7 @@ def test_one_character_that_differs_in_what_is_compared_leaves_the_request_alone
 
 
 @given(talk=talks(), place=st.integers(0, 20))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_one_character_that_differs_in_what_is_stored_leaves_the_request_alone(talk: Talk, place: int) -> None:
     """The digest of the boundary is then another one."""
     messages = talk.native
@@ -164,7 +165,7 @@ def test_one_character_that_differs_in_what_is_stored_leaves_the_request_alone(t
 
 
 @given(talk=talks(), first=st.integers(0, 30), end=st.integers(0, 30))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_whatever_range_an_answer_names_nothing_uncovered_is_hidden(talk: Talk, first: int, end: int) -> None:
     """A service that is wrong costs a summary, and no message."""
     messages = talk.native

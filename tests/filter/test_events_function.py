@@ -24,6 +24,7 @@ from filter_stub import precis_events, precis_filter
 from service.demo.host import Host
 from tests.builders import called, returned, said
 from tests.conftest import Service, drain
+from tests.effort import examples
 from tests.filter.wire import Answer, Behaviour, HangUp, Silence, Trickle, Wire, wire
 from tests.service.talk import Talk, rows
 
@@ -409,7 +410,7 @@ async def test_no_event_however_odd_raises(caplog: pytest.LogCaptureFixture) -> 
     async with told(Answer({}, 202)) as (loaded, _):
         loop = asyncio.get_running_loop()
 
-        @settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=examples(300), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
         @given(_odd)
         def odd(happened: Any) -> None:
             assert loop.is_running()

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from filter_stub.precis_filter import LEFT_OUT
+from tests.effort import examples
 from tests.filter.chat import Chat, filter_of, ingested, no_log
 from tests.filter.staged import MADE, chat_of, good_answer
 from tests.filter.wire import with_edit
@@ -106,7 +107,7 @@ async def staged() -> AsyncIterator[tuple[Chat, Service]]:
         yield chat_of(loaded), service
 
 
-@settings(max_examples=1000, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(1000), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     body=BODIES,
     metadata=METADATA | JSON,
@@ -130,7 +131,7 @@ async def test_no_body_makes_a_hook_raise_or_give_back_another_one(
         assert same(body, before, but=("precis_check", "metadata"))
 
 
-@settings(max_examples=1000, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(1000), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     more=BODIES.map(lambda body: {key: value for key, value in body.items() if key not in ("messages", "metadata")}),
     told=METADATA.map(lambda told: {key: value for key, value in told.items() if key not in ("precis", "chat_id")}),

@@ -51,7 +51,7 @@ async def _compared(direct: str, pooled: str, redis: str) -> str:
         await talk.ingest(leaf)
         await drain(service.runtime)
     question = talk.question(leaf)
-    asked = context.Asked(1, talk.chat, None, context.Path(question["depth"], question["path"]), question["sizes"])
+    asked = context.Lookup(1, talk.chat, None, context.Path(question["depth"], question["path"]), question["sizes"])
     async with connect(ways[0]) as one, connect(ways[1]) as other:
         times = await _interleaved((one.reads, other.reads), asked)
     plain, through = (statistics.median(one) for one in times)
@@ -61,7 +61,7 @@ async def _compared(direct: str, pooled: str, redis: str) -> str:
     )
 
 
-async def _interleaved(pools: "tuple[asyncpg.Pool[asyncpg.Record], ...]", asked: context.Asked) -> list[list[float]]:
+async def _interleaved(pools: "tuple[asyncpg.Pool[asyncpg.Record], ...]", asked: context.Lookup) -> list[list[float]]:
     times: list[list[float]] = [[] for _ in pools]
     for _ in range(READS):
         for pool, seen in zip(pools, times, strict=True):

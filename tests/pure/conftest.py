@@ -2,5 +2,7 @@
 
 from hypothesis import settings
 
-settings.register_profile("pure", deadline=None, derandomize=True, database=None, max_examples=60)
+from tests.effort import examples
+
+settings.register_profile("pure", deadline=None, derandomize=True, database=None, max_examples=examples(60))
 settings.load_profile("pure")

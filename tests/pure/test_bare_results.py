@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from service.transcript import masked, parse, steps
 from service.transcript.items import Text, ToolResult
 from tests.builders import Json, answer
+from tests.effort import examples
 from tests.leaks import CLEAN, KEY, RESULT
 
 BOATS = [
@@ -59,7 +60,7 @@ ANY = st.recursive(PLAIN, lambda inner: st.lists(inner) | st.dictionaries(st.tex
 
 
 @given(st.dictionaries(st.sampled_from(["rows", "it's", 'a "b"']), ANY, min_size=1))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_any_object_is_read_as_it_was(value: dict[str, object]) -> None:
     plain = json.dumps(value)
     for form in (plain, json.dumps(plain)[1:-1], json.dumps(plain), repr(value), escape(plain), escape(repr(value))):

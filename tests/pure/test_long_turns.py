@@ -9,6 +9,7 @@ from hypothesis import given, settings
 
 from service.planning import Checkpoint, PartialTurn, PathMessage, Position, plan
 from service.policy import Policy
+from tests.effort import examples
 from tests.pure.paths import POLICIES, carry_out, draft_after, expected_reads, messages, path_of, reads_of
 
 
@@ -35,7 +36,7 @@ class Reader:
 
 
 @given(messages(largest=1500), POLICIES)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_a_crash_after_each_call_reads_nothing_twice_and_skips_nothing(
     chat: list[tuple[str, int, tuple[int, ...]]], policy: Policy
 ) -> None:

@@ -13,6 +13,7 @@ from service.text import tokens
 from service.transcript import Message, Stored, asked_tokens, native_tokens, parse, step_tokens, steps
 from service.transcript.items import Attachment, CodeRun, Kind, Marker, Reasoning, Text, ToolCall, ToolResult
 from tests.builders import answer, called, capture, ran, returned, said, scenarios, thought, user
+from tests.effort import examples
 
 ROWS = {"rows": [{"diagnosis": "Malignant neoplasm", "count": 5}, {"diagnosis": 'says "a<b"', "count": 2}]}
 ARGUMENTS = {"sql": "SELECT diagnosis, count(*) FROM t WHERE a < 3 AND b = 'x'"}
@@ -358,7 +359,7 @@ ITEMS = st.lists(
 
 
 @given(ITEMS)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_a_step_has_only_calls_with_their_results(output: list[dict[str, Any]]) -> None:
     message = parse(answer(*output, text="x") if output else answer(text="x"))
     cut = steps(message)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from service.transcript import Native, Stored, folded, native_tokens, parse, step_tokens, steps, unfold
 from tests.builders import Capture, Hook, answer, called, capture, ran, returned, said, scenarios, thought, user
+from tests.effort import examples
 
 Difference = Callable[[Capture, Hook, list[Native], list[Native]], None]
 
@@ -262,7 +263,7 @@ def assert_pairs_are_sound(native: list[Native]) -> None:
 
 
 @given(OUTPUTS | CALLING, st.text(max_size=4))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_garbage_output_unfolds_to_sound_pairs(output: list[Any], text: str) -> None:
     assert_pairs_are_sound(unfold([{"id": "x", "role": "assistant", "content": text, "output": output}]))
 
@@ -274,7 +275,7 @@ def test_garbage_output_unfolds_to_sound_pairs(output: list[Any], text: str) -> 
         | {"output": OUTPUTS | JSON},
     )
 )
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_a_garbage_message_is_read_without_an_error(stored: Stored) -> None:
     assert_pairs_are_sound(unfold([stored]))
     assert native_tokens(stored) >= 0

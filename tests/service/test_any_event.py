@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import Service, drain
+from tests.effort import examples
 from tests.service.events import fingerprints, tell
 from tests.service.talk import Json, Talk, check_tree, prose, tables
 
@@ -105,7 +106,7 @@ async def test_no_event_whatever_its_shape_is_an_error_of_the_service(service: S
     before = await tables(service.runtime)
     events: list[Json] = []
 
-    @settings(max_examples=200, deadline=None, derandomize=True)
+    @settings(max_examples=examples(200), deadline=None, derandomize=True)
     @given(st.fixed_dictionaries({"type": _kinds | _json}, optional=dict.fromkeys(_fields, _json)))
     def collect(event: Json) -> None:
         events.append(event)

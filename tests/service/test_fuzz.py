@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import Service, drain
+from tests.effort import examples
 from tests.service.problems import CONTEXT, TRANSCRIPT, is_problem
 from tests.service.talk import Json, Talk, rows
 
@@ -59,7 +60,7 @@ def encoded(body: Any) -> bytes:
     return json.dumps(body).encode()
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 async def test_no_body_ever_fails_the_service(service: Service, data: st.DataObject) -> None:
     talk = Talk(service.as_filter)
@@ -74,7 +75,7 @@ async def test_no_body_ever_fails_the_service(service: Service, data: st.DataObj
             is_problem(response, response.status_code)
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(made=st.lists(messages, min_size=1, max_size=4))
 async def test_whatever_a_message_holds_it_is_taken_and_worked_on(service: Service, made: list[Json]) -> None:
     talk = Talk(service.as_filter, f"chat-{abs(hash(repr(made)))}")

@@ -309,7 +309,7 @@ async def test_a_request_that_fails_on_an_error_that_nobody_expected_tells_nobod
     async def ingest(*_: Any) -> None:
         raise ValueError(f"cannot store {MARK}")
 
-    monkeypatch.setattr(ingesting, "hand_over", ingest)
+    monkeypatch.setattr(ingesting, "ingest", ingest)
     leaf = harness.talk.turns(1)
 
     answer = await harness.talk.put(harness.talk.transcript(leaf))

@@ -137,6 +137,7 @@ def too_slow(work: Callable[[str], object], text: Callable[[int], str], size: in
 # ---- patterns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PATTERNS)
 def test_a_pattern_reads_twice_the_text_in_twice_the_time(name: str) -> None:
     pattern = PATTERNS[name]
@@ -281,6 +282,7 @@ SHAPES: dict[str, Callable[[int], str]] = {
 LONG = 400_000  # characters
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_text_of_two_kinds_of_lines_is_read_in_linear_time(shape: str) -> None:
     def work(text: str) -> None:

@@ -10,6 +10,7 @@ import random
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import pytest
 
@@ -69,15 +70,16 @@ class Round:
     candidate: Candidate
 
 
-def played(injection: Injection, model: Model) -> list[Round]:
-    """Both rounds."""
+@cache
+def played(injection: Injection, model: Model, policy: Policy = POLICY) -> Sequence[Round]:
+    """Both rounds. They are played once: most tests look at the same ones."""
     fence, rounds, memory = "", list[Round](), Memory()
     for later in (False, True):
         stored = chat(injection, fence)[later]
-        material = compose.gather(memory, reads(injection, stored, later), POLICY)
+        material = compose.gather(memory, reads(injection, stored, later), policy)
         asked = prompt.build(material.reading).user
         fence = FENCE.findall(asked)[0]
-        candidate = written(material, model(injection, asked, later), 40_000 if later else 20_000)
+        candidate = written(material, model(injection, asked, later), 40_000 if later else 20_000, policy)
         rounds.append(Round(material, candidate))
         memory = candidate.memory
     return rounds
@@ -96,14 +98,14 @@ def reads(injection: Injection, stored: Sequence[Json], later: bool) -> list[Rea
     return [*(Read(step) for step in found if step.message_id != "i1"), Read(long, 0, 2)]
 
 
-def written(material: Material, text: str, covered: int) -> Candidate:
+def written(material: Material, text: str, covered: int, policy: Policy) -> Candidate:
     """As a worker does it: what the gate rejects is written by code."""
     if text:
         reply = Reply(text, Finish.STOP)
-        candidate = compose.compose(material, reply, POLICY, Covered(40, covered))
+        candidate = compose.compose(material, reply, policy, Covered(40, covered))
         if candidate.verdict.accepted:
             return candidate
-    return compose.by_rule(material, POLICY, Covered(40, covered))
+    return compose.by_rule(material, policy, Covered(40, covered))
 
 
 def binding(memory: Memory) -> Iterator[Pin]:
@@ -282,10 +284,7 @@ EVICTIONS = [
 @pytest.mark.parametrize("window", [16_384, 131_072])
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("injection", EVICTIONS, ids=lambda one: one.id)
-def test_no_text_pushes_out_what_the_user_ordered(
-    injection: Injection, model: Model, window: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(f"{__name__}.POLICY", Policy.sized(window))
-    for round_ in played(injection, model):
+def test_no_text_pushes_out_what_the_user_ordered(injection: Injection, model: Model, window: int) -> None:
+    for round_ in played(injection, model, Policy.sized(window)):
         summary = round_.candidate.rendered.summary
         assert all(words in summary for words in (*RULES, DECISION))

@@ -155,6 +155,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a busy one ends at its bound of CPU")
 async def test_a_busy_process_does_not_outlive_a_parent_that_is_killed() -> None:
     command = [sys.executable, "-c", textwrap.dedent(PARENT)]

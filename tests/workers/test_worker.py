@@ -237,6 +237,9 @@ async def test_failed_work_is_tried_again_by_itself(service: Service) -> None:
 
 
 async def test_two_workers_share_the_chats_and_do_nothing_twice(service: Service) -> None:
+    async def all_written() -> bool:
+        return len(await rows(service.runtime, "select 1 from checkpoints where kind = 'llm'")) == 8
+
     async with scripted_llm(Say("Fine.")) as llm, httpx.AsyncClient() as http:
         asked = {"summariser": "openai", "summariser_url": llm.openai_url, "summariser_model": "scripted"}
         settings = service.runtime.settings.model_copy(update=asked)
@@ -250,9 +253,9 @@ async def test_two_workers_share_the_chats_and_do_nothing_twice(service: Service
             # A sweep that finds work under way rings for it as well.
             await asyncio.gather(*(service.runtime.queue.wake() for _ in range(8)))
             for talk, leaf in talks:
-                await ready(talk, leaf)
+                await ready(talk, leaf)  # by code first, perhaps
+            await until(all_written)
         assert len(llm.requests) == 8
-    assert len(await rows(service.runtime, "select 1 from checkpoints where kind = 'llm'")) == 8
 
 
 async def test_a_stop_lets_work_finish(service: Service) -> None:
@@ -409,6 +412,7 @@ async def test_a_redis_that_is_away_at_the_start_is_no_reason_not_to_start(monke
     await queue.close()
 
 
+@pytest.mark.slow
 async def test_arqs_own_command_runs_a_worker_too(service: Service) -> None:
     talk, leaf = await long_chat(service)
     urls = service.runtime.urls

@@ -1,1 +1,1 @@
-"""What is kept of the talk word for word: pins, talk, and where a value was said anew."""
+"""What is kept of the talk word for word: pins, talk, and where a value was said again."""

@@ -1,4 +1,4 @@
-"""Where a value was said anew later. Pure.
+"""Where a value was said again later, with another value. Pure.
 
 Nothing is removed by it: the earlier sentence is shown with the later one, and the model decides.
 So the measure is generous: two sentences share a term that few others have, and the later one has
@@ -30,7 +30,7 @@ _Values = Mapping[str, Mapping[str, Value]]
 
 
 def marks(talk: Sequence[Utterance]) -> dict[str, str]:
-    """For the number of each utterance with a value that was said anew: the newest words with it.
+    """For the number of each utterance whose value was said again: the newest words with it.
 
     Only a user's sentence follows a user's; an assistant's may be followed by anybody's.
     """
@@ -45,7 +45,9 @@ def marks(talk: Sequence[Utterance]) -> dict[str, str]:
 def _marked(stated: Sequence[Utterance]) -> Iterator[tuple[str, str]]:
     places = _places(stated)
     for place, one in enumerate(stated):
-        newest = next(_anew(stated, place, places), None) if _valued(one.text) else None
+        if not _valued(one.text):
+            continue
+        newest = next(_said_again(stated, place, places), None)
         if newest:
             yield one.number, newest
 
@@ -59,27 +61,38 @@ def _places(stated: Sequence[Utterance]) -> Mapping[str, list[int]]:
     return {term: found for term, found in places.items() if 1 < len(found) <= _RARE}
 
 
-def _anew(
+def _said_again(
     stated: Sequence[Utterance], place: int, places: Mapping[str, list[int]]
 ) -> Iterator[str]:
     """Words of later utterances with another value of the same sort, newest first."""
     earlier = stated[place]
+    for at in sorted(_alike_later(earlier, place, places), reverse=True):
+        later = stated[at]
+        # Two values in one step stand beside each other; neither takes the other's place.
+        if later.step == earlier.step or not _of_one_thing(earlier.text, later.text):
+            continue
+        value = _other_value(_valued(earlier.text), _valued(later.text))
+        if value:
+            yield around(later.text, value.text, _LONGEST)
+
+
+def _alike_later(earlier: Utterance, place: int, places: Mapping[str, list[int]]) -> Iterator[int]:
+    """The places behind `place` of utterances that share enough telling terms with `earlier`."""
     shared = defaultdict[int, float](float)
     for term in _telling(earlier.text):
+        weight = _weight(term)
         for at in places.get(term, ()):
-            shared[at] += 1 if term.isascii() or len(term) > 2 else 1 / _PAIRS
-    needed = (
-        1 if earlier.by_user else _ASSISTANTS
-    )  # who speaks much has many values near each other
-    for at in sorted(
-        (at for at, much in shared.items() if at > place and much >= needed), reverse=True
-    ):
-        one = stated[at]
-        if one.step == earlier.step or not _of_one_thing(earlier.text, one.text):
-            continue
-        value = _other_value(_valued(earlier.text), _valued(one.text))
-        if value:
-            yield around(one.text, value.text, _LONGEST)
+            shared[at] += weight
+    # An assistant says much, and has many values near each other.
+    needed = 1 if earlier.by_user else _ASSISTANTS
+    for at, weight in shared.items():
+        if at > place and weight >= needed:
+            yield at
+
+
+def _weight(term: str) -> float:
+    """What a shared term counts: 1 for a word, less for a pair of signs without blanks."""
+    return 1 if term.isascii() or len(term) > 2 else 1 / _PAIRS
 
 
 def _of_one_thing(earlier: str, later: str) -> bool:
@@ -90,20 +103,21 @@ def _of_one_thing(earlier: str, later: str) -> bool:
 
 def _other_value(before: "_Values", after: "_Values") -> Value | None:
     """The value for which one of its sort and size was given up."""
-    given_up = (
-        sort for sort in after if sort in before and not set(before[sort]) & set(after[sort])
-    )
-    others = (
-        other
-        for sort in given_up
-        for other in after[sort].values()
-        if any(_alike(one, other) for one in before[sort].values())
-    )
-    return next(others, None)
+    for sort in after:
+        if sort not in before:
+            continue
+        earlier, later = before[sort], after[sort]
+        # A value that stands in both was not given up.
+        if not earlier.keys().isdisjoint(later.keys()):
+            continue
+        for other in later.values():
+            if any(_alike(one, other) for one in earlier.values()):
+                return other
+    return None
 
 
 def _alike(one: Value, other: Value) -> bool:
-    """Whether two values may be of the same thing: dates of about a year, or numbers of about a size."""
+    """Whether two values may be of the same thing: dates of about a year, or numbers of a size."""
     if one.date and other.date:
         years = (one.date.year, other.date.year)
         return None in years or abs((one.date.year or 0) - (other.date.year or 0)) <= _YEARS
@@ -127,20 +141,21 @@ def _valued(text: str) -> "_Values":
 
 @lru_cache(maxsize=8192)
 def _telling(text: str) -> frozenset[str]:
-    words = (
-        one
-        for one in terms(text)
-        if not has_digit(one) and (len(one) >= _LEAST or not one.isascii())
-    )
-    return _identifiers(text).union(one for one in words if not tokens.is_common(one))
+    """What an utterance is about: names, and words that are not common."""
+    words = (word for word in terms(text) if _says_a_subject(word))
+    return _identifiers(text).union(word for word in words if not tokens.is_common(word))
+
+
+def _says_a_subject(word: str) -> bool:
+    return not has_digit(word) and (len(word) >= _LEAST or not word.isascii())
 
 
 @lru_cache(maxsize=8192)
 def _identifiers(text: str) -> frozenset[str]:
     """What things are called: letters and digits, such as `H93-452`."""
     names = (values.spelling(one) for one in values.found(text) if values.sort(one) == "name")
-    return frozenset(
-        name
-        for name in names
-        if len(name) >= _SHORTEST and has_digit(name) and any(map(str.isalpha, name))
-    )
+    return frozenset(filter(_is_identifier, names))
+
+
+def _is_identifier(name: str) -> bool:
+    return len(name) >= _SHORTEST and has_digit(name) and any(map(str.isalpha, name))

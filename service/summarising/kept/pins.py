@@ -76,8 +76,7 @@ class _Book:
     def __init__(self, pins: Sequence[Pin], said: Sequence[Utterance]) -> None:
         self.pins = {pin.number: pin for pin in pins}
         self.unfounded: list[str] = []
-        named = (number or 0 for pin in pins for number in (pin.number, pin.replaced_by))
-        self._last = max(named, default=0)
+        self._last = max((_highest(pin) for pin in pins), default=0)
         self._of_sentence = {pin.utterance: pin.number for pin in pins if pin.utterance}
         self._of_words = {key(pin.text): pin.number for pin in shown(pins)}
         self._said = list(said)
@@ -104,7 +103,7 @@ class _Book:
         wanted: list[tuple[Utterance, tuple[Kind, ...], bool]] = []
         for one in keeps:
             targets = self.meant(one.numbers, one.words)
-            self._tell_unknown(one, targets)
+            self._note_unknown(one, targets)
             for target in targets:
                 if isinstance(target, int):
                     self._keep_pin(target, one.kinds)
@@ -113,9 +112,8 @@ class _Book:
         for change, found in replaced:
             if self._holds(change.number):
                 kind = self.pins[change.number].kind
-                wanted += [
-                    (target, (kind,), False) for target in found if not isinstance(target, int)
-                ]
+                sentences = [target for target in found if not isinstance(target, int)]
+                wanted += [(target, (kind,), False) for target in sentences]
         for utterance, kinds, chosen in sorted(wanted, key=self._order):
             self._pin(utterance, kinds, chosen=chosen)
 
@@ -137,6 +135,7 @@ class _Book:
             if not self._holds(number) or self.pins[number].source == OPERATOR:
                 self.unfounded.append(f"drop: P{number}")
             elif number == max(self.pins):
+                # Deleted, the next pin would get its number.
                 self.pins[number] = replace(self.pins[number], replaced_by=DROPPED)
             else:
                 del self.pins[number]
@@ -172,15 +171,15 @@ class _Book:
         self._meant = self._meant or Meant(self._said)
         return self._meant.by(words)
 
-    def _tell_unknown(self, keep: Keep, targets: Sequence[_Target]) -> None:
+    def _note_unknown(self, keep: Keep, targets: Sequence[_Target]) -> None:
         """Says what of a line nothing bears out."""
         unknown = [number for number in keep.numbers if not self._pointed(number)]
         if not targets and not unknown:
             self.unfounded.append(keep.words)
         elif not targets or (unknown and not keep.words):
-            self.unfounded.append(
-                f"keep {keep.kinds[0]}: {', '.join(unknown)} {keep.words}".strip()
-            )
+            # Beside words, a wrong number is a slip: the words say what was meant.
+            what = f"{', '.join(unknown)} {keep.words}"
+            self.unfounded.append(f"keep {keep.kinds[0]}: {what}".strip())
 
     def _keep_pin(self, number: int, kinds: tuple[Kind, ...]) -> None:
         """Another kind for a pin that is there; without its sentence it is made no rule."""
@@ -195,12 +194,10 @@ class _Book:
         known = self.pins.get(self._number(one))
         if known is None:
             self._last += 1
-            source = (one.source, one.speaker, one.number, one.at, one.answers)
-            self._add(Pin(self._last, fitting[0], told(one), *source))
+            self._add(_new_pin(self._last, fitting[0], one))
         elif chosen:
-            pin = (
-                _said_by(known, one) if one.by_user and known.speaker is not one.speaker else known
-            )
+            taken_over = one.by_user and known.speaker is not one.speaker
+            pin = _said_by(known, one) if taken_over else known
             self._add(replace(pin, kind=_kind(pin, fitting), replaced_by=None))
 
     def _add(self, pin: Pin) -> None:
@@ -226,9 +223,27 @@ class _Book:
         return number in self.pins and self.pins[number].replaced_by is None
 
 
+def _new_pin(number: int, kind: Kind, one: Utterance) -> Pin:
+    return Pin(
+        number,
+        kind,
+        told(one),
+        source=one.source,
+        speaker=one.speaker,
+        utterance=one.number,
+        at=one.at,
+        answers=one.answers,
+    )
+
+
 def _kind(pin: Pin, kinds: Sequence[Kind]) -> Kind:
     """The pin's own kind, where a section may mean several."""
     return pin.kind if pin.kind in kinds else kinds[0]
+
+
+def _highest(pin: Pin) -> int:
+    """The highest number that a pin names: a replaced one may outlive the pin that replaced it."""
+    return max(pin.number, pin.replaced_by or 0)
 
 
 def _unbinding(kind: Kind) -> Kind:

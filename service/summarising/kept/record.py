@@ -20,12 +20,10 @@ from service.summarising.utterances import Speaker, Utterance
 from service.text import tokens
 
 _TALK = 0.1  # of the room are for what nobody chose, however much was chosen
-_LEDGER = (
-    0.25  # of what chosen words leave are for tools' values, as long as there is talk to tell,
-)
-_LEAST_LEDGER = (
-    0.1  # and so much of the room at least, if it takes as much to tell what was used of them
-)
+# Of what chosen words leave, so much is for tools' values, as long as there is talk to show.
+_LEDGER = 0.25
+# And so much of the room at least, if the values that were used later take as much.
+_LEAST_LEDGER = 0.1
 _COUNTED = 32  # tokens of the line that counts the other calls
 _ITEM = 3  # tokens of a list mark and a line break
 _FITTINGS = 4
@@ -55,11 +53,14 @@ def recorded(memory: Memory, room: int) -> Record:
     # Each part has its share, and what another does not need.
     needed = _size(_calls(memory, int(room * _LEDGER))) + sum(map(talk.cost, said))
     used = _used(memory, int(room * _LEAST_LEDGER))
-    chosen = _bounded(memory.pins, later, max(int(room * (1 - _TALK)) - used, room - needed))
-    left = room - sum(_cost(words) for _, words in chosen)
+    share = int(room * (1 - _TALK)) - used
+    chosen = _bounded(memory.pins, later, max(share, room - needed))
+    words = [shown for _, shown in chosen]
+    left = room - _size(words)
     calls = _calls(memory, int(max(left * _LEDGER, min(left, used))))
-    spoken = _talk_lines(said, later, left - _size(calls), [words for _, words in chosen])
+    spoken = _talk_lines(said, later, left - _size(calls), words)
     left -= _size(spoken)
+    # What the talk did not need is the ledger's.
     if left > _size(calls):
         calls = _calls(memory, left)
     held = sum(1 for _ in pins.shown(memory.pins))
@@ -67,7 +68,7 @@ def recorded(memory: Memory, room: int) -> Record:
 
 
 def stored(memory: Memory, room: int) -> Memory:
-    """The memory without what no later summary is going to have room for; `room` is that of one."""
+    """The memory without what no later summary will have room for; `room` is that of one."""
     said = set(talk.chosen(_unpinned(memory), _STORED * room))
     chosen = {pin.utterance for pin in memory.pins}
     kept = tuple(one for one in memory.talk if one in said or one.number in chosen)
@@ -79,10 +80,12 @@ def _calls(memory: Memory, room: int) -> tuple[str, ...]:
 
 
 def _used(memory: Memory, room: int) -> int:
-    """What it takes to tell of calls whose values were used later, within `room`."""
+    """Tokens of the calls whose values were used later, within `room`."""
+    if not memory.ledger:
+        return 0
     used = tuple(entry for entry in memory.ledger if entry.used)
     lines = ledger.lines(used, room) if used else ()
-    return min(_size(lines) + _COUNTED, room) if memory.ledger else 0
+    return min(_size(lines) + _COUNTED, room)
 
 
 def _unpinned(memory: Memory) -> list[Utterance]:
@@ -96,11 +99,18 @@ def _bounded(held: Sequence[Pin], later: Mapping[str, str], room: int) -> list[t
     told = [(pin, _told(pin, later)) for pin in pins.shown(held)]
     left = room
     kept: set[int] = set()
-    for pin, words in sorted(told, key=lambda one: (_RANKS.index(one[0].kind), -one[0].number)):
-        if (price := _cost(words)) <= left:
+    for pin, words in sorted(told, key=_precedence):
+        # A long pin that finds no room does not keep shorter ones of less weight out.
+        price = _cost(words)
+        if price <= left:
             left -= price
             kept.add(pin.number)
     return [one for one in told if one[0].number in kept]
+
+
+def _precedence(one: tuple[Pin, str]) -> tuple[int, int]:
+    pin, _ = one
+    return _RANKS.index(pin.kind), -pin.number
 
 
 def _told(pin: Pin, later: Mapping[str, str]) -> str:
@@ -120,9 +130,9 @@ def _talk_lines(
     best: tuple[str, ...] = ()
     selection = talk.Selection(said, known, later)
     left = room
-    for _ in range(
-        _FITTINGS
-    ):  # what a question or a date costs is known when it is chosen what is shown
+    # What a question or a date costs is known only when it is clear what is shown. So the room
+    # is corrected by what the last choice took, a few times.
+    for _ in range(_FITTINGS):
         shown = selection.within(left)
         lines = tuple(_lines(shown, later))
         size = _size(lines)
@@ -169,8 +179,7 @@ def _size(lines: Sequence[str]) -> int:
     return sum(map(_cost, lines))
 
 
-@lru_cache(
-    maxsize=4096
-)  # a record is fitted into its room in several steps, with mostly the same lines
+# A record is fitted into its room in several steps, with mostly the same lines.
+@lru_cache(maxsize=4096)
 def _cost(line: str) -> int:
     return tokens.count(line) + _ITEM

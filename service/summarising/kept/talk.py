@@ -1,9 +1,9 @@
-"""Which utterances of the talk stand in a summary, when not all of them can. Pure, knows no language.
+"""Which utterances of the talk stand in a summary, when not all of them can. Pure.
 
-The user's own words come first, then what they pasted, by its size, then of the answers what tells
-most. An utterance is worth the terms that nothing chosen before it has told yet, for each token
-that it costs: exact values above all, and what somebody took up again in another step. The oldest
-shrink first.
+It knows no language. The user's own words come first, then what they pasted, by its size, then of
+the answers what tells most. An utterance is worth the terms that nothing chosen before it has told
+yet, for each token that it costs: exact values above all, and what somebody took up again in
+another step. The oldest shrink first.
 
 The measure is maximal coverage within a budget, chosen greedily (Lin and Bilmes, 2010,
 "Multi-document summarization via budgeted maximization of submodular functions").
@@ -65,7 +65,10 @@ def chosen(
 
 
 class Selection:
-    """A talk that is weighed once, to choose from it within several rooms. The arguments are those of `chosen`."""
+    """A talk that is weighed once, to choose from it within several rooms.
+
+    The arguments are those of `chosen`.
+    """
 
     def __init__(
         self, talk: Sequence[Utterance], known: Iterable[str], beside: Mapping[str, str]
@@ -96,7 +99,7 @@ def _rank(utterance: Utterance) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """What a talk's terms are worth, and which utterances tell them. Utterances go by their place in the talk.
+    """What a talk's terms are worth, and which utterances have them, by their place in the talk.
 
     Worth is counted in whole millionths: their sum has no order, and terms have another one in each
     process.
@@ -110,23 +113,37 @@ class _Scale:
     @classmethod
     def of(cls, talk: Sequence[Utterance]) -> "_Scale":
         found = [_terms(told(one)) for one in talk]
-        tellers: dict[str, list[int]] = {}
-        for place, terms_of_one in enumerate(found):
-            for term in terms_of_one:
-                tellers.setdefault(term, []).append(place)
-        weights: dict[str, int] = {}
-        for term, places in tellers.items():
-            in_one_step = talk[places[0]].step == talk[places[-1]].step
-            weight = _weight(term, len(places) / len(talk)) * (1 if in_one_step else _SHARED)
-            weights[term] = round(_UNIT * weight)
-        numbers = sorted({one.step for one in talk})
-        last = max(len(numbers) - 1, 1)
-        ages = {step: _OLDEST + (1 - _OLDEST) * place / last for place, step in enumerate(numbers)}
+        tellers = _tellers(found)
+        weights = {term: _worth(term, places, talk) for term, places in tellers.items()}
+        ages = _ages(talk)
         return cls(found, tellers, weights, [ages[one.step] / cost(one) for one in talk])
 
 
+def _tellers(found: Sequence[frozenset[str]]) -> dict[str, list[int]]:
+    """The places of the utterances that have each term, in order."""
+    tellers: dict[str, list[int]] = {}
+    for place, terms_of_one in enumerate(found):
+        for term in terms_of_one:
+            tellers.setdefault(term, []).append(place)
+    return tellers
+
+
+def _worth(term: str, places: Sequence[int], talk: Sequence[Utterance]) -> int:
+    """In millionths: what somebody took up again in another step is worth more."""
+    in_one_step = talk[places[0]].step == talk[places[-1]].step
+    weight = _weight(term, len(places) / len(talk)) * (1 if in_one_step else _SHARED)
+    return round(_UNIT * weight)
+
+
+def _ages(talk: Sequence[Utterance]) -> dict[int, float]:
+    """What each step's worth is multiplied with: 1 for the newest, `_OLDEST` for the oldest."""
+    numbers = sorted({one.step for one in talk})
+    last = max(len(numbers) - 1, 1)
+    return {step: _OLDEST + (1 - _OLDEST) * place / last for place, step in enumerate(numbers)}
+
+
 def _weight(term: str, share: float) -> float:
-    """Of a term that so large a share of the utterances has: short words, and common ones, say little."""
+    """The worth of a term that `share` of the utterances have: short, common words have little."""
     if is_exact(term):
         return _VALUE
     length = 1.0 if not term.isascii() else min(1.0, (len(term) - 1) / _LONG)
@@ -149,7 +166,7 @@ class _Choice:
         self._steps: set[int] = set()
 
     def cover(self, told_now: Set[str]) -> None:
-        """Takes off what the terms are worth that are told from now on, wherever else they stand."""
+        """Lowers the worth of all utterances that have these terms, which are shown from now on."""
         for term in told_now - self._covered:
             lost = self._scale.weights.get(term, 0) * _TOLD // 100
             for place in self._scale.tellers.get(term, ()):
@@ -170,13 +187,17 @@ class _Choice:
             if heap and now > heap[0][0]:
                 heapq.heappush(heap, (now, place))
                 continue
-            step = self._talk[place].step
-            price = self._prices[place] + (0 if step in self._steps else _STEP)
-            if price <= self._room:
-                self._room -= price
-                self._steps.add(step)
-                self.cover(self._scale.terms[place])
-                self.taken.add(place)
+            self._take_if_fitting(place)
+
+    def _take_if_fitting(self, place: int) -> None:
+        step = self._talk[place].step
+        price = self._prices[place] + (0 if step in self._steps else _STEP)
+        if price > self._room:
+            return
+        self._room -= price
+        self._steps.add(step)
+        self.cover(self._scale.terms[place])
+        self.taken.add(place)
 
     def _for_each_token(self, place: int) -> float:
         return self._worth[place] * self._scale.per_token[place]

@@ -1,4 +1,4 @@
-"""The entries of the ledger: what each covered tool call was, what came back, and what of it was used.
+"""The entries of the ledger: each covered tool call, what came back, and what of it was used.
 
 In: steps. Out: entries in order, each with a reference (`T12`) that stays the same in all later
 checkpoints. What is said of a result comes from `results`, which values of it were used afterwards
@@ -8,7 +8,7 @@ what is shown of it within some room is chosen by `shown`.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, islice
+from itertools import count, islice
 from typing import Any
 
 from service.summarising.ledger import results, used, wording
@@ -51,7 +51,7 @@ class Entry:
         details: more of the result, the most valuable first.
         used: values of the result that were used afterwards.
         candidates: values that may be used later; plain ones first.
-        whole: whether the result is an object, which is told by its candidates.
+        whole: whether the result is an object, which is shown by its candidates.
         quiet: whether the outcome says no more than that it went well.
         markers: ids under which a pipe stored artifacts of the step.
     """
@@ -81,32 +81,50 @@ def extend(entries: Sequence[Entry], steps: Iterable[Step]) -> tuple[Entry, ...]
         steps: the newly covered steps, in order.
     """
     told = list(entries)
-    number = max((entry.last for entry in told), default=0)
+    numbers = count(_last_number(told) + 1)
     uses = Uses()
     for place, entry in enumerate(told):
         uses.add(place, (*entry.used, *entry.candidates))
     waits = bool(told) and told[-1].count == 1  # a turn may go on where the last checkpoint ended
     for step in steps:
-        if step.role == "assistant":
-            uses.read(step.text)
-        else:
-            uses.hear(step.text)
-        if step.text or step.role != "assistant":
-            if waits and not told[-1].comment and step.role == "assistant":
-                told[-1] = replace(told[-1], comment=wording.line(step.text, _COMMENT))
-            waits = False
+        if waits:
+            _comment(step, told)
+        _read(step, uses)
         for call in step.calls:
-            uses.read(_plain(call.call.arguments), 1)  # its own line shows them
-        for call in step.calls:
-            number += 1
-            entry, content = _entry(number, call)
+            entry, content = _entry(next(numbers), call)
             uses.add(len(told), used.fields(content))
             told.append(entry)
-            waits = True
-        if step.calls and (markers := _markers(step)):
-            told[-1] = replace(told[-1], markers=markers)
+        if step.calls:
+            told[-1] = replace(told[-1], markers=_markers(step))
+        # Only the first words after a call comment on it.
+        waits = bool(step.calls) or (waits and _is_silent(step))
     found = [_with(entry, uses.of(place)) for place, entry in enumerate(told)]
     return tuple(_bounded(_merge_failures(found)))
+
+
+def _last_number(entries: Sequence[Entry]) -> int:
+    """The highest number; after a merge it need not be that of the last entry."""
+    return max((entry.last for entry in entries), default=0)
+
+
+def _is_silent(step: Step) -> bool:
+    return step.role == "assistant" and not step.text
+
+
+def _comment(step: Step, told: list[Entry]) -> None:
+    """What the assistant says after a call comments on it."""
+    if step.role == "assistant" and step.text and not told[-1].comment:
+        told[-1] = replace(told[-1], comment=wording.line(step.text, _COMMENT))
+
+
+def _read(step: Step, uses: Uses) -> None:
+    """Marks what a step uses, before its own results are known: it cannot have used those."""
+    if step.role == "assistant":
+        uses.read(step.text)
+    else:
+        uses.hear(step.text)
+    for call in step.calls:
+        uses.read(_plain(call.call.arguments), 1)  # its own line shows them
 
 
 def of(number: int, call: Call) -> Entry:
@@ -131,16 +149,16 @@ def merged_first(entries: Sequence[Entry], count: int) -> list[Entry]:
 
 
 def joined(old: Entry, new: Entry) -> Entry:
-    """Both in one, which still tells what was used."""
-    count, errors = old.count + new.count, _errors(old) + _errors(new)
+    """Both in one, which still has the values that were used."""
+    calls, errors = old.count + new.count, _errors(old) + _errors(new)
     both = Entry(
         min(old.first, new.first),
         max(old.last, new.last),
         old.tool if old.tool == new.tool else _SEVERAL,
         "",
         "",
-        failed=errors == count,
-        count=count,
+        failed=errors == calls,
+        count=calls,
         errors=errors,
         details=tuple(_failures(old, new)),
         used=_most_used((*_owned(old), *_owned(new))),
@@ -150,7 +168,7 @@ def joined(old: Entry, new: Entry) -> Entry:
 
 
 def _failures(*entries: Entry, but: str = "") -> Iterator[Detail]:
-    """The last different messages of calls that failed, but for one that is told anyway."""
+    """The last different messages of calls that failed, without one that is shown anyway."""
     said: list[str] = []
     for entry in entries:
         said += [one.text for one in entry.details if one.part is Part.ALSO]
@@ -229,17 +247,23 @@ def _with(entry: Entry, found: Sequence[Field]) -> Entry:
         return entry
     taken = _most_used([one for one in found if one.uses])
     kept = set(taken)
-    others = (
-        one
-        for one in found
-        if not one.uses and one not in kept and (entry.whole or used.may_be_found(one))
-    )
-    candidates = list(islice(others, _CANDIDATES if entry.count == 1 else 0))
-    ends = accumulate(map(_size, candidates))
-    fitting = (
-        one for one, end in zip(candidates, ends, strict=True) if end < _CANDIDATE_CHARACTERS
-    )
-    return replace(entry, used=taken, candidates=tuple(fitting))
+    others = (one for one in found if one not in kept and _may_be_used(one, entry))
+    candidates = islice(others, _CANDIDATES if entry.count == 1 else 0)
+    return replace(entry, used=taken, candidates=tuple(_fitting(candidates)))
+
+
+def _may_be_used(one: Field, entry: Entry) -> bool:
+    """Whether a value is worth storing; an object is shown by all of its values."""
+    return not one.uses and (entry.whole or used.may_be_found(one))
+
+
+def _fitting(candidates: Iterable[Field]) -> Iterator[Field]:
+    room = _CANDIDATE_CHARACTERS
+    for one in candidates:
+        room -= _size(one)
+        if room <= 0:
+            return
+        yield one
 
 
 def _most_used(found: Sequence[Field]) -> tuple[Field, ...]:

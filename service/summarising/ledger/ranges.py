@@ -1,13 +1,14 @@
-"""From the cells of a column to its range and sum, exactly: the numbers stand as in the source, nothing is rounded.
+"""From the cells of a column to its range and sum, exactly.
 
-In: cells as parsed (`Number`, text, None). Out: `244..6583 (sum 98123)`, or "" when they are no
-numbers and no moments. A text that can be read in several ways (1.234 in English or German) has a
-range only when all ways agree on it.
+The numbers stand as in the source, nothing is rounded. In: cells as parsed (`Number`, text, None).
+Out: `244..6583 (sum 98123)`, or "" when they are no numbers and no moments. A text that can be read
+in several ways (1.234 in English or German) has a range only when all ways agree on it.
 """
 
 import re
 from collections.abc import Sequence
 from decimal import Context, Decimal, localcontext
+from itertools import filterfalse
 from typing import Any
 
 from service.summarising.ledger.wording import Number
@@ -44,30 +45,39 @@ _WAYS: tuple[tuple[re.Pattern[str], dict[int, str]], ...] = (
 
 
 def span(cells: Sequence[Any], name: str = "") -> str:
-    """`min..max`, with the sum where that says something; "" for a column that is neither numbers nor moments."""
-    texts = [
-        cell
-        for cell in cells
-        if cell is not None and not (isinstance(cell, str) and _MISSING.fullmatch(cell))
-    ]
-    if len(texts) < 2 or not all(isinstance(text, str) and len(text) <= _LONGEST for text in texts):
+    """`min..max` of a column, with the sum where that says something.
+
+    "" for cells that are neither numbers nor moments.
+    """
+    texts = list(filterfalse(_is_missing, cells))
+    if len(texts) < 2 or not all(map(_may_be_figure, texts)):
         return ""
-    if len({len(text) for text in texts}) == 1 and all(_MOMENT.fullmatch(text) for text in texts):
+    # Moments of one length sort as texts.
+    if len(set(map(len, texts))) == 1 and all(map(_MOMENT.fullmatch, texts)):
         return f"{min(texts)}..{max(texts)}"
     bare = _without_units(texts)
-    if all(map(_WHOLE.fullmatch, bare)):
-        readings: list[Sequence[int | Decimal]] = [[int(text) for text in bare]]
-    else:
-        readings = _readings(bare, isinstance(texts[0], Number))
+    readings = _readings(bare, isinstance(texts[0], Number))
     ends = {_ends(texts, read) for read in readings}
     if len(ends) != 1:
         return ""
-    total = _sum(bare, readings[0], name) if len(readings) == 1 and bare is texts else ""
+    # Readings may agree on the ends and differ in the sum.
+    certain = len(readings) == 1 and bare is texts
+    total = _sum(bare, readings[0], name) if certain else ""
     return "..".join(ends.pop()) + total
+
+
+def _is_missing(cell: Any) -> bool:  # noqa: ANN401 - a tool's JSON
+    return cell is None or (isinstance(cell, str) and bool(_MISSING.fullmatch(cell)))
+
+
+def _may_be_figure(cell: Any) -> bool:  # noqa: ANN401 - a tool's JSON
+    return isinstance(cell, str) and len(cell) <= _LONGEST
 
 
 def _readings(texts: Sequence[str], json: bool) -> list[Sequence[int | Decimal]]:
     """The different ways to read all of the texts as numbers; JSON leaves but one."""
+    if all(map(_WHOLE.fullmatch, texts)):  # `int` is faster, and nothing is ambiguous
+        return [[int(text) for text in texts]]
     found: list[Sequence[int | Decimal]] = []
     for pattern, signs in _WAYS[:1] if json else _WAYS:
         if all(map(pattern.fullmatch, texts)):
@@ -82,7 +92,7 @@ def _ends(texts: Sequence[str], numbers: Sequence[int | Decimal]) -> tuple[str, 
 
 
 def _without_units(texts: list[str]) -> list[str]:
-    """The texts without a currency or a unit that all of them have; `texts` itself when there is none."""
+    """The texts without a currency or a unit that all have; `texts` itself when there is none."""
     before, after = _CURRENCY.match(texts[0]), _UNIT.search(texts[0])
     prefix, suffix = before[0] if before else "", after[0] if after else ""
     if not (prefix or suffix) or not all(
@@ -97,9 +107,8 @@ def _sum(texts: Sequence[str], numbers: Sequence[int | Decimal], name: str) -> s
         return ""
     if any("e" in text or "E" in text for text in texts):
         return ""
-    with localcontext(
-        Context(prec=2 * _LONGEST + 20)
-    ):  # enough for every sum of what may be so long
+    # Enough digits for the sum of any numbers that may be so long.
+    with localcontext(Context(prec=2 * _LONGEST + 20)):
         return f" (sum {sum(numbers, start=Decimal(0)):f})"
 
 

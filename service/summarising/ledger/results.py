@@ -1,14 +1,13 @@
-"""What a tool answered, in words: how many rows or lines, columns, ranges, errors, the first and the last.
+"""What a tool answered, in words: its size, columns, ranges, errors, the first and the last row.
 
 In: the text of a result, as JSON, a table, log lines, an error, base64 or anything else, perhaps
-escaped once or twice.
-Out: a `Result`, whose parts stand in order of worth. No number in it is rounded, see `wording` and
-`ranges`.
+escaped once or twice. Out: a `Result`, whose parts stand in order of worth. No number in it is
+rounded, see `wording` and `ranges`.
 """
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -25,11 +24,13 @@ _RANGES = 300
 _COLUMNS = 300
 _NAMES = 160  # characters of the names of an object's fields
 _PLAIN = 4  # so many plain fields make an object of what has rows too
+_PAIRS = 40  # names of log lines that are looked at
 _TRACE = 40  # lines that an error message may have
 _LAYERS = 4  # a text in a text in a text
 _NULLS = {"null", "None", '""', "''", "{}", "[null]"}
 _ERROR = re.compile(
-    r"\b(?:error|exception|traceback|failed|failure|fatal|panic|denied|timed out|timeout (?:after|exceeded|expired))\b",
+    r"\b(?:error|exception|traceback|failed|failure|fatal|panic|denied|timed out|"
+    r"timeout (?:after|exceeded|expired))\b",
     re.IGNORECASE,
 )
 _NO_ERROR = re.compile(
@@ -39,6 +40,11 @@ _NO_ERROR = re.compile(
 _BEGINS_WITH_ERROR = re.compile(
     r"\A(?:Traceback \(most recent|(?:[\w.]*(?:Error|Exception)|ERROR|FATAL|fatal)\b[^\n:]{0,60}:)"
 )
+_FAILURES = ("error", "errors", "exception", "fault")
+_NO_FAILURE = ("none", "false", "no")
+_FAILED = ("error", "failed", "failure", "fail")
+_EXIT_CODES = ("exit_code", "returncode", "exitCode")
+_MESSAGES = ("message", "detail", "reason", "error_message")
 _VARIES = re.compile(r"(?<![0-9a-fA-F])[a-fA-F]*+[0-9][0-9a-fA-F]*+")
 _PAIR = re.compile(r"(?<![^\s,;(\[{])([A-Za-z_][\w.-]{0,40})=([^\s,;)\]}]+)")
 _ESCAPED = re.compile(r"&(?:quot|#34|lt|gt|amp);")
@@ -103,8 +109,8 @@ class Result:
     Attributes:
         said: the outcome in a few words.
         details: the most valuable first.
-        failed: whether it tells of an error.
-        whole: whether an object is meant, which is told by its fields.
+        failed: whether it reports an error.
+        whole: whether it is one object, which is shown by its fields.
         content: parsed JSON, a table or a text, in which values may be looked for.
     """
 
@@ -115,7 +121,7 @@ class Result:
     content: Any = None
 
     def also(self, part: Part, text: str, place: int = 2) -> "Result":
-        """With one detail more."""
+        """The same with one more detail, at `place` among the others."""
         details = (*self.details[:place], Detail(part, text), *self.details[place:])
         return replace(self, details=details)
 
@@ -139,12 +145,14 @@ def _read(text: str, layer: int) -> Result:
 
 
 def _structured(text: str, layer: int) -> Result | None:
+    """Describes JSON and tables; None for any other text."""
     value = _value(text)
     if isinstance(value, str) and not isinstance(value, Number):
         return _read(value, layer + 1) if layer < _LAYERS else None
     if isinstance(value, dict | list):
         return _of_json(value, text, layer)
-    if layer < _LAYERS and (inner := _introduced(text)) is not None:
+    inner = _introduced(text) if layer < _LAYERS else None
+    if inner is not None:
         return _read(inner, layer + 1)
     if table := tables.in_text(text):
         return _of_table(table)
@@ -161,59 +169,86 @@ def _value(text: str) -> Any:  # noqa: ANN401 - a tool's JSON
     value = parsed(text)
     if value is None and text.startswith(('[{\\"', '{\\"', '[\\"')):
         value = parsed(parsed(f'"{text}"') or "")
-    if value is None and text[0] in "[({" and ("'" in text or "None" in text or "(" in text):
+    if value is None and _may_be_repr(text):
         value = parsed(_REPR.sub(_as_json, text))
     return value
+
+
+def _may_be_repr(text: str) -> bool:
+    return text[0] in "[({" and any(mark in text for mark in ("'", "None", "("))
 
 
 def _as_json(match: re.Match[str]) -> str:
     """A token of Python's repr as one of JSON."""
     number, moment, string, word, bracket, stray = match.groups()
     if string:
-        inner = string[1:-1].replace("\\'", "'")
-        return (
-            string
-            if string[0] == '"'
-            else '"' + _UNESCAPED_QUOTE.sub(r"\"", inner).replace("\\x", "\\u00") + '"'
-        )
+        return _string_as_json(string)
     if word:
         return {"None": "null", "True": "true", "False": "false"}.get(word, "null")
     if bracket:
         return "[" if bracket == "(" else "]"
-    return number or stray or (f'"{moment}"' if moment else "")
+    if moment and not number:
+        return f'"{moment}"'
+    return number or stray or ""
+
+
+def _string_as_json(string: str) -> str:
+    if string.startswith('"'):
+        return string
+    inner = _UNESCAPED_QUOTE.sub(r"\"", string[1:-1].replace("\\'", "'"))
+    return '"' + inner.replace("\\x", "\\u00") + '"'
 
 
 def _introduced(text: str) -> str | None:
-    """The JSON or table of a text that is one fenced block, or JSON below a line or two of words."""
+    """What one fenced block around the whole text has, or JSON below a line or two of words."""
     if text.startswith("```") and (fenced := _FENCED.fullmatch(text)):
         return fenced[1]
-    begin = min((at for at in (text.find("\n["), text.find("\n{")) if at >= 0), default=-1)
-    below = 0 < begin < SAMPLE and text[-1] in "]}" and text[0] not in "[{"
-    return text[begin:] if below and isinstance(parsed(text[begin:]), dict | list) else None
+    begins = [at for at in (text.find("\n["), text.find("\n{")) if at >= 0]
+    begin = min(begins, default=-1)
+    if not 0 < begin < SAMPLE or text[-1] not in "]}" or text[0] in "[{":
+        return None
+    # Words may end with a bracket too, so only what can be parsed counts.
+    below = text[begin:]
+    return below if isinstance(parsed(below), dict | list) else None
 
 
 def _of_json(value: dict[str, Any] | list[Any], text: str, layer: int) -> Result:
     if not value:
         return Result("0 items" if isinstance(value, list) else "empty result ({})")
     failure = _failure(value) if isinstance(value, dict) else ""
-    if layer < _LAYERS and (inner := _inner(value, len(text))) is not None:
+    inner = _inner(value, len(text)) if layer < _LAYERS else None
+    if inner is not None:
         return _marked(_unwrapped(value, inner, layer), failure)
     found = tables.in_value(value)
-    table = found.table
-    whole = isinstance(value, dict) and _is_object(found, len(text))
-    if failure and (not table or whole or found.path.startswith("error")):
-        return Result(f"error: {failure}", failed=True, content=value)
-    if table and not whole:
-        result = replace(_of_table(table, _beside(found)), content=value)
-        return _marked(result, failure)
-    shown = wording.value(value, SAMPLE)
-    if len(text) <= SAMPLE and not shown.endswith(" keys}"):
+    if isinstance(value, dict) and _is_object(found, len(text)):
+        return _of_object(value, failure, len(text))
+    return _of_rows(value, found, failure)
+
+
+def _of_rows(value: Any, found: tables.Found, failure: str) -> Result:  # noqa: ANN401
+    # Rows below an error are what it is about, and no result.
+    if failure and found.path.startswith("error"):
+        return _of_failure(failure, value)
+    result = _of_table(found.table, _beside(found)) if found.table else Result("")
+    return _marked(replace(result, content=value), failure)
+
+
+def _of_failure(failure: str, value: Any) -> Result:  # noqa: ANN401 - a tool's JSON
+    return Result(f"error: {failure}", failed=True, content=value)
+
+
+def _of_object(value: Mapping[str, Any], failure: str, size: int) -> Result:
+    """An object with fields of its own, of which rows may be one."""
+    if failure:
+        return _of_failure(failure, value)
+    shown = wording.whole(value, SAMPLE) if size <= SAMPLE else ""
+    if shown:
         return Result(shown, content=value)
     return Result(f"object of {_counted(len(value), 'field')}", whole=True, content=value)
 
 
 def _is_object(found: tables.Found, size: int) -> bool:
-    """Whether rows are a part of an object, rather than its plain fields what goes with the rows."""
+    """Whether rows are one part of an object among others, rather than what it was made for."""
     if not found.table:
         return True
     plain, rows = len(found.beside), len(found.table.rows)
@@ -223,78 +258,104 @@ def _is_object(found: tables.Found, size: int) -> bool:
 
 
 def _marked(result: Result, failure: str) -> Result:
+    """A result that came together with a failure."""
     if not failure or result.failed:
         return result
     return result.also(Part.NOTE, f"error: {failure}", 1)
 
 
 def _failure(value: Mapping[str, Any]) -> str:
-    """What an object says that went wrong, or ""."""
-    for key in ("error", "errors", "exception", "fault"):
+    """What an object reports as failure, or ""; tools have many ways to report one."""
+    for key in _FAILURES:
         one = value.get(key)
-        if one and not isinstance(one, Number) and str(one).lower() not in ("none", "false", "no"):
+        if _is_failure(one):
             return _message(value) if one is True else _told(one)
-    status = value.get("status")
-    if isinstance(status, str) and status.lower() in ("error", "failed", "failure", "fail"):
+    status = str(value.get("status"))
+    if status.lower() in _FAILED:
         return _message(value) or status
-    if value.get("success") is False or value.get("ok") is False or value.get("isError") is True:
+    if _is_unsuccessful(value):
         return _message(value) or "not successful"
-    code = next(
-        (value[key] for key in ("exit_code", "returncode", "exitCode") if key in value), "0"
-    )
-    if isinstance(code, Number) and code != "0":
-        last = str(value.get("stderr") or "").strip().splitlines()[-1:]
-        return f"exit code {wording.value(code)}" + "".join(
-            f": {told(one, SAMPLE, wording.FAILURE)}" for one in last
-        )
-    if set(value) == {"detail"}:
-        return _told(value["detail"])
-    return ""
+    if exited := _exit(value):
+        return exited
+    # FastAPI answers like this; beside other fields, `detail` may be anything.
+    return _told(value["detail"]) if set(value) == {"detail"} else ""
+
+
+def _is_failure(one: Any) -> bool:  # noqa: ANN401 - a tool's JSON
+    """Whether what stands under `error` is one; a number there is a count or a rate."""
+    return bool(one) and not isinstance(one, Number) and str(one).lower() not in _NO_FAILURE
+
+
+def _is_unsuccessful(value: Mapping[str, Any]) -> bool:
+    refused = value.get("success") is False or value.get("ok") is False
+    return refused or value.get("isError") is True  # MCP
+
+
+def _exit(value: Mapping[str, Any]) -> str:
+    """The exit code of a command that failed, with its last words; "" of any other object."""
+    code = next((value[key] for key in _EXIT_CODES if key in value), None)
+    if not isinstance(code, Number) or code == "0":
+        return ""
+    said = f"exit code {wording.value(code)}"
+    written = str(value.get("stderr") or "").strip().splitlines()
+    return f"{said}: {told(written[-1], SAMPLE, wording.FAILURE)}" if written else said
 
 
 def _message(value: Mapping[str, Any]) -> str:
-    keys = ("message", "detail", "reason", "error_message")
-    return next((_told(value[key]) for key in keys if value.get(key)), "")
+    return next((_told(value[key]) for key in _MESSAGES if value.get(key)), "")
 
 
 def _told(one: Any) -> str:  # noqa: ANN401 - a tool's JSON
+    """A failure in words, whatever it is written as."""
     if isinstance(one, str):
         return told(one, SAMPLE, wording.FAILURE)
     if isinstance(one, list):
-        return wording.array(one, SAMPLE) + (f" ({len(one)} errors)" if len(one) > 2 else "")
+        several = f" ({len(one)} errors)" if len(one) > 2 else ""
+        return wording.array(one, SAMPLE) + several
     return wording.row(one, SAMPLE) if isinstance(one, dict) else wording.value(one)
 
 
 def _inner(value: dict[str, Any] | list[Any], size: int) -> str | None:
     """The text that an object or a list of text parts (as MCP has them) is only the wrapping of."""
-    parts = value.get("content") if isinstance(value, dict) else value
-    if isinstance(parts, list) and parts:
-        texts = [
-            one.get("text") for one in parts if isinstance(one, dict) and one.get("type") == "text"
-        ]
-        if len(texts) == len(parts) and all(isinstance(text, str) for text in texts):
-            return "\n".join(map(str, texts))
+    joined = _joined_parts(value.get("content") if isinstance(value, dict) else value)
+    if joined is not None:
+        return joined
     if not isinstance(value, dict):
         return None
-    strings = [
-        one for one in value.values() if isinstance(one, str) and not isinstance(one, Number)
-    ]
-    longest = max(strings, key=len, default="")
-    structured = longest.lstrip()[:1] in ("[", "{") and longest
+    longest = _longest_text(value)
+    structured = longest.lstrip().startswith(("[", "{"))
     if structured and len(value) == 1:
         return longest
-    return longest if (structured or "\n" in longest) and len(longest) * 10 > size * 7 else None
+    # Most of the object, and more than a sentence: the other fields only describe it.
+    most = len(longest) * 10 > size * 7
+    return longest if most and (structured or "\n" in longest) else None
+
+
+def _joined_parts(parts: Any) -> str | None:  # noqa: ANN401 - a tool's JSON
+    """The text of a list of nothing but text parts."""
+    if not isinstance(parts, list) or not parts:
+        return None
+    texts = [one.get("text") for one in parts if _is_text_part(one)]
+    if len(texts) < len(parts) or not all(isinstance(text, str) for text in texts):
+        return None
+    return "\n".join(map(str, texts))
+
+
+def _is_text_part(one: Any) -> bool:  # noqa: ANN401 - a tool's JSON
+    return isinstance(one, dict) and one.get("type") == "text"
+
+
+def _longest_text(value: Mapping[str, Any]) -> str:
+    texts = [one for one in value.values() if isinstance(one, str) and not isinstance(one, Number)]
+    return max(texts, key=len, default="")
 
 
 def _unwrapped(value: dict[str, Any] | list[Any], inner: str, layer: int) -> Result:
     result = _read(inner, layer + 1)
     if not isinstance(value, dict):
         return result
-    beside = {
-        key: one
-        for key, one in value.items()
-        if one is not inner and not isinstance(one, dict | list)
-    }
+    single = {key: one for key, one in value.items() if not isinstance(one, dict | list)}
+    beside = {key: one for key, one in single.items() if one is not inner}
     return result.also(Part.BESIDE, wording.row(beside, SAMPLE)) if beside else result
 
 
@@ -308,22 +369,28 @@ def _beside(found: tables.Found) -> str:
 def _of_table(table: Table, beside: str = "") -> Result:
     said = _counted(len(table.rows), table.what.removesuffix("s"))
     others = [Detail(Part.BESIDE, beside)] if beside else []
-    items = table.what == "items"
-    columns = [] if items else [Detail(Part.COLUMNS, wording.names(table.names, _COLUMNS))]
-    rows = (
-        [wording.value(row[0], SAMPLE) for row in _ends(table.rows)]
-        if items
-        else [wording.row(row, SAMPLE) for row in map(table.row, _ends(range(len(table.rows))))]
-    )
-    samples = map(Detail, SAMPLES, rows)
+    if table.what == "items":
+        columns = []
+        ends = [wording.value(row[0], SAMPLE) for row in _ends(table.rows)]
+    else:
+        columns = [Detail(Part.COLUMNS, wording.names(table.names, _COLUMNS))]
+        places = _ends(range(len(table.rows)))
+        ends = [wording.row(table.row(place), SAMPLE) for place in places]
+    samples = map(Detail, SAMPLES, ends)
     return Result(said, (*columns, *_figures(table), *others, *samples), content=table)
 
 
 def _figures(table: Table) -> list[Detail]:
     """Ranges and sums of all columns that have some."""
-    ranges = [(name, found) for name, cells in table.columns() if (found := span(cells, name))]
-    said = listed((f"{wording.name(name)} {found}".lstrip() for name, found in ranges), _RANGES)
+    said = _spans(table.columns())
     return [Detail(Part.RANGES, said)] if said else []
+
+
+def _spans(columns: Iterable[tuple[str, Sequence[Any]]]) -> str:
+    """`name range` of each column with a range, as many as fit."""
+    spans = ((name, span(cells, name)) for name, cells in columns)
+    said = (f"{wording.name(name)} {found}".lstrip() for name, found in spans if found)
+    return listed(said, _RANGES)
 
 
 def _ends(rows: Sequence[Any]) -> list[Any]:
@@ -332,23 +399,34 @@ def _ends(rows: Sequence[Any]) -> list[Any]:
 
 
 def _lines(text: str) -> Result:
+    """Describes a text without a structure: an error, lines, or words."""
     lines = [one for one in text.splitlines() if one.strip()]
     if not lines:
         return Result(f"{len(text)} blank characters")
-    few = len(lines) <= _TRACE or text.startswith("Traceback")
-    if _BEGINS_WITH_ERROR.match(text) and few and not _is_log(lines):
+    if _is_trace(text, lines):
         return _of_trace(text, lines)
     if len(text) > SAMPLE and len(lines) > 1:
         return _of_lines(text, lines)
+    return _of_words(text)
+
+
+def _of_words(text: str) -> Result:
     shown = told(text, SAMPLE)
     size = f"{len(text)} characters"
     failed = bool(_ERROR.match(text))
-    if shown == '""':
+    if shown == '""':  # all of it is invisible
         return Result(f"{size} that show nothing", failed=failed, content=text)
     if len(text) <= SAMPLE or is_prose(text):
         return Result(shown, failed=failed, content=text)
+    # A text that cannot be cut is shown by its size alone, which need not be said twice.
     begins = () if f"[{size}]" in shown else (Detail(Part.FIRST, shown),)
     return Result(size, begins, failed, content=text)
+
+
+def _is_trace(text: str, lines: Sequence[str]) -> bool:
+    """Whether a text is one error message, rather than a log that begins with one."""
+    few = len(lines) <= _TRACE or text.startswith("Traceback")
+    return few and bool(_BEGINS_WITH_ERROR.match(text)) and not _is_log(lines)
 
 
 def _is_log(lines: Sequence[str]) -> bool:
@@ -378,13 +456,16 @@ def _of_lines(text: str, lines: Sequence[str]) -> Result:
         details += _of_table(table).details[:2]
     elif ranges := _pairs(lines):
         details.append(Detail(Part.RANGES, ranges))
-    for part, place in zip(SAMPLES, (0, -1), strict=True):
-        details.append(Detail(part, told(lines[place], SAMPLE // 2)))
+    details.append(Detail(Part.FIRST, told(lines[0], SAMPLE // 2)))
+    details.append(Detail(Part.LAST, told(lines[-1], SAMPLE // 2)))
     return Result(said, tuple(details), content=text)
 
 
 def _messages(mentions: Sequence[str], most: int, room: int) -> str:
-    """The most frequent kinds of lines, each with its first one; lines that differ in numbers only are one kind."""
+    """The most frequent kinds of lines, each with its first line.
+
+    Lines that differ in numbers only are of one kind.
+    """
     kinds: Counter[str] = Counter()
     firsts: dict[str, str] = {}
     for one in mentions:
@@ -400,17 +481,19 @@ def _pairs(lines: Sequence[str]) -> str:
     """Ranges of the `name=number` of log lines."""
     cells: dict[str, list[str]] = {}
     for one in lines:
-        for name, figure in _PAIR.findall(one[:2000]) if "=" in one else ():
-            if name in cells or len(cells) < 40:
+        pairs = _PAIR.findall(one[:2000]) if "=" in one else []
+        for name, figure in pairs:
+            if name in cells or len(cells) < _PAIRS:
                 cells.setdefault(name, []).append(figure)
-    often = (
-        (name, span(found, name)) for name, found in cells.items() if len(found) * 2 >= len(lines)
-    )
-    return listed((f"{wording.name(name)} {said}" for name, said in often if said), _RANGES)
+    # What few lines have is no column of the log.
+    return _spans((name, found) for name, found in cells.items() if len(found) * 2 >= len(lines))
 
 
 def _unescaped(text: str) -> str:
-    """Undoes HTML escaping of a text that was escaped as a whole: nothing in it needs escaping any more."""
+    """Undoes HTML escaping of a text that was escaped as a whole.
+
+    Then nothing in it needs escaping any more. Proxies may have escaped it several times.
+    """
     for _ in range(3):
         if not _ESCAPED.search(text) or any(mark in text for mark in '<>"'):
             return text
@@ -419,25 +502,34 @@ def _unescaped(text: str) -> str:
 
 
 def _without_data(text: str) -> tuple[str, int]:
-    return (
-        _DATA.subn(lambda match: f"[{match[1] or 'file'}]", text)
-        if ";base64," in text
-        else (text, 0)
-    )
+    """A text without its inline files, and how many it had."""
+    if ";base64," not in text:  # saves a search of every text
+        return text, 0
+    return _DATA.subn(lambda match: f"[{match[1] or 'file'}]", text)
 
 
 def _binary(text: str) -> Result | None:
-    kind = next((name for name, begins in _MAGIC.items() if text.startswith(begins)), "")
-    start = text[:4000]
-    odd = len(_ODD.findall(start))
+    """Describes what is no text, by what it begins with."""
+    kind = _kind_of_file(text)
     size = f"{len(text)} characters"
-    if (kind and odd) or odd * 10 > len(start):
+    if _is_odd(text[:4000], bool(kind)):
         return Result(f"binary data ({kind or 'unknown'}, {size})")
     if match := _DATA.fullmatch(text):
         return Result(f"inline file ({line(match[1] or 'unknown', wording.VALUE)}, {size})")
+    # Base64 is wrapped at one width, unlike a list of ids.
     if _BASE64.fullmatch(text) and len({len(one) for one in text.splitlines()[:-1]}) < 2:
         return Result(f"base64 data ({kind or 'unknown'}, {size})")
     return None
+
+
+def _kind_of_file(text: str) -> str:
+    return next((name for name, begins in _MAGIC.items() if text.startswith(begins)), "")
+
+
+def _is_odd(start: str, known: bool) -> bool:
+    """Whether control characters stand where no text has so many; a known kind needs one only."""
+    odd = len(_ODD.findall(start))
+    return odd > 0 if known else odd * 10 > len(start)
 
 
 def _counted(count: int, what: str) -> str:

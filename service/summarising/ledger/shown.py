@@ -1,4 +1,6 @@
-"""What is shown of the ledger within some room: used values go last, the oldest entries shrink first.
+"""What is shown of the ledger within some room.
+
+Used values are left out last, and the oldest entries shrink first.
 
 In: entries and a number of tokens. Out: lines of a summary, each with its list mark.
 """
@@ -67,16 +69,23 @@ def lines(entries: Sequence[Entry], limit: int) -> tuple[str, ...]:
     Comments and samples go first, then plain fields and figures, then arguments; then the oldest
     entries merge. Values that were used afterwards stay until nothing else is left.
     """
+    quiet, others = _parted(entries)
+    counted = (_counted(quiet),) if quiet else ()
+    if others and _cost(counted) * 4 > limit:  # the others say more, and need the room
+        counted = (_only_counted(quiet),)
+    shown = _within(others, limit - _cost(counted))
+    every = (*shown, *counted)
+    if _cost(every) <= limit:
+        return every
+    return shown if _cost(shown) <= limit else ()
+
+
+def _parted(entries: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
+    """The calls that share a line because they said nothing, and all others."""
     quiet = [entry for entry in entries if _says_nothing(entry)]
     if len(quiet) < 2:
-        quiet = []
-    others = [entry for entry in entries if not quiet or not _says_nothing(entry)]
-    told = (_counted(quiet),) if quiet else ()
-    if _cost(told) * 4 > limit and others:
-        told = (_only_counted(quiet),)
-    shown = _within(others, limit - _cost(told))
-    every = (*shown, *told)
-    return every if _cost(every) <= limit else shown if _cost(shown) <= limit else ()
+        return [], list(entries)
+    return quiet, [entry for entry in entries if not _says_nothing(entry)]
 
 
 def _within(entries: list[Entry], room: int) -> tuple[str, ...]:
@@ -114,12 +123,13 @@ def _merged(entries: list[Entry], room: int) -> tuple[str, ...]:
 
 
 def _told(entry: Entry, fields: int, used: int) -> str:
-    parts = [
-        entry.outcome if entry.count == 1 or not entry.failed else f"failed, last {entry.outcome}"
-    ]
-    if entry.used and used and (told := _used(entry, used)):
-        parts.append(f"used later: {told}")
-    if entry.whole and fields and (plain := _fields(entry, fields)):
+    failed_again = entry.failed and entry.count > 1
+    parts = [f"failed, last {entry.outcome}" if failed_again else entry.outcome]
+    later = _used(entry, used) if used else ""
+    if later:
+        parts.append(f"used later: {later}")
+    plain = _fields(entry, fields) if entry.whole and fields else ""
+    if plain:
         parts.append(f"fields: {plain}")
     parts += map(str, entry.details)
     if entry.markers:
@@ -139,7 +149,10 @@ def _fields(entry: Entry, room: int) -> str:
 
 
 def _used(entry: Entry, room: int) -> str:
-    """Values with the names of their fields, those of one row together; the outcome says no more."""
+    """Values with the names of their fields, those of one row together.
+
+    A single value that the outcome shows is not repeated.
+    """
     new = [one for one in entry.used if one.value not in entry.outcome or one.owner]
     best = sorted(range(len(new)), key=lambda place: (-new[place].uses, -place))
     kept: list[int] = []

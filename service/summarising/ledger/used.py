@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 from service.summarising.ledger import tables
@@ -97,55 +97,68 @@ def _within(one: Any, name: str, owner: str, queue: _Queue) -> Iterator[Field]: 
     if table is not None and table.what == "rows":
         queue.extend(_rows(table, name))
     elif isinstance(one, dict):
-        keyed = len(one) > 1 and _equal(list(one.values()))
-        for key, cell in one.items():
-            path = f"{name}.{key}" if name else key
-            if not isinstance(cell, dict | list):
-                yield from _plain(cell, path, owner)
-            elif cell:
-                names_it = isinstance(cell, dict) and (keyed or strong(key))
-                queue.append(
-                    (cell, path[-2 * _LONGEST :], line(key, _LONGEST) if names_it else owner)
-                )
+        yield from _within_object(one, name, owner, queue)
     elif isinstance(one, list):
-        for place, cell in enumerate(one):
-            if isinstance(cell, dict | list):
-                queue.append((cell, f"{name}[{place}]", owner))
-            else:
-                yield from _plain(cell, name, owner)
+        yield from _within_array(one, name, owner, queue)
     else:
         yield from _plain(one, name, owner)
+
+
+def _within_object(one: Mapping[str, Any], name: str, owner: str, queue: _Queue) -> Iterator[Field]:
+    keyed = len(one) > 1 and tables.alike(list(one.values()))
+    for key, cell in one.items():
+        path = f"{name}.{key}" if name else key
+        if not isinstance(cell, dict | list):
+            yield from _plain(cell, path, owner)
+        elif cell:
+            # A key that is data, not a name of a field, tells its object from others.
+            is_owner = isinstance(cell, dict) and (keyed or strong(key))
+            nearest = line(key, _LONGEST) if is_owner else owner
+            queue.append((cell, path[-2 * _LONGEST :], nearest))
+
+
+def _within_array(one: Sequence[Any], name: str, owner: str, queue: _Queue) -> Iterator[Field]:
+    for place, cell in enumerate(one):
+        if isinstance(cell, dict | list):
+            queue.append((cell, f"{name}[{place}]", owner))
+        else:
+            yield from _plain(cell, name, owner)
 
 
 def _rows(table: Table, name: str) -> Iterator[tuple[Any, str, str]]:
     """Each row with what tells it from the others."""
     for place in range(len(table.rows)):
         row = table.row(place)
-        texts = [
-            cell for cell in row.values() if isinstance(cell, str) and 0 < len(cell) <= _LONGEST
-        ]
-        bare = [cell for cell in texts if not isinstance(cell, Number)]
-        key = next((cell for cell in bare if strong(cell)), next(iter(bare or texts), ""))
-        yield _Row(row), f"{name}[{place}]" if name else "", line(key, _LONGEST)
+        yield _Row(row), f"{name}[{place}]" if name else "", line(_key_of(row), _LONGEST)
+
+
+def _key_of(row: Mapping[str, Any]) -> str:
+    """The cell that tells a row from others: best one that says something by itself."""
+    texts = [cell for cell in row.values() if isinstance(cell, str) and 0 < len(cell) <= _LONGEST]
+    bare = [cell for cell in texts if not isinstance(cell, Number)]
+    telling = next(filter(strong, bare), "")
+    return telling or next(iter(bare or texts), "")
 
 
 class _Row(dict[str, Any]):
     """A row of a table that was read already; it is not one of columns."""
 
 
-def _equal(cells: Sequence[Any]) -> bool:
-    """Objects of the same names: what they stand under is data."""
-    return all(isinstance(cell, dict) and cell and cell.keys() == cells[0].keys() for cell in cells)
-
-
 def _plain(cell: Any, path: str, owner: str) -> Iterator[Field]:  # noqa: ANN401
     if cell is tables.ABSENT:
         return
-    text = "null" if cell is None else str(cell).lower() if isinstance(cell, bool) else cell
+    text = _as_text(cell)
     if len(text) > _LONGEST or "\n" in text:
         yield from _of_text(text, path)
     elif text != owner or owner not in path:  # or it repeats the key that it stands under
         yield Field(line(path, 2 * _LONGEST), line(text, _LONGEST), owner)
+
+
+def _as_text(cell: Any) -> str:  # noqa: ANN401 - a tool's JSON
+    """A single value as JSON writes it; numbers are texts already."""
+    if cell is None:
+        return "null"
+    return str(cell).lower() if isinstance(cell, bool) else cell
 
 
 def _of_text(text: str, path: str) -> Iterator[Field]:
@@ -216,19 +229,36 @@ def _is_name(word: str) -> bool:
 
 def _keys(found: Field) -> Iterator[tuple[Key, bool]]:
     """How a field is looked for, and whether it may stand anywhere."""
-    if not found.line:
-        if found.value.casefold() not in _NOTHING:
-            key = tuple(atoms(_MIDNIGHT.sub("", found.value)))
-            if 0 < len(key) <= _ATOMS and (len(key[0]) > 1 or len(key) > 1 or key[0].isdigit()):
-                yield key, strong(found.value)
+    return _keys_of_line(found.value) if found.line else _keys_of_value(found.value)
+
+
+def _keys_of_value(value: str) -> Iterator[tuple[Key, bool]]:
+    if value.casefold() in _NOTHING:
         return
-    for word in _WORD.findall(found.value)[:_COLUMNS]:
-        word = word.strip(_NO_WORD)
-        figure = _DIGIT.search(word) and (strong(word) or _long(word))
-        if figure or (len(word) > 4 and _is_name(word)):
-            for part in (word, word.rpartition("/")[2]):
-                if 0 < len(key := tuple(atoms(part))) <= _ATOMS and len(part) > 2:
-                    yield key, True
+    key = tuple(atoms(_MIDNIGHT.sub("", value)))
+    if not 0 < len(key) <= _ATOMS:
+        return
+    # A single letter stands in every text.
+    if len(key) > 1 or len(key[0]) > 1 or key[0].isdigit():
+        yield key, strong(value)
+
+
+def _keys_of_line(text: str) -> Iterator[tuple[Key, bool]]:
+    """The ids, numbers and names in a line of a text; a path by its last name too."""
+    for one in _WORD.findall(text)[:_COLUMNS]:
+        word = one.strip(_NO_WORD)
+        if not _is_value(word):
+            continue
+        for part in (word, word.rpartition("/")[2]):
+            key = tuple(atoms(part))
+            if 0 < len(key) <= _ATOMS and len(part) > 2:
+                yield key, True
+
+
+def _is_value(word: str) -> bool:
+    if _DIGIT.search(word) and (strong(word) or _long(word)):
+        return True
+    return len(word) > 4 and _is_name(word)
 
 
 def _long(word: str) -> bool:
@@ -267,33 +297,36 @@ class Uses:
 
     def add(self, place: int, found: Iterable[Field]) -> None:
         """Values of the entry at `place`, as a result holds them or as they were stored."""
-        keyed = [
-            (_Held(place, one, uses=one.uses), list(dict.fromkeys(_keys(one)))) for one in found
-        ]
-        often = Counter(key for _, keys in keyed for key, _ in keys)
-        count = len({_row_of(held.field) for held, _ in keyed})
+        keyed = [_keyed(place, one) for one in found]
+        often = Counter(chain.from_iterable(keys for _, keys in keyed))
+        in_most_rows = _most_rows(held for held, _ in keyed)
         rows: dict[_Name, list[_Held]] = defaultdict(list)
         anchors: dict[_Name, set[Key]] = defaultdict(set)
         for held, keys in keyed:
             self._held[place].append(held)
             row = _row_of(held.field)
-            for key, anywhere in keys:
-                everywhere = often[key] > max(_COMMON, count // 2)  # the same in most rows
+            for key, anywhere in keys.items():
                 telling = anywhere and often[key] <= _COMMON
-                if telling and (held.uses or not self._heard.issuperset(key)):
-                    self._put(self._strong, key, held)
-                elif not held.field.line and (
-                    key[0][0].isdigit() or not self._heard.issuperset(key)
-                ):
-                    self._put(self._weak, key, held)
-                if not held.field.line:
-                    held.key = key
-                if everywhere and not held.uses:
+                self._index(held, key, telling=telling)
+                # What most rows have in common tells none of them, unless it was used before.
+                if often[key] > in_most_rows and not held.uses:
                     continue
-                if held.field.owner and not set(key) <= set(atoms(held.field.owner)):
-                    rows[row].append(held)
-                    anchors[row].update({key} if telling else ())
+                if not _adds_to_owner(key, held.field):
+                    continue
+                rows[row].append(held)
+                if telling:
+                    anchors[row].add(key)
         self._own(rows, anchors)
+
+    def _index(self, held: _Held, key: Key, *, telling: bool) -> None:
+        """Where a value is looked for: anywhere, close to its name, or only in its row."""
+        new = not self._heard.issuperset(key)
+        if telling and (held.uses or new):
+            self._put(self._strong, key, held)
+        elif not held.field.line and (new or key[0][0].isdigit()):
+            self._put(self._weak, key, held)
+        if not held.field.line:
+            held.key = key
 
     def _own(self, rows: Mapping[_Name, list[_Held]], anchors: Mapping[_Name, set[Key]]) -> None:
         """Values of a row are looked for around what tells it from other rows."""
@@ -334,27 +367,48 @@ class Uses:
         places: Mapping[Key, Sequence[int]],
         words: Mapping[str, Sequence[int]],
     ) -> Iterator[_Held]:
-        """What one value that stands in a text tells to be used."""
+        """The values that are used, by what stands in a text under one key."""
         if key in self._strong:
             yield self._strong[key][-1]
         for row in self._owned.get(key, ()):
-            yield from (
-                one for one in row if one.key != key and _near(places.get(one.key, ()), where)
-            )
-        for held in list(self._weak.get(key, ()))[-1:]:
-            of_a_row = held.field.owner and held.field.owner not in held.field.name
-            if not of_a_row and any(
-                _near(words.get(stem, ()), where, _CLOSE, _CLOSE) for stem in _stems(held)
-            ):
-                yield held
+            for one in row:
+                if one.key != key and _near(places.get(one.key, ()), where):
+                    yield one
+        weak = self._weak.get(key)
+        if weak and _is_close_to_its_name(weak[-1], where, words):
+            yield weak[-1]
 
     def of(self, place: int) -> list[Field]:
         """The values of the entry at `place`, in their order, with their uses."""
         return [replace(held.field, uses=held.uses) for held in self._held.get(place, ())]
 
 
+def _keyed(place: int, one: Field) -> tuple[_Held, dict[Key, bool]]:
+    """A field with the keys under which it is looked for."""
+    return _Held(place, one, uses=one.uses), dict(_keys(one))
+
+
+def _most_rows(held: Iterable[_Held]) -> int:
+    """In more rows than this a value says nothing of any of them."""
+    return max(_COMMON, len({_row_of(one.field) for one in held}) // 2)
+
+
 def _row_of(one: Field) -> _Name:
     return one.owner, one.name.rpartition("]")[0]
+
+
+def _adds_to_owner(key: Key, one: Field) -> bool:
+    """Whether a value of a row says more than what tells the row from others."""
+    return bool(one.owner) and not set(key) <= set(atoms(one.owner))
+
+
+def _is_close_to_its_name(
+    held: _Held, where: Sequence[int], words: Mapping[str, Sequence[int]]
+) -> bool:
+    of_a_row = held.field.owner and held.field.owner not in held.field.name
+    if of_a_row:  # all rows have the name, so that it says nothing of which row is meant
+        return False
+    return any(_near(words.get(stem, ()), where, _CLOSE, _CLOSE) for stem in _stems(held))
 
 
 def _stems(held: _Held) -> Iterator[str]:

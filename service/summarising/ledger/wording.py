@@ -38,7 +38,10 @@ _DECODER = json.JSONDecoder(
 
 
 def parsed(text: str) -> Any:  # noqa: ANN401 - a tool's JSON
-    """The value of a JSON text, its numbers as `Number`; None when it is no JSON, nested too deeply, or `null`."""
+    """The value of a JSON text, its numbers as `Number`.
+
+    None when it is no JSON, nested too deeply, or `null`.
+    """
     try:
         return _DECODER.decode(text)
     except (ValueError, RecursionError):
@@ -46,7 +49,7 @@ def parsed(text: str) -> Any:  # noqa: ANN401 - a tool's JSON
 
 
 def parsed_from(text: str, place: int) -> tuple[Any, int]:
-    """The JSON value that begins there, and where it ends; None when there is no whole one."""
+    """The JSON value that begins at `place`, and where it ends; None when it is not complete."""
     try:
         return _DECODER.raw_decode(text, place)
     except (ValueError, RecursionError):
@@ -92,8 +95,29 @@ def value(one: Any, room: int = VALUE) -> str:  # noqa: ANN401 - a tool's JSON
     return _shown(one, room, 1)
 
 
+def whole(cells: Mapping[str, Any], room: int, depth: int = 1) -> str:
+    """An object with its values; "" when they do not fit. `depth`: how deep it is nested."""
+    return _enclosed("{", _pairs(cells, room, depth + 1), "}", room)
+
+
+def brief(one: Any, room: int) -> str:  # noqa: ANN401 - a tool's JSON
+    """A value of a call's arguments; of rows only the cells.
+
+    The assistant wrote them, so prose is shown as it is.
+    """
+    if isinstance(one, str) and not isinstance(one, Number):
+        return _quotation(one, room)
+    if isinstance(one, list) and one and all(isinstance(row, dict) for row in one):
+        return "[" + listed(map(_brief_row, one), room) + "]"
+    return value(one, room)
+
+
+def _brief_row(cells: Mapping[str, Any]) -> str:
+    return " ".join(brief(one, VALUE) for one in cells.values())
+
+
 def row(cells: Mapping[str, Any], room: int, cell: int = VALUE) -> str:
-    """An object with as many of its values as fit into `room`, each of at most `cell` characters."""
+    """An object with as many of its values as fit, each of at most `cell` characters."""
     return "{" + listed(_pairs(cells, cell, 1), room) + "}"
 
 
@@ -133,26 +157,32 @@ def _shown(one: Any, room: int, depth: int) -> str:  # noqa: ANN401 - a tool's J
         return one if len(one) <= _LONGEST_NUMBER else f"[number of {len(one)} characters]"
     if isinstance(one, str):
         return _string(one, room)
-    if isinstance(one, dict):
-        return _whole("{", _pairs(one, room, depth + 1), "}", room, depth, f"{{{len(one)} keys}}")
-    if isinstance(one, list):
-        items = (_shown(inner, room, depth + 1) for inner in one)
-        return _whole("[", items, "]", room, depth, f"[{len(one)} items]")
+    if isinstance(one, dict | list):
+        return _nested(one, room, depth)
     if isinstance(one, bool):
         return str(one).lower()
     return "null" if one is None else ""  # nothing else comes from JSON
 
 
-def _whole(
-    begin: str, parts: Iterable[str], end: str, room: int, depth: int, otherwise: str
-) -> str:
+def _nested(one: dict[str, Any] | list[Any], room: int, depth: int) -> str:
+    """All of an object or array, or its size when it does not fit or lies too deep."""
+    if isinstance(one, dict):
+        size = f"{{{len(one)} keys}}"
+        return size if depth > _DEPTH else whole(one, room, depth) or size
+    size = f"[{len(one)} items]"
     if depth > _DEPTH:
-        return otherwise
+        return size
+    items = (_shown(inner, room, depth + 1) for inner in one)
+    return _enclosed("[", items, "]", room) or size
+
+
+def _enclosed(begin: str, parts: Iterable[str], end: str, room: int) -> str:
+    """All of the parts between brackets, or "" when they do not fit; read no further than that."""
     said = begin
     for part in parts:
         said += part if said == begin else f", {part}"
         if len(said) >= room:
-            return otherwise
+            return ""
     return said + end
 
 
@@ -191,13 +221,3 @@ def _between_cells(text: str, place: int) -> bool:
     if text[place - 1] not in ",;|\t" or "://" in text[text.rfind(" ", 0, place) + 1 : place]:
         return False
     return not (text[place].isdigit() and text[place - 2 : place - 1].isdigit())
-
-
-def brief(one: Any, room: int) -> str:  # noqa: ANN401 - a tool's JSON
-    """A value of the arguments of a call, in the assistant's own words: rows are told by their cells alone."""
-    if isinstance(one, str) and not isinstance(one, Number):
-        return _quotation(one, room)
-    if isinstance(one, list) and one and all(isinstance(row, dict) for row in one):
-        rows = (" ".join(brief(inner, VALUE) for inner in row.values()) for row in one)
-        return "[" + listed(rows, room) + "]"
-    return value(one, room)

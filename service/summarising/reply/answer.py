@@ -312,8 +312,8 @@ def _parted(line: str) -> tuple[str, bool, str]:
 
 def _directive(label: str) -> tuple[_Line | None, tuple[Kind, ...], bool]:
     """The verb and the kinds that a label names, and whether it has no other words in it."""
-    verb = next((one for one in _BY_LENGTH if label.startswith(one)), "")
-    parts = [part for part in _LABEL_PARTS.split(label[len(verb) :].strip(_AROUND)) if part]
+    verb = next(filter(label.startswith, _BY_LENGTH), "")
+    parts = list(filter(None, _LABEL_PARTS.split(label[len(verb) :].strip(_AROUND))))
     kinds = tuple(dict.fromkeys(_KINDS[part] for part in parts if part in _KINDS))
     later = next((part for part in parts if part in _VERBS), "")
     exact = bool(label) and all(part in _KINDS for part in parts)
@@ -390,18 +390,25 @@ def _numbers(text: str) -> tuple[str, ...]:
 def _written_out(
     step: str, first: str | None, until: str | None, last: str | None
 ) -> Iterator[str]:
-    if until and first and not last:  # `14.1-3`
+    """The numbers that `step.first-until.last` names, any part of which may be missing."""
+    if until and first and not last:  # `14.1-3` goes on within its step
         until, last = step, until
     if not until:
         yield f"{step}.{first}" if first else step
-    elif first and step == until:
-        yield from (f"{step}.{place}" for place in _between(first, last or first))
     elif first:
-        yield f"{step}.{first}-{until}.{last}"
+        yield from _sentences_between(step, first, until, last or first)
     elif step.startswith("P"):
         yield from (f"P{pin}" for pin in _between(step[1:], until))
     else:
         yield from (step, until)
+
+
+def _sentences_between(step: str, first: str, until: str, last: str) -> Iterator[str]:
+    """How many sentences a step has is not known here, so a range over several stays a range."""
+    if step == until:
+        yield from (f"{step}.{place}" for place in _between(first, last))
+    else:
+        yield f"{step}.{first}-{until}.{last}"
 
 
 def _between(begin: str, end: str) -> range:

@@ -53,30 +53,49 @@ def _decoded(text: str) -> tuple[dict[str, Any], str] | None:
 def _told(told: dict[str, Any], known: Known, above: str = "") -> Iterator[str]:
     """What stands under each name, below a head."""
     for name, value in told.items():
-        head = next((one for one in (f"{above} {name}", name) if known(one)), "")
+        head = _head(name, above, known)
         yield f"## {head or _ELSEWHERE}"
-        if isinstance(value, dict) and not any(map(_NUMBERS.fullmatch, value)):
+        if isinstance(value, dict) and not _has_numbers(value):
             yield from _told(value, known, name if head else "")
             continue
-        for line in _lines_of(value, known):
-            if head or any(map(str.isalpha, line)):
-                yield line
+        said = _lines_of(value, known)
+        # Under an unknown name a bare number means nothing.
+        yield from said if head else filter(_has_letters, said)
+
+
+def _head(name: str, above: str, known: Known) -> str:
+    """A name as a head, perhaps together with the one above it; "" for an unknown one."""
+    return next((one for one in (f"{above} {name}", name) if known(one)), "")
+
+
+def _has_numbers(value: dict[str, Any]) -> bool:
+    """Whether numbers of sentences or pins stand where names do: `{"12.3": "fact"}`."""
+    return any(map(_NUMBERS.fullmatch, value))
+
+
+def _has_letters(line: str) -> bool:
+    return any(map(str.isalpha, line))
 
 
 def _lines_of(value: Any, known: Known) -> Iterator[str]:  # noqa: ANN401 - JSON
-    """A value as lines: a text, a list of them, or objects such as `{"kind": "fact", "by": "12.3"}`."""
+    """A value as lines: a text, a list of them, or objects: `{"kind": "fact", "by": "12.3"}`."""
     if isinstance(value, list) and _NUMBERS.fullmatch(_text(value)):
         value = _text(value)
     for one in value if isinstance(value, list) else [value]:
-        if not isinstance(one, dict):
-            yield from _text(one).splitlines()
-        elif any(map(_NUMBERS.fullmatch, one)):
-            yield from (f"{name}: {_text(words)}" for name, words in one.items())
+        if isinstance(one, dict):
+            yield from _lines_of_object(one, known)
         else:
-            texts = [_text(part) for part in one.values()]
-            kind = next((text for text in texts if text and known(text)), "")
-            words = " ".join(text for text in texts if text != kind)
-            yield f"keep {kind}: {words}" if kind else words
+            yield from _text(one).splitlines()
+
+
+def _lines_of_object(one: dict[str, Any], known: Known) -> Iterator[str]:
+    if _has_numbers(one):
+        yield from (f"{name}: {_text(words)}" for name, words in one.items())
+        return
+    texts = [_text(part) for part in one.values()]
+    kind = next((text for text in texts if text and known(text)), "")
+    words = " ".join(text for text in texts if text != kind)
+    yield f"keep {kind}: {words}" if kind else words
 
 
 def _text(value: Any) -> str:  # noqa: ANN401 - JSON

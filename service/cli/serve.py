@@ -1,0 +1,137 @@
+"""`precis serve`, `worker` and `demo`: the commands that run processes until they are stopped."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from service import __version__
+from service.api.app import Beside, create_app
+from service.api.connection import Limits
+from service.api.server import bind, listening, raise_open_files
+from service.cli import shell
+from service.cli.demo import demonstrate
+from service.cli.logs import set_up_logs
+from service.errors import ConfigurationError
+from service.runtime import Runtime, running, servers
+from service.settings import PREFIX, Settings
+from workers.worker import running as worker_running
+
+_FIRST_KEYS = "first-keys"
+
+
+def serve(
+    host: Annotated[str | None, typer.Option(help="Overrides PRECIS_HOST.")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Overrides PRECIS_PORT; 0 takes a free one.")
+    ] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Overrides PRECIS_DATA_DIR.")] = None,
+    worker: Annotated[bool, typer.Option(help="Also run a worker in this process.")] = True,
+) -> None:
+    """Runs the service and a worker, with embedded servers unless both URLs are set."""
+    given = {"host": host, "port": port, "data_dir": data_dir}
+    current = shell.settings(**{name: value for name, value in given.items() if value is not None})
+    set_up_logs(current)
+    shell.run(_serve(current, *([embedded_worker] if worker else [])))
+
+
+def work() -> None:
+    """Runs a worker of a fleet, on the PostgreSQL and the Redis of the settings. Run as many as you like."""
+    current = shell.settings()
+    set_up_logs(current)
+    shell.run(_work(current))
+
+
+def demo(
+    json_path: Annotated[
+        Path | None, typer.Option("--json", help="Also write the figures to this file.")
+    ] = None,
+    fleet: Annotated[
+        bool,
+        typer.Option(
+            "--fleet", help="With PostgreSQL and Redis by URL and two workers, each a process."
+        ),
+    ] = False,
+) -> None:
+    """Plays a long recorded conversation against a service of its own, and shows what happens."""
+    shell.run(demonstrate(embedded_worker, shell.console, json_path, fleet=fleet))
+
+
+async def _serve(current: Settings, *beside: Beside) -> None:
+    stopped = _stop_signal()
+    listener = bind(current.host, current.port)
+    raise_open_files(current.max_connections)
+    async with listening(create_app(current, *beside), listener, Limits.of(current)) as runtime:
+        _greet(runtime, listener)
+        died = runtime.urls.died or asyncio.get_running_loop().create_future()
+        await asyncio.wait({stopped, died}, return_when=asyncio.FIRST_COMPLETED)
+        if died.done():
+            raise died.result()
+
+
+async def _work(current: Settings) -> None:
+    stopped = _stop_signal()
+    if not (current.database_url and current.redis_url):
+        raise ConfigurationError(
+            f"a worker needs {PREFIX}DATABASE_URL and {PREFIX}REDIS_URL; without them, `precis serve` runs its own"
+        )
+    async with (
+        servers(current) as urls,
+        running(current, urls) as runtime,
+        embedded_worker(runtime),
+    ):
+        shell.console.print(
+            f"Precis {__version__} worker, summaries by {runtime.worker_context.by}"
+        )
+        await asyncio.wait({stopped})
+
+
+def _stop_signal() -> asyncio.Future[None]:
+    """Done when the process is asked to end."""
+    loop = asyncio.get_running_loop()
+    stopped = loop.create_future()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.cancel)
+    return stopped
+
+
+def _greet(runtime: Runtime, listener: socket.socket) -> None:
+    host, port = listener.getsockname()[:2]
+    say = shell.console.print
+    say(
+        f"Precis {__version__} on [bold]http://{host}:{port}[/], summaries by {runtime.worker_context.by}"
+    )
+    if not runtime.first_keys:
+        return
+    if sys.stdout.isatty():
+        say("First start. These keys are shown once and stored as hashes:")
+        for scope, key in runtime.first_keys.items():
+            say(f"  {scope:8} [bold]{key}[/]", highlight=False)
+        return
+    # What is no terminal may be a journal that many read and somebody ships elsewhere.
+    path = runtime.settings.data_dir.absolute() / _FIRST_KEYS
+    _write_private(path, "".join(f"{scope:8} {key}\n" for scope, key in runtime.first_keys.items()))
+    say(
+        f"First start. The keys are in {path}, for this user alone. Take them, and delete the file.",
+        soft_wrap=True,
+    )
+
+
+def _write_private(path: Path, text: str) -> None:
+    path.unlink(missing_ok=True)  # of a database that is gone
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+
+
+@asynccontextmanager
+async def embedded_worker(runtime: Runtime) -> AsyncIterator[None]:
+    """The arq worker beside the service; the service itself knows nothing of workers."""
+    async with worker_running(runtime.worker_context, runtime.queue, runtime.urls.redis):
+        yield

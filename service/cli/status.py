@@ -1,0 +1,67 @@
+"""`precis status`: the queue, running work and circuit breakers.
+
+Apart from `jobs`, whose modules for corrections bring the whole API: monitors run this often.
+"""
+
+import asyncio
+import json
+import time
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from service.cli import shell
+from service.cli.output import add_row
+from service.usecases import inspect
+from service.usecases.inspect import Status
+
+_LOOK = 0.2  # seconds between two looks of `status --wait`
+
+
+def status(
+    wait: Annotated[
+        float | None, typer.Option(help="Return when nothing is due; 1 after so many seconds.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """Shows the queue of all tenants, who works on what, and the breakers of the summarisers."""
+    seen = shell.run(_status(wait))
+    if as_json:
+        typer.echo(json.dumps(asdict(seen), default=str, indent=2))
+    else:
+        _print(seen)
+    if wait is not None and not seen.idle:
+        raise typer.Exit(1)
+
+
+async def _status(wait: float | None) -> Status:
+    until = time.monotonic() + (wait or 0)
+    async with shell.database(shell.settings()) as database:
+        while True:
+            seen = await inspect.status(database.engine, None)
+            if seen.idle or time.monotonic() >= until:
+                return seen
+            await asyncio.sleep(_LOOK)
+
+
+def _print(seen: Status) -> None:
+    queue = seen.queue
+    shell.console.print(
+        f"{queue.due} due (the oldest for {queue.oldest_due_seconds:.0f} s), {queue.working} worked on,"
+        f" {queue.waiting} put off, {queue.dead} dead",
+        highlight=False,
+    )
+    leases = Table("chat", "model", "worker", "lease until", title="worked on")
+    for job in seen.leases:
+        add_row(leases, job.chat_id, job.model, job.worker or "", f"{job.lease_until:%H:%M:%S}")
+    breakers = Table(
+        "summariser", "breaker", "failures in a row", "until", "last error", title="summarisers"
+    )
+    for one in seen.endpoints:
+        until = f"{one.open_until:%H:%M:%S}" if one.open_until else ""
+        add_row(breakers, one.name, one.state, str(one.failures), until, one.last_error or "")
+    for table in (leases, breakers):
+        if table.row_count:
+            shell.console.print(table)

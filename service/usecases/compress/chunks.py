@@ -1,0 +1,277 @@
+"""One chunk of a plan: its texts are gathered, its summary is written and judged, and published.
+
+Nothing is held in a transaction while a summariser thinks. What it wrote is fenced by the lease,
+the epoch and the digest when it is published.
+"""
+
+from dataclasses import dataclass, replace
+
+import structlog
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.errors import PrecisError, SummariserError, TextTooHard
+from service.planning import Checkpoint, Chunk, PartialTurn
+from service.processes import rounds
+from service.storage import breakers, checkpoints, messages, partials, runs
+from service.storage.checkpoints import Fresh
+from service.storage.messages import Row
+from service.summarising import prompt, writing
+from service.summarising.compose import Covered, Material
+from service.summarising.memory import Memory
+from service.summarising.reading import Summariser
+from service.summarising.writing import Attempt
+from service.usecases.compress.round import Round
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What is to be published, of which kind it is, and who wrote it.
+
+    `asked` says whether a summariser was asked for it, which shows that its endpoint answers.
+    `markers` counts the hidden marker lines that were left out of what it read.
+    """
+
+    attempt: Attempt
+    kind: str
+    by: str
+    asked: bool = True
+    markers: int = 0
+
+    @property
+    def memory(self) -> Memory:
+        """What the next summary grows from."""
+        return self.attempt.candidate.memory
+
+    @property
+    def no_gain(self) -> str:
+        """Why publishing it would save nothing; empty if it saves something."""
+        return self.attempt.candidate.no_gain
+
+
+class Refused(PrecisError):
+    """The chat was edited, reset or leased again while its summary was written."""
+
+
+class Gone(PrecisError):
+    """Texts that the work needs are not kept any more."""
+
+
+class Rejected(SummariserError):
+    """The publish gate rejected what the summariser wrote."""
+
+
+def changed() -> Refused:
+    """The error of a round whose chat is not as it was planned on any more."""
+    return Refused("the chat was edited, reset or leased again while its summary was written")
+
+
+async def memory_of(this: Round, made: Checkpoint | None) -> Memory:
+    """What the next summary grows from.
+
+    Raises:
+        Refused: the checkpoint was deleted since it was planned on.
+    """
+    if made is None:
+        return Memory()
+    async with this.engine.connect() as connection:
+        stored = await checkpoints.memory(connection, this.chat, made.id)
+    if stored is None:
+        raise changed()
+    return stored
+
+
+async def write(this: Round, chunk: Chunk, memory: Memory) -> Written:
+    """Asks the summariser, once more with the gate's reasons if it must be; then rules write.
+
+    Raises:
+        Gone: a text is not kept any more.
+        Rejected: nothing that may be published was written.
+    """
+    material, markers = await _gather(this, chunk, memory)
+    written = await _written(this, material, _covered(this, chunk))
+    return replace(written, markers=markers)
+
+
+async def write_by_rule(this: Round, chunk: Chunk, memory: Memory, kind: str) -> Written:
+    """What code makes of a chunk alone: no call, and done in a moment.
+
+    Raises:
+        Gone: a text is not kept any more.
+    """
+    material, _ = await _gather(this, chunk, memory)
+    return await _by_rule(this, material, _covered(this, chunk), kind)
+
+
+async def write_by_size(this: Round, chunk: Chunk, memory: Memory) -> Written:
+    """A summary of a chunk whose texts were too hard the last time: nobody looks at them.
+
+    The memory before is carried on. Should that be too hard itself, it is left behind: this way a
+    chat gets its checkpoint whatever is in it.
+    """
+    covered = _covered(this, chunk)
+    count = len({read.position.message for read in chunk.reads})
+    size = sum(read.tokens for read in chunk.reads)
+    texts = this.claim.context.texts
+    try:
+        attempt = await texts.run(writing.by_size, memory, count, size, this.policy, covered)
+    except TextTooHard as error:
+        log.warning("compress.memory_too_hard", chat=this.chat.id, kind=error.kind)
+        # An empty memory is easy, so this needs no process of its own.
+        attempt = writing.by_size(Memory(), count, size, this.policy, covered)
+    return Written(attempt, "degraded", writing.BY_CODE, asked=False)
+
+
+async def publish(this: Round, chunk: Chunk, parent: int, written: Written) -> int:
+    """Publishes a chunk as a checkpoint, or keeps it as a partial turn.
+
+    Returns:
+        The parent of the next checkpoint.
+
+    Raises:
+        Refused: the chat is not as it was planned on any more.
+    """
+    async with this.engine.begin() as connection:
+        if written.asked:
+            await _note_answer(connection, this)
+        if chunk.covers is not None:
+            until = this.rows[chunk.covers - 1]
+            checkpoint = fresh(this, until, parent, written)
+            parent = await checkpoints.publish(connection, this.claim.lease, checkpoint) or 0
+            stored = bool(parent)
+        else:
+            stored = await _save_partial(connection, this, chunk, parent, written.memory)
+        await _count(connection, this, written.attempt, published=stored)
+    # Raised after the transaction: what the call cost stays counted.
+    if not stored:
+        raise changed()
+    return parent
+
+
+def fresh(this: Round, until: Row, parent: int, written: Written) -> Fresh:
+    """The checkpoint to publish, which takes the place of those that it reaches."""
+    candidate = written.attempt.candidate
+    return Fresh(
+        parent=parent,
+        until=until,
+        kind=written.kind,
+        memory=candidate.memory,
+        rendered=candidate.rendered,
+        tokens=candidate.size,
+        summariser=written.by,
+        prompt_version=prompt.VERSION,
+        verdict=candidate.verdict.as_json(),
+        replaces=[made.id for made in this.instead_of if made.messages <= until.depth],
+    )
+
+
+async def count_unpublished(this: Round, attempt: Attempt) -> None:
+    """Counts a call that led to nothing."""
+    async with this.engine.begin() as connection:
+        # It was an answer all the same, so the endpoint is not away.
+        await _note_answer(connection, this)
+        await _count(connection, this, attempt, published=False)
+
+
+async def _gather(this: Round, chunk: Chunk, memory: Memory) -> tuple[Material, int]:
+    """What the chunk is made of, and how many hidden marker lines were left out."""
+    places = [read.position.message for read in chunk.reads]
+    ids = {place: this.rows[place].message_id for place in places}
+    async with this.engine.connect() as connection:
+        packed = await messages.bodies(connection, this.chat, list(ids.values()))
+    missing = [identity for identity in ids.values() if identity not in packed]
+    if missing:
+        raise Gone(
+            f"the text of {len(missing)} messages is not kept any more, the first is {missing[0]};"
+            " the work waits for it until the chat's next turn"
+        )
+    part_of = chunk.part, chunk.parts
+    context = this.claim.context
+    mask = context.settings.mask_secrets
+    # In a process of its own, because any text may take too long or too much memory.
+    return await context.texts.run(
+        rounds.gathered, packed, ids, chunk.reads, memory, this.policy, part_of, mask
+    )
+
+
+def _covered(this: Round, chunk: Chunk) -> Covered:
+    # Inside a long turn, the message that is being read stands for the boundary to come.
+    place = chunk.covers - 1 if chunk.covers else chunk.reads[-1].position.message
+    last = this.rows[place]
+    return Covered(last.depth, last.path_tokens, last.sent_at)
+
+
+async def _written(this: Round, material: Material, covered: Covered) -> Written:
+    summariser = this.summariser
+    if summariser is None:
+        kind = "degraded" if this.claim.lease.fallback else "extractive"
+        return await _by_rule(this, material, covered, kind)
+    attempt = await _ask(this, summariser, material, covered)
+    if attempt.accepted:
+        return Written(attempt, "llm", summariser.name)
+    if not this.claim.context.settings.fallback_after:
+        raise _rejected(summariser.name, attempt)
+    return await _by_rule(this, material, covered, "degraded", attempt.reasons)
+
+
+async def _ask(
+    this: Round, summariser: Summariser, material: Material, covered: Covered
+) -> Attempt:
+    """The first attempt that the gate accepts, or the last one."""
+    run = this.claim.context.texts.run
+    rejections: tuple[str, ...] = ()
+    for _ in range(writing.CALLS):
+        attempt = await writing.attempt(run, summariser, material, this.policy, covered, rejections)
+        if attempt.accepted:
+            break
+        rejections = attempt.reasons
+        log.warning(
+            "compress.rejected",
+            chat=this.chat.id,
+            summariser=summariser.name,
+            reasons=list(attempt.kinds),
+        )
+        await count_unpublished(this, attempt)
+    return attempt
+
+
+async def _by_rule(
+    this: Round, material: Material, covered: Covered, kind: str, rejections: tuple[str, ...] = ()
+) -> Written:
+    run = this.claim.context.texts.run
+    attempt = await writing.by_rule(run, material, this.policy, covered, kind, rejections)
+    return Written(attempt, kind, writing.BY_CODE)
+
+
+def _rejected(summariser: str, attempt: Attempt) -> Rejected:
+    kinds, reasons = ", ".join(attempt.kinds), "; ".join(attempt.reasons)
+    # The reasons quote the reply, so they stay in the detail.
+    return Rejected(f"{summariser}: rejected as {kinds}", f"{summariser}: {reasons}")
+
+
+async def _save_partial(
+    connection: AsyncConnection, this: Round, chunk: Chunk, parent: int, memory: Memory
+) -> bool:
+    """Keeps how far a long turn has been read; False when the lease is lost."""
+    if chunk.then is None:
+        return False
+    position = chunk.then.position
+    message = this.rows[position.message]
+    partial = PartialTurn(parent or None, message.digest, position, chunk.then.pieces)
+    return await partials.save(connection, this.claim.lease, message.message_id, partial, memory)
+
+
+async def _note_answer(connection: AsyncConnection, this: Round) -> None:
+    """Closes the breaker of the endpoint, unless the fallback wrote without asking it."""
+    endpoint = this.claim.context.endpoint
+    if endpoint and not this.claim.lease.fallback:
+        await breakers.succeeded(connection, endpoint)
+
+
+async def _count(
+    connection: AsyncConnection, this: Round, attempt: Attempt, *, published: bool
+) -> None:
+    await runs.count(
+        connection, this.chat, this.claim.run, attempt.read, attempt.wrote, published=published
+    )

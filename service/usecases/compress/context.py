@@ -1,0 +1,57 @@
+"""What a worker works with, the same for every chat."""
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from service.processes import Texts
+from service.settings import Settings
+from service.summarising import writing
+from service.summarising.reading import Summariser
+
+
+def _this_process() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerContext:
+    """What a worker works with. Without a `summariser`, code alone makes summaries.
+
+    `others` are the summarisers of models that have one of their own. They share the breaker and
+    the bound of `summariser`, because they stand at the same address.
+
+    `texts` are the processes in which texts are read, for any may be too hard. `worker` names this
+    process to operators.
+    """
+
+    engine: AsyncEngine
+    settings: Settings
+    summariser: Summariser | None
+    texts: Texts
+    worker: str = field(default_factory=_this_process)
+    others: Mapping[str, Summariser] = field(default_factory=dict)
+
+    def summariser_of(self, model: str) -> Summariser | None:
+        """Who writes the summaries of the chats of a model."""
+        return self.others.get(model, self.summariser)
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a model writes summaries, and not rules alone."""
+        return self.summariser is not None
+
+    @property
+    def by(self) -> str:
+        """Who writes summaries, for people."""
+        return self.summariser.name if self.summariser else writing.BY_CODE
+
+    @property
+    def endpoint(self) -> str | None:
+        """What the fleet shares a breaker and a bound for; None for the built-in summariser."""
+        if self.summariser is None:
+            return None
+        return f"{self.summariser.name} {self.settings.summariser_url}".strip()

@@ -1,0 +1,127 @@
+"""Interim summaries: made by code in a moment, while the next request is too large.
+
+One serves until the summariser has read the same messages, and no summary grows from it.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import structlog
+from sqlalchemy.exc import SQLAlchemyError
+
+from service import planning
+from service.errors import PrecisError, trace
+from service.planning import Checkpoint, Chunk, Plan
+from service.storage import checkpoints, work
+from service.summarising.memory import Memory
+from service.usecases.compress import chunks, round
+from service.usecases.compress.chunks import Written
+from service.usecases.compress.lease import Claim
+from service.usecases.compress.round import Begun, Round
+
+_LOOK = 0.2  # seconds between two looks at a chat that goes on while its summariser is asked
+
+log = structlog.get_logger(__name__)
+
+
+async def serve_at_once(begun: Begun) -> Round:
+    """Publishes an interim summary when the chat's next request is too large.
+
+    It goes on from the interim one before, if there is one, so that each message is read once. It
+    is a branch of the checkpoint that the summariser goes on from.
+
+    Returns:
+        The round, with the new one among those whose place will be taken.
+
+    Raises:
+        Refused: the chat is not as it was planned on any more.
+    """
+    this = begun.round
+    plan = await _plan(begun)
+    whole = _up_to_boundary(plan.chunks)
+    if not whole:
+        return this
+    memory = await chunks.memory_of(this, plan.reuse)
+    written = await _write(this, whole, memory)
+    if written.no_gain:
+        return this
+    parent = begun.made.id if begun.made else 0
+    interim = await _publish(this, whole[-1], parent, written)
+    return replace(this, instead_of=[*this.instead_of, interim])
+
+
+@asynccontextmanager
+async def served_meanwhile(this: Round) -> AsyncIterator[None]:
+    """Gives the chat interim summaries while the round goes on.
+
+    A call of the summariser may take as long as many turns of the chat.
+    """
+    serving = asyncio.create_task(_serve_meanwhile(this))
+    try:
+        yield
+    finally:
+        serving.cancel()
+        (ended,) = await asyncio.gather(serving, return_exceptions=True)
+        if isinstance(ended, Exception):
+            log.error("compress.not_served_meanwhile", chat=this.chat.id, exception=trace(ended))
+
+
+async def _serve_meanwhile(this: Round) -> None:
+    """Makes an interim summary whenever messages came and the next request is too large.
+
+    The round goes on whatever happens here, and the one after it will see to the chat in any case.
+    """
+    claim = this.claim
+    while this.summariser:  # code alone is done in a moment
+        await asyncio.sleep(_LOOK)
+        try:
+            async with claim.engine.connect() as connection:
+                grown = await work.grown(connection, claim.lease)
+            if grown is not None:
+                claim = replace(claim, lease=grown)
+                await _serve_grown(this, claim)
+        except (PrecisError, SQLAlchemyError, OSError) as error:
+            kind = type(error).__name__
+            log.warning("compress.not_served_meanwhile", chat=this.chat.id, error=kind)
+
+
+async def _serve_grown(this: Round, claim: Claim) -> None:
+    begun = await round.begin(claim)
+    # On another branch it might end above what this round publishes, which would not replace it.
+    if this.rows[-1].digest in {row.digest for row in begun.round.rows}:
+        await serve_at_once(begun)
+
+
+async def _plan(begun: Begun) -> Plan:
+    """The reading up to the tail, from the deepest checkpoint of any kind."""
+    this = begun.round
+    served = [*this.instead_of, begun.made] if begun.made else this.instead_of
+    return await asyncio.to_thread(planning.plan, begun.path, served, this.policy.at_once)
+
+
+def _up_to_boundary(planned: Sequence[Chunk]) -> Sequence[Chunk]:
+    """The chunks up to the last one that ends at a boundary: the rest could not be published."""
+    ends = [place for place, chunk in enumerate(planned) if chunk.covers is not None]
+    return planned[: ends[-1] + 1] if ends else ()
+
+
+async def _write(this: Round, planned: Sequence[Chunk], memory: Memory) -> Written:
+    """What is read of all chunks, in the end; those before the last are not published."""
+    for chunk in planned:
+        written = await chunks.write_by_rule(this, chunk, memory, checkpoints.INTERIM)
+        memory = written.memory
+    return written
+
+
+async def _publish(this: Round, last: Chunk, parent: int, written: Written) -> Checkpoint:
+    until = this.rows[(last.covers or 0) - 1]
+    fresh = chunks.fresh(this, until, parent, written)
+    async with this.engine.begin() as connection:
+        published = await checkpoints.publish(connection, this.claim.lease, fresh)
+    if not published:
+        raise chunks.changed()
+    return Checkpoint(
+        published, until.message_id, until.digest, until.depth, until.path_tokens, fresh.tokens
+    )

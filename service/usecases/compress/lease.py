@@ -1,0 +1,131 @@
+"""The lease on a chat: claimed before the work, renewed while it lasts, given back if it fails.
+
+The database decides who holds a lease, and all that is published is fenced by it. So one that
+expires too early costs a call and never spoils a summary.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import structlog
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from service.storage import breakers, outage, runs, work
+from service.storage.tenancy import ChatKey
+from service.usecases.compress.context import WorkerContext
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A chat that this worker works on: under which lease, and in which run."""
+
+    context: WorkerContext
+    lease: work.Lease
+    run: int
+
+    @property
+    def chat(self) -> ChatKey:
+        """The chat."""
+        return self.lease.chat
+
+    @property
+    def engine(self) -> AsyncEngine:
+        """The database."""
+        return self.context.engine
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """How a lease is given back after a round that did not go well.
+
+    Attributes:
+        outcome: of the run, in one word.
+        reason: what happened, for everybody.
+        detail: the same for the runs of its own chat alone, because it may quote the chat.
+        delay: seconds until the work is due again; None gives it up.
+        counts: the work itself failed.
+        away: its summariser did not answer, which counts for the breaker.
+    """
+
+    outcome: str
+    reason: str
+    detail: str
+    delay: float | None
+    counts: bool = False
+    away: bool = False
+
+
+async def claim(context: WorkerContext) -> Claim | None:
+    """The chat whose turn it is; None when no work is due, or the summariser has enough to do."""
+    async with context.engine.begin() as connection:
+        lease = await work.claim(connection, context.worker, context.endpoint, context.settings)
+        if lease is None:
+            return None
+        run = await runs.begin(connection, lease.chat, lease.seq)
+    return Claim(context, lease, run)
+
+
+@asynccontextmanager
+async def kept(claim: Claim) -> AsyncIterator[None]:
+    """Renews the lease until the work ends: a call to a small local model may take minutes."""
+    renewing = asyncio.create_task(_renew(claim))
+    try:
+        yield
+    finally:
+        renewing.cancel()
+        await asyncio.gather(renewing, return_exceptions=True)
+
+
+async def _renew(claim: Claim) -> None:
+    seconds = claim.context.settings.lease
+    held = True
+    while held:
+        # A third of it, so that one renewal may fail without losing the lease.
+        await asyncio.sleep(seconds / 3)
+        try:
+            async with claim.engine.begin() as connection:
+                held = await work.renew(connection, claim.lease, seconds)
+        except (SQLAlchemyError, OSError) as error:  # it may be back before the lease expires
+            kind = type(error).__name__
+            log.warning("compress.lease_not_renewed", chat=claim.chat.id, error=kind)
+
+
+async def give_back(claim: Claim, release: Release) -> float | None:
+    """Releases the lease, and ends the run.
+
+    When the database is away, the lease is left to expire, and a sweep finds the work.
+
+    Returns:
+        Seconds until the work is due again, as far as this worker knows; None when it is not.
+    """
+    log.warning(
+        "compress.given_back",
+        chat=claim.chat.id,
+        outcome=release.outcome,
+        reason=release.reason,
+        attempt=claim.lease.attempts,
+    )
+    try:
+        async with claim.engine.begin() as connection:
+            return await _store(connection, claim, release)
+    except Exception as error:
+        if not outage.is_away(error):
+            raise
+        log.warning("compress.lease_left", chat=claim.chat.id, error=type(error).__name__)
+        return None
+
+
+async def _store(connection: AsyncConnection, claim: Claim, release: Release) -> float | None:
+    context = claim.context
+    if release.away and context.endpoint:
+        rules = context.settings.breaker_after, context.settings.breaker_pause
+        await breakers.failed(connection, context.endpoint, release.reason, *rules)
+    await runs.end(connection, claim.chat, claim.run, release.outcome, release.detail)
+    # Without an error the attempt does not count: the chat is not to blame.
+    error = release.reason if release.counts else None
+    return await work.give_back(connection, claim.lease, error, release.delay)

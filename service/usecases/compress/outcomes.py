@@ -1,0 +1,145 @@
+"""What each end of a round means for the chat: due again, and when, waiting, or given up."""
+
+import asyncio
+
+import structlog
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.errors import (
+    PrecisError,
+    SummariserAway,
+    SummariserError,
+    TextProcessAway,
+    TextTooHard,
+    trace,
+)
+from service.storage import outage, runs, work
+from service.usecases.compress.chunks import Gone, Refused, Rejected
+from service.usecases.compress.lease import Claim, Release, give_back
+from service.usecases.compress.plan import Done, work_round
+from service.usecases.compress.round import worth_redoing
+
+_LONGEST_DELAY = 300  # seconds
+_LONGEST_REASON = 1000  # characters of an error that nobody expected
+_PROCESS_PAUSE = 10  # seconds, when no text process could be started
+_OUTAGE_PAUSE = 1  # seconds, when the database was away
+
+log = structlog.get_logger(__name__)
+
+
+async def attempt(claim: Claim) -> float | None:
+    """One round of work, and what its end means.
+
+    Returns:
+        Seconds until the chat is due again; None when it is not.
+    """
+    try:
+        done = await work_round(claim)
+        return await (_wait_on(claim) if done is None else _end(claim, done))
+    except asyncio.CancelledError:
+        stopped = _released(PrecisError("the worker was stopped"), delay=0)
+        # Shielded, because the worker may be cancelled once more while it stops.
+        await asyncio.shield(give_back(claim, stopped))
+        raise
+    except Gone as error:
+        return await _wait_for_bodies(claim, str(error))
+    except Exception as error:
+        return await give_back(claim, _meaning(claim, error))
+
+
+def _meaning(claim: Claim, error: Exception) -> Release:
+    """What the failure of a round means for its chat."""
+    match error:
+        case Refused():
+            return _released(error, delay=0, outcome="refused")
+        case Rejected():
+            return _failed(claim, "rejected", error)
+        case TextTooHard():
+            return _failed(claim, runs.TOO_HARD, error)
+        case TextProcessAway():  # which says nothing about the chat
+            return _released(error, delay=_PROCESS_PAUSE)
+        case PrecisError():
+            return _failed(claim, "failed", error)
+    if outage.is_away(error):  # which says nothing about the chat, nor about the summariser
+        return _released(PrecisError("the database was away"), delay=_OUTAGE_PAUSE)
+    log.error("compress.failed", chat=claim.chat.id, exception=trace(error))
+    return _failed(claim, "failed", error)
+
+
+def _released(error: PrecisError, *, delay: float, outcome: str = "released") -> Release:
+    """The chat is not to blame: the attempt does not count."""
+    reason, detail = _words(error)
+    return Release(outcome, reason, detail, delay)
+
+
+def _failed(claim: Claim, outcome: str, error: Exception) -> Release:
+    """Puts the work off, longer each time, until it is given up.
+
+    No chat is given up because a summariser is away or a text is too hard.
+    """
+    attempts, most = claim.lease.attempts, claim.context.settings.max_attempts
+    away = isinstance(error, SummariserAway)
+    # After a text that was too hard, the next round reads less: that can go well at any time.
+    spared = away or isinstance(error, TextTooHard)
+    dead = bool(most) and attempts >= most and not spared
+    delay = None if dead else min(_LONGEST_DELAY, 2.0**attempts)
+    reason, detail = _words(error)
+    return Release(outcome, reason, detail, delay, counts=True, away=away)
+
+
+def _words(error: Exception) -> tuple[str, str]:
+    """What an error says to everybody, and what it says in the runs of its own chat."""
+    if isinstance(error, SummariserError):
+        return str(error), error.detail
+    if isinstance(error, PrecisError):
+        return str(error), str(error)
+    # Its text may quote the chat, so it is not shown to everybody.
+    return f"unexpected {type(error).__name__}; the log says where", _storable(repr(error))
+
+
+def _storable(text: str) -> str:
+    """PostgreSQL has no NUL, and a bound keeps a whole text from being stored once more."""
+    return text.replace("\0", "")[:_LONGEST_REASON].encode(errors="replace").decode()
+
+
+async def _end(claim: Claim, done: Done) -> float | None:
+    """Ends a round that went well."""
+    outcome = "nothing to do" if done.nothing else "done"
+    async with claim.engine.begin() as connection:
+        await runs.end(connection, claim.chat, claim.run, outcome, done.nothing, done.markers)
+        return await work.finish(
+            connection,
+            claim.lease,
+            again=not done.complete,
+            debounce=claim.context.settings.debounce,
+            later=await _redo_after(connection, claim, done.deepest),
+        )
+
+
+async def _redo_after(
+    connection: AsyncConnection, claim: Claim, deepest: int | None
+) -> float | None:
+    """Seconds after which the LLM tries to write a degraded checkpoint again; None if never."""
+    if not deepest or not claim.context.has_model:
+        return None
+    degraded = await worth_redoing(connection, claim.chat, deepest)
+    return claim.context.settings.replace_after or None if degraded else None
+
+
+async def _wait_on(claim: Claim) -> None:
+    """Ends a round in which the summariser could not be asked; the chat is due until it can be."""
+    reason = "the summariser is away, or has enough to do"
+    async with claim.engine.begin() as connection:
+        await runs.end(connection, claim.chat, claim.run, "waits", reason)
+        await work.wait_on(connection, claim.lease)
+
+
+async def _wait_for_bodies(claim: Claim, reason: str) -> float | None:
+    """Ends a round that misses texts, which is no failure.
+
+    The filter is asked for the whole path at the chat's next turn, and the work is due then.
+    """
+    log.info("compress.waits_for_texts", chat=claim.chat.id, reason=reason)
+    async with claim.engine.begin() as connection:
+        await runs.end(connection, claim.chat, claim.run, "waits", reason)
+        return await work.wait_for_bodies(connection, claim.lease, reason)

@@ -1,0 +1,148 @@
+"""One round of work: plan, and for each chunk of the plan write and publish.
+
+Every chunk is published on its own, so a crash loses at most one call. A chat with many chunks goes
+back to the end of the queue between two of them when others wait.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from service import planning
+from service.planning import Chunk, PartialTurn, Plan
+from service.storage import chats, partials, work
+from service.storage.messages import Row
+from service.summarising.memory import Memory
+from service.usecases.compress import chunks, interim, round
+from service.usecases.compress.chunks import Written
+from service.usecases.compress.lease import Claim
+from service.usecases.compress.round import Begun, Round
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a round did.
+
+    Attributes:
+        nothing: why there was nothing to do, or nothing worth publishing; empty otherwise.
+        markers: hidden marker lines left out.
+        complete: whether nothing is left to do.
+        deepest: the checkpoint that the path ends with now; None when the round left it alone.
+    """
+
+    nothing: str
+    markers: int = 0
+    complete: bool = True
+    deepest: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Carried:
+    """How far a plan was carried out; `no_gain` says why its last chunk was not published."""
+
+    markers: int
+    complete: bool
+    last: int | None
+    no_gain: str = ""
+
+
+async def work_round(claim: Claim) -> Done | None:
+    """One round of work; None when its summariser could not be asked, so the chat waits on.
+
+    Raises:
+        Refused: the chat is not as it was planned on any more.
+        Gone: a text is not kept any more.
+        Rejected: the gate rejected what the summariser wrote.
+        SummariserError: the summariser failed.
+        TextTooHard: a text took too long or too much memory.
+        TextProcessAway: no process for texts could be started.
+    """
+    if claim.lease.compactor == chats.COMPACTS_ITSELF:
+        return Done("Open WebUI compacts this chat itself")
+    begun = await round.begin(claim)
+    this = begun.round
+    if this.summariser and not this.hard:
+        this = await interim.serve_at_once(begun)
+    if claim.lease.at_once:
+        return None
+    plan, read_before = await _plan(this, begun)
+    async with interim.served_meanwhile(this):
+        carried = await _carry_out(this, plan, read_before)
+    deepest = carried.last or (begun.made.id if begun.made else None)
+    return Done(
+        nothing=carried.no_gain if plan.chunks else plan.reason,
+        markers=carried.markers,
+        complete=carried.complete,
+        deepest=None if carried.no_gain else deepest,
+    )
+
+
+async def _plan(this: Round, begun: Begun) -> tuple[Plan, Memory | None]:
+    """The plan, and what was read before of the long turn that it goes on with."""
+    async with this.engine.connect() as connection:
+        kept = await partials.find(connection, this.chat)
+    partial, memory = _on_path(kept, this.rows)
+    plan_of = planning.plan if this.summariser else planning.plan_by_code
+    made = [begun.made] if begun.made else []
+    plan = await asyncio.to_thread(plan_of, begun.path, made, this.policy, partial=partial)
+    return plan, memory if plan.partial else None
+
+
+def _on_path(
+    kept: tuple[str, PartialTurn, Memory] | None, rows: Sequence[Row]
+) -> tuple[PartialTurn | None, Memory | None]:
+    """The partial turn with its message's index on this path; nothing when it is on another."""
+    if kept is None:
+        return None, None
+    message, partial, memory = kept
+    ids = [row.message_id for row in rows]
+    if message not in ids:
+        return None, None
+    position = replace(partial.position, message=ids.index(message))
+    return replace(partial, position=position), memory
+
+
+async def _carry_out(this: Round, plan: Plan, read_before: Memory | None) -> _Carried:
+    """Makes the plan's calls in order, until another chat waits.
+
+    One that replaces a degraded checkpoint makes them all.
+    """
+    parent = plan.reuse.id if plan.reuse else 0
+    memory = read_before or await chunks.memory_of(this, plan.reuse)
+    markers, last, no_gain = 0, None, ""
+    for number, chunk in enumerate(plan.chunks):
+        all_stored = number > 0 and not no_gain
+        if all_stored and await _gives_way(this):
+            return _Carried(markers, complete=False, last=last)
+        written = await _write(this, chunk, memory, first=number == 0)
+        markers += written.markers
+        memory = written.memory
+        no_gain = _why_useless(written, boundary=chunk.covers)
+        if no_gain:  # the next chunk's summary stands for this one as well
+            await chunks.count_unpublished(this, written.attempt)
+            continue
+        parent = await chunks.publish(this, chunk, parent, written)
+        last = last if chunk.covers is None else parent
+    # Without a gain, another round would end in the same way: new messages make work due.
+    return _Carried(markers, plan.complete or bool(no_gain), last, no_gain)
+
+
+async def _write(this: Round, chunk: Chunk, memory: Memory, *, first: bool) -> Written:
+    # Only the first: a text further on is not known to be too hard.
+    if this.hard and first:
+        return await chunks.write_by_size(this, chunk, memory)
+    return await chunks.write(this, chunk, memory)
+
+
+def _why_useless(written: Written, boundary: int | None) -> str:
+    """Why publishing saves nothing. A partial turn is in no request, so it is always kept."""
+    return "" if boundary is None else written.no_gain
+
+
+async def _gives_way(this: Round) -> bool:
+    """Whether the round ends early, because another chat waits."""
+    # The degraded checkpoint is replaced by the whole plan; a part of it would not reach as deep.
+    if this.redoes:
+        return False
+    async with this.engine.connect() as connection:
+        return await work.waiting(connection, 1, besides=this.chat) > 0

@@ -1,0 +1,107 @@
+"""One round of work on one chat, as it begins: what is stored, and what the work goes on from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from service import planning
+from service.planning import Checkpoint, PathMessage
+from service.policy import Policy
+from service.storage import checkpoints, messages, runs
+from service.storage.checkpoints import Degraded
+from service.storage.messages import Row
+from service.storage.tenancy import ChatKey
+from service.summarising.reading import Summariser
+from service.usecases.compress.lease import Claim
+
+# Of one parent: the LLM writes a degraded one again once, and goes on from it if that fails too.
+_MOST_DEGRADED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One round of work on one chat.
+
+    Attributes:
+        claim: on the chat.
+        policy: the chat's budgets.
+        rows: the path, root to leaf.
+        instead_of: checkpoints whose place is taken by what is published as deep as they are:
+            interim ones, and a degraded one.
+        redoes: whether a degraded one is among them.
+        hard: the round before ended because one of its texts was too hard.
+    """
+
+    claim: Claim
+    policy: Policy
+    rows: Sequence[Row]
+    instead_of: Sequence[Checkpoint] = ()
+    redoes: bool = False
+    hard: bool = False
+
+    @property
+    def summariser(self) -> Summariser | None:
+        """Who is asked in this round; None when code writes alone."""
+        lease = self.claim.lease
+        return None if lease.fallback else self.claim.context.summariser_of(lease.model)
+
+    @property
+    def chat(self) -> ChatKey:
+        """The chat."""
+        return self.claim.chat
+
+    @property
+    def engine(self) -> AsyncEngine:
+        """The database."""
+        return self.claim.engine
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A round, the path that it is about, and the deepest checkpoint that it goes on from."""
+
+    round: Round
+    path: list[PathMessage]
+    made: Checkpoint | None
+
+
+async def begin(claim: Claim) -> Begun:
+    """Reads what is stored of the chat."""
+    lease = claim.lease
+    policy = claim.context.settings.policy(lease.model, lease.window, lease.overhead)
+    async with claim.engine.connect() as connection:
+        rows = await messages.path(connection, claim.chat, lease.leaf) if lease.leaf else []
+        path = [_planned(row) for row in rows]
+        pointed_to = {row.checkpoint_id or 0 for row in rows}
+        settled, interim = await checkpoints.along(connection, claim.chat, pointed_to)
+        made = planning.deepest(path, settled)
+        instead_of = interim
+        degraded = await _to_redo(connection, claim, made)
+        if made and degraded:
+            instead_of = [*interim, made]
+            made = await checkpoints.find(connection, claim.chat, degraded.parent)
+        hard = await runs.before(connection, claim.chat, claim.run) == runs.TOO_HARD
+    redoes = degraded is not None
+    return Begun(Round(claim, policy, rows, instead_of, redoes, hard), path, made)
+
+
+def _planned(row: Row) -> PathMessage:
+    return PathMessage(row.message_id, row.role, row.digest, row.tokens, tuple(row.step_tokens))
+
+
+async def _to_redo(
+    connection: AsyncConnection, claim: Claim, made: Checkpoint | None
+) -> Degraded | None:
+    """Where a checkpoint stands that the LLM is to write again in this round."""
+    if made is None or claim.lease.fallback or not claim.context.has_model:
+        return None
+    return await worth_redoing(connection, claim.chat, made.id)
+
+
+async def worth_redoing(
+    connection: AsyncConnection, chat: ChatKey, checkpoint: int
+) -> Degraded | None:
+    """Where a degraded checkpoint stands, if the LLM did not try yet to write it again."""
+    found = await checkpoints.degraded(connection, chat, checkpoint)
+    return found if found and found.siblings < _MOST_DEGRADED else None
