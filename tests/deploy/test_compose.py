@@ -106,7 +106,7 @@ def test_work_and_requests_have_time_to_end() -> None:
 
 def test_every_variable_is_in_the_example_and_every_setting_is_one() -> None:
     named = set(re.findall(r"(?<!\$)\$\{(\w+)", FILE.read_text(encoding="utf-8")))
-    own = EXAMPLE.partition("For every Precis")[0]
+    own = EXAMPLE.partition("For every installation")[0]
 
     assert named == set(re.findall(r"(?m)^#?([A-Z_]+)=", own))
     for name in OURS:
@@ -117,7 +117,7 @@ def test_every_variable_is_in_the_example_and_every_setting_is_one() -> None:
 def test_what_must_be_set_is_marked_in_the_example_and_has_no_value() -> None:
     required = set(re.findall(r"\$\{(\w+):\?", FILE.read_text(encoding="utf-8")))
 
-    assert set(re.findall(r"# CHANGEME[^\n]*\n(\w+)=\n", EXAMPLE)) == required
+    assert set(re.findall(r"# CHANGEME[^\n]*\n(?:# [^\n]*\n)*(\w+)=\n", EXAMPLE)) == required
     assert set(re.findall(r"(?m)^(\w+)=", EXAMPLE)) == required
 
 
