@@ -1,10 +1,12 @@
-"""Results of tools that stand bare in the text of an answer, left there by pipes and old tool servers.
+"""Bare results of tools in the text of an answer, left there by pipes and old tool servers.
 
 A JSON value that is a paragraph of its own is data, in any of the forms in which it was seen: as
 it is, as HTML, with backslashes before its quotes, as a JSON string, or as Python shows it. So is
-one on lines of its own when it is HTML, which nobody writes by hand. What stands in a code fence,
-or is indented like code, is the assistant's own and stays text. In: an answer's text without
-folds. Out: where the values stand and what they say. Linear in the text.
+one on lines of its own when it is HTML, which nobody writes manually. What stands in a code fence,
+or is indented like code, is the assistant's own and stays text.
+
+In: an answer's text without folds. Out: where the values stand and what they say. Linear in the
+text.
 """
 
 import json
@@ -26,16 +28,16 @@ _BEGINS = re.compile(
 _CLOSES = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)[ \t]*+$", re.MULTILINE)
 _PARAGRAPH_END = re.compile(r"\n(?=[ \t]*+(?:\n|\Z|```|~~~))")
 _CODE_INDENT = 4
-_PYTHON_PIECE = re.compile(
-    r"['\"]|\\.?|[^'\"\\]++", re.DOTALL
-)  # a quotation mark, an escape, or what is between
+# A quotation mark, an escape, or what is between them.
+_PYTHON_PIECE = re.compile(r"['\"]|\\.?|[^'\"\\]++", re.DOTALL)
 _PYTHON_PLAIN = re.compile(r"(?:[\[\]{}:,\s0-9.eE+-]++|True|False|None)*+")
 _PYTHON_CONSTANT = re.compile(r"True|False|None")
 _PYTHON_ESCAPE = re.compile(
-    r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U(000[0-9a-fA-F]{5}|0010[0-9a-fA-F]{4})|([nrt'\"\\]))"
+    r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U(000[0-9a-fA-F]{5}|0010[0-9a-fA-F]{4})"
+    r"|([nrt'\"\\]))"
 )
 _CONSTANTS = {"True": "true", "False": "false", "None": "null"}
-_SIGNS = {"n": "\n", "r": "\r", "t": "\t"}
+_SIGNS = {"n": "\n", "r": "\r", "t": "\t"}  # any other escaped character is itself
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _NOT_JSON = object()
 
@@ -77,18 +79,17 @@ def found(text: str) -> Iterator[Value]:
     """The bare values of a text, in order."""
     position = 0
     while line := _BEGINS.search(text, position):
-        if fence := line[2] or line[3]:
+        fence = line[2] or line[3]
+        if fence:
             position = _fence_end(text, line.end(), fence)
             continue
-        blank = _PARAGRAPH_END.search(text, line.end())
-        end = position = blank.start() if blank else len(text)
-        indented = "\t" in line[1] or len(line[1]) >= _CODE_INDENT
-        first = not indented and _begins_paragraph(text, line.start())
-        yield from _of_paragraph(text, line.start(), end, first)
+        end = _paragraph_end(text, line.end())
+        yield from _of_paragraph(text, line.start(), end, _may_be_json(text, line))
+        position = end
 
 
 def escaped(text: str, begin: int, end: int) -> Value:
-    """The value between two places, without HTML until it is JSON; without it once, if it never is."""
+    """The value between two places, unescaped until it is JSON; if it never is, unescaped once."""
     value = text[begin:end]
     for depth in (1, 2, 3):
         value = unescaped(value)
@@ -103,7 +104,19 @@ def _fence_end(text: str, begin: int, fence: str) -> int:
     return next(closing, len(text))
 
 
+def _paragraph_end(text: str, begin: int) -> int:
+    end = _PARAGRAPH_END.search(text, begin)
+    return end.start() if end else len(text)
+
+
+def _may_be_json(text: str, line: re.Match[str]) -> bool:
+    """Whether a line that `_BEGINS` found is the first of a paragraph, and not indented as code."""
+    indented = "\t" in line[1] or len(line[1]) >= _CODE_INDENT
+    return not indented and _begins_paragraph(text, line.start())
+
+
 def _begins_paragraph(text: str, line: int) -> bool:
+    """Whether the line above is blank, or there is none."""
     above = text.rfind("\n", 0, max(line - 1, 0)) + 1
     return not text[above:line].strip()
 
@@ -138,20 +151,21 @@ def _value(text: str, begin: int, end: int, first: bool) -> Value | None:
     layers: list[Layer] = []
     while len(layers) < _DEEPEST:
         parsed = _json(inner)
-        if _is_data(parsed) or (
-            layers[:1] == [Layer.HTML] and isinstance(parsed, list | dict | str)
-        ):
+        was_html = layers[:1] == [Layer.HTML]
+        if _is_data(parsed) or (was_html and isinstance(parsed, list | dict | str)):
             return Value(begin, end, inner, tuple(layers))
         peeled = _peeled(inner, parsed)
-        if peeled is None or _SURROGATE.search(peeled[0]):
+        if peeled is None:
             return None
-        inner = peeled[0]
-        layers.append(peeled[1])
+        inner, layer = peeled
+        if _SURROGATE.search(inner):  # half a character, which nothing behind us could encode
+            return None
+        layers.append(layer)
     return None
 
 
 def _peeled(text: str, parsed: object) -> tuple[str, Layer] | None:
-    """A text without its outermost layer; `parsed` is what it says as JSON."""
+    """A text without its outermost layer, and which it was; `parsed` is what it says as JSON."""
     if isinstance(parsed, str):
         return parsed, Layer.STRING
     if parsed is not _NOT_JSON:
@@ -160,23 +174,24 @@ def _peeled(text: str, parsed: object) -> tuple[str, Layer] | None:
         return unescaped(text), Layer.HTML
     if not text.startswith(("[", "{")):
         return None
-    if '\\"' in text and isinstance(inner := _json(f'"{text}"', strict=False), str):
-        return inner, Layer.BACKSLASHES
-    inner = _from_python(text) if "'" in text else None
-    return None if inner is None else (inner, Layer.PYTHON)
+    if '\\"' in text:
+        inner = _json(f'"{text}"', strict=False)
+        if isinstance(inner, str):
+            return inner, Layer.BACKSLASHES
+    shown = _from_python(text) if "'" in text else None
+    return None if shown is None else (shown, Layer.PYTHON)
 
 
 def _from_python(text: str) -> str | None:
-    """What Python shows of lists, dictionaries, texts and numbers, as JSON; None when it is something else."""
+    """Python's repr of lists, dictionaries, texts and numbers as JSON; None for anything else."""
     out: list[str] = []
     quoted: list[str] = []
     quote = ""
-    for one in _PYTHON_PIECE.finditer(text):
-        piece = one[0]
+    for match in _PYTHON_PIECE.finditer(text):
+        piece = match[0]
         if quote and piece == quote:
-            out.append(
-                json.dumps(_PYTHON_ESCAPE.sub(_character, "".join(quoted)), ensure_ascii=False)
-            )
+            said = _PYTHON_ESCAPE.sub(_character, "".join(quoted))
+            out.append(json.dumps(said, ensure_ascii=False))
             quoted, quote = [], ""
         elif quote:
             quoted.append(piece)

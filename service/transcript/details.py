@@ -4,9 +4,10 @@
 2. the same with the result in the body, behind `<summary>` (0.8 to 0.9),
 3. a bare JSON value (`bare`).
 
-`<details type="reasoning">` and `<details type="code_interpreter">` stand beside them. In: the text
-of an answer.
-Out: typed items in the same order, or the same text with what came from tools changed.
+`<details type="reasoning">` and `<details type="code_interpreter">` stand beside them.
+
+In: the text of an answer. Out: typed items in the same order, or the same text with what came from
+tools changed.
 """
 
 import json
@@ -30,7 +31,7 @@ _QUOTE = re.compile(r"^[^\S\n]*+(?:>|&gt;) ?", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class _Fold:
-    """Where a `<details>` of a kind that we know stands, and where its attributes and its body do."""
+    """The places of a `<details>` of a known type, of its attributes and of its body."""
 
     begin: int
     attributes: tuple[int, int]
@@ -45,7 +46,7 @@ def _folds(content: str) -> Iterator[_Fold]:
     for tag in _DETAILS.finditer(content):
         if tag.start() < position or not _OURS.search(tag[1]):
             continue
-        if tag.end() > last:
+        if tag.end() > last:  # nothing closes it, nor any behind it: no further search
             return
         end = content.index(_END, tag.end())
         position = end + len(_END)
@@ -76,7 +77,7 @@ def items_of(content: str) -> list[Item]:
 
 
 def rewritten(content: str, rewrite: Callable[[str], str]) -> str:
-    """The text with each argument and result of a tool, and each run of code, passed through `rewrite`.
+    """The text with what came from tools passed through `rewrite`: arguments, results, code.
 
     Where `rewrite` changes nothing the text stays byte for byte; else what was wrapped around the
     value is put around the new one.
@@ -84,10 +85,13 @@ def rewritten(content: str, rewrite: Callable[[str], str]) -> str:
     out: list[str] = []
     position = 0
     for value in _values(content):
-        if (new := rewrite(value.text)) != value.text:
+        new = rewrite(value.text)
+        if new != value.text:
             out += [content[position : value.begin], value.wrapped(new)]
             position = value.end
-    return "".join([*out, content[position:]]) if out else content
+    if not out:
+        return content
+    return "".join([*out, content[position:]])
 
 
 def _values(content: str) -> Iterator[Value]:
@@ -95,18 +99,24 @@ def _values(content: str) -> Iterator[Value]:
     position = 0
     for fold in _folds(content):
         yield from _bare(content, position, fold.begin)
+        yield from _of_fold(content, fold)
         position = fold.end
-        if 'type="reasoning"' in content[slice(*fold.attributes)]:
-            continue
-        for one in _ATTRIBUTE.finditer(content, *fold.attributes):
-            if one[1] not in _ABOUT_A_FOLD:
-                yield bare.escaped(content, *one.span(2))
-        start, end = fold.body
-        if summary := _summary(content, start, end):
-            yield bare.escaped(content, start, summary[0])
-            start = summary[1]
-        yield bare.escaped(content, start, end)
     yield from _bare(content, position, len(content))
+
+
+def _of_fold(content: str, fold: _Fold) -> Iterator[Value]:
+    """The values in a fold: in its attributes, and around its summary."""
+    if 'type="reasoning"' in content[slice(*fold.attributes)]:  # the model's own words
+        return
+    for attribute in _ATTRIBUTE.finditer(content, *fold.attributes):
+        if attribute[1] not in _ABOUT_A_FOLD:
+            yield bare.escaped(content, *attribute.span(2))
+    start, end = fold.body
+    summary = _summary(content, start, end)
+    if summary:
+        yield bare.escaped(content, start, summary[0])
+        start = summary[1]
+    yield bare.escaped(content, start, end)
 
 
 def _bare(content: str, start: int, end: int) -> Iterator[Value]:
@@ -116,15 +126,26 @@ def _bare(content: str, start: int, end: int) -> Iterator[Value]:
 
 
 def _folded(attributes: dict[str, str], body: str, position: int) -> list[Item]:
-    if summary := _summary(body, 0, len(body)):
+    """The items that the fold at `position` of a text stands for."""
+    summary = _summary(body, 0, len(body))
+    if summary:
         body = body[: summary[0]] + body[summary[1] :]
     match attributes["type"]:
         case "reasoning":
             return [Reasoning(_QUOTE.sub("", unescaped(body)).strip())]
         case "code_interpreter":
-            fenced = _FENCE.search(body)
-            printed = _value(attributes.get("output", ""))
-            return [CodeRun(unescaped(fenced[1] if fenced else body).strip(), _printed(printed))]
+            return [_code_run(attributes, body)]
+        case _:
+            return _called(attributes, body, position)
+
+
+def _code_run(attributes: dict[str, str], body: str) -> CodeRun:
+    fenced = _FENCE.search(body)
+    code = unescaped(fenced[1] if fenced else body).strip()
+    return CodeRun(code, _printed(_value(attributes.get("output", ""))))
+
+
+def _called(attributes: dict[str, str], body: str, position: int) -> list[Item]:
     # The folds of one message need ids of their own when the stored ones are missing.
     call_id = attributes.get("id") or f"fold-{position}"
     call = ToolCall(
@@ -133,10 +154,12 @@ def _folded(attributes: dict[str, str], body: str, position: int) -> list[Item]:
         _value(attributes.get("arguments", "")) or "{}",
         finished=attributes.get("done") != "false",
     )
-    return [call, ToolResult(call_id, _value(attributes.get("result") or body.strip()))]
+    result = attributes.get("result") or body.strip()  # the format up to 0.7, or the one since
+    return [call, ToolResult(call_id, _value(result))]
 
 
 def _plain(text: str) -> list[Item]:
+    """The items of a text without folds."""
     items: list[Item] = []
     position = 0
     for value in bare.found(text):
@@ -152,7 +175,10 @@ def _visible(text: str) -> list[Item]:
 
 
 def _value(escaped: str) -> str:
-    """Open WebUI stores `html.escape(json.dumps(value))`, sometimes escaped twice; a JSON string becomes its text."""
+    """The value in an attribute or a body; a JSON string becomes its text.
+
+    Open WebUI stores `html.escape(json.dumps(value))`, sometimes escaped twice.
+    """
     text = unescaped(escaped)
     for _ in range(2):
         try:
@@ -174,8 +200,6 @@ def _printed(value: str) -> str:
         output = json.loads(value)
     except (ValueError, RecursionError):
         return value
-    return (
-        str(output.get("stdout") or output.get("result") or "")
-        if isinstance(output, dict)
-        else value
-    )
+    if not isinstance(output, dict):
+        return value
+    return str(output.get("stdout") or output.get("result") or "")

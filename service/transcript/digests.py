@@ -1,7 +1,7 @@
 """The rolling digest: digest(m) = H(digest(parent), id, fingerprint).
 
 Equal digests mean that the whole path up to there is equal. The filter computes them (it cannot
-import this module, so the rule stands there once more, and a test compares the two); the service
+import this module, so it repeats the rule, and a test compares the two); the service
 only checks the chain. The fingerprint is opaque here: a newer filter may compute it in another way.
 """
 
@@ -12,5 +12,9 @@ ROOT = ""
 
 
 def digest(parent: str, message_id: str, fingerprint: str) -> str:
-    """The digest of a message as 32 hexadecimal digits (128 bits of SHA-256); `parent` is its parent's, or `ROOT`."""
-    return hashlib.sha256("\n".join((parent, message_id, fingerprint)).encode()).hexdigest()[:32]
+    """The digest of a message: 32 hexadecimal digits, 128 bits of SHA-256.
+
+    `parent` is the digest of its parent, or `ROOT`.
+    """
+    path = "\n".join((parent, message_id, fingerprint))  # no line end is in any of them
+    return hashlib.sha256(path.encode()).hexdigest()[:32]

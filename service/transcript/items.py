@@ -14,7 +14,7 @@ from service.text import prose
 
 _LONGEST_NAME = 120
 _LONGEST_TYPE = 40
-_NO_TYPE = re.compile(r"[^A-Za-z0-9_.:/+-]++")
+_NO_TYPE = re.compile(r"[^A-Za-z0-9_.:/+-]++")  # a client chose it, and a model reads it
 _UNSEEN = re.compile(r"[\s\x00-\x1f\x7f-\x9f]++")
 
 
@@ -34,7 +34,10 @@ class Reasoning:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call of a tool; `arguments` is JSON as text. Unless `finished`, it waits, runs or was cut off."""
+    """A call of a tool; `arguments` is JSON as text.
+
+    Unless `finished`, it waits, runs or was cut off.
+    """
 
     id: str
     name: str
@@ -74,7 +77,7 @@ class Attachment:
     """A part of a message that is no text; what is in it is not in the transcript.
 
     Attributes:
-        name: of the file, or of the type of a part that nobody here knows; "" for none.
+        name: of the file, or of the unknown type of a part; "" for none.
         kind: what it is.
     """
 
@@ -86,27 +89,28 @@ class Attachment:
         """What a summary says of it, on one line and bounded."""
         match self.kind:
             case Kind.IMAGE | Kind.FILE:
-                return (
-                    f"[attached {self.kind}: {name}]"
-                    if (name := _clean(self.name))
-                    else f"[attached {self.kind}]"
-                )
+                name = _clean(self.name)
+                return f"[attached {self.kind}: {name}]" if name else f"[attached {self.kind}]"
             case Kind.AUDIO | Kind.VIDEO:
                 return f"[{self.kind}]"
             case Kind.OTHER:
-                return f"[part of type {_NO_TYPE.sub('', self.name)[:_LONGEST_TYPE] or 'unknown'}]"
+                type_name = _NO_TYPE.sub("", self.name)[:_LONGEST_TYPE]
+                return f"[part of type {type_name or 'unknown'}]"
 
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """A hidden line by which the OpenRouter pipe finds what it keeps elsewhere; `id` stands between its brackets."""
+    """A hidden line by which the OpenRouter pipe finds what it keeps elsewhere.
+
+    `id` is what stands between its brackets.
+    """
 
     id: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """An item of a type that says nothing to the model (`web_search_call`, a compaction mark, ...)."""
+    """An item of a type that says nothing to the model, such as `web_search_call`."""
 
     type: str
 

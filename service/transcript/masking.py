@@ -11,11 +11,14 @@ from service.text import redaction
 from service.transcript import details
 from service.transcript.items import Stored
 
-_WRITTEN = ("message", "reasoning")
+_WRITTEN = ("message", "reasoning")  # types of output items with the model's own words
 
 
 def masked(stored: Stored) -> tuple[Stored, int]:
-    """The message with its tools' arguments, results, code and error masked, and the number of masks."""
+    """The message with what came from tools masked, and the number of masks.
+
+    Arguments, results, code and the error.
+    """
     masking = _Masking()
     match stored.get("role"):
         case "assistant":
@@ -47,14 +50,12 @@ class _Masking:
 
     def item(self, item: Any) -> Any:  # noqa: ANN401 - JSON
         """An entry of `output`."""
-        return (
-            item
-            if isinstance(item, dict) and item.get("type") in _WRITTEN
-            else self.value("", item)
-        )
+        if isinstance(item, dict) and item.get("type") in _WRITTEN:
+            return item
+        return self.value("", item)
 
     def value(self, name: str, value: Any) -> Any:  # noqa: ANN401 - JSON
-        """Any JSON value; `name` is what it stands under, for a password is known by its name."""
+        """Any JSON value; `name` is its key, because a password is recognised by its name."""
         match value:
             case str():
                 return self.text(value, f"{name}=")
@@ -66,7 +67,7 @@ class _Masking:
                 return value
 
     def text(self, text: str, head: str = "") -> str:
-        """A text that stands behind `head`, counted."""
+        """A text masked as if it stood behind `head`; its masks are counted."""
         found = redaction.mask(head + text)
         if not found.count:
             return text  # no copy of it

@@ -5,7 +5,7 @@ inline images.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 from typing import Any
 
@@ -19,12 +19,14 @@ _MARKER = re.compile(
     re.MULTILINE,
 )
 _LONGEST_ID = 200  # of a marker; what is longer leads to nothing
-
 _LAST_SECOND = 10**11  # in the year 5138; read as milliseconds, in 1973
 
 
 def parse(stored: Stored) -> Message:
-    """The typed message. Never fails on what Open WebUI can store; unknown parts become `Unknown` or nothing."""
+    """The typed message. Never fails on what Open WebUI can store.
+
+    Unknown parts become `Unknown` or nothing.
+    """
     usage = stored.get("usage")
     return Message(
         id=str(stored.get("id") or ""),
@@ -38,44 +40,59 @@ def parse(stored: Stored) -> Message:
 
 
 def _items(stored: Stored) -> list[Item]:
+    is_answer = stored.get("role") == "assistant"
     raw = stored.get("output")
-    if (
-        stored.get("role") == "assistant"
-        and isinstance(raw, list)
-        and (items := output.items_of(raw))
-    ):
-        return items
+    if is_answer and isinstance(raw, list):
+        items = output.items_of(raw)
+        if items:  # `content` then says the same in an older format
+            return items
     content = stored.get("content")
+    return _items_of_content(content, is_answer=is_answer) + _attachments(stored.get("files"))
+
+
+def _items_of_content(content: object, *, is_answer: bool) -> list[Item]:
     if isinstance(content, list):
-        items = [parts.item_of(part) for part in content if isinstance(part, dict)]
-    elif isinstance(content, str):
-        items = details.items_of(content) if stored.get("role") == "assistant" else [Text(content)]
-    else:
-        items = []
-    files = stored.get("files")
-    return (
-        items + [_attachment(f) for f in files if isinstance(f, dict)]
-        if isinstance(files, list)
-        else items
-    )
+        return [parts.item_of(part) for part in content if isinstance(part, dict)]
+    if not isinstance(content, str):
+        return []
+    # A user who pastes a fold has called no tool.
+    return details.items_of(content) if is_answer else [Text(content)]
+
+
+def _attachments(files: object) -> list[Item]:
+    if not isinstance(files, list):
+        return []
+    return [_attachment(file) for file in files if isinstance(file, dict)]
 
 
 def _unmarked(items: list[Item]) -> Iterator[Item]:
-    """The items, with the hidden lines of their texts as items of their own: those at its top before the text."""
+    """The items, with the hidden lines of their texts as items of their own; no empty text."""
     for item in items:
-        if not isinstance(item, Text) or "]: #" not in item.text:
-            if item != Text(""):
-                yield item
-            continue
-        markers = list(_MARKER.finditer(item.text))
-        above = position = 0
-        while above < len(markers) and not item.text[position : markers[above].start()].strip():
-            position = markers[above].end()
-            above += 1
-        yield from map(_marker, markers[:above])
-        if text := _MARKER.sub("", item.text):
-            yield Text(text)
-        yield from map(_marker, markers[above:])
+        if isinstance(item, Text) and "]: #" in item.text:
+            yield from _of_marked(item.text)
+        elif item != Text(""):
+            yield item
+
+
+def _of_marked(text: str) -> Iterator[Item]:
+    """The markers at the top of a text, the text without any, and the markers in or below it."""
+    markers = list(_MARKER.finditer(text))
+    above = _markers_above(text, markers)
+    yield from map(_marker, markers[:above])
+    unmarked = _MARKER.sub("", text)
+    if unmarked:
+        yield Text(unmarked)
+    yield from map(_marker, markers[above:])
+
+
+def _markers_above(text: str, markers: Sequence[re.Match[str]]) -> int:
+    """How many of the markers stand above all words of the text."""
+    position = 0
+    for number, marker in enumerate(markers):
+        if text[position : marker.start()].strip():
+            return number
+        position = marker.end()
+    return len(markers)
 
 
 def _marker(line: re.Match[str]) -> Marker:
@@ -83,16 +100,18 @@ def _marker(line: re.Match[str]) -> Marker:
 
 
 def _attachment(file: dict[str, Any]) -> Attachment:
-    image = file.get("type") == "image" or str(file.get("content_type") or "").startswith("image/")
-    return Attachment(
-        str(file.get("name") or file.get("id") or ""), Kind.IMAGE if image else Kind.FILE
-    )
+    content_type = str(file.get("content_type") or "")
+    is_image = file.get("type") == "image" or content_type.startswith("image/")
+    name = str(file.get("name") or file.get("id") or "")
+    return Attachment(name, Kind.IMAGE if is_image else Kind.FILE)
 
 
 def _first(usage: object, *names: str) -> int | None:
+    """The first of these counts that a provider gave."""
     if not isinstance(usage, Mapping):
         return None
-    return next((value for name in names if (value := _whole(usage.get(name))) is not None), None)
+    counts = (_whole(usage.get(name)) for name in names)
+    return next((count for count in counts if count is not None), None)
 
 
 def _seconds(value: object) -> int | None:
@@ -105,8 +124,6 @@ def _seconds(value: object) -> int | None:
 
 def _whole(value: object) -> int | None:
     """A number that is neither negative nor infinite, as a whole one."""
-    return (
-        int(value)
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < inf
-        else None
-    )
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return int(value) if 0 <= value < inf else None

@@ -6,6 +6,7 @@ provider without a reasoning format.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from service.transcript.items import CodeRun, Item, Native, Stored, Text, ToolCall, ToolResult
@@ -28,11 +29,12 @@ def unfold(messages: list[Stored], *, attached_files: bool = True) -> list[Nativ
         attached_files: name attached files in front of a user's text, as Open WebUI does with
             native tool calling.
     """
-    return [native for message in messages for native in _unfold_one(message, attached_files)]
+    unfolded = (_unfold_one(message, attached_files) for message in messages)
+    return list(chain.from_iterable(unfolded))
 
 
 def folded(native: Sequence[object]) -> list[dict[str, Any]]:
-    """The reverse for one answer: the output items as which Open WebUI would store these native messages.
+    """The reverse for one answer: the output items that Open WebUI would store for it.
 
     Clients of the API and temporary chats have no stored messages. What is no message of an answer
     is passed over.
@@ -41,39 +43,47 @@ def folded(native: Sequence[object]) -> list[dict[str, Any]]:
     for message in map(_object, native):
         text = text_of(message)
         if message.get("role") == "tool":
-            result = [{"type": "input_text", "text": text}]
-            items.append(
-                {
-                    "type": "function_call_output",
-                    "call_id": message.get("tool_call_id"),
-                    "output": result,
-                }
-            )
+            items.append(_result_item(message.get("tool_call_id"), text))
         elif text:
-            items.append(
-                {
-                    "type": "message",
-                    "role": "assistant",
-                    "content": [{"type": "output_text", "text": text}],
-                }
-            )
+            items.append(_message_item(text))
         calls = message.get("tool_calls")
-        for call in map(_object, calls if isinstance(calls, list) else ()):
-            function = _object(call.get("function"))
-            asked = {"name": function.get("name"), "arguments": function.get("arguments")}
-            items.append({"type": "function_call", "call_id": call.get("id"), **asked})
-    return [item if item["type"] == "message" else item | {"status": "completed"} for item in items]
+        if isinstance(calls, list):
+            items += map(_call_item, calls)
+    return items
+
+
+def _message_item(text: str) -> dict[str, Any]:
+    content = [{"type": "output_text", "text": text}]
+    return {"type": "message", "role": "assistant", "content": content}
+
+
+def _result_item(call_id: object, text: str) -> dict[str, Any]:
+    return {
+        "type": "function_call_output",
+        "call_id": call_id,
+        "output": [{"type": "input_text", "text": text}],
+        "status": "completed",
+    }
+
+
+def _call_item(value: object) -> dict[str, Any]:
+    call = _object(value)
+    function = _object(call.get("function"))
+    return {
+        "type": "function_call",
+        "call_id": call.get("id"),
+        "name": function.get("name"),
+        "arguments": function.get("arguments"),
+        "status": "completed",
+    }
 
 
 def text_of(message: Native) -> str:
     """The text of a native message, its text parts joined; images are left out."""
     content = message.get("content")
     if isinstance(content, list):
-        return "".join(
-            str(p.get("text") or "")
-            for p in content
-            if isinstance(p, dict) and p.get("type") == "text"
-        )
+        texts = (part for part in _objects(content) if part.get("type") == "text")
+        return "".join(str(part.get("text") or "") for part in texts)
     return content if isinstance(content, str) else ""
 
 
@@ -82,64 +92,91 @@ def _unfold_one(stored: Stored, attached_files: bool) -> list[Native]:
         return [_user(stored, attached_files)]
     content, raw = stored.get("content"), stored.get("output")
     voice = _object(_object(stored.get("meta")).get("voice"))
-    if voice and not raw and stored.get("model") == voice.get("model"):
+    by_voice = bool(voice) and stored.get("model") == voice.get("model")
+    if by_voice and not raw:
         return [_spoken(content)] if content and isinstance(content, str) else []
-    if isinstance(raw, list) and (native := _reconcile(_replay(items_of(raw)))):
-        return native + _speech(voice)
-    return [{"role": "assistant", "content": content}, *_speech(voice)] if content else []
+    native = _answer(content, raw)
+    # Nothing is left of an empty answer, not even what was said beside it.
+    return native + _speech(voice) if native else []
+
+
+def _answer(content: Any, raw: object) -> list[Native]:  # noqa: ANN401 - JSON
+    """The native messages of an answer: from its `output`, or else from its `content`."""
+    native = _reconcile(_replay(items_of(raw))) if isinstance(raw, list) else []
+    if not native and content:
+        return [{"role": "assistant", "content": content}]
+    return native
 
 
 def _user(stored: Stored, attached_files: bool) -> Native:
-    content: Any = stored.get("content")
+    """The native message of a user, or of any other role that is no answer."""
+    files = _objects(stored.get("files"))
+    content = _with_images(_user_content(stored), files)
+    note = ""
+    if attached_files and stored.get("role") == "user":
+        note = _files_note(files)
+    return {"role": str(stored.get("role") or ""), "content": _with_note(content, note)}
+
+
+def _user_content(stored: Stored) -> Any:  # noqa: ANN401 - JSON
+    """What a user wrote; a command that stands for a skill is sent as the skill's text."""
+    content = stored.get("content")
     skills = _object(_object(stored.get("meta")).get("skills_create"))
     if skills and skills.get("original_text") == content:
-        content = skills.get("expanded_text", content)
-    attached = stored.get("files")
-    files = (
-        [file for file in attached if isinstance(file, dict)] if isinstance(attached, list) else []
-    )
-    images = [
-        file
-        for file in files
-        if file.get("type") == "image" or _is_picture(file.get("content_type"))
-    ]
-    if images and isinstance(content, str):
-        content = [
-            {"type": "text", "text": content},
-            *map(_image, (f["url"] for f in images if f.get("url"))),
-        ]
-    if attached_files and stored.get("role") == "user" and (note := _files_note(files)):
-        content = (
-            [{"type": "text", "text": note}, *content]
-            if isinstance(content, list)
-            else note + (content or "")
-        )
-    return {"role": str(stored.get("role") or ""), "content": content}
+        return skills.get("expanded_text", content)
+    return content
+
+
+def _with_images(content: Any, files: list[dict[str, Any]]) -> Any:  # noqa: ANN401 - JSON
+    images = [file for file in files if _is_image(file)]
+    if not images or not isinstance(content, str):
+        return content
+    shown = [_image(file["url"]) for file in images if file.get("url")]
+    return [{"type": "text", "text": content}, *shown]
+
+
+def _with_note(content: Any, note: str) -> Any:  # noqa: ANN401 - JSON
+    if not note:
+        return content
+    if isinstance(content, list):
+        return [{"type": "text", "text": note}, *content]
+    return note + (content or "")
 
 
 def _files_note(files: list[dict[str, Any]]) -> str:
     """Names attached files for native tool calling (utils/middleware.py: add_file_context)."""
-    lines = []
-    for file in files:
-        url = str(file.get("url") or "")
-        if not (url and not url.startswith("data:")) and not (
-            file.get("type") == "chat" and file.get("id")
-        ):
-            continue
-        known = {
-            "type": file.get("type", "file"),
-            "id": file.get("id") or url,
-            "url": url,
-            "content_type": file.get("content_type"),
-            "name": file.get("name"),
-        }
-        lines.append(
-            "<file " + " ".join(f'{key}="{value}"' for key, value in known.items() if value) + "/>"
-        )
-    return "<attached_files>\n" + "\n".join(lines) + "\n</attached_files>\n\n" if lines else ""
+    lines = [_file_line(file) for file in files if _is_named(file)]
+    if not lines:
+        return ""
+    return "<attached_files>\n" + "\n".join(lines) + "\n</attached_files>\n\n"
 
 
-def _is_picture(content_type: object) -> bool:
+def _is_named(file: dict[str, Any]) -> bool:
+    """Whether a tool could fetch a file: it has an address, or it is another chat."""
+    url = str(file.get("url") or "")
+    if url and not url.startswith("data:"):
+        return True
+    return bool(file.get("type") == "chat" and file.get("id"))
+
+
+def _file_line(file: dict[str, Any]) -> str:
+    url = str(file.get("url") or "")
+    known = {
+        "type": file.get("type", "file"),
+        "id": file.get("id") or url,
+        "url": url,
+        "content_type": file.get("content_type"),
+        "name": file.get("name"),
+    }
+    attributes = " ".join(f'{key}="{value}"' for key, value in known.items() if value)
+    return f"<file {attributes}/>"
+
+
+def _is_image(file: dict[str, Any]) -> bool:
+    if file.get("type") == "image":
+        return True
+    content_type = file.get("content_type")
+    # Open WebUI sends no SVG as an image.
     return (
         isinstance(content_type, str)
         and content_type.startswith("image/")
@@ -155,10 +192,16 @@ def _object(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def _objects(values: object) -> list[dict[str, Any]]:
+    """The objects in a JSON list; what is none is left out, and so is all of what is no list."""
+    if not isinstance(values, list):
+        return []
+    return [value for value in values if isinstance(value, dict)]
+
+
 def _speech(voice: dict[str, Any]) -> list[Native]:
     """What the voice assistant said beside an answer (`meta.voice.speech`)."""
-    speech = voice.get("speech")
-    said = [_object(one).get("transcript") for one in speech] if isinstance(speech, list) else []
+    said = (speech.get("transcript") for speech in _objects(voice.get("speech")))
     return [_spoken(text) for text in said if isinstance(text, str) and text]
 
 
@@ -167,56 +210,73 @@ def _spoken(text: str) -> Native:
 
 
 class _Replay:
-    """Native messages under construction: text and calls wait until a result, or the end, sends them off."""
+    """Native messages under construction: text and calls wait for a result, or for the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, items: Sequence[Item]) -> None:
         self.messages: list[Native] = []
         self.texts: list[str] = []
         self.calls: list[dict[str, Any]] = []
         self.results: list[ToolResult] = []
+        self._paired = _paired(items)
+
+    def add(self, item: Item) -> None:
+        if not isinstance(item, ToolResult):
+            self.send_results()
+        match item:
+            case ToolResult() if item.call_id in self._paired:
+                self.results.append(item)
+            case ToolCall() if item.id in self._paired:
+                function = {"name": item.name, "arguments": item.arguments}
+                self.calls.append({"id": item.id, "type": "function", "function": function})
+            case Text() if item.text:
+                self.texts.append(item.text)
+            case CodeRun():
+                self.texts += _code(item)
+            case _:
+                pass
 
     def send_assistant(self) -> None:
-        if self.texts or self.calls:
-            message: Native = {"role": "assistant", "content": "\n".join(self.texts)}
-            self.messages.append(message | {"tool_calls": self.calls} if self.calls else message)
-            self.texts, self.calls = [], []
+        if not self.texts and not self.calls:
+            return
+        message: Native = {"role": "assistant", "content": "\n".join(self.texts)}
+        if self.calls:
+            message["tool_calls"] = self.calls
+        self.messages.append(message)
+        self.texts, self.calls = [], []
 
     def send_results(self) -> None:
         if not self.results:
             return
         self.send_assistant()
-        self.messages += [
-            {"role": "tool", "tool_call_id": r.call_id, "content": r.text} for r in self.results
-        ]
-        if images := [_image(url) for result in self.results for url in result.images]:
-            self.messages.append(
-                {"role": "user", "content": [{"type": "text", "text": _IMAGES_NOTE}, *images]}
-            )
+        for result in self.results:
+            message = {"role": "tool", "tool_call_id": result.call_id, "content": result.text}
+            self.messages.append(message)
+        self._send_images()
         self.results = []
+
+    def _send_images(self) -> None:
+        """A tool message has no images: Open WebUI sends them as if the user had."""
+        urls = chain.from_iterable(result.images for result in self.results)
+        images = [_image(url) for url in urls]
+        if images:
+            content = [{"type": "text", "text": _IMAGES_NOTE}, *images]
+            self.messages.append({"role": "user", "content": content})
 
 
 def _replay(items: Sequence[Item]) -> list[Native]:
-    answered = {item.call_id for item in items if isinstance(item, ToolResult) and item.call_id}
-    paired = answered & {item.id for item in items if isinstance(item, ToolCall) and item.finished}
-    replay = _Replay()
+    replay = _Replay(items)
     for item in items:
-        if not isinstance(item, ToolResult):
-            replay.send_results()
-        match item:
-            case ToolResult() if item.call_id in paired:
-                replay.results.append(item)
-            case ToolCall() if item.id in paired:
-                function = {"name": item.name, "arguments": item.arguments}
-                replay.calls.append({"id": item.id, "type": "function", "function": function})
-            case Text() if item.text:
-                replay.texts.append(item.text)
-            case CodeRun():
-                replay.texts += _code(item)
-            case _:
-                pass
+        replay.add(item)
     replay.send_results()
     replay.send_assistant()
     return replay.messages
+
+
+def _paired(items: Sequence[Item]) -> set[str]:
+    """Ids of the finished calls that have a result."""
+    answered = {item.call_id for item in items if isinstance(item, ToolResult) and item.call_id}
+    finished = {item.id for item in items if isinstance(item, ToolCall) and item.finished}
+    return answered & finished
 
 
 def _code(run: CodeRun) -> list[str]:
@@ -225,20 +285,29 @@ def _code(run: CodeRun) -> list[str]:
 
 
 def _reconcile(messages: list[Native]) -> list[Native]:
-    """Drops calls and results that do not stand in one block: a call's results directly follow it."""
-    kept: list[Native] = []
-    for block in _blocks(messages):
-        head, results = block[0], block[1:]
-        asked = {call["id"] for call in head.get("tool_calls", ())}
-        answered = asked & {result["tool_call_id"] for result in results}
-        if asked:
-            calls = [call for call in head["tool_calls"] if call["id"] in answered]
-            head = {key: value for key, value in head.items() if key != "tool_calls"}
-            head |= {"tool_calls": calls} if calls else {}
-        if head["role"] != "tool" and (answered or not asked or text_of(head).strip()):
-            kept.append(head)
-        kept += [result for result in results if result["tool_call_id"] in answered]
-    return kept
+    """Drops the calls and results that are not in one block, a call directly before its results."""
+    return list(chain.from_iterable(map(_reconciled, _blocks(messages))))
+
+
+def _reconciled(block: list[Native]) -> list[Native]:
+    head, results = block[0], block[1:]
+    if head["role"] == "tool":  # the list begins with results: no call is before them
+        return []
+    asked = {call["id"] for call in head.get("tool_calls", ())}
+    if not asked:
+        return [head]
+    answered = asked & {result["tool_call_id"] for result in results}
+    kept = _with_calls(head, answered)
+    if not answered and not text_of(kept).strip():
+        return []
+    return [kept, *(result for result in results if result["tool_call_id"] in answered)]
+
+
+def _with_calls(message: Native, answered: set[str]) -> Native:
+    """The message with those of its calls that were answered."""
+    calls = [call for call in message["tool_calls"] if call["id"] in answered]
+    kept = {key: value for key, value in message.items() if key != "tool_calls"}
+    return kept | {"tool_calls": calls} if calls else kept
 
 
 def _blocks(messages: list[Native]) -> Iterator[list[Native]]:

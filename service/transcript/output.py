@@ -1,9 +1,11 @@
-"""The newest of the four stored formats: `output` items, in Open WebUI since 0.8 (shape as of 0.12.4).
+"""The newest of the four stored formats: `output` items, in Open WebUI since 0.8.
 
-In: the `output` list of a stored answer. Out: typed items in the same order.
+The shape is that of 0.12.4. In: the `output` list of a stored answer. Out: typed items in the same
+order.
 """
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from service.transcript.items import CodeRun, Item, Reasoning, Text, ToolCall, ToolResult, Unknown
@@ -26,9 +28,8 @@ def _item(raw: dict[str, Any]) -> Item:
             return _call(raw)
         case "function_call_output":
             parts = raw.get("output")
-            return ToolResult(
-                _text(raw.get("call_id")), _joined(parts, "input_text"), _images(parts)
-            )
+            text = _joined(parts, "input_text")
+            return ToolResult(_text(raw.get("call_id")), text, _images(parts))
         case "open_webui:code_interpreter":
             return CodeRun(_text(raw.get("code")), _printed(raw.get("output")))
         case other:
@@ -36,7 +37,7 @@ def _item(raw: dict[str, Any]) -> Item:
 
 
 def _call(raw: dict[str, Any]) -> ToolCall:
-    """The call as the model made it: behind tool search, `provider_function` holds it, not the item itself."""
+    """The call as the model made it: behind tool search, `provider_function` holds it."""
     function = raw.get("provider_function")
     if not isinstance(function, dict):
         function = raw
@@ -48,30 +49,34 @@ def _call(raw: dict[str, Any]) -> ToolCall:
 
 
 def _printed(output: Any) -> str:  # noqa: ANN401 - stored JSON
-    """What the code printed, or else its value; an interpreter's stderr is not replayed by Open WebUI."""
+    """What the code printed, or else its value; Open WebUI does not replay the stderr."""
     if isinstance(output, dict):
         return _text(output.get("stdout") or output.get("result"))
     return _text(output)
 
 
 def _joined(parts: Any, kind: str) -> str:  # noqa: ANN401 - stored JSON
+    """The texts of the parts of this type."""
     if isinstance(parts, str):
         return parts
-    if not isinstance(parts, list):
-        return ""
-    return "".join(
-        _text(p.get("text")) for p in parts if isinstance(p, dict) and p.get("type") == kind
-    )
+    return "".join(_text(part.get("text")) for part in _of_type(parts, kind))
 
 
 def _images(parts: Any) -> tuple[str, ...]:  # noqa: ANN401 - stored JSON
-    if not isinstance(parts, list):
-        return ()
-    urls = (
-        p.get("image_url") for p in parts if isinstance(p, dict) and p.get("type") == "input_image"
-    )
+    urls = (part.get("image_url") for part in _of_type(parts, "input_image"))
     return tuple(url for url in urls if isinstance(url, str) and url)
 
 
+def _of_type(parts: object, kind: str) -> Iterator[dict[str, Any]]:
+    if not isinstance(parts, list):
+        return
+    for part in parts:
+        if isinstance(part, dict) and part.get("type") == kind:
+            yield part
+
+
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else "" if value is None else str(value)
+    """A field that should be a text and may be missing or a number."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else str(value)

@@ -30,9 +30,8 @@ _KINDS = {
     "input_video": Kind.VIDEO,
 }
 _NAMES = ("filename", "name", "title", "file_id", "id")
-_ENCODED = re.compile(
-    r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/=_-]{200,}+"
-)  # base64, with or without a data: in front
+# Base64, with or without a `data:` in front.
+_ENCODED = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/=_-]{200,}+")
 
 
 def item_of(part: Part) -> Item:
@@ -43,7 +42,7 @@ def item_of(part: Part) -> Item:
     if kind == "refusal":
         return Text(_text(part.get("refusal")))
     if kind in _THOUGHTS:
-        return Reasoning("")
+        return Reasoning("")  # whatever is in it: it is never read
     if isinstance(kind, str) and kind in _KINDS:
         return Attachment(_name(part), _KINDS[kind])
     return Attachment(_text(kind), Kind.OTHER)
@@ -52,9 +51,9 @@ def item_of(part: Part) -> Item:
 def tokens_of(part: Part) -> int:
     """What the model is sent for a part that is no text.
 
-    An image, a file, a sound or a film costs the price of one image, because its content is not
-    here or says little about its cost; the provider's own count corrects it. All else costs its
-    JSON without base64.
+    An image, a file, a sound or a film counts as one image, because its content is not here or says
+    little about its cost; the provider's own count corrects it. All else costs its JSON without
+    base64.
     """
     match item_of(part):
         case Text() if part.get("type") == "text":  # counted with the other texts
@@ -66,15 +65,23 @@ def tokens_of(part: Part) -> int:
 
 
 def _name(part: Part) -> str:
-    """What a part, or the object in it under its type's name, says that it is called."""
+    """The name of a part: its own, or that of the object in it under its type's name."""
     inner = part.get(str(part["type"]))
-    for holder in (part, inner):
-        if isinstance(holder, dict):
-            for key in _NAMES:
-                if isinstance(name := holder.get(key), str) and name:
-                    return name
+    return _name_in(part) or _name_in(inner)
+
+
+def _name_in(holder: object) -> str:
+    if not isinstance(holder, dict):
+        return ""
+    for key in _NAMES:
+        name = holder.get(key)
+        if isinstance(name, str) and name:
+            return name
     return ""
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else "" if value is None else str(value)
+    """A field that should be a text and may be missing or a number."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else str(value)

@@ -28,10 +28,10 @@ from service.transcript.native import text_of, unfold
 
 _SPEAKERS = ("user", "assistant")
 _LINE_TOKENS = 160  # most that a summariser reads of one call: its line in the ledger
-_LINE_CHARACTERS = (
-    4_000  # of which a line is made; so much has more tokens than a line, or says nothing
-)
-_NUMBER_TOKENS, _NUMBERED_TOKENS = 6, 60  # a sentence of so many tokens gets a number of so many
+# Characters from which a line is made: so many have more tokens than a line, or say nothing.
+_LINE_CHARACTERS = 4_000
+# A number such as `[12.3] ` costs 6 tokens and stands before each sentence, of 60 in the mean.
+_NUMBER_TOKENS, _NUMBERED_TOKENS = 6, 60
 
 
 @dataclass
@@ -55,9 +55,8 @@ class _Open:
             case Text() if item.text.strip():
                 self.texts.append(item.text.strip())
             case CodeRun():
-                self.texts.append(
-                    f"[ran code]\n{_quoted(item.code)}\n[it printed]\n{_quoted(item.output)}"
-                )
+                code, printed = _quoted(item.code), _quoted(item.output)
+                self.texts.append(f"[ran code]\n{code}\n[it printed]\n{printed}")
             case ToolCall():
                 self.calls.append(item)
                 if item.id not in self.results:
@@ -73,9 +72,8 @@ class _Open:
                 pass
 
     def close(self, message: Message) -> Step | None:
-        calls = tuple(
-            Call(c, self.results[c.id]) for c in self.calls if c.finished and c.id in self.results
-        )
+        finished = (call for call in self.calls if call.finished and call.id in self.results)
+        calls = tuple(Call(call, self.results[call.id]) for call in finished)
         if not (self.texts or calls or self.attachments):
             return None
         return Step(
@@ -97,20 +95,21 @@ def steps(message: Message) -> list[Step]:
     """
     if message.role not in _SPEAKERS:
         return []
-    done: list[Step] = []
+    closed: list[Step | None] = []
     current = _Open()
     for item in message.items:
         # A result opens no step; whatever comes after all results does, a call with the id of an
         # earlier one too.
         if current.answered and isinstance(item, Text | CodeRun | ToolCall):
-            done += [step] if (step := current.close(message)) else []
+            closed.append(current.close(message))
             current = _Open()
         current.add(item)
-    return done + ([step] if (step := current.close(message)) else [])
+    closed.append(current.close(message))
+    return [step for step in closed if step]
 
 
 def _quoted(text: str) -> str:
-    """Code and what it printed are nobody's own words, whatever stands in them."""
+    """Text with a bar before each line, which marks code: nobody's own words (`text.blocks`)."""
     return "\n".join(f"| {line}" for line in text.splitlines())
 
 
@@ -129,37 +128,43 @@ def sent_tokens(messages: Iterable[Native]) -> int:
 
 
 def _native_tokens(message: Native) -> int:
-    content = message.get("content")
-    rest = (
-        sum(parts.tokens_of(p) for p in content if isinstance(p, dict))
-        if isinstance(content, list)
-        else 0
-    )
-    functions = [call["function"] for call in message.get("tool_calls") or ()]
+    functions = (call["function"] for call in message.get("tool_calls") or ())
     called = "".join(f"{function['name']} {function['arguments']}\n" for function in functions)
-    return tokens.MESSAGE_TOKENS + tokens.count(text_of(message) + called) + rest
+    text = tokens.count(text_of(message) + called)
+    return tokens.MESSAGE_TOKENS + text + _other_parts_tokens(message.get("content"))
+
+
+def _other_parts_tokens(content: object) -> int:
+    if not isinstance(content, list):
+        return 0
+    return sum(parts.tokens_of(part) for part in content if isinstance(part, dict))
 
 
 def asked_tokens(stored: Stored) -> int:
-    """What the last model call of an answer was sent of the answer itself: all of it but its last step."""
+    """What of an answer its own last model call was sent: all but its last step."""
     native = unfold([stored])
-    last = max((place for place, one in enumerate(native) if one["role"] == "assistant"), default=0)
+    last = 0
+    for place, message in enumerate(native):
+        if message["role"] == "assistant":
+            last = place
     return sent_tokens(native[:last])
 
 
 def step_tokens(step: Step) -> int:
-    """What a summariser reads for this step: its text, its attachments' names, and of each call a line of the ledger.
+    """What a summariser reads for this step.
 
-    An estimate: the lines and the numbers of sentences are made later.
+    Its text, the names of its attachments, and a line of the ledger for each call. An estimate: the
+    lines and the numbers of sentences are made later.
     """
-    told = "\n".join([step.text, *(one.told for one in step.attachments)])
-    words = tokens.count(tokens.without_data(told))
-    # A number such as `[12.3] ` stands before each of a user's sentences.
+    shown = "\n".join([step.text, *(attachment.told for attachment in step.attachments)])
+    words = tokens.count(tokens.without_data(shown))
+    # Only a user's sentences are numbered.
     numbers = words * _NUMBER_TOKENS // _NUMBERED_TOKENS if step.role == "user" else 0
     return 2 * tokens.MESSAGE_TOKENS + words + numbers + sum(map(_line_tokens, step.calls))
 
 
 def _line_tokens(call: Call) -> int:
+    """An estimate of a call's line in the ledger."""
     whole = (call.call.name, call.call.arguments, call.result.text)
     shown = " ".join(tokens.without_data(part[:_LINE_CHARACTERS]) for part in whole)
     return min(_LINE_TOKENS, tokens.count(shown))
