@@ -38,7 +38,7 @@ def die_with(parent: int) -> None:
 
 
 def bound_memory(size: int) -> None:
-    """Refuse memory above `size` bytes. macOS takes the limit and does not keep it."""
+    """Refuse memory above `size` bytes. macOS accepts the limit and does not enforce it."""
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (size, most))
 
@@ -52,7 +52,7 @@ def bound_cpu(seconds: float) -> None:
 
 
 def load() -> None:
-    """Load what every call needs and takes longer than most calls, before anybody waits for a result.
+    """Load what every call needs and what takes longer than most calls, before the first one.
 
     What only a round needs, such as the model of languages, is loaded by the first one.
     """
@@ -63,10 +63,10 @@ def load() -> None:
 
 
 def outcome(messages: list[bytes]) -> tuple[str, Any]:
-    """What came of a function: DONE with its result, RAISED with an error of ours, or in words without a text.
+    """What came of a function: its kind, and the result, the error or where it was raised.
 
-    Takes the message out of the list: nobody holds it, which is as large as a text, while the
-    function works.
+    The message is taken out of the list, so that its memory, as much as the text needs, is free
+    while the function works.
     """
     from service.errors import PrecisError
 
@@ -77,10 +77,15 @@ def outcome(messages: list[bytes]) -> tuple[str, Any]:
         return NO_MEMORY, None
     except PrecisError as error:  # its words are ours
         return RAISED, error
-    except Exception as error:
-        places = traceback.extract_tb(error.__traceback__)[-3:]
-        raised = [f"{os.path.basename(place.filename)}:{place.lineno}" for place in places]
-        return FAILED, f"{type(error).__name__} at {', '.join(raised)}"
+    except Exception as error:  # its words may quote the text
+        return FAILED, _raised(error)
+
+
+def _raised(error: Exception) -> str:
+    """An error's type, and the innermost places that it came through."""
+    places = traceback.extract_tb(error.__traceback__)[-3:]
+    raised = [f"{os.path.basename(place.filename)}:{place.lineno}" for place in places]
+    return f"{type(error).__name__} at {', '.join(raised)}"
 
 
 def main(descriptor: int, parent: int) -> None:
@@ -99,7 +104,7 @@ def main(descriptor: int, parent: int) -> None:
         kind, value = outcome(messages)
         channel.send_bytes(pickle.dumps((kind, value)))
         if kind == NO_MEMORY:
-            return  # what is left of it may be in pieces; another takes its place
+            return  # libraries may be in an undefined state; the pool starts another process
 
 
 if __name__ == "__main__":

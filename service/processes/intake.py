@@ -1,7 +1,7 @@
-"""From the bytes of a handed-over message to what is stored of it. Pure; values that another process can be sent.
+"""From the bytes of an ingested message to what is stored of it. Pure, picklable values.
 
-A body is held as bytes, and one message of it at a time is decoded, hashed, weighed, masked and
-packed: in memory a hand-over costs its bytes and what its largest message takes meanwhile.
+A request is held as bytes, and one message of it at a time is decoded, hashed, weighed, masked and
+packed. So an ingest needs memory for its bytes and for its largest message alone.
 """
 
 import hashlib
@@ -33,7 +33,10 @@ _BYTES_PER_TOKEN = 4
 _NUL = re.compile(rb"\\u0000")  # JSON can say it in this way only
 
 CONTROL = r"\x00-\x1f\x7f-\x9f"
-"""Control characters, C0, DEL and C1, for a class of a pattern: never part of an id, and a terminal obeys them."""
+"""Control characters (C0, DEL and C1) for a class of a pattern.
+
+They are never part of an id, and a terminal obeys them.
+"""
 
 # Open WebUI's ids are UUIDs, or `temporary:<socket id>`; a control character is never part of one,
 # not at its end either, where `$` alone would let a line end pass.
@@ -49,7 +52,7 @@ def _described(*kinds: str, description: str = "") -> Meta:
 
 
 class Head(msgspec.Struct, frozen=True):
-    """What has to be right of a handed-over message."""
+    """The fields of an ingested message that have to be right."""
 
     id: Id
     fingerprint: Hash
@@ -61,7 +64,7 @@ class HandedMessage(Head, frozen=True):
     """A stored message as Open WebUI has it.
 
     Fields that are not named here are dropped, and so is a field of another type than it says here:
-    one odd message must not keep a chat from being handed over.
+    one odd message must not keep a chat from being ingested.
     """
 
     content: Annotated[Any, _described("string", "array", "null")] = None
@@ -129,7 +132,13 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A message as JSON, whether all of it is wanted or its hash alone, and whether it is the newest one."""
+    """A message to be read.
+
+    Attributes:
+        text: the message as JSON.
+        whole: whether all of it is wanted, or its hash alone.
+        newest: whether it is the newest of its chat.
+    """
 
     text: bytes
     whole: bool
@@ -140,7 +149,7 @@ def take(messages: Sequence[Wanted], mask_secrets: bool, before: int = 0) -> lis
     """Reads messages, one after the other. `before` is how many others the request has before them.
 
     Raises:
-        BadRequest: one is not JSON that can be decoded; its place is told.
+        BadRequest: one cannot be decoded as JSON; names its place in the request.
     """
     taken = []
     for place, one in enumerate(messages, before):
@@ -160,22 +169,28 @@ def unread(messages: Sequence[Wanted], before: int = 0) -> list[Taken]:
     taken = []
     for place, one in enumerate(messages, before):
         stored, _ = _decoded(place, one.text)
-        note = f"[A message of {len(one.text):,} bytes that could not be read in time]"
-        kept = {name: stored[name] for name in ("id", "role", "timestamp") if name in stored}
-        made = _weighed(kept | {"content": note}, mask_secrets=False)
-        estimated = max(len(one.text) // _BYTES_PER_TOKEN, made.tokens)
-        weighed = replace(made, tokens=estimated) if one.whole else None
+        weighed = _weighed_note(stored, len(one.text)) if one.whole else None
         taken.append(Taken(_content_hash(stored), _prompt_tokens(stored), 0, weighed))
     return taken
 
 
+def _weighed_note(stored: Stored, size: int) -> Weighed:
+    """A note about a message of `size` bytes, as a message of its own."""
+    note = f"[A message of {size:,} bytes that could not be read in time]"
+    kept = {name: stored[name] for name in ("id", "role", "timestamp") if name in stored}
+    weighed = _weighed(kept | {"content": note}, mask_secrets=False)
+    return replace(weighed, tokens=max(size // _BYTES_PER_TOKEN, weighed.tokens))
+
+
 def _decoded(place: int, text: bytes) -> tuple[Stored, Stored]:
-    """A message as it was handed over, and without NUL characters."""
+    """A message as it was ingested, and without NUL characters."""
     try:
         stored = _stored(_DECODE(text))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadRequest(f"messages[{place}] is not valid JSON: {error}") from None
-    return stored, _without_nul(stored) if _NUL.search(text) else stored
+    if not _NUL.search(text):  # nearly always: then there is no need of a copy
+        return stored, stored
+    return stored, _without_nul(stored)
 
 
 def _prompt_tokens(stored: Stored) -> int | None:
@@ -197,13 +212,16 @@ def _weighed(stored: Stored, mask_secrets: bool) -> Weighed:
 
 
 def _packed(stored: Stored, mask_secrets: bool) -> tuple[bytes, int]:
-    """What is kept, and its masks. The masked copy lives here alone."""
+    """What is kept, packed, and the number of its masks.
+
+    A function of its own, so that the masked copy is free before the message is weighed.
+    """
     kept, masks = masked(stored) if mask_secrets else (stored, 0)
     return codec.pack(kept), masks
 
 
 def _stored(message: HandedMessage) -> Stored:
-    """Its fields of the types that they should have."""
+    """The fields of a message that have the types that they should have."""
     native = _only(message.native, list)
     output = folded(message.native) if native else _only(message.output, list)
     fields = {
@@ -226,11 +244,11 @@ def _only(value: object, *kinds: type) -> object:
 def _files(value: object) -> list[dict[str, str]] | None:
     if not isinstance(value, list):
         return None
-    files = (file for file in value if isinstance(file, dict))
-    return [
-        {name: file[name] for name in _OF_A_FILE if isinstance(file.get(name), str)}
-        for file in files
-    ]
+    return [_named_fields(file) for file in value if isinstance(file, dict)]
+
+
+def _named_fields(file: dict[str, Any]) -> dict[str, str]:
+    return {name: file[name] for name in _OF_A_FILE if isinstance(file.get(name), str)}
 
 
 def _time(value: object) -> float | None:
@@ -240,7 +258,10 @@ def _time(value: object) -> float | None:
 
 
 def _without_nul(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """PostgreSQL has no NUL, neither in texts nor in JSON, and a summary or a ledger would carry it there."""
+    """A JSON value without NUL characters.
+
+    PostgreSQL has no NUL, neither in texts nor in JSON, where a summary or a ledger would carry it.
+    """
     match value:
         case str():
             return value.replace("\0", "")
@@ -253,6 +274,6 @@ def _without_nul(value: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 def _content_hash(stored: Stored) -> bytes:
-    """Of what the model sees of a message: its role, and its output or else its text."""
+    """SHA-256 of what the model sees of a message: its role, and its output or else its text."""
     seen = [stored.get("role"), stored.get("output") or stored.get("content") or ""]
     return hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).digest()

@@ -28,7 +28,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _START = 120.0  # seconds that a child may take to load the vocabulary, on a busy machine
-# Times its bound of CPU that a call may take by the clock: on a busy machine it waits for its turn.
+# A call may take so many times its bound of CPU by the clock: on a busy machine it waits for its
+# turn.
 _PATIENCE = 4
 # What a child gets of our environment: no key, no password, no address of a server.
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "TMPDIR")
@@ -60,6 +61,7 @@ class _Call:
     given_up: bool = False
 
     def begin(self, child: _Child) -> bool:
+        """Whether the child shall begin: not if the call was given up before its turn."""
         with self.lock:
             self.child = None if self.given_up else child
             return not self.given_up
@@ -69,7 +71,7 @@ class _Call:
             self.child = None
 
     def give_up(self) -> None:
-        """Ends the child in the middle of its work; the thread that waits for it sees its end."""
+        """Ends the child in the middle of its work; the thread that waits for it notices."""
         with self.lock:
             self.given_up = True
             if self.child:
@@ -133,39 +135,46 @@ class Texts:
         self._children.clear()
 
     def _in_child(self, call: _Call, work: object) -> object:
-        """Runs in one of our threads."""
-        message = pickle.dumps(work)
+        """Does a call. Runs in one of our threads."""
+        message = [pickle.dumps(work)]
         own = self._child()
         if not call.begin(own):
             return None
         try:
-            own.channel.send_bytes(message)
-            del message
+            kind, value = self._answered(own, message)
+        finally:
+            call.end()
+        match kind:
+            case child.NO_MEMORY:
+                self._replace(own)
+                raise TextTooHard("memory", f"more than {self._memory >> 20} MB were needed")
+            case child.RAISED:
+                raise cast(PrecisError, value)
+            case child.FAILED:
+                raise TextWorkFailed(value)
+            case _:
+                return value
+
+    def _answered(self, own: _Child, message: list[bytes]) -> tuple[str, object]:
+        """The child's outcome for a message, which is taken out of the list and so freed."""
+        try:
+            own.channel.send_bytes(message.pop())
             if not own.channel.poll(self._seconds * _PATIENCE):
                 self._replace(own)
                 raise self._too_long()
             kind, value = pickle.loads(own.channel.recv_bytes())
         except (EOFError, OSError):
             status = self._replace(own)
-            if status == -signal.SIGXCPU:
+            if status == -signal.SIGXCPU:  # the kernel counted its CPU, see `child.bound_cpu`
                 raise self._too_long() from None
             raise TextTooHard("crash", f"the process ended with status {status}") from None
-        finally:
-            call.end()
-        if kind == child.NO_MEMORY:
-            self._replace(own)
-            raise TextTooHard("memory", f"more than {self._memory >> 20} MB were needed")
-        if kind == child.RAISED:
-            raise cast(PrecisError, value)
-        if kind == child.FAILED:
-            raise TextWorkFailed(value)
-        return value
+        return kind, value
 
     def _too_long(self) -> TextTooHard:
         return TextTooHard("time", f"not done after {self._seconds:g} s")
 
     def _child(self) -> _Child:
-        """The child of this thread, started if need be; one that died while it was idle is replaced."""
+        """The child of this thread; one is started if there is none, or it died while idle."""
         own: _Child | None = getattr(self._own, "child", None)
         if own and own.process.poll() is None:
             return own
@@ -185,31 +194,37 @@ class Texts:
         return status
 
     def _started(self) -> _Child:
-        ours, theirs = Pipe()
-        command = [sys.executable, "-I", child.__file__, str(theirs.fileno()), str(os.getpid())]
+        """A new child that has said that it is ready."""
+        own = _spawned()
+        self._children.add(own)  # before it is ready, so that `close` ends it too
         try:
-            process = subprocess.Popen(
-                command,
-                env=_ALONE | {name: os.environ[name] for name in _KEPT if name in os.environ},
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C in a terminal is for us alone
-            )
-        except OSError as error:
-            ours.close()
-            raise TextProcessAway(f"a text process cannot be started: {error.strerror}") from error
-        finally:
-            theirs.close()
-        own = _Child(process, ours)
-        self._children.add(own)
-        try:
-            ours.send_bytes(pickle.dumps((sys.path, self._seconds, self._memory)))
-            if ours.poll(_START):
-                ours.recv_bytes()
+            own.channel.send_bytes(pickle.dumps((sys.path, self._seconds, self._memory)))
+            if own.channel.poll(_START):
+                own.channel.recv_bytes()
                 return own
         except (EOFError, OSError):
             pass
         self._children.discard(own)
         raise TextProcessAway(f"a text process did not start (status {own.end()})")
+
+
+def _spawned() -> _Child:
+    """A new process of `child.py`, and our end of the socket that it got the other end of."""
+    ours, theirs = Pipe()
+    command = [sys.executable, "-I", child.__file__, str(theirs.fileno()), str(os.getpid())]
+    try:
+        process = subprocess.Popen(
+            command,
+            env=_ALONE | {name: os.environ[name] for name in _KEPT if name in os.environ},
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C in a terminal is for us alone
+        )
+    except OSError as error:
+        ours.close()
+        raise TextProcessAway(f"a text process cannot be started: {error.strerror}") from error
+    finally:
+        theirs.close()
+    return _Child(process, ours)
