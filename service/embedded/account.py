@@ -1,4 +1,4 @@
-"""Whom the servers run as: ourselves, or an unprivileged account when we are root.
+"""The user that the servers run as: ours, or an unprivileged one when we are root.
 
 PostgreSQL refuses to run as root. Reads the password database and file modes; changes nothing.
 """
@@ -24,35 +24,53 @@ class Account:
 
 
 def account_for(data: Path) -> Account | None:
-    """Return whom to become, or None to stay who we are.
+    """Return the user to become, or None to stay as we are.
 
     Files that are already there keep their owner: a folder first used by an ordinary user stays
-    that user's when root starts Precis on it.
+    with that user when root starts Precis on it.
+
+    Raises:
+        EmbeddedServerError: the machine has no unprivileged account.
     """
     if os.geteuid() != 0:
         return None
     owner = data.stat().st_uid if data.exists() else 0
+    return _owning(data, owner) if owner else _unprivileged()
+
+
+def _owning(data: Path, owner: int) -> Account:
     try:
-        entry = pwd.getpwuid(owner) if owner else pwd.getpwnam(UNPRIVILEGED)
-    except KeyError:
-        if not owner:
-            raise EmbeddedServerError(
-                f"As root, the embedded servers run as the user {UNPRIVILEGED}, which this machine lacks. "
-                "Start Precis as an ordinary user."
-            ) from None
+        entry = pwd.getpwuid(owner)
+    except KeyError:  # an id without a name, as in a container
         return Account(owner, data.stat().st_gid, f"uid {owner}")
     return Account(entry.pw_uid, entry.pw_gid, entry.pw_name)
 
 
-def check_reachable(target: Path, account: Account | None) -> None:
-    """Refuse a path that the account cannot get to, naming the folder that is in the way."""
-    if account is not None and (folder := obstacle(target, account)):
+def _unprivileged() -> Account:
+    try:
+        entry = pwd.getpwnam(UNPRIVILEGED)
+    except KeyError:
         raise EmbeddedServerError(
-            f"As root, the embedded servers run as the user {account.name}, who cannot enter {folder} "
-            f"(mode {stat.S_IMODE(folder.stat().st_mode):04o}) and so cannot reach {target}. "
-            f"Start Precis as an ordinary user, or set PRECIS_DATA_DIR to a place that {account.name} can reach, "
-            "such as /var/lib/precis."
-        )
+            f"As root, the embedded servers run as the user {UNPRIVILEGED}, which this machine "
+            "lacks. Start Precis as an ordinary user."
+        ) from None
+    return Account(entry.pw_uid, entry.pw_gid, entry.pw_name)
+
+
+def check_reachable(target: Path, account: Account | None) -> None:
+    """Refuse a path that the account cannot reach, naming the folder that is in the way."""
+    if account is None:
+        return
+    folder = obstacle(target, account)
+    if folder is None:
+        return
+    mode = stat.S_IMODE(folder.stat().st_mode)
+    raise EmbeddedServerError(
+        f"As root, the embedded servers run as the user {account.name}, who cannot enter {folder} "
+        f"(mode {mode:04o}) and so cannot reach {target}. "
+        f"Start Precis as an ordinary user, or set PRECIS_DATA_DIR to a place that {account.name} "
+        "can reach, such as /var/lib/precis."
+    )
 
 
 def obstacle(target: Path, account: Account) -> Path | None:
@@ -60,20 +78,20 @@ def obstacle(target: Path, account: Account) -> Path | None:
 
     A folder that does not exist yet is no obstacle.
     """
-    way = (*reversed(target.parents), target)
-    return next(
-        (folder for folder in way if folder.is_dir() and not _may_enter(folder.stat(), account)),
-        None,
-    )
+    for folder in (*reversed(target.parents), target):
+        if folder.is_dir() and not _may_enter(folder.stat(), account):
+            return folder
+    return None
 
 
 def give(path: Path, account: Account | None) -> None:
-    """Hand over something that we have just made."""
+    """Make the account the owner of something that we have just made."""
     if account is not None:
         os.chown(path, account.uid, account.gid, follow_symlinks=False)
 
 
 def _may_enter(folder: os.stat_result, account: Account) -> bool:
+    # As the kernel decides: only the first class that fits counts, even if a later one allows more.
     if folder.st_uid == account.uid:
         return bool(folder.st_mode & stat.S_IXUSR)
     if folder.st_gid == account.gid:

@@ -1,4 +1,4 @@
-"""Becomes a server: leaves the terminal, leaves root, ties its life to ours, then execs.
+"""Becomes a server: leaves the terminal and root, ties its life to ours, then execs.
 
     python -I -S child.py PARENT_PID DEATH_SIGNAL UID GID COMMAND...      (UID -1: stay who we are)
 

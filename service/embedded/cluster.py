@@ -39,26 +39,30 @@ SINGLE_USER = ("--single", "-F", "-c", "exit_on_error=on", "-c", "log_min_error_
 
 
 def check(data: Path) -> bool:
-    """Return whether a cluster is here that our PostgreSQL can use; False means that one may be made.
+    """Return whether a cluster is here that our PostgreSQL can use; if not, one may be made.
 
     Raises:
-        EmbeddedServerError: it is another major version's, or the folder is something else.
+        EmbeddedServerError: another major version made it, or the folder is something else.
     """
     version = data / "PG_VERSION"
     if version.is_file():
-        found = version.read_text().strip()
-        if found != MAJOR:
-            raise EmbeddedServerError(
-                f"{data} was made by PostgreSQL {found}; this Precis runs PostgreSQL {MAJOR} and has left it "
-                f"untouched. Start the Precis that made it and dump the database with pg_dump {found}, then "
-                f"restore into a new data folder; or convert the folder with pg_upgrade."
-            )
+        _check_major(data, version.read_text().strip())
         return True
     if data.is_dir() and any(data.iterdir()):
         raise EmbeddedServerError(
             f"{data} is not empty and holds no PostgreSQL data. Move it away."
         )
     return False
+
+
+def _check_major(data: Path, found: str) -> None:
+    if found == MAJOR:
+        return
+    raise EmbeddedServerError(
+        f"{data} was made by PostgreSQL {found}; this Precis runs PostgreSQL {MAJOR} and has left "
+        f"it untouched. Start the Precis that made it and dump the database with pg_dump {found}, "
+        "then restore into a new data folder; or convert the folder with pg_upgrade."
+    )
 
 
 def exists(folder: Path) -> bool:
@@ -71,6 +75,7 @@ async def ensure(data: Path, postgres: Program, *, fast: bool) -> str:
     if await asyncio.to_thread(check, data):
         return await asyncio.to_thread(_known_password, data)
     await asyncio.to_thread(_remove_unfinished, data.parent)
+    # The password first: a cluster that has its name without one could not be used any more.
     secret = await asyncio.to_thread(password, password_file(data))
     unfinished = data.with_name(f"{UNFINISHED}{secrets.token_hex(4)}")
     try:
@@ -87,7 +92,8 @@ def remove_stale_pid(data: Path) -> None:
     """Remove the pid file of a killed PostgreSQL if its number now belongs to another program.
 
     PostgreSQL would take that program for itself and refuse to start. The caller knows that no
-    server works in this folder. A number that is free PostgreSQL sorts out itself, more carefully.
+    server works in this folder. When no program has the number, PostgreSQL removes the file itself,
+    more carefully.
     """
     file = data / "postmaster.pid"
     with contextlib.suppress(FileNotFoundError, ValueError, IndexError):
@@ -96,7 +102,7 @@ def remove_stale_pid(data: Path) -> None:
 
 
 def password_file(data: Path) -> Path:
-    """Return where the role's password is: outside the cluster, which may belong to another user."""
+    """Return where the role's password is: outside of a cluster that another user may own."""
     return data.with_name("postgres.password")
 
 
@@ -108,7 +114,10 @@ async def _fill(unfinished: Path, postgres: Program, secret: str, *, fast: bool)
         stops=((signal.SIGTERM, 5.0),),
     )
     folder = unfinished.parent
-    sql = f"CREATE ROLE {ROLE} LOGIN CREATEDB PASSWORD '{secret}';\nCREATE DATABASE {DATABASE} OWNER {ROLE};\n"
+    sql = (
+        f"CREATE ROLE {ROLE} LOGIN CREATEDB PASSWORD '{secret}';\n"
+        f"CREATE DATABASE {DATABASE} OWNER {ROLE};\n"
+    )
     await run(initdb, ("-D", unfinished, *INITDB), folder)
     await run(postgres, (*SINGLE_USER, "-D", unfinished, "postgres"), folder, given=sql.encode())
     if not fast:

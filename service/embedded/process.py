@@ -55,7 +55,7 @@ class Server:
     async def until_ready(
         self, probe: Callable[[], Awaitable[bool]], port: int, patience: float = START
     ) -> None:
-        """Wait until the probe says yes; a server that does not get there in `patience` seconds is stopped.
+        """Wait until the probe says yes; after `patience` seconds the server is stopped.
 
         Raises:
             PortTakenError: another program has the port.
@@ -68,9 +68,10 @@ class Server:
         except TimeoutError:
             await self.stop()
             raise await self.failure(f"was not ready after {patience:.0f} s") from None
-        except BaseException:
+        except BaseException:  # cancelled, or the probe failed: the caller would not stop it
             await self.stop()
             raise
+        # The server has ended. That is no failure of its own when it only lost the port.
         if os.strerror(errno.EADDRINUSE) in await asyncio.to_thread(_tail, self._log):
             raise PortTakenError(self._program.name, port)
         raise await self.failure("did not start")
@@ -81,7 +82,7 @@ class Server:
         return await self.failure("stopped")
 
     async def failure(self, what: str) -> EmbeddedServerError:
-        """Return an error that says what happened, in the server's own words too."""
+        """Return an error that says what happened, with the last lines of the server's log."""
         tail = await asyncio.to_thread(_tail, self._log)
         return EmbeddedServerError(
             f"{self._program.name} {what} (exit code {self._process.returncode})."
@@ -121,7 +122,7 @@ async def start(
 ) -> Server:
     """Start a server that reads `given` and writes to `log`; wait for `until_ready` next.
 
-    `given` must fit into a pipe (64 KB): nobody need then feed it while the server starts.
+    `given` must fit into a pipe (64 KB), so that no task has to write it while the server starts.
     """
     with contextlib.ExitStack() as descriptors:
         process = await asyncio.create_subprocess_exec(

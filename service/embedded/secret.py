@@ -1,4 +1,4 @@
-"""A random password that lives in a file of its own, readable by us alone."""
+"""A random password in a file of its own, readable by us alone."""
 
 import os
 import secrets
@@ -11,6 +11,7 @@ def password(path: Path) -> str:
     URL-safe characters only: it goes into URLs, SQL literals and configuration files as it is.
     """
     if not path.exists():
+        # Renamed when it is complete: a file with this name never has half a password.
         unfinished = path.with_name(f"{path.name}.new")
         unfinished.unlink(missing_ok=True)
         with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

