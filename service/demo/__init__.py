@@ -1,1 +1,1 @@
-"""The demonstration: a recorded conversation, played against a real service through the real filter."""
+"""The demonstration: a recorded conversation, played through the real filter and service."""

@@ -1,7 +1,7 @@
-"""A stand-in for the part of Open WebUI that a filter touches: its chats, its way to load a filter, its hooks.
+"""A fake of the part of Open WebUI that a filter uses: chats, loading of a filter, hooks.
 
 It keeps rows as Open WebUI's table has them, builds the native list as Open WebUI 0.12.4 does
-(`transcript.unfold`, which is proved against recordings), and calls the real filter file. Used by
+(`transcript.unfold`, which is tested against recordings), and calls the real filter file. Used by
 the demonstration and by the tests.
 """
 
@@ -23,7 +23,14 @@ Rows = dict[str, Stored]
 
 @dataclass
 class Host:
-    """Chats by id, each a tree of rows by message id. `reads` has the chats whose rows were asked for, in order."""
+    """Open WebUI's chats, and what a filter did with them.
+
+    Attributes:
+        chats: by id, each a tree of rows by message id.
+        reads: the chats whose rows were read, in order.
+        statuses: the status lines that were emitted.
+        sources: the sources that were emitted.
+    """
 
     chats: dict[str, Rows] = field(default_factory=dict)
     reads: list[str] = field(default_factory=list)
@@ -45,22 +52,21 @@ class Host:
     async def upsert_message_to_chat_by_id_and_message_id(
         self, chat_id: str, message_id: str, message: Stored
     ) -> None:
-        """`Chats.upsert_message_to_chat_by_id_and_message_id`: these keys of a message get new values."""
+        """`Chats.upsert_message_to_chat_by_id_and_message_id`: updates these keys of a message."""
         self.chats[chat_id][message_id].update(message)
 
     @contextmanager
     def importable(self) -> Iterator[None]:
-        """Makes `from open_webui.models.chats import Chats` give this host."""
-        modules = {
-            name: ModuleType(name)
-            for name in ("open_webui", "open_webui.models", "open_webui.models.chats")
-        }
+        """Makes `from open_webui.models.chats import Chats` import this host."""
+        names = ("open_webui", "open_webui.models", "open_webui.models.chats")
+        modules = {name: ModuleType(name) for name in names}
         modules["open_webui.models.chats"].__dict__["Chats"] = self
         before = {name: sys.modules.get(name) for name in modules}
         sys.modules.update(modules)
         try:
             yield
         finally:
+            # A real Open WebUI may be installed beside: its modules are put back.
             for name, module in before.items():
                 if module is None:
                     del sys.modules[name]
@@ -68,8 +74,8 @@ class Host:
                     sys.modules[name] = module
 
 
-def load_filter(url: str, key: str, **valves: object) -> Any:  # noqa: ANN401 - the filter is not imported, as in Open WebUI
-    """The filter as Open WebUI makes it: the file's text, executed in a module of its own; valves set afterwards."""
+def load_filter(url: str, key: str, **valves: object) -> Any:  # noqa: ANN401 - of no known class
+    """The filter as Open WebUI loads it: the file executed in a new module, then its valves set."""
     module = ModuleType("function_precis")
     exec(compile(FILTER.read_text(), str(FILTER), "exec"), module.__dict__)
     loaded = module.__dict__["Filter"]()
@@ -113,15 +119,18 @@ def outlet_body(
     rows: Mapping[str, Stored], answer: str, *, chat: str, model: str
 ) -> dict[str, Any]:
     """What `outlet` gets after this answer: the whole branch, folded, with ids."""
-    keys = ("output", "usage", "sources")
-    messages = [
-        {
-            "id": row["id"],
-            "role": row["role"],
-            "content": row.get("content"),
-            "timestamp": row.get("timestamp"),
-        }
-        | {key: copy.deepcopy(row[key]) for key in keys if row.get(key)}
-        for row in path(rows, answer)
-    ]
+    messages = [_outlet_message(row) for row in path(rows, answer)]
     return {"model": model, "messages": messages, "chat_id": chat, "id": answer, "filter_ids": []}
+
+
+def _outlet_message(row: Stored) -> Stored:
+    message = {
+        "id": row["id"],
+        "role": row["role"],
+        "content": row.get("content"),
+        "timestamp": row.get("timestamp"),
+    }
+    for key in ("output", "usage", "sources"):
+        if row.get(key):
+            message[key] = copy.deepcopy(row[key])  # a filter may change what it gets
+    return message

@@ -1,8 +1,8 @@
 """Plays the recorded conversation turn by turn and measures what happens.
 
-The conversation was made in a real Open WebUI 0.12.4. Here its rows are fed to the real filter
-file, which talks HTTP to a real service with PostgreSQL, Valkey and an arq worker, all started for
-the purpose and thrown away afterwards.
+The conversation was recorded in a real Open WebUI 0.12.4. Here its rows are given to the real
+filter file, which talks HTTP to a real service with PostgreSQL, Valkey and an arq worker. All of
+them are started for the demonstration and deleted afterwards.
 """
 
 import asyncio
@@ -34,14 +34,14 @@ from service.storage.database import migrate
 from service.transcript import Native, asked_tokens, native_tokens, sent_tokens, text_of
 
 TOOL_SPECIFICATIONS = 6_000
-"""Tokens of the tool specifications that Open WebUI adds to each request behind the filter, as recorded."""
+"""Tokens of the tool specifications that Open WebUI adds to each request after the filter."""
 
 _PATIENCE = 900.0  # seconds for the background work of one turn: a small local model takes minutes
 
 
 @dataclass(frozen=True)
 class Recording:
-    """The bundled conversation: one chat's rows with all branches, and the branch that ends in `leaf`."""
+    """The bundled conversation: one chat with all branches. The one to `leaf` is played."""
 
     chat: str
     model: str
@@ -58,22 +58,23 @@ class Recording:
         return sum(native_tokens(row) for row in path(self.rows, self.leaf))
 
     def turns(self) -> Iterator[tuple[str, list[str]]]:
-        """(user message, its answers) in the order in which they happened; a regenerated one has two."""
+        """Each user message with its answers, in order; a regenerated one has two."""
         for row in path(self.rows, self.leaf):
             if row["role"] == "user":
-                answers = [
-                    key for key, one in self.rows.items() if one.get("parentId") == row["id"]
-                ]
-                answers = [key for key in answers if self.rows[key]["role"] == "assistant"]
-                yield (
-                    row["id"],
-                    sorted(answers, key=lambda key: self.rows[key].get("timestamp") or 0),
-                )
+                yield row["id"], self._answers(row["id"])
+
+    def _answers(self, user_message: str) -> list[str]:
+        answers = [
+            key
+            for key, row in self.rows.items()
+            if row.get("parentId") == user_message and row["role"] == "assistant"
+        ]
+        return sorted(answers, key=lambda key: self.rows[key].get("timestamp") or 0)
 
 
 @dataclass(frozen=True)
 class Work:
-    """What the background has done for the chat so far, as the operators' interface tells it."""
+    """What the background has done for the chat so far, as the operators' interface reports it."""
 
     calls: int = 0
     tokens_read: int = 0
@@ -84,7 +85,10 @@ class Work:
 
 @dataclass(frozen=True)
 class Turn:
-    """One request and its answer. Tokens are those of the native list; the hold is what the two hooks took."""
+    """One request and its answer.
+
+    `would_send` and `sent` are tokens of the native list, `hold_ms` is the time of both hooks.
+    """
 
     number: int
     question: str
@@ -100,22 +104,22 @@ class Turn:
 def recording() -> Recording:
     """The bundled conversation."""
     packed = resources.files("service.demo").joinpath("conversation.json.gz").read_bytes()
-    told = json.loads(gzip.decompress(packed))
-    hashes = {one["user_message_id"]: one["sha256"] for one in told["inlets"]}
+    recorded = json.loads(gzip.decompress(packed))
+    hashes = {inlet["user_message_id"]: inlet["sha256"] for inlet in recorded["inlets"]}
     return Recording(
-        told["chat_id"],
-        told["model"],
-        told["system"],
-        told["user"]["id"],
-        told["leaf"],
-        told["rows"],
+        recorded["chat_id"],
+        recorded["model"],
+        recorded["system"],
+        recorded["user"]["id"],
+        recorded["leaf"],
+        recorded["rows"],
         hashes,
     )
 
 
 @dataclass
 class Stage:
-    """A running service, the filter, and the stand-in for Open WebUI that calls it."""
+    """A running service, the filter, and the fake of Open WebUI that calls it."""
 
     told: Recording
     runtime: Runtime
@@ -128,7 +132,10 @@ class Stage:
         return self.host.chats[self.told.chat]
 
     async def play(self) -> AsyncIterator[Turn]:
-        """Plays every turn, the regenerated one twice; the background may finish before the next turn."""
+        """Plays every turn, the regenerated one twice.
+
+        The background work of a turn ends before the next one begins.
+        """
         number, work = 0, Work()
         for user_message, answers in self.told.turns():
             self._shown[user_message] = self.told.rows[user_message]
@@ -139,44 +146,51 @@ class Stage:
                 yield turn
 
     async def _turn(self, number: int, user_message: str, answer: str, before: Work) -> Turn:
-        body = inlet_body(
-            self._shown,
-            user_message,
-            chat=self.told.chat,
-            model=self.told.model,
-            system=self.told.system,
-        )
+        body = self._request(user_message)
         metadata, full = body["metadata"], body["messages"]
         began = time.perf_counter()
         body = await self.filter.inlet(
             body, __metadata__=metadata, __event_emitter__=self.host.emit
         )
         hold = time.perf_counter() - began
-        held = await self.work()
+        held = await self.work()  # before the answer, which starts new work in the background
         sent: list[Native] = body["messages"]
         if answer:
             hold += await self._answer(answer, metadata, _size(sent))
-        summaries = [
-            text_of(m) for m in sent[:2] if m["role"] == "system" and text_of(m) != self.told.system
-        ]
+        summary = self._summary(sent)
         return Turn(
             number,
             text_of(self.told.rows[user_message]),
             _size(full),
             _size(sent),
-            _covered(summaries),
+            _covered(summary),
             hold * 1000,
             held.calls - before.calls,
-            "".join(summaries),
+            summary,
             await self._idle(),
         )
 
+    def _request(self, user_message: str) -> dict[str, Any]:
+        return inlet_body(
+            self._shown,
+            user_message,
+            chat=self.told.chat,
+            model=self.told.model,
+            system=self.told.system,
+        )
+
+    def _summary(self, sent: list[Native]) -> str:
+        """The summary message of a request: its system message that is not the recorded one."""
+        texts = [text_of(message) for message in sent[:2] if message["role"] == "system"]
+        return "".join(text for text in texts if text != self.told.system)
+
     async def _answer(self, answer: str, metadata: dict[str, Any], sent: int) -> float:
-        """Stores the recorded answer and calls outlet, unless the answer failed; returns the seconds that took."""
+        """Stores the recorded answer and calls outlet; returns the seconds that outlet took."""
         row = dict(self.told.rows[answer])
         self._shown[answer] = row
         if row.get("error"):
             return 0.0  # Open WebUI calls no outlet then
+        # As a provider counts: what was sent, the tools, and of the answer what its calls reread.
         row["usage"] = {"prompt_tokens": sent + TOOL_SPECIFICATIONS + asked_tokens(row)}
         body = outlet_body(self._shown, answer, chat=self.told.chat, model=self.told.model)
         began = time.perf_counter()
@@ -196,7 +210,7 @@ class Stage:
         )
 
     async def _idle(self) -> Work:
-        """Waits until the hand-over has arrived and its work is done, as it is while a person reads the answer."""
+        """Waits until the turn is ingested and its work is done, as while a person reads."""
         await asyncio.gather(*self.filter._in_background)
         until = time.monotonic() + _PATIENCE
         while not (work := await self.work()).idle:
@@ -210,7 +224,7 @@ class Stage:
 
 @asynccontextmanager
 async def stage(worker: Beside, *, fleet: bool) -> AsyncIterator[Stage]:
-    """Everything that the play needs, on free loopback ports and a folder that is deleted afterwards.
+    """Everything that the play needs, on free loopback ports and in a temporary folder.
 
     Args:
         worker: starts the background work beside the service.
@@ -218,23 +232,13 @@ async def stage(worker: Beside, *, fleet: bool) -> AsyncIterator[Stage]:
     """
     told = recording()
     folder = _folder()
-    settings = load(
-        data_dir=folder / "data",
-        database_url=None,
-        redis_url=None,
-        debounce=0.02,
-        fast_and_unsafe=True,
-    )
     host = Host({told.chat: {}})
     try:
         async with AsyncExitStack() as stack:
+            settings = _settings(folder)
             if fleet:
                 settings = await stack.enter_async_context(_by_url(settings))
-            listener = bind("127.0.0.1", 0)
-            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-            runtime = await stack.enter_async_context(
-                listening(create_app(settings, worker), listener)
-            )
+            runtime, url = await stack.enter_async_context(_served(settings, worker))
             made = runtime.first_keys or await _keys(runtime)
             headers = {"Authorization": f"Bearer {made['operator']}"}
             operator = await stack.enter_async_context(
@@ -247,6 +251,25 @@ async def stage(worker: Beside, *, fleet: bool) -> AsyncIterator[Stage]:
                 await loaded._http.aclose()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _settings(folder: Path) -> Settings:
+    return load(
+        data_dir=folder / "data",
+        database_url=None,
+        redis_url=None,
+        debounce=0.02,
+        fast_and_unsafe=True,  # the data is deleted anyway
+    )
+
+
+@asynccontextmanager
+async def _served(settings: Settings, worker: Beside) -> AsyncIterator[tuple[Runtime, str]]:
+    """A running service on a free port, and its URL."""
+    listener = bind("127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    async with listening(create_app(settings, worker), listener) as runtime:
+        yield runtime, url
 
 
 @asynccontextmanager
@@ -263,18 +286,18 @@ async def _by_url(settings: Settings) -> AsyncIterator[Settings]:
 
 async def _keys(runtime: Runtime) -> dict[keys.Scope, str]:
     async with runtime.database.engine.begin() as connection:
-        scopes: tuple[keys.Scope, ...] = ("filter", "operator")
         return {
-            scope: await keys.create(connection, FIRST_TENANT, scope, "demo") for scope in scopes
+            "filter": await keys.create(connection, FIRST_TENANT, "filter", "demo"),
+            "operator": await keys.create(connection, FIRST_TENANT, "operator", "demo"),
         }
 
 
 def _size(messages: Iterable[Native]) -> int:
-    """Tokens of a native list, whose messages are the same at each turn but for the newest."""
+    """Tokens of a native list."""
     return sum(_tokens(json.dumps(message)) for message in messages)
 
 
-@cache
+@cache  # from turn to turn, only the newest messages differ
 def _tokens(message: str) -> int:
     return sent_tokens([json.loads(message)])
 
@@ -285,6 +308,9 @@ def _folder() -> Path:
     return folder
 
 
-def _covered(summaries: list[str]) -> int:
-    """The number of messages that the summary message says it covers."""
-    return int(summaries[0].split("summary: ", 1)[1].split(" ", 1)[0]) if summaries else 0
+def _covered(summary: str) -> int:
+    """The number of messages that the summary message says it covers; 0 without one."""
+    if not summary:
+        return 0
+    _, _, after = summary.partition("summary: ")
+    return int(after.split(" ", 1)[0])
