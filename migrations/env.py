@@ -1,4 +1,8 @@
-"""Alembic's environment: one transaction a migration, bounded waits, and a lock so that many may start at once."""
+"""Alembic's environment: all pending migrations in one transaction, with a lock and bounded waits.
+
+So an upgrade succeeds as a whole or leaves the schema as it was, and several processes may start
+one at the same time: the lock lets one of them go first, and the others find nothing left to do.
+"""
 
 import asyncio
 
@@ -14,8 +18,11 @@ _LOCK = 0x5052_4543_4953  # "PRECIS"
 def _run(connection: Connection) -> None:
     context.configure(connection=connection, target_metadata=metadata, compare_server_default=True)
     with context.begin_transaction():
-        # A lock of the transaction, not of the session: it cannot be left behind in a pooler.
+        # A lock of the transaction, not of the session: it cannot be left behind in a pooler. It
+        # and the settings end with the transaction, which therefore has to be one for all.
         connection.execute(text("select pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+        # After the lock, which may be waited for as long as another process migrates. From here on
+        # the tables may be locked, so no wait and no statement may hold up their readers for long.
         connection.execute(text("set local lock_timeout = '10s'"))
         connection.execute(text("set local statement_timeout = '10min'"))
         context.run_migrations()

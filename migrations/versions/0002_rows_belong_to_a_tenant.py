@@ -23,7 +23,8 @@ def upgrade() -> None:
     for table in _TABLES:
         op.add_column(table, sa.Column("tenant_id", sa.BigInteger(), nullable=True))
         op.execute(
-            f"update {table} set tenant_id = chats.tenant_id from chats where chats.id = {table}.chat_id"
+            f"update {table} set tenant_id = chats.tenant_id"
+            f" from chats where chats.id = {table}.chat_id"
         )
         op.alter_column(table, "tenant_id", nullable=False)
         op.drop_constraint(f"fk_{table}_chat_id", table, type_="foreignkey")
@@ -49,5 +50,5 @@ def downgrade() -> None:
 
 
 def _lock() -> None:
-    """All waiting comes first: whoever is in the way is met before anything was rewritten in vain."""
+    """Wait for all tables first: if one cannot be had, nothing was rewritten in vain."""
     op.execute(f"lock table chats, {', '.join(_TABLES)} in access exclusive mode")

@@ -111,8 +111,9 @@ def upgrade() -> None:
             "savings",
             sa.ARRAY(sa.BigInteger()),
             nullable=True,
-            comment="Tokens that each ancestor, and at last this one, saves a request: the running maximum."
-            " Never falling, so that the read on the request path finds the shallowest that saves enough by bisection.",
+            comment="Tokens that each ancestor, and at last this one, saves a request:"
+            " the running maximum. Never falling, so that the read on the request path"
+            " finds the shallowest that saves enough by bisection.",
         ),
     )
     op.execute(_SAVINGS)

@@ -21,7 +21,8 @@ def upgrade() -> None:
             sa.Boolean(),
             server_default="false",
             nullable=False,
-            comment="Work waits for texts that are not kept any more: the next hand-over has to be the whole path.",
+            comment="Work waits for texts that are not kept any more:"
+            " the next hand-over has to be the whole path.",
         ),
     )
     op.alter_column("messages", "created_at", comment=_AGE, existing_comment=None)

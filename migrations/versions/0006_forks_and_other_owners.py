@@ -1,4 +1,4 @@
-"""a chat may expire, and may be compressed by somebody else; a checkpoint is found by its digest in a whole tenant."""
+"""chats expire, and may be compressed by somebody else; digests are found in a whole tenant."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,8 @@ def upgrade() -> None:
             "expires_at",
             sa.DateTime(timezone=True),
             nullable=True,
-            comment="From then on it is served no more, and the next sweep removes it with all that is its own.",
+            comment="From then on it is served no more,"
+            " and the next sweep removes it with all that is its own.",
         ),
     )
     op.add_column(

@@ -15,9 +15,9 @@ _KINDS = "kind in ('llm', 'extractive', 'degraded'{})"
 _ONE = "uq_checkpoints_chat_id_parent_id_covered_digest"
 _VERSIONS = "uq_checkpoints_chat_id_parent_id_covered_digest_version"
 
-# The release before knows one version of each: the newest that was not replaced stays, and what
-# grew from the others goes with them. Their messages fall back to what stays; a child's id is above
-# its parent's.
+# The release before knows one version of each checkpoint: the newest that was not replaced stays,
+# and the others are deleted with what grew from them. Their messages fall back to what stays. The
+# greatest remaining ancestor is the nearest one, because a child's id is above its parent's.
 _ONE_VERSION = (
     """
     create temporary table gone on commit drop as
@@ -30,12 +30,12 @@ _ONE_VERSION = (
         ) ranked where place > 1
     )
     select id from checkpoints where id in (select id from others) or ancestors && array(select id from others)
-    """,
+    """,  # noqa: E501
     """
     update messages
     set checkpoint_id = (select max(a) from unnest(made.ancestors) a where a not in (select id from gone))
     from checkpoints made where made.id = messages.checkpoint_id and made.id in (select id from gone)
-    """,
+    """,  # noqa: E501
     "delete from checkpoints where id in (select id from gone)",
     """
     update chats set leaf_line = (made.ancestors || made.id)[cardinality(made.ancestors) - 14:],
@@ -82,7 +82,8 @@ def upgrade() -> None:
             "retired_at",
             sa.DateTime(timezone=True),
             nullable=True,
-            comment="When another was put in its place: no message leads to it, nor finds it by its digest.",
+            comment="When another was put in its place:"
+            " no message leads to it, nor finds it by its digest.",
         ),
     )
     op.create_unique_constraint(

@@ -1,4 +1,4 @@
-"""what a summary says is stored typed: the narrative by section, the talk, and pins with their speaker."""
+"""a summary is stored typed: the narrative by section, the talk, and pins with their speaker."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -86,7 +86,8 @@ def _rewrite(table: str, old: str, new: str, convert: Callable[[Row], Row]) -> N
     """Converts all rows in batches, so that no more than a batch is held at once."""
     key = _KEYS[table]
     read = sa.text(
-        f"select {key} as key, to_jsonb({old})::text as said, pins::text as pins, ledger::text as ledger"
+        f"select {key} as key, to_jsonb({old})::text as said,"
+        " pins::text as pins, ledger::text as ledger"
         f" from {table} where {key} > :after order by {key} limit {_BATCH}"
     )
     said = "one.said" if new == "sections" else "one.said #>> '{}'"
