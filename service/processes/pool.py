@@ -180,7 +180,7 @@ class Texts:
             return own
         if own:
             self._replace(own)
-        if self._closed:
+        if self._closed:  # a call that waited in the queue would start a process that nobody ends
             raise TextProcessAway("the service is stopping")
         own = self._own.child = self._started()
         return own

@@ -79,14 +79,10 @@ def blocks(text: str, *, by_user: bool) -> list[Block]:
 
     `by_user`: people paste without saying so; an assistant's prose and tables are its own.
     """
-    spans = list(_fenced(text))
-    document = len(text)
-    if by_user:
-        spans += _foreign(text)
-        document = _document(text)
+    document = _document(text) if by_user else len(text)
     found: list[Block] = []
     position = 0
-    for begin, end, sort in sorted(spans):
+    for begin, end, sort in _marked(text, by_user=by_user):
         if begin < position:  # inside the one before
             continue
         found += _unmarked(text, position, begin, document, by_user=by_user)
@@ -97,6 +93,15 @@ def blocks(text: str, *, by_user: bool) -> list[Block]:
 
 
 _Span = tuple[int, int, Sort]
+"""Where a part begins and ends, and what it is."""
+
+
+def _marked(text: str, *, by_user: bool) -> list[_Span]:
+    """The parts that have marks around them, by their beginning; some lie within others."""
+    spans = list(_fenced(text))
+    if by_user:
+        spans += _foreign(text)
+    return sorted(spans)
 
 
 def _fenced(text: str) -> Iterator[_Span]:
@@ -214,15 +219,31 @@ def _mail(text: str) -> int | None:
     if separator:
         return separator.start()
     lines = _written_lines(text)
-    for is_head, run in groupby(lines, key=lambda line: bool(_HEAD_LINE.match(line[1]))):
-        heads = list(run)
-        if is_head and _of_a_mail([line for _, line in heads]):
-            return heads[0][0]
+    heads = _mail_heads(lines)
+    if heads is not None:
+        return heads
     return _letter([(start, line.strip()) for start, line in lines])
 
 
-def _written_lines(text: str) -> list[tuple[int, str]]:
-    """The lines of a text that are not blank, each with the place where it begins."""
+_Line = tuple[int, str]
+"""A line and where it begins."""
+
+
+def _mail_heads(lines: Sequence[_Line]) -> int | None:
+    """Where the first run of lines that are mail headers begins."""
+    for is_head, run in groupby(lines, key=_is_head_line):
+        heads = list(run)
+        if is_head and _of_a_mail([line for _, line in heads]):
+            return heads[0][0]
+    return None
+
+
+def _is_head_line(line: _Line) -> bool:
+    return bool(_HEAD_LINE.match(line[1]))
+
+
+def _written_lines(text: str) -> list[_Line]:
+    """The lines of a text that are not blank."""
     lines = text.splitlines(keepends=True)
     starts = accumulate(map(len, lines), initial=0)
     placed = zip(starts, lines, strict=False)  # `accumulate` gives one more, the end
@@ -237,7 +258,7 @@ def _of_a_mail(heads: Sequence[str]) -> bool:
     return telling > 1 and any("@" in line for line in heads)
 
 
-def _letter(lines: Sequence[tuple[int, str]]) -> int | None:
+def _letter(lines: Sequence[_Line]) -> int | None:
     """Where a letter below other text greets; it has to close with a comma and a name."""
     if len(lines) < _LETTER:
         return None

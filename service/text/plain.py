@@ -40,8 +40,8 @@ def _seen(run: re.Match[str]) -> str:
     """A run of invisible characters if its neighbours need it, and nothing otherwise."""
     before = run.string[run.start() - 1] if run.start() else ""
     after = run.string[run.end() : run.end() + 1]
-    if run[0] in _JOINERS and before > _LAST_PLAIN and after > _LAST_PLAIN:
-        return run[0]
+    if run[0] in _JOINERS:
+        return run[0] if before > _LAST_PLAIN and after > _LAST_PLAIN else ""
     # A selector or joiner of pictures stands behind a sign, never behind a letter or a blank.
     behind_a_sign = bool(before) and not before.isalpha() and not before.isspace()
     return run[0] if run[0] in _PICTURE and behind_a_sign else ""

@@ -5,6 +5,7 @@ stand.
 """
 
 import re
+from itertools import pairwise
 
 from service.text import characters
 
@@ -23,7 +24,7 @@ def terms(text: str) -> frozenset[str]:
         spaced = word
         if not word.isascii():
             for run in _UNSPACED.findall(word):
-                found.update(run[place : place + 2] for place in range(len(run) - 1))
+                found.update(map("".join, pairwise(run)))
             spaced = _UNSPACED.sub("", word)
         if len(spaced) > 1:
             found.add(spaced if is_exact(spaced) else spaced[:_STEM])

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
 from importlib import resources
+from itertools import pairwise
 
 import tiktoken
 
@@ -110,16 +111,18 @@ def pieces(text: str, parts: int) -> list[str]:
 
     A cut moves back to a line end when one is within the last tenth of the piece.
     """
+    cuts = [0]
+    for place in _even_places(text, parts):
+        start = cuts[-1]
+        line_end = text.rfind("\n", place - (place - start) // 10, place) + 1
+        # Not before `start`: several tokens of one character have the same offset.
+        cuts.append(max(line_end or place, start))
+    return [text[begin:end] for begin, end in pairwise([*cuts, len(text)])]
+
+
+def _even_places(text: str, parts: int) -> list[int]:
+    """Where `text` would be cut into `parts` pieces of the same number of tokens."""
     tokens = _encode(text)
     _, offsets = _encoding().decode_with_offsets(tokens)
-    out: list[str] = []
-    start = 0
-    for part in range(1, parts):
-        index = len(tokens) * part // parts
-        end = offsets[index] if index < len(offsets) else len(text)
-        line_end = text.rfind("\n", end - (end - start) // 10, end) + 1
-        # Not before `start`: several tokens of one character have the same offset.
-        end = max(line_end or end, start)
-        out.append(text[start:end])
-        start = end
-    return [*out, text[start:]]
+    places = [*offsets, len(text)]
+    return [places[len(tokens) * part // parts] for part in range(1, parts)]

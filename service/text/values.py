@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from functools import cached_property, lru_cache
 from importlib import resources
+from itertools import pairwise
 
 from service.text import characters, dates
 from service.text.dates import Date
@@ -148,12 +149,10 @@ def _counted_value(text: str, plain: str, number: re.Match[str]) -> Value:
 
 def _of_words(text: str, plain: str) -> Iterator[Value]:
     """The values that are words of `plain`, as they stand in `text`."""
-    words = list(_words(plain))
-    for place, (begin, end) in enumerate(words):
-        following, glued = "", False
-        if place + 1 < len(words):
-            next_begin, next_end = words[place + 1]
-            following, glued = plain[next_begin:next_end], next_begin == end
+    words = [*_words(plain), (len(plain), len(plain))]  # the last one has an empty one behind it
+    for (begin, end), (next_begin, next_end) in pairwise(words):
+        following = plain[next_begin:next_end]
+        glued = next_begin == end and bool(following)
         value = _value(plain[begin:end], following, glued=glued)
         if value:
             start = plain.find(value.text, begin)  # signs at the beginning may be left out
@@ -336,12 +335,16 @@ class Evidence:
             return False
         place = self._folded.find(words)
         while place >= 0:
-            end = place + len(words)
-            before, after = self._folded[place - 1 : place], self._folded[end : end + 1]
-            if not characters.joins(before, words[0]) and not characters.joins(words[-1], after):
+            if self._stand_alone(place, place + len(words)):
                 return True
             place = self._folded.find(words, place + 1)
         return False
+
+    def _stand_alone(self, begin: int, end: int) -> bool:
+        """Whether the words between two places are no part of longer ones."""
+        text = self._folded
+        joined_before = characters.joins(text[begin - 1 : begin], text[begin])
+        return not joined_before and not characters.joins(text[end - 1], text[end : end + 1])
 
 
 def _value(word: str, following: str, *, glued: bool) -> Value | None:
@@ -354,21 +357,36 @@ def _value(word: str, following: str, *, glued: bool) -> Value | None:
     """
     if any(pattern.fullmatch(word) for pattern in _NAMED):
         return Value(word)
-    if not any(character.isdigit() for character in word):
+    if not any(map(str.isdigit, word)):
         is_identifier = "_" in word.strip("_")
         return Value(word) if is_identifier else None
-    suffixed = _SUFFIXED.fullmatch(word)
-    if suffixed:  # `30-day`, `14-tägig`, `5-го`
-        unit = UNITS.get(suffixed[2].strip("-‐").casefold(), "")
-        return Value(word, frozenset(_plain_readings(suffixed[1])), unit)
-    number = _NUMBER.fullmatch(word)
-    readings = _readings(number) if number else frozenset()
-    if number and readings:
-        return _number(number, readings, following, glued=glued)
+    return _suffixed(word) or _number(word, following, glued=glued) or _name(word)
+
+
+def _name(word: str) -> Value:
+    """An id or another name with a digit, without the signs before it."""
     return Value(word.lstrip("#~+=-–—:.,"))
 
 
-def _number(
+def _suffixed(word: str) -> Value | None:
+    """A number with a suffix: `30-day`, `14-tägig`, `5-го`."""
+    suffixed = _SUFFIXED.fullmatch(word)
+    if not suffixed:
+        return None
+    unit = UNITS.get(suffixed[2].strip("-‐").casefold(), "")
+    return Value(word, frozenset(_plain_readings(suffixed[1])), unit)
+
+
+def _number(word: str, following: str, *, glued: bool) -> Value | None:
+    """The value of a word that is a number; None for a name such as `72nd`."""
+    number = _NUMBER.fullmatch(word)
+    readings = _readings(number) if number else frozenset()
+    if not number or not readings:
+        return None
+    return _with_unit(number, readings, following, glued=glued)
+
+
+def _with_unit(
     number: re.Match[str], readings: frozenset[Decimal], following: str, *, glued: bool
 ) -> Value:
     """The value of a number, with the unit that stands in its own word or in the following one."""
@@ -450,8 +468,12 @@ def _summed(counted: str) -> Decimal:
 
 def _han(signs: str) -> int:
     """A number in ideographs: digit by digit (二〇二四), or with its powers (三百二十)."""
-    if not any(sign in _HAN_POWERS for sign in signs):
-        return int("".join(str(_HAN_DIGITS[sign]) for sign in signs))
+    if any(sign in _HAN_POWERS for sign in signs):
+        return _han_with_powers(signs)
+    return int("".join(str(_HAN_DIGITS[sign]) for sign in signs))
+
+
+def _han_with_powers(signs: str) -> int:
     # A power below 10,000 multiplies the digit before it, a higher one the whole group before it;
     # a power that nothing precedes counts once.
     whole, group, digit = 0, 0, 0

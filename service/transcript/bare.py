@@ -151,8 +151,7 @@ def _value(text: str, begin: int, end: int, first: bool) -> Value | None:
     layers: list[Layer] = []
     while len(layers) < _DEEPEST:
         parsed = _json(inner)
-        was_html = layers[:1] == [Layer.HTML]
-        if _is_data(parsed) or (was_html and isinstance(parsed, list | dict | str)):
+        if _is_result(parsed, layers):
             return Value(begin, end, inner, tuple(layers))
         peeled = _peeled(inner, parsed)
         if peeled is None:
@@ -162,6 +161,12 @@ def _value(text: str, begin: int, end: int, first: bool) -> Value | None:
             return None
         layers.append(layer)
     return None
+
+
+def _is_result(parsed: object, layers: list[Layer]) -> bool:
+    """Whether a tool gave this JSON. What was HTML may be anything: nobody writes it manually."""
+    was_html = layers[:1] == [Layer.HTML]
+    return _is_data(parsed) or (was_html and isinstance(parsed, list | dict | str))
 
 
 def _peeled(text: str, parsed: object) -> tuple[str, Layer] | None:
@@ -190,8 +195,7 @@ def _from_python(text: str) -> str | None:
     for match in _PYTHON_PIECE.finditer(text):
         piece = match[0]
         if quote and piece == quote:
-            said = _PYTHON_ESCAPE.sub(_character, "".join(quoted))
-            out.append(json.dumps(said, ensure_ascii=False))
+            out.append(_json_string("".join(quoted)))
             quoted, quote = [], ""
         elif quote:
             quoted.append(piece)
@@ -202,6 +206,11 @@ def _from_python(text: str) -> str | None:
         else:
             return None
     return None if quote else "".join(out)
+
+
+def _json_string(quoted: str) -> str:
+    """What stood between Python's quotation marks, as JSON."""
+    return json.dumps(_PYTHON_ESCAPE.sub(_character, quoted), ensure_ascii=False)
 
 
 def _constant(written: re.Match[str]) -> str:

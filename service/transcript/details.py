@@ -21,9 +21,11 @@ from service.transcript.bare import Value
 from service.transcript.items import CodeRun, Item, Reasoning, Text, ToolCall, ToolResult
 
 _DETAILS = re.compile(r"<details\b([^<>]*+)>")
+# Open WebUI's own types: a model writes `<details>` too, for what its reader may unfold.
 _OURS = re.compile(r'\btype="(?:tool_calls|reasoning|code_interpreter)"')
 _END = "</details>"
 _ATTRIBUTE = re.compile(r'(?<![\w-])([\w-]++)="([^"]*+)"')
+# Attributes that Open WebUI sets itself. All others may hold what a tool said.
 _ABOUT_A_FOLD = {"type", "id", "name", "done", "duration"}
 _FENCE = re.compile(r"```[^\n`]*+\n(.*?)\n?```", re.DOTALL)
 _QUOTE = re.compile(r"^[^\S\n]*+(?:>|&gt;) ?", re.MULTILINE)
@@ -164,6 +166,7 @@ def _plain(text: str) -> list[Item]:
     position = 0
     for value in bare.found(text):
         items += _visible(text[position : value.begin])
+        # Nothing tells which tool it was, or what it was asked.
         call_id = f"bare-{value.begin}"
         items += [ToolCall(call_id, "tool", "{}"), ToolResult(call_id, value.text)]
         position = value.end

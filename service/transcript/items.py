@@ -12,9 +12,10 @@ from typing import Any
 
 from service.text import prose
 
+# Names and types come from clients and stand in what a model reads, so they are bounded.
 _LONGEST_NAME = 120
 _LONGEST_TYPE = 40
-_NO_TYPE = re.compile(r"[^A-Za-z0-9_.:/+-]++")  # a client chose it, and a model reads it
+_NO_TYPE = re.compile(r"[^A-Za-z0-9_.:/+-]++")
 _UNSEEN = re.compile(r"[\s\x00-\x1f\x7f-\x9f]++")
 
 

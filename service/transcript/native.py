@@ -12,6 +12,7 @@ from typing import Any
 from service.transcript.items import CodeRun, Item, Native, Stored, Text, ToolCall, ToolResult
 from service.transcript.output import items_of
 
+# Open WebUI's words to the letter: our list has to be the one that it builds.
 _IMAGES_NOTE = "Here are the images from the tool results above. Please analyze them."
 _VOICE_NOTE = "[Historical voice assistant transcript; not current task status]\n"
 
@@ -220,14 +221,14 @@ class _Replay:
         self._paired = _paired(items)
 
     def add(self, item: Item) -> None:
+        # Results in a row follow one message with all of their calls.
         if not isinstance(item, ToolResult):
             self.send_results()
         match item:
             case ToolResult() if item.call_id in self._paired:
                 self.results.append(item)
             case ToolCall() if item.id in self._paired:
-                function = {"name": item.name, "arguments": item.arguments}
-                self.calls.append({"id": item.id, "type": "function", "function": function})
+                self.calls.append(_native_call(item))
             case Text() if item.text:
                 self.texts.append(item.text)
             case CodeRun():
@@ -279,6 +280,11 @@ def _paired(items: Sequence[Item]) -> set[str]:
     return answered & finished
 
 
+def _native_call(call: ToolCall) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": call.arguments}
+    return {"id": call.id, "type": "function", "function": function}
+
+
 def _code(run: CodeRun) -> list[str]:
     blocks = (("code_interpreter", run.code), ("code_interpreter_output", run.output))
     return [f"<{tag}>\n{text}\n</{tag}>" for tag, text in blocks if text]
@@ -298,7 +304,7 @@ def _reconciled(block: list[Native]) -> list[Native]:
         return [head]
     answered = asked & {result["tool_call_id"] for result in results}
     kept = _with_calls(head, answered)
-    if not answered and not text_of(kept).strip():
+    if not answered and not text_of(kept).strip():  # nothing is left of it
         return []
     return [kept, *(result for result in results if result["tool_call_id"] in answered)]
 

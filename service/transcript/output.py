@@ -23,6 +23,7 @@ def _item(raw: dict[str, Any]) -> Item:
         case "message":
             return Text(_joined(raw.get("content"), "output_text"))
         case "reasoning":
+            # A provider that hides its reasoning gives a summary of it.
             return Reasoning(_joined(raw.get("summary") or raw.get("content"), "output_text"))
         case "function_call":
             return _call(raw)

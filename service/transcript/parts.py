@@ -15,6 +15,7 @@ Part = dict[str, Any]
 
 _TEXTS = ("text", "input_text", "output_text")
 _THOUGHTS = ("thinking", "redacted_thinking", "reasoning")
+# OpenAI's chat and responses interfaces, Anthropic's, and what other clients send.
 _KINDS = {
     "image_url": Kind.IMAGE,
     "input_image": Kind.IMAGE,

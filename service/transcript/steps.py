@@ -26,7 +26,7 @@ from service.transcript.items import (
 )
 from service.transcript.native import text_of, unfold
 
-_SPEAKERS = ("user", "assistant")
+_SPEAKERS = ("user", "assistant")  # what all others wrote was put in by a client, not said
 _LINE_TOKENS = 160  # most that a summariser reads of one call: its line in the ledger
 # Characters from which a line is made: so many have more tokens than a line, or say nothing.
 _LINE_CHARACTERS = 4_000
@@ -55,15 +55,11 @@ class _Open:
             case Text() if item.text.strip():
                 self.texts.append(item.text.strip())
             case CodeRun():
-                code, printed = _quoted(item.code), _quoted(item.output)
-                self.texts.append(f"[ran code]\n{code}\n[it printed]\n{printed}")
+                self.texts.append(_ran(item))
             case ToolCall():
-                self.calls.append(item)
-                if item.id not in self.results:
-                    self.unanswered.add(item.id)
+                self._add_call(item)
             case ToolResult():
-                self.results[item.call_id] = item
-                self.unanswered.discard(item.call_id)
+                self._add_result(item)
             case Attachment():
                 self.attachments.append(item)
             case Marker():
@@ -71,7 +67,18 @@ class _Open:
             case _:
                 pass
 
+    def _add_call(self, call: ToolCall) -> None:
+        self.calls.append(call)
+        if call.id not in self.results:  # a result may stand before its call
+            self.unanswered.add(call.id)
+
+    def _add_result(self, result: ToolResult) -> None:
+        self.results[result.call_id] = result
+        self.unanswered.discard(result.call_id)
+
     def close(self, message: Message) -> Step | None:
+        """The step; None when nothing stands in it."""
+        # Open WebUI sends no call that is not finished, so no summary may claim one.
         finished = (call for call in self.calls if call.finished and call.id in self.results)
         calls = tuple(Call(call, self.results[call.id]) for call in finished)
         if not (self.texts or calls or self.attachments):
@@ -106,6 +113,10 @@ def steps(message: Message) -> list[Step]:
         current.add(item)
     closed.append(current.close(message))
     return [step for step in closed if step]
+
+
+def _ran(run: CodeRun) -> str:
+    return f"[ran code]\n{_quoted(run.code)}\n[it printed]\n{_quoted(run.output)}"
 
 
 def _quoted(text: str) -> str:
@@ -145,7 +156,7 @@ def asked_tokens(stored: Stored) -> int:
     native = unfold([stored])
     last = 0
     for place, message in enumerate(native):
-        if message["role"] == "assistant":
+        if message["role"] == "assistant":  # the call that wrote this saw what is above it
             last = place
     return sent_tokens(native[:last])
 
