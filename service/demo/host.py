@@ -47,6 +47,7 @@ class Host:
     async def get_messages_map_by_chat_id(self, chat_id: str) -> Rows | None:
         """`Chats.get_messages_map_by_chat_id`: all rows of a chat, every branch."""
         self.reads.append(chat_id)
+        # As from a database: what a filter does to its rows must not change ours.
         return copy.deepcopy(self.chats.get(chat_id))
 
     async def upsert_message_to_chat_by_id_and_message_id(

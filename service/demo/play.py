@@ -189,7 +189,7 @@ class Stage:
         row = dict(self.told.rows[answer])
         self._shown[answer] = row
         if row.get("error"):
-            return 0.0  # Open WebUI calls no outlet then
+            return 0.0  # Open WebUI calls no outlet for a failed answer
         # As a provider counts: what was sent, the tools, and of the answer what its calls reread.
         row["usage"] = {"prompt_tokens": sent + TOOL_SPECIFICATIONS + asked_tokens(row)}
         body = outlet_body(self._shown, answer, chat=self.told.chat, model=self.told.model)
@@ -304,7 +304,7 @@ def _tokens(message: str) -> int:
 
 def _folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="precis-demo-"))
-    folder.chmod(0o711)  # as root, the servers run as another user
+    folder.chmod(0o711)  # as root, the servers run as another user, who has to enter it
     return folder
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from service.errors import EmbeddedServerError
 
-UNPRIVILEGED = "nobody"
+UNPRIVILEGED = "nobody"  # nearly every system has it, so no account has to be created
 
 
 @dataclass(frozen=True)

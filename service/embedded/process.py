@@ -151,10 +151,10 @@ async def run(
     finally:
         await _end(process, program.stops)
     if process.returncode != 0:
-        lines = output.decode(errors="replace").splitlines()[-TAIL:]
+        lines = "\n".join(output.decode(errors="replace").splitlines()[-TAIL:])
         raise EmbeddedServerError(
             f"{program.name} failed (exit code {process.returncode}).{room(folder)} "
-            "Its last lines:\n" + "\n".join(lines)
+            f"Its last lines:\n{lines}"
         )
 
 
@@ -175,7 +175,7 @@ async def _end(
 
 
 def _fresh(log: Path) -> IO[bytes]:
-    if log.exists():
+    if log.exists():  # one older log is kept: it says why the start before ended
         log.replace(log.with_name(f"{log.name}.old"))
     return open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
 

@@ -1,7 +1,7 @@
 """The servers' programs: as they are installed, or a copy that the servers' account can reach."""
 
 import shutil
-from importlib.metadata import Distribution, distribution
+from importlib.metadata import Distribution, PackagePath, distribution
 from pathlib import Path
 
 from service.embedded.account import Account, obstacle
@@ -36,15 +36,17 @@ def _copy(installed: Distribution, copy: Path) -> None:
         make_private(copy.parent, 0o711)
     unfinished = copy.with_name(f"{copy.name}.new")
     shutil.rmtree(unfinished, ignore_errors=True)  # of a start that was killed while it copied
-    for file in installed.files or ():
-        # What begins with `..`, such as scripts in `bin`, is outside of the package.
-        if file.parts[0] == ".." or "__pycache__" in file.parts:
-            continue
+    for file in filter(_is_needed, installed.files or ()):
         target = unfinished / file
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(str(file.locate()), target)
     _open_up(unfinished)
     unfinished.rename(copy)
+
+
+def _is_needed(file: PackagePath) -> bool:
+    # What begins with `..`, such as scripts in `bin`, is outside of the package.
+    return file.parts[0] != ".." and "__pycache__" not in file.parts
 
 
 def _open_up(tree: Path) -> None:

@@ -70,6 +70,7 @@ async def _start(
     *,
     fast: bool,
 ) -> Servers:
+    # Everything that can be refused is refused before the first change to the folder.
     folder = await asyncio.to_thread(_checked, data_dir)
     await stack.enter_async_context(claimed(folder))
     database = await stack.enter_async_context(postgres.running(folder, postgres_port, fast=fast))

@@ -58,13 +58,7 @@ async def running(folder: Path, port: int | None, *, fast: bool) -> AsyncIterato
     secret = await asyncio.to_thread(password, folder / "valkey.password")
 
     async def start(number: int) -> Valkey:
-        configuration = CONFIGURATION.format(
-            host=HOST,
-            port=number,
-            password=secret,
-            folder=_quoted(data),
-            appendfsync="no" if fast else "everysec",
-        )
+        configuration = _configuration(data, number, secret, fast=fast)
         log = folder / "valkey.log"
         server = await process.start(program, ("-",), log, given=configuration.encode())
         valkey = Valkey(server, number, secret)
@@ -76,6 +70,17 @@ async def running(folder: Path, port: int | None, *, fast: bool) -> AsyncIterato
         yield valkey
     finally:
         await valkey.server.stop()
+
+
+def _configuration(data: Path, port: int, secret: str, *, fast: bool) -> str:
+    return CONFIGURATION.format(
+        host=HOST,
+        port=port,
+        password=secret,
+        folder=_quoted(data),
+        # A queue may lose a second of wake-up messages: the work itself is in PostgreSQL.
+        appendfsync="no" if fast else "everysec",
+    )
 
 
 def binary() -> Path:

@@ -23,7 +23,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 PR_SET_PDEATHSIG = 1
-NICE = 5  # below the process that answers requests
+NICE = 5  # more than the process that answers requests has, which goes first
 DONE, RAISED, FAILED, NO_MEMORY = "done", "raised", "failed", "no memory"
 
 
@@ -98,8 +98,14 @@ def main(descriptor: int, parent: int) -> None:
     load()
     bound_memory(memory)
     channel.send_bytes(b"ready")
+    serve(channel, seconds)
+
+
+def serve(channel: Connection, seconds: float) -> None:
+    """Answer one message after the other, each within so many seconds of CPU."""
     while True:
         messages = [channel.recv_bytes()]
+        # CPU and not the clock: a text is as hard on a busy machine as on an idle one.
         bound_cpu(seconds)
         kind, value = outcome(messages)
         channel.send_bytes(pickle.dumps((kind, value)))

@@ -28,8 +28,8 @@ from service.transcript import (
 )
 
 _LAST = 1e15  # Unix seconds; imported chats have milliseconds
-_OF_A_FILE = ("type", "name", "content_type")
-_BYTES_PER_TOKEN = 4
+_OF_A_FILE = ("type", "name", "content_type")  # not the content, which may be megabytes
+_BYTES_PER_TOKEN = 4  # of a text that cannot be read, and so not be counted
 _NUL = re.compile(rb"\\u0000")  # JSON can say it in this way only
 
 CONTROL = r"\x00-\x1f\x7f-\x9f"
@@ -161,10 +161,10 @@ def take(messages: Sequence[Wanted], mask_secrets: bool, before: int = 0) -> lis
 
 
 def unread(messages: Sequence[Wanted], before: int = 0) -> list[Taken]:
-    """The same for messages that are too hard to read: a note stands in the place of each text.
+    """The same for messages that are too hard to read: a note takes the place of each text.
 
-    What the model is sent for it is estimated from its length. The text itself is not kept, because
-    nobody could look for secrets in it, and because it would be too hard again.
+    What the model is sent for it is estimated from its length. The text itself is not kept: it
+    could not be searched for secrets, and it would be too hard again.
     """
     taken = []
     for place, one in enumerate(messages, before):

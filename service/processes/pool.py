@@ -117,7 +117,7 @@ class Texts:
             )
             return cast(T, await result)
         except asyncio.CancelledError:
-            call.give_up()
+            call.give_up()  # the thread cannot be cancelled, only what it waits for
             raise
 
     def warm_up(self) -> None:
@@ -208,6 +208,10 @@ class Texts:
         raise TextProcessAway(f"a text process did not start (status {own.end()})")
 
 
+def _environment() -> dict[str, str]:
+    return _ALONE | {name: os.environ[name] for name in _KEPT if name in os.environ}
+
+
 def _spawned() -> _Child:
     """A new process of `child.py`, and our end of the socket that it got the other end of."""
     ours, theirs = Pipe()
@@ -215,7 +219,7 @@ def _spawned() -> _Child:
     try:
         process = subprocess.Popen(
             command,
-            env=_ALONE | {name: os.environ[name] for name in _KEPT if name in os.environ},
+            env=_environment(),
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

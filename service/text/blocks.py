@@ -31,17 +31,21 @@ class Block:
     sort: Sort
 
 
+# Gaps in these patterns are bounded: one that may be endless costs quadratic time in hostile texts.
 _FENCE = re.compile(r"^[ \t]{0,8}(```|~~~)", re.MULTILINE)
 _OPENING = re.compile(
     r"<(?P<tag>[a-z][\w:-]{0,60})(?:\s[^<>]{0,400})?>|(?P<comment><!--)", re.IGNORECASE
 )
 _CLOSING = re.compile(r"</(?P<tag>[a-z][\w:-]{0,60})\s{0,8}>", re.IGNORECASE)
+# Triple marks quote whatever their length; single ones only from a length that no phrase has.
 _QUOTES = re.compile(r"\"{3}|'{3}")
 _LONG_QUOTATION = 300  # characters between one pair of quotation marks
 _QUOTATION_MARKS = (("“", "”"), ("«", "»"), ("„", "“"), ("「", "」"))
+# `From: Ann <ann@example.org>`, and what tells such a line of a mail from a note: address or time.
 _HEAD_LINE = re.compile(r"[ \t>*]{0,8}[^\W\d_][\w -]{0,30}:[ \t]\S")
 _IN_MAIL_HEADS = re.compile(r"\S@\S|\d{1,2}:\d\d|\d{4}")
 _MAIL_HEADS = 3  # lines `Name: value` in a row; fewer are also found in notes and settings
+# `----- Original Message -----` above a line such as `From: …`.
 _SEPARATOR = re.compile(
     r"^[-_=*]{3,20}[ \t]?[^\W\d_][^\n]{0,60}[-_=*]{3,20}[ \t]*\n(?=[^\W\d_][\w -]{0,30}:[ \t]\S)",
     re.MULTILINE,
@@ -50,6 +54,7 @@ _TURN = re.compile(
     r"^[ \t]{0,4}\*{0,2}(?P<role>user|assistant|system|human|ai)\*{0,2}:\*{0,2}[ \t]",
     re.IGNORECASE | re.MULTILINE,
 )
+# `[tool result]` above JSON.
 _LABEL = re.compile(r"^\[[^\[\]\n]{2,60}\][ \t]*\n(?=[ \t]{0,8}[{\[])", re.MULTILINE)
 _GREETING = 60  # characters of a line that ends with a comma, above a mail
 _SIGNATURE = 60
@@ -57,6 +62,7 @@ _LETTER = 5  # lines that a letter has at least: text above, greeting, body, clo
 _ANNOUNCED = re.compile(r"[:：][ \t]*\n(?:[ \t]*\n){1,3}(?=#{1,6}[ \t]+\S)")
 _HEADING = re.compile(r"^#{1,6}[ \t]+\S", re.MULTILINE)
 _QUOTED_LINE = re.compile(r"[ \t]{0,8}(?:>|\|[ \t])")
+# Lines of a terminal, of a log and of a stack trace.
 _PROMPT = re.compile(
     r"[ \t]{0,8}(?:[$%#]|>>>|\.\.\.|PS [A-Z]:[^>\n]{0,200}>"
     r"|[\w.-]{1,60}@[\w.-]{1,60}:[^$#\n]{0,200}[$#])[ \t]"
@@ -105,7 +111,7 @@ def _marked(text: str, *, by_user: bool) -> list[_Span]:
 
 
 def _fenced(text: str) -> Iterator[_Span]:
-    """Between fences; an open one goes to the end."""
+    """What is between fences; behind one that is not closed, the rest of the text."""
     open_at, mark = -1, ""
     for fence in _FENCE.finditer(text):
         if open_at < 0:

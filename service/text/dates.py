@@ -86,10 +86,9 @@ def _eastern(text: str) -> Iterator[Date]:
 
 def _in_numbers(text: str) -> Iterator[Date]:
     for match in _NUMERIC.finditer(text):
-        if match["y"]:
-            first, second, year = int(match["m"]), int(match["d"]), match["y"]
-        else:
-            first, second, year = int(match["a"]), int(match["b"]), match["c"]
+        year = match["y"] or match["c"]
+        first = int(match["m"] or match["a"])
+        second = int(match["d"] or match["b"])
         # Without a year, `4/3` is a fraction and `4.3` a number; `4.3.` is a date.
         if (year or match[0].endswith(".")) and _plausible(first, second):
             yield _date(match, first, second, year)

@@ -78,6 +78,7 @@ _HOLDS: dict[type[RegexBasedDetector], Callable[[str], bool]] = {
     AWSKeyDetector: lambda text: len(text) in (20, 40)
 }
 
+# What documentation and templates have in the place of a secret.
 _PLACEHOLDER = re.compile(
     r"\A(?:[<{\[]|\$(?:\w+$|[{(]|env:)|%[(s]|[*•.x]+$|your|"
     r"(?:none|null|true|false|undefined|redacted)$)",

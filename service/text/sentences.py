@@ -157,16 +157,20 @@ def around(sentence: str, part: str, most: int) -> str:
     if len(sentence) <= most:
         return sentence
     place = max(sentence.find(part), 0)
-    before = (most - len(part)) // 2
+    before = (most - len(part)) // 2  # the part stands in the middle where there is room
     begin = max(min(place - before, len(sentence) - most), 0)
     cut = sentence[begin : begin + most]
     if begin:
-        _, blank, rest = cut.partition(" ")
-        # The first word is left out, because it is cut, unless the part begins in it.
-        cut = f"… {rest}" if blank and part in rest else f"…{cut}"
+        cut = _without_first_word(cut, part)
     if begin + most >= len(sentence):
         return cut
     return shortened(f"{cut} ", len(cut))
+
+
+def _without_first_word(cut: str, part: str) -> str:
+    """A text whose first word may be cut, without that word, unless `part` begins in it."""
+    _, blank, rest = cut.partition(" ")
+    return f"… {rest}" if blank and part in rest else f"…{cut}"
 
 
 def last_question(sentences: Sequence[str]) -> str:

@@ -19,43 +19,53 @@ from itertools import pairwise
 from service.text import characters, dates
 from service.text.dates import Date
 
+# Signs that end a word, in a class of characters. An apostrophe within a number does not.
 _MARKS = r"\s\"'`“”„«»‘’<>()\[\]{}|;*、。，；：！？…「」『』【】《》〈〉（）［］・"
 _TOKEN = re.compile(rf"[^{_MARKS}]+(?:['’](?=\d{{3}})[^{_MARKS}]+)*")
 _TRAILING = ".,:;!?…*_-–—=/~〜～"
+# A word of a script without blanks is cut where the script changes.
 _RUNS = re.compile(f"(?P<glued>[{characters.UNSPACED}]+)|[^{characters.UNSPACED}]+")
+# A whole word, in groups: currency, digits, unit or suffix, currency or per cent. `~$3.50`, `5GB`.
 _NUMBER = re.compile(
     r"\A[+\-−~≈<>=≤≥±]*+([$€£¥₽₹₩])?(\d[\d.,'’  ]*+)"
     r"([^\W\d_]{0,16}|[%‰°µ][^\W\d_]{0,2})?([$€£¥₽₹₩%])?"
 )
+# `30-day`, `14-tägig`; not `5-A`, which is a name.
 _SUFFIXED = re.compile(r"\A(\d[\d.,]*+)((?:[-‐][^\W\d_]{0,30}[^\W\d_A-Z][^\W\d_]{0,30}){1,4})")
+# `10-20`, `3:2`, `1920x1080`, `1/2`.
 _RANGE = re.compile(r"\A(\d[\d.,]*+[^\W\d_]{0,3})(?:[-–—~〜～/:×x](\d[\d.,]*+[^\W\d_]{0,3})){1,3}")
 _RANGE_PART = re.compile(r"\d[\d.,]*+")
+# `12 847`, also with the blanks that do not break a line.
 _SPACED = re.compile(r"(?<![\d.,])(\d{1,3}(?:[   ]\d{3})+)(?![\d])")
 _DIGITS = re.compile(r"\d+")
 _DIGIT = re.compile(r"\d")
+# A number anywhere in a text, but not in a name such as `sha_256` or `v-2`. Groups as `_NUMBER`.
 _ANY_NUMBER = re.compile(
     r"(?<![a-z_\d])(?<![a-z_][-–])([$€£¥₽₹₩]\s?)?(\d[\d.,'’]*)"
     r"(\s?-?[^\W\d_]{1,16}|\s?[%‰°][^\W\d_]?)?(\s?[$€£¥₽₹₩])?"
 )
+# `16:30`, `16h30`, `16時30`, `4 pm`, `16 Uhr`: anywhere in a text, and below as a whole word.
 _CLOCK = re.compile(
     r"(?<![\d:.,])(\d{1,2})(?:\s?(?:[:.h時点點시]|uhr)\s?([0-5]\d)(?![\d.,])"
     r"|\s?(?:am\b|pm\b|a\.m|p\.m|uhr|h\b|ч\b|час|時|点|點|시))",
     re.IGNORECASE,
 )
 _TIME = re.compile(r"\A(\d{1,2})(?:[:.h時点點시]([0-5]\d)|\s?(?:am|pm|h|uhr)\b)", re.IGNORECASE)
+# `3万5千`: digits with powers of ten in ideographs, and its parts.
 _COUNTED = re.compile(r"(?<![\d.,])(?:(\d[\d.,]*+)\s?([兆億亿万萬千百조억만천백]+))+(\d+)?")
 _COUNTED_PART = re.compile(r"(\d[\d.,]{0,40}+)\s?([兆億亿万萬千百조억만천백]+)|(\d+)")
 _HAN_NUMBER = re.compile("[〇零一二三四五六七八九十百千万萬亿億两兩]+")
 _LINK = re.compile(r"(?:[a-z][a-z0-9+.-]{0,30}://|www\.)\S+", re.IGNORECASE)
 _ADDRESS = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+")  # as long as mail allows
+# From the root, home or a folder; with an ending, or with two slashes: `and/or` is no path.
 _PATH = re.compile(
     r"\A(?:(?:~|\.{1,2})?/[\w.@+-]+(?:/[\w.@+-]*)*|[\w.@+-]+(?:/[\w.@+-]+)+\.\w{1,8}|"
     r"[\w.@+-]+(?:/[\w.@+-]+){2,})"
 )
 _FILE_ENDING = (
-    r"\w\.(?:py|sql|md|ya?ml|json|csv|tsv|txt|toml|ini|cfg|conf|env|sh|ts|tsx|jsx?|go|rs|java|kt|rb|"
-    r"php|cs|c|h|cpp|html?|css|xml|pdf|xlsx?|docx?|pptx?|odt|png|jpe?g|svg|gif|zip|tar|gz|log|db|"
-    r"parquet|ipynb|lock)"
+    r"\w\.(?:py|sql|md|ya?ml|json|csv|tsv|txt|toml|ini|cfg|conf|env|sh|ts|tsx|jsx?|go|rs|java|kt|"
+    r"rb|php|cs|c|h|cpp|html?|css|xml|pdf|xlsx?|docx?|pptx?|odt|png|jpe?g|svg|gif|zip|tar|gz|log|"
+    r"db|parquet|ipynb|lock)"
 )
 _FILE_NAME = re.compile(rf"\A[\w.-]*{_FILE_ENDING}", re.IGNORECASE)
 _ANY_FILE_NAME = re.compile(_FILE_ENDING, re.IGNORECASE)
@@ -66,6 +76,7 @@ _GROUPING = re.compile("['’  ]")
 _BLANK = re.compile(r"\s")
 _LONGEST_HAN = 16  # signs of a number; more are no number
 _WEIGHTY_DIGITS = 2  # from which a number without a unit is worth keeping for itself
+# Units, what only counts (`5人`), and small numbers in words, of many languages.
 _DATA = tomllib.loads(resources.files(__package__).joinpath("values.toml").read_text("utf-8"))
 UNITS: dict[str, str] = {
     alias: unit for unit, aliases in _DATA["units"].items() for alias in aliases.split()

@@ -27,7 +27,7 @@ _BEGINS = re.compile(
 )
 _CLOSES = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)[ \t]*+$", re.MULTILINE)
 _PARAGRAPH_END = re.compile(r"\n(?=[ \t]*+(?:\n|\Z|```|~~~))")
-_CODE_INDENT = 4
+_CODE_INDENT = 4  # blanks, as in Markdown
 # A quotation mark, an escape, or what is between them.
 _PYTHON_PIECE = re.compile(r"['\"]|\\.?|[^'\"\\]++", re.DOTALL)
 _PYTHON_PLAIN = re.compile(r"(?:[\[\]{}:,\s0-9.eE+-]++|True|False|None)*+")
@@ -38,8 +38,9 @@ _PYTHON_ESCAPE = re.compile(
 )
 _CONSTANTS = {"True": "true", "False": "false", "None": "null"}
 _SIGNS = {"n": "\n", "r": "\r", "t": "\t"}  # any other escaped character is itself
+# Half of a character: no encoder takes it, so what has one is not read as a value.
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-_NOT_JSON = object()
+_NOT_JSON = object()  # because `null` is JSON
 
 
 class Layer(Enum):
@@ -61,7 +62,7 @@ class Value:
     layers: tuple[Layer, ...] = ()
 
     def wrapped(self, text: str) -> str:
-        """Another text, such that it is read from the same place of the same text."""
+        """Another text with the layers of this value, so that it is read back as itself."""
         for layer in reversed(self.layers):
             match layer:
                 case Layer.HTML:
@@ -125,13 +126,14 @@ def _of_paragraph(text: str, begin: int, end: int, first: bool) -> Iterator[Valu
     """The value that a paragraph is, or else those that its first lines are.
 
     Args:
-        text: what it stands in.
-        begin: of the line that a value may begin.
-        end: of the paragraph.
+        text: the whole text.
+        begin: where the first line that may be a value begins.
+        end: where the paragraph ends.
         first: whether that line is the paragraph's first one.
     """
-    if value := _value(text, begin, end, first):
-        yield value
+    whole = _value(text, begin, end, first)
+    if whole:
+        yield whole
         return
     while begin < end:
         line_end = text.find("\n", begin, end)
@@ -144,7 +146,7 @@ def _of_paragraph(text: str, begin: int, end: int, first: bool) -> Iterator[Valu
 
 
 def _value(text: str, begin: int, end: int, first: bool) -> Value | None:
-    """What stands between two places as a value, if it is one; below other text, only as HTML."""
+    """The value between two places, if there is one; below other text, only in HTML."""
     inner = text[begin:end].strip()
     if not first and not _is_html(inner):
         return None
@@ -157,7 +159,7 @@ def _value(text: str, begin: int, end: int, first: bool) -> Value | None:
         if peeled is None:
             return None
         inner, layer = peeled
-        if _SURROGATE.search(inner):  # half a character, which nothing behind us could encode
+        if _SURROGATE.search(inner):
             return None
         layers.append(layer)
     return None

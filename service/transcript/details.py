@@ -56,7 +56,7 @@ def _folds(content: str) -> Iterator[_Fold]:
 
 
 def _summary(content: str, start: int, end: int) -> tuple[int, int] | None:
-    """Where the `<summary>` between two places stands, with the blanks around it."""
+    """Where the `<summary>` between two places begins and ends, with the blanks around it."""
     begin = content.find("<summary>", start, end)
     close = content.find("</summary>", begin, end) if begin >= 0 else -1
     if close < 0:

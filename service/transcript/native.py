@@ -194,7 +194,7 @@ def _object(value: object) -> dict[str, Any]:
 
 
 def _objects(values: object) -> list[dict[str, Any]]:
-    """The objects in a JSON list; what is none is left out, and so is all of what is no list."""
+    """The objects in a JSON list; none for a value that is no list."""
     if not isinstance(values, list):
         return []
     return [value for value in values if isinstance(value, dict)]
@@ -296,6 +296,7 @@ def _reconcile(messages: list[Native]) -> list[Native]:
 
 
 def _reconciled(block: list[Native]) -> list[Native]:
+    """What is left of a message and the results that follow it."""
     head, results = block[0], block[1:]
     if head["role"] == "tool":  # the list begins with results: no call is before them
         return []
