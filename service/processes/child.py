@@ -89,7 +89,7 @@ def _raised(error: Exception) -> str:
 
 
 def main(descriptor: int, parent: int) -> None:
-    """Serve until the other side is gone."""
+    """Get ready, then serve until the other side is gone."""
     die_with(parent)
     os.nice(NICE)
     channel = Connection(descriptor)

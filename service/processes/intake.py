@@ -30,7 +30,7 @@ from service.transcript import (
 _LAST = 1e15  # Unix seconds; imported chats have milliseconds
 _OF_A_FILE = ("type", "name", "content_type")  # not the content, which may be megabytes
 _BYTES_PER_TOKEN = 4  # of a text that cannot be read, and so not be counted
-_NUL = re.compile(rb"\\u0000")  # JSON can say it in this way only
+_NUL = re.compile(rb"\\u0000")  # the only way to write it in JSON
 
 CONTROL = r"\x00-\x1f\x7f-\x9f"
 """Control characters (C0, DEL and C1) for a class of a pattern.

@@ -106,8 +106,8 @@ class Texts:
 
         Raises:
             TextTooHard: a bound on time or memory was passed, or the child crashed.
-            TextWorkFailed: the function raised an error that nobody expected; one of ours is raised
-                here again.
+            TextWorkFailed: the function raised an unexpected error. A `PrecisError` is raised here
+                as it is.
             TextProcessAway: no child could be started.
         """
         call, loop = _Call(), asyncio.get_running_loop()
