@@ -30,12 +30,12 @@ _ONE_VERSION = (
         ) ranked where place > 1
     )
     select id from checkpoints where id in (select id from others) or ancestors && array(select id from others)
-    """,  # noqa: E501
+    """,
     """
     update messages
     set checkpoint_id = (select max(a) from unnest(made.ancestors) a where a not in (select id from gone))
     from checkpoints made where made.id = messages.checkpoint_id and made.id in (select id from gone)
-    """,  # noqa: E501
+    """,
     "delete from checkpoints where id in (select id from gone)",
     """
     update chats set leaf_line = (made.ancestors || made.id)[cardinality(made.ancestors) - 14:],
