@@ -90,6 +90,13 @@ def test_every_link_between_pages_leads_somewhere() -> None:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_every_file_that_a_page_names_exists() -> None:
+    rooms = "service|workers|filter_stub|migrations|tests|benchmarks|scripts"
+    for page in PAGES:
+        for name in re.findall(rf"`((?:{rooms})/[\w./]*)`", page.read_text(encoding="utf-8")):
+            assert (ROOT / name).exists(), f"{page.name} names {name}"
+
+
 @pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS, ids=NAMES)
 def test_every_route_says_what_it_does_and_how_it_fails(path: str, method: str, operation: dict[str, Any]) -> None:
     assert operation["summary"]
