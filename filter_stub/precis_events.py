@@ -1,7 +1,7 @@
 """
 title: Precis events
 author: The Precis authors
-description: Tells Precis what was deleted or edited, so that summaries of it go too.
+description: Reports to Precis what was deleted or edited, so that summaries of it are deleted too.
 version: 0.3.0
 required_open_webui_version: 0.10.0
 license: MIT
@@ -37,7 +37,7 @@ class Event:
         """What an admin sets in Open WebUI."""
 
         service_url: str = Field(
-            "http://127.0.0.1:8377", description="Address of the Precis service."
+            "http://127.0.0.1:8377", description="Address of Precis, as Open WebUI reaches it."
         )
         api_key: str = Field(
             "",
@@ -51,7 +51,7 @@ class Event:
         self._telling: set[asyncio.Task[None]] = set()  # keeps the tasks alive
 
     async def event(self, event: Json) -> None:
-        """Called for every event; most mean nothing here."""
+        """Called for every event; Precis ignores most."""
         try:
             if told := told_of(event):
                 task = asyncio.create_task(self._tell(told))
@@ -91,7 +91,7 @@ class Event:
 
 
 def told_of(event: Json) -> Json | None:
-    """What the service is told of an event; None when it means nothing there."""
+    """What is sent to the service of an event; None when it ignores the event."""
     kind, subject, data = event.get("event"), event.get("subject") or {}, event.get("data") or {}
     match kind:
         case "chat.updated":

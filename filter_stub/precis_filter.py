@@ -68,9 +68,9 @@ STASH = "precis"  # our key in the metadata, which Open WebUI carries from hook 
 
 # Texts of the valves.
 SECRET: Any = {"input": {"type": "password"}}
-ON_OVERFLOW = "A request above the window loses its oldest turns, or passes."
-TEMPORARY_HOURS = "Hours that Precis keeps temporary chats; 0: it sees none."
-SUMMARY_ROLE = "`record`: only what users laid down is a system message."
+ON_OVERFLOW = "Above the window: leave out old results and turns, or send the request as it is."
+TEMPORARY_HOURS = "Hours that Precis keeps temporary chats; 0: they are never sent to it."
+SUMMARY_ROLE = "`record`: only what users laid down themselves is a system message."
 WRITE_CONTEXT_SUMMARY = "Also store summaries where Open WebUI's own compaction does."
 
 Message = dict[str, Any]
@@ -131,15 +131,15 @@ class Filter:
         timeout: float = Field(0.8, gt=0, description="Seconds that a request may wait for Precis.")
         skip_below_chars: int = Field(24_000, ge=0, description="Shorter chats are left alone.")
         on_overflow: Literal["truncate", "pass"] = Field("truncate", description=ON_OVERFLOW)
-        window_tokens: int = Field(0, ge=0, description="Window of unknown models; 0: 131072.")
+        window_tokens: int = Field(0, ge=0, description="Window if none is known; 0: 131072.")
         windows: str = Field("", description='The same by model, as JSON: {"llama3:8b": 8192}.')
         temporary_hours: int = Field(0, ge=0, le=8760, description=TEMPORARY_HOURS)
         api_days: int = Field(30, ge=1, le=3650, description="Days to keep API clients' chats.")
         summary_role: Literal["system", "record"] = Field("system", description=SUMMARY_ROLE)
-        show_status: bool = Field(True, description="Tell under the answer what was changed.")
+        show_status: bool = Field(True, description="Show under the answer what was changed.")
         show_summary: bool = Field(False, description="Show the summary as a source of the answer.")
         write_context_summary: bool = Field(False, description=WRITE_CONTEXT_SUMMARY)
-        priority: int = Field(100, description="Filters run in rising order; Precis best is last.")
+        priority: int = Field(100, description="Filters run in rising order; last is best.")
 
     def __init__(self) -> None:
         self.valves = self.Valves()
@@ -208,7 +208,7 @@ class Filter:
         __model__: Given = None,
         __event_emitter__: Emitter = None,
     ) -> Message:
-        """Hands the branch of a saved chat over in the background."""
+        """Sends the branch of a saved chat to the service in the background."""
         with unharmed("a reply was not handed over, or has no source"):
             if body.get("precis_check") is True and (__user__ or {}).get("role") == "admin":
                 body["precis_check"] = await self._check()
@@ -226,7 +226,7 @@ class Filter:
         return body
 
     async def _check(self) -> object:
-        """Who answers, for `precis install-filter`; somebody has mended something, and asks now."""
+        """Who answers, for `precis install-filter`, which asks after changing the valves."""
         try:
             self._failures = 0
             return (await self._send("GET", "filter", None, 5.0)).json()
@@ -248,7 +248,7 @@ class Filter:
         return request
 
     def _windows(self, body: Message, model: Message) -> list[int]:
-        """The model's window as everybody tells it, the most trusted first; the service chooses."""
+        """Sizes given for the model's window, the most trusted first; the service chooses."""
         info, provider = model.get("info") or {}, model.get("openai") or {}
         windows: dict[Any, Any] = {}
         with unharmed('the valve `windows` is not JSON such as {"llama3:8b": 8192}'):
@@ -371,7 +371,7 @@ class Filter:
             self._later(show_in_open_webui, request.chat, path[kept].id, told)
 
     async def _path(self, body: Message, metadata: Message, request: Request) -> list[Node]:
-        """The branch up to the question; empty when nothing may be told of it."""
+        """The branch up to the question; empty when it may not be sent."""
         if saved(request.chat):
             path, is_stored = await self._stored_path(body["messages"], metadata, request)
             if is_stored:
@@ -414,7 +414,7 @@ class Filter:
         return await asyncio.to_thread(chain, groups)
 
     async def _ask(self, body: Message, path: list[Node], request: Request) -> Message:
-        """What the service has for this branch. It may need more than is told at first."""
+        """What the service has for this branch. It may need more than is sent at first."""
         self._left_alone()  # before anything is counted
         beside = request.beside if request.expires_in else self._tools.get(request.model)
         wanted = body.get("max_tokens")
@@ -455,7 +455,7 @@ class Filter:
         return answer
 
     async def _take(self, messages: list[Message], request: Request, leaf: object) -> None:
-        """Hands over what outlet was shown, or what is stored of it up to `leaf`."""
+        """Sends what outlet was shown, or what is stored of it up to `leaf`."""
         if leaf:
             stored = branch(await rows_of(request.chat), leaf)
             if [m["id"] for m in stored] == [m["id"] for m in messages]:
@@ -576,7 +576,7 @@ class Filter:
 
 @contextmanager
 def unharmed(what: str) -> Iterator[None]:
-    """Whatever goes wrong in here is logged, and nothing else comes of it."""
+    """Logs any error in here, and suppresses it."""
     try:
         yield
     except Exception as error:
@@ -619,7 +619,7 @@ async def show_in_open_webui(chat: str, message: str, summary: str) -> None:
 
 
 def remember(store: dict[Any, Any], key: object, value: object) -> None:
-    """Keeps a value; the oldest ones go."""
+    """Keeps a value; the oldest ones are deleted."""
     store.pop(key, None)
     store[key] = value
     if len(store) > REMEMBERED:
@@ -875,7 +875,7 @@ class Shrink:
         self.excess += self.cost(place, place + 1)
 
     def shorten_results(self, read: int, older: bool) -> None:
-        """The middle of old tool results goes, the oldest first; `older`: those of older turns too.
+        """Cuts the middle of old tool results, the oldest first; `older`: those of older turns too.
 
         Never of those that the model is about to read: what comes after the first `read` ones of
         the newest turn and the last call.
@@ -892,7 +892,7 @@ class Shrink:
                 self.results += 1
 
     def leave_out_turns(self) -> None:
-        """Whole turns go, the oldest first, but for a note with what users said in them."""
+        """Leaves out whole turns, the oldest first, except for a note of what users said."""
         head, note = opening(self.messages), self.step // 2
         at, systems = len(head), len(leading(head))
         for_note = note + tokens_in(LEFT_OUT + LEFT_OUT_END)
@@ -912,7 +912,7 @@ class Shrink:
         self.density = self.density[:1] * len(head) + self.density[at:]
 
     def shorten_texts(self) -> None:
-        """The longest texts lose their middle."""
+        """Leaves out the middle of the longest texts."""
         places = range(len(opening(self.messages)), len(self.messages))
         for place in sorted(places, key=lambda place: -len(text_of(self.messages[place]))):
             whole = self.messages[place]

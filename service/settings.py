@@ -536,11 +536,13 @@ _ENV_HEAD = """\
 
 # ---- Only for docker-compose.yml ----
 
-# CHANGEME: password of PostgreSQL. Letters and digits only, because it becomes part of a URL.
-# A good one: `openssl rand -hex 24`
+# Two passwords, of letters and digits only, because they become parts of URLs. A good one:
+# `openssl rand -hex 24`
+
+# CHANGEME: password of PostgreSQL.
 POSTGRES_PASSWORD=
 
-# CHANGEME: password of Valkey, made in the same way.
+# CHANGEME: password of Valkey.
 VALKEY_PASSWORD=
 
 # Address and port that the API is published on. 127.0.0.1 is reachable from this machine only.
@@ -561,7 +563,11 @@ def as_env() -> str:
 
 def _entry(name: str, field: FieldInfo) -> str:
     meaning = textwrap.fill(
-        field.description or "", 98, initial_indent="# ", subsequent_indent="# "
+        field.description or "",
+        98,
+        initial_indent="# ",
+        subsequent_indent="# ",
+        break_on_hyphens=False,
     )
     return f"{meaning}\n#{_variable(name)}={_default(field)}\n"
 
