@@ -93,7 +93,10 @@ def test_every_link_between_pages_leads_somewhere() -> None:
 def test_every_file_that_a_page_names_exists() -> None:
     rooms = "service|workers|filter_stub|migrations|tests|benchmarks|scripts"
     for page in PAGES:
-        for name in re.findall(rf"`((?:{rooms})/[\w./]*)`", page.read_text(encoding="utf-8")):
+        text = page.read_text(encoding="utf-8")
+        folders = re.findall(rf"`((?:{rooms})/[\w/]*)`", text)
+        files = re.findall(rf"\b(?:{rooms})/[\w/]+\.py\b", text)
+        for name in (*folders, *files):
             assert (ROOT / name).exists(), f"{page.name} names {name}"
 
 
