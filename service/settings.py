@@ -27,6 +27,7 @@ from service.errors import ConfigurationError
 from service.policy import APPLY_AT, DEFAULT_WINDOW, KEEP_MESSAGES, SUMMARY_SHARE, Policy
 
 PREFIX = "PRECIS_"
+# A hundred years: what is longer is a mistake, or means `forever`.
 _MOST_DAYS = 36_500
 
 
@@ -249,6 +250,7 @@ class Settings(BaseSettings):
         " clock). Work that takes longer is stopped, and the chat's next summary mentions those"
         " messages by their size only.",
     )
+    # The least leaves some room beside the 250 MB that a process takes at rest.
     text_memory: int = Field(
         1024,
         ge=384,
@@ -300,6 +302,7 @@ class Settings(BaseSettings):
         description="Seconds between storing new messages and the work on them, so that several"
         " updates become one piece of work; none when the chat's requests are too large already.",
     )
+    # 60 at most, because arq runs it at seconds of a minute.
     sweep_every: int = Field(
         10,
         ge=1,

@@ -56,6 +56,7 @@ class _Service(FastAPI):
     """FastAPI, except for the hot route, which is answered before it (`context.answered`)."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # FastAPI would set it, but the hot route never gets there.
         scope["app"] = self
         if scope["type"] == "http" and not _is_text(scope):
             refused = BadRequest("the path is not UTF-8: percent-encode its parts as UTF-8")

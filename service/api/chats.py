@@ -110,6 +110,7 @@ async def list_chats(
 ) -> ChatPage:
     """Lists chats, the most recently updated first."""
     after = _decode(cursor) if cursor else None
+    # One more than the page holds shows whether there is a next page.
     found = await inspect.list_chats(runtime.database.engine, operator.tenant, limit + 1, after)
     page = list(found[:limit])
     return ChatPage(chats=page, next=_encode(page[-1]) if len(found) > limit else None)
@@ -210,6 +211,7 @@ async def recompute(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep)
     the filter sends them again (`waits`).
     """
     dropped = await operate.recompute(runtime.database.engine, operator, chat_id)
+    # Woken after the commit: a worker that comes earlier would find no work.
     if dropped.wake_up:
         await runtime.queue.wake(dropped.wake_up)
     return RecomputeAnswer(due=not dropped.waits, waits=dropped.waits)

@@ -201,13 +201,16 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
             return
         if self._awaited == "body":
-            # The application learns that the client is gone.
-            self.cycle.disconnected = True
-            self.cycle.message_event.set()
+            self._end_body()
         self.flow.pause_reading()
         self.transport.write(_serialised(problem, self.server_state.default_headers))
         self.transport.write_eof()
         self._watch = self.loop.call_later(_LINGER, self.transport.abort)
+
+    def _end_body(self) -> None:
+        """Lets the application learn that no more of the body comes."""
+        self.cycle.disconnected = True
+        self.cycle.message_event.set()
 
     def _may_answer(self) -> bool:
         if self._awaited == "body":

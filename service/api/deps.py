@@ -60,13 +60,15 @@ class KeyRing:
         async with runtime.database.engine.connect() as connection:
             found = await keys.find(connection, key)
         self._known.pop(name, None)
-        if found is None:
-            return None
+        if found:
+            self._remember(name, found, now + _KNOWN_FOR)
+        return found
+
+    def _remember(self, name: bytes, key: keys.Key, until: float) -> None:
         # Clearing costs one read for each key in use, and spares a bookkeeping of ages.
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
-        self._known[name] = found, now + _KNOWN_FOR
-        return found
+        self._known[name] = key, until
 
 
 async def caller(request: Request, scope: keys.Scope) -> keys.Key:
@@ -104,9 +106,10 @@ def _check_filter(version: str) -> None:
         )
 
 
+# Every request of a filter asks. Bounded, because anybody with a key may send any version.
 @lru_cache(maxsize=64)
 def _release(version: str) -> tuple[int, int, int]:
-    """A version as numbers that compare; remembered, because every request asks."""
+    """A version as numbers that compare."""
     numbers = _VERSION.fullmatch(version)
     if not numbers:
         raise BadRequest(

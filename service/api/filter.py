@@ -11,6 +11,7 @@ from service.api.deps import ChatId, FilterKey, RuntimeDep, documented, read_byt
 from service.api.wire import CrowdedModel, FilterAnswer, TranscriptAnswer, TranscriptRequest
 from service.errors import TooLarge
 from service.processes.intake import Head
+from service.settings import Settings
 from service.storage import chats
 from service.usecases.ingest import Handed, Transcript, ingest
 
@@ -51,10 +52,26 @@ async def put_transcript(
     settings = runtime.settings
     whole = await read_bytes(request)
     body, messages = await worked(whole, _decoded, whole, settings.max_path)
+    transcript = _transcript(key.tenant, chat_id, body, messages, settings)
+    accepted = await ingest(runtime.database.engine, runtime.texts, transcript, settings.debounce)
+    if accepted.wake_up:
+        # Woken after the commit: a worker that comes earlier would find no work.
+        await runtime.queue.wake(accepted.wake_up, accepted.delay)
+    return TranscriptAnswer(due=accepted.due)
+
+
+def _transcript(
+    tenant: int,
+    chat: str,
+    body: TranscriptRequest,
+    messages: list[Handed],
+    settings: Settings,
+) -> Transcript:
+    """The request as the use case takes it."""
     window = body.window_tokens or policy.believed(body.windows)
-    handed = Transcript(
-        tenant=key.tenant,
-        chat=chat_id,
+    return Transcript(
+        tenant=tenant,
+        chat=chat,
         user=body.user_id,
         model=body.model,
         policy=settings.policy(body.model, window),
@@ -67,10 +84,6 @@ async def put_transcript(
         anyone=settings.share_forks == "tenant",
         mask_secrets=settings.mask_secrets,
     )
-    accepted = await ingest(runtime.database.engine, runtime.texts, handed, settings.debounce)
-    if accepted.wake_up:
-        await runtime.queue.wake(accepted.wake_up, accepted.delay)
-    return TranscriptAnswer(due=accepted.due)
 
 
 def _decoded(body: bytearray, most: int) -> tuple[TranscriptRequest, list[Handed]]:

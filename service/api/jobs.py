@@ -44,6 +44,7 @@ async def list_jobs(
     cursor: Annotated[int, Query(ge=0, lt=2**63, description="`next` of the previous page.")] = 0,
 ) -> JobPage:
     """Lists chats with work: in progress, due, waiting (after a failure: with its reason), dead."""
+    # One more than the page holds shows whether there is a next page.
     found = await inspect.list_jobs(
         runtime.database.engine, operator.tenant, state or STATES, after=cursor, limit=limit + 1
     )

@@ -99,6 +99,7 @@ def answer(problem: Problem) -> JSONResponse:
 
 def from_validation(errors: Any) -> Problem:  # noqa: ANN401 - pydantic's own error list
     """A 400 for what is not JSON, a 422 for JSON of another shape, with a pointer to each place."""
+    # Ten are enough to see what is wrong; a large body could have as many errors as values.
     found = [{"pointer": _pointer(one["loc"]), "message": one["msg"]} for one in errors[:10]]
     detail = "; ".join(f"{one['pointer']}: {one['message']}" for one in found)[:1000]
     if any(str(one["type"]).startswith("json_") for one in errors):
@@ -126,6 +127,7 @@ def from_msgspec(error: msgspec.DecodeError | UnicodeDecodeError, above: str = "
     # `$.path[0][1]` is `/path/0/1` as a JSON pointer.
     place = re.sub(r"[.\[]", "/", where.rstrip("`").replace("]", ""))
     pointer = above + place[:_POINTER]
+    # The name of an unknown field, which the client chose, is part of the message.
     what = what[:1000]
     errors = [{"pointer": pointer, "message": what}]
     return Unprocessable(

@@ -59,6 +59,7 @@ def bind(host: str, port: int) -> socket:
             host, port, 0, SOCK_STREAM, IPPROTO_TCP, AI_PASSIVE
         )[0]
         listener = socket(family, kind, protocol)
+        # A restart need not wait until the system forgets the connections of the process before.
         listener.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
         listener.bind(address)
         listener.listen(1024)
