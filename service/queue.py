@@ -101,7 +101,7 @@ class Queue:
             ) from error
         except (RedisError, OSError) as error:
             log.warning(
-                "doorbell.redis_away", host=settings.host, port=settings.port, error=repr(error)
+                "queue.redis_away", host=settings.host, port=settings.port, error=repr(error)
             )
         return cls(client(url))
 
@@ -121,7 +121,7 @@ class Queue:
                     _expires=_KEPT,
                 )
         except (RedisError, OSError, TimeoutError) as error:
-            log.warning("doorbell.silent", key=key, error=repr(error))
+            log.warning("queue.silent", key=key, error=repr(error))
             return False
         return True
 

@@ -36,7 +36,7 @@ async def sweep(ctx: dict[str, Any]) -> None:
     for _ in range(waiting):
         await ctx["queue"].wake()
     if waiting:
-        log.info("sweep.rang", times=waiting)
+        log.info("sweep.woke", times=waiting)
     if removed := await remove_expired(ctx["context"].engine):
         log.info("sweep.removed_expired", chats=removed)
 

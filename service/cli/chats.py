@@ -1,4 +1,4 @@
-"""`precis chats`: look at chats and their summaries, serve another version, correct, reset, recompute, delete."""
+"""`precis chats`: list, show, correct, serve a version, reset, recompute, delete."""
 
 import json
 import sys
@@ -53,7 +53,7 @@ def with_tenant(
     use: Callable[[AsyncEngine, Operator], Awaitable[Result]],
     settings: Settings | None = None,
 ) -> Result:
-    """Runs a use case of operators in a tenant, as the command line; with the settings in force if none are given."""
+    """Runs a use case of operators in a tenant; the settings in force are the default."""
 
     async def work() -> Result:
         async with shell.database(settings or shell.settings()) as database:
@@ -109,7 +109,7 @@ def show(
     ] = False,
     tenant: Tenant = FIRST_TENANT,
 ) -> None:
-    """Shows a chat with its branches, checkpoints and latest work, or one summary and what it covers."""
+    """Shows a chat with its branches, checkpoints and latest work, or one of its summaries."""
     if only and as_json:
         raise typer.BadParameter("--only shows a part, and --json all of it")
     if checkpoint is None:
@@ -140,7 +140,7 @@ def show(
 
 @app.command()
 def serve(chat: ChatId, checkpoint: CheckpointId, tenant: Tenant = FIRST_TENANT) -> None:
-    """Serves this checkpoint, an older version or an earlier one; what follows is made anew from it."""
+    """Serves this version or earlier checkpoint; what follows is summarised again from it."""
     _print_served(
         with_tenant(tenant, lambda engine, by: operate.serve(engine, by, chat, checkpoint))
     )
@@ -162,7 +162,7 @@ def correct(
     ] = None,
     tenant: Tenant = FIRST_TENANT,
 ) -> None:
-    """Makes a new version of a checkpoint with other texts, and serves it. The old version is kept."""
+    """Stores a corrected version of a checkpoint, and serves it. The old version is kept."""
     text = _read(narrative)
     given = _pins(pins)
     what = chat, checkpoint, text, given, forget or []
@@ -194,7 +194,7 @@ def reset(
 
 @app.command()
 def recompute(chat: ChatId, tenant: Tenant = FIRST_TENANT) -> None:
-    """Drops a chat's checkpoints and makes work due at once; a running worker takes it at its next sweep."""
+    """Drops a chat's checkpoints; a running worker summarises it again at its next sweep."""
     dropped = with_tenant(tenant, lambda engine, by: operate.recompute(engine, by, chat))
     shell.console.print(_WAITS if dropped.waits else "Work is due.")
 
@@ -340,7 +340,8 @@ def _print_summary(shown: inspect.Shown) -> None:
     shell.console.print(Markdown(lines, hyperlinks=False))
     state = "" if shown.current else "  [red]The covered path was edited since.[/]"
     shell.console.print(
-        f"[dim]checkpoint {made.id} covers {made.covered_messages} messages, {made.covered_tokens:,} tokens,"
+        f"[dim]checkpoint {made.id} covers {made.covered_messages} messages,"
+        f" {made.covered_tokens:,} tokens,"
         f" up to {escape(made.covered_until)}[/]{state}"
     )
     serves = "serves" if made.serving else "does not serve"

@@ -53,7 +53,10 @@ class Figures:
 async def demonstrate(
     worker: Beside, console: Console, json_path: Path | None, *, fleet: bool
 ) -> None:
-    """Plays, shows, and writes the figures to `json_path`. A `fleet` has its workers in processes of their own."""
+    """Plays, shows, and writes the figures to `json_path`.
+
+    A `fleet` has its workers in processes of their own.
+    """
     began = time.monotonic()
     workers = f"{FLEET} worker processes" if fleet else "a worker"
     console.print(f"Starting PostgreSQL, Valkey, the service and {workers} …")
@@ -99,12 +102,14 @@ async def _show(set_up: Stage, console: Console, began: float) -> list[Turn]:
     told, by = set_up.told, set_up.runtime.worker_context.by
     built_in = " (built in; set PRECIS_SUMMARISER for an LLM)" if by == "extractive" else ""
     console.print(
-        f"A conversation of [bold]{told.tokens:,}[/] tokens, recorded in Open WebUI 0.12.4, for a model with a window"
+        f"A conversation of [bold]{told.tokens:,}[/] tokens, recorded in Open WebUI 0.12.4,"
+        " for a model with a window"
         f" of {set_up.runtime.settings.window:,}.\nSummaries by [bold]{by}[/]{built_in}."
         f" Everything is up after {time.monotonic() - began:.1f} s.\n"
     )
     console.print(
-        f"[dim]{'turn':>4}  {'would send':>10}  {'sent':>8}  {'':{_BAR}}  {'held':>7}  background[/]"
+        f"[dim]{'turn':>4}  {'would send':>10}  {'sent':>8}"
+        f"  {'':{_BAR}}  {'held':>7}  background[/]"
     )
     largest = told.tokens
     turns: list[Turn] = []
@@ -117,7 +122,7 @@ async def _show(set_up: Stage, console: Console, began: float) -> list[Turn]:
 
 
 def _line(turn: Turn, last: Turn | None, largest: int) -> str:
-    """One turn: sizes, a bar of what was sent within what would have been, and what the background did after it."""
+    """One turn: sizes, what was sent of what would have been as a bar, and the work after it."""
     would, sent = (round(_BAR * size / largest) for size in (turn.would_send, turn.sent))
     bar = f"[green]{'█' * sent}[/][red]{'░' * (would - sent)}[/]{' ' * (_BAR - max(would, sent))}"
     covered = f"{turn.covered_messages} messages covered" if turn.covered_messages else ""
@@ -125,7 +130,8 @@ def _line(turn: Turn, last: Turn | None, largest: int) -> str:
     made = turn.work.checkpoints - (last.work.checkpoints if last else 0)
     after = f"[cyan]{calls} calls → {made} checkpoints[/]" if calls else ""
     notes = "  ".join(note for note in (covered, after) if note)
-    return f"{turn.number:>4}  {turn.would_send:>10,}  {turn.sent:>8,}  {bar}  {turn.hold_ms:>4.0f} ms  {notes}"
+    sizes = f"{turn.number:>4}  {turn.would_send:>10,}  {turn.sent:>8,}"
+    return f"{sizes}  {bar}  {turn.hold_ms:>4.0f} ms  {notes}"
 
 
 def _figures(set_up: Stage, turns: Sequence[Turn], seconds: float) -> Figures:

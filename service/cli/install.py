@@ -40,7 +40,7 @@ def install_filter(
     ] = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Puts the filter into an Open WebUI, or brings it up to date: functions, a key, valves, switches.
+    """Installs or updates the filter in an Open WebUI: functions, a key, valves, switches.
 
     Then the filter is asked, inside Open WebUI, whether it reaches the service. A second run
     changes nothing.
@@ -62,7 +62,7 @@ def install_filter(
 def uninstall_filter(
     url: Url, email: Email = None, api_key: ApiKey = None, dry_run: DryRun = False
 ) -> None:
-    """Takes the functions out of an Open WebUI, and revokes the keys that the installer made for it."""
+    """Removes the functions from an Open WebUI, and revokes the keys made for it."""
     current = shell.settings()
 
     async def work() -> None:

@@ -1,4 +1,4 @@
-"""Log lines on stderr, for people or for machines. Neither texts of chats nor control characters get there.
+"""Log lines on stderr, for people or for machines, without texts of chats.
 
 Texts are not logged on purpose anywhere. What is left are errors of libraries, which quote what
 they failed on: of those, the log has the class and the places in the code.
@@ -40,7 +40,7 @@ def set_up_logs(current: Settings) -> None:
 
 
 class _OfLibraries(logging.Formatter):
-    """Errors as their classes, both as arguments of a message (arq's) and as the reason of a record."""
+    """Errors as their classes: arguments of a message (arq's), and the reason of a record."""
 
     def format(self, record: logging.LogRecord) -> str:
         if isinstance(record.args, tuple):

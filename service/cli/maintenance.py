@@ -31,7 +31,10 @@ def migrate() -> None:
 def retention(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
 ) -> None:
-    """Removes what is older than the settings allow, as workers do once an hour; also when PRECIS_RETENTION is off."""
+    """Removes what is older than the settings allow, also when PRECIS_RETENTION is off.
+
+    Workers do the same once an hour.
+    """
 
     async def work() -> Removed:
         current = shell.settings()

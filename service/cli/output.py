@@ -1,4 +1,4 @@
-"""What commands print: text of others shows its control characters, and none of them reaches a terminal.
+"""What commands print: no control character of others' text reaches a terminal.
 
 An id, a model's name, an error or a summary may carry escape sequences, which a terminal would
 obey, or what reads like markup of ours.
@@ -35,7 +35,7 @@ def add_row(table: Table, *cells: str) -> None:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that writes control characters out, in whatever is printed; colours and layout stay."""
+    """A console that writes control characters out; colours and layout stay."""
     made = Console(stderr=stderr)
     made.push_render_hook(_ShowControl())
     return made

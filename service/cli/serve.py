@@ -43,7 +43,10 @@ def serve(
 
 
 def work() -> None:
-    """Runs a worker of a fleet, on the PostgreSQL and the Redis of the settings. Run as many as you like."""
+    """Runs a worker of a fleet, on the PostgreSQL and the Redis of the settings.
+
+    Run as many as you like.
+    """
     current = shell.settings()
     set_up_logs(current)
     shell.run(_work(current))
@@ -80,7 +83,8 @@ async def _work(current: Settings) -> None:
     stopped = _stop_signal()
     if not (current.database_url and current.redis_url):
         raise ConfigurationError(
-            f"a worker needs {PREFIX}DATABASE_URL and {PREFIX}REDIS_URL; without them, `precis serve` runs its own"
+            f"a worker needs {PREFIX}DATABASE_URL and {PREFIX}REDIS_URL; without them,"
+            " `precis serve` runs its own"
         )
     async with (
         servers(current) as urls,
@@ -106,7 +110,8 @@ def _greet(runtime: Runtime, listener: socket.socket) -> None:
     host, port = listener.getsockname()[:2]
     say = shell.console.print
     say(
-        f"Precis {__version__} on [bold]http://{host}:{port}[/], summaries by {runtime.worker_context.by}"
+        f"Precis {__version__} on [bold]http://{host}:{port}[/],"
+        f" summaries by {runtime.worker_context.by}"
     )
     if not runtime.first_keys:
         return
@@ -119,7 +124,8 @@ def _greet(runtime: Runtime, listener: socket.socket) -> None:
     path = runtime.settings.data_dir.absolute() / _FIRST_KEYS
     _write_private(path, "".join(f"{scope:8} {key}\n" for scope, key in runtime.first_keys.items()))
     say(
-        f"First start. The keys are in {path}, for this user alone. Take them, and delete the file.",
+        f"First start. The keys are in {path}, for this user alone. Take them, and delete the"
+        " file.",
         soft_wrap=True,
     )
 

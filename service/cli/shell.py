@@ -50,7 +50,7 @@ def text(given: str | None) -> str | None:
 
 
 def name(given: str) -> str:
-    """Checks the name of something new; control characters would be shown to everybody who lists it."""
+    """Checks the name of something new: everybody who lists it would see control characters."""
     from service.processes.intake import CONTROL
 
     text(given)
@@ -81,7 +81,7 @@ def fail(error: PrecisError) -> NoReturn:
 
 @asynccontextmanager
 async def database(current: "Settings") -> AsyncIterator["Database"]:
-    """The database, also that of a service which runs on the same data folder. Nothing is made or migrated."""
+    """The database, also of a service that runs on the same data folder; creates nothing."""
     from service.runtime import reachable
     from service.storage.database import check_schema, connect
 

@@ -49,7 +49,8 @@ async def _status(wait: float | None) -> Status:
 def _print(seen: Status) -> None:
     queue = seen.queue
     shell.console.print(
-        f"{queue.due} due (the oldest for {queue.oldest_due_seconds:.0f} s), {queue.working} worked on,"
+        f"{queue.due} due (the oldest for {queue.oldest_due_seconds:.0f} s),"
+        f" {queue.working} worked on,"
         f" {queue.waiting} put off, {queue.dead} dead",
         highlight=False,
     )
