@@ -239,7 +239,7 @@ def _pins(path: Path | None) -> list[GivenPin] | None:
 
 def _print_served(served: operate.ServedCheckpoint) -> None:
     made = served.checkpoint
-    follows = _WAITS if served.waits else "What follows it is made anew."
+    follows = _WAITS if served.waits else "What follows it is summarised again."
     shell.console.print(f"Checkpoint {made.id}, version {made.version}, serves now. {follows}")
 
 

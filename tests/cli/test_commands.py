@@ -172,7 +172,7 @@ async def test_a_summary_is_corrected_from_files_and_the_old_version_served_agai
     )
 
     second = (await talk.ask(leaf))["checkpoint_id"]
-    assert made.stdout == f"Checkpoint {second}, version 2, serves now. What follows it is made anew.\n"
+    assert made.stdout == f"Checkpoint {second}, version 2, serves now. What follows it is summarised again.\n"
     assert "All is well." in (await talk.ask(leaf))["summary"]
     (tmp_path / "pins.json").write_text('[{"kind": "goal", "text": "Peace."}]')
     await cli("chats", "correct", "chat-1", str(second), "--pins", str(tmp_path / "pins.json"))
