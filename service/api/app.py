@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from service import __version__
-from service.api import chats, context, events, filter, health, jobs, problems
+from service.api import chats, context, events, filter, health, jobs, problems, recall
 from service.api.deps import InFlight, KeyRing
 from service.api.problems import ProblemBody
 from service.errors import BadRequest
@@ -99,6 +99,6 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
     )
     app.state.in_flight = InFlight(settings.max_bytes_in_flight)
     problems.install(app)
-    for module in (context, filter, events, chats, jobs, health):
+    for module in (context, filter, events, recall, chats, jobs, health):
         app.include_router(module.router)
     return app

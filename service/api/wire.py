@@ -342,3 +342,64 @@ class TranscriptAnswer(BaseModel):
     """The messages are stored."""
 
     due: bool = Field(description="Whether a summary is going to be written in the background.")
+
+
+class RecallRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a model looks up in the earlier part of its own chat: `query` or `ref`."""
+
+    user_id: Annotated[intake.Id, Meta(description="The user who asks; it has to be their chat.")]
+    path: Annotated[
+        list[tuple[_Name, Annotated[str, Meta(min_length=1, max_length=128)]]],
+        Meta(
+            min_length=1,
+            max_length=10_000,
+            description="`[message id, digest]` of the branch, leaf first, as for `context`.",
+        ),
+    ]
+    checkpoint_id: Annotated[
+        Annotated[int, Meta(ge=0, le=2**62)] | None,
+        Meta(description="The checkpoint in the request; what it covers can be looked up."),
+    ] = None
+    query: Annotated[
+        str,
+        Meta(max_length=2000, description="Words to look for: up to ten places in a line each."),
+    ] = ""
+    ref: Annotated[
+        str,
+        Meta(
+            max_length=300,
+            description="What to read exactly: `T12`, the twelfth call of a tool; `M34`, the"
+            " message at depth 34; `12.3`, a sentence; `marker:…`, or the id of a call.",
+        ),
+    ] = ""
+    line: Annotated[int, Meta(ge=1, le=2**31, description="Where to begin to read.")] = 1
+    grep: Annotated[
+        str,
+        Meta(
+            max_length=300,
+            description="Only lines with these words, as they stand, and two lines around.",
+        ),
+    ] = ""
+    max_tokens: Annotated[int, Meta(ge=200, le=8000, description="Most tokens of the answer.")] = (
+        2000
+    )
+
+
+class RecallAnswer(BaseModel):
+    """What was found."""
+
+    status: Literal["found", "nothing", "not_kept", "not_covered"] = Field(
+        description="`nothing` has these words, or there is no such reference; `not_kept`: the text"
+        " is not kept any more, send the whole path with `after` null and ask again;"
+        " `not_covered`: this branch has no summary."
+    )
+    text: str = Field(description="For the model, quoted as a record.")
+    content: str = Field(
+        description="Exactly what is stored of the lines that `text` shows; empty for `query`"
+        " and `grep`."
+    )
+    references: list[str] = Field(description="Of the places that were found, the best first.")
+    line: int | None = Field(description="Where the next page begins; null at the end.")
+    not_kept: int = Field(
+        description="Messages that could not be searched, because their texts are not kept."
+    )

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from service.errors import BadRequest
+from service.recall import parts
 from service.storage import codec
 from service.transcript import (
     Stored,
@@ -101,6 +102,8 @@ class Weighed:
         masks: how many secrets were masked.
         tokens: what the model is sent for it.
         step_tokens: what a summariser reads for each of its steps.
+        step_calls: how many calls of tools each of its steps has.
+        words: what recall searches it by, packed, if that is to be stored.
         sent_at: Unix seconds.
     """
 
@@ -109,7 +112,9 @@ class Weighed:
     masks: int
     tokens: int
     step_tokens: list[int]
+    step_calls: list[int]
     sent_at: int | None
+    words: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +143,13 @@ class Wanted:
         text: the message as JSON.
         whole: whether all of it is wanted, or its hash alone.
         newest: whether it is the newest of its chat.
+        searched: whether what recall searches it by is stored too.
     """
 
     text: bytes
     whole: bool
     newest: bool = False
+    searched: bool = False
 
 
 def take(messages: Sequence[Wanted], mask_secrets: bool, before: int = 0) -> list[Taken]:
@@ -154,7 +161,7 @@ def take(messages: Sequence[Wanted], mask_secrets: bool, before: int = 0) -> lis
     taken = []
     for place, one in enumerate(messages, before):
         stored, clean = _decoded(place, one.text)
-        weighed = _weighed(clean, mask_secrets) if one.whole else None
+        weighed = _weighed(clean, mask_secrets, searched=one.searched) if one.whole else None
         asked = asked_tokens(clean) if one.newest else 0
         taken.append(Taken(_content_hash(stored), _prompt_tokens(clean), asked, weighed))
     return taken
@@ -198,16 +205,19 @@ def _prompt_tokens(stored: Stored) -> int | None:
     return parse({"usage": stored.get("usage")}).prompt_tokens
 
 
-def _weighed(stored: Stored, mask_secrets: bool) -> Weighed:
+def _weighed(stored: Stored, mask_secrets: bool, *, searched: bool = False) -> Weighed:
     body, masks = _packed(stored, mask_secrets)
     parsed = parse(stored)
+    cut = steps(parsed)
     return Weighed(
         role=parsed.role,
         body=body,
         masks=masks,
         tokens=native_tokens(stored),
-        step_tokens=[step_tokens(step) for step in steps(parsed)],
+        step_tokens=[step_tokens(step) for step in cut],
+        step_calls=[len(step.calls) for step in cut],
         sent_at=parsed.timestamp,
+        words=_words(body) if searched else None,
     )
 
 
@@ -218,6 +228,11 @@ def _packed(stored: Stored, mask_secrets: bool) -> tuple[bytes, int]:
     """
     kept, masks = masked(stored) if mask_secrets else (stored, 0)
     return codec.pack(kept), masks
+
+
+def _words(body: bytes) -> bytes:
+    """Made of what is stored, in which secrets are masked."""
+    return codec.pack_words(parts.packed(parts.parts(parse(codec.unpack(body)))))
 
 
 def _stored(message: HandedMessage) -> Stored:

@@ -1,4 +1,4 @@
-"""Message bodies as bytes, behind one codec: compressed JSON.
+"""Message bodies, and words for searches, as bytes, behind one codec: compressed JSON.
 
 The first byte names the encoding, so bodies could be encrypted without a change of schema. That
 holds for bodies alone: what summaries say (text, narrative, pins, talk, ledger) and partial turns
@@ -13,12 +13,16 @@ import msgspec
 
 from service.errors import UnknownEncoding
 
+Words = list[tuple[int, int, int, str]]
+"""What a message is searched by, as `recall.parts` packs it."""
+
 _ZLIB_JSON = b"\x01"
+_DECODE_WORDS = msgspec.json.Decoder(Words).decode
 
 
 def pack(body: dict[str, Any]) -> bytes:
     """A body as bytes; the first byte names the encoding."""
-    return _ZLIB_JSON + zlib.compress(msgspec.json.encode(body), 6)
+    return _packed(body)
 
 
 def unpack(data: bytes) -> dict[str, Any]:
@@ -27,9 +31,27 @@ def unpack(data: bytes) -> dict[str, Any]:
     Raises:
         UnknownEncoding: a newer version wrote it.
     """
+    body: dict[str, Any] = json.loads(_unpacked(data))
+    return body
+
+
+def pack_words(found: Words) -> bytes:
+    """What a message is searched by, as bytes."""
+    return _packed(found)
+
+
+def unpack_words(data: bytes) -> Words:
+    """The same again; `UnknownEncoding` as for `unpack`."""
+    return _DECODE_WORDS(_unpacked(data))
+
+
+def _packed(value: Any) -> bytes:  # noqa: ANN401 - JSON
+    return _ZLIB_JSON + zlib.compress(msgspec.json.encode(value), 6)
+
+
+def _unpacked(data: bytes) -> bytes:
     if data[:1] != _ZLIB_JSON:
         raise UnknownEncoding(
             f"message body in unknown encoding {data[:1]!r}; it was written by a newer version"
         )
-    body: dict[str, Any] = json.loads(zlib.decompress(data[1:]))
-    return body
+    return zlib.decompress(data[1:])

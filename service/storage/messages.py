@@ -32,8 +32,19 @@ class Row:
     tokens: int
     path_tokens: int
     step_tokens: Sequence[int]
+    step_calls: Sequence[int] | None
     sent_at: int | None
     checkpoint_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """What recall has made of a message's body; `words` is None where it need not be stored."""
+
+    message_id: str
+    digest: str
+    step_calls: Sequence[int]
+    words: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +99,43 @@ async def bodies(
     connection: AsyncConnection, chat: ChatKey, ids: Collection[str]
 ) -> dict[str, bytes]:
     """The packed bodies of these messages; one whose body is gone is left out."""
-    query = select(messages.c.message_id, messages.c.body).where(
-        *of(chat, messages), among(messages.c.message_id, ids), messages.c.body.is_not(None)
+    return await _packed(connection, chat, ids, messages.c.body)
+
+
+async def words(
+    connection: AsyncConnection, chat: ChatKey, ids: Collection[str]
+) -> dict[str, bytes]:
+    """What recall searches these messages by, packed, as far as it is stored."""
+    return await _packed(connection, chat, ids, messages.c.words)
+
+
+async def _packed(
+    connection: AsyncConnection, chat: ChatKey, ids: Collection[str], column: ColumnElement[bytes]
+) -> dict[str, bytes]:
+    query = select(messages.c.message_id, column.label("packed")).where(
+        *of(chat, messages), among(messages.c.message_id, ids), column.is_not(None)
     )
-    return {row.message_id: row.body for row in await connection.execute(query)}
+    return {row.message_id: row.packed for row in await connection.execute(query)}
+
+
+async def store_words(connection: AsyncConnection, chat: ChatKey, made: Sequence[Searched]) -> None:
+    """Stores what was made of bodies for a search, where these are still what they were."""
+    query = update(messages).where(
+        *of(chat, messages),
+        messages.c.message_id == bindparam("id"),
+        messages.c.digest == bindparam("of"),
+        messages.c.body.is_not(None),
+    )
+    query = query.values(
+        words=func.coalesce(bindparam("packed"), messages.c.words), step_calls=bindparam("calls")
+    )
+    await connection.execute(
+        query,
+        [
+            {"id": one.message_id, "of": one.digest, "packed": one.words, "calls": one.step_calls}
+            for one in made
+        ],
+    )
 
 
 async def without_body(
@@ -130,14 +174,14 @@ async def checkpoints_by_digest(
 
 
 async def write(
-    connection: AsyncConnection, chat: ChatKey, rows: Iterable[tuple[Row, bytes]]
+    connection: AsyncConnection, chat: ChatKey, rows: Iterable[tuple[Row, bytes, bytes | None]]
 ) -> None:
-    """Inserts rows with their bodies, or rewrites those that an edit or a deletion has moved."""
+    """Inserts rows, bodies and words, or rewrites those that an edit or a deletion has moved."""
     values = [
         chat.columns
-        | {"body": body}
+        | {"body": body, "words": words}
         | {name: getattr(row, name) for name in Row.__dataclass_fields__}
-        for row, body in rows
+        for row, body, words in rows
     ]
     statement = insert(messages)
     keys = ("tenant_id", "chat_id", "message_id")

@@ -73,7 +73,9 @@ _UNNEEDED = """
 where messages.tenant_id = :tenant and messages.chat_id = :chat and body is not null
     and message_id not in (select message_id from needed)
 """
-_DROP_COVERED = text(f"{_COVERED} update messages set body = null {_UNNEEDED} returning 1")
+_DROP_COVERED = text(
+    f"{_COVERED} update messages set body = null, words = null {_UNNEEDED} returning 1"
+)
 _COUNT_COVERED = text(f"{_COVERED} select 1 from messages {_UNNEEDED}")
 
 
@@ -151,7 +153,8 @@ async def old_bodies(
             messages.c.chat_id == bindparam("chat"), messages.c.message_id == bindparam("id")
         )
         await connection.execute(
-            gone.values(body=None), [{"chat": chat, "id": message} for _, chat, message in page]
+            gone.values(body=None, words=None),
+            [{"chat": chat, "id": message} for _, chat, message in page],
         )
     return page
 

@@ -205,6 +205,9 @@ messages = Table(
     Column(
         "step_tokens", ARRAY(Integer), nullable=False, comment="What a summariser reads, by step."
     ),
+    Column(
+        "step_calls", ARRAY(Integer), comment="Its calls of tools, by step; null if not counted."
+    ),
     Column("sent_at", BigInteger, comment="Open WebUI's timestamp, Unix seconds."),
     Column(
         "checkpoint_id",
@@ -212,6 +215,12 @@ messages = Table(
         comment="The deepest checkpoint that covers a part of the path to here.",
     ),
     Column("body", LargeBinary, comment="See storage.codec."),
+    Column(
+        "words",
+        LargeBinary,
+        comment="What recall searches it by, packed as bodies are; null where that is made of the"
+        " body when somebody asks.",
+    ),
     _now("created_at", comment="When this version of it was stored: a body's age."),
     Index("ix_messages_parent", "chat_id", "parent_id"),
     # For retention.

@@ -46,6 +46,8 @@ _ROLES = "system|user|assistant|human|developer|model|tool|inst|sys"
 _BRACKETED = re.compile(
     rf"\[(?P<name>/[A-Z_]{{3,40}}|[A-Z]{{1,30}}(?:_[A-Z]{{1,30}}){{1,4}}|(?i:{_ROLES})|[BE]OS)\]"
 )
+_ROLE_MARK = re.compile(rf"\[(?P<name>/?(?:{_ROLES}|[BE]OS))\]", re.IGNORECASE)
+_ROLE_TAG = re.compile(rf"<(?P<tag>/?(?:{_ROLES})(?:\s[^<>\n]{{0,100}})?)>", re.IGNORECASE)
 # A role and what it says; `system: linux` is none.
 _ROLE = re.compile(
     r"\A(?P<marks>[\s>*#-]{0,12})(?P<role>(?:system|user|assistant|human|developer)\s?:)"
@@ -102,6 +104,19 @@ def unmarked(text: str) -> str:
     """`text` without what only we put before or beside somebody's words."""
     bare = _AMENDMENT.sub(r"(“\g<word>”", _ROW.sub(r"“\g<row>”", text))
     return _ROLE.sub(r"\g<marks>“\g<role>”", bare)
+
+
+def quoted(line: str) -> str:
+    """A line of a quotation as it stands, but for tokens and tags of roles, and our own marks.
+
+    For what is read exactly, such as code: blanks, links and all other tags stay.
+    """
+    if not _SIGNS.search(line):
+        return line
+    bare = _spans_replaced(line, _TOKEN, _GONE)
+    bare = _spans_replaced(bare, _ROLE_MARK, r"(\g<name>)")
+    bare = _spans_replaced(bare, _ROLE_TAG, r"‹\g<tag>›")
+    return _OURS.sub("(", bare)
 
 
 def _passed(line: str) -> str:

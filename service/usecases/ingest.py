@@ -20,6 +20,7 @@ from service.errors import Conflict, TextProcessAway, TextTooHard, Unavailable, 
 from service.planning import Checkpoint
 from service.processes import Texts, intake
 from service.processes.intake import Taken, Wanted, Weighed
+from service.recall.parts import STORED_FROM
 from service.storage import chats, checkpoints, forks, messages, work
 from service.storage.messages import Row
 from service.storage.tenancy import ChatKey
@@ -200,13 +201,15 @@ async def _known(connection: AsyncConnection, chat: ChatKey, handed: Transcript)
 def _wanted(handed: Transcript, known: _Known) -> list[Wanted]:
     """What is to be read of each message: only those are weighed that are to be stored."""
     newest = handed.messages[-1]
+    above = known.base.depth if known.base else 0
     return [
         Wanted(
             bytes(message.text),
             whole=place >= known.same or message.id in known.gone,
             newest=message is newest,
+            searched=depth > STORED_FROM,
         )
-        for place, message in enumerate(handed.messages)
+        for place, (depth, message) in enumerate(enumerate(handed.messages, above + 1))
     ]
 
 
@@ -314,23 +317,23 @@ async def _store(
     parent = rows[-1] if rows else known.base
     fresh, masks = _fresh(changed, taken[known.same :], parent, made)
     await messages.write(connection, chat, fresh)
-    return rows + [row for row, _ in fresh], masks
+    return rows + [row for row, _, _ in fresh], masks
 
 
 def _fresh(
     changed: Sequence[Handed], taken: Sequence[Taken], parent: Row | None, made: dict[str, int]
-) -> tuple[list[tuple[Row, bytes]], int]:
-    """The rows below `parent` with their bodies, and how many secrets are masked in these.
+) -> tuple[list[tuple[Row, bytes, bytes | None]], int]:
+    """The rows below `parent`, each with its body and its words, and the number of new masks.
 
     `made` are the checkpoints that end at one of the messages, by digest.
     """
-    fresh = list[tuple[Row, bytes]]()
+    fresh = list[tuple[Row, bytes, bytes | None]]()
     masks = 0
     for message, read in zip(changed, taken, strict=True):
         if read.weighed is None:
             raise RuntimeError("a message that is to be stored was not weighed")
         parent = _row(message, read.content_hash, read.weighed, parent, made)
-        fresh.append((parent, read.weighed.body))
+        fresh.append((parent, read.weighed.body, read.weighed.words))
         masks += read.weighed.masks
     return fresh, masks
 
@@ -402,6 +405,7 @@ def _row(
         tokens=weighed.tokens,
         path_tokens=path_tokens + weighed.tokens,
         step_tokens=weighed.step_tokens,
+        step_calls=weighed.step_calls,
         sent_at=weighed.sent_at,
         checkpoint_id=made.get(message.digest, inherited),
     )

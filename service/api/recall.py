@@ -1,0 +1,118 @@
+"""Looking up what a summary covers: for models through the filter's key, and for operators."""
+
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter, BackgroundTasks, Query, Request
+
+from service.api import problems
+from service.api.deps import (
+    ChatId,
+    FilterKey,
+    OperatorDep,
+    RuntimeDep,
+    documented,
+    read_bytes,
+)
+from service.api.wire import RecallAnswer, RecallRequest
+from service.errors import TooLarge, Unprocessable
+from service.usecases import recall
+from service.usecases.recall import Branch, Question, Recalled
+
+_DECODE = msgspec.json.Decoder(RecallRequest).decode
+
+router = APIRouter(prefix="/v1/chats")
+
+
+@router.post("/{chat_id}/recall", tags=["filter"], openapi_extra=documented(RecallRequest))
+async def post_recall(
+    request: Request,
+    chat_id: ChatId,
+    key: FilterKey,
+    runtime: RuntimeDep,
+    background: BackgroundTasks,
+) -> RecallAnswer:
+    """Looks something up in what a summary covers of this branch, for the model that answers.
+
+    With `query`, places that have these words, a line each. With `ref`, one message or result as it
+    is stored, with line numbers. Nothing else of the chat is seen: no other branch, no other user's
+    chat, and nothing that the model has in its request anyway.
+    """
+    body = _asked(await read_bytes(request), runtime.settings.max_path)
+    branch = Branch(
+        tenant=key.tenant,
+        chat=chat_id,
+        user=body.user_id,
+        pairs=body.path,
+        checkpoint=body.checkpoint_id,
+        anyone=runtime.settings.share_forks == "tenant",
+    )
+    question = Question(body.query, body.ref, body.line, body.grep, body.max_tokens)
+    engine, mask = runtime.database.engine, runtime.settings.mask_secrets
+    found = await recall.of_branch(engine, runtime.texts, branch, key.actor, question, mask)
+    background.add_task(recall.keep, engine, found)
+    return _answer(found)
+
+
+@router.get("/{chat_id}/find", tags=["operators"])
+async def find(
+    chat_id: ChatId,
+    operator: OperatorDep,
+    runtime: RuntimeDep,
+    background: BackgroundTasks,
+    query: Annotated[str, Query(max_length=2000, description="Words to look for.")] = "",
+    ref: Annotated[
+        str, Query(max_length=300, description="What to read: `T12`, `M34`, `12.3`, `marker:…`.")
+    ] = "",
+    line: Annotated[int, Query(ge=1, le=2**31, description="Where to begin to read.")] = 1,
+    grep: Annotated[
+        str, Query(max_length=300, description="Only lines with these words, and two around.")
+    ] = "",
+    max_tokens: Annotated[
+        int, Query(ge=200, le=8000, description="Most tokens of the answer.")
+    ] = 2000,
+) -> RecallAnswer:
+    """Finds words in a chat, or reads one message or result of a tool as it is stored.
+
+    Looks at the path that was stored last, covered or not.
+    """
+    _check(query, ref, "/query")
+    question = Question(query, ref, line, grep, max_tokens)
+    engine, mask = runtime.database.engine, runtime.settings.mask_secrets
+    found = await recall.of_chat(
+        engine, runtime.texts, operator.tenant, operator.actor, chat_id, question, mask
+    )
+    background.add_task(recall.keep, engine, found)
+    return _answer(found)
+
+
+def _asked(body: bytearray, most: int) -> RecallRequest:
+    try:
+        asked = _DECODE(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise problems.from_msgspec(error) from None
+    if len(asked.path) > most:
+        raise TooLarge(
+            f"the path has {len(asked.path)} messages, and {most} are accepted; send the newest of"
+            " them, or raise PRECIS_MAX_PATH"
+        )
+    _check(asked.query, asked.ref, "/query")
+    return asked
+
+
+def _check(query: str, ref: str, pointer: str) -> None:
+    if bool(query.strip()) == bool(ref.strip()):
+        raise Unprocessable(
+            "give either `query`, words to look for, or `ref`, what to read", pointer=pointer
+        )
+
+
+def _answer(found: Recalled) -> RecallAnswer:
+    return RecallAnswer(
+        status=found.status,
+        text=found.answer.text,
+        content=found.answer.content,
+        references=list(found.answer.references),
+        line=found.answer.line,
+        not_kept=found.not_kept,
+    )

@@ -1,0 +1,107 @@
+"""What a recall does with stored texts: it searches, resolves and shows. Pure, picklable values."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from service.recall import parts, ranking, shown
+from service.recall.ranking import Hit
+from service.recall.shown import Answer, Wanted
+from service.storage import codec
+from service.text import languages
+from service.transcript import Message, masked, parse, steps
+
+_SAMPLE = 4000  # characters by which a chat's language is guessed
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A message to be searched, at its `place` in the path: its words, or else its body, packed."""
+
+    place: int
+    body: bytes | None
+    words: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What was made of a body: the calls of its steps, and its words, packed."""
+
+    step_calls: Sequence[int]
+    words: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """The hits, and what was made of bodies on the way, by place."""
+
+    hits: Sequence[Hit]
+    made: Mapping[int, Made]
+
+
+def search(texts: Sequence[Text], length: int, question: str, most: int) -> Searched:
+    """The best places for a question on a path of `length` messages; at most `most`."""
+    path: list[list[parts.Part]] = [[] for _ in range(length)]
+    made = dict[int, Made]()
+    sample: list[str] = []
+    for one in texts:
+        if one.words is not None:
+            path[one.place] = parts.unpacked(codec.unpack_words(one.words))
+        elif one.body is not None:
+            message = parse(codec.unpack(one.body))
+            path[one.place] = parts.parts(message)
+            made[one.place] = _made(message, path[one.place])
+            if sum(map(len, sample)) < _SAMPLE:
+                sample.append(shown.said(message))
+    language = languages.detect("\n".join(sample)[:_SAMPLE])
+    return Searched(ranking.ranked(path, question, language, most), made)
+
+
+def made(bodies: Mapping[int, bytes]) -> dict[int, Made]:
+    """What is made of bodies, by place."""
+    parsed = {place: parse(codec.unpack(body)) for place, body in bodies.items()}
+    return {place: _made(message, parts.parts(message)) for place, message in parsed.items()}
+
+
+def _made(message: Message, found: Sequence[parts.Part]) -> Made:
+    counted = [len(step.calls) for step in steps(message)]
+    return Made(counted, codec.pack_words(parts.packed(found)))
+
+
+def named(bodies: Mapping[int, bytes], identity: str, *, marker: bool) -> tuple[int, int] | None:
+    """The place of the message with a marker or a call, and which of its calls it is, from 1.
+
+    A marker leads to the message, as call 0. The newest message wins.
+    """
+    for place in sorted(bodies, reverse=True):
+        message = parse(codec.unpack(bodies[place]))
+        if marker:
+            if identity in message.markers:
+                return place, 0
+            continue
+        found = [call.call.id for step in steps(message) for call in step.calls]
+        if identity in found:
+            return place, found.index(identity) + 1
+    return None
+
+
+def index(
+    hits: Sequence[Hit],
+    bodies: Mapping[int, bytes],
+    calls_above: Mapping[int, int],
+    room: int,
+    mask: bool,
+) -> Answer:
+    """The hits in a line each, within `room` tokens."""
+    messages = {place: _message(body, mask) for place, body in bodies.items()}
+    return shown.index(hits, messages, calls_above, room)
+
+
+def page(body: bytes, wanted: Wanted, mask: bool) -> Answer:
+    """A message or a result as it is stored."""
+    return shown.page(_message(body, mask), wanted)
+
+
+def _message(body: bytes, mask: bool) -> Message:
+    """The parsed message; its secrets masked, should it have been stored before they were."""
+    stored = codec.unpack(body)
+    return parse(masked(stored)[0] if mask else stored)

@@ -1,0 +1,163 @@
+"""Which parts of a path answer a question best: BM25, in any script. Pure.
+
+What was said is compared in windows of three messages, because a short message is understood with
+those around it, and its own words count once more. A block of a result is compared by itself. Exact
+values count double, and of equals the newest comes first.
+
+Okapi BM25 as in Robertson and Zaragoza (2009), "The Probabilistic Relevance Framework". A library
+would bring NumPy and an index that is built for each question: see docs/adr/0024.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from math import log
+
+from service.recall.parts import Part
+from service.text import words
+
+_K1, _B = 1.2, 0.75
+_EXACT = 2.0  # weight of an exact value
+_LONGEST = 64  # words of a question that are looked for
+_NONE = Counter[int]()
+_VARIANTS = 40  # words of a hit by which its best place is found
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A part that was found.
+
+    Attributes:
+        message: its place in the path, from 0.
+        part: what was found of it.
+        words: words of the chat that the question asked for, as they stand there.
+    """
+
+    message: int
+    part: Part
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """Some text that is weighed: how often it has each term of the question, and its length."""
+
+    counts: Counter[int]
+    length: int
+
+
+def ranked(
+    path: Sequence[Sequence[Part]], question: str, language: str | None, most: int
+) -> list[Hit]:
+    """The best parts for a question, the best first; at most `most`.
+
+    Messages beside one that was found are shown with it, so they are no hits of their own.
+
+    Args:
+        path: the parts of each message, from the root on.
+        question: some words.
+        language: of the chat, by whose endings words are compared; None compares whole words.
+        most: number of hits.
+    """
+    terms = _terms(path, question, language)
+    if not terms.of:
+        return []
+    places = [(message, part) for message, found in enumerate(path) for part in found]
+    own = [_counted(part, terms.of) for _, part in places]
+    around = [_window(at, places, own) for at in range(len(places))]
+    worth = _scores(around, terms.weights)
+    exactly = _scores(own, terms.weights)
+    scores = [one + other for one, other in zip(worth, exactly, strict=True)]
+    order = sorted(range(len(places)), key=lambda at: (-scores[at], -at))
+    best = (at for at in order if scores[at] > 0)
+    return list(_apart((Hit(*places[at], terms.told) for at in best), most))
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """The terms of a question: by the words of the chat that stand for them, and their weights."""
+
+    of: Mapping[str, int]
+    weights: Sequence[float]
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """The words of the chat that were asked for, the rarest kinds first."""
+        found = sorted(self.of, key=lambda word: (-self.weights[self.of[word]], -len(word)))
+        return tuple(found[:_VARIANTS])
+
+
+def _terms(path: Sequence[Sequence[Part]], question: str, language: str | None) -> _Terms:
+    asked = list(dict.fromkeys(words.words(question)))[:_LONGEST]
+    number_of = dict[str, int]()
+    for number, word in enumerate(asked):
+        for key in words.asked(word, language):
+            number_of.setdefault(key, number)
+    vocabulary = set(chain.from_iterable(part.words for found in path for part in found))
+    keys = words.stems(vocabulary, language)
+    of = {word: number_of[key] for word, key in keys.items() if key in number_of}
+    return _Terms(of, [_EXACT if words.exact(word) else 1.0 for word in asked])
+
+
+def _counted(part: Part, of: Mapping[str, int]) -> _Text:
+    found = [of[word] for word in part.words if word in of]
+    return _Text(Counter(found) if found else _NONE, len(part.words))
+
+
+def _window(at: int, places: Sequence[tuple[int, Part]], own: Sequence[_Text]) -> _Text:
+    """What was said in a message and those beside it; a block of a result by itself."""
+    message, part = places[at]
+    if part.call:
+        return own[at]
+    texts = [own[at], *(own[other] for other in _beside(at, places, message))]
+    counts = [text.counts for text in texts if text.counts]
+    length = sum(text.length for text in texts)
+    return _Text(sum(counts, Counter()) if len(counts) > 1 else (counts or [_NONE])[0], length)
+
+
+def _beside(at: int, places: Sequence[tuple[int, Part]], message: int) -> list[int]:
+    """Where the words of the messages before and behind one stand."""
+    found: list[int] = []
+    for step in (-1, 1):
+        other = at + step
+        while 0 <= other < len(places) and abs(places[other][0] - message) <= 1:
+            if places[other][0] != message and not places[other][1].call:
+                found.append(other)
+                break
+            other += step
+    return found
+
+
+def _scores(texts: Sequence[_Text], weights: Sequence[float]) -> list[float]:
+    """BM25 of each text."""
+    having = Counter(term for text in texts for term in text.counts)
+    mean = sum(text.length for text in texts) / len(texts) or 1.0
+    total = len(texts)
+    worth = {
+        term: weights[term] * log(1 + (total - count + 0.5) / (count + 0.5))
+        for term, count in having.items()
+    }
+    return [_score(text, worth, mean) for text in texts]
+
+
+def _score(text: _Text, worth: Mapping[int, float], mean: float) -> float:
+    long = _K1 * (1 - _B + _B * text.length / mean)
+    return sum(
+        worth[term] * count * (_K1 + 1) / (count + long) for term, count in text.counts.items()
+    )
+
+
+def _apart(hits: Iterable[Hit], most: int) -> Iterator[Hit]:
+    """The hits without those that are shown beside a better one."""
+    shown = set[int]()
+    left = most
+    for hit in hits:
+        if hit.part.call == 0:
+            if hit.message in shown:
+                continue
+            shown.update((hit.message - 1, hit.message, hit.message + 1))
+        yield hit
+        left -= 1
+        if not left:
+            return

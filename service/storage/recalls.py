@@ -1,0 +1,141 @@
+"""Which messages a recall may see: a branch's covered part, or an operator's whole branch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import ARRAY, Text, bindparam, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.storage.tenancy import ChatKey
+
+# The newest message of the pairs that is stored, its deepest checkpoint, and of this the one that
+# was served: the one asked for, if the branch has it, or else the deepest.
+_COVERED = """
+select chat.id, made.id, made.covered_until, made.covered_digest
+from chats chat
+cross join lateral (
+    select stored.checkpoint_id, pair.place
+    from unnest(cast(:ids as text[]), cast(:digests as text[]))
+        with ordinality as pair (id, digest, place)
+    join messages stored on stored.tenant_id = :tenant and stored.chat_id = chat.id
+        and stored.message_id = pair.id and stored.digest = pair.digest
+    order by pair.place limit 1
+) newest
+join checkpoints head
+    on head.tenant_id = :tenant and head.chat_id = chat.id and head.id = newest.checkpoint_id
+join checkpoints made
+    on made.tenant_id = :tenant and made.chat_id = chat.id and made.id =
+        case when :checkpoint = any(head.ancestors) then :checkpoint else head.id end
+where chat.tenant_id = :tenant and coalesce(chat.expires_at > now(), true)
+"""
+_OWN = f"{_COVERED} and chat.external_id = :chat and chat.user_id = :user"
+# For the first turn of a fork, which is not stored yet: see `contexts`.
+_ELSEWHERE = f"""{_COVERED}
+and (:anyone or chat.user_id = :user) and chat.expires_at is null and chat.id in (
+    select lent.chat_id from checkpoints lent
+    where lent.tenant_id = :tenant and lent.covered_digest = any(:digests)
+)
+order by newest.place, chat.id desc limit 1
+"""
+_PATH = text("""
+with recursive up as (
+    select message_id, parent_id, digest, depth, step_calls, body is not null as kept
+    from messages
+    where tenant_id = :tenant and chat_id = :chat and message_id = :leaf
+    union all
+    select above.message_id, above.parent_id, above.digest, above.depth, above.step_calls,
+        above.body is not null
+    from up
+    join messages above on above.tenant_id = :tenant and above.chat_id = :chat
+        and above.message_id = up.parent_id
+)
+select message_id, digest, depth, step_calls, kept from up order by depth
+""")
+_LEAF = text("select id, leaf_id from chats where tenant_id = :tenant and external_id = :chat")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A message of a path. `step_calls` is None where its calls were not counted yet."""
+
+    message_id: str
+    digest: str
+    depth: int
+    step_calls: Sequence[int] | None
+    kept: bool
+    """Whether its text is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What may be seen: a path from its root on. `checkpoint` is the one that covers it, if any."""
+
+    chat: ChatKey
+    checkpoint: int | None
+    path: Sequence[Place]
+
+
+async def covered(
+    connection: AsyncConnection,
+    tenant: int,
+    chat: str,
+    user: str,
+    pairs: Sequence[tuple[str, str]],
+    checkpoint: int | None,
+    *,
+    anyone: bool,
+) -> Scope | None:
+    """The covered part of one branch of one user's chat; None when none of it is covered.
+
+    Args:
+        connection: of a transaction.
+        tenant: whose chat it is.
+        chat: Open WebUI's chat id. A fork that is not stored yet sees what its user's other chats
+            have of its path.
+        user: who asks.
+        pairs: (id, digest) of the newest messages of the branch, leaf first.
+        checkpoint: the one that was served; None for the deepest.
+        anyone: whether chats of all users lend to forks.
+    """
+    ids, digests = map(list, zip(*pairs, strict=True))
+    asked = {
+        "tenant": tenant,
+        "user": user,
+        "ids": ids,
+        "digests": digests,
+        "checkpoint": checkpoint or 0,
+    }
+    found = (await connection.execute(_statement(_OWN), asked | {"chat": chat})).one_or_none()
+    if found is None:
+        lent = asked | {"anyone": anyone}
+        found = (await connection.execute(_statement(_ELSEWHERE), lent)).one_or_none()
+    if found is None:
+        return None
+    identity, made, until, digest = found
+    key = ChatKey(tenant, identity)
+    path = await _path(connection, key, until)
+    # Rows below an edit are gone, or have other digests: then nothing of it is covered any more.
+    if not path or path[-1].digest != digest:
+        return None
+    return Scope(key, made, path)
+
+
+async def newest(connection: AsyncConnection, tenant: int, chat: str) -> Scope | None:
+    """The whole path that was ingested last; None when this tenant has no such chat."""
+    found = (await connection.execute(_LEAF, {"tenant": tenant, "chat": chat})).one_or_none()
+    if found is None:
+        return None
+    key = ChatKey(tenant, found.id)
+    path = await _path(connection, key, found.leaf_id) if found.leaf_id else []
+    return Scope(key, None, path)
+
+
+async def _path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[Place]:
+    rows = await connection.execute(_PATH, {"tenant": chat.tenant, "chat": chat.id, "leaf": leaf})
+    found = [Place(*row) for row in rows]
+    return found if found and found[0].depth == 1 else []
+
+
+def _statement(sql: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    arrays = (bindparam("ids", type_=ARRAY(Text)), bindparam("digests", type_=ARRAY(Text)))
+    return text(sql).bindparams(*arrays)

@@ -1,0 +1,308 @@
+"""Use case: look up what a summary covers. A model asks through Open WebUI, or an operator.
+
+In: words, or a reference. Out: a text to read, and exactly what is stored. Only the covered part of
+one branch of one user's chat is seen, or an operator's whole branch. That somebody asked is noted,
+without a word of it.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from service.errors import NotFound, TextProcessAway, TextTooHard, Unavailable
+from service.processes import Texts, recalls
+from service.processes.recalls import Made, Text
+from service.recall import references
+from service.recall.parts import STORED_FROM
+from service.recall.references import Counts, Found, Missing, Named
+from service.recall.shown import Answer, Wanted
+from service.storage import audit, checkpoints, messages
+from service.storage import recalls as scopes
+from service.storage.messages import Searched
+from service.storage.recalls import Scope
+from service.summarising.ledger.shown import line as ledger_line
+
+SECONDS = 2.0
+"""How long an answer may take."""
+HITS = 10
+
+_NOT_COVERED = (
+    "Nothing of this conversation was summarised, so nothing is hidden: all of it is above."
+)
+_NOT_KEPT = "The stored text of {reference} is not kept any more."
+
+Status = Literal["found", "nothing", "not_kept", "not_covered"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked: `query`, some words, or `ref`, a reference.
+
+    Attributes:
+        query: see `recall.ranking`.
+        ref: see `recall.references`.
+        line: where to begin to read, from 1.
+        grep: words that a line has to have, to be read.
+        room: tokens that the answer may have.
+    """
+
+    query: str = ""
+    ref: str = ""
+    line: int = 1
+    grep: str = ""
+    room: int = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Which branch a model asks about: its newest messages as (id, digest), leaf first.
+
+    `checkpoint` is the one that its request carries, and `anyone` whether chats of all users lend
+    to forks.
+    """
+
+    tenant: int
+    chat: str
+    user: str
+    pairs: Sequence[tuple[str, str]]
+    checkpoint: int | None = None
+    anyone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """The answer.
+
+    Attributes:
+        status: `found`; `nothing` that fits; `not_kept`, when the text is not kept any more; or
+            `not_covered`, when the branch has no summary.
+        answer: what to read.
+        not_kept: how many messages could not be searched or read, because their texts are not kept.
+        made: what was made of bodies and may be stored, with `keep`.
+    """
+
+    status: Status
+    answer: Answer
+    not_kept: int = 0
+    scope: Scope | None = None
+    made: Mapping[int, Made] = field(default_factory=dict)
+
+
+async def of_branch(
+    engine: AsyncEngine, texts: Texts, branch: Branch, actor: str, question: Question, mask: bool
+) -> Recalled:
+    """What the covered part of a branch has for a question.
+
+    Raises:
+        Unavailable: it took too long, or no text process starts.
+    """
+    async with engine.connect() as connection:
+        found = await scopes.covered(
+            connection,
+            branch.tenant,
+            branch.chat,
+            branch.user,
+            branch.pairs,
+            branch.checkpoint,
+            anyone=branch.anyone,
+        )
+    if found is None:
+        return Recalled("not_covered", Answer(_NOT_COVERED))
+    recalled = await _within_time(_Lookup(engine, texts, found, mask), question)
+    await _note(engine, branch.tenant, actor, branch.chat, question, recalled)
+    return recalled
+
+
+async def of_chat(
+    engine: AsyncEngine,
+    texts: Texts,
+    tenant: int,
+    actor: str,
+    chat: str,
+    question: Question,
+    mask: bool,
+) -> Recalled:
+    """What the newest path of a chat has for an operator's question, covered or not.
+
+    Raises:
+        NotFound: this tenant has no such chat.
+        Unavailable: it took too long, or no text process starts.
+    """
+    async with engine.connect() as connection:
+        found = await scopes.newest(connection, tenant, chat)
+    if found is None:
+        raise NotFound(f"there is no chat {chat!r}")
+    recalled = await _within_time(_Lookup(engine, texts, found, mask), question)
+    await _note(engine, tenant, actor, chat, question, recalled)
+    return recalled
+
+
+async def keep(engine: AsyncEngine, recalled: Recalled) -> None:
+    """Stores what was made of texts on the way, so that the next question need not make it."""
+    scope = recalled.scope
+    if scope is None or not recalled.made:
+        return
+    made = [_searched(scope, place, one) for place, one in recalled.made.items()]
+    async with engine.begin() as connection:
+        await messages.store_words(connection, scope.chat, made)
+
+
+def _searched(scope: Scope, place: int, made: Made) -> Searched:
+    at = scope.path[place]
+    words = made.words if at.depth > STORED_FROM else None
+    return Searched(at.message_id, at.digest, made.step_calls, words)
+
+
+async def _within_time(lookup: "_Lookup", question: Question) -> Recalled:
+    try:
+        async with asyncio.timeout(SECONDS):
+            if question.ref:
+                return await lookup.read(question)
+            return await lookup.search(question)
+    except (TimeoutError, TextTooHard) as error:
+        raise Unavailable(
+            "looking this up took too long; ask for fewer words, or for one reference"
+        ) from error
+    except TextProcessAway as error:
+        raise Unavailable(str(error)) from error
+
+
+async def _note(
+    engine: AsyncEngine,
+    tenant: int,
+    actor: str,
+    chat: str,
+    question: Question,
+    recalled: Recalled,
+) -> None:
+    mode = "read" if question.ref else "search"
+    async with engine.begin() as connection:
+        await audit.record(
+            connection, tenant, actor, "chat.recall", chat, mode=mode, status=recalled.status
+        )
+
+
+class _Lookup:
+    """Looks up one question on one path."""
+
+    def __init__(self, engine: AsyncEngine, texts: Texts, scope: Scope, mask: bool) -> None:
+        self._engine = engine
+        self._texts = texts
+        self._scope = scope
+        self._mask = mask
+        self._made: dict[int, Made] = {}
+
+    async def search(self, question: Question) -> Recalled:
+        """The best places for some words."""
+        path = self._scope.path
+        words = await self._words()
+        bodies = await self._bodies(place for place in range(len(path)) if place not in words)
+        stored = [
+            Text(place, bodies.get(place), words.get(place)) for place in sorted({*words, *bodies})
+        ]
+        found = await self._texts.run(recalls.search, stored, len(path), question.query, HITS)
+        self._made.update(found.made)
+        shown = {hit.message + step for hit in found.hits for step in (-1, 0, 1)}
+        near = {place: bodies[place] for place in shown if place in bodies}
+        near |= await self._bodies(place for place in shown if place in words)
+        counts = self._counts()
+        above = {place: references.above(counts, place) for place in near}
+        told = await self._texts.run(
+            recalls.index, found.hits, near, above, question.room, self._mask
+        )
+        status: Status = "found" if told.references else "nothing"
+        return self._recalled(status, told, len(path) - len(stored))
+
+    async def read(self, question: Question) -> Recalled:
+        """What a reference leads to, exactly."""
+        await self._count()
+        counts = self._counts()
+        meant = references.meant(question.ref, counts)
+        if isinstance(meant, Named):
+            meant = await self._named(meant, counts)
+        if isinstance(meant, Missing):
+            return self._recalled("nothing", _missing(question.ref, meant))
+        if not self._scope.path[meant.message].kept:
+            return self._recalled("not_kept", await self._not_kept(question.ref, meant), 1)
+        body = (await self._bodies([meant.message]))[meant.message]
+        wanted = Wanted(
+            meant.message, meant.call, meant.before, question.line, question.grep, question.room
+        )
+        answer = await self._texts.run(recalls.page, body, wanted, self._mask)
+        return self._recalled("found" if answer.references else "nothing", answer)
+
+    def _recalled(self, status: Status, answer: Answer, not_kept: int = 0) -> Recalled:
+        return Recalled(status, answer, not_kept, self._scope, self._made)
+
+    async def _words(self) -> dict[int, bytes]:
+        """The stored words of the messages, by place; few chats are long enough to have any."""
+        deep = {
+            one.message_id: place
+            for place, one in enumerate(self._scope.path)
+            if one.depth > STORED_FROM
+        }
+        if not deep:
+            return {}
+        async with self._engine.connect() as connection:
+            found = await messages.words(connection, self._scope.chat, deep)
+        return {deep[identity]: packed for identity, packed in found.items()}
+
+    async def _bodies(self, places: Iterable[int]) -> dict[int, bytes]:
+        """The packed bodies at some places of the path, as far as they are kept."""
+        path = self._scope.path
+        ids = {
+            path[place].message_id: place
+            for place in places
+            if 0 <= place < len(path) and path[place].kept
+        }
+        if not ids:
+            return {}
+        async with self._engine.connect() as connection:
+            found = await messages.bodies(connection, self._scope.chat, ids)
+        return {ids[identity]: packed for identity, packed in found.items()}
+
+    async def _count(self) -> None:
+        """Counts the calls of messages that an older release has stored."""
+        path = self._scope.path
+        uncounted = [place for place, one in enumerate(path) if one.step_calls is None]
+        bodies = await self._bodies(uncounted)
+        if bodies:
+            self._made.update(await self._texts.run(recalls.made, bodies))
+
+    def _counts(self) -> list[Counts]:
+        """The calls of all messages; none where they could not be counted."""
+        return [self._counts_at(place) for place in range(len(self._scope.path))]
+
+    def _counts_at(self, place: int) -> Counts:
+        stored = self._scope.path[place].step_calls
+        if stored is None and place in self._made:
+            stored = self._made[place].step_calls
+        return Counts(stored or ())
+
+    async def _named(self, named: Named, counts: Sequence[Counts]) -> Found | Missing:
+        bodies = await self._bodies(range(len(self._scope.path)))
+        found = await self._texts.run(recalls.named, bodies, named.id, marker=named.marker)
+        if found is None:
+            return Missing(())
+        place, call = found
+        return Found(place, call, references.above(counts, place))
+
+    async def _not_kept(self, ref: str, found: Found) -> Answer:
+        """That a text is not kept, with what the ledger says of it."""
+        told = _NOT_KEPT.format(reference=ref)
+        number = found.before + found.call
+        if not found.call or self._scope.checkpoint is None:
+            return Answer(told)
+        async with self._engine.connect() as connection:
+            memory = await checkpoints.memory(connection, self._scope.chat, self._scope.checkpoint)
+        entries = memory.ledger if memory else ()
+        lines = [ledger_line(one) for one in entries if one.first <= number <= one.last]
+        return Answer("\n".join([told, *(f"The summary says of it: {line[2:]}" for line in lines)]))
+
+
+def _missing(ref: str, missing: Missing) -> Answer:
+    near = f" There are {', '.join(missing.near)}." if missing.near else ""
+    return Answer(f"The earlier part of this conversation has no {ref!r}.{near}")
