@@ -39,9 +39,10 @@ order by newest.place, chat.id desc limit 1
 """
 _PATH = text("""
 with recursive up as (
-    select message_id, parent_id, digest, depth, step_calls, body is not null as kept
-    from messages
-    where tenant_id = :tenant and chat_id = :chat and message_id = :leaf
+    select leaf.message_id, leaf.parent_id, leaf.digest, leaf.depth, leaf.step_calls,
+        leaf.body is not null as kept
+    from messages leaf
+    where leaf.tenant_id = :tenant and leaf.chat_id = :chat and leaf.message_id = :leaf
     union all
     select above.message_id, above.parent_id, above.digest, above.depth, above.step_calls,
         above.body is not null
@@ -51,7 +52,10 @@ with recursive up as (
 )
 select message_id, digest, depth, step_calls, kept from up order by depth
 """)
-_LEAF = text("select id, leaf_id from chats where tenant_id = :tenant and external_id = :chat")
+_LEAF = text(
+    "select chats.id, chats.leaf_id from chats"
+    " where chats.tenant_id = :tenant and chats.external_id = :chat"
+)
 
 
 @dataclass(frozen=True, slots=True)

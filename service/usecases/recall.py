@@ -22,7 +22,7 @@ from service.recall.shown import Answer, Wanted
 from service.storage import audit, checkpoints, messages
 from service.storage import recalls as scopes
 from service.storage.messages import Searched
-from service.storage.recalls import Scope
+from service.storage.recalls import Place, Scope
 from service.summarising.ledger.shown import line as ledger_line
 
 SECONDS = 2.0
@@ -143,17 +143,23 @@ async def of_chat(
 async def keep(engine: AsyncEngine, recalled: Recalled) -> None:
     """Stores what was made of texts on the way, so that the next question need not make it."""
     scope = recalled.scope
-    if scope is None or not recalled.made:
+    if scope is None:
         return
-    made = [_searched(scope, place, one) for place, one in recalled.made.items()]
-    async with engine.begin() as connection:
-        await messages.store_words(connection, scope.chat, made)
+    found = [(scope.path[place], one) for place, one in recalled.made.items()]
+    made = [_searched(place, one) for place, one in found if _is_worth_storing(place)]
+    if made:
+        async with engine.begin() as connection:
+            await messages.store_words(connection, scope.chat, made)
 
 
-def _searched(scope: Scope, place: int, made: Made) -> Searched:
-    at = scope.path[place]
-    words = made.words if at.depth > STORED_FROM else None
-    return Searched(at.message_id, at.digest, made.step_calls, words)
+def _is_worth_storing(place: Place) -> bool:
+    """What an older release has stored, and what a scan would take too long for."""
+    return place.step_calls is None or place.depth > STORED_FROM
+
+
+def _searched(place: Place, made: Made) -> Searched:
+    words = made.words if place.depth > STORED_FROM else None
+    return Searched(place.message_id, place.digest, made.step_calls, words)
 
 
 async def _within_time(lookup: "_Lookup", question: Question) -> Recalled:
@@ -238,17 +244,11 @@ class _Lookup:
         return Recalled(status, answer, not_kept, self._scope, self._made)
 
     async def _words(self) -> dict[int, bytes]:
-        """The stored words of the messages, by place; few chats are long enough to have any."""
-        deep = {
-            one.message_id: place
-            for place, one in enumerate(self._scope.path)
-            if one.depth > STORED_FROM
-        }
-        if not deep:
-            return {}
+        """The stored words of the messages, by place."""
+        places = {one.message_id: place for place, one in enumerate(self._scope.path)}
         async with self._engine.connect() as connection:
-            found = await messages.words(connection, self._scope.chat, deep)
-        return {deep[identity]: packed for identity, packed in found.items()}
+            found = await messages.words(connection, self._scope.chat, places)
+        return {places[identity]: packed for identity, packed in found.items()}
 
     async def _bodies(self, places: Iterable[int]) -> dict[int, bytes]:
         """The packed bodies at some places of the path, as far as they are kept."""

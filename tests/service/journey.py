@@ -113,6 +113,8 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     await a.put_off("now() + interval '1 day'")
     assert (await a.talk.put(a.talk.transcript(leaf, served=theirs))).status_code == 202
     await still()
+    await _recall(a, leaf)
+    await still()
 
     await _fork(a, leaf)
     await still()
@@ -212,3 +214,13 @@ async def _by_hand(a: Tenant, harness: Harness) -> None:
         assert await checkpoints.degraded(connection, lease.chat, first) is None
         await work.give_back(connection, lease, None, 0)
         await work.wait_on(connection, lease)
+
+
+async def _recall(a: Tenant, leaf: str) -> None:
+    """A model and an operator look something up, as if an older release had stored the messages."""
+    whose = f"tenant_id = {await a.identity()}"
+    await execute(a.service.runtime.urls.database, f"update messages set step_calls = null where {whose}")
+    path = a.talk.question(leaf)["path"]
+    body = {"user_id": a.talk.user, "path": path, "ref": "M1"}
+    assert (await a.filter.post("/v1/chats/chat-1/recall", json=body)).json()["status"] == "found"
+    assert (await a.ask("GET", "/chat-1/find", params={"query": "pump"})).json()["status"] == "found"

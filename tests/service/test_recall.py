@@ -1,81 +1,279 @@
 """What a model looks up in the covered part of its own chat, and an operator in a whole one."""
 
 import json
-from typing import Any
 
+import httpx
 import pytest
+import pytest_asyncio
 
-from service.recall.parts import STORED_FROM
+from service.recall import parts
 from tests.service.harness import Harness
-from tests.service.talk import Json, Talk, row, run_sql
+from tests.service.talk import Json, rows, run_sql
+from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ORDER = "Order INV-2031 of Müller GmbH goes to Trondheim on Tuesday."
+TABLE = "\n".join(f"row {number}: valve V-{number:03d} has {number * 37 % 101} bar" for number in range(120))
+MARKER = "01HZY3Q4R5S6T7V8W9XA"
 
 
 def called(identity: str, result: str, **arguments: object) -> Json:
-    """One call of a tool and its result, as output items."""
+    """An answer with one call of a tool and its result."""
+    call = {"type": "function_call", "call_id": identity, "name": "look_up", "status": "completed"}
+    output = [{"type": "input_text", "text": result}]
+    said = [{"type": "output_text", "text": f"[{MARKER}]: #\n\nDone."}]
     return {
         "output": [
-            {"type": "function_call", "call_id": identity, "name": "look_up", "arguments": json.dumps(arguments),
-             "status": "completed"},
-            {"type": "function_call_output", "call_id": identity, "output": [{"type": "input_text", "text": result}]},
-            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done."}]},
+            call | {"arguments": json.dumps(arguments)},
+            {"type": "function_call_output", "call_id": identity, "output": output},
+            {"type": "message", "role": "assistant", "content": said},
         ]
-    }  # fmt: skip
+    }
 
 
-TABLE = "\n".join(f"row {number}: valve V-{number:03d} has {number * 37 % 101} bar" for number in range(120))
+class Chat:
+    """A summarised chat with an order, a result of a tool and much else."""
+
+    def __init__(self, harness: Harness) -> None:
+        self.harness = harness
+        self.talk = harness.talk
+        self.talk.window = 8192
+        self.talk.add("first", None, content=ORDER)
+        self.talk.add("looked", "first", "assistant", "", **called("call-abc", TABLE, topic="valves"))
+        self.leaf = self.talk.turns(12, leaf="looked")
+
+    async def summarised(self) -> "Chat":
+        assert await self.talk.ingest(self.leaf)
+        await self.harness.drain()
+        return self
+
+    async def post(self, *, leaf: str = "", pairs: int = 16, **more: object) -> httpx.Response:
+        chain = self.talk.chain(leaf or self.leaf)
+        path = [(identity, digest) for identity, _, digest in chain][::-1][:pairs]
+        body = {"user_id": self.talk.user, "path": path} | more
+        return await self.talk.client.post(f"/v1/chats/{self.talk.chat}/recall", json=body)
+
+    async def recall(self, **more: object) -> Json:
+        response = await self.post(**more)  # type: ignore[arg-type]
+        assert response.status_code == 200, response.text
+        answer: Json = response.json()
+        return answer
+
+    async def covered(self) -> int:
+        """How many messages the deepest checkpoint covers."""
+        (found,) = await rows(self.harness.service.runtime, "select max(covered_messages) as n from checkpoints")
+        covered: int = found.n
+        assert 10 < covered < len(self.talk.path(self.leaf))
+        return covered
 
 
-@pytest.fixture
-def grown(talk: Talk) -> str:
-    """A chat with an order, a result of a tool and much else; returns its leaf."""
-    talk.add("first", None, content=ORDER)
-    talk.add("looked", "first", "assistant", "", **called("call-abc", TABLE, topic="valves"))
-    talk.window = 8192
-    return talk.turns(12, leaf="looked")
+@pytest_asyncio.fixture(loop_scope="module")
+async def chat(harness: Harness) -> Chat:
+    return await Chat(harness).summarised()
 
 
-async def recalled(harness: Harness, leaf: str, *, pairs: int = 16, **question: object) -> Json:
-    """The answer for the branch of a leaf."""
-    talk = harness.talk
-    path = [(identity, digest) for identity, _, digest in talk.chain(leaf)][::-1][:pairs]
-    body = {"user_id": talk.user, "path": path} | question
-    response = await talk.client.post(f"/v1/chats/{talk.chat}/recall", json=body)
-    assert response.status_code == 200, response.text
-    answer: Json = response.json()
-    return answer
+async def test_words_lead_to_a_covered_message_and_to_what_stands_beside_it(chat: Chat) -> None:
+    answer = await chat.recall(query="where does the order of Muller go")
 
-
-@pytest.fixture
-async def covered(harness: Harness, grown: str) -> str:
-    harness.talk.rows |= {}
-    return grown
-
-
-async def summarised(harness: Harness, talk: Talk, leaf: str) -> str:
-    harness.talk = talk
-    assert await talk.ingest(leaf)
-    await harness.drain()
-    return leaf
-
-
-async def test_words_lead_to_the_covered_message(harness: Harness, talk: Talk, grown: str) -> None:
-    leaf = await summarised(harness, talk, grown)
-
-    answer = await recalled(harness, leaf, query="where does the order of mueller müller go")
-
-    print(answer["text"])
+    assert answer["status"] == "found"
     assert answer["references"][0] == "M1"
-    assert "Trondheim" in answer["text"]
-    answer = await recalled(harness, leaf, query="V-077")
-    print(answer["text"])
-    answer = await recalled(harness, leaf, ref="T1", grep="V-077")
-    print(answer["text"])
-    answer = await recalled(harness, leaf, ref="T1")
-    print(answer["text"][-300:])
+    assert f"M1 user: {ORDER}" in answer["text"]
+    assert "beside it M2 assistant: Done." in answer["text"]
+
+
+async def test_a_row_of_a_result_is_found_and_read_with_the_lines_around_it(chat: Chat) -> None:
+    found = await chat.recall(query="valve V-077")
+
+    assert found["references"][0] == "T1"
+    assert "V-077 has 21 bar" in found["text"]
+    read = await chat.recall(ref="T1", grep="v-077")
+    assert [line.partition("|")[0] for line in read["text"].splitlines()[1:]] == ["76", "77", "78", "79", "80"]
+    assert "78| row 77: valve V-077 has 21 bar" in read["text"]
+
+
+@pytest.mark.parametrize("ref", ["T1", "t1", "call-abc", " T1 "])
+async def test_a_result_is_read_byte_for_byte(chat: Chat, ref: str) -> None:
+    answer = await chat.recall(ref=ref, max_tokens=8000)
+
     assert answer["content"] == TABLE
-    for ref in ("M2", "1.1", "2", "call-abc", "T9", "M99", "marker:x", "nonsense"):
-        print(ref, (await recalled(harness, leaf, ref=ref))["text"][:300])
+    assert answer["line"] is None
+
+
+@pytest.mark.parametrize("ref", ["M1", "m1", "1", "1.1"])
+async def test_a_message_is_read_byte_for_byte(chat: Chat, ref: str) -> None:
+    answer = await chat.recall(ref=ref)
+
+    assert answer["content"] == ORDER
+    assert answer["references"] == ["M1"]
+
+
+async def test_the_pages_of_a_long_result_make_up_the_whole(chat: Chat) -> None:
+    pages: list[str] = []
+    line: int | None = 1
+    while line:
+        answer = await chat.recall(ref="T1", line=line, max_tokens=500)
+        pages.append(answer["content"])
+        line = answer["line"]
+
+    assert len(pages) > 3
+    assert "\n".join(pages) == TABLE
+
+
+async def test_a_marker_leads_to_its_message(chat: Chat) -> None:
+    answer = await chat.recall(ref=f"marker:{MARKER}")
+
+    assert answer["references"] == ["M2"]
+    assert '[T1: look_up({"topic": "valves"})]' in answer["text"]
+
+
+@pytest.mark.parametrize("ref", ["T7", "M0", "M999", "marker:none", "call-none", "what?"])
+async def test_a_reference_that_does_not_exist_is_answered_and_no_error(chat: Chat, ref: str) -> None:
+    answer = await chat.recall(ref=ref)
+
+    assert answer["status"] == "nothing"
+    assert repr(ref) in answer["text"]
+    if ref in ("T7", "M0"):
+        assert {"T7": "T1", "M0": "M1, M2, M3"}[ref] in answer["text"]
+
+
+async def test_what_no_summary_covers_is_not_found(chat: Chat) -> None:
+    boundary = await chat.covered()
+    newest = chat.talk.path(chat.leaf)
+
+    for place in range(boundary, len(newest)):
+        words = newest[place]["content"].split(":")[0].removeprefix("Reading ")
+        found = await chat.recall(query=words)
+        assert f"M{place + 1}" not in found["references"]
+        assert (await chat.recall(ref=f"M{place + 1}"))["status"] == "nothing"
+
+
+async def test_the_checkpoint_of_the_request_says_what_is_covered(chat: Chat) -> None:
+    made = await rows(chat.harness.service.runtime, "select * from checkpoints order by covered_messages")
+    first, last = made[0], made[-1]
+    assert first.covered_messages < last.covered_messages
+    between = f"M{last.covered_messages}"
+
+    assert (await chat.recall(ref=between))["status"] == "found"
+    assert (await chat.recall(ref=between, checkpoint_id=first.id))["status"] == "nothing"
+    assert (await chat.recall(ref=between, checkpoint_id=10**9))["status"] == "found"
+
+
+async def test_a_branch_whose_sibling_holds_the_word_does_not_find_it(chat: Chat) -> None:
+    talk = chat.talk
+    talk.add("sibling", "looked", content="The password of the vault is Zeppelin.")
+    other = talk.turns(12, leaf="sibling", prefix="s")
+    await talk.ingest(other)
+    await chat.harness.drain()
+
+    there = await chat.recall(leaf=other, query="Zeppelin")
+    here = await chat.recall(query="Zeppelin")
+
+    assert there["references"] == ["M3"]
+    assert here["status"] == "nothing"
+    assert here["references"] == []
+
+
+async def test_another_user_finds_nothing(chat: Chat) -> None:
+    answer = await chat.recall(user_id="somebody else", query="order")
+
+    assert answer["status"] == "not_covered"
+    assert "Trondheim" not in answer["text"]
+
+
+async def test_after_an_edit_the_old_words_are_gone(chat: Chat) -> None:
+    chat.talk.edit("first", "Order INV-9 goes to Bergen.")
+    await chat.talk.ingest(chat.leaf)
+    before_the_work = await chat.recall(query="Trondheim")
+    await chat.harness.drain()
+
+    assert before_the_work["status"] == "not_covered"
+    assert (await chat.recall(query="Trondheim"))["status"] == "nothing"
+    assert (await chat.recall(query="where does the order go"))["references"][0] == "M1"
+
+
+async def test_a_fork_that_is_not_stored_yet_finds_what_its_user_has(chat: Chat) -> None:
+    chat.talk.chat = "fork"
+
+    assert (await chat.recall(ref="M1"))["content"] == ORDER
+    assert (await chat.recall(ref="M1", user_id="somebody else"))["status"] == "not_covered"
+
+
+async def test_a_text_that_is_not_kept_comes_again_with_the_whole_path(chat: Chat) -> None:
+    await run_sql(chat.harness.service.runtime, "update messages set body = null, words = null")
+
+    gone = await chat.recall(ref="T1")
+    unsearched = await chat.recall(query="Trondheim")
+    await chat.talk.ingest(chat.leaf)
+    again = await chat.recall(ref="T1")
+
+    assert gone["status"] == "not_kept"
+    assert "look_up(topic=" in gone["text"], "the ledger's line stands for it"
+    assert unsearched["not_kept"] == await chat.covered()
+    assert again["content"].startswith("row 0")
+
+
+async def test_what_an_older_release_has_stored_is_counted_once(chat: Chat) -> None:
+    runtime = chat.harness.service.runtime
+    await run_sql(runtime, "update messages set step_calls = null")
+
+    assert (await chat.recall(ref="T1"))["status"] == "found"
+
+    boundary = await chat.covered()
+
+    async def counted() -> bool:
+        uncounted = await rows(runtime, "select min(depth) as first from messages where step_calls is null")
+        return uncounted[0].first == boundary + 1
+
+    await until(counted)
+
+
+async def test_words_of_a_long_chat_are_stored_when_it_is_ingested(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.usecases.ingest.STORED_FROM", 20)
+    chat = await Chat(harness).summarised()
+
+    stored = await rows(harness.service.runtime, "select depth from messages where words is not null order by depth")
+
+    assert [one.depth for one in stored] == list(range(21, 27))
+    assert parts.STORED_FROM > 20
+    said = chat.talk.path(chat.leaf)[-1]["content"].split()[1]
+    found = await harness.service.as_operator.get("/v1/chats/chat-1/find", params={"query": said})
+    assert found.json()["references"][0] == "M26"
+
+
+async def test_an_operator_finds_words_that_are_not_covered_too(chat: Chat) -> None:
+    said = chat.talk.path(chat.leaf)[-1]["content"].split()[1]
+
+    found = await chat.harness.service.as_operator.get("/v1/chats/chat-1/find", params={"query": said})
+
+    assert found.json()["references"][0] == "M26"
+
+
+async def test_it_is_noted_that_somebody_asked_and_not_what(chat: Chat) -> None:
+    await chat.recall(query="Trondheim")
+
+    (noted,) = await rows(chat.harness.service.runtime, "select * from audit")
+
+    assert (noted.action, noted.chat) == ("chat.recall", "chat-1")
+    assert noted.details == {"mode": "search", "status": "found"}
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ({}, "give either"),
+        ({"query": "a", "ref": "T1"}, "give either"),
+        ({"query": " "}, "give either"),
+        ({"query": "a", "max_tokens": 9000}, "8000"),
+        ({"query": "a", "line": 0}, "line"),
+        ({"ref": "x" * 301}, "300"),
+        ({"query": "a", "path": []}, "path"),
+    ],
+)
+async def test_a_wrong_question_is_refused_with_a_reason(harness: Harness, body: Json, says: str) -> None:
+    refused = await Chat(harness).post(**body)
+
+    assert refused.status_code == 422
+    assert says in refused.text

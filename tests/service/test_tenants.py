@@ -25,6 +25,7 @@ from service.storage import (
     keys,
     messages,
     partials,
+    recalls,
     retention,
     runs,
     work,
@@ -36,7 +37,21 @@ from tests.service.talk import Talk
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-STORAGE = (audit, chats, checkpoints, contexts, deletions, forks, jobs, messages, partials, retention, runs, work)
+STORAGE = (
+    audit,
+    chats,
+    checkpoints,
+    contexts,
+    deletions,
+    forks,
+    jobs,
+    messages,
+    partials,
+    recalls,
+    retention,
+    runs,
+    work,
+)
 # Workers wake for any tenant: a sweep counts all due chats, a claim all that ask one summariser.
 SYSTEM_WIDE = {"work.waiting", "work.claim"}
 # Retention is a rule of the whole installation: it pages through the rows of all, and then works chat by chat.
