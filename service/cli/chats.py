@@ -1,8 +1,9 @@
-"""`precis chats`: list, show, correct, serve a version, reset, recompute, delete."""
+"""`precis chats`: list, show, find, correct, serve a version, reset, recompute, delete."""
 
 import json
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -19,6 +20,7 @@ from service.cli import shell
 from service.cli.output import add_row
 from service.cli.output import shown as visible
 from service.errors import NotFound
+from service.processes import Texts
 from service.runtime import FIRST_TENANT
 from service.settings import Settings
 from service.storage import keys
@@ -26,9 +28,10 @@ from service.storage.chats import Overview
 from service.summarising.correction import GivenPin
 from service.summarising.kept.pins import shown as holding
 from service.summarising.memory import Pin
-from service.usecases import inspect, operate
+from service.usecases import inspect, operate, recall
 from service.usecases.inspect import Said
 from service.usecases.operate import Operator
+from service.usecases.recall import Question, Recalled
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Chats and their summaries.")
 
@@ -136,6 +139,48 @@ def show(
         typer.echo(visible(json.dumps(pins, indent=2, ensure_ascii=False)))
     else:
         _print_summary(shown)
+
+
+@app.command()
+def find(
+    chat: ChatId,
+    words: Annotated[
+        str, typer.Argument(callback=shell.text, help="Words to look for, in any script.")
+    ] = "",
+    ref: Annotated[
+        str,
+        typer.Option(
+            help="Read one message or result as it is stored: M34, T12, 12.3, marker:…, or the id"
+            " of a call."
+        ),
+    ] = "",
+    grep: Annotated[
+        str, typer.Option(help="With --ref: only lines with these words, and two lines around.")
+    ] = "",
+    line: Annotated[int, typer.Option(min=1, help="With --ref: begin with this line.")] = 1,
+    tokens: Annotated[int, typer.Option(min=200, max=8000, help="Most tokens to show.")] = 4000,
+    tenant: Tenant = FIRST_TENANT,
+) -> None:
+    """Finds words in the newest branch of a chat, or reads one message or result of it."""
+    if bool(words.strip()) == bool(ref.strip()):
+        raise typer.BadParameter("give either words to look for, or --ref with what to read")
+    question = Question(words, ref, line, grep, tokens)
+    settings = shell.settings()
+
+    async def look_up(engine: AsyncEngine, by: Operator) -> Recalled:
+        memory = settings.text_memory << 20
+        with closing(Texts(1, settings.text_seconds, memory)) as texts:
+            texts.warm_up()
+            return await recall.of_chat(
+                engine, texts, by.tenant, by.actor, chat, question, settings.mask_secrets
+            )
+
+    found = with_tenant(tenant, look_up, settings)
+    typer.echo(visible(found.answer.text))
+    if found.not_kept:
+        typer.echo(f"The texts of {found.not_kept} messages are not kept any more.", err=True)
+    if found.status != "found":
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -12,6 +12,7 @@ where it was raised.
 """
 
 import ctypes
+import gc
 import os
 import pickle
 import resource
@@ -96,6 +97,8 @@ def main(descriptor: int, parent: int) -> None:
     path, seconds, memory = pickle.loads(channel.recv_bytes())
     sys.path[:] = path
     load()
+    # What is loaded stays: to look through all of it for garbage takes longer than most calls.
+    gc.freeze()
     bound_memory(memory)
     channel.send_bytes(b"ready")
     serve(channel, seconds)

@@ -15,11 +15,15 @@ _SAMPLE = 4000  # characters by which a chat's language is guessed
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A message to be searched, at its `place` in the path: its words, or else its body, packed."""
+    """A message to be searched, at its `place` in the path: its words, or else its body, packed.
+
+    `wanted` says that what is made of the body is worth storing.
+    """
 
     place: int
     body: bytes | None
     words: bytes | None
+    wanted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,8 @@ def search(texts: Sequence[Text], length: int, question: str, most: int) -> Sear
         elif one.body is not None:
             message = parse(codec.unpack(one.body))
             path[one.place] = parts.parts(message)
-            made[one.place] = _made(message, path[one.place])
+            if one.wanted:
+                made[one.place] = _made(message, path[one.place])
             if sum(map(len, sample)) < _SAMPLE:
                 sample.append(shown.said(message))
     language = languages.detect("\n".join(sample)[:_SAMPLE])

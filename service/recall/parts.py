@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from service.text.words import words
 from service.transcript import Call, Message, steps
 
-STORED_FROM = 400
+STORED_FROM = 200
 """Depth from which on parts are stored beside the message. Those above are made when somebody asks,
-which takes 20 ms: few chats are so long, and shorter ones need no more room for it."""
+which takes 10 ms: few chats are so long, and shorter ones need no more room for it."""
 _LINES = 40  # of a block
 _CHARACTERS = 4000
 

@@ -4,12 +4,14 @@ Workers, tests and benchmarks go through it, and decide themselves what follows 
 They also say where the work on texts runs (`run`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from service.policy import Policy
 from service.summarising import compose, gate, message, prompt
 from service.summarising.compose import Candidate, Covered, Material
 from service.summarising.gate import Verdict
+from service.summarising.ledger import unread_calls
 from service.summarising.memory import Memory
 from service.summarising.reading import Reading, Reply, Run, Summariser
 from service.summarising.utterances import Speaker, Utterance
@@ -79,14 +81,31 @@ async def by_rule(
     return Attempt(_judged(candidate, outcome, rejections))
 
 
-def by_size(memory: Memory, messages: int, size: int, policy: Policy, covered: Covered) -> Attempt:
-    """What can be written without reading any text: so many messages of `size` tokens. Pure.
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """What is covered without being read: so many messages of `size` tokens.
+
+    `calls` are those of each step that ends in it, so that what comes later keeps its numbers.
+    """
+
+    messages: int
+    size: int
+    calls: Sequence[int]
+
+
+def by_size(memory: Memory, unread: Unread, policy: Policy, covered: Covered) -> Attempt:
+    """What can be written without reading any text. Pure.
 
     `memory` is carried on as it is. For messages that a text process could not read in its bounds.
     """
-    told = f"[{messages} messages of {size:,} tokens in all, too hard to read]"
-    unread = Utterance(memory.heard + 1, 1, Speaker.USER, told, "", sort=Sort.PASTED)
-    grown = replace(memory, talk=(*memory.talk, unread), heard=memory.heard + 1)
+    told = f"[{unread.messages} messages of {unread.size:,} tokens in all, too hard to read]"
+    line = Utterance(memory.heard + 1, 1, Speaker.USER, told, "", sort=Sort.PASTED)
+    grown = replace(
+        memory,
+        talk=(*memory.talk, line),
+        ledger=unread_calls(memory.ledger, sum(unread.calls)),
+        heard=memory.heard + len(unread.calls),
+    )
     rendered, left_out = compose.rendered(grown, policy, covered)
     tokens_of_it = message.size(rendered)
     reasons = ("a text of these messages was too hard to read",)

@@ -66,8 +66,12 @@ def digits(text: str) -> str:
     """`text`, character for character, with digits of all scripts and full-width forms in ASCII."""
     if text.isascii():
         return text
-    plain = _THOUSANDS.sub(",", text).translate(_PLAIN)
-    return _OTHER_DIGIT.sub(_ascii_digit, plain)
+    return decimal(_THOUSANDS.sub(",", text).translate(_PLAIN))
+
+
+def decimal(text: str) -> str:
+    """`text`, character for character, with digits of all scripts as `0` to `9`."""
+    return _OTHER_DIGIT.sub(_ascii_digit, text)
 
 
 def _ascii_digit(found: re.Match[str]) -> str:

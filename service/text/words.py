@@ -59,7 +59,7 @@ _STEMMERS = {
 
 def words(text: str) -> list[str]:
     """The words of a text. Their order means nothing: identifiers stand behind all others."""
-    plain = characters.normalised(characters.digits(text))
+    plain = characters.decimal(characters.normalised(text))
     folded = plain.casefold()
     tokens = _TOKEN.findall(folded)
     found = [token for token in tokens if token.isalnum()]

@@ -25,9 +25,9 @@ from service.storage.messages import Searched
 from service.storage.recalls import Place, Scope
 from service.summarising.ledger.shown import line as ledger_line
 
-SECONDS = 2.0
-"""How long an answer may take."""
-HITS = 10
+_SECONDS = 2.0  # for which a model waits; an operator may wait longer
+_OPERATORS_SECONDS = 30.0
+_HITS = 10
 
 _NOT_COVERED = (
     "Nothing of this conversation was summarised, so nothing is hidden: all of it is above."
@@ -111,7 +111,7 @@ async def of_branch(
         )
     if found is None:
         return Recalled("not_covered", Answer(_NOT_COVERED))
-    recalled = await _within_time(_Lookup(engine, texts, found, mask), question)
+    recalled = await _within_time(_Lookup(engine, texts, found, mask), question, _SECONDS)
     await _note(engine, branch.tenant, actor, branch.chat, question, recalled)
     return recalled
 
@@ -135,7 +135,7 @@ async def of_chat(
         found = await scopes.newest(connection, tenant, chat)
     if found is None:
         raise NotFound(f"there is no chat {chat!r}")
-    recalled = await _within_time(_Lookup(engine, texts, found, mask), question)
+    recalled = await _within_time(_Lookup(engine, texts, found, mask), question, _OPERATORS_SECONDS)
     await _note(engine, tenant, actor, chat, question, recalled)
     return recalled
 
@@ -145,8 +145,7 @@ async def keep(engine: AsyncEngine, recalled: Recalled) -> None:
     scope = recalled.scope
     if scope is None:
         return
-    found = [(scope.path[place], one) for place, one in recalled.made.items()]
-    made = [_searched(place, one) for place, one in found if _is_worth_storing(place)]
+    made = [_searched(scope.path[place], one) for place, one in recalled.made.items()]
     if made:
         async with engine.begin() as connection:
             await messages.store_words(connection, scope.chat, made)
@@ -162,9 +161,9 @@ def _searched(place: Place, made: Made) -> Searched:
     return Searched(place.message_id, place.digest, made.step_calls, words)
 
 
-async def _within_time(lookup: "_Lookup", question: Question) -> Recalled:
+async def _within_time(lookup: "_Lookup", question: Question, seconds: float) -> Recalled:
     try:
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(seconds):
             if question.ref:
                 return await lookup.read(question)
             return await lookup.search(question)
@@ -207,9 +206,10 @@ class _Lookup:
         words = await self._words()
         bodies = await self._bodies(place for place in range(len(path)) if place not in words)
         stored = [
-            Text(place, bodies.get(place), words.get(place)) for place in sorted({*words, *bodies})
+            Text(place, bodies.get(place), words.get(place), _is_worth_storing(path[place]))
+            for place in sorted({*words, *bodies})
         ]
-        found = await self._texts.run(recalls.search, stored, len(path), question.query, HITS)
+        found = await self._texts.run(recalls.search, stored, len(path), question.query, _HITS)
         self._made.update(found.made)
         shown = {hit.message + step for hit in found.hits for step in (-1, 0, 1)}
         near = {place: bodies[place] for place in shown if place in bodies}

@@ -223,7 +223,7 @@ async def test_what_an_older_release_has_stored_is_counted_once(chat: Chat) -> N
 
     async def counted() -> bool:
         uncounted = await rows(runtime, "select min(depth) as first from messages where step_calls is null")
-        return uncounted[0].first == boundary + 1
+        return bool(uncounted[0].first == boundary + 1)
 
     await until(counted)
 

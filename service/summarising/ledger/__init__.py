@@ -4,9 +4,9 @@
 summariser in the place of its whole result.
 """
 
-from service.summarising.ledger.entries import Entry, extend
+from service.summarising.ledger.entries import Entry, extend, unread_calls
 from service.summarising.ledger.results import Detail, Part
 from service.summarising.ledger.shown import line_of, lines
 from service.summarising.ledger.used import Field
 
-__all__ = ["Detail", "Entry", "Field", "Part", "extend", "line_of", "lines"]
+__all__ = ["Detail", "Entry", "Field", "Part", "extend", "line_of", "lines", "unread_calls"]

@@ -102,6 +102,17 @@ def extend(entries: Sequence[Entry], steps: Iterable[Step]) -> tuple[Entry, ...]
     return tuple(_bounded(_merge_failures(found)))
 
 
+def unread_calls(entries: Sequence[Entry], count: int) -> tuple[Entry, ...]:
+    """`entries`, and one for `count` calls that nobody could read, so that numbers go on right."""
+    if not count:
+        return tuple(entries)
+    first = _last_number(entries) + 1
+    unread = Entry(
+        first, first + count - 1, _SEVERAL, "", "too hard to read", count=count, quiet=False
+    )
+    return (*entries, unread)
+
+
 def _last_number(entries: Sequence[Entry]) -> int:
     """The highest number; after a merge it need not be that of the last entry."""
     return max((entry.last for entry in entries), default=0)

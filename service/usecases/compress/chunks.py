@@ -19,7 +19,7 @@ from service.summarising import prompt, writing
 from service.summarising.compose import Covered, Material
 from service.summarising.memory import Memory
 from service.summarising.reading import Summariser
-from service.summarising.writing import Attempt
+from service.summarising.writing import Attempt, Unread
 from service.usecases.compress.round import Round
 
 log = structlog.get_logger(__name__)
@@ -111,16 +111,27 @@ async def write_by_size(this: Round, chunk: Chunk, memory: Memory) -> Written:
     chat gets its checkpoint whatever is in it.
     """
     covered = _covered(this, chunk)
-    count = len({read.position.message for read in chunk.reads})
-    size = sum(read.tokens for read in chunk.reads)
+    unread = _unread(this, chunk)
     texts = this.claim.context.texts
     try:
-        attempt = await texts.run(writing.by_size, memory, count, size, this.policy, covered)
+        attempt = await texts.run(writing.by_size, memory, unread, this.policy, covered)
     except TextTooHard as error:
         log.warning("compress.memory_too_hard", chat=this.chat.id, kind=error.kind)
         # An empty memory is easy, so this needs no process of its own.
-        attempt = writing.by_size(Memory(), count, size, this.policy, covered)
+        attempt = writing.by_size(Memory(), unread, this.policy, covered)
     return Written(attempt, "degraded", writing.BY_CODE, asked=False)
+
+
+def _unread(this: Round, chunk: Chunk) -> Unread:
+    """What a chunk covers, by what is known of its messages without their texts."""
+    calls: list[int] = []
+    for read in chunk.reads:
+        at = read.position
+        if at.piece == read.pieces - 1:
+            counted = this.rows[at.message].step_calls or ()
+            calls.append(counted[at.step] if at.step < len(counted) else 0)
+    messages_read = {read.position.message for read in chunk.reads}
+    return Unread(len(messages_read), sum(read.tokens for read in chunk.reads), calls)
 
 
 async def publish(this: Round, chunk: Chunk, parent: int, written: Written) -> int:
