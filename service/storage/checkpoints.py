@@ -304,6 +304,7 @@ async def serve(connection: AsyncConnection, chat: ChatKey, checkpoint: int, by:
     verdict = checkpoints.c.verdict.concat({"served_by": by})
     in_service = update(checkpoints).where(*this).values(retired_at=null(), verdict=verdict)
     await connection.execute(in_service)
+    # A turn read in part, and work under way, go on from a checkpoint that may serve no more.
     await partials.drop(connection, chat)
     await chats.fence(connection, chat)
     await chats.note_leaf(connection, chat)
@@ -351,6 +352,7 @@ async def drop_all_but(connection: AsyncConnection, chat: ChatKey, keep: Collect
         How many were deleted.
     """
     kept = {"tenant": chat.tenant, "chat": chat.id, "keep": list(keep)}
+    # Before they are deleted: their rows say to which ancestor the messages fall back.
     await connection.execute(_LEAD_TO_KEPT, kept)
     rest = delete(checkpoints).where(*of(chat, checkpoints), not_among(checkpoints.c.id, keep))
     dropped = (await connection.execute(rest)).rowcount

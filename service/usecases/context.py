@@ -123,7 +123,7 @@ async def _elsewhere(
     pool: "asyncpg.Pool[asyncpg.Record]", asked: Lookup
 ) -> contexts.StoredContext | None:
     """What another chat has for the path of a fork that is not stored yet."""
-    # Without a user nobody says whose chats may lend; an older filter does not name one.
+    # A request that does not say who asks is served nothing of other chats (ADR 9).
     if not (asked.user or asked.anyone):
         return None
     lender = None if asked.anyone else asked.user

@@ -224,6 +224,7 @@ async def _base(
     if after is None:
         return None
     row = (await messages.find(connection, chat, [after[0]])).get(after[0])
+    # Another digest means that something above was edited, and totals would go on from a wrong one.
     if row is None or row.digest != after[1]:
         raise Conflict("`after` is not stored for this chat; send the whole path")
     return row
@@ -253,6 +254,7 @@ def _stored_already(handed: Transcript, found: dict[str, Row]) -> int:
     """How many of the first messages are stored where they were sent."""
     for place, message in enumerate(handed.messages):
         row = found.get(message.id)
+        # Below the first difference, every digest is another one.
         if row is None or row.digest != message.digest:
             return place
     return len(handed.messages)
