@@ -210,20 +210,24 @@ class Filter:
     ) -> Message:
         """Sends the branch of a saved chat to the service in the background."""
         with unharmed("a reply was not handed over, or has no source"):
-            if body.get("precis_check") is True and (__user__ or {}).get("role") == "admin":
+            user = __user__ or {}
+            if body.get("precis_check") is True and user.get("role") == "admin":
                 body["precis_check"] = await self._check()
                 return body
-            chat, messages = body.get("chat_id"), body.get("messages") or []
-            metadata = __metadata__ or {}
-            request = self._request(body, {**metadata, "chat_id": chat}, __model__)
-            whole = saved(chat) and request.chat == chat and all(m.get("id") for m in messages)
-            if whole and self._concerned(messages, request):
-                # Up to 0.8 the page asks: with other metadata, and answers without output.
-                leaf = None if STASH in metadata else body.get("id")
-                self._later(self._take, messages, request, leaf)
+            self._take_later(body, __metadata__ or {}, __model__)
             async with asyncio.timeout(self.valves.timeout):
                 await self._show(body, __event_emitter__)
         return body
+
+    def _take_later(self, body: Message, metadata: Message, model: Given) -> None:
+        """Begins to send a branch, unless Open WebUI does not store it or it is short."""
+        chat, messages = body.get("chat_id"), body.get("messages") or []
+        request = self._request(body, {**metadata, "chat_id": chat}, model)
+        stored = saved(chat) and request.chat == chat and all(m.get("id") for m in messages)
+        if stored and self._concerned(messages, request):
+            # Up to 0.8 the page asks: with other metadata, and answers without output.
+            leaf = None if STASH in metadata else body.get("id")
+            self._later(self._take, messages, request, leaf)
 
     async def _check(self) -> object:
         """Who answers, for `precis install-filter`, which asks after changing the valves."""
@@ -307,23 +311,36 @@ class Filter:
         if not path:
             return
         request.guided = bool(metadata.get("regeneration_message_id"))
-        try:
-            answer = await self._ask(body, path, request)
-        except Exception:
-            # The last answer is as good, as far as it still fits this branch.
-            request.why = "Precis is away"
-            answer = self._last.get((request.chat, request.model), {})
-            if not answer:
-                raise
         whole = body["messages"]
+        answer = await self._ask_or_recall(body, path, request)
         self._apply(answer, body, path, request)
-        behind = request.answered and request.known not in [node.id for node in path[-4:]]
-        if not (behind and self._will_be_cut(body, request)):
-            if request.answered and request.expires_in:
-                self._later(self._ingest, path, request)
+        if not request.answered:
             return
-        # Code makes a summary of what the service has missed in less time than most may wait.
-        if not path[0].message:
+        behind = request.known not in [node.id for node in path[-4:]]
+        if behind and self._will_be_cut(body, request):
+            await self._catch_up(whole, body, path, request)
+        elif request.expires_in:  # outlet hands over only what Open WebUI stores
+            self._later(self._ingest, path, request)
+
+    async def _ask_or_recall(self, body: Message, path: list[Node], request: Request) -> Message:
+        """The service's answer; while it is away the last one, which may still fit this branch."""
+        try:
+            return await self._ask(body, path, request)
+        except Exception:
+            request.why = "Precis is away"
+            last = self._last.get((request.chat, request.model))
+            if not last:
+                raise
+            return last
+
+    async def _catch_up(
+        self, whole: list[Message], body: Message, path: list[Node], request: Request
+    ) -> None:
+        """Sends what the service has missed, and waits for a summary of it while there is time.
+
+        Code writes one in less time than most requests may wait. `whole`: the unedited messages.
+        """
+        if not path[0].message:  # the remembered part has no texts
             path = await asyncio.to_thread(chain, branch(await rows_of(request.chat), path[-1].id))
         ingesting = self._later(self._ingest, path, request)
         done, _ = await asyncio.wait([ingesting], timeout=self._left(request, 0.8))
@@ -350,52 +367,58 @@ class Filter:
             return
         request.overhead = int(answer["tokens"].get("overhead") or 0)
         request.density = min(max(float(answer.get("density") or UNCOUNTED), 0.7), 2.0)
-        status = str(answer.get("status_text") or "")
-        if answer["status"] != "ready":
-            request.waiting = status if request.answered else ""
-            return
-        checkpoint, changed = int(answer["checkpoint_id"]), edited(body["messages"], path, answer)
+        if answer["status"] == "ready":
+            self._put_in(answer, body, path, request)
+        elif request.answered:
+            request.waiting = str(answer.get("status_text") or "")
+
+    def _put_in(self, answer: Message, body: Message, path: list[Node], request: Request) -> None:
+        """Makes the edit of an answer. One that does not fit this request changes nothing."""
+        checkpoint = int(answer["checkpoint_id"])
+        changed = edited(body["messages"], path, answer)
         if changed is None:
             log.warning("precis: summary %s does not fit a request of %s", checkpoint, request.chat)
             return
         body["messages"], request.served, request.why = changed, checkpoint, TOO_LONG
+        status = str(answer.get("status_text") or "")
+        # Behind the colon stand sizes, which a recalled answer has of an earlier request.
         request.status = status if request.answered else status.partition(":")[0]
         texts = [m["content"] for m in answer["edit"]["insert"] if m["role"] != "assistant"]
-        told = "\n\n".join(reversed(texts))
+        summary = "\n\n".join(reversed(texts))
         if self.valves.show_summary and request.reply:
             name = f"Summary of {answer.get('covered_messages')} earlier messages"
             about = {"source": {"name": name}, "metadata": [{"source": f"precis {checkpoint}"}]}
-            remember(self._sources, request.reply, {**about, "document": [told]})
+            remember(self._sources, request.reply, {**about, "document": [summary]})
         if self.valves.write_context_summary and saved(request.chat):
-            kept = [node.id for node in path].index(answer["covered_until"]) + 1
-            self._later(show_in_open_webui, request.chat, path[kept].id, told)
+            below = path[first_uncovered(path, answer)]
+            self._later(show_in_open_webui, request.chat, below.id, summary)
 
     async def _path(self, body: Message, metadata: Message, request: Request) -> list[Node]:
         """The branch up to the question; empty when it may not be sent."""
-        if saved(request.chat):
-            path, is_stored = await self._stored_path(body["messages"], metadata, request)
-            if is_stored:
-                return path
-        return await self._path_without_ids(body, request)
-
-    async def _stored_path(
-        self, messages: list[Message], metadata: Message, request: Request
-    ) -> tuple[list[Node], bool]:
-        """The branch as Open WebUI stores it, and whether it stores one: API clients name none."""
-        question = metadata.get("user_message") or metadata.get("parent_message") or {}
-        leaf = metadata.get("user_message_id") or metadata.get("parent_message_id")
-        leaf = leaf or question.get("id")
-        view, path = self._remembered.get(request.chat, ("", []))
-        below = path and leaf == question.get("id") and question.get("parentId") == path[-1].id
-        asked = messages[len(leading(messages)) : newest_turn(messages)]
-        if below and view == view_of(asked):  # as outlet saw it
-            path = [*path, *chain([question], path[-1].digest)]
-        else:
+        if not saved(request.chat):
+            return await self._path_without_ids(body, request)
+        question, leaf = question_of(metadata)
+        path: list[Node] = []
+        if question.get("id") == leaf:
+            path = self._remembered_path(body["messages"], question, request.chat)
+        if not path:
             rows = await rows_of(request.chat)
             leaf = leaf or rows.get(str(metadata.get("message_id")), {}).get("parentId")
             path = await asyncio.to_thread(chain, branch(rows, leaf))
         request.files = {node.id: node.message.get("files") or [] for node in path}
-        return path, bool(path or leaf)
+        if path or leaf:
+            return path
+        return await self._path_without_ids(body, request)  # an API client that names no question
+
+    def _remembered_path(self, messages: list[Message], question: Message, chat: str) -> list[Node]:
+        """What outlet saw, and the question below it; empty when this is another branch."""
+        view, path = self._remembered.get(chat, ("", []))
+        if not path or question.get("parentId") != path[-1].id:
+            return []
+        earlier = messages[len(leading(messages)) : newest_turn(messages)]
+        if view != view_of(earlier):
+            return []
+        return [*path, *chain([question], path[-1].digest)]
 
     async def _path_without_ids(self, body: Message, request: Request) -> list[Node]:
         """The list itself as a branch, for a chat that is kept under what it begins with."""
@@ -416,20 +439,9 @@ class Filter:
     async def _ask(self, body: Message, path: list[Node], request: Request) -> Message:
         """What the service has for this branch. It may need more than is sent at first."""
         self._left_alone()  # before anything is counted
-        beside = request.beside if request.expires_in else self._tools.get(request.model)
-        wanted = body.get("max_tokens")
-        answering = min(max(wanted, 0), request.window // 2) if isinstance(wanted, int) else 0
-        question: Message = {
-            "model": request.model,
-            "user_id": request.user,
-            "windows": request.windows,
-            "overhead": beside or None,
-            "room": request.window - answering if answering else None,
-            "summary_role": self.valves.summary_role,
-            "depth": len(path),
-        }
-        url = f"chats/{quote(request.chat, safe='')}/context"
+        question = self._question(body, request) | {"depth": len(path)}
         native = described(body["messages"], path) | {"guided": request.guided}
+        url = f"chats/{quote(request.chat, safe='')}/context"
         last = self._last.get((request.chat, request.model), {})
         pairs, most = min(PAIRS, len(path)), asked_below(path, last)
         while True:
@@ -441,18 +453,28 @@ class Filter:
             # Ends before inlet's own deadline, so that silence is a failure, and a Stop is not.
             sent = await self._send("POST", url, question, self._left(request, 0.85))
             answer: Message = sent.json()
-            told = pairs, most
-            if answer["status"] == "unknown":  # what it knows may be further up
-                pairs = len(path)
-            elif answer["status"] == "ready" and not answer.get("edit"):
-                most = max(most, asked_below(path, answer))
-            if told == (pairs, most):
+            needed = more_needed(answer, path, pairs, most)
+            if needed == (pairs, most):
                 break
+            pairs, most = needed
         request.answered, request.known = True, answer.get("known")
         if answer["status"] != "not_needed":
             request.why = "no summary is ready yet"
         remember(self._last, (request.chat, request.model), answer)
         return answer
+
+    def _question(self, body: Message, request: Request) -> Message:
+        """What is asked besides the path and the messages."""
+        beside = request.beside if request.expires_in else self._tools.get(request.model)
+        answering = tokens_wanted(body, request.window // 2)
+        return {
+            "model": request.model,
+            "user_id": request.user,
+            "windows": request.windows,
+            "overhead": beside or None,
+            "room": request.window - answering if answering else None,
+            "summary_role": self.valves.summary_role,
+        }
 
     async def _take(self, messages: list[Message], request: Request, leaf: object) -> None:
         """Sends what outlet was shown, or what is stored of it up to `leaf`."""
@@ -474,11 +496,6 @@ class Filter:
 
         True when the service is going to make a summary.
         """
-        if request.answered:
-            known = [place for place, node in enumerate(path) if node.id == request.known]
-        else:  # most likely the service has everything before this turn
-            known = [place for place, node in enumerate(path[:-1]) if node.role == "assistant"]
-        start = min(known[-1] + 1, len(path) - 1) if known else 0  # the newest is always sent
         transcript: Message = {
             "model": request.model,
             "user_id": request.user or request.chat,
@@ -487,20 +504,20 @@ class Filter:
             "compactor": request.compactor,
             "overhead": request.beside,
         }
-        url, again = f"chats/{quote(request.chat, safe='')}/transcript", False
+        url = f"chats/{quote(request.chat, safe='')}/transcript"
+        start, again = first_to_send(path, request), False
         while start < len(path):
-            end, size = start, 0
-            while end < len(path) and (end == start or size + path[end].size <= SLICE):
-                size += path[end].size + 1000
-                end += 1
+            end = end_of_upload(path, start)
             transcript["after"] = (path[start - 1].id, path[start - 1].digest) if start else None
             transcript["served"] = request.served if end == len(path) else None
             transcript["messages"] = [node.message for node in path[start:end]]
             answer = await self._send("PUT", url, transcript, 30.0)
-            refused = answer.status_code == 409
-            if refused and (again or not start):
+            if answer.status_code != 409:
+                start = end
+            elif again or not start:
                 return False
-            start, again = (0, True) if refused else (end, again)
+            else:  # the service misses something above: once more, from the root on
+                start, again = 0, True
         request.answered, request.known = True, path[-1].id
         return bool(answer.json().get("due"))
 
@@ -546,17 +563,18 @@ class Filter:
         window = request.window
         # What goes to the model besides messages: as measured, or tools, which `request` sees.
         left = max(window - (request.overhead or tokens_of_tools(body)), 0)
-        wanted = body.get("max_tokens")
-        answer = min(wanted, left // 2) if isinstance(wanted, int) else 0
         # Where tools leave little, the chat gets most of that.
-        room = left - max(answer, min(window // 8, left // 3))
+        answer = max(tokens_wanted(body, left // 2), min(window // 8, left // 3))
+        room = left - answer
         return Shrink(body["messages"], room, window // 8, request.density)
 
     def _fit(self, body: Message, request: Request) -> None:
         """Makes room in a request that is too large for the window."""
-        cut, made = self._cuts(request), self._shrink(body, request)
-        if made.excess > 0:
-            made.shorten_results(request.read, older=cut)
+        made = self._shrink(body, request)
+        if made.excess <= 0:
+            return
+        cut = self._cuts(request)
+        made.shorten_results(request.read, older=cut)
         if made.excess > 0 and cut:
             made.leave_out_turns()
             made.shorten_texts()
@@ -565,11 +583,13 @@ class Filter:
         body["messages"] = made.messages
         request.served = None  # the usage of a cut request tells nothing about the whole one
         request.left_out = max(request.left_out, request.before + made.left_out)
-        if not (request.left_out or made.texts):
+        if request.left_out:
+            what = f"{request.left_out} older messages"
+        elif made.texts:
+            what = "parts of long messages"
+        else:
             request.cut = "shortened older tool results to make room"
             return
-        older = f"{request.left_out} older messages"
-        what = older if request.left_out else "parts of long messages"
         request.cut = f"left out {what}: {request.why}"
         request.status = request.status or request.waiting
 
@@ -633,24 +653,34 @@ def hashed(*parts: str) -> str:
 
 def compactor_of(body: Message) -> str | None:
     """Who else compresses this request: Open WebUI has done it, or the provider is asked to."""
-    _, mark, theirs = "\n".join(map(text_of, leading(body["messages"]))).partition(OWN_COMPACTION)
+    prompt = "\n".join(map(text_of, leading(body["messages"])))
+    _, mark, theirs = prompt.partition(OWN_COMPACTION)
     if mark and not theirs.lstrip().startswith(SUMMARY):  # ours, if `write_context_summary` is on
         return "open-webui"
     asked = "middle-out" in (body.get("transforms") or ()) or body.get("truncation") == "auto"
     return "provider" if asked or body.get("context_management") else None
 
 
+def question_of(metadata: Message) -> tuple[Message, str | None]:
+    """The stored question and its id, under the names that versions of Open WebUI have for them."""
+    question = metadata.get("user_message") or metadata.get("parent_message") or {}
+    named = metadata.get("user_message_id") or metadata.get("parent_message_id")
+    return question, named or question.get("id")
+
+
 def leading(messages: list[Message]) -> list[Message]:
     """The system messages that a request begins with."""
     others = (i for i, m in enumerate(messages) if m.get("role") not in ("system", "developer"))
-    return list(messages[: next(others, len(messages))])
+    return messages[: next(others, len(messages))]
 
 
 def opening(messages: list[Message]) -> list[Message]:
     """The same, and our record with what the model says to it: they stay where they are."""
     end = len(leading(messages))
-    record, noted = [*map(text_of, messages[end : end + 2]), "", ""][:2]
-    return list(messages[: end + 2 * (record.startswith(SUMMARY) and noted == NOTED)])
+    texts = [text_of(m) for m in messages[end : end + 2]]
+    if len(texts) == 2 and texts[0].startswith(SUMMARY) and texts[1] == NOTED:
+        end += 2
+    return messages[:end]
 
 
 def merged(messages: list[Message]) -> list[Message]:
@@ -694,8 +724,9 @@ def images_in(message: Message) -> int:
 def size_of(message: Message) -> int:
     """Characters of a message, stored or native; images as 2000."""
     extra = message.get("output") or message.get("native") or message.get("tool_calls")
-    if extra:
-        return len(str(extra)) + len(text_of(message)) * ("output" not in message)
+    if extra:  # what stands in `output` has the text too
+        text = 0 if "output" in message else len(text_of(message))
+        return len(str(extra)) + text
     content = message.get("content")
     if type(content) is str:
         return len(content)
@@ -703,24 +734,37 @@ def size_of(message: Message) -> int:
 
 
 def tokens_in(text: str) -> int:
-    """What a text costs in the mean with the usual tokenizers; Vietnamese letters are Latin."""
-    raw, cost = text.encode("utf-8", "replace"), 4.0
-    raw = raw.replace(b"\xe1\xba", b"\xc6").replace(b"\xe1\xbb", b"\xc6") if b"\xe1" in raw else raw
+    """What a text costs in the mean with the usual tokenizers."""
+    raw = text.encode("utf-8", "replace")
+    if b"\xe1" in raw:  # Vietnamese letters cost as Latin ones do
+        raw = raw.replace(b"\xe1\xba", b"\xc6").replace(b"\xe1\xbb", b"\xc6")
+    cost = 4.0
     for some, price in COSTS:
         rest = raw.translate(None, some)
-        cost, raw = cost + (len(raw) - len(rest)) * price, rest
+        cost += (len(raw) - len(rest)) * price
+        raw = rest
     return int(cost + 0.53 * len(raw))
+
+
+def tokens_of_texts(message: Message) -> int:
+    """An estimate for a native message without its images."""
+    return tokens_in(text_of(message) + str(message.get("tool_calls") or ""))
 
 
 def tokens_of(message: Message, density: float = 1.0) -> int:
     """An estimate for a native message; images as Open WebUI counts them."""
-    texts = text_of(message) + str(message.get("tool_calls") or "")
-    return int(tokens_in(texts) * density) + 1000 * images_in(message)
+    return int(tokens_of_texts(message) * density) + 1000 * images_in(message)
 
 
 def tokens_of_tools(body: Message) -> int:
     """An estimate for the specifications of the tools in a request."""
     return tokens_in(json.dumps(body["tools"])) if body.get("tools") else 0
+
+
+def tokens_wanted(body: Message, most: int) -> int:
+    """What a request asks for as the longest answer, up to `most`; 0 when it does not say."""
+    wanted = body.get("max_tokens")
+    return min(max(wanted, 0), most) if isinstance(wanted, int) else 0
 
 
 def view_of(messages: list[Message]) -> str:
@@ -745,22 +789,55 @@ def chain(messages: list[Message], above: str = "") -> list[Node]:
     """
     nodes: list[Node] = []
     for m in messages:
-        # What the model sees of an answer is its output items; `content` only repeats their text.
-        seen = m.get("output") or m.get("native") or m.get("content") or ""
-        role = m.get("role")
-        canonical = json.dumps(
-            [role, seen], sort_keys=True, ensure_ascii=False, separators=(",", ":")
-        )
-        fingerprint = hashed(canonical)
+        fingerprint = fingerprint_of(m)
         identity = m.get("id") or hashed(above, fingerprint)
         above = hashed(above, identity, fingerprint)
-        words = hashed(text_of(m))[:16] if role == "user" else ""
-        handed = {key: m[key] for key in HANDED if m.get(key) is not None}
+        role = str(m.get("role"))
+        words = words_of(m) if role == "user" else ""
+        handed = handed_of(m)
         handed |= {"id": identity, "fingerprint": fingerprint, "digest": above}
-        if files := [file for file in m.get("files") or () if isinstance(file, dict)]:
-            handed["files"] = [{key: file[key] for key in FILE if file.get(key)} for file in files]
-        nodes.append(Node(identity, str(role), words, above, size_of(m), handed))
+        nodes.append(Node(identity, role, words, above, size_of(m), handed))
     return nodes
+
+
+def fingerprint_of(message: Message) -> str:
+    """A hash of what the model sees of a stored message."""
+    # Of an answer these are its output items; `content` only repeats their text.
+    seen = message.get("output") or message.get("native") or message.get("content") or ""
+    pair = [message.get("role"), seen]
+    return hashed(json.dumps(pair, sort_keys=True, ensure_ascii=False, separators=(",", ":")))
+
+
+def words_of(message: Message) -> str:
+    """A hash of the text of a question, by which the service finds it."""
+    return hashed(text_of(message))[:16]
+
+
+def handed_of(message: Message) -> Message:
+    """What the service gets of a message; of its files no contents."""
+    handed = {key: message[key] for key in HANDED if message.get(key) is not None}
+    files = [file for file in message.get("files") or () if isinstance(file, dict)]
+    if files:
+        handed["files"] = [{key: file[key] for key in FILE if file.get(key)} for file in files]
+    return handed
+
+
+def first_to_send(path: list[Node], request: Request) -> int:
+    """Where the first message stands that the service may not have; the newest is always sent."""
+    if request.answered:
+        known = [place for place, node in enumerate(path) if node.id == request.known]
+    else:  # most likely the service has everything before this turn
+        known = [place for place, node in enumerate(path[:-1]) if node.role == "assistant"]
+    return min(known[-1] + 1, len(path) - 1) if known else 0
+
+
+def end_of_upload(path: list[Node], start: int) -> int:
+    """Where an upload from `start` on ends; it has one message at least, however large."""
+    size, end = 0, start
+    while end < len(path) and (end == start or size + path[end].size <= SLICE):
+        size += path[end].size + 1000  # for what stands around the text
+        end += 1
+    return end
 
 
 def grouped(messages: list[Message]) -> list[Message]:
@@ -783,21 +860,41 @@ def described(messages: list[Message], path: list[Node]) -> Message:
     head, before, all_images = len(leading(messages)), 0, 0
     questions, images = [], 0
     for place, m in enumerate(messages[head:], head):
-        pictures = images_in(m)
-        tokens = tokens_of(m) - 1000 * pictures
+        tokens = tokens_of_texts(m)
         if is_question(m):
-            questions.append((place, before, tokens, hashed(text_of(m))[:16]))
-            images = all_images
-        before, all_images = before + tokens, all_images + pictures
-    asked = [(place, node.words) for place, node in enumerate(path) if node.role == "user"]
-    newest = {"questions": questions[::-1], "asked": asked[::-1], "images": images}
-    return newest | {"leading": head, "all_questions": len(questions), "all_asked": len(asked)}
+            questions.append((place, before, tokens, words_of(m)))
+            images = all_images  # before the newest question, as its tokens are
+        before += tokens
+        all_images += images_in(m)
+    asked = [(place, path[place].words) for place in asked_in(path)]
+    return {
+        "leading": head,
+        "questions": questions[::-1],
+        "all_questions": len(questions),
+        "asked": asked[::-1],
+        "all_asked": len(asked),
+        "images": images,
+    }
+
+
+def asked_in(path: list[Node]) -> list[int]:
+    """Where the questions stand in a path."""
+    return [place for place, node in enumerate(path) if node.role == "user"]
 
 
 def asked_below(path: list[Node], answer: Message) -> int:
     """How many questions show where a summary ends: those below it, and some to compare."""
     below = path[answer.get("covered_messages") or len(path) :]
-    return max(QUESTIONS, sum(node.role == "user" for node in below) + 3)
+    return max(QUESTIONS, len(asked_in(below)) + 3)
+
+
+def more_needed(answer: Message, path: list[Node], pairs: int, most: int) -> tuple[int, int]:
+    """How many newest messages and questions a better answer needs; as many as now if none is."""
+    if answer["status"] == "unknown":  # what the service knows may be further up
+        return len(path), most
+    if answer["status"] == "ready" and not answer.get("edit"):  # described too little for one
+        return pairs, max(most, asked_below(path, answer))
+    return pairs, most
 
 
 def edited(messages: list[Message], path: list[Node], answer: Message) -> list[Message] | None:
@@ -823,15 +920,14 @@ def drops_what_is_covered(messages: list[Message], path: list[Node], answer: Mes
     have the stored words: all but the newest, which an earlier filter may have edited.
     """
     first, end = answer["edit"]["drop"]
-    boundary = (answer["covered_until"], answer["covered_digest"])
-    kept = next((i for i, node in enumerate(path, 1) if (node.id, node.digest) == boundary), None)
-    asked = [place for place, node in enumerate(path) if node.role == "user"]
+    below = first_uncovered(path, answer)
+    asked = asked_in(path)
     shown = [place for place, m in enumerate(messages) if is_question(m)]
-    if first != len(leading(messages)) or kept not in asked or end not in shown:
+    if first != len(leading(messages)) or below not in asked or end not in shown:
         return False
-    newest = asked.index(kept)
-    added = shown.index(end) - newest  # by an earlier filter, in front
-    above = max(newest - 1, 0)
+    covered = asked.index(below)  # questions
+    added = shown.index(end) - covered  # by an earlier filter, in front
+    above = max(covered - 1, 0)
     instruction = len(shown) - len(asked) - added  # of a guided regeneration, which is not stored
     if above + added < 0 or instruction not in (0, 1):
         return False
@@ -839,10 +935,17 @@ def drops_what_is_covered(messages: list[Message], path: list[Node], answer: Mes
     return all(holds(messages[place], path[stored]) for place, stored in compared)
 
 
+def first_uncovered(path: list[Node], answer: Message) -> int:
+    """Where the path goes on below a summary; at its end when the boundary is not on our branch."""
+    boundary = (answer["covered_until"], answer["covered_digest"])
+    places = (place for place, node in enumerate(path, 1) if (node.id, node.digest) == boundary)
+    return next(places, len(path))
+
+
 def holds(message: Message, node: Node) -> bool:
     """Whether a question has the stored words; an earlier filter may have added some."""
-    text, stored = text_of(message), text_of(node.message)
-    return hashed(text)[:16] == node.words or (bool(stored) and stored in text)
+    stored = text_of(node.message)
+    return words_of(message) == node.words or (bool(stored) and stored in text_of(message))
 
 
 class Shrink:
@@ -875,29 +978,34 @@ class Shrink:
         self.excess += self.cost(place, place + 1)
 
     def shorten_results(self, read: int, older: bool) -> None:
-        """Cuts the middle of old tool results, the oldest first; `older`: those of older turns too.
-
-        Never of those that the model is about to read: what comes after the first `read` ones of
-        the newest turn and the last call.
-        """
-        results = [i for i, m in enumerate(self.messages) if m.get("role") == "tool"]
-        last_call = max((i for i, m in enumerate(self.messages) if m.get("tool_calls")), default=0)
-        running = [i for i in results if i >= self.newest]
-        seen = [i for n, i in enumerate(running) if n < read or i < last_call]
+        """Cuts the middle of tool results that the model has read, the oldest first."""
         goal = self.goal()
-        for place in ([i for i in results if i < self.newest] if older else []) + seen:
+        for place in self.results_seen(read, older):
             message = self.messages[place]
             if self.excess > goal and len(text_of(message)) > 1000:
                 self.put(place, shortened(message, SHORT))
                 self.results += 1
 
+    def results_seen(self, read: int, older: bool) -> list[int]:
+        """Where results stand that the model has read; `older`: those of older turns too.
+
+        Of the newest turn these are the first `read` ones, and all before the last call.
+        """
+        results = [i for i, m in enumerate(self.messages) if m.get("role") == "tool"]
+        last_call = max((i for i, m in enumerate(self.messages) if m.get("tool_calls")), default=0)
+        past = [i for i in results if i < self.newest]
+        running = results[len(past) :]
+        before_call = sum(i < last_call for i in running)
+        seen = running[: max(read, before_call)]
+        return past + seen if older else seen
+
     def leave_out_turns(self) -> None:
         """Leaves out whole turns, the oldest first, except for a note of what users said."""
         head, note = opening(self.messages), self.step // 2
-        at, systems = len(head), len(leading(head))
         for_note = note + tokens_in(LEFT_OUT + LEFT_OUT_END)
-        self.excess += for_note
+        self.excess += for_note  # before the goal is known, which has room for it
         goal = self.goal()
+        at = len(head)
         for start, m in enumerate(self.messages):
             if start > at and is_question(m) and self.excess > goal:
                 self.excess -= self.cost(at, start)
@@ -907,6 +1015,7 @@ class Shrink:
             self.excess -= for_note
             return
         said = [text_of(m) for m in self.messages[len(head) : at] if is_question(m)]
+        systems = len(leading(head))
         head[:systems] = with_note(head[:systems], said, note)
         self.messages = [*head, *self.messages[at:]]
         self.density = self.density[:1] * len(head) + self.density[at:]

@@ -132,6 +132,7 @@ async def open_chat(
         "updated_at": func.now(),
     }
     statement = insert(chats).values(tenant_id=tenant, external_id=chat, **values)
+    # `do nothing` would neither lock nor return a chat that is there already.
     statement = statement.on_conflict_do_update(
         index_elements=["tenant_id", "external_id"], set_=values
     )

@@ -14,6 +14,7 @@ from sqlalchemy import (
     ARRAY,
     BigInteger,
     ColumnElement,
+    ScalarSelect,
     and_,
     bindparam,
     delete,
@@ -228,6 +229,7 @@ async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) 
         The id of the checkpoint, or None when it was refused.
     """
     chat = lease.chat
+    # Locks the chat, so that what is checked below still holds at the end of the transaction.
     if not await work.holds(connection, lease):
         return None
     until = await _as_read(connection, chat, fresh.until.message_id, fresh.until.digest)
@@ -236,8 +238,10 @@ async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) 
     line = await _line(connection, chat, fresh.parent)
     if line is None:
         return None
+    # Before the row is written: its text names its id.
     number = await _next(connection)
     grown = await add(connection, chat, line, _content(fresh, until, number))
+    # A message that leads to none of these was given another summary, which it keeps.
     instead_of = [*grown.ids[:-1], *fresh.replaces]
     await messages.point_to(connection, chat, until.message_id, number, instead_of)
     await _retire_replaced(connection, chat, fresh)
@@ -300,6 +304,7 @@ async def serve(connection: AsyncConnection, chat: ChatKey, checkpoint: int, by:
     verdict = checkpoints.c.verdict.concat({"served_by": by})
     in_service = update(checkpoints).where(*this).values(retired_at=null(), verdict=verdict)
     await connection.execute(in_service)
+    # A turn read in part, and work under way, go on from a checkpoint that may serve no more.
     await partials.drop(connection, chat)
     await chats.fence(connection, chat)
     await chats.note_leaf(connection, chat)
@@ -318,18 +323,24 @@ async def add(
         The line that ends with it.
     """
     parent = line.ids[-1] if line.ids else 0
-    saved = max([*line.savings[-1:], content["covered_tokens"] - content["tokens"]])
+    saved = content["covered_tokens"] - content["tokens"]
+    # The hot read bisects the savings, which therefore never fall along a line.
+    savings = [*line.savings, max([*line.savings[-1:], saved])]
+    version = _next_version(chat, parent, content["covered_digest"])
+    grown = {"parent_id": parent, "ancestors": line.ids, "savings": savings, "version": version}
+    query = insert(checkpoints).values(**chat.columns, **grown, **content)
+    row = (await connection.execute(query.returning(checkpoints.c.id, checkpoints.c.savings))).one()
+    return Line([*line.ids, row.id], row.savings)
+
+
+def _next_version(chat: ChatKey, parent: int, digest: str) -> ScalarSelect[int]:
+    """The next version's number among those of one parent and boundary."""
     versions = select(func.coalesce(func.max(checkpoints.c.version), 0) + 1).where(
         *of(chat, checkpoints),
         checkpoints.c.parent_id == parent,
-        checkpoints.c.covered_digest == content["covered_digest"],
+        checkpoints.c.covered_digest == digest,
     )
-    grown = {"parent_id": parent, "ancestors": line.ids, "savings": [*line.savings, saved]}
-    query = insert(checkpoints).values(
-        **chat.columns, **grown, version=versions.scalar_subquery(), **content
-    )
-    row = (await connection.execute(query.returning(checkpoints.c.id, checkpoints.c.savings))).one()
-    return Line([*line.ids, row.id], row.savings)
+    return versions.scalar_subquery()
 
 
 async def drop_all_but(connection: AsyncConnection, chat: ChatKey, keep: Collection[int]) -> int:
@@ -341,6 +352,7 @@ async def drop_all_but(connection: AsyncConnection, chat: ChatKey, keep: Collect
         How many were deleted.
     """
     kept = {"tenant": chat.tenant, "chat": chat.id, "keep": list(keep)}
+    # Before they are deleted: their rows say to which ancestor the messages fall back.
     await connection.execute(_LEAD_TO_KEPT, kept)
     rest = delete(checkpoints).where(*of(chat, checkpoints), not_among(checkpoints.c.id, keep))
     dropped = (await connection.execute(rest)).rowcount
@@ -456,13 +468,11 @@ async def _retire_replaced(connection: AsyncConnection, chat: ChatKey, fresh: Fr
     used = select(message_rows).where(
         *of(chat, message_rows), message_rows.c.checkpoint_id == checkpoints.c.id
     )
-    used_elsewhere = used.where(
-        message_rows.c.message_id.not_in(messages.above(chat, fresh.until.message_id))
-    )
-    query = select(checkpoints.c.id).where(
-        *replaced, checkpoints.c.kind == INTERIM, ~used_elsewhere.exists()
-    )
-    interim = list((await connection.execute(query)).scalars())
+    above = messages.above(chat, fresh.until.message_id)
+    used_elsewhere = used.where(message_rows.c.message_id.not_in(above)).exists()
+    obsolete = (*replaced, checkpoints.c.kind == INTERIM, ~used_elsewhere)
+    interim = list((await connection.execute(select(checkpoints.c.id).where(*obsolete))).scalars())
     await messages.lead_back(connection, chat, interim, fresh.parent or None)
+    # Only now: leading back has made some of them unused.
     unused = (*replaced, ~used.exists())
     await connection.execute(update(checkpoints).where(*unused).values(retired_at=func.now()))

@@ -148,9 +148,10 @@ async def find(
         window: the model's window; None takes the one of the last ingest.
         served: how the model is served.
     """
-    leaf, above = pairs[0][1], pairs[1 if len(pairs) > 1 else 0][1]
+    leaf = pairs[0][1]
+    above = pairs[1][1] if len(pairs) > 1 else leaf
     question = sizes[0] // _CHARACTERS if sizes else 0
-    how = parts_of(served.apply_at), served.record, served.overhead, served.room
+    how = _how(served)
     row = await pool.fetchrow(_CONTINUED, tenant, chat, leaf, above, question, window, *how)
     if row is not None:
         return _found(row)
@@ -172,6 +173,7 @@ async def find_elsewhere(
     among `pairs`. The other arguments are those of `find`.
     """
     found = await _branched(pool, _ELSEWHERE, tenant, user, pairs, sizes, window, served)
+    # What another chat has stored is not stored for this one, so all of it is still to be ingested.
     return found._replace(known=None) if found else None
 
 
@@ -189,9 +191,14 @@ async def _branched(
     before = [0, *(size // _CHARACTERS for size in accumulate(sizes))]
     # By place: what those before it cost. Of messages without a known size, nothing is added.
     new = before[: len(pairs)] + before[-1:] * (len(pairs) - len(before))
-    how = parts_of(served.apply_at), served.record, served.overhead, served.room
+    how = _how(served)
     row = await pool.fetchrow(statement, tenant, whose, ids, digests, new, window, *how)
     return _found(row) if row else None
+
+
+def _how(served: Served) -> tuple[int, bool, int, int | None]:
+    """The last parameters of all statements, $7 to $10."""
+    return parts_of(served.apply_at), served.record, served.overhead, served.room
 
 
 def _found(row: "asyncpg.Record") -> StoredContext:

@@ -71,6 +71,7 @@ async def migrate(url: str, revision: str = "head") -> None:
         SchemaError: a newer version of Precis has been here.
     """
     where = _parsed(url)
+    # Tried before Alembic, whose errors name no setting.
     with _first_contact(where):
         connection = await asyncpg.connect(_plain(where))
     try:

@@ -42,10 +42,13 @@ async def cut(connection: AsyncConnection, chat: LockedChat, roots: Collection[s
     Fences work that is under way. What is not stored any more cannot be traced to a message, so a
     summary of a path that was edited before is deleted as well.
     """
+    # Read before anything is deleted, to know the new leaf.
     path = await messages.path(connection, chat.key, chat.leaf) if chat.leaf else []
     stays = list(takewhile(lambda message: message not in roots, [row.message_id for row in path]))
     deleted = await messages.drop_below(connection, chat.key, roots, keep=())
+    # After the messages: a summary is lost when what it has read is not there any more.
     lost = await _drop_lost(connection, chat.key)
+    # A worker may have read the deleted texts already; it must not publish them.
     await chats.fence(connection, chat.key)
     if stays:
         await chats.note_leaf(connection, chat.key, stays[-1])

@@ -8,7 +8,7 @@ right in both.
 from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import Row, and_, func, or_, select, true
+from sqlalchemy import Row, Select, and_, func, or_, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import messages
@@ -36,14 +36,24 @@ async def adopt(
         The copies by the ids of the originals, shallowest first; none when this chat has one as
         deep itself.
     """
+    found = (await connection.execute(_deepest(chat, user, digests))).one_or_none()
+    # One of our own wins among equals, and needs no copy.
+    if found is None or found.chat_id == chat.id:
+        return {}
+    return await _copy(connection, chat, ChatKey(chat.tenant, found.chat_id), found.line)
+
+
+def _deepest(chat: ChatKey, user: str | None, digests: Collection[str]) -> Select[Any]:
+    """The chat and the line of the checkpoint to adopt; of this chat itself, if one is as deep."""
     own = chats.c.id == chat.id
     lends = and_(
         chats.c.expires_at.is_(None),
         checkpoints.c.retired_at.is_(None),
         true() if user is None else chats.c.user_id == user,
     )
-    query = (
-        select(checkpoints.c.chat_id, func.array_append(checkpoints.c.ancestors, checkpoints.c.id))
+    line = func.array_append(checkpoints.c.ancestors, checkpoints.c.id).label("line")
+    return (
+        select(checkpoints.c.chat_id, line)
         .join(chats, and_(chats.c.tenant_id == chat.tenant, chats.c.id == checkpoints.c.chat_id))
         .where(
             checkpoints.c.tenant_id == chat.tenant,
@@ -53,10 +63,6 @@ async def adopt(
         .order_by(checkpoints.c.covered_messages.desc(), own.desc(), checkpoints.c.id.desc())
         .limit(1)
     )
-    found = (await connection.execute(query)).one_or_none()
-    if found is None or found[0] == chat.id:
-        return {}
-    return await _copy(connection, chat, ChatKey(chat.tenant, found[0]), found[1])
 
 
 async def _copy(
@@ -69,20 +75,21 @@ async def _copy(
     query = select(checkpoints.c.id, *CONTENT).where(
         *of(lender, checkpoints), among(checkpoints.c.id, ids)
     )
+    # Ids rise from parent to child, so this is the order in which they grew.
     originals = (await connection.execute(query.order_by(checkpoints.c.id))).mappings().all()
+    # Only this chat is locked: the lender's may have been deleted since they were found.
     if len(originals) < len(ids):
         return {}
     line = Line([], [])
     for original in originals:
         content = {column.name: original[column] for column in CONTENT}
         known = await _known(connection, chat, line, content)
-        if known and known.retired_at:
+        if known is None:
+            line = await add(connection, chat, line, content)
+        elif known.retired_at:
             return {}
-        line = (
-            Line([*line.ids, known.id], known.savings)
-            if known
-            else await add(connection, chat, line, content)
-        )
+        else:
+            line = Line([*line.ids, known.id], known.savings)
     # The deepest first: each message is then pointed to its own at once.
     for place in range(len(ids) - 1, -1, -1):
         until = originals[place]["covered_until"]

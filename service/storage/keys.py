@@ -61,6 +61,7 @@ async def create(connection: AsyncConnection, tenant: str, scope: Scope, name: s
         The key itself, which is not stored and cannot be shown again.
     """
     made = insert(tenants).values(name=tenant)
+    # Changes nothing in a tenant that is there; `do nothing` would not return it.
     query = made.on_conflict_do_update(index_elements=["name"], set_={"name": made.excluded.name})
     tenant_id = (await connection.execute(query.returning(tenants.c.id))).scalar_one()
     key = f"precis_{scope[:2]}_{secrets.token_urlsafe(32)}"

@@ -77,6 +77,7 @@ async def path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[Ro
         select(*_COLUMNS).where(*of(chat, messages), messages.c.message_id == up.c.parent_id)
     )
     rows = [Row(*row) for row in await connection.execute(select(up).order_by(up.c.depth))]
+    # Without its root it is no path: a message above was deleted.
     return rows if rows and rows[0].parent_id is None else []
 
 
@@ -150,6 +151,7 @@ async def without_body(
 
 async def give_back(connection: AsyncConnection, chat: ChatKey, packed: dict[str, bytes]) -> None:
     """Stores the bodies of messages again, by id."""
+    # Their age begins again, or the next sweep might drop them before a worker has read them.
     query = update(messages).where(*of(chat, messages), messages.c.message_id == bindparam("id"))
     await connection.execute(
         query.values(body=bindparam("packed"), created_at=func.now()),
@@ -170,6 +172,7 @@ async def checkpoints_by_digest(
         )
         .order_by(checkpoints.c.id)
     )
+    # By rising ids, so that of one digest the newest stays in the dictionary.
     return {row.covered_digest: row.id for row in await connection.execute(query)}
 
 
@@ -188,6 +191,7 @@ async def write(
     fresh: dict[str, ColumnElement[Any]] = {
         name: statement.excluded[name] for name in values[0] if name not in keys
     }
+    # The age of a text; what was moved or edited has a new one.
     fresh["created_at"] = func.now()
     await connection.execute(
         statement.on_conflict_do_update(index_elements=["chat_id", "message_id"], set_=fresh),

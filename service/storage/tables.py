@@ -27,6 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.schema import SchemaItem
 
+# Migrations drop constraints by name, so the names follow from tables and columns.
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -245,6 +246,7 @@ checkpoints = Table(
     metadata,
     _id(),
     *_chat(),
+    # 0 and not null: of nulls, the unique constraint below would let any number pass.
     Column(
         "parent_id",
         BigInteger,
@@ -336,6 +338,7 @@ endpoints = Table(
     comment="The circuit breaker of each summariser endpoint.",
 )
 
+# The table keeps its first name: a release that is still running could not find another one.
 partials = Table(
     "drafts",
     metadata,

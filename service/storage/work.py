@@ -57,6 +57,17 @@ _LONGEST_CLAIM = 10  # seconds that a worker may be silent in the middle of one
 _MOST_ATTEMPTS = 1000  # counted; a chat may fail for ever, a column does not count for ever
 _FREE = or_(chats.c.lease_until.is_(None), chats.c.lease_until < func.now())
 _RELEASED = {"lease_token": None, "lease_until": None, "lease_endpoint": None, "leased_by": None}
+# In the order of the last fields of `Lease`.
+_LEASED = (
+    chats.c.handed_seq,
+    chats.c.epoch,
+    chats.c.attempts,
+    chats.c.model,
+    chats.c.window_tokens,
+    chats.c.overhead_tokens,
+    chats.c.leaf_id,
+    chats.c.compactor,
+)
 
 # Claims are made one by one: two at the same time would count the same work under way, and each
 # would pass by what the other has locked and go away empty. A claim whose worker froze must not
@@ -134,9 +145,8 @@ async def mark_due_at_once(connection: AsyncConnection, chat: ChatKey) -> str:
 async def revive(connection: AsyncConnection, tenant: int) -> int:
     """Makes all dead work of a tenant due now; returns how many chats that are."""
     query = update(chats).where(chats.c.tenant_id == tenant, chats.c.dead_at.is_not(None))
-    return (
-        await connection.execute(query.values(due_at=func.now(), attempts=0, dead_at=None))
-    ).rowcount
+    revived = query.values(due_at=func.now(), attempts=0, dead_at=None)
+    return (await connection.execute(revived)).rowcount
 
 
 async def claim(
@@ -158,16 +168,7 @@ async def claim(
         settings: the rules.
     """
     await connection.execute(_ONE_BY_ONE)
-    asking = True
-    if endpoint:
-        state = await breakers.state(connection, endpoint)
-        asked = await connection.execute(
-            select(func.count()).where(
-                chats.c.lease_endpoint == endpoint, chats.c.lease_until > func.now()
-            )
-        )
-        most = {"closed": settings.summariser_calls, "half-open": 1, "open": 0}[state]
-        asking = asked.scalar_one() < most
+    asking = endpoint is None or await _may_ask(connection, endpoint, settings.summariser_calls)
     patience = settings.fallback_after or None  # None compares as false
     turn = await connection.execute(_NEXT, {"asking": asking, "patience": patience})
     row = turn.one_or_none()
@@ -175,10 +176,20 @@ async def claim(
         return None
     fallback = endpoint is not None and patience is not None and row.attempts >= patience
     at_once = not asking and not fallback
+    # A lease counts against the endpoint that it names, so one without a call names none.
     asked_for = None if fallback or at_once else endpoint
     return await _lease(
         connection, row, worker, asked_for, settings.lease, fallback=fallback, at_once=at_once
     )
+
+
+async def _may_ask(connection: AsyncConnection, endpoint: str, calls: int) -> bool:
+    """Whether one more chat may ask an endpoint, of which `calls` may at the same time."""
+    state = await breakers.state(connection, endpoint)
+    most = {"closed": calls, "half-open": 1, "open": 0}[state]
+    asking = chats.c.lease_endpoint == endpoint, chats.c.lease_until > func.now()
+    counted = await connection.execute(select(func.count()).where(*asking))
+    return counted.scalar_one() < most
 
 
 async def _lease(
@@ -197,27 +208,15 @@ async def _lease(
         update(tenants).where(tenants.c.id == chat.tenant).values(served_at=func.clock_timestamp())
     )
     await connection.execute(served)
-    query = (
-        update(chats)
-        .where(*of(chat, chats))
-        .values(
-            lease_token=token,
-            lease_until=in_seconds(seconds),
-            lease_endpoint=endpoint,
-            leased_by=worker,
-            attempts=func.least(chats.c.attempts, _MOST_ATTEMPTS) + 1,
-        )
-        .returning(
-            chats.c.handed_seq,
-            chats.c.epoch,
-            chats.c.attempts,
-            chats.c.model,
-            chats.c.window_tokens,
-            chats.c.overhead_tokens,
-            chats.c.leaf_id,
-            chats.c.compactor,
-        )
-    )
+    # An attempt counts from its beginning: a worker that dies in it cannot count it.
+    values = {
+        "lease_token": token,
+        "lease_until": in_seconds(seconds),
+        "lease_endpoint": endpoint,
+        "leased_by": worker,
+        "attempts": func.least(chats.c.attempts, _MOST_ATTEMPTS) + 1,
+    }
+    query = update(chats).where(*of(chat, chats)).values(values).returning(*_LEASED)
     return Lease(chat, token, fallback, at_once, *(await connection.execute(query)).one())
 
 
@@ -262,26 +261,22 @@ async def finish(
     Returns:
         Seconds until it is due again; None when it is not.
     """
+    # Decided by the database: an ingest or a reset may come between our look and this statement.
     more = or_(literal(again), chats.c.handed_seq > lease.seq, chats.c.epoch != lease.epoch)
     delay = 0 if again else debounce
-    query = (
-        update(chats)
-        .where(*_mine(lease))
-        .values(
-            done_seq=lease.seq,
-            due_at=case(
-                (more, in_seconds(delay)), else_=null() if later is None else in_seconds(later)
-            ),
-            attempts=0,
-            last_error=None,
-            **_RELEASED,
-        )
-        .returning(chats.c.due_at, more)
-    )
-    row = (await connection.execute(query)).one_or_none()
-    if row is None or row[0] is None:
+    otherwise = null() if later is None else in_seconds(later)
+    values = {
+        "done_seq": lease.seq,
+        "due_at": case((more, in_seconds(delay)), else_=otherwise),
+        "attempts": 0,
+        "last_error": None,
+    }
+    query = update(chats).where(*_mine(lease)).values(values | _RELEASED)
+    returned = await connection.execute(query.returning(chats.c.due_at, more.label("more")))
+    row = returned.one_or_none()
+    if row is None or row.due_at is None:
         return None
-    return delay if row[1] else later
+    return delay if row.more else later
 
 
 async def give_back(
@@ -295,6 +290,7 @@ async def give_back(
     Returns:
         Seconds until it is due again; None when it is dead, or the lease is lost.
     """
+    # `claim` has counted the attempt already.
     attempts = chats.c.attempts if error else func.greatest(chats.c.attempts - 1, 0)
     asked = chats.c.handed_seq > lease.seq
     dead = {

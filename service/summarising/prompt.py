@@ -40,21 +40,23 @@ def build(reading: Reading) -> Prompt:
     previous = _written(reading.previous)
     entries = "\n".join(reading.entries)
     messages = "\n\n".join(f"[{one.label}]\n{one.text}" for one in reading.excerpts)
+    # What an earlier reply said was rejected is quoted too, and comes from the chat.
     fence = _fence("\n".join((previous, entries, messages, *reading.rejections)))
-    part = _part(reading, wording["part"])
-    blocks = [f"{fence} {wording['record']}\n{previous or wording['nothing']}"]
-    if reading.entries:
-        blocks.append(f"{fence} {wording['entries']}\n{entries}")
-    blocks.append(f"{fence} {wording['messages']}{part}\n{messages}")
-    blocks.append(f"{fence} {wording['end']}\n\n{wording['task']}")
-    if reading.rejections:
-        rejections = _listed(reading.rejections)
-        blocks.append("\n" + wording["repair"].format(rejections=rejections))
     system = wording["system"].format(
         words=int(reading.summary_tokens * _WORDS),
         fence=fence,
         language=_written_in(reading.language, language, wording),
     )
+    part = _part(reading, wording["part"])
+    blocks = [f"{fence} {wording['record']}\n{previous or wording['nothing']}"]
+    if reading.entries:
+        blocks.append(f"{fence} {wording['entries']}\n{entries}")
+    blocks.append(f"{fence} {wording['messages']}{part}\n{messages}")
+    # The task is last: a model follows what it has read last, and the chat is no instruction.
+    blocks.append(f"{fence} {wording['end']}\n\n{wording['task']}")
+    if reading.rejections:
+        rejections = _listed(reading.rejections)
+        blocks.append("\n" + wording["repair"].format(rejections=rejections))
     return Prompt(system, "\n".join(blocks))
 
 

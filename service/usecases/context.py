@@ -74,11 +74,11 @@ async def answer(pool: "asyncpg.Pool[asyncpg.Record]", asked: Lookup) -> Decisio
 def _with_edit(found: Decision, asked: Lookup, request: edit.Request) -> Decision:
     if found.status == "unknown":
         return found._replace(window=asked.window or asked.usual_window)
-    places = (
-        place for place, (message, _) in enumerate(asked.path.pairs) if message == found.known
-    )
+    ids = [message for message, _ in asked.path.pairs]
+    known = ids.index(found.known) if found.known in ids else None
+    # The filter estimates messages only, so what goes beside them is no part of the comparison.
     counted = found.before - found.overhead
-    found = found._replace(density=edit.density(request, asked.sizes, next(places, None), counted))
+    found = found._replace(density=edit.density(request, asked.sizes, known, counted))
     if found.status == "pending":
         return found._replace(status_text=edit.SUMMARISING)
     made = found.checkpoint
@@ -96,18 +96,26 @@ async def _stored(pool: "asyncpg.Pool[asyncpg.Record]", asked: Lookup) -> Decisi
     )
     if found is None:
         found = await _elsewhere(pool, asked)
-    if found is None:
-        return Decision("unknown")
+    return _decided(found, asked) if found else Decision("unknown")
+
+
+def _decided(found: contexts.StoredContext, asked: Lookup) -> Decision:
     before, window, overhead = found.tokens, asked.window or found.window, found.overhead
+    unchanged = Decision("not_needed", found.known, window, overhead, before, before)
     apply_at = policy.apply_at(window, asked.served.apply_at)
+    # A long answer needs its room even where the chat alone would not need a summary yet.
     if before <= min(apply_at, asked.served.room or apply_at):
-        return Decision("not_needed", found.known, window, overhead, before, before)
+        return unchanged
     made = found.checkpoint
+    # One that saves nothing would only take words away.
     if made is None or not fits(asked.path, made) or made.tokens >= made.covered_tokens:
-        return Decision("pending", found.known, window, overhead, before, before)
-    after = before - made.covered_tokens + made.tokens
-    return Decision(
-        "ready", found.known, window, overhead, before, after, made, found.summary, found.record
+        return unchanged._replace(status="pending")
+    return unchanged._replace(
+        status="ready",
+        after=before - made.covered_tokens + made.tokens,
+        checkpoint=made,
+        summary=found.summary,
+        record=found.record,
     )
 
 
@@ -115,6 +123,7 @@ async def _elsewhere(
     pool: "asyncpg.Pool[asyncpg.Record]", asked: Lookup
 ) -> contexts.StoredContext | None:
     """What another chat has for the path of a fork that is not stored yet."""
+    # A request that does not say who asks is served nothing of other chats (ADR 9).
     if not (asked.user or asked.anyone):
         return None
     lender = None if asked.anyone else asked.user

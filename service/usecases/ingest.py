@@ -124,6 +124,7 @@ async def ingest(
         _check_contents(handed, known.found, taken)
         await _give_back(connection, chat, handed, taken, known.gone)
         rows, masks = await _store(connection, chat, handed, known, taken)
+        # After the rows, which point to the copies then; before the usage, which may name one.
         adopted = await _adopt(connection, chat, handed, known.found)
         above = rows[-2] if len(rows) > 1 else known.base
         measured = await _overhead(connection, chat, handed, taken[-1], above, adopted)
@@ -134,14 +135,21 @@ async def ingest(
         )
         made = await _deepest(connection, chat, leaf, adopted)
         size = _size(leaf, [*made.settled, *made.interim], overhead)
-        # What an interim summary covers is to be read by a summariser.
-        enough = size >= handed.policy.prepare_at or bool(made.interim) or wants_bodies
-        if handed.compactor == chats.COMPACTS_ITSELF or not enough:
+        if not _is_work(handed, size, made, wants_bodies):
             return Accepted(due=False)
+        # The next request would have to be cut, so nobody waits for more messages.
         pressing = size > handed.policy.apply_at
         delay = 0 if pressing else debounce
         wake_up = await work.mark_due(connection, chat, delay, pressing=pressing)
         return Accepted(due=True, wake_up=wake_up, delay=delay)
+
+
+def _is_work(handed: Transcript, size: int, made: checkpoints.Along, wants_bodies: bool) -> bool:
+    """Whether a worker has to look at a chat whose next request has this size."""
+    if handed.compactor == chats.COMPACTS_ITSELF:
+        return False
+    # What an interim summary covers is to be read by a summariser.
+    return size >= handed.policy.prepare_at or bool(made.interim) or wants_bodies
 
 
 def check_chain(handed: Transcript) -> None:
@@ -219,6 +227,7 @@ async def _base(
     if after is None:
         return None
     row = (await messages.find(connection, chat, [after[0]])).get(after[0])
+    # Another digest means that something above was edited, and totals would go on from a wrong one.
     if row is None or row.digest != after[1]:
         raise Conflict("`after` is not stored for this chat; send the whole path")
     return row
@@ -248,6 +257,7 @@ def _stored_already(handed: Transcript, found: dict[str, Row]) -> int:
     """How many of the first messages are stored where they were sent."""
     for place, message in enumerate(handed.messages):
         row = found.get(message.id)
+        # Below the first difference, every digest is another one.
         if row is None or row.digest != message.digest:
             return place
     return len(handed.messages)
@@ -309,6 +319,8 @@ async def _store(
     if not changed:
         return rows, 0
     moved = [message.id for message in changed if message.id in known.found]
+    # What hung below a moved message has totals and digests of the old path. Those sent are kept
+    # as rows, to be written over.
     if moved:
         kept = [message.id for message in handed.messages]
         await messages.drop_below(connection, chat, moved, keep=kept)

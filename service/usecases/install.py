@@ -92,10 +92,7 @@ async def install(
         harness = _Keys(webui.url, databases, stack, dry)
         valves = await _valves(found, wish, harness, say)
         changes = _changes(webui, found, wish, wanted, valves)
-        for change in changes:
-            say(change.what)
-            if not dry:
-                await change.make()
+        await _carry_out(changes, say, dry=dry)
         if not changes:
             say("nothing to change")
         if dry:
@@ -103,6 +100,7 @@ async def install(
         reached = await _reach(webui, wish, valves["service_url"]) if changes else found.reached
         if reached.problem:
             raise OpenWebUIError(f"the filter is installed, but not at work: {reached.problem}")
+        # Only now that the new key has worked: until then the old one may be all there is.
         await harness.revoke_others(say)
     say(f"the filter in Open WebUI reaches Precis {reached.version} as tenant {reached.tenant!r}.")
     for one in reached.crowded:
@@ -120,10 +118,7 @@ async def uninstall(webui: OpenWebUI, databases: Databases, say: Say, *, dry: bo
         if name in functions:
             _check_ours(functions[name])
             changes.append(Change(f"function {name}: deleted", partial(webui.delete, name)))
-    for change in changes:
-        say(change.what)
-        if not dry:
-            await change.make()
+    await _carry_out(changes, say, dry=dry)
     if dry:
         say("keys of the installer: revoked")
         return
@@ -131,6 +126,14 @@ async def uninstall(webui: OpenWebUI, databases: Databases, say: Say, *, dry: bo
         await _Keys(webui.url, databases, stack, dry).revoke_others(say, all_of_them=True)
     if not changes:
         say("no function of Precis is in this Open WebUI")
+
+
+async def _carry_out(changes: Sequence[Change], say: Say, *, dry: bool) -> None:
+    for change in changes:
+        # Before it is made, so that an error in it stands below its name.
+        say(change.what)
+        if not dry:
+            await change.make()
 
 
 class _Keys:
@@ -171,12 +174,11 @@ class _Keys:
             return
         async with (await self._open()).engine.begin() as connection:
             mine = await keys.find(connection, self._made) if self._made else None
+            kept = mine.id if mine else None
             for key in await keys.everyone(connection):
-                if (
-                    key.name == self._name
-                    and key.revoked_at is None
-                    and key.id != (mine and mine.id)
-                ):
+                # By name: keys that an operator made for this Open WebUI are not ours to revoke.
+                ours = key.name == self._name and key.id != kept
+                if ours and key.revoked_at is None:
                     await keys.revoke(connection, key.id)
                     say(f"key {key.id} ({key.prefix}…): revoked")
 
@@ -288,11 +290,10 @@ def _of_function(
     webui: OpenWebUI, found: Installed, name: str, text: str, valves: Json
 ) -> list[Change]:
     """What one function lacks."""
-    stored, changes = found.functions.get(name), []
+    stored = found.functions.get(name)
+    changes = []
     if stored is None:
-        title, description = _DESCRIBED[name]
-        made = partial(webui.create, name, title, description, text)
-        changes.append(Change(f"function {name} {_release(text)}: created", made))
+        changes.append(_created(webui, name, text))
     elif found.sources[name] != text:
         change = f"function {name}: {_release(found.sources[name])} replaced by {_release(text)}"
         changes.append(Change(change, partial(webui.update, stored, text)))
@@ -300,11 +301,18 @@ def _of_function(
     now = found.valves.get(name, {})
     differ = [valve for valve, value in valves.items() if now.get(valve) != value]
     if differ:
+        # Open WebUI replaces all valves by what it is sent, so an admin's own go along.
         set_valves = partial(webui.set_valves, name, now | valves)
         changes.append(Change(f"valves of {name}: {', '.join(differ)} set", set_valves))
     if stored is None or not stored.active:
         changes.append(Change(f"function {name}: switched on", partial(webui.toggle, name)))
     return changes
+
+
+def _created(webui: OpenWebUI, name: str, text: str) -> Change:
+    title, description = _DESCRIBED[name]
+    make = partial(webui.create, name, title, description, text)
+    return Change(f"function {name} {_release(text)}: created", make)
 
 
 def _with(webui: OpenWebUI, model: str, title: str, has: list[str]) -> Change:

@@ -67,6 +67,7 @@ async def serve(engine: AsyncEngine, by: Operator, chat: str, checkpoint: int) -
     """
     async with engine.begin() as connection:
         locked = await _lock(connection, by.tenant, chat)
+        # For its NotFound: to `_serve`, one that is not there would be stale.
         await inspect.summary_of(connection, locked.key, chat, checkpoint)
         served = await _serve(connection, by, locked, chat, checkpoint)
         await _note(connection, by, "checkpoint.serve", chat, checkpoint=checkpoint)
@@ -131,6 +132,7 @@ async def recompute(engine: AsyncEngine, by: Operator, chat: str) -> DroppedChec
     async with engine.begin() as connection:
         locked = await _lock(connection, by.tenant, chat)
         dropped = await _drop(connection, by, locked, chat, None)
+        # Without the texts there is nothing to do; the filter's next whole path makes it due.
         if not dropped.waits:
             wake_up = await work.mark_due_at_once(connection, locked.key)
             dropped = replace(dropped, wake_up=wake_up)
@@ -219,6 +221,7 @@ async def _drop(
         line = [*ancestors[keep], keep]
     dropped = await checkpoints.drop_all_but(connection, locked.key, line)
     if keep is not None:
+        # It may have been out of service, with no message that leads to it.
         await checkpoints.serve(connection, locked.key, keep, by.actor)
     waits = await _lacks_texts(connection, locked)
     if waits:
@@ -239,6 +242,7 @@ async def _serve(
     if waits:
         await work.ask_for_bodies(connection, locked.key)
     else:
+        # What follows it has no summary now, whatever its size.
         wake_up = await work.mark_due_at_once(connection, locked.key)
     made, _ = await inspect.summary_of(connection, locked.key, chat, checkpoint)
     return ServedCheckpoint(made, waits, wake_up)

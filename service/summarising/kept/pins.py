@@ -8,6 +8,7 @@ make a rule.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from service.summarising.kept.talk import told
 from service.summarising.markup import unmarked
@@ -70,6 +71,14 @@ _Target = Utterance | int
 """A sentence, or the number of a pin."""
 
 
+class _Wanted(NamedTuple):
+    """A sentence to be pinned; `chosen` when it was kept, and not only said to replace a pin."""
+
+    utterance: Utterance
+    kinds: tuple[Kind, ...]
+    chosen: bool
+
+
 class _Book:
     """The pins while an answer is applied to them."""
 
@@ -100,7 +109,7 @@ class _Book:
         self, keeps: Iterable[Keep], replaced: Iterable[tuple[Replaced, Sequence[_Target]]]
     ) -> None:
         """Pins what is to be kept, and what takes the place of a pin, in the order of the talk."""
-        wanted: list[tuple[Utterance, tuple[Kind, ...], bool]] = []
+        wanted: list[_Wanted] = []
         for one in keeps:
             targets = self.meant(one.numbers, one.words)
             self._note_unknown(one, targets)
@@ -108,14 +117,14 @@ class _Book:
                 if isinstance(target, int):
                     self._keep_pin(target, one.kinds)
                 else:
-                    wanted.append((target, one.kinds, True))
+                    wanted.append(_Wanted(target, one.kinds, chosen=True))
         for change, found in replaced:
             if self._holds(change.number):
                 kind = self.pins[change.number].kind
                 sentences = [target for target in found if not isinstance(target, int)]
-                wanted += [(target, (kind,), False) for target in sentences]
-        for utterance, kinds, chosen in sorted(wanted, key=self._order):
-            self._pin(utterance, kinds, chosen=chosen)
+                wanted += [_Wanted(target, (kind,), chosen=False) for target in sentences]
+        for pin in sorted(wanted, key=self._order):
+            self._pin(pin.utterance, pin.kinds, chosen=pin.chosen)
 
     def replace(self, change: Replaced, targets: Sequence[_Target]) -> None:
         """Marks a pin as replaced. A user's rule yields to a user's own words only."""
@@ -140,10 +149,9 @@ class _Book:
             else:
                 del self.pins[number]
 
-    def _order(self, wanted: tuple[Utterance, tuple[Kind, ...], bool]) -> tuple[int, int]:
+    def _order(self, wanted: _Wanted) -> tuple[int, int]:
         """That of the talk; of several kinds for a sentence the weightiest is last, and stays."""
-        utterance, kinds, _ = wanted
-        return self._places[utterance.number], -_RANKS.index(kinds[0])
+        return self._places[wanted.utterance.number], -_RANKS.index(wanted.kinds[0])
 
     def _pointed(self, number: str) -> list[_Target]:
         if number.startswith("P"):

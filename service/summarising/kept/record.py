@@ -50,13 +50,14 @@ def recorded(memory: Memory, room: int) -> Record:
     """What `room` tokens have room for."""
     said = _unpinned(memory)
     later = marks(memory.talk)
-    # Each part has its share, and what another does not need.
-    needed = _size(_calls(memory, int(room * _LEDGER))) + sum(map(talk.cost, said))
     used = _used(memory, int(room * _LEAST_LEDGER))
+    # Pins have their share, and what the calls and the talk do not need.
     share = int(room * (1 - _TALK)) - used
-    chosen = _bounded(memory.pins, later, max(share, room - needed))
+    others = _size(_calls(memory, int(room * _LEDGER))) + sum(map(talk.cost, said))
+    chosen = _bounded(memory.pins, later, max(share, room - others))
     words = [shown for _, shown in chosen]
     left = room - _size(words)
+    # Calls come before the talk: values that were used later stand nowhere else.
     calls = _calls(memory, int(max(left * _LEDGER, min(left, used))))
     spoken = _talk_lines(said, later, left - _size(calls), words)
     left -= _size(spoken)

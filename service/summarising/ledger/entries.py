@@ -289,14 +289,10 @@ def _size(one: Field) -> int:
 
 def _bounded(entries: Sequence[Entry]) -> Iterator[Entry]:
     """What is stored of all entries: the oldest merge, and lose what was not used, first."""
-    surplus = len(entries) - _ENTRIES
-    if surplus > 0:
-        entries = merged_first(entries, surplus + _ENTRIES // 4)
-    while len(entries) > _ENTRIES:
-        entries = [joined(entries[0], entries[1]), *entries[2:]]
     candidates, details = _ALL_CANDIDATES, _ALL_DETAILS
     kept: list[Entry] = []
-    for entry in reversed(entries):
+    # From the newest on, so that the oldest find no room left.
+    for entry in reversed(_few_enough(entries)):
         candidates -= sum(map(_size, entry.candidates))
         details -= sum(len(one.text) for one in entry.details) + len(entry.comment)
         if candidates < 0:
@@ -305,6 +301,17 @@ def _bounded(entries: Sequence[Entry]) -> Iterator[Entry]:
             entry = replace(entry, details=(), comment="")
         kept.append(entry)
     return reversed(kept)
+
+
+def _few_enough(entries: Sequence[Entry]) -> Sequence[Entry]:
+    surplus = len(entries) - _ENTRIES
+    if surplus > 0:
+        # Some more at once, or each further call would merge again.
+        entries = merged_first(entries, surplus + _ENTRIES // 4)
+    # By tool that may not be enough; then across tools.
+    while len(entries) > _ENTRIES:
+        entries = [joined(entries[0], entries[1]), *entries[2:]]
+    return entries
 
 
 def _merge_failures(entries: Sequence[Entry]) -> list[Entry]:

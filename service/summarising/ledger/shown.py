@@ -32,35 +32,38 @@ _ARGUMENT = 40
 
 def line(entry: Entry, fields: int = _FIELDS, used: int = _USED) -> str:
     """An entry on one line."""
-    several = "" if entry.count == 1 else f" × {entry.count}"
-    name = f"T{entry.first}" if entry.count == 1 else f"T{entry.first}–T{entry.last}"
-    called = (
-        entry.tool
-        if entry.count > 1 and not entry.arguments
-        else f"{entry.tool}({entry.arguments})"
-    )
-    return f"- {name} {called}{several} → {_told(entry, fields, used)}"
+    told = _told(entry, fields, used)
+    called = f"{entry.tool}({entry.arguments})"
+    if entry.count == 1:
+        return f"- T{entry.first} {called} → {told}"
+    # Calls that were merged have different arguments, so that often none are left to show.
+    if not entry.arguments:
+        called = entry.tool
+    return f"- T{entry.first}–T{entry.last} {called} × {entry.count} → {told}"
 
 
 def line_of(call: Call) -> str:
     """A call on one line of some 100 tokens, for who does not read its whole result."""
     entry = making.of(1, call)
-    if prose.is_prose(call.result.text) and len(call.result.text) <= SAMPLE:
-        entry = replace(entry, outcome=wording.quoted(call.result.text, SAMPLE))
-    fields = f"fields: {_fields(entry, _FEWER_FIELDS)}" if entry.whole else ""
-    parts = [fields, *map(str, entry.details)]
-    said = f"{entry.tool}({entry.arguments}) → {entry.outcome}"
+    result = call.result.text
+    # Short prose says more itself than what is told about it.
+    if prose.is_prose(result) and len(result) <= SAMPLE:
+        entry = replace(entry, outcome=wording.quoted(result, SAMPLE))
+    called = f"{entry.tool}({entry.arguments})"
+    said = f"{called} → {entry.outcome}"
     room = _LINE - tokens.count(said)
     if room < 0:
-        begin = wording.shorten(f"{entry.tool}({entry.arguments})", 3 * _FEWER_ARGUMENTS)
+        begin = wording.shorten(called, 3 * _FEWER_ARGUMENTS)
         said = f"{begin} → {_closed(entry.outcome, 2 * _LINE)}"
-    for part in filter(None, parts):
+    fields = f"fields: {_fields(entry, _FEWER_FIELDS)}" if entry.whole else ""
+    for part in filter(None, [fields, *map(str, entry.details)]):
         room -= tokens.count(part) + 1
         if room < 0:
             break
         said += f" | {part}"
-    size = len(call.result.text)
-    return said if size <= len(said) else f"{said} [{size} characters]"
+    if len(result) <= len(said):
+        return said
+    return f"{said} [{len(result)} characters]"
 
 
 def lines(entries: Sequence[Entry], limit: int) -> tuple[str, ...]:
@@ -154,18 +157,24 @@ def _used(entry: Entry, room: int) -> str:
     A single value that the outcome shows is not repeated.
     """
     new = [one for one in entry.used if one.value not in entry.outcome or one.owner]
-    best = sorted(range(len(new)), key=lambda place: (-new[place].uses, -place))
+    kept = _best_used(new, room)
+    rows: dict[str, list[Field]] = {}
+    for one in kept:
+        rows.setdefault(one.owner, []).append(one)
+    said = "; ".join(_row(owner, found) for owner, found in rows.items())
+    return said if len(kept) == len(new) else f"{said}; …"
+
+
+def _best_used(fields: Sequence[Field], room: int) -> list[Field]:
+    """Those that have room, one at least, in their order; of those used as often, the last."""
     kept: list[int] = []
-    for place in best:
-        room -= len(new[place].name) + len(new[place].value) + 4
+    for place in sorted(range(len(fields)), key=lambda place: (-fields[place].uses, -place)):
+        one = fields[place]
+        room -= len(one.name) + len(one.value) + 4  # the signs between and around them
         if kept and room < 0:
             break
         kept.append(place)
-    rows: dict[str, list[Field]] = {}
-    for place in sorted(kept):
-        rows.setdefault(new[place].owner, []).append(new[place])
-    said = "; ".join(_row(owner, found) for owner, found in rows.items())
-    return said if len(kept) == len(new) else f"{said}; …"
+    return [fields[place] for place in sorted(kept)]
 
 
 def _row(owner: str, found: Sequence[Field]) -> str:

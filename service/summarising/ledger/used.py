@@ -297,9 +297,10 @@ class Uses:
 
     def add(self, place: int, found: Iterable[Field]) -> None:
         """Values of the entry at `place`, as a result holds them or as they were stored."""
-        keyed = [_keyed(place, one) for one in found]
+        fields = list(found)
+        keyed = [_keyed(place, one) for one in fields]
         often = Counter(chain.from_iterable(keys for _, keys in keyed))
-        in_most_rows = _most_rows(held for held, _ in keyed)
+        in_most_rows = _most_rows(fields)
         rows: dict[_Name, list[_Held]] = defaultdict(list)
         anchors: dict[_Name, set[Key]] = defaultdict(set)
         for held, keys in keyed:
@@ -388,9 +389,9 @@ def _keyed(place: int, one: Field) -> tuple[_Held, dict[Key, bool]]:
     return _Held(place, one, uses=one.uses), dict(_keys(one))
 
 
-def _most_rows(held: Iterable[_Held]) -> int:
+def _most_rows(fields: Iterable[Field]) -> int:
     """In more rows than this a value says nothing of any of them."""
-    return max(_COMMON, len({_row_of(one.field) for one in held}) // 2)
+    return max(_COMMON, len(set(map(_row_of, fields))) // 2)
 
 
 def _row_of(one: Field) -> _Name:

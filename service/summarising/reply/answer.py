@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
+from typing import NamedTuple
 
 from service.summarising.memory import NARRATIVE, Kind, Paragraph, Section
 from service.summarising.reply import written
@@ -107,6 +108,14 @@ class _Line(StrEnum):
     DROP = "drop"
 
 
+class _Directive(NamedTuple):
+    """The verb and the kinds that a label names; `exact` when it has no other words in it."""
+
+    verb: _Line | None
+    kinds: tuple[Kind, ...]
+    exact: bool
+
+
 _HEADS = {name: section for one in WORDINGS.values() for name, section in one.heads.items()}
 _HEADS |= {str(section).casefold(): section for section in Section}
 _KINDS = {name: kind for one in WORDINGS.values() for name, kind in one.kinds.items()}
@@ -186,21 +195,35 @@ class _Reader:
     def _is_section(self, raw: str, line: str) -> bool:
         """A head, alone or with a line of it behind a colon: `Goal: the tour is planned`."""
         label, colon, rest = _parted(line)
-        marked, item = bool(_HEAD_MARK.match(raw)), bool(_ITEM.match(raw))
-        section = _HEADS.get(label) or (_longer_head(label) if marked and not rest else None)
-        if section is None or (self.fenced and (rest or not raw.startswith("## "))):
+        # In code most lines that look like heads are none.
+        if self.fenced and (rest or not raw.startswith("## ")):
             return False
-        if not rest and (marked or colon or not item):
-            self._enter(section)
-            return True
-        known = marked or section in NARRATIVE  # `Files: …` in a narrative may be prose
-        directed = _directive(label)[2] and _only_numbers(rest)
-        if not (rest and colon and known) or directed:
+        if rest:
+            return colon and self._is_line_of_section(raw, label, rest)
+        marked = bool(_HEAD_MARK.match(raw))
+        section = _head(label, marked=marked)
+        if section is None:
+            return False
+        # An item that says no more than `- Files` belongs to the list in which it stands.
+        if _ITEM.match(raw) and not (marked or colon):
+            return False
+        self._enter(section)
+        return True
+
+    def _is_line_of_section(self, raw: str, label: str, rest: str) -> bool:
+        """`Goal: the tour is planned`, where the head has its first line behind it."""
+        section = _HEADS.get(label)
+        if section is None:
+            return False
+        if section not in NARRATIVE and not _HEAD_MARK.match(raw):
+            return False  # `Files: …` in a narrative may be prose
+        if _directive(label).exact and _only_numbers(rest):
             return False
         before = self.place, self.kinds
         self._enter(section)
         self._under_head(_cleaned(rest))
-        if item:
+        # In a list, each item names the section of its own line only.
+        if _ITEM.match(raw):
             self.place, self.kinds = before
         return True
 
@@ -230,18 +253,24 @@ class _Reader:
     def _is_directive(self, raw: str, line: str) -> bool:
         """`keep constraint: 12.3`, `replaced: P7 by 15.2`, `drop: P12`, however it is written."""
         label, colon, rest = _parted(line)
-        verb, kinds, exact = _directive(label)
-        place = verb or _Line.KEEP
-        if exact and not rest and _HEAD_MARK.match(raw) and not self.fenced:
-            self.place, self.kinds, self.headed = place, kinds, True
+        directive = _directive(label)
+        place = directive.verb or _Line.KEEP
+        head = _HEAD_MARK.match(raw) and not rest
+        if head and directive.exact and not self.fenced:
+            self.place, self.kinds, self.headed = place, directive.kinds, True
             return True
-        certain = _only_numbers(rest) and (exact or colon)
-        if verb and exact:  # without a verb, `Decision: …` may be prose
-            certain |= colon and not self.fenced
-        if certain and (verb or kinds):
-            self._direct(place, kinds, rest)
-            return True
-        return False
+        if not self._is_certain(directive, colon=colon, rest=rest):
+            return False
+        self._direct(place, directive.kinds, rest)
+        return True
+
+    def _is_certain(self, directive: _Directive, *, colon: bool, rest: str) -> bool:
+        """Whether a line with this label is meant for us, and is no prose."""
+        if _only_numbers(rest) and (directive.exact or colon):
+            return bool(directive.verb or directive.kinds)
+        # Without a verb, `Decision: …` may be prose, and in code so may everything.
+        named = directive.exact and directive.verb is not None
+        return named and colon and not self.fenced
 
     def _direct(self, line: _Line, kinds: tuple[Kind, ...], rest: str) -> None:
         if _says_nothing(rest):
@@ -269,7 +298,7 @@ class _Reader:
 def _is_known(name: str) -> bool:
     """Whether a name in JSON is a head, or begins a line."""
     label = _label(name)
-    return label in _HEADS or _directive(label)[2]
+    return label in _HEADS or _directive(label).exact
 
 
 def _says_nothing(line: str) -> bool:
@@ -290,12 +319,14 @@ def _label(text: str) -> str:
     return " ".join(words.casefold().split()) if len(words) <= _LONGEST_LABEL else ""
 
 
-def _longer_head(words: str) -> Section | None:
-    """`Decisions so far` is a head that says more; a sentence is none."""
-    begins = [name for name in _HEADS if words.startswith(f"{name} ")]
-    if not begins or len(words.split()) > _WORDS_OF_HEAD:
+def _head(words: str, *, marked: bool) -> Section | None:
+    """The section of a head. A marked one may say more, `Decisions so far`; a sentence is none."""
+    if words in _HEADS:
+        return _HEADS[words]
+    if not marked or len(words.split()) > _WORDS_OF_HEAD:
         return None
-    return _HEADS[max(begins, key=len)]
+    begins = [name for name in _HEADS if words.startswith(f"{name} ")]
+    return _HEADS[max(begins, key=len)] if begins else None
 
 
 def _parted(line: str) -> tuple[str, bool, str]:
@@ -310,14 +341,14 @@ def _parted(line: str) -> tuple[str, bool, str]:
     return _label(line[:cut]), after.startswith(_COLONS), after.lstrip(" *_`:：=-–—>→")
 
 
-def _directive(label: str) -> tuple[_Line | None, tuple[Kind, ...], bool]:
-    """The verb and the kinds that a label names, and whether it has no other words in it."""
+def _directive(label: str) -> _Directive:
+    """What a label names."""
     verb = next(filter(label.startswith, _BY_LENGTH), "")
     parts = list(filter(None, _LABEL_PARTS.split(label[len(verb) :].strip(_AROUND))))
     kinds = tuple(dict.fromkeys(_KINDS[part] for part in parts if part in _KINDS))
     later = next((part for part in parts if part in _VERBS), "")
     exact = bool(label) and all(part in _KINDS for part in parts)
-    return _VERBS.get(verb or later), kinds, exact
+    return _Directive(_VERBS.get(verb or later), kinds, exact)
 
 
 def _only_numbers(rest: str) -> bool:
@@ -336,22 +367,36 @@ def _dropped(rest: str) -> list[int]:
 
 def _replacements(rest: str) -> Iterator[Replaced]:
     """One or several pins, each time followed by what holds instead: `P7, P8 by 15.2; P9 by P3`."""
+    pins = _pins_and_texts(rest)
+    if len(pins) == 2 and _says_by(pins[0][1]):
+        replaced, replacement = pins[0][0], pins[1][0]
+        yield Replaced(int(replaced[1:]), (replacement,))
+        return
+    waiting: list[int] = []  # pins whose replacement comes with a later one's
+    for pin, text in pins:
+        waiting.append(int(pin[1:]))
+        numbers = _numbers(text)
+        if numbers:
+            yield from (Replaced(one, numbers) for one in waiting)
+            waiting = []
+    # Words count behind the last pin only: between two they mostly mean "and".
+    words = _cleaned(pins[-1][1]) if waiting else ""
+    if words:
+        yield from (Replaced(one, (), words) for one in waiting)
+
+
+def _pins_and_texts(rest: str) -> list[tuple[str, str]]:
+    """The pins that a line names, each with what stands behind it up to the next."""
     if rest[:1].isdigit() and _SENTENCE.search(rest):  # `7 by 15.2`
         rest = f"P{rest}"
-    pins = list(_PIN.finditer(rest))[:_MOST_NUMBERS]
-    ends = [*(pin.start() for pin in pins[1:]), len(rest)]
-    waiting: list[int] = []
-    for pin, end in zip(pins, ends, strict=False):
-        waiting.append(int(pin[0][1:]))
-        behind = rest[pin.end() : end]
-        numbers = _numbers(behind)
-        if len(pins) == 2 and pin is pins[0] and not numbers and behind.strip(_BETWEEN_TWO):
-            yield Replaced(waiting[0], (pins[1][0],))
-            return
-        words = _cleaned(behind) if pin is pins[-1] and not numbers else ""
-        if numbers or words:
-            yield from (Replaced(one, numbers, words) for one in waiting)
-            waiting = []
+    pins = _PIN.findall(rest)[:_MOST_NUMBERS]
+    behind = _PIN.split(rest, _MOST_NUMBERS)[1:]
+    return list(zip(pins, behind, strict=True))
+
+
+def _says_by(between: str) -> bool:
+    """Whether a text between two pins means that the second one replaces the first."""
+    return bool(between.strip(_BETWEEN_TWO)) and not _numbers(between)
 
 
 def _keep(kinds: tuple[Kind, ...], rest: str) -> Keep | None:
