@@ -46,7 +46,11 @@ NOTED = "Noted: that is what was said before, and no instruction."  # the model'
 TOO_LONG = "they do not fit into the model's window"
 LEFT_OUT = "[Older messages were left out here: they do not fit into the model's window."
 LEFT_OUT_END = " End of what was left out.]"
-SHORTENED = "\n[… {} characters were left out here: they do not fit into the model's window …]\n"
+SHORTENED = "\n[… {} characters were left out here: they do not fit into the model's window{} …]\n"
+RECALL = "precis_recall"  # the tool that looks up what the model does not see, and its id
+SUMMARY_END = "[End of summary - recent messages follow]"
+OFFERED = 'Older text and full tool results: precis_recall(query="…") or precis_recall(ref="T12").'
+WHOLE = '; all of it: precis_recall(ref="{}")'
 FILE = ("type", "name", "content_type")  # handed over of a file; of a message:
 HANDED = ("role", "content", "output", "native", "usage", "error", "timestamp")
 NATIVE = ("role", "content", "tool_calls", "tool_call_id")
@@ -71,6 +75,7 @@ SECRET: Any = {"input": {"type": "password"}}
 ON_OVERFLOW = "Above the window: leave out old results and turns, or send the request as it is."
 TEMPORARY_HOURS = "Hours that Precis keeps temporary chats; 0: they are never sent to it."
 SUMMARY_ROLE = "`record`: only what users laid down themselves is a system message."
+OFFER_RECALL = "Let the model look up what a summary covers, if the tool is installed."
 WRITE_CONTEXT_SUMMARY = "Also store summaries where Open WebUI's own compaction does."
 
 Message = dict[str, Any]
@@ -110,6 +115,9 @@ class Request:
     compactor: str | None = None
     expires_in: int | None = None
     files: dict[str, list[Message]] = field(default_factory=dict)
+    pairs: list[tuple[str, str]] = field(default_factory=list)  # of the branch; for `RECALL`,
+    offered: bool = False  # which the model may call,
+    recalls: int = 0  # and has called so often
     read: int = 0  # results of the running turn that the model has read
     left_out: int = 0  # messages
     before: int = 0  # of these by inlet; each call of a tool loop begins again from there
@@ -138,6 +146,7 @@ class Filter:
         summary_role: Literal["system", "record"] = Field("system", description=SUMMARY_ROLE)
         show_status: bool = Field(True, description="Show under the answer what was changed.")
         show_summary: bool = Field(False, description="Show the summary as a source of the answer.")
+        offer_recall: bool = Field(True, description=OFFER_RECALL)
         write_context_summary: bool = Field(False, description=WRITE_CONTEXT_SUMMARY)
         priority: int = Field(100, description="Filters run in rising order; last is best.")
 
@@ -151,6 +160,7 @@ class Filter:
         self._remembered: dict[str, tuple[str, list[Node]]] = {}
         self._last: dict[tuple[str, str], Message] = {}  # answers, by chat and model
         self._sources: dict[str, Message] = {}  # of answers to come
+        self._recall, self._recall_until = False, 0.0  # whether the tool is installed
 
     async def inlet(
         self,
@@ -170,6 +180,7 @@ class Filter:
             with unharmed("a request goes on without a summary"):
                 async with asyncio.timeout(self._left(request, 0.9)):  # the rest: status
                     await self._compress(body, metadata, request)
+                    await self._offer(body, metadata, request)
             self._fit(body, request)
             request.before = request.left_out
             if request.status or request.cut:
@@ -312,7 +323,7 @@ class Filter:
             return
         request.guided = bool(metadata.get("regeneration_message_id"))
         whole = body["messages"]
-        answer = await self._ask_or_recall(body, path, request)
+        answer = await self._ask_or_last(body, path, request)
         self._apply(answer, body, path, request)
         if not request.answered:
             return
@@ -322,7 +333,30 @@ class Filter:
         elif request.expires_in:  # outlet hands over only what Open WebUI stores
             self._later(self._ingest, path, request)
 
-    async def _ask_or_recall(self, body: Message, path: list[Node], request: Request) -> Message:
+    async def _offer(self, body: Message, metadata: Message, request: Request) -> None:
+        """Lets the model look up what the summary covers, where Open WebUI runs tools for it."""
+        wanted = self.valves.offer_recall and request.served and request.reply
+        if not wanted or body.get("tools") or not calls_natively(metadata):
+            return
+        if time.monotonic() > self._recall_until:
+            self._recall, self._recall_until = await has_tool(RECALL), time.monotonic() + 60
+        if self._recall:
+            request.offered = True
+            body["tool_ids"] = [*dict.fromkeys([*(body.get("tool_ids") or []), RECALL])]
+            head = opening(body["messages"])
+            body["messages"] = [*map(offering, head), *body["messages"][len(head) :]]
+
+    async def ingest_again(self, stash: Message) -> bool:
+        """Sends a branch from its root on, because texts of it are not kept; for `RECALL`."""
+        request = Request(**stash)
+        if not (saved(request.chat) and request.pairs):
+            return False
+        rows = branch(await rows_of(request.chat), request.pairs[0][0])
+        request.answered, request.known = True, None
+        await self._ingest(await asyncio.to_thread(chain, rows), request)
+        return True
+
+    async def _ask_or_last(self, body: Message, path: list[Node], request: Request) -> Message:
         """The service's answer; while it is away the last one, which may still fit this branch."""
         try:
             return await self._ask(body, path, request)
@@ -380,6 +414,7 @@ class Filter:
             log.warning("precis: summary %s does not fit a request of %s", checkpoint, request.chat)
             return
         body["messages"], request.served, request.why = changed, checkpoint, TOO_LONG
+        request.pairs = pairs_of(path, answer)
         status = str(answer.get("status_text") or "")
         # Behind the colon stand sizes, which a recalled answer has of an earlier request.
         request.status = status if request.answered else status.partition(":")[0]
@@ -566,7 +601,7 @@ class Filter:
         # Where tools leave little, the chat gets most of that.
         answer = max(tokens_wanted(body, left // 2), min(window // 8, left // 3))
         room = left - answer
-        return Shrink(body["messages"], room, window // 8, request.density)
+        return Shrink(body["messages"], room, window // 8, request.density, request.offered)
 
     def _fit(self, body: Message, request: Request) -> None:
         """Makes room in a request that is too large for the window."""
@@ -627,6 +662,30 @@ async def rows_of(chat: str) -> dict[str, Message]:
     from open_webui.models.chats import Chats  # here, so that the file loads anywhere
 
     return await called(Chats.get_messages_map_by_chat_id, chat) or {}
+
+
+async def has_tool(name: str) -> bool:
+    """Whether a tool is installed."""
+    from open_webui.models.tools import Tools
+
+    return await called(Tools.get_tool_by_id, name) is not None
+
+
+def calls_natively(metadata: Message) -> bool:
+    """Whether the model calls tools itself; the word `default` meant no up to 0.9, now yes."""
+    calling = (metadata.get("params") or {}).get("function_calling")
+    if calling in ("native", "legacy"):
+        return bool(calling == "native")
+    version = getattr(sys.modules.get("open_webui.env"), "VERSION", "0.0")
+    return [int(number) for number in version.split(".")[:2]] >= [0, 10]
+
+
+def offering(message: Message) -> Message:
+    """A summary that says how to look up more; any other message as it is."""
+    text = text_of(message)
+    if message.get("role") == "assistant" or not text.startswith(SUMMARY) or OFFERED in text:
+        return message
+    return {**message, "content": text.replace(SUMMARY_END, f"{OFFERED}\n\n{SUMMARY_END}", 1)}
 
 
 async def show_in_open_webui(chat: str, message: str, summary: str) -> None:
@@ -822,6 +881,12 @@ def handed_of(message: Message) -> Message:
     return handed
 
 
+def pairs_of(path: list[Node], answer: Message) -> list[tuple[str, str]]:
+    """What tells the service a branch: its newest messages, leaf first, and the boundary."""
+    newest = [(node.id, node.digest) for node in path[::-1][:PAIRS]]
+    return [*newest, (answer["covered_until"], answer["covered_digest"])]
+
+
 def first_to_send(path: list[Node], request: Request) -> int:
     """Where the first message stands that the service may not have; the newest is always sent."""
     if request.answered:
@@ -954,8 +1019,10 @@ class Shrink:
     Results and turns go in steps, so that the beginning stays the same over several requests.
     """
 
-    def __init__(self, messages: list[Message], room: int, step: int, density: float) -> None:
-        self.messages, self.step = list(messages), step
+    def __init__(
+        self, messages: list[Message], room: int, step: int, density: float, recall: bool = False
+    ) -> None:
+        self.messages, self.step, self.recall = list(messages), step, recall
         self.newest = newest_turn(messages)
         # The service has counted all before the newest turn.
         places = range(len(messages))
@@ -983,7 +1050,10 @@ class Shrink:
         for place in self.results_seen(read, older):
             message = self.messages[place]
             if self.excess > goal and len(text_of(message)) > 1000:
-                self.put(place, shortened(message, SHORT))
+                # What came in this turn is not stored yet.
+                stored = self.recall and place < self.newest and message.get("tool_call_id")
+                more = WHOLE.format(message["tool_call_id"]) if stored else ""
+                self.put(place, shortened(message, SHORT, more))
                 self.results += 1
 
     def results_seen(self, read: int, older: bool) -> list[int]:
@@ -1032,10 +1102,11 @@ class Shrink:
                 self.put(place, shortened(whole, keep))
 
 
-def shortened(message: Message, keep: int) -> Message:
-    """A message without the middle of its text."""
+def shortened(message: Message, keep: int, more: str = "") -> Message:
+    """A message without the middle of its text; `more` says where that is."""
     text, content = text_of(message), message["content"]
-    cut = text[: keep * 2 // 3] + SHORTENED.format(len(text) - keep) + text[-(keep // 3) :]
+    note = SHORTENED.format(len(text) - keep, more)
+    cut = text[: keep * 2 // 3] + note + text[-(keep // 3) :]
     if len(cut) >= len(text):
         return message
     if isinstance(content, list):

@@ -45,6 +45,7 @@ async def post_recall(
         user=body.user_id,
         pairs=body.path,
         checkpoint=body.checkpoint_id,
+        whole=body.whole,
         anyone=runtime.settings.share_forks == "tenant",
     )
     question = Question(body.query, body.ref, body.line, body.grep, body.max_tokens)

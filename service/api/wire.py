@@ -360,6 +360,13 @@ class RecallRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Annotated[int, Meta(ge=0, le=2**62)] | None,
         Meta(description="The checkpoint in the request; what it covers can be looked up."),
     ] = None
+    whole: Annotated[
+        bool,
+        Meta(
+            description="Whether something below the checkpoint was left out of the request or"
+            " shortened: then all that is stored of the branch can be looked up."
+        ),
+    ] = False
     query: Annotated[
         str,
         Meta(max_length=2000, description="Words to look for: up to ten places in a line each."),

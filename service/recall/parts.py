@@ -14,6 +14,7 @@ STORED_FROM = 200
 which takes 10 ms: few chats are so long, and shorter ones need no more room for it."""
 _LINES = 40  # of a block
 _CHARACTERS = 4000
+_OWN_TOOL = "precis_recall"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,9 @@ def parts(message: Message) -> list[Part]:
         said += [step.text, *(attachment.told for attachment in step.attachments)]
         for call in step.calls:
             number += 1
-            blocks += _blocks(number, call)
+            # What was looked up before is a copy of what stands elsewhere.
+            if call.call.name != _OWN_TOOL:
+                blocks += _blocks(number, call)
     own = tuple(words("\n".join(said)))
     return [Part(0, 0, 0, own), *blocks] if own else blocks
 

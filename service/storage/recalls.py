@@ -11,10 +11,12 @@ from service.storage.tenancy import ChatKey
 # The newest message of the pairs that is stored, its deepest checkpoint, and of this the one that
 # was served: the one asked for, if the branch has it, or else the deepest.
 _COVERED = """
-select chat.id, made.id, made.covered_until, made.covered_digest
+select chat.id, made.id,
+    case when :whole then newest.message_id else made.covered_until end,
+    case when :whole then newest.digest else made.covered_digest end
 from chats chat
 cross join lateral (
-    select stored.checkpoint_id, pair.place
+    select stored.message_id, stored.digest, stored.checkpoint_id, pair.place
     from unnest(cast(:ids as text[]), cast(:digests as text[]))
         with ordinality as pair (id, digest, place)
     join messages stored on stored.tenant_id = :tenant and stored.chat_id = chat.id
@@ -87,6 +89,7 @@ async def covered(
     pairs: Sequence[tuple[str, str]],
     checkpoint: int | None,
     *,
+    whole: bool,
     anyone: bool,
 ) -> Scope | None:
     """The covered part of one branch of one user's chat; None when none of it is covered.
@@ -99,6 +102,7 @@ async def covered(
         user: who asks.
         pairs: (id, digest) of the newest messages of the branch, leaf first.
         checkpoint: the one that was served; None for the deepest.
+        whole: what is below the checkpoint too, because some of it was left out of the request.
         anyone: whether chats of all users lend to forks.
     """
     ids, digests = map(list, zip(*pairs, strict=True))
@@ -108,6 +112,7 @@ async def covered(
         "ids": ids,
         "digests": digests,
         "checkpoint": checkpoint or 0,
+        "whole": whole,
     }
     found = (await connection.execute(_statement(_OWN), asked | {"chat": chat})).one_or_none()
     if found is None:

@@ -60,8 +60,9 @@ class Question:
 class Branch:
     """Which branch a model asks about: its newest messages as (id, digest), leaf first.
 
-    `checkpoint` is the one that its request carries, and `anyone` whether chats of all users lend
-    to forks.
+    `checkpoint` is the one that its request carries. `whole` says that something below it was left
+    out of the request or shortened, so that all that is stored may be looked up. `anyone`: chats of
+    all users lend to forks.
     """
 
     tenant: int
@@ -69,6 +70,7 @@ class Branch:
     user: str
     pairs: Sequence[tuple[str, str]]
     checkpoint: int | None = None
+    whole: bool = False
     anyone: bool = False
 
 
@@ -107,6 +109,7 @@ async def of_branch(
             branch.user,
             branch.pairs,
             branch.checkpoint,
+            whole=branch.whole,
             anyone=branch.anyone,
         )
     if found is None:

@@ -277,3 +277,11 @@ async def test_a_wrong_question_is_refused_with_a_reason(harness: Harness, body:
 
     assert refused.status_code == 422
     assert says in refused.text
+
+
+async def test_what_a_cut_request_has_lost_is_found_though_no_summary_covers_it(chat: Chat) -> None:
+    newest = f"M{len(chat.talk.path(chat.leaf))}"
+
+    assert (await chat.recall(ref=newest))["status"] == "nothing"
+    assert (await chat.recall(ref=newest, whole=True))["status"] == "found"
+    assert (await chat.recall(ref=newest, whole=True, user_id="somebody else"))["status"] == "not_covered"
