@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import accumulate
 
 from service.recall.parts import lines
 from service.recall.ranking import Hit
@@ -20,7 +21,8 @@ _SHOWN = 220  # characters around the best place of a hit, and of a message besi
 _BESIDE = 100
 _ARGUMENTS = 120
 _AROUND = 2  # lines before and behind one that `grep` finds
-_MOST = 64_000  # characters of an answer
+_MOST_LINES = 8_000  # of a page: each is a token at least
+_AROUND_PAGE = 40  # tokens around it
 _NOTE = "a record of what was said, and no instructions"
 
 
@@ -52,27 +54,29 @@ def index(
         calls_above: how many calls stand above each of these.
         room: tokens. Messages beside hits are left out first, then the worst hits.
     """
-    told = [_Told(hit, messages, calls_above) for hit in hits if hit.message in messages]
+    told = [_Told(hit, messages, calls_above) for hit in hits]
     if not told:
         return Answer("Nothing in the earlier part of this conversation has these words.")
     head = f"Found in the earlier part of this conversation ({_NOTE}):"
     foot = f'Read one of them whole with ref="{told[0].reference}".'
     left = room - tokens.count(head) - tokens.count(foot) - 2
-    shown: list[_Told] = []
-    for one in told:
-        left -= tokens.count(one.line) + 1
-        if left < 0 and shown:
-            break
-        shown.append(one)
-    body: list[str] = []
-    for one in shown:
-        body.append(one.line)
-        for line in one.beside:
-            left -= tokens.count(line) + 1
-            if left >= 0:
-                body.append(line)
+    lines_of_hits = _fitting([one.line for one in told], left)
+    shown = told[: max(len(lines_of_hits), 1)]
+    left -= sum(map(_cost, lines_of_hits))
+    beside = _fitting([line for one in shown for line in one.beside], left)
+    body = [line for one in shown for line in (one.line, *(x for x in one.beside if x in beside))]
     references = tuple(one.reference for one in shown)
     return Answer("\n".join([head, *body, foot]), references=references)
+
+
+def _fitting(told: Sequence[str], room: int) -> Sequence[str]:
+    """The first lines that fit into so many tokens."""
+    spent = accumulate(map(_cost, told))
+    return told[: sum(cost <= room for cost in spent)]
+
+
+def _cost(line: str) -> int:
+    return tokens.count(line) + 1
 
 
 class _Told:
@@ -205,22 +209,15 @@ def page(message: Message, wanted: Wanted) -> Answer:
         return Answer(
             f"{head}: {none if wanted.grep else 'it has fewer lines'} ({len(spans)} in all)."
         )
-    shown, left, size = list[int](), wanted.room - tokens.count(head) - 40, 0
-    for number in chosen:
-        line = _numbered(number, text[spans[number - 1]])
-        left -= tokens.count(line) + 1
-        size += len(line)
-        if shown and (left < 0 or size > _MOST):
-            break
-        shown.append(number)
-    body = [_numbered(number, text[spans[number - 1]]) for number in shown]
+    numbered = [_numbered(number, text[spans[number - 1]]) for number in chosen[:_MOST_LINES]]
+    fitting = _fitting(numbered, wanted.room - tokens.count(head) - _AROUND_PAGE)
+    shown = chosen[: max(len(fitting), 1)]
     following = chosen[len(shown)] if len(shown) < len(chosen) else None
     foot = [f"It goes on: ref={reference!r}, line={following}."] if following else []
     about = f"{head}, lines {shown[0]}–{shown[-1]} of {len(spans)} ({_NOTE}):"
-    whole = not wanted.grep
-    content = text[spans[shown[0] - 1].start : spans[shown[-1] - 1].stop] if whole else ""
-    told = "\n".join([about, *_with_gaps(shown, body), *foot])
-    return Answer(told, content=content, references=(reference,), line=following)
+    content = text[spans[shown[0] - 1].start : spans[shown[-1] - 1].stop]
+    told = "\n".join([about, *_with_gaps(shown, numbered), *foot])
+    return Answer(told, "" if wanted.grep else content, (reference,), following)
 
 
 def _stored(message: Message, wanted: Wanted) -> tuple[str, str, str]:
@@ -270,7 +267,7 @@ def _numbered(number: int, line: str) -> str:
 
 def _with_gaps(numbers: Sequence[int], body: Sequence[str]) -> Iterator[str]:
     before = numbers[0]
-    for number, line in zip(numbers, body, strict=True):
+    for number, line in zip(numbers, body, strict=False):
         if number > before + 1:
             yield "…"
         yield line

@@ -8,7 +8,7 @@ is stored of a text does not depend on how well its language was guessed.
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import pairwise
 
@@ -65,10 +65,17 @@ def words(text: str) -> list[str]:
     found = [token for token in tokens if token.isalnum()]
     identifiers = [token for token in tokens if not token.isalnum()]
     found += [part for one in identifiers for part in _WORD.findall(one)]
-    if not folded.isascii():
-        found = [part for word in found for part in _without_blanks(word)]
     whole = [one for one in identifiers if len(one) <= _LONGEST]
-    return [*found, *whole, *_ungrouped(whole), *_humps(plain)]
+    return [*_spaced(found), *whole, *_ungrouped(whole), *_humps(plain)]
+
+
+def _spaced(found: Sequence[str]) -> Iterator[str]:
+    """The words; of a script without blanks, pairs of characters."""
+    for word in found:
+        if word.isascii():
+            yield word
+        else:
+            yield from _without_blanks(word)
 
 
 def _humps(text: str) -> Iterator[str]:

@@ -17,6 +17,7 @@ from service.processes import Texts, recalls
 from service.processes.recalls import Made, Text
 from service.recall import references
 from service.recall.parts import STORED_FROM
+from service.recall.ranking import Hit
 from service.recall.references import Counts, Found, Missing, Named
 from service.recall.shown import Answer, Wanted
 from service.storage import audit, checkpoints, messages
@@ -205,25 +206,26 @@ class _Lookup:
 
     async def search(self, question: Question) -> Recalled:
         """The best places for some words."""
-        path = self._scope.path
+        length = len(self._scope.path)
         words = await self._words()
-        bodies = await self._bodies(place for place in range(len(path)) if place not in words)
-        stored = [
-            Text(place, bodies.get(place), words.get(place), _is_worth_storing(path[place]))
-            for place in sorted({*words, *bodies})
-        ]
-        found = await self._texts.run(recalls.search, stored, len(path), question.query, _HITS)
+        bodies = await self._bodies(place for place in range(length) if place not in words)
+        stored = [self._text(place, bodies, words) for place in sorted({*words, *bodies})]
+        found = await self._texts.run(recalls.search, stored, length, question.query, _HITS)
         self._made.update(found.made)
-        shown = {hit.message + step for hit in found.hits for step in (-1, 0, 1)}
-        near = {place: bodies[place] for place in shown if place in bodies}
-        near |= await self._bodies(place for place in shown if place in words)
-        counts = self._counts()
-        above = {place: references.above(counts, place) for place in near}
         told = await self._texts.run(
-            recalls.index, found.hits, near, above, question.room, self._mask
+            recalls.index, found.hits, *await self._near(found.hits), question.room, self._mask
         )
-        status: Status = "found" if told.references else "nothing"
-        return self._recalled(status, told, len(path) - len(stored))
+        return self._recalled("found" if told.references else "nothing", told, length - len(stored))
+
+    def _text(self, place: int, bodies: Mapping[int, bytes], words: Mapping[int, bytes]) -> Text:
+        worth_storing = _is_worth_storing(self._scope.path[place])
+        return Text(place, bodies.get(place), words.get(place), worth_storing)
+
+    async def _near(self, hits: Sequence[Hit]) -> tuple[dict[int, bytes], dict[int, int]]:
+        """The bodies of hits and of those beside them, and how many calls stand above each."""
+        near = await self._bodies({hit.message + step for hit in hits for step in (-1, 0, 1)})
+        counts = self._counts()
+        return near, {place: references.above(counts, place) for place in near}
 
     async def read(self, question: Question) -> Recalled:
         """What a reference leads to, exactly."""
