@@ -57,13 +57,23 @@ def with_tenant(
 
     async def work() -> Result:
         async with shell.database(settings or shell.settings()) as database:
-            async with database.engine.connect() as connection:
-                identity = await keys.tenant(connection, tenant)
-            if identity is None:
-                raise NotFound(f"there is no tenant {tenant!r}; see `precis keys list`")
-            return await use(database.engine, Operator(identity, "cli"))
+            operator = await operator_of(database.engine, tenant)
+            return await use(database.engine, operator)
 
     return shell.run(work())
+
+
+async def operator_of(engine: AsyncEngine, tenant: str) -> Operator:
+    """Who runs this command, as far as its tenant.
+
+    Raises:
+        NotFound: there is no tenant of this name.
+    """
+    async with engine.connect() as connection:
+        identity = await keys.tenant(connection, tenant)
+    if identity is None:
+        raise NotFound(f"there is no tenant {tenant!r}; see `precis keys list`")
+    return Operator(identity, "cli")
 
 
 @app.command("list")

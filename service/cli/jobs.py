@@ -6,11 +6,11 @@ import typer
 from rich.table import Column, Table
 
 from service.cli import shell
-from service.cli.chats import Tenant, with_tenant
+from service.cli.chats import Tenant, operator_of, with_tenant
 from service.cli.output import add_row
 from service.runtime import FIRST_TENANT
-from service.storage.jobs import STATES, State
-from service.usecases import inspect, operate
+from service.storage.jobs import STATES, Job, State
+from service.usecases import monitor, operate
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, help="Work that is due, put off or dead."
@@ -24,6 +24,13 @@ def list_jobs(
     limit: Annotated[int, typer.Option(min=1, max=1000)] = 50,
 ) -> None:
     """Lists chats with work, and why it waits."""
+
+    async def work() -> list[Job]:
+        async with shell.database(shell.settings()) as database:
+            by = await operator_of(database.engine, tenant)
+            states = [state] if state else STATES
+            return await monitor.list_jobs(database.reads, by.tenant, states, limit=limit)
+
     table = Table(
         Column("chat", overflow="fold", min_width=36),
         "state",
@@ -32,13 +39,7 @@ def list_jobs(
         "worker",
         "reason",
     )
-    found = with_tenant(
-        tenant,
-        lambda engine, by: inspect.list_jobs(
-            engine, by.tenant, [state] if state else STATES, limit=limit
-        ),
-    )
-    for job in found:
+    for job in shell.run(work()):
         since = job.dead_at or job.due_at
         moment = f"{since:%Y-%m-%d %H:%M:%S}" if since else ""
         told = (moment, job.worker or "", job.last_error or "")

@@ -8,9 +8,10 @@ from rich.table import Column, Table
 
 from service import __version__
 from service.cli import shell
-from service.runtime import announced, servers
+from service.runtime import servers
 from service.settings import Settings
 from service.storage.database import migrate as migrate_database
+from service.urls import announced
 from service.usecases.retain import Removed, remove_old
 
 

@@ -5,12 +5,13 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from uvicorn.loops.auto import auto_loop_factory
 
 from service import __version__
 from service.api.app import Beside, create_app
@@ -39,7 +40,7 @@ def serve(
     given = {"host": host, "port": port, "data_dir": data_dir}
     current = shell.settings(**{name: value for name, value in given.items() if value is not None})
     set_up_logs(current)
-    shell.run(_serve(current, *([embedded_worker] if worker else [])))
+    _run(_serve(current, *([embedded_worker] if worker else [])))
 
 
 def work() -> None:
@@ -49,7 +50,7 @@ def work() -> None:
     """
     current = shell.settings()
     set_up_logs(current)
-    shell.run(_work(current))
+    _run(_work(current))
 
 
 def demo(
@@ -64,7 +65,12 @@ def demo(
     ] = False,
 ) -> None:
     """Plays a long recorded conversation against a service of its own, and shows what happens."""
-    shell.run(demonstrate(embedded_worker, shell.console, json_path, fleet=fleet))
+    _run(demonstrate(embedded_worker, shell.console, json_path, fleet=fleet))
+
+
+def _run(work: Coroutine[None, None, None]) -> None:
+    """Runs a command on uvloop where there is one, as uvicorn does."""
+    shell.run(work, auto_loop_factory())
 
 
 async def _serve(current: Settings, *beside: Beside) -> None:

@@ -1,6 +1,7 @@
 """`precis status`: the queue, running work and circuit breakers.
 
 Apart from `jobs`, whose modules for corrections bring the whole API: monitors run this often.
+tests/cli/test_imports.py holds that it stays light.
 """
 
 import asyncio
@@ -14,8 +15,8 @@ from rich.table import Table
 
 from service.cli import shell
 from service.cli.output import add_row
-from service.usecases import inspect
-from service.usecases.inspect import Status
+from service.usecases import monitor
+from service.usecases.monitor import Status
 
 _LOOK = 0.2  # seconds between two looks of `status --wait`
 
@@ -38,9 +39,9 @@ def status(
 
 async def _status(wait: float | None) -> Status:
     until = time.monotonic() + (wait or 0)
-    async with shell.database(shell.settings()) as database:
+    async with shell.reads(shell.settings()) as reads:
         while True:
-            seen = await inspect.status(database.engine, None)
+            seen = await monitor.status(reads, None)
             if seen.idle or time.monotonic() >= until:
                 return seen
             await asyncio.sleep(_LOOK)
