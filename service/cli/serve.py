@@ -55,12 +55,14 @@ def work() -> None:
 
 def demo(
     json_path: Annotated[
-        Path | None, typer.Option("--json", help="Also write the figures to this file.")
+        Path | None,
+        typer.Option("--json", help="Also write the figures and the whole summary to this file."),
     ] = None,
     fleet: Annotated[
         bool,
         typer.Option(
-            "--fleet", help="With PostgreSQL and Redis by URL and two workers, each a process."
+            "--fleet",
+            help="Run the service and two workers as a fleet: PostgreSQL and Redis by URL.",
         ),
     ] = False,
 ) -> None:

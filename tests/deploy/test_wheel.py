@@ -57,9 +57,7 @@ def test_it_has_every_file_of_its_four_packages_and_no_other_name(wheel: Path) -
     assert packed == there
 
 
-def test_it_installs_and_plays_the_demonstration_without_a_checkout(
-    wheel: Path, python: Path, tmp_path: Path
-) -> None:
+def test_it_installs_and_plays_the_demonstration_without_a_checkout(wheel: Path, python: Path, tmp_path: Path) -> None:
     # In the versions that are tested otherwise too; a hash in constraints would be asked of the wheel as well.
     pins = re.findall(r"(?m)^[a-z0-9][^\\\n]*", (ROOT / "requirements.runtime.lock").read_text(encoding="utf-8"))
     (tmp_path / "constraints").write_text("\n".join(re.sub(r"\[.*?\]", "", pin) for pin in pins))
