@@ -31,7 +31,10 @@ def config(
 
 
 def healthcheck() -> None:
-    """Ends with status 0 when the service of these settings is ready, for Docker and the like."""
+    """Exits with 0 when the service at PRECIS_HOST and PRECIS_PORT is ready, else with 1.
+
+    For Docker and monitors.
+    """
     current = shell.settings()
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(current.host, current.host)
     shown = f"[{host}]" if ":" in host else host

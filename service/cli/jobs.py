@@ -1,4 +1,4 @@
-"""`precis jobs`: work that is due, put off or dead, and why."""
+"""`precis jobs`: work that is due, waiting or dead, and why."""
 
 from typing import Annotated
 
@@ -13,13 +13,15 @@ from service.storage.jobs import STATES, Job, State
 from service.usecases import monitor, operate
 
 app = typer.Typer(
-    add_completion=False, no_args_is_help=True, help="Work that is due, put off or dead."
+    add_completion=False,
+    no_args_is_help=True,
+    help="Work that is due, waiting for another attempt, or dead.",
 )
 
 
 @app.command("list")
 def list_jobs(
-    state: Annotated[State | None, typer.Option(help="Only these.")] = None,
+    state: Annotated[State | None, typer.Option(help="Only work in this state.")] = None,
     tenant: Tenant = FIRST_TENANT,
     limit: Annotated[int, typer.Option(min=1, max=1000)] = 50,
 ) -> None:
@@ -52,10 +54,10 @@ def retry(
     chat: Annotated[
         str | None, typer.Argument(callback=shell.text, help="Open WebUI's chat id.")
     ] = None,
-    dead: Annotated[bool, typer.Option("--dead", help="All dead ones of the tenant.")] = False,
+    dead: Annotated[bool, typer.Option("--dead", help="All dead work of the tenant.")] = False,
     tenant: Tenant = FIRST_TENANT,
 ) -> None:
-    """Makes work due now, whatever failed before."""
+    """Makes the work on a chat due now, and forgets its failed attempts."""
     if (chat is None) is not dead:
         raise typer.BadParameter("Pass a chat id or --dead.")
     if chat is None:
@@ -63,4 +65,4 @@ def retry(
         shell.console.print(f"{count} chats are due again.")
     else:
         with_tenant(tenant, lambda engine, by: operate.retry(engine, by, chat))
-        shell.console.print("It is due now.")
+        shell.console.print("The work is due now.")

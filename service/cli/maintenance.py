@@ -30,9 +30,9 @@ def migrate() -> None:
 
 
 def retention(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count, and delete nothing.")] = False,
 ) -> None:
-    """Removes what is older than the settings allow, also when PRECIS_RETENTION is off.
+    """Deletes what is older than the PRECIS_KEEP_* settings, even when PRECIS_RETENTION is off.
 
     Workers do the same once an hour.
     """

@@ -36,7 +36,11 @@ def serve(
     data_dir: Annotated[Path | None, typer.Option(help="Overrides PRECIS_DATA_DIR.")] = None,
     worker: Annotated[bool, typer.Option(help="Also run a worker in this process.")] = True,
 ) -> None:
-    """Runs the service and a worker, with embedded servers unless both URLs are set."""
+    """Runs the service and a worker.
+
+    It starts a PostgreSQL and a Valkey of its own in PRECIS_DATA_DIR, unless PRECIS_DATABASE_URL
+    and PRECIS_REDIS_URL are set.
+    """
     given = {"host": host, "port": port, "data_dir": data_dir}
     current = shell.settings(**{name: value for name, value in given.items() if value is not None})
     set_up_logs(current)
@@ -44,9 +48,9 @@ def serve(
 
 
 def work() -> None:
-    """Runs a worker of a fleet, on the PostgreSQL and the Redis of the settings.
+    """Runs one more worker, on PRECIS_DATABASE_URL and PRECIS_REDIS_URL.
 
-    Run as many as you like.
+    Start as many as you need.
     """
     current = shell.settings()
     set_up_logs(current)

@@ -70,7 +70,7 @@ async def test_a_retry_makes_one_chats_work_due_and_is_audited(cli: Cli, service
     for chat in ("first", "second"):
         await kill(service, chat)
 
-    assert (await cli("jobs", "retry", "first")).stdout == "It is due now.\n"
+    assert (await cli("jobs", "retry", "first")).stdout == "The work is due now.\n"
 
     found = await rows(service.runtime, "select external_id, dead_at is null, attempts from chats order by id")
     assert [tuple(one) for one in found] == [("first", True, 0), ("second", False, 12)]
@@ -130,7 +130,7 @@ async def test_the_status_says_how_the_work_of_all_tenants_stands(cli: Cli, serv
 
     seen = (await cli("status")).stdout
 
-    assert re.search(r"2 due \(the oldest for \d{2,3} s\), 1 worked on, 0 put off, 1 dead\n", seen)
+    assert re.search(r"2 due \(the oldest for \d{2,3} s\), 1 working, 0 waiting, 1 dead\n", seen)
     assert "host:1" in seen
     assert "openai:big http://llm/v1" in seen
     assert "open" in seen

@@ -138,7 +138,7 @@ async def test_a_service_that_runs_stays_ready_when_a_newer_version_migrates(ser
 async def test_an_older_version_does_not_migrate_the_database_of_a_newer_one(urls: Urls) -> None:
     await execute(urls.database, "update alembic_version set version_num = '9999'")
 
-    with pytest.raises(SchemaError, match="Has a newer Precis been here"):
+    with pytest.raises(SchemaError, match="Was it migrated by a newer Precis"):
         await migrate(urls.database)
 
 
