@@ -10,13 +10,13 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 from rich.markdown import Markdown
 from rich.markup import escape
-from rich.table import Column, Table
+from rich.table import Table
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service import policy
 from service.api.chats import PinRequest
 from service.cli import shell
-from service.cli.output import add_row
+from service.cli.output import add_row, id_column
 from service.cli.output import shown as visible
 from service.errors import NotFound
 from service.runtime import FIRST_TENANT
@@ -86,7 +86,7 @@ def list_chats(
 ) -> None:
     """Lists chats, the newest first."""
     table = Table(
-        Column("chat", overflow="fold", min_width=36),
+        id_column(shell.console.width),
         "model",
         "messages",
         "tokens",

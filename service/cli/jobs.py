@@ -3,11 +3,11 @@
 from typing import Annotated
 
 import typer
-from rich.table import Column, Table
+from rich.table import Table
 
 from service.cli import shell
 from service.cli.chats import Tenant, operator_of, with_tenant
-from service.cli.output import add_row
+from service.cli.output import add_row, id_column
 from service.runtime import FIRST_TENANT
 from service.storage.jobs import STATES, Job, State
 from service.usecases import monitor, operate
@@ -34,7 +34,7 @@ def list_jobs(
             return await monitor.list_jobs(database.reads, by.tenant, states, limit=limit)
 
     table = Table(
-        Column("chat", overflow="fold", min_width=36),
+        id_column(shell.console.width),
         "state",
         "attempts",
         "since",

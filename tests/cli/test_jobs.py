@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from service.cli import shell
 from tests.cli.conftest import Cli, says
 from tests.conftest import Service, drain
 from tests.service.talk import Talk, row, rows, run_sql
@@ -188,3 +189,18 @@ async def test_waiting_ends_with_status_1_when_the_time_is_over(cli: Cli, servic
     assert result.exit_code == 1
     assert "due" in result.stdout
     assert result.stderr == ""
+
+
+async def test_a_narrow_terminal_loses_no_column_of_a_list(
+    cli: Cli, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await due(service, "6f1c6d52-2b3c-4a68-9e0c-0d5c3b8f7a11")
+    await kill(service, "6f1c6d52-2b3c-4a68-9e0c-0d5c3b8f7a11")
+    monkeypatch.setattr(shell.console, "width", 80)
+
+    jobs = (await cli("jobs", "list")).stdout
+    chats = (await cli("chats", "list")).stdout
+
+    assert "reason" in jobs
+    assert "updated" in chats
+    assert max(map(len, (jobs + chats).splitlines())) <= 80
