@@ -20,7 +20,7 @@ import msgspec
 from sqlalchemy import make_url
 
 from benchmarks.conversation import Message
-from service.embedded import embedded_servers
+from service.embedded.servers import embedded_servers
 from service.policy import Policy
 from service.runtime import FIRST_TENANT, Runtime, Urls
 from service.storage import chats, contexts, keys

@@ -3,43 +3,24 @@
 The only difference between the embedded and the fleet way to run is here: who starts the servers.
 """
 
-import asyncio
-import json
-import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TypeVar
 
 import httpx
-import psutil
 
 from service.clients.summarisers import configured, for_models
-from service.embedded import embedded_servers, exists
-from service.errors import ConfigurationError, EmbeddedServerError, NothingHere
+from service.embedded.servers import embedded_servers
 from service.processes import Texts
 from service.queue import Queue
 from service.settings import Settings
 from service.storage import keys
 from service.storage.database import Database, check_schema, connect, migrate
+from service.urls import Urls as Urls
+from service.urls import announcing, existing, given
 from service.usecases.compress import WorkerContext
 
 FIRST_TENANT = "default"
-_ANNOUNCEMENT = "running.json"
-Seen = TypeVar("Seen")
-
-
-@dataclass(frozen=True, slots=True)
-class Urls:
-    """Where the two servers are.
-
-    `died` is set for embedded ones: it resolves when one ends by itself.
-    """
-
-    database: str = field(repr=False)
-    redis: str = field(repr=False)
-    died: "asyncio.Future[EmbeddedServerError] | None" = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +50,12 @@ async def servers(settings: Settings) -> AsyncIterator[Urls]:
         EmbeddedServerError: an embedded server cannot run.
         SchemaError: the database is newer than this version.
     """
-    if given := _given(settings):
-        yield given
+    if urls := given(settings):
+        yield urls
         return
     async with _embedded(settings) as urls:
         await migrate(urls.database)
-        with _announced(settings.data_dir / _ANNOUNCEMENT, urls):
+        with announcing(settings.data_dir, urls):
             yield urls
 
 
@@ -90,72 +71,17 @@ async def reachable(settings: Settings) -> AsyncIterator[Urls]:
         ConfigurationError: only one of the two URLs is set.
         EmbeddedServerError: an embedded server cannot run, or `data_dir` cannot be read.
     """
-    if urls := _given(settings) or announced(settings):
+    if urls := existing(settings):
         yield urls
         return
-    if not _readable(exists, settings.data_dir):
-        raise NothingHere(
-            f"there is no database of Precis in {settings.data_dir.absolute()}, and none was made."
-            " Set PRECIS_DATA_DIR to the folder of your service, or PRECIS_DATABASE_URL and"
-            " PRECIS_REDIS_URL to its servers; `precis serve` and `precis migrate` make a new"
-            " database"
-        )
     async with _embedded(settings) as urls:
         yield urls
-
-
-def announced(settings: Settings) -> Urls | None:
-    """The servers of a Precis that runs on `data_dir`; None when none does.
-
-    Raises:
-        EmbeddedServerError: `data_dir` cannot be read.
-    """
-    announcement = settings.data_dir / _ANNOUNCEMENT
-    if not _readable(Path.is_file, announcement):
-        return None
-    said = json.loads(_readable(Path.read_text, announcement))
-    # A kill -9 leaves the file behind.
-    return Urls(said["database"], said["redis"]) if psutil.pid_exists(said["pid"]) else None
-
-
-def _readable(look: Callable[[Path], Seen], path: Path) -> Seen:
-    try:
-        return look(path)
-    except OSError as error:
-        raise EmbeddedServerError(
-            f"{path.absolute()} cannot be read: {error.strerror}."
-            " Run this as the user of the service"
-        ) from error
-
-
-def _given(settings: Settings) -> Urls | None:
-    """The servers of the settings; None when neither is set."""
-    given = settings.database_url, settings.redis_url
-    if given[0] and given[1]:
-        return Urls(given[0].get_secret_value(), given[1].get_secret_value())
-    if given[0] or given[1]:
-        raise ConfigurationError(
-            "set both PRECIS_DATABASE_URL and PRECIS_REDIS_URL, or neither for the embedded servers"
-        )
-    return None
 
 
 @asynccontextmanager
 async def _embedded(settings: Settings) -> AsyncIterator[Urls]:
     async with embedded_servers(settings.data_dir, fast=settings.fast_and_unsafe) as started:
         yield Urls(started.database_url, started.redis_url, started.died)
-
-
-@contextmanager
-def _announced(path: Path, urls: Urls) -> Iterator[None]:
-    """Says where the servers are, in a file of `data_dir` that this user alone can read."""
-    path.unlink(missing_ok=True)  # left behind by a kill -9
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        json.dump({"pid": os.getpid(), "database": urls.database, "redis": urls.redis}, file)
-    try:
-        yield
-    finally:
-        path.unlink(missing_ok=True)
 
 
 @asynccontextmanager

@@ -27,7 +27,7 @@ from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 from service.api.app import create_app
 from service.api.connection import Limits
 from service.api.server import bind, listening
-from service.embedded import embedded_servers
+from service.embedded.servers import embedded_servers
 from service.processes import Texts
 from service.runtime import FIRST_TENANT, Runtime, Urls, running
 from service.settings import Settings, load

@@ -7,8 +7,8 @@ from pydantic import BaseModel
 
 from service.api.deps import ChatId, OperatorDep, RuntimeDep
 from service.storage.jobs import STATES, Job, State
-from service.usecases import inspect, operate
-from service.usecases.inspect import Status
+from service.usecases import monitor, operate
+from service.usecases.monitor import Status
 
 router = APIRouter(prefix="/v1", tags=["operators"])
 
@@ -29,7 +29,7 @@ class RetryAnswer(BaseModel):
 @router.get("/status")
 async def status(operator: OperatorDep, runtime: RuntimeDep) -> Status:
     """Shows this tenant's queue in numbers, the chats being worked on, and circuit breakers."""
-    return await inspect.status(runtime.database.engine, operator.tenant)
+    return await monitor.status(runtime.database.reads, operator.tenant)
 
 
 @router.get("/jobs")
@@ -45,8 +45,8 @@ async def list_jobs(
 ) -> JobPage:
     """Lists chats with work: in progress, due, waiting (after a failure: with its reason), dead."""
     # One more than the page holds shows whether there is a next page.
-    found = await inspect.list_jobs(
-        runtime.database.engine, operator.tenant, state or STATES, after=cursor, limit=limit + 1
+    found = await monitor.list_jobs(
+        runtime.database.reads, operator.tenant, state or STATES, after=cursor, limit=limit + 1
     )
     page = found[:limit]
     return JobPage(jobs=page, next=page[-1].id if len(found) > limit else None)

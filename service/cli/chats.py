@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -11,13 +11,13 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 from rich.markdown import Markdown
 from rich.markup import escape
-from rich.table import Column, Table
+from rich.table import Table
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service import policy
 from service.api.chats import PinRequest
 from service.cli import shell
-from service.cli.output import add_row
+from service.cli.output import add_row, id_column
 from service.cli.output import shown as visible
 from service.errors import NotFound
 from service.processes import Texts
@@ -25,6 +25,9 @@ from service.runtime import FIRST_TENANT
 from service.settings import Settings
 from service.storage import keys
 from service.storage.chats import Overview
+from service.storage.checkpoints import Made
+from service.storage.messages import Branch
+from service.storage.runs import Run
 from service.summarising.correction import GivenPin
 from service.summarising.kept.pins import shown as holding
 from service.summarising.memory import Pin
@@ -42,12 +45,13 @@ CheckpointId = Annotated[
         min=1, max=shell.LAST_ID, help="A checkpoint, as `precis chats show` numbers them."
     ),
 ]
-Tenant = Annotated[str, typer.Option(callback=shell.text, help="Which Open WebUI.")]
+Tenant = Annotated[str, typer.Option(callback=shell.text, help="Tenant: one Open WebUI.")]
 Result = TypeVar("Result")
 
 _PINS = TypeAdapter(list[PinRequest])
 _WAITS = (
-    "Texts that new summaries need are not kept any more: the work waits for the chat's next turn."
+    "Texts that new summaries need were deleted (see PRECIS_KEEP_BODIES): the work waits for the"
+    " chat's next turn."
 )
 
 
@@ -60,13 +64,23 @@ def with_tenant(
 
     async def work() -> Result:
         async with shell.database(settings or shell.settings()) as database:
-            async with database.engine.connect() as connection:
-                identity = await keys.tenant(connection, tenant)
-            if identity is None:
-                raise NotFound(f"there is no tenant {tenant!r}; see `precis keys list`")
-            return await use(database.engine, Operator(identity, "cli"))
+            operator = await operator_of(database.engine, tenant)
+            return await use(database.engine, operator)
 
     return shell.run(work())
+
+
+async def operator_of(engine: AsyncEngine, tenant: str) -> Operator:
+    """Who runs this command, as far as its tenant.
+
+    Raises:
+        NotFound: there is no tenant of this name.
+    """
+    async with engine.connect() as connection:
+        identity = await keys.tenant(connection, tenant)
+    if identity is None:
+        raise NotFound(f"there is no tenant {tenant!r}; see `precis keys list`")
+    return Operator(identity, "cli")
 
 
 @app.command("list")
@@ -75,7 +89,7 @@ def list_chats(
 ) -> None:
     """Lists chats, the newest first."""
     table = Table(
-        Column("chat", overflow="fold", min_width=36),
+        id_column(shell.console.width),
         "model",
         "messages",
         "tokens",
@@ -105,10 +119,10 @@ def show(
     ] = None,
     only: Annotated[
         Literal["narrative", "pins"] | None,
-        typer.Option(help="Only this part of it, as `correct` reads it."),
+        typer.Option(help="Print only this part, as `precis chats correct` reads it."),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="All of it, for machines: what the REST API answers.")
+        bool, typer.Option("--json", help="Print JSON, as the REST API answers it.")
     ] = False,
     tenant: Tenant = FIRST_TENANT,
 ) -> None:
@@ -185,7 +199,7 @@ def find(
 
 @app.command()
 def serve(chat: ChatId, checkpoint: CheckpointId, tenant: Tenant = FIRST_TENANT) -> None:
-    """Serves this version or earlier checkpoint; what follows is summarised again from it."""
+    """Uses this version or older checkpoint from now on; later turns are summarised again."""
     _print_served(
         with_tenant(tenant, lambda engine, by: operate.serve(engine, by, chat, checkpoint))
     )
@@ -199,15 +213,15 @@ def correct(
         Path | None, typer.Option(help="A file with the new narrative; - reads stdin.")
     ] = None,
     pins: Annotated[
-        Path | None, typer.Option(help="A file with all pins to be shown, in JSON; - reads stdin.")
+        Path | None, typer.Option(help="A JSON file with the new list of pins; - reads stdin.")
     ] = None,
     forget: Annotated[
         list[str] | None,
-        typer.Option(help="A sentence of the talk that is to go, by number; may be repeated."),
+        typer.Option(help="Number of a sentence of the talk to leave out; may be repeated."),
     ] = None,
     tenant: Tenant = FIRST_TENANT,
 ) -> None:
-    """Stores a corrected version of a checkpoint, and serves it. The old version is kept."""
+    """Stores a corrected version of a checkpoint, and uses it. The old version is kept."""
     text = _read(narrative)
     given = _pins(pins)
     what = chat, checkpoint, text, given, forget or []
@@ -225,21 +239,21 @@ def reset(
     keep: Annotated[
         int | None,
         typer.Option(
-            min=1, max=shell.LAST_ID, help="A checkpoint to keep, with those it grew from."
+            min=1, max=shell.LAST_ID, help="A checkpoint to keep, with those that it is based on."
         ),
     ] = None,
     tenant: Tenant = FIRST_TENANT,
 ) -> None:
-    """Drops a chat's checkpoints; new ones are made when the chat goes on."""
+    """Deletes a chat's checkpoints; new ones are made after its next turn."""
     dropped = with_tenant(tenant, lambda engine, by: operate.reset(engine, by, chat, keep))
     shell.console.print(
-        f"{dropped.checkpoints} checkpoints dropped.", *([_WAITS] if dropped.waits else [])
+        f"{dropped.checkpoints} checkpoints deleted.", *([_WAITS] if dropped.waits else [])
     )
 
 
 @app.command()
 def recompute(chat: ChatId, tenant: Tenant = FIRST_TENANT) -> None:
-    """Drops a chat's checkpoints; a running worker summarises it again at its next sweep."""
+    """Deletes a chat's checkpoints, and has a worker summarise the chat again."""
     dropped = with_tenant(tenant, lambda engine, by: operate.recompute(engine, by, chat))
     shell.console.print(_WAITS if dropped.waits else "Work is due.")
 
@@ -248,11 +262,11 @@ def recompute(chat: ChatId, tenant: Tenant = FIRST_TENANT) -> None:
 def delete(
     chat: ChatId,
     tenant: Tenant = FIRST_TENANT,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Deletes a chat and all that is its own."""
+    """Deletes a chat with everything that is stored for it."""
     if not yes:
-        typer.confirm(f"Delete all that Precis has of chat {chat}?", abort=True)
+        typer.confirm(f"Delete everything that Precis stores for chat {chat}?", abort=True)
     with_tenant(tenant, lambda engine, by: operate.delete(engine, by, chat))
     shell.console.print("Deleted.")
 
@@ -284,7 +298,7 @@ def _pins(path: Path | None) -> list[GivenPin] | None:
 
 def _print_served(served: operate.ServedCheckpoint) -> None:
     made = served.checkpoint
-    follows = _WAITS if served.waits else "What follows it is summarised again."
+    follows = _WAITS if served.waits else "Later turns are summarised again."
     shell.console.print(f"Checkpoint {made.id}, version {made.version}, serves now. {follows}")
 
 
@@ -304,77 +318,58 @@ def _print_chat(detail: inspect.Detail) -> None:
         f"[bold]{escape(chat.chat_id)}[/]  {escape(chat.model)}, window {chat.window_tokens:,},"
         f" overhead {chat.overhead_tokens:,}"
     )
+    for line in _remarks(chat):
+        shell.console.print(line, highlight=False)
+    shell.console.print(_branch_table(detail.branches))
+    shell.console.print(_checkpoint_table(detail.checkpoints))
+    shell.console.print(_run_table(detail.runs))
+
+
+def _remarks(chat: Overview) -> Iterator[str]:
+    """What is unusual about a chat, as lines of markup."""
     if policy.is_crowded(chat.window_tokens, chat.overhead_tokens):
-        shell.console.print(
-            f"[yellow]{policy.crowding(chat.window_tokens, chat.overhead_tokens).capitalize()}.[/]"
-        )
+        crowding = policy.crowding(chat.window_tokens, chat.overhead_tokens)
+        yield f"[yellow]{crowding.capitalize()}.[/]"
     if chat.compactor:
-        shell.console.print(f"{_by_others(chat).capitalize()}.")
+        yield escape(f"{_by_others(chat).capitalize()}.")
     if chat.masked:
-        shell.console.print(f"{chat.masked} secrets are masked in what is stored of it.")
+        yield f"{chat.masked} secrets are masked in its stored texts."
     if chat.expires_at:
-        shell.console.print(
-            f"Is removed after {chat.expires_at:%Y-%m-%d %H:%M} UTC, unless it goes on before."
-        )
+        yield f"Is deleted after {chat.expires_at:%Y-%m-%d %H:%M} UTC, unless it is continued."
     if chat.wants_bodies:
-        shell.console.print(_WAITS)
+        yield _WAITS
     elif chat.last_error:
-        shell.console.print(
-            f"[red]last error[/] (attempt {chat.attempts}): {escape(chat.last_error)}",
-            highlight=False,
-        )
+        yield f"[red]last error[/] (attempt {chat.attempts}): {escape(chat.last_error)}"
+
+
+def _branch_table(branches: Sequence[Branch]) -> Table:
     table = Table("leaf", "messages", "tokens", "checkpoint", title="branches")
-    for leaf in detail.branches:
+    for leaf in branches:
         made = str(leaf.checkpoint_id or "")
         add_row(table, leaf.leaf_id, str(leaf.messages), f"{leaf.path_tokens:,}", made)
-    shell.console.print(table)
-    table = Table(
-        *(
-            "id",
-            "version",
-            "serves",
-            "grew from",
-            "covers",
-            "tokens",
-            "summary",
-            "kind",
-            "by",
-            "made",
-        ),
-        title="checkpoints",
-    )
-    for one in detail.checkpoints:
+    return table
+
+
+def _checkpoint_table(checkpoints: Sequence[Made]) -> Table:
+    columns = ("id", "version", "serves", "based on", "covers", "tokens", "summary")
+    table = Table(*columns, "kind", "by", "made", title="checkpoints")
+    for one in checkpoints:
+        serves = "yes" if one.serving else ""
         covers = (f"{one.covered_messages} messages", f"{one.covered_tokens:,}", f"{one.tokens:,}")
         made = f"{one.created_at:%Y-%m-%d %H:%M:%S}"
-        place = (
-            str(one.id),
-            str(one.version),
-            "yes" if one.serving else "",
-            str(one.parent_id or ""),
-        )
+        place = (str(one.id), str(one.version), serves, str(one.parent_id or ""))
         add_row(table, *place, *covers, one.kind, one.summariser, made)
-    shell.console.print(table)
-    table = Table(
-        "run",
-        "outcome",
-        "calls",
-        "read",
-        "written",
-        "published",
-        "started",
-        "reason",
-        title="latest work",
-    )
-    for run in detail.runs:
-        counts = (
-            str(run.calls),
-            f"{run.tokens_read:,}",
-            f"{run.tokens_written:,}",
-            str(run.published),
-        )
+    return table
+
+
+def _run_table(runs: Sequence[Run]) -> Table:
+    columns = ("run", "outcome", "calls", "read", "written", "published", "started", "reason")
+    table = Table(*columns, title="latest work")
+    for run in runs:
+        counts = (str(run.calls), f"{run.tokens_read:,}", f"{run.tokens_written:,}")
         started = f"{run.started_at:%Y-%m-%d %H:%M:%S}"
-        add_row(table, str(run.id), run.outcome, *counts, started, run.reason)
-    shell.console.print(table)
+        add_row(table, str(run.id), run.outcome, *counts, str(run.published), started, run.reason)
+    return table
 
 
 def _print_summary(shown: inspect.Shown) -> None:
@@ -383,7 +378,7 @@ def _print_summary(shown: inspect.Shown) -> None:
     lines = shown.summary.replace("\n", "  \n")
     # A link is told, not made: what it shows may name another place than where it leads.
     shell.console.print(Markdown(lines, hyperlinks=False))
-    state = "" if shown.current else "  [red]The covered path was edited since.[/]"
+    state = "" if shown.current else "  [red]Stale: covered messages were edited or deleted.[/]"
     shell.console.print(
         f"[dim]checkpoint {made.id} covers {made.covered_messages} messages,"
         f" {made.covered_tokens:,} tokens,"

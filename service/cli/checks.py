@@ -1,13 +1,17 @@
 """`precis config` and `precis healthcheck`. Machines run them often: they import little."""
 
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from typing import Annotated
 
-import httpx
 import typer
 
 from service.cli import shell
 from service.errors import PrecisError
 from service.settings import PREFIX, as_env, as_markdown, redacted
+
+_PATIENCE = 5  # seconds
+_LONGEST = 1000  # bytes that are shown of an answer
 
 
 def config(
@@ -27,13 +31,27 @@ def config(
 
 
 def healthcheck() -> None:
-    """Ends with status 0 when the service of these settings is ready, for Docker and the like."""
+    """Exits with 0 when the service at PRECIS_HOST and PRECIS_PORT is ready, else with 1.
+
+    For Docker and monitors.
+    """
     current = shell.settings()
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(current.host, current.host)
-    url = httpx.URL(scheme="http", host=host, port=current.port, path="/readyz")
+    shown = f"[{host}]" if ":" in host else host
+    url = f"http://{shown}:{current.port}/readyz"
+    asked = HTTPConnection(host, current.port, timeout=_PATIENCE)
     try:
-        answer = httpx.get(url, timeout=5, trust_env=False)
-    except httpx.HTTPError as error:
-        shell.fail(PrecisError(f"no answer from {url}: {error!r}"))
-    if answer.status_code != httpx.codes.OK:
-        shell.fail(PrecisError(f"{url} answers {answer.status_code}: {answer.text[:1000]}"))
+        asked.request("GET", "/readyz")
+        answer = asked.getresponse()
+        text = answer.read(_LONGEST).decode(errors="replace")
+    except (OSError, HTTPException) as error:
+        shell.fail(
+            PrecisError(
+                f"no answer from {url}: {error!r}. Is `precis serve` running, and are PRECIS_HOST"
+                " and PRECIS_PORT the same for both?"
+            )
+        )
+    finally:
+        asked.close()
+    if answer.status != HTTPStatus.OK:
+        shell.fail(PrecisError(f"{url} answers {answer.status}: {text}"))

@@ -14,8 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from rich.console import Console
-from rich.panel import Panel
-from rich.table import Table
+from rich.status import Status
 from rich.text import Text
 
 from service.api.app import Beside
@@ -24,7 +23,9 @@ from service.runtime import Runtime
 from service.settings import PREFIX
 
 FLEET = 2  # workers
-_BAR = 24  # characters for the largest request
+_BAR = 20  # characters for the largest request
+_SHOWN_LINES = 10  # of the summary
+_BUILT_IN = "extractive"
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Figures:
     """What `--json` writes. Times in milliseconds, but for `seconds`."""
 
     summariser: str
+    window_tokens: int
     conversation_tokens: int
     turns: int
     max_would_send_tokens: int
@@ -48,6 +50,8 @@ class Figures:
     longest_hold_ms: float
     median_hold_ms: float
     seconds: float
+    summary: str
+    """The summary message of the last turn, as the model gets it."""
 
 
 async def demonstrate(
@@ -60,10 +64,12 @@ async def demonstrate(
     began = time.monotonic()
     workers = f"{FLEET} worker processes" if fleet else "a worker"
     console.print(f"Starting PostgreSQL, Valkey, the service and {workers} …")
-    async with stage(worker_processes if fleet else worker, fleet=fleet) as set_up:
-        turns = await _show(set_up, console, began)
-        figures = _figures(set_up, turns, time.monotonic() - began)
-        _conclude(console, turns, figures)
+    with console.status("starting") as moving:
+        async with stage(worker_processes if fleet else worker, fleet=fleet) as set_up:
+            turns = await _show(set_up, console, moving, began)
+            figures = _figures(set_up, turns, time.monotonic() - began)
+            moving.update("stopping the servers")
+    _conclude(console, figures)
     if json_path:
         await asyncio.to_thread(json_path.write_text, json.dumps(asdict(figures), indent=2) + "\n")
 
@@ -98,55 +104,60 @@ async def worker_processes(runtime: Runtime) -> AsyncIterator[None]:
         await asyncio.gather(*(process.wait() for process in started))
 
 
-async def _show(set_up: Stage, console: Console, began: float) -> list[Turn]:
+async def _show(set_up: Stage, console: Console, moving: Status, began: float) -> list[Turn]:
     told, by = set_up.told, set_up.runtime.worker_context.by
-    built_in = " (built in; set PRECIS_SUMMARISER for an LLM)" if by == "extractive" else ""
+    built_in = " (built in; set PRECIS_SUMMARISER for an LLM)" if by == _BUILT_IN else ""
     console.print(
-        f"A conversation of [bold]{told.tokens:,}[/] tokens, recorded in Open WebUI 0.12.4,"
-        " for a model with a window"
-        f" of {set_up.runtime.settings.window:,}.\nSummaries by [bold]{by}[/]{built_in}."
-        f" Everything is up after {time.monotonic() - began:.1f} s.\n"
+        f"Everything is up after {time.monotonic() - began:.1f} s. A conversation of"
+        f" {told.tokens:,} tokens, recorded in\nOpen WebUI 0.12.4, for a model with a window of"
+        f" {set_up.runtime.settings.window:,}.\nSummaries by {by}{built_in}.\n",
+        highlight=False,
     )
     console.print(
-        f"[dim]{'turn':>4}  {'would send':>10}  {'sent':>8}"
-        f"  {'':{_BAR}}  {'held':>7}  background[/]"
+        f"[dim]turn  {'without':>7}  {'with':>7}  {'tokens of the request':{_BAR}} {'delay':>6}"
+        "  summaries[/]"
     )
-    largest = told.tokens
     turns: list[Turn] = []
+    moving.update("turn 1: request, answer, work in the background")
     async for turn in set_up.play():
-        console.print(
-            _line(turn, turns[-1] if turns else None, largest), highlight=False, soft_wrap=True
-        )
+        last = turns[-1] if turns else None
+        console.print(_line(turn, last, told.tokens), highlight=False, soft_wrap=True)
         turns.append(turn)
+        moving.update(f"turn {turn.number + 1}: request, answer, work in the background")
     return turns
 
 
 def _line(turn: Turn, last: Turn | None, largest: int) -> str:
-    """One turn: sizes, what was sent of what would have been as a bar, and the work after it."""
+    """One turn: sizes, what was sent of what would have been as a bar, and the summaries."""
     would, sent = (round(_BAR * size / largest) for size in (turn.would_send, turn.sent))
     bar = f"[green]{'█' * sent}[/][red]{'░' * (would - sent)}[/]{' ' * (_BAR - max(would, sent))}"
-    covered = f"{turn.covered_messages} messages covered" if turn.covered_messages else ""
-    calls = turn.work.calls - (last.work.calls if last else 0)
-    made = turn.work.checkpoints - (last.work.checkpoints if last else 0)
-    after = f"[cyan]{calls} calls → {made} checkpoints[/]" if calls else ""
-    notes = "  ".join(note for note in (covered, after) if note)
-    sizes = f"{turn.number:>4}  {turn.would_send:>10,}  {turn.sent:>8,}"
-    return f"{sizes}  {bar}  {turn.hold_ms:>4.0f} ms  {notes}"
+    sizes = f"{turn.number:>4}  {turn.would_send:>7,}  {turn.sent:>7,}"
+    return f"{sizes}  {bar}  {turn.hold_ms:>4.0f} ms  {_noted(turn, last)}".rstrip()
+
+
+def _noted(turn: Turn, last: Turn | None) -> str:
+    """What a summary covered of this request, and what was written after it."""
+    written = turn.work.checkpoints - (last.work.checkpoints if last else 0)
+    notes = [f"{turn.covered_messages} covered"] if turn.covered_messages else []
+    if written:
+        notes.append(f"[cyan]{written} written[/]")
+    return ", ".join(notes)
 
 
 def _figures(set_up: Stage, turns: Sequence[Turn], seconds: float) -> Figures:
     work, tokens = turns[-1].work, set_up.told.tokens
-    first = next((turn.number for turn in turns if turn.work.checkpoints), None)
+    with_checkpoint = [turn for turn in turns if turn.work.checkpoints]
     holds = [turn.hold_ms for turn in turns]
     return Figures(
         summariser=set_up.runtime.worker_context.by,
+        window_tokens=set_up.runtime.settings.window,
         conversation_tokens=tokens,
         turns=len(turns),
         max_would_send_tokens=max(turn.would_send for turn in turns),
         max_sent_tokens=max(turn.sent for turn in turns),
-        first_checkpoint_turn=first,
+        first_checkpoint_turn=with_checkpoint[0].number if with_checkpoint else None,
         max_sent_tokens_from_first_checkpoint=max(
-            turn.sent for turn in turns if first and turn.number >= first
+            (turn.sent for turn in with_checkpoint), default=0
         ),
         checkpoints=work.checkpoints,
         prefix_changes=sum(one.summary != two.summary for one, two in pairwise(turns)),
@@ -158,20 +169,48 @@ def _figures(set_up: Stage, turns: Sequence[Turn], seconds: float) -> Figures:
         longest_hold_ms=round(max(holds), 2),
         median_hold_ms=round(statistics.median(holds), 2),
         seconds=round(seconds, 1),
+        summary=turns[-1].summary,
     )
 
 
-def _conclude(console: Console, turns: Sequence[Turn], figures: Figures) -> None:
-    console.print()
-    console.print(
-        Panel(
-            Text(turns[-1].summary),
-            title="the summary message of the last turn, as the model gets it",
-        )
-    )
-    table = Table(show_header=False, box=None, padding=(0, 2))
-    for name, value in asdict(figures).items():
-        table.add_row(
-            name.replace("_", " "), f"{value:,}" if isinstance(value, int | float) else str(value)
-        )
-    console.print(table)
+def _conclude(console: Console, figures: Figures) -> None:
+    """Ten lines of the summary, the figures of the README, and where to go from here."""
+    lines = figures.summary.splitlines()
+    console.print("\n[bold]The summary message of the last turn, shortened[/]")
+    for line in [*lines[: _SHOWN_LINES - 2], "…", *lines[-1:]]:
+        console.print(Text(line, style="dim"), no_wrap=True, overflow="ellipsis")
+    console.print("\n[bold]What it came to[/]")
+    for name, value in _rows(figures):
+        console.print(f"{name:40}{value}", soft_wrap=True)
+    precis = _command()
+    console.print("\n[bold]What to do next[/]")
+    for command, what in (
+        (f"{precis} serve", "http://127.0.0.1:8377"),
+        (f"{precis} install-filter --url URL --email ADMIN", "into your Open WebUI"),
+        (f"{precis} chats list", "chats and summaries"),
+        ("docs/howto/install.md, docs/howto/openwebui.md", "all the rest"),
+    ):
+        console.print(f"  {command:57}{what}", highlight=False, soft_wrap=True)
+
+
+def _rows(figures: Figures) -> list[tuple[str, str]]:
+    """The rows of the README's first table."""
+    read = f"{figures.summariser_tokens_read:,}"
+    if figures.summariser == _BUILT_IN:
+        read = "0: the built-in summariser asks none"
+    window = f"for a window of {figures.window_tokens:,}"
+    return [
+        ("conversation", f"{figures.conversation_tokens:,} tokens in {figures.turns} turns"),
+        ("largest request without Precis", f"{figures.max_would_send_tokens:,} tokens, {window}"),
+        ("largest request with Precis", f"{figures.max_sent_tokens:,} tokens"),
+        ("LLM calls while a user waits", f"{figures.llm_calls_on_request_path}"),
+        ("tokens that a model read for summaries", read),
+        ("longest delay of a turn by the filter", f"{figures.longest_hold_ms:.0f} ms"),
+    ]
+
+
+def _command() -> str:
+    """How this command is called from here; `precis` when it lies elsewhere."""
+    path = os.path.relpath(sys.argv[0])
+    here = os.path.basename(path) == "precis" and not path.startswith(os.pardir)
+    return path if here else "precis"

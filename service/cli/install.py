@@ -13,15 +13,20 @@ from service.usecases import install
 from service.usecases.install import Say, Wish
 
 Url = Annotated[str, typer.Option(help="Address of Open WebUI, such as https://chat.example.org.")]
-Email = Annotated[str | None, typer.Option(help="An admin's account; asks for the password.")]
+Email = Annotated[
+    str | None,
+    typer.Option(
+        help="Email of an admin. Asks for the password, unless PRECIS_OPENWEBUI_PASSWORD is set."
+    ),
+]
 ApiKey = Annotated[
     str | None,
     typer.Option(
-        help="An admin's API key, or the token of a session; PRECIS_OPENWEBUI_KEY does the same."
+        help="An admin's API key or session token, instead of --email; or set PRECIS_OPENWEBUI_KEY."
     ),
 ]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Change nothing, only say what would be done.")
+    bool, typer.Option("--dry-run", help="Change nothing, only print what would be done.")
 ]
 
 
@@ -30,19 +35,19 @@ def install_filter(
     email: Email = None,
     api_key: ApiKey = None,
     service_url: Annotated[
-        str | None, typer.Option(help="Where Open WebUI reaches this service.")
+        str | None, typer.Option(help="URL at which Open WebUI reaches this service.")
     ] = None,
     model: Annotated[
-        list[str] | None, typer.Option(help="Only on this model; may be given again.")
+        list[str] | None, typer.Option(help="Only for this model; may be repeated.")
     ] = None,
     tenant: Annotated[
-        str | None, typer.Option(help="Which Open WebUI it is, when there are several.")
+        str | None, typer.Option(help="Tenant to make the key for, if you run several Open WebUIs.")
     ] = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Installs or updates the filter in an Open WebUI: functions, a key, valves, switches.
+    """Installs or updates the filter in Open WebUI, gives it a key, and switches it on.
 
-    Then the filter is asked, inside Open WebUI, whether it reaches the service. A second run
+    Then it checks, from inside Open WebUI, that the filter reaches this service. Running it again
     changes nothing.
     """
     current = shell.settings()
@@ -62,7 +67,7 @@ def install_filter(
 def uninstall_filter(
     url: Url, email: Email = None, api_key: ApiKey = None, dry_run: DryRun = False
 ) -> None:
-    """Removes the functions from an Open WebUI, and revokes the keys made for it."""
+    """Removes the filter from Open WebUI, and revokes the keys that were made for it."""
     current = shell.settings()
 
     async def work() -> None:

@@ -1,44 +1,47 @@
-"""`precis jobs`: work that is due, put off or dead, and why."""
+"""`precis jobs`: work that is due, waiting or dead, and why."""
 
 from typing import Annotated
 
 import typer
-from rich.table import Column, Table
+from rich.table import Table
 
 from service.cli import shell
-from service.cli.chats import Tenant, with_tenant
-from service.cli.output import add_row
+from service.cli.chats import Tenant, operator_of, with_tenant
+from service.cli.output import add_row, id_column
 from service.runtime import FIRST_TENANT
-from service.storage.jobs import STATES, State
-from service.usecases import inspect, operate
+from service.storage.jobs import STATES, Job, State
+from service.usecases import monitor, operate
 
 app = typer.Typer(
-    add_completion=False, no_args_is_help=True, help="Work that is due, put off or dead."
+    add_completion=False,
+    no_args_is_help=True,
+    help="Work that is due, waiting for another attempt, or dead.",
 )
 
 
 @app.command("list")
 def list_jobs(
-    state: Annotated[State | None, typer.Option(help="Only these.")] = None,
+    state: Annotated[State | None, typer.Option(help="Only work in this state.")] = None,
     tenant: Tenant = FIRST_TENANT,
     limit: Annotated[int, typer.Option(min=1, max=1000)] = 50,
 ) -> None:
     """Lists chats with work, and why it waits."""
+
+    async def work() -> list[Job]:
+        async with shell.database(shell.settings()) as database:
+            by = await operator_of(database.engine, tenant)
+            states = [state] if state else STATES
+            return await monitor.list_jobs(database.reads, by.tenant, states, limit=limit)
+
     table = Table(
-        Column("chat", overflow="fold", min_width=36),
+        id_column(shell.console.width),
         "state",
         "attempts",
         "since",
         "worker",
         "reason",
     )
-    found = with_tenant(
-        tenant,
-        lambda engine, by: inspect.list_jobs(
-            engine, by.tenant, [state] if state else STATES, limit=limit
-        ),
-    )
-    for job in found:
+    for job in shell.run(work()):
         since = job.dead_at or job.due_at
         moment = f"{since:%Y-%m-%d %H:%M:%S}" if since else ""
         told = (moment, job.worker or "", job.last_error or "")
@@ -51,10 +54,10 @@ def retry(
     chat: Annotated[
         str | None, typer.Argument(callback=shell.text, help="Open WebUI's chat id.")
     ] = None,
-    dead: Annotated[bool, typer.Option("--dead", help="All dead ones of the tenant.")] = False,
+    dead: Annotated[bool, typer.Option("--dead", help="All dead work of the tenant.")] = False,
     tenant: Tenant = FIRST_TENANT,
 ) -> None:
-    """Makes work due now, whatever failed before."""
+    """Makes the work on a chat due now, and forgets its failed attempts."""
     if (chat is None) is not dead:
         raise typer.BadParameter("Pass a chat id or --dead.")
     if chat is None:
@@ -62,4 +65,4 @@ def retry(
         shell.console.print(f"{count} chats are due again.")
     else:
         with_tenant(tenant, lambda engine, by: operate.retry(engine, by, chat))
-        shell.console.print("It is due now.")
+        shell.console.print("The work is due now.")

@@ -19,10 +19,16 @@ app = typer.Typer(
 
 @app.command()
 def create(
-    scope: Annotated[Scope, typer.Option(help="What it may do.")],
-    name: Annotated[str, typer.Option(callback=shell.name, help="To recognise it by.")] = "",
+    scope: Annotated[
+        Scope,
+        typer.Option(help="`filter`: for the filter in Open WebUI; `operator`: for the REST API."),
+    ],
+    name: Annotated[
+        str, typer.Option(callback=shell.name, help="A name that `precis keys list` shows.")
+    ] = "",
     tenant: Annotated[
-        str, typer.Option(callback=shell.name, help="Which Open WebUI; made when it is new.")
+        str,
+        typer.Option(callback=shell.name, help="Tenant (one Open WebUI); created if it is new."),
     ] = FIRST_TENANT,
 ) -> None:
     """Makes a key and prints it."""
@@ -73,7 +79,7 @@ def revoke(
         int, typer.Argument(metavar="ID", min=1, max=shell.LAST_ID, help="From `precis keys list`.")
     ],
 ) -> None:
-    """Revokes a key; running services stop taking it within ten seconds."""
+    """Revokes a key; running services reject it within ten seconds."""
 
     async def work() -> None:
         async with (
@@ -81,9 +87,7 @@ def revoke(
             database.engine.begin() as connection,
         ):
             if not await keys.revoke(connection, identity):
-                raise NotFound(
-                    f"there is no key {identity} that could be revoked; see `precis keys list`"
-                )
+                raise NotFound(f"there is no key {identity} in use; see `precis keys list`")
 
     shell.run(work())
     shell.console.print(f"Key {identity} is revoked.")

@@ -16,12 +16,12 @@ from service import __version__
 # Command -> module in service.cli, its function or typer app, and the line in `precis --help`.
 _COMMANDS = {
     "serve": ("serve", "serve", "Run the service and a worker."),
-    "worker": ("serve", "work", "Run another worker, on shared PostgreSQL and Redis."),
+    "worker": ("serve", "work", "Run one more worker, on shared PostgreSQL and Redis."),
     "demo": ("serve", "demo", "Play a long recorded conversation and show what happens."),
     "migrate": ("maintenance", "migrate", "Bring the database to the schema of this version."),
     "retention": ("maintenance", "retention", "Delete what is older than the settings allow."),
     "config": ("checks", "config", "Print the settings in force, secrets hidden."),
-    "healthcheck": ("checks", "healthcheck", "Exit with 0 when the service is ready."),
+    "healthcheck": ("checks", "healthcheck", "Exit with 0 when the service is ready, else with 1."),
     "status": ("status", "status", "Show the queue, running work and circuit breakers."),
     "install-filter": ("install", "install_filter", "Install or update the filter in Open WebUI."),
     "uninstall-filter": ("install", "uninstall_filter", "Remove the filter from Open WebUI."),

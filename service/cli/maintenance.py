@@ -8,9 +8,10 @@ from rich.table import Column, Table
 
 from service import __version__
 from service.cli import shell
-from service.runtime import announced, servers
+from service.runtime import servers
 from service.settings import Settings
 from service.storage.database import migrate as migrate_database
+from service.urls import announced
 from service.usecases.retain import Removed, remove_old
 
 
@@ -29,9 +30,9 @@ def migrate() -> None:
 
 
 def retention(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count, and delete nothing.")] = False,
 ) -> None:
-    """Removes what is older than the settings allow, also when PRECIS_RETENTION is off.
+    """Deletes what is older than the PRECIS_KEEP_* settings, even when PRECIS_RETENTION is off.
 
     Workers do the same once an hour.
     """

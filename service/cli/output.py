@@ -16,12 +16,14 @@ from rich.console import (
     RenderResult,
 )
 from rich.segment import Segment
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 # C0 but tabs and line ends, DEL, C1, the line ends of Unicode, and what turns the direction of
 # text.
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_ID: Final = 36  # characters of a chat id
+_WIDE: Final = 110  # columns of a terminal
 
 
 def shown(text: str) -> str:
@@ -30,8 +32,13 @@ def shown(text: str) -> str:
 
 
 def add_row(table: Table, *cells: str) -> None:
-    """A row of texts that are not ours: nothing in them is markup."""
-    table.add_row(*map(Text, cells))
+    """A row of texts that are not ours: nothing in them is markup, and nothing is cut off."""
+    table.add_row(*(Text(cell, overflow="fold") for cell in cells))
+
+
+def id_column(width: int) -> Column:
+    """The column of chat ids: on one line where the others fit beside it, and folded elsewhere."""
+    return Column("chat", overflow="fold", min_width=_ID if width >= _WIDE else None)
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -5,12 +5,13 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from uvicorn.loops.auto import auto_loop_factory
 
 from service import __version__
 from service.api.app import Beside, create_app
@@ -35,36 +36,47 @@ def serve(
     data_dir: Annotated[Path | None, typer.Option(help="Overrides PRECIS_DATA_DIR.")] = None,
     worker: Annotated[bool, typer.Option(help="Also run a worker in this process.")] = True,
 ) -> None:
-    """Runs the service and a worker, with embedded servers unless both URLs are set."""
+    """Runs the service and a worker.
+
+    It starts a PostgreSQL and a Valkey of its own in PRECIS_DATA_DIR, unless PRECIS_DATABASE_URL
+    and PRECIS_REDIS_URL are set.
+    """
     given = {"host": host, "port": port, "data_dir": data_dir}
     current = shell.settings(**{name: value for name, value in given.items() if value is not None})
     set_up_logs(current)
-    shell.run(_serve(current, *([embedded_worker] if worker else [])))
+    _run(_serve(current, *([embedded_worker] if worker else [])))
 
 
 def work() -> None:
-    """Runs a worker of a fleet, on the PostgreSQL and the Redis of the settings.
+    """Runs one more worker, on PRECIS_DATABASE_URL and PRECIS_REDIS_URL.
 
-    Run as many as you like.
+    Start as many as you need.
     """
     current = shell.settings()
     set_up_logs(current)
-    shell.run(_work(current))
+    _run(_work(current))
 
 
 def demo(
     json_path: Annotated[
-        Path | None, typer.Option("--json", help="Also write the figures to this file.")
+        Path | None,
+        typer.Option("--json", help="Also write the figures and the whole summary to this file."),
     ] = None,
     fleet: Annotated[
         bool,
         typer.Option(
-            "--fleet", help="With PostgreSQL and Redis by URL and two workers, each a process."
+            "--fleet",
+            help="Run the service and two workers as a fleet: PostgreSQL and Redis by URL.",
         ),
     ] = False,
 ) -> None:
     """Plays a long recorded conversation against a service of its own, and shows what happens."""
-    shell.run(demonstrate(embedded_worker, shell.console, json_path, fleet=fleet))
+    _run(demonstrate(embedded_worker, shell.console, json_path, fleet=fleet))
+
+
+def _run(work: Coroutine[None, None, None]) -> None:
+    """Runs a command on uvloop where there is one, as uvicorn does."""
+    shell.run(work, auto_loop_factory())
 
 
 async def _serve(current: Settings, *beside: Beside) -> None:

@@ -5,7 +5,7 @@ Imports inside functions keep commands fast that need no database: this module i
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
@@ -18,6 +18,7 @@ from service.errors import PrecisError
 if TYPE_CHECKING:
     from service.settings import Settings
     from service.storage.database import Database
+    from service.storage.jobs import Reads
 
 LAST_ID: Final = 2**62  # beyond any id; what no column can hold is no id
 _LONGEST_NAME: Final = 200  # characters
@@ -61,13 +62,13 @@ def name(given: str) -> str:
     return given
 
 
-def run(work: Coroutine[Any, Any, Result]) -> Result:
+def run(
+    work: Coroutine[Any, Any, Result],
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
+) -> Result:
     """Runs a command; errors that people can fix end it with one line, not with a traceback."""
-    from uvicorn.loops.auto import auto_loop_factory
-
     try:
-        # uvloop where there is one, as uvicorn does
-        with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
             return runner.run(work)
     except PrecisError as error:
         fail(error)
@@ -77,6 +78,28 @@ def fail(error: PrecisError) -> NoReturn:
     """Prints what is wrong and ends with status 1."""
     errors.print(f"[bold red]precis:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
     raise typer.Exit(1)
+
+
+@asynccontextmanager
+async def reads(current: "Settings") -> AsyncIterator["Reads"]:
+    """What reads of the database go through, of a command that monitors run often.
+
+    Opened in the light way where a service is up and the schema is right. In every other case
+    `database` starts the servers, or says what is wrong.
+    """
+    from service.storage import reading
+    from service.urls import existing
+
+    urls = existing(current)
+    connection = await reading.connect(urls.database, name="precis-cli") if urls else None
+    if connection is None:
+        async with database(current) as opened:
+            yield opened.reads
+        return
+    try:
+        yield connection
+    finally:
+        await connection.close()
 
 
 @asynccontextmanager

@@ -1,6 +1,7 @@
 """`precis status`: the queue, running work and circuit breakers.
 
 Apart from `jobs`, whose modules for corrections bring the whole API: monitors run this often.
+tests/cli/test_imports.py holds that it stays light.
 """
 
 import asyncio
@@ -14,19 +15,20 @@ from rich.table import Table
 
 from service.cli import shell
 from service.cli.output import add_row
-from service.usecases import inspect
-from service.usecases.inspect import Status
+from service.usecases import monitor
+from service.usecases.monitor import Status
 
 _LOOK = 0.2  # seconds between two looks of `status --wait`
 
 
 def status(
     wait: Annotated[
-        float | None, typer.Option(help="Return when nothing is due; 1 after so many seconds.")
+        float | None,
+        typer.Option(help="Wait until no work is left. Exits with 1 after this many seconds."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Shows the queue of all tenants, who works on what, and the breakers of the summarisers."""
+    """Shows the queue of all tenants, running work, and the summarisers' circuit breakers."""
     seen = shell.run(_status(wait))
     if as_json:
         typer.echo(json.dumps(asdict(seen), default=str, indent=2))
@@ -38,9 +40,9 @@ def status(
 
 async def _status(wait: float | None) -> Status:
     until = time.monotonic() + (wait or 0)
-    async with shell.database(shell.settings()) as database:
+    async with shell.reads(shell.settings()) as reads:
         while True:
-            seen = await inspect.status(database.engine, None)
+            seen = await monitor.status(reads, None)
             if seen.idle or time.monotonic() >= until:
                 return seen
             await asyncio.sleep(_LOOK)
@@ -50,15 +52,15 @@ def _print(seen: Status) -> None:
     queue = seen.queue
     shell.console.print(
         f"{queue.due} due (the oldest for {queue.oldest_due_seconds:.0f} s),"
-        f" {queue.working} worked on,"
-        f" {queue.waiting} put off, {queue.dead} dead",
+        f" {queue.working} working,"
+        f" {queue.waiting} waiting, {queue.dead} dead",
         highlight=False,
     )
-    leases = Table("chat", "model", "worker", "lease until", title="worked on")
+    leases = Table("chat", "model", "worker", "lease until", title="running work")
     for job in seen.leases:
         add_row(leases, job.chat_id, job.model, job.worker or "", f"{job.lease_until:%H:%M:%S}")
     breakers = Table(
-        "summariser", "breaker", "failures in a row", "until", "last error", title="summarisers"
+        "summariser", "breaker", "consecutive failures", "until", "last error", title="summarisers"
     )
     for one in seen.endpoints:
         until = f"{one.open_until:%H:%M:%S}" if one.open_until else ""

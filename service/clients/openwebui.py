@@ -76,17 +76,18 @@ class OpenWebUI:
             answer = await self._http.request(method, self.url + path, json=body, params=query)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise OpenWebUIError(
-                f"{self.url} does not answer: {str(error) or repr(error)}"
+                f"{self.url} does not answer: {str(error) or repr(error)}. Is --url right?"
             ) from error
         if answer.is_redirect:
             raise OpenWebUIError(
-                f"{self.url} leads on to {answer.headers['location']}; give that address"
+                f"{self.url} redirects to {answer.headers['location']}; pass that address to --url"
             )
         try:
             said = answer.json()
         except ValueError:
             raise OpenWebUIError(
-                f"{self.url}{path} answers {answer.status_code}, but not as Open WebUI does"
+                f"{self.url}{path} answers {answer.status_code}, but not as Open WebUI does."
+                " Is --url right?"
             ) from None
         if answer.is_error:
             detail = said.get("detail") if isinstance(said, dict) else None
@@ -110,8 +111,8 @@ class OpenWebUI:
             await self.ask("GET", "/api/v1/functions/list")
         except RequestRefused as refused:
             raise OpenWebUIError(
-                f"Open WebUI does not take this key as an admin's: {refused.detail}"
-                " (API keys are switched on in its admin settings)"
+                f"Open WebUI rejected this as an admin's key: {refused.detail}."
+                " Pass a key of an admin, and enable API keys in Open WebUI's admin settings"
             ) from refused
         features = (await self.ask("GET", "/api/config"))["features"]
         if not features.get("enable_functions", features.get("enable_plugins", True)):
@@ -126,7 +127,7 @@ class OpenWebUI:
             login = Login("admin@localhost", "admin")  # what it signs everybody in as
         if login is None:
             raise OpenWebUIError(
-                "give --email, and the password when asked, or an API key of an admin of Open WebUI"
+                "pass --email of an admin of Open WebUI, or --api-key with an admin's API key"
             )
         try:
             said = await self.ask(

@@ -25,7 +25,7 @@ from pydantic import SecretStr
 from service.api.app import Beside, create_app
 from service.api.server import bind, listening
 from service.demo.host import Host, Rows, inlet_body, load_filter, outlet_body, path
-from service.embedded import embedded_servers
+from service.embedded.servers import embedded_servers
 from service.errors import PrecisError
 from service.runtime import FIRST_TENANT, Runtime
 from service.settings import Settings, load

@@ -7,6 +7,7 @@ used: their managers leave servers behind and change the permissions of parent f
     servers.py     the public entry: folder → both servers → URLs
     folder.py      the data folder: locked, and free of other servers
     account.py     the user that the servers run as when Precis runs as root
+    present.py     whether a data folder holds a database
     programs.py    their programs, copied when that account cannot reach the installation
     cluster.py     PostgreSQL's files: made once, completely or not at all
     postgres.py    the running PostgreSQL
@@ -19,8 +20,3 @@ used: their managers leave servers behind and change the permissions of parent f
 Linux and macOS. Only Linux can tie a server's life to ours: elsewhere, servers survive a `kill -9`
 of Precis, and the next start on the folder names the process to stop.
 """
-
-from service.embedded.cluster import exists
-from service.embedded.servers import Servers, embedded_servers
-
-__all__ = ["Servers", "embedded_servers", "exists"]

@@ -65,11 +65,6 @@ def _check_major(data: Path, found: str) -> None:
     )
 
 
-def exists(folder: Path) -> bool:
-    """Return whether a data folder holds a database; looks, and makes nothing."""
-    return (folder / "postgres" / "PG_VERSION").is_file()
-
-
 async def ensure(data: Path, postgres: Program, *, fast: bool) -> str:
     """Make the cluster unless it is there; return the password of its role."""
     if await asyncio.to_thread(check, data):

@@ -98,7 +98,9 @@ def index(
 ) -> Answer:
     """The hits in a line each, within `room` tokens."""
     messages = {place: _message(body, mask) for place, body in bodies.items()}
-    return shown.index(hits, messages, calls_above, room)
+    # A text that was deleted since it was found is shown no more.
+    kept = [hit for hit in hits if hit.message in messages]
+    return shown.index(kept, messages, calls_above, room)
 
 
 def page(body: bytes, wanted: Wanted, mask: bool) -> Answer:

@@ -7,40 +7,24 @@ Half-open, once that has passed: one chat probes; its success closes the breaker
 it for twice as long.
 """
 
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Literal
-
-from sqlalchemy import case, func, null, select, update
+from sqlalchemy import ColumnElement, case, func, literal_column, null, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage.clock import in_seconds
+from service.storage.jobs import BREAKER_STATE, BreakerState
 from service.storage.tables import endpoints
-
-State = Literal["closed", "open", "half-open"]
 
 _LONGEST_PAUSE = 300  # seconds
 
 _OPEN = endpoints.c.open_until > func.now()
-_STATE = case((_OPEN, "open"), (endpoints.c.open_until.is_not(None), "half-open"), else_="closed")
+_STATE: ColumnElement[BreakerState] = literal_column(BREAKER_STATE)
 
 
-@dataclass(frozen=True, slots=True)
-class Breaker:
-    """How an endpoint stands. `failures` counts consecutive ones."""
-
-    name: str
-    state: State
-    failures: int
-    open_until: datetime | None
-    last_error: str | None
-
-
-async def state(connection: AsyncConnection, name: str) -> State:
+async def state(connection: AsyncConnection, name: str) -> BreakerState:
     """The breaker's state; an endpoint that is new is noted."""
     query = select(_STATE).where(endpoints.c.name == name)
-    found: State | None = (await connection.execute(query)).scalar_one_or_none()
+    found: BreakerState | None = (await connection.execute(query)).scalar_one_or_none()
     if found is None:
         await connection.execute(insert(endpoints).values(name=name).on_conflict_do_nothing())
     return found or "closed"
@@ -73,16 +57,3 @@ async def failed(
             changed_at=func.now(),
         )
     )
-
-
-async def everyone(connection: AsyncConnection) -> list[Breaker]:
-    """All endpoints that the fleet has asked, by name."""
-    columns = (
-        endpoints.c.name,
-        _STATE,
-        endpoints.c.failures,
-        endpoints.c.open_until,
-        endpoints.c.last_error,
-    )
-    rows = await connection.execute(select(*columns).order_by(endpoints.c.name))
-    return [Breaker(*row) for row in rows]

@@ -82,7 +82,8 @@ async def migrate(url: str, revision: str = "head") -> None:
         await asyncio.to_thread(command.upgrade, alembic_config(url), revision)
     except CommandError as error:
         raise SchemaError(
-            f"the database cannot be migrated: {error}. Has a newer Precis been here?"
+            f"the database cannot be migrated: {error}. Was it migrated by a newer Precis?"
+            " Then upgrade this one"
         ) from error
 
 
@@ -100,7 +101,7 @@ async def check_schema(engine: AsyncEngine) -> None:
     if current and current not in {one.revision for one in known.walk_revisions()}:
         raise SchemaNewer(
             f"the database is at migration {current}, this version knows {head}:"
-            " upgrade this one too"
+            " upgrade Precis here too"
         )
     if current != head:
         raise SchemaError(
@@ -132,7 +133,7 @@ def _parsed(url: str) -> URL:
         ) from None
     if where.get_backend_name() not in ("postgresql", "postgres"):
         raise ConfigurationError(
-            f"PRECIS_DATABASE_URL names {where.get_backend_name()}: only PostgreSQL will do"
+            f"PRECIS_DATABASE_URL names {where.get_backend_name()}: only PostgreSQL is supported"
         )
     return where
 
@@ -149,7 +150,7 @@ def _first_contact(where: URL) -> Iterator[None]:
     except (OSError, asyncpg.PostgresError) as error:
         raise ConfigurationError(
             f"the database {where.database!r} on {where.host}:{where.port or 5432} cannot be used:"
-            f" {error}. Is it up, and PRECIS_DATABASE_URL right?"
+            f" {error}. Is it running, and is PRECIS_DATABASE_URL right?"
         ) from error
 
 

@@ -1,17 +1,15 @@
-"""Work as operators see it: what is due, worked on, put off or dead, and why.
+"""Work as operators see it: what is due, worked on, put off or dead, why, and the breakers.
 
-Nothing is changed here; that is in `work`.
+Nothing is changed here; that is in `work` and `breakers`. Plain SQL on asyncpg, because monitors
+run `precis status` often, and importing SQLAlchemy takes longer than all of its reads.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
-from sqlalchemy import ColumnElement, case, func, or_, select, true
-from sqlalchemy.ext.asyncio import AsyncConnection
-
-from service.storage.tables import chats, tenants
+import asyncpg
 
 State = Literal["working", "due", "waiting", "dead"]
 """What a chat's work is in.
@@ -21,6 +19,16 @@ until a retry.
 """
 
 STATES: tuple[State, ...] = get_args(State)
+
+Reads: TypeAlias = "asyncpg.Pool[asyncpg.Record] | asyncpg.Connection[asyncpg.Record]"
+
+BreakerState = Literal["closed", "open", "half-open"]
+
+BREAKER_STATE: Final = """
+case when endpoints.open_until > now() then 'open'
+     when endpoints.open_until is not null then 'half-open'
+     else 'closed' end
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,31 +62,34 @@ class QueueCounts:
     oldest_due_seconds: float
 
 
-_WORKING = chats.c.lease_until > func.now()
-_STATE = case(
-    (_WORKING, "working"),
-    (chats.c.dead_at.is_not(None), "dead"),
-    (chats.c.due_at <= func.now(), "due"),
-    else_="waiting",
-)
-_ANY = or_(chats.c.due_at.is_not(None), chats.c.dead_at.is_not(None))  # as the partial index has it
-_COLUMNS = (
-    chats.c.id,
-    tenants.c.name,
-    chats.c.external_id,
-    chats.c.model,
-    _STATE,
-    chats.c.attempts,
-    chats.c.last_error,
-    chats.c.due_at,
-    chats.c.dead_at,
-    case((_WORKING, chats.c.leased_by)),
-    case((_WORKING, chats.c.lease_until)),
-)
+@dataclass(frozen=True, slots=True)
+class Breaker:
+    """How a summariser endpoint stands. `failures` counts consecutive ones."""
+
+    name: str
+    state: BreakerState
+    failures: int
+    open_until: datetime | None
+    last_error: str | None
+
+
+_WORKING = "coalesce(chats.lease_until > now(), false)"
+_STATE = f"""
+case when {_WORKING} then 'working'
+     when chats.dead_at is not null then 'dead'
+     when chats.due_at <= now() then 'due'
+     else 'waiting' end
+"""
+_ANY = "(chats.due_at is not null or chats.dead_at is not null)"  # as the partial index has it
+_JOB = f"""
+chats.id, tenants.name, chats.external_id, chats.model, {_STATE}, chats.attempts, chats.last_error,
+chats.due_at, chats.dead_at, case when {_WORKING} then chats.leased_by end,
+case when {_WORKING} then chats.lease_until end
+"""
 
 
 async def page(
-    connection: AsyncConnection,
+    reads: Reads,
     tenant: int | None,
     states: Sequence[State] = STATES,
     *,
@@ -86,19 +97,23 @@ async def page(
     limit: int = 50,
 ) -> list[Job]:
     """Jobs in these states with an id above `after`, in that order; of all tenants for None."""
-    query = (
-        select(*_COLUMNS)
-        .join(tenants)
-        .where(_of(tenant), _ANY, chats.c.id > after, _STATE.in_(set(states)))
-    )
-    return [Job(*row) for row in await connection.execute(query.order_by(chats.c.id).limit(limit))]
+    of_tenant, given = _of(tenant, 4)
+    query = f"""
+        select {_JOB} from chats join tenants on tenants.id = chats.tenant_id
+        where {of_tenant} and {_ANY} and {_STATE} = any($1::text[]) and chats.id > $2
+        order by chats.id limit $3
+    """
+    return [Job(*row) for row in await reads.fetch(query, list(states), after, limit, *given)]
 
 
-async def counts(connection: AsyncConnection, tenant: int | None) -> QueueCounts:
+async def counts(reads: Reads, tenant: int | None) -> QueueCounts:
     """The queue in numbers; of all tenants for None."""
-    waited = func.extract("epoch", func.now() - func.min(chats.c.due_at))
-    query = select(_STATE, func.count(), waited).where(_of(tenant), _ANY).group_by(_STATE)
-    rows = (await connection.execute(query)).all()
+    of_tenant, given = _of(tenant, 1)
+    query = f"""
+        select {_STATE}, count(*), extract(epoch from now() - min(chats.due_at))
+        from chats where {of_tenant} and {_ANY} group by 1
+    """
+    rows = await reads.fetch(query, *given)
     count = {state: number for state, number, _ in rows}
     seconds = {state: longest for state, _, longest in rows}
     return QueueCounts(
@@ -110,5 +125,15 @@ async def counts(connection: AsyncConnection, tenant: int | None) -> QueueCounts
     )
 
 
-def _of(tenant: int | None) -> ColumnElement[bool]:
-    return true() if tenant is None else chats.c.tenant_id == tenant
+async def breakers(reads: Reads) -> list[Breaker]:
+    """All endpoints that the fleet has asked, by name."""
+    rows = await reads.fetch(
+        f"select name, {BREAKER_STATE}, failures, open_until, last_error"
+        " from endpoints order by name"
+    )
+    return [Breaker(*row) for row in rows]
+
+
+def _of(tenant: int | None, place: int) -> tuple[str, tuple[int, ...]]:
+    """The condition on the tenant, with its parameter at this place; none for all tenants."""
+    return ("true", ()) if tenant is None else (f"chats.tenant_id = ${place}", (tenant,))

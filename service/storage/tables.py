@@ -98,7 +98,7 @@ chats = Table(
     Column("model", Text, nullable=False),
     Column("window_tokens", Integer, nullable=False),
     Column("overhead_tokens", Integer, nullable=False, server_default="0"),
-    Column("leaf_id", Text, comment="The newest message of the path that was handed over last."),
+    Column("leaf_id", Text, comment="The newest message of the path that was ingested last."),
     # What the read on the request path needs of that path; `chats.note_leaf` keeps it.
     Column("leaf_digest", Text),
     Column("leaf_tokens", BigInteger, comment="Of the path to the leaf."),
@@ -135,25 +135,24 @@ chats = Table(
     ),
     Column("leased_by", Text, comment="The worker: host and process id."),
     Column(
-        "dead_at", DateTime(timezone=True), comment="Given up until a retry or the next hand-over."
+        "dead_at", DateTime(timezone=True), comment="Given up until a retry or the next ingest."
     ),
     Column(
         "wants_bodies",
         Boolean,
         nullable=False,
         server_default="false",
-        comment="Work waits for texts that are not kept any more:"
-        " the next hand-over has to be the whole path.",
+        comment="Work waits for texts that were deleted: the next ingest has to be the whole path.",
     ),
     Column("attempts", SmallInteger, nullable=False, server_default="0"),
     Column("last_error", Text),
     Column(
         "expires_at",
         DateTime(timezone=True),
-        comment="From then on it is served no more,"
-        " and the next sweep removes it with all that is its own.",
+        comment="From then on it is not served,"
+        " and the next sweep deletes it with everything stored for it.",
     ),
-    Column("compactor", Text, comment="Who else compresses it, as the last hand-over said."),
+    Column("compactor", Text, comment="Who else compresses it, as of the last ingest."),
     Column(
         "masked",
         BigInteger,
@@ -306,7 +305,7 @@ checkpoints = Table(
         JSONB,
         nullable=False,
         server_default=text("'{}'::jsonb"),
-        comment="What the publish gate found, and who corrected or served it by hand.",
+        comment="What the publish gate found, and who corrected or served it manually.",
     ),
     _now("created_at"),
     Column(
@@ -327,11 +326,11 @@ endpoints = Table(
     "endpoints",
     metadata,
     Column("name", Text, primary_key=True),
-    Column("failures", Integer, nullable=False, server_default="0", comment="In a row."),
+    Column("failures", Integer, nullable=False, server_default="0", comment="Consecutive."),
     Column(
         "open_until",
         DateTime(timezone=True),
-        comment="Nobody asks before; set from the breaker's opening on.",
+        comment="No call is made before; set while the breaker is not closed.",
     ),
     Column("last_error", Text),
     _now("changed_at"),

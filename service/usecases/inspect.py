@@ -7,19 +7,15 @@ from datetime import datetime
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import NotFound
-from service.storage import breakers, chats, checkpoints, jobs, messages, runs
-from service.storage.breakers import Breaker
+from service.storage import chats, checkpoints, messages, runs
 from service.storage.chats import Overview
 from service.storage.checkpoints import Made
-from service.storage.jobs import Job, QueueCounts
 from service.storage.messages import Branch
 from service.storage.runs import Run, Spent
 from service.storage.tenancy import ChatKey
 from service.summarising import message
 from service.summarising.memory import Memory, Pin
 from service.summarising.utterances import Speaker
-
-_MOST_LEASES = 100  # shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,20 +63,6 @@ class Shown:
     talk: list[Said]
     current: bool
     covers: list[CoveredMessage]
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """The queue in numbers, who works on what, and the breakers of the summarisers."""
-
-    queue: QueueCounts
-    leases: list[Job]
-    endpoints: list[Breaker]
-
-    @property
-    def idle(self) -> bool:
-        """Whether nothing is due, worked on or put off."""
-        return not (self.queue.working or self.queue.due or self.queue.waiting)
 
 
 async def list_chats(
@@ -144,29 +126,6 @@ async def show_summary(engine: AsyncEngine, tenant: int, chat: str, checkpoint: 
         # What an edited path has now is not what the summary was made of.
         covers=covers if current else [],
     )
-
-
-async def list_jobs(
-    engine: AsyncEngine,
-    tenant: int,
-    states: Sequence[jobs.State] = jobs.STATES,
-    *,
-    after: int = 0,
-    limit: int,
-) -> list[Job]:
-    """A page of a tenant's work in these states; `after` is the last job's id of the one before."""
-    async with engine.connect() as connection:
-        return await jobs.page(connection, tenant, states, after=after, limit=limit)
-
-
-async def status(engine: AsyncEngine, tenant: int | None) -> Status:
-    """How the work stands; of all tenants for None. Endpoints are the whole fleet's."""
-    async with engine.connect() as connection:
-        return Status(
-            await jobs.counts(connection, tenant),
-            await jobs.page(connection, tenant, ["working"], limit=_MOST_LEASES),
-            await breakers.everyone(connection),
-        )
 
 
 async def summary_of(

@@ -99,7 +99,7 @@ async def install(
             return
         reached = await _reach(webui, wish, valves["service_url"]) if changes else found.reached
         if reached.problem:
-            raise OpenWebUIError(f"the filter is installed, but not at work: {reached.problem}")
+            raise OpenWebUIError(f"the filter is installed, but does not work: {reached.problem}")
         # Only now that the new key has worked: until then the old one may be all there is.
         await harness.revoke_others(say)
     say(f"the filter in Open WebUI reaches Precis {reached.version} as tenant {reached.tenant!r}.")
@@ -222,7 +222,7 @@ def _check_functions(functions: dict[str, Function], wanted: dict[str, str]) -> 
         is_filter = other.active and other.title == _DESCRIBED[FILTER][0]
         if is_filter and other.id not in wanted:
             raise OpenWebUIError(
-                f"the function {other.id!r} in Open WebUI is the filter too:"
+                f"the function {other.id!r} in Open WebUI is a second copy of the filter:"
                 " delete it, or both would run"
             )
 
@@ -238,7 +238,7 @@ def _check_ours(function: Function) -> None:
     if function.type not in ("filter", "event") or not function.title.startswith("Precis"):
         raise OpenWebUIError(
             f"the function {function.id!r} in Open WebUI is not of Precis: its title is"
-            f" {function.title!r}; delete it, or give it another id"
+            f" {function.title!r}; delete it in Open WebUI, or give it another id"
         )
 
 
@@ -345,7 +345,7 @@ async def _reach(webui: OpenWebUI, wish: Wish, url: str) -> Reached:
             f"Open WebUI stopped with {refused.detail!r} when the filters of {model!r} were tried"
         )
     if not isinstance(answer, dict):
-        return Reached(f"it does not run on {model!r}; Open WebUI's log may say why")
+        return Reached(f"it does not run on {model!r}; see the log of Open WebUI")
     if "tenant" not in answer:
         return Reached(_advice(str(answer.get("error") or "what answers there is not Precis"), url))
     crowded = answer.get("crowded") or ()  # an older service reports none
@@ -367,7 +367,7 @@ def _advice(error: str, url: str) -> str:
     return (
         f"Open WebUI does not reach {url} ({error}). Is the service running there? An Open WebUI in"
         " a container has a localhost of its own: let Precis listen on more"
-        " (PRECIS_HOST=0.0.0.0), and give --service-url with the address that Open WebUI can reach,"
+        " (PRECIS_HOST=0.0.0.0), and pass --service-url with the address that Open WebUI can reach,"
         " such as http://host.docker.internal:8377"
     )
 

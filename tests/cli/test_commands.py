@@ -76,7 +76,7 @@ async def test_it_is_told_who_else_compresses_a_chat_and_when_it_goes(cli: Cli, 
 
     assert "open-webui" in listed.stdout
     assert "Compressed by open-webui." in shown.stdout
-    assert f"Is removed after {chat.expires_at:%Y-%m-%d %H:%M} UTC, unless it goes on before." in shown.stdout
+    assert f"Is deleted after {chat.expires_at:%Y-%m-%d %H:%M} UTC, unless it is continued." in shown.stdout
 
 
 async def test_chats_are_listed_and_shown(cli: Cli, service: Service) -> None:
@@ -137,12 +137,12 @@ async def test_what_was_said_is_shown_line_by_line(cli: Cli, service: Service) -
 async def test_reset_recompute_and_delete_do_what_they_say_and_are_audited(cli: Cli, service: Service) -> None:
     talk, leaf = await summarised(service)
 
-    assert (await cli("chats", "reset", "chat-1")).stdout == "1 checkpoints dropped.\n"
+    assert (await cli("chats", "reset", "chat-1")).stdout == "1 checkpoints deleted.\n"
     assert (await talk.ask(leaf))["status"] == "pending"
     assert (await cli("chats", "recompute", "chat-1")).stdout == "Work is due.\n"
     await drain(service.runtime)
     made = (await talk.ask(leaf))["checkpoint_id"]
-    assert (await cli("chats", "reset", "chat-1", "--keep", str(made))).stdout == "0 checkpoints dropped.\n"
+    assert (await cli("chats", "reset", "chat-1", "--keep", str(made))).stdout == "0 checkpoints deleted.\n"
     kept = await cli("chats", "delete", "chat-1", answer="n\n")
     assert kept.exit_code == 1
     assert (await talk.ask(leaf))["status"] == "ready"
@@ -172,7 +172,7 @@ async def test_a_summary_is_corrected_from_files_and_the_old_version_served_agai
     )
 
     second = (await talk.ask(leaf))["checkpoint_id"]
-    assert made.stdout == f"Checkpoint {second}, version 2, serves now. What follows it is summarised again.\n"
+    assert made.stdout == f"Checkpoint {second}, version 2, serves now. Later turns are summarised again.\n"
     assert "All is well." in (await talk.ask(leaf))["summary"]
     (tmp_path / "pins.json").write_text('[{"kind": "goal", "text": "Peace."}]')
     await cli("chats", "correct", "chat-1", str(second), "--pins", str(tmp_path / "pins.json"))

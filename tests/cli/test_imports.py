@@ -1,11 +1,15 @@
 """Commands that run often, or before anything is set up, import only what they need."""
 
+import asyncio
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-HEAVY = ("sqlalchemy", "asyncpg", "alembic", "fastapi", "uvicorn", "arq", "tiktoken", "service.runtime")
+from service.runtime import Urls
+
+HEAVY = ("sqlalchemy", "asyncpg", "alembic", "fastapi", "uvicorn", "arq", "tiktoken", "httpx", "service.runtime")
 PROGRAM = """
 import sys
 from service.cli import app
@@ -16,19 +20,34 @@ finally:
 """
 
 
+def run(command: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """A command in a process of its own; stderr ends with the modules that it loaded."""
+    program = [sys.executable, "-c", PROGRAM, command]
+    return subprocess.run(program, capture_output=True, text=True, env=environment, check=False)
+
+
 @pytest.mark.parametrize("command", ["--version", "version", "--help", "config", "healthcheck"])
 def test_a_light_command_loads_neither_database_nor_server(command: str) -> None:
     environment = {"PRECIS_PORT": "1"}  # nobody answers on it
-    ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM, command], capture_output=True, text=True, env=environment, check=False
-    )
+    ended = run(command, environment)
     assert (ended.returncode != 0) == (command == "healthcheck"), ended.stderr
     assert "service.cli.main" in ended.stderr
     assert not set(HEAVY) & set(ended.stderr.split())
 
 
-def test_status_loads_no_server() -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM, "status", "--help"], capture_output=True, text=True, env={}, check=True
-    )
-    assert not {"fastapi", "workers.worker"} & set(ended.stderr.split())
+async def test_status_asks_a_running_database_with_little_loaded(urls: Urls) -> None:
+    environment = {"PRECIS_DATABASE_URL": urls.database, "PRECIS_REDIS_URL": urls.redis}
+
+    ended = await asyncio.to_thread(run, "status", environment)
+
+    assert ended.returncode == 0, ended.stderr
+    assert "0 due" in ended.stdout
+    assert "asyncpg" in ended.stderr.split()
+    assert not (set(HEAVY) - {"asyncpg"}) & set(ended.stderr.split())
+
+
+def test_status_says_with_little_loaded_that_there_is_no_database(tmp_path: Path) -> None:
+    ended = run("status", {"PRECIS_DATA_DIR": str(tmp_path)})
+
+    assert "there is no database of Precis" in ended.stderr
+    assert not (set(HEAVY) - {"asyncpg"}) & set(ended.stderr.split())

@@ -189,7 +189,7 @@ async def test_an_account_that_is_no_admins_is_told(install: Installer) -> None:
 
 
 async def test_a_key_that_is_no_admins_is_told(install: Installer) -> None:
-    says(await install(key="sk-of-somebody"), "as an admin's", "not for you")
+    says(await install(key="sk-of-somebody"), "rejected this as an admin's key", "not for you")
 
 
 async def test_without_account_and_key_it_says_what_to_give(install: Installer) -> None:

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from service.cli import shell
 from tests.cli.conftest import Cli, says
 from tests.conftest import Service, drain
 from tests.service.talk import Talk, row, rows, run_sql
@@ -70,7 +71,7 @@ async def test_a_retry_makes_one_chats_work_due_and_is_audited(cli: Cli, service
     for chat in ("first", "second"):
         await kill(service, chat)
 
-    assert (await cli("jobs", "retry", "first")).stdout == "It is due now.\n"
+    assert (await cli("jobs", "retry", "first")).stdout == "The work is due now.\n"
 
     found = await rows(service.runtime, "select external_id, dead_at is null, attempts from chats order by id")
     assert [tuple(one) for one in found] == [("first", True, 0), ("second", False, 12)]
@@ -130,7 +131,7 @@ async def test_the_status_says_how_the_work_of_all_tenants_stands(cli: Cli, serv
 
     seen = (await cli("status")).stdout
 
-    assert re.search(r"2 due \(the oldest for \d{2,3} s\), 1 worked on, 0 put off, 1 dead\n", seen)
+    assert re.search(r"2 due \(the oldest for \d{2,3} s\), 1 working, 0 waiting, 1 dead\n", seen)
     assert "host:1" in seen
     assert "openai:big http://llm/v1" in seen
     assert "open" in seen
@@ -188,3 +189,18 @@ async def test_waiting_ends_with_status_1_when_the_time_is_over(cli: Cli, servic
     assert result.exit_code == 1
     assert "due" in result.stdout
     assert result.stderr == ""
+
+
+async def test_a_narrow_terminal_loses_no_column_of_a_list(
+    cli: Cli, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await due(service, "6f1c6d52-2b3c-4a68-9e0c-0d5c3b8f7a11")
+    await kill(service, "6f1c6d52-2b3c-4a68-9e0c-0d5c3b8f7a11")
+    monkeypatch.setattr(shell.console, "width", 80)
+
+    jobs = (await cli("jobs", "list")).stdout
+    chats = (await cli("chats", "list")).stdout
+
+    assert "reason" in jobs
+    assert "updated" in chats
+    assert max(map(len, (jobs + chats).splitlines())) <= 80

@@ -21,8 +21,10 @@ async def test_retention_counts_first_then_removes_and_the_commands_say_what_wai
     assert (await row(service.runtime, "select count(*) as gone from messages where body is null")).gone == 28
     assert "bodies      │       0" in (await cli("retention")).stdout
 
-    waits = "Texts that new summaries need are not kept any more: the work waits for the chat's next turn."
+    waits = (
+        "Texts that new summaries need were deleted (see PRECIS_KEEP_BODIES): the work waits for the chat's next turn."
+    )
     assert (await cli("chats", "recompute", "chat-1")).stdout == f"{waits}\n"
-    assert (await cli("chats", "reset", "chat-1")).stdout == f"0 checkpoints dropped. {waits}\n"
+    assert (await cli("chats", "reset", "chat-1")).stdout == f"0 checkpoints deleted. {waits}\n"
     assert waits in (await cli("chats", "show", "chat-1")).stdout
     assert "waits for the next turn" in (await cli("chats", "list")).stdout

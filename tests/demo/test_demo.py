@@ -29,7 +29,7 @@ async def test_the_demonstration_stays_below_the_window_and_asks_no_llm_while_a_
     tmp_path: Path, fleet: bool
 ) -> None:
     shown = io.StringIO()
-    await demonstrate(embedded_worker, Console(file=shown, width=120), tmp_path / "figures.json", fleet=fleet)
+    await demonstrate(embedded_worker, Console(file=shown, width=80), tmp_path / "figures.json", fleet=fleet)
     figures = json.loads((tmp_path / "figures.json").read_text())
     assert figures["conversation_tokens"] > 120_000
     assert figures["max_would_send_tokens"] > 131_072
@@ -39,4 +39,8 @@ async def test_the_demonstration_stays_below_the_window_and_asks_no_llm_while_a_
     assert figures["summariser_tokens_written"] == 0
     assert figures["checkpoints"] > figures["prefix_changes"] > 0
     assert "Summaries by extractive" in shown.getvalue()
-    assert "[End of summary - recent messages follow]" in shown.getvalue()
+    assert figures["summary"].endswith("[End of summary - recent messages follow]")
+    lines = shown.getvalue().splitlines()
+    assert "[End of summary - recent messages follow]" in lines
+    assert max(map(len, lines)) <= 80
+    assert len(lines) < figures["turns"] + 40

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from service.embedded import embedded_servers
+from service.embedded.servers import embedded_servers
 from tests.embedded.folders import Launcher, remember, servers_in
 
 

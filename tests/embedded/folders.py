@@ -15,8 +15,8 @@ import asyncpg
 import psutil
 from redis.asyncio import Redis
 
-from service.embedded import Servers
 from service.embedded.folder import SERVER_NAMES
+from service.embedded.servers import Servers
 
 AS_ROOT = os.geteuid() == 0
 NOBODY = pwd.getpwnam("nobody").pw_uid if AS_ROOT else os.geteuid()

@@ -11,7 +11,7 @@ import resource
 import sys
 from pathlib import Path
 
-from service.embedded import embedded_servers
+from service.embedded.servers import embedded_servers
 from service.errors import EmbeddedServerError
 
 

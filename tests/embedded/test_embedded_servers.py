@@ -16,9 +16,9 @@ import psutil
 import pytest
 from redis.asyncio import Redis
 
-from service.embedded import embedded_servers
 from service.embedded.cluster import MAJOR
 from service.embedded.port import ATTEMPTS, PortTakenError, on_port
+from service.embedded.servers import embedded_servers
 from tests.embedded.folders import (
     AS_ROOT,
     ENVIRONMENT,

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from service.embedded import embedded_servers, postgres
+from service.embedded import postgres
 from service.embedded.port import free_port
+from service.embedded.servers import embedded_servers
 from service.errors import EmbeddedServerError
 from tests.embedded.folders import AS_ROOT, NOBODY, Launcher, names, remembered, servers_in
 from tests.waiting import until

@@ -21,6 +21,7 @@ from service.runtime import Urls, running
 from service.settings import load
 from service.storage import memories
 from service.storage.database import MIGRATIONS, alembic_config, check_schema, connect, migrate
+from service.storage.reading import newest
 from service.storage.tables import metadata
 from service.summarising.ledger import Detail, Part
 from service.summarising.memory import Kind, Paragraph, Pin, Section
@@ -37,6 +38,10 @@ async def empty(servers: Urls) -> AsyncIterator[str]:
     await execute(servers.database, f"create database {name}")
     yield make_url(servers.database).set(database=name).render_as_string(hide_password=False)
     await drop_database(servers.database, name)
+
+
+def test_the_newest_migration_is_known_without_alembic_too() -> None:
+    assert newest() == HEAD
 
 
 async def names(url: str) -> set[str]:
@@ -133,7 +138,7 @@ async def test_a_service_that_runs_stays_ready_when_a_newer_version_migrates(ser
 async def test_an_older_version_does_not_migrate_the_database_of_a_newer_one(urls: Urls) -> None:
     await execute(urls.database, "update alembic_version set version_num = '9999'")
 
-    with pytest.raises(SchemaError, match="Has a newer Precis been here"):
+    with pytest.raises(SchemaError, match="Was it migrated by a newer Precis"):
         await migrate(urls.database)
 
 

@@ -10,7 +10,7 @@ import time
 import asyncpg
 from sqlalchemy import make_url
 
-from service.embedded import embedded_servers
+from service.embedded.servers import embedded_servers
 from service.runtime import Urls
 from service.storage.database import connect, migrate
 from service.usecases import context

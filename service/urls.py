@@ -1,0 +1,118 @@
+"""Where the PostgreSQL and the Redis of a Precis are: in the settings, or beside a data folder.
+
+Little is imported here: `precis status` answers from it.
+"""
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from service.embedded.present import exists
+from service.errors import ConfigurationError, EmbeddedServerError, NothingHere
+from service.settings import Settings
+
+_ANNOUNCEMENT = "running.json"
+Seen = TypeVar("Seen")
+
+
+@dataclass(frozen=True, slots=True)
+class Urls:
+    """Where the two servers are.
+
+    `died` is set for embedded ones: it resolves when one ends by itself.
+    """
+
+    database: str = field(repr=False)
+    redis: str = field(repr=False)
+    died: "asyncio.Future[EmbeddedServerError] | None" = field(default=None, repr=False)
+
+
+def existing(settings: Settings) -> Urls | None:
+    """The servers of the settings, or of a Precis that runs on `data_dir`.
+
+    None when none runs, and embedded ones have to be started on the data that is there.
+
+    Raises:
+        NothingHere: `data_dir` has no database.
+        ConfigurationError: only one of the two URLs is set.
+        EmbeddedServerError: `data_dir` cannot be read.
+    """
+    if urls := given(settings) or announced(settings):
+        return urls
+    if not _readable(exists, settings.data_dir):
+        raise NothingHere(
+            f"there is no database of Precis in {settings.data_dir.absolute()}, and none was made."
+            " Set PRECIS_DATA_DIR to the folder of your service, or PRECIS_DATABASE_URL and"
+            " PRECIS_REDIS_URL to its servers; `precis serve` and `precis migrate` make a new"
+            " database"
+        )
+    return None
+
+
+def given(settings: Settings) -> Urls | None:
+    """The servers of the settings; None when neither is set.
+
+    Raises:
+        ConfigurationError: only one of the two URLs is set.
+    """
+    database, redis = settings.database_url, settings.redis_url
+    if database and redis:
+        return Urls(database.get_secret_value(), redis.get_secret_value())
+    if database or redis:
+        raise ConfigurationError(
+            "set both PRECIS_DATABASE_URL and PRECIS_REDIS_URL, or neither for the embedded servers"
+        )
+    return None
+
+
+def announced(settings: Settings) -> Urls | None:
+    """The servers of a Precis that runs on `data_dir`; None when none does.
+
+    Raises:
+        EmbeddedServerError: `data_dir` cannot be read.
+    """
+    announcement = settings.data_dir / _ANNOUNCEMENT
+    if not _readable(Path.is_file, announcement):
+        return None
+    said = json.loads(_readable(Path.read_text, announcement))
+    # A kill -9 leaves the file behind.
+    return Urls(said["database"], said["redis"]) if _runs(said["pid"]) else None
+
+
+@contextmanager
+def announcing(data_dir: Path, urls: Urls) -> Iterator[None]:
+    """Says where the servers are, in a file of `data_dir` that this user alone can read."""
+    path = data_dir / _ANNOUNCEMENT
+    path.unlink(missing_ok=True)  # left behind by a kill -9
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        json.dump({"pid": os.getpid(), "database": urls.database, "redis": urls.redis}, file)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _runs(pid: int) -> bool:
+    """Whether any process of any user has this number."""
+    try:
+        os.kill(pid, 0)  # sends nothing
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # of another user
+        return True
+    return True
+
+
+def _readable(look: Callable[[Path], Seen], path: Path) -> Seen:
+    try:
+        return look(path)
+    except OSError as error:
+        raise EmbeddedServerError(
+            f"{path.absolute()} cannot be read: {error.strerror}."
+            " Run this as the user of the service"
+        ) from error
