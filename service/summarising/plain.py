@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from service.policy import Policy
-from service.summarising import gate, message
+from service.summarising import gate, ledger, message
 from service.summarising.compose import (
     LINE_TOKENS,
     Candidate,
@@ -84,13 +84,12 @@ PLAIN = Writer(gather, compose, by_rule)
 
 
 def _excerpt(step: Step, read: Read) -> Excerpt:
-    calls = (f"{one.call.name}({one.call.arguments}) → {one.result.text}" for one in step.calls)
+    calls = (f"[tool] {ledger.line_of(call)}" for call in step.calls)
     text = "\n".join([step.text, *calls])
     if read.pieces == 1:
         return Excerpt(step.role, text)
-    size = -(-len(text) // read.pieces)
-    piece = text[read.piece * size : (read.piece + 1) * size]
-    return Excerpt(f"{step.role}, piece {read.piece + 1} of {read.pieces}", piece)
+    label = f"{step.role}, piece {read.piece + 1} of {read.pieces}"
+    return Excerpt(label, tokens.pieces(text, read.pieces)[read.piece])
 
 
 def _heard(done: Sequence[Step], first: int) -> Iterator[Utterance]:

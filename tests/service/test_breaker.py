@@ -123,7 +123,6 @@ ABOUT_THE_CHAT: dict[str, Behaviour] = {
     "422": Fail(422),
     "empty": Empty(),
     "cut off": CutOff("## Goal\n- The"),
-    "too long": Say("word " * 2000),
 }
 
 

@@ -10,7 +10,7 @@ from tests.fakes.scripted_llm import Hang, OtherShape, Request, Say
 from tests.service.harness import Harness, as_read, narrative, new_in, running, state, told
 from tests.service.talk import Talk, check_tree, prose, row, rows, run_sql
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.words]
 
 
 def read_in(request: Request) -> list[str]:

@@ -4,7 +4,8 @@ import httpx
 import pytest
 
 from service.storage.tables import metadata
-from tests.service.ageing import age, removed, sql, summarised
+from tests.service.ageing import age, removed, sql
+from tests.service.grown import in_one_call
 from tests.service.harness import Harness, thinking
 from tests.service.talk import rows
 
@@ -21,7 +22,7 @@ async def own_rows(harness: Harness, chat: int) -> dict[str, int]:
 
 async def half_read(harness: Harness) -> int:
     """A chat with rows in every table of its own, and due work; returns its id."""
-    await harness.talk.ingest(harness.talk.turns(12, leaf=await summarised(harness)))
+    await harness.talk.ingest(harness.talk.turns(12, leaf=await in_one_call(harness)))
     await sql(
         harness,
         "insert into drafts (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"

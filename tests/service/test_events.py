@@ -12,6 +12,7 @@ from service.storage import keys
 from tests.conftest import Service, drain
 from tests.fakes.scripted_llm import Say
 from tests.service.events import fingerprints, tell
+from tests.service.grown import summarised
 from tests.service.harness import Harness
 from tests.service.talk import Talk, check_tree, prose, row, rows, run_sql, tables
 
@@ -19,15 +20,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SECRET = "the secret word is mandragora"
 MANY = 33_000  # one statement has 32,767 parameters at most
-
-
-async def summarised(service: Service, talk: Talk, turns: int = 14) -> str:
-    """A chat that is served from a summary; returns its leaf."""
-    leaf = talk.turns(turns)
-    await talk.ingest(leaf)
-    await drain(service.runtime)
-    assert (await talk.ask(leaf))["status"] == "ready"
-    return leaf
 
 
 async def stored(service: Service, chat: str = "chat-1") -> set[str]:

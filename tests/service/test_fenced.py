@@ -10,6 +10,7 @@ from service.storage import checkpoints, work
 from service.summarising.memory import Memory
 from service.usecases.compress import WorkerContext
 from tests.fakes.scripted_llm import Hang
+from tests.service.grown import by_the_model
 from tests.service.harness import Harness, running
 from tests.service.harness import thinking as thinking_with
 from tests.service.talk import check_tree, rows, run_sql
@@ -65,8 +66,7 @@ async def test_a_result_for_a_chat_that_was_edited_meanwhile_is_refused(harness:
 
 
 async def test_a_boundary_that_is_published_again_from_the_same_parent_is_another_version(harness: Harness) -> None:
-    leaf = await harness.long_chat()
-    await harness.drain()
+    leaf = await by_the_model(harness)
     (first, *_) = await harness.made()
     await run_sql(harness.service.runtime, "update messages set checkpoint_id = null")
     await run_sql(harness.service.runtime, "update chats set due_at = now()")
@@ -115,8 +115,7 @@ async def test_a_reset_before_the_old_summary_is_read_is_no_failure(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """The plan goes on from a checkpoint that is dropped before its text is read."""
-    leaf = await harness.long_chat()
-    await harness.drain()
+    leaf = await by_the_model(harness)
     await harness.talk.ingest(harness.talk.turns(8, leaf=leaf))
     read = checkpoints.memory
 
@@ -139,8 +138,7 @@ async def test_a_reset_before_the_old_summary_is_read_is_no_failure(
 async def test_a_summary_that_is_dropped_while_it_is_looked_at_is_not_found(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await harness.long_chat()
-    await harness.drain()
+    await by_the_model(harness)
     made = (await harness.made())[-1].id
     read = checkpoints.memory
 

@@ -10,6 +10,7 @@ import pytest_asyncio
 from service.storage import keys
 from service.usecases.compress import compress
 from tests.conftest import Service, serving
+from tests.service.grown import by_the_model
 from tests.service.harness import Harness, new_in, told
 from tests.service.talk import Json, Talk, check_tree, rows, run_sql, tables
 
@@ -20,14 +21,6 @@ async def work_off(harness: Harness) -> None:
     """Rounds until no chat is due."""
     while await compress(harness.worker_context()):
         pass
-
-
-async def summarised(harness: Harness, turns: int = 30) -> str:
-    """`chat-1` with several checkpoints in a line; returns its leaf."""
-    leaf = await harness.long_chat(turns)
-    await work_off(harness)
-    assert len(await made(harness)) > 2
-    return leaf
 
 
 def fork_of(talk: Talk, chat: str = "fork", **more: Any) -> Talk:
@@ -61,7 +54,7 @@ def texts(made: list[Any]) -> list[tuple[object, ...]]:
 
 
 async def test_a_fork_is_served_the_summary_of_its_source_before_it_is_stored(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     source = await harness.talk.ask(leaf)
     fork = fork_of(harness.talk)
     before = await tables(harness.service.runtime)
@@ -74,7 +67,7 @@ async def test_a_fork_is_served_the_summary_of_its_source_before_it_is_stored(ha
 
 
 async def test_the_new_question_of_a_fork_is_counted(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     fork = fork_of(harness.talk)
     before = (await ask(fork, leaf, window_tokens=8192))["tokens"]["before"]
 
@@ -85,7 +78,7 @@ async def test_the_new_question_of_a_fork_is_counted(harness: Harness) -> None:
 
 
 async def test_the_summary_is_chosen_as_for_the_source_itself(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     fork, chosen = fork_of(harness.talk), set()
 
     for window in range(2048, 40_000, 997):
@@ -98,7 +91,7 @@ async def test_the_summary_is_chosen_as_for_the_source_itself(harness: Harness) 
 
 
 async def test_of_several_chats_the_one_that_knows_more_of_the_path_answers(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     fork = fork_of(harness.talk)
     grown = fork.turns(2, leaf=leaf, prefix="fork-")
     await fork.ingest(grown)
@@ -109,7 +102,7 @@ async def test_of_several_chats_the_one_that_knows_more_of_the_path_answers(harn
 
 
 async def test_a_fork_made_before_the_boundary_gets_no_summary_of_what_it_has_not(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     first = (await made(harness))[0]
     path = harness.talk.path(leaf)
     fork = fork_of(harness.talk)
@@ -121,7 +114,7 @@ async def test_a_fork_made_before_the_boundary_gets_no_summary_of_what_it_has_no
 
 
 async def test_a_fork_that_was_edited_above_the_boundary_gets_nothing(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     fork = fork_of(harness.talk)
     fork.rows = {identity: dict(row) for identity, row in fork.rows.items()}
     fork.edit(fork.path(leaf)[0]["id"], "Another first question.")
@@ -134,7 +127,7 @@ async def test_a_fork_that_was_edited_above_the_boundary_gets_nothing(harness: H
 
 
 async def test_few_pairs_that_show_no_boundary_are_unknown_and_more_find_it(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     fork = fork_of(harness.talk)
     covered = (await made(harness))[-1].covered_messages
     needed = len(fork.path(leaf)) - covered + 1
@@ -156,7 +149,7 @@ async def another_tenant(service: Service) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def test_another_user_is_never_served_nor_lent_a_summary_by_its_digest(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     theirs = fork_of(harness.talk, user="user-2")
 
     assert await ask(theirs, leaf) == {"status": "unknown"}
@@ -167,7 +160,7 @@ async def test_another_user_is_never_served_nor_lent_a_summary_by_its_digest(har
 
 
 async def test_who_does_not_say_who_asks_is_served_nothing_of_other_chats(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     fork = fork_of(harness.talk)
 
     assert await fork.ask(leaf) == {"status": "unknown"}
@@ -179,7 +172,7 @@ async def test_who_does_not_say_who_asks_is_served_nothing_of_other_chats(harnes
 async def test_another_tenant_is_never_served_nor_lent_a_summary(
     harness: Harness, another_tenant: httpx.AsyncClient, share: str
 ) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     settings = harness.service.runtime.settings.model_copy(update={"share_forks": share})
     async with serving(settings) as other, httpx.AsyncClient(base_url=other.url) as client:
         client.headers = another_tenant.headers
@@ -194,7 +187,7 @@ async def test_another_tenant_is_never_served_nor_lent_a_summary(
 
 
 async def test_a_tenant_that_shares_serves_and_lends_whoever_asks(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     settings = harness.service.runtime.settings.model_copy(update={"share_forks": "tenant"})
     async with serving(settings) as shares:
         theirs = fork_of(harness.talk, client=shares.as_filter, user="user-2")
@@ -207,7 +200,7 @@ async def test_a_tenant_that_shares_serves_and_lends_whoever_asks(harness: Harne
 
 
 async def test_a_chat_that_expires_serves_and_lends_nothing(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     await harness.talk.ingest(leaf, expires_in=3600)
     fork = fork_of(harness.talk)
 
@@ -221,7 +214,7 @@ async def test_a_chat_that_expires_serves_and_lends_nothing(harness: Harness) ->
 
 
 async def test_a_fork_that_is_handed_over_has_the_summaries_as_its_own(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     asked, before = len(harness.llm.requests), await harness.talk.ask(leaf)
     fork = fork_of(harness.talk)
 
@@ -241,7 +234,7 @@ async def test_a_fork_that_is_handed_over_has_the_summaries_as_its_own(harness: 
 
 
 async def test_a_fork_keeps_its_summaries_when_its_source_is_deleted(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     fork = fork_of(harness.talk)
     await fork.ingest(leaf)
     before = await fork.ask(leaf)
@@ -256,7 +249,7 @@ async def test_a_fork_keeps_its_summaries_when_its_source_is_deleted(harness: Ha
 async def test_the_next_summary_of_a_fork_grows_from_the_adopted_one_and_reads_only_what_is_new(
     harness: Harness,
 ) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     fork = fork_of(harness.talk)
     await fork.ingest(leaf)
     adopted = (await made(harness, "fork"))[-1]
@@ -278,7 +271,7 @@ async def test_the_next_summary_of_a_fork_grows_from_the_adopted_one_and_reads_o
 
 
 async def test_a_fork_handed_over_in_slices_has_the_same_line(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     fork = fork_of(harness.talk)
     cuts = [fork.path(leaf)[place]["id"] for place in (11, 23, 40)]
 
@@ -308,7 +301,7 @@ async def test_a_fork_that_was_stored_before_its_source_was_summarised_adopts_wi
 
 
 async def test_a_fork_of_a_fork_and_a_second_hand_over_change_nothing_more(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     for chat in ("fork", "fork of the fork"):
         await fork_of(harness.talk, chat).ingest(leaf)
     before = (await tables(harness.service.runtime))["checkpoints"]
@@ -320,7 +313,7 @@ async def test_a_fork_of_a_fork_and_a_second_hand_over_change_nothing_more(harne
 
 
 async def test_summaries_that_an_operator_dropped_from_a_fork_do_not_come_back_by_themselves(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     fork = fork_of(harness.talk)
     await fork.ingest(leaf)
     assert (await harness.service.as_operator.post("/v1/chats/fork/reset")).json()["dropped"] > 2
@@ -333,7 +326,7 @@ async def test_summaries_that_an_operator_dropped_from_a_fork_do_not_come_back_b
 
 
 async def test_a_chat_that_has_a_summary_as_deep_of_its_own_copies_none(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     await fork_of(harness.talk).ingest(leaf)
     before = await made(harness)
     # The fork's own line to the same boundary: another summary, newer, made in one call.
@@ -354,7 +347,7 @@ async def test_a_chat_that_has_a_summary_as_deep_of_its_own_copies_none(harness:
 async def test_what_the_provider_counted_for_a_forks_first_request_is_compared_with_the_summary_in_it(
     harness: Harness,
 ) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     fork = fork_of(harness.talk)
     question = fork.add("new", leaf)
     served = await ask(fork, question)

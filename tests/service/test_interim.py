@@ -6,11 +6,12 @@ import pytest
 
 from tests.fakes.scripted_llm import Fail
 from tests.service.ageing import removed
+from tests.service.grown import in_one_call
 from tests.service.harness import Harness, thinking, told
 from tests.service.talk import Json, check_tree, rows, run_sql
 from tests.waiting import until
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.words]
 
 WIDE: dict[str, Any] = {"summariser_window": 32_768}
 
@@ -70,8 +71,7 @@ async def test_it_retires_when_the_summariser_has_read_the_same(harness: Harness
 
 
 async def test_it_is_made_without_a_call_when_there_is_little_to_read(harness: Harness) -> None:
-    leaf = await harness.long_chat()
-    await harness.drain(harness.worker_context(**WIDE))
+    leaf = await in_one_call(harness)
     calls = len(harness.llm.requests)
 
     grown = harness.talk.turns(5, leaf=leaf)
@@ -88,8 +88,7 @@ async def test_it_is_made_without_a_call_when_there_is_little_to_read(harness: H
 
 
 async def test_the_next_one_goes_on_from_it_and_takes_its_place(harness: Harness) -> None:
-    leaf = await harness.long_chat()
-    await harness.drain(harness.worker_context(**WIDE))
+    leaf = await in_one_call(harness)
     for turns in (5, 3):
         leaf = harness.talk.turns(turns, leaf=leaf)
         await harness.talk.ingest(leaf)
@@ -103,8 +102,7 @@ async def test_the_next_one_goes_on_from_it_and_takes_its_place(harness: Harness
 
 
 async def test_a_branch_that_needs_it_keeps_it(harness: Harness) -> None:
-    leaf = await harness.long_chat()
-    await harness.drain(harness.worker_context(**WIDE))
+    leaf = await in_one_call(harness)
     trunk = harness.talk.turns(5, leaf=leaf)
     await harness.talk.ingest(trunk)
     await harness.drain(harness.worker_context(**WIDE))

@@ -8,6 +8,7 @@ import pytest
 from service.storage import keys
 from service.storage.tables import metadata
 from tests.conftest import Service, drain
+from tests.service.grown import summarised
 from tests.service.talk import Json, Talk, check_tree, row, rows, run_sql, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -24,18 +25,6 @@ async def post(service: Service, where: str, body: object | None = None) -> Json
     assert response.status_code in (200, 202), response.text
     answer: Json = response.json()
     return answer
-
-
-async def summarised(service: Service, talk: Talk, rounds: int = 1) -> str:
-    """A chat with at least as many checkpoints as `rounds`, each grown from the one before; returns its leaf."""
-    leaf = talk.turns(14)
-    await talk.ingest(leaf)
-    await drain(service.runtime)
-    while len(await rows(service.runtime, "select 1 from checkpoints")) < rounds:
-        leaf = talk.turns(2, leaf=leaf)
-        await talk.ingest(leaf)
-        await drain(service.runtime)
-    return leaf
 
 
 async def half_read(service: Service) -> int:
@@ -165,7 +154,7 @@ async def test_work_that_failed_is_shown_with_its_reason(service: Service, talk:
 
 
 async def test_reset_drops_all_checkpoints_and_the_chat_goes_on(service: Service, talk: Talk) -> None:
-    leaf = await summarised(service, talk, rounds=2)
+    leaf = await summarised(service, talk, least=2)
     made = len(await rows(service.runtime, "select 1 from checkpoints"))
 
     assert await post(service, "/chat-1/reset") == {"dropped": made, "waits": False}
@@ -180,7 +169,7 @@ async def test_reset_drops_all_checkpoints_and_the_chat_goes_on(service: Service
 
 
 async def test_reset_to_a_checkpoint_keeps_it_and_those_it_grew_from(service: Service, talk: Talk) -> None:
-    leaf = await summarised(service, talk, rounds=4)
+    leaf = await summarised(service, talk, least=4)
     made = [one["id"] for one in await get(service, "/chat-1/checkpoints")]
 
     assert await post(service, "/chat-1/reset", {"keep": made[1]}) == {"dropped": len(made) - 2, "waits": False}
@@ -236,7 +225,7 @@ async def test_recompute_does_not_wait_for_the_back_off_of_earlier_failures(serv
 
 
 async def test_delete_leaves_no_row_of_the_chat_in_any_table(service: Service, talk: Talk) -> None:
-    await summarised(service, talk, rounds=2)
+    await summarised(service, talk, least=2)
     other = Talk(service.as_filter, "other")
     await other.ingest(other.turns(2))
     identity = await half_read(service)

@@ -16,6 +16,7 @@ from tests.fakes.scripted_llm import (
     ReasoningOnly,
     Say,
 )
+from tests.service.grown import in_one_call
 from tests.service.harness import Harness, state, told
 from tests.service.talk import check_tree, run_sql
 
@@ -52,11 +53,11 @@ KINDS = {
 
 
 @pytest.mark.parametrize(("behaviour", "outcome", "reason"), BAD.values(), ids=BAD.keys())
+@pytest.mark.words
 async def test_a_bad_answer_is_recorded_and_what_was_read_before_keeps_serving(
     harness: Harness, behaviour: Behaviour, outcome: str, reason: str
 ) -> None:
-    leaf = await harness.long_chat()
-    await harness.drain(harness.worker_context(summariser_window=32_768))
+    leaf = await in_one_call(harness)
     before = await harness.talk.ask(leaf)
     leaf = harness.talk.turns(12, leaf=leaf)
     assert await harness.talk.ingest(leaf)

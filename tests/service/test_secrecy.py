@@ -38,7 +38,7 @@ from tests.fakes.scripted_llm import (
 from tests.service.harness import Harness
 from tests.service.talk import Json, rows, run_sql
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.words]
 
 MARK = "zyxomark"  # in every message of the chat, and in whatever repeats a part of it
 

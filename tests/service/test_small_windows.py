@@ -9,7 +9,7 @@ from tests.fakes.scripted_llm import Request, Say
 from tests.service.harness import Harness, told
 from tests.service.talk import check_tree, prose
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.words]
 
 
 def asked(request: Request) -> int:

@@ -11,6 +11,7 @@ from service.summarising.utterances import Speaker, Utterance
 from service.text.blocks import Sort
 from service.usecases.retain import remove_old
 from tests.conftest import Service, drain
+from tests.service.grown import summarised
 from tests.service.harness import Harness
 from tests.service.talk import Json, Talk, check_tree, row, rows, run_sql, tables
 
@@ -21,14 +22,8 @@ SMALL = 2048  # of a window: a request needs the deepest summary that there is
 
 async def grown(service: Service, talk: Talk, count: int = 3) -> tuple[str, list[Json]]:
     """A chat with at least so many checkpoints, each grown from the one before; returns its leaf, and them."""
-    leaf = talk.turns(14)
-    await talk.ingest(leaf)
-    await drain(service.runtime)
-    while len(made := await listed(service)) < count:
-        leaf = talk.turns(2, leaf=leaf)
-        await talk.ingest(leaf)
-        await drain(service.runtime)
-    return leaf, made
+    leaf = await summarised(service, talk, least=count)
+    return leaf, await listed(service)
 
 
 async def listed(service: Service, chat: str = "chat-1") -> list[Json]:
