@@ -13,11 +13,19 @@ import stamina
 from redis.asyncio import Redis
 
 from service.summarising.plain import PLAIN
-from service.summarising.writing import FULL
 from tests.conftest import Service
 from tests.fakes.scripted_llm import scripted_llm
 from tests.service.harness import Harness, Numbered, with_writer
-from tests.service.talk import Talk, run_sql
+from tests.service.talk import Talk
+
+NUMBERED = ("chats", "checkpoints", "runs", "audit")
+# In 0.6 ms; "truncate … restart identity" takes 5.
+EMPTIED = "".join(
+    [
+        *(f"delete from {name};" for name in ("chats", "audit", "endpoints")),
+        *(f"select setval(pg_get_serial_sequence('{name}', 'id'), 1, false);" for name in NUMBERED),
+    ]
+)
 
 
 @pytest.fixture(autouse=True)
@@ -31,8 +39,9 @@ def _no_waiting() -> Iterator[None]:
 async def service(shared_service: Service, request: pytest.FixtureRequest) -> AsyncIterator[Service]:
     """A running service without chats."""
     looked_at = request.node.get_closest_marker("words")
-    yield with_writer(shared_service, FULL if looked_at else PLAIN)
-    await run_sql(shared_service.runtime, "truncate chats, audit, endpoints restart identity cascade")
+    yield shared_service if looked_at else with_writer(shared_service, PLAIN)
+    async with shared_service.runtime.database.reads.acquire() as connection:
+        await connection.execute(EMPTIED)
     async with Redis.from_url(shared_service.runtime.urls.redis) as redis:
         await redis.flushall()
 

@@ -90,8 +90,6 @@ async def _put(service: Service, stored: dict[str, bytes]) -> None:
         for name, data in stored.items():
             await connection.copy_to_table(name, source=BytesIO(data), format="binary")
     # What is made next goes on behind what was copied.
-    next_ids = ", ".join(
-        f"setval(pg_get_serial_sequence('{name}', 'id'), coalesce((select max(id) from {name}), 1))"
-        for name in NUMBERED
-    )
-    await run_sql(service.runtime, f"select {next_ids}")
+    for name in NUMBERED:
+        sequence = f"pg_get_serial_sequence('{name}', 'id')"
+        await run_sql(service.runtime, f"select setval({sequence}, coalesce(max(id), 1)) from {name}")

@@ -11,7 +11,7 @@ from tests.service.harness import Harness, thinking, told
 from tests.service.talk import Json, check_tree, rows, run_sql
 from tests.waiting import until
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.words]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 WIDE: dict[str, Any] = {"summariser_window": 32_768}
 
@@ -70,6 +70,7 @@ async def test_it_retires_when_the_summariser_has_read_the_same(harness: Harness
     await check_tree(harness.service.runtime)
 
 
+@pytest.mark.words
 async def test_it_is_made_without_a_call_when_there_is_little_to_read(harness: Harness) -> None:
     leaf = await in_one_call(harness)
     calls = len(harness.llm.requests)
@@ -87,6 +88,7 @@ async def test_it_is_made_without_a_call_when_there_is_little_to_read(harness: H
     assert answer["covered_messages"] > made.covered_messages
 
 
+@pytest.mark.words
 async def test_the_next_one_goes_on_from_it_and_takes_its_place(harness: Harness) -> None:
     leaf = await in_one_call(harness)
     for turns in (5, 3):
@@ -101,6 +103,7 @@ async def test_the_next_one_goes_on_from_it_and_takes_its_place(harness: Harness
     await check_tree(harness.service.runtime)
 
 
+@pytest.mark.words
 async def test_a_branch_that_needs_it_keeps_it(harness: Harness) -> None:
     leaf = await in_one_call(harness)
     trunk = harness.talk.turns(5, leaf=leaf)

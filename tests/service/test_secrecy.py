@@ -38,7 +38,7 @@ from tests.fakes.scripted_llm import (
 from tests.service.harness import Harness
 from tests.service.talk import Json, rows, run_sql
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.words]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 MARK = "zyxomark"  # in every message of the chat, and in whatever repeats a part of it
 
@@ -206,6 +206,7 @@ async def test_of_an_answer_that_is_late_after_a_failure_the_failures_kind_is_to
 
 
 @pytest.mark.parametrize(("behaviour", "kind"), REJECTED.values(), ids=REJECTED.keys())
+@pytest.mark.words
 async def test_what_the_gate_rejects_is_logged_and_shown_by_its_kind(
     harness: Harness, log: Log, behaviour: Behaviour, kind: str
 ) -> None:
@@ -226,6 +227,7 @@ DROPPED = {
 
 
 @pytest.mark.parametrize("line", DROPPED.values(), ids=DROPPED.keys())
+@pytest.mark.words
 async def test_what_the_gate_drops_is_told_in_the_verdict_of_its_checkpoint_alone(
     harness: Harness, log: Log, line: str
 ) -> None:
