@@ -49,19 +49,15 @@ def only_loopback() -> Iterator[list[str]]:
             raise BeyondLoopback(f"a test tried to reach {host!r}")
 
     def guarded(self: socket.socket, address: Any) -> None:
-        if self.family != socket.AF_UNIX:
-            check(address[0])
+        check(_host(self, address))
         connect(self, address)
 
     def guarded_ex(self: socket.socket, address: Any) -> int:
-        if self.family != socket.AF_UNIX:
-            check(address[0])
+        check(_host(self, address))
         return connect_ex(self, address)
 
     def looked_up(host: Any, *args: Any, **more: Any) -> Any:
-        # An address needs no look-up, and whoever connects to it is checked then.
-        if not _is_address(host):
-            check(host)
+        check(_name(host))
         return getaddrinfo(host, *args, **more)
 
     guards = {"connect": guarded, "connect_ex": guarded_ex}
@@ -76,9 +72,14 @@ def only_loopback() -> Iterator[list[str]]:
         socket.getaddrinfo = getaddrinfo
 
 
-def _is_address(host: object) -> bool:
+def _host(connecting: socket.socket, address: Any) -> object:
+    return None if connecting.family == socket.AF_UNIX else address[0]
+
+
+def _name(host: object) -> object:
+    """A host that has to be looked up; an address has not, and whoever connects to it is checked then."""
     try:
         ipaddress.ip_address(str(host).partition("%")[0])
     except ValueError:
-        return False
-    return True
+        return host
+    return None

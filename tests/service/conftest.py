@@ -10,22 +10,12 @@ import httpx
 import pytest
 import pytest_asyncio
 import stamina
-from redis.asyncio import Redis
 
 from service.summarising.plain import PLAIN
 from tests.conftest import Service
 from tests.fakes.scripted_llm import scripted_llm
-from tests.service.harness import Harness, Numbered, with_writer
+from tests.service.harness import Harness, Numbered, emptied, with_writer
 from tests.service.talk import Talk
-
-NUMBERED = ("chats", "checkpoints", "runs", "audit")
-# In 0.6 ms; "truncate … restart identity" takes 5.
-EMPTIED = "".join(
-    [
-        *(f"delete from {name};" for name in ("chats", "audit", "endpoints")),
-        *(f"select setval(pg_get_serial_sequence('{name}', 'id'), 1, false);" for name in NUMBERED),
-    ]
-)
 
 
 @pytest.fixture(autouse=True)
@@ -40,10 +30,7 @@ async def service(shared_service: Service, request: pytest.FixtureRequest) -> As
     """A running service without chats."""
     looked_at = request.node.get_closest_marker("words")
     yield shared_service if looked_at else with_writer(shared_service, PLAIN)
-    async with shared_service.runtime.database.reads.acquire() as connection:
-        await connection.execute(EMPTIED)
-    async with Redis.from_url(shared_service.runtime.urls.redis) as redis:
-        await redis.flushall()
+    await emptied(shared_service)
 
 
 @pytest.fixture

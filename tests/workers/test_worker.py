@@ -23,22 +23,19 @@ from service.clients.summarisers import configured
 from service.errors import ConfigurationError
 from service.queue import JOB, Queue, redis_settings
 from service.runtime import FIRST_TENANT, Urls
-from service.settings import Settings, load
+from service.settings import Settings
 from service.storage import keys
 from service.summarising.reading import Finish, Reading, Reply
 from service.usecases.compress import WorkerContext
-from tests.conftest import Service
-from tests.fakes.scripted_llm import Fail, Hang, Say, scripted_llm
+from tests.conftest import TEXTS, Service
+from tests.fakes.scripted_llm import Behaviour, Fail, Hang, Say, ScriptedLLM, scripted_llm
 from tests.service.talk import Talk, row, rows, run_sql
 from tests.waiting import until
 from workers import worker as worker_module
 from workers.jobs import sweep
 from workers.worker import running
 
-
-@pytest.fixture
-def settings(urls: Urls) -> Settings:
-    return load(database_url=urls.database, redis_url=urls.redis, window=8192, debounce=0, sweep_every=1)
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @asynccontextmanager
@@ -70,6 +67,19 @@ async def long_chat(service: Service, chat: str = "chat-1") -> tuple[Talk, str]:
 async def flush(service: Service) -> None:
     async with Redis.from_url(service.runtime.urls.redis) as redis:
         await redis.flushall()
+
+
+@asynccontextmanager
+async def asking(
+    service: Service, *script: Behaviour, **more: object
+) -> AsyncIterator[tuple[ScriptedLLM, WorkerContext]]:
+    """A model that follows a script and then says the same always, and a bench that asks it."""
+    async with scripted_llm(Say("At last.")) as llm, httpx.AsyncClient() as http:
+        llm.script(*script)
+        asked = {"summariser": "openai", "summariser_url": llm.openai_url, "summariser_model": "scripted"}
+        settings = service.runtime.settings.model_copy(update=asked | more)
+        usual = service.runtime.worker_context
+        yield llm, replace(usual, settings=settings, summariser=configured(settings, http))
 
 
 class Gated:
@@ -152,7 +162,7 @@ async def test_without_redis_a_hand_over_is_taken_and_worked_on_later(
     monkeypatch.setattr("service.queue._PATIENCE", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    app = create_app(settings)
+    app = create_app(settings, texts=TEXTS)
     listener = bind("127.0.0.1", 0)
     async with listening(app, listener) as runtime, AsyncExitStack() as stack:
         silent = ArqRedis(host="127.0.0.1", port=port)
@@ -213,22 +223,13 @@ async def test_a_hand_over_during_the_work_is_not_lost(service: Service) -> None
 
 
 async def test_failed_work_is_tried_again_by_itself(service: Service) -> None:
-    async with scripted_llm(Say("At last.")) as llm, httpx.AsyncClient() as http:
-        llm.script(Fail(400))
-        asked = {"summariser": "openai", "summariser_url": llm.openai_url, "summariser_model": "scripted"}
-        settings = service.runtime.settings.model_copy(update=asked | {"sweep_every": 60})  # rings alone have to do it
-        worker_context = replace(
-            service.runtime.worker_context,
-            settings=settings,
-            summariser=configured(settings, http),
-        )
-        async with at_work(service, worker_context):
-            talk, leaf = await long_chat(service)
+    async def done() -> bool:
+        return (await rows(service.runtime, "select outcome from runs order by id"))[-1:] == [("done",)]
 
-            async def done() -> bool:
-                return (await rows(service.runtime, "select outcome from runs order by id"))[-1:] == [("done",)]
-
-            await until(done)
+    # Rings alone have to do it.
+    async with asking(service, Fail(400), sweep_every=60) as (_, worker_context), at_work(service, worker_context):
+        talk, leaf = await long_chat(service)
+        await until(done)
     assert "At last." in (await talk.ask(leaf))["summary"]
     assert [one.outcome for one in await rows(service.runtime, "select outcome from runs order by id")] == [
         "failed",
@@ -240,14 +241,7 @@ async def test_two_workers_share_the_chats_and_do_nothing_twice(service: Service
     async def all_written() -> bool:
         return len(await rows(service.runtime, "select 1 from checkpoints where kind = 'llm'")) == 8
 
-    async with scripted_llm(Say("Fine.")) as llm, httpx.AsyncClient() as http:
-        asked = {"summariser": "openai", "summariser_url": llm.openai_url, "summariser_model": "scripted"}
-        settings = service.runtime.settings.model_copy(update=asked)
-        worker_context = replace(
-            service.runtime.worker_context,
-            settings=settings,
-            summariser=configured(settings, http),
-        )
+    async with asking(service) as (llm, worker_context):
         async with at_work(service, worker_context), at_work(service, worker_context):
             talks = [await long_chat(service, f"chat-{number}") for number in range(8)]
             # A sweep that finds work under way rings for it as well.
@@ -274,17 +268,9 @@ async def test_a_stop_gives_back_work_that_does_not_end_and_the_attempt_does_not
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_module, "_GRACE", 0.1)
-    async with scripted_llm(Hang()) as llm, httpx.AsyncClient() as http:
-        asked = {"summariser": "openai", "summariser_url": llm.openai_url, "summariser_model": "scripted"}
-        settings = service.runtime.settings.model_copy(update=asked)
-        worker_context = replace(
-            service.runtime.worker_context,
-            settings=settings,
-            summariser=configured(settings, http),
-        )
-        async with at_work(service, worker_context):
-            talk, leaf = await long_chat(service)
-            await llm.received(1)
+    async with asking(service, Hang()) as (llm, worker_context), at_work(service, worker_context):
+        talk, leaf = await long_chat(service)
+        await llm.received(1)
 
     chat = await row(service.runtime, "select *, due_at <= now() as due from chats")
     assert (chat.attempts, chat.lease_token, chat.due) == (0, None, True)
