@@ -1,7 +1,7 @@
 """One chunk of work without its I/O. Pure.
 
-Steps become what a summariser reads; its reply becomes a memory and a summary. This is the only way
-from a reply to a summary: workers, tests and benchmarks all go through here.
+Steps become what a summariser reads; its reply becomes a memory and a summary. This is the way that
+every chat of people goes. `plain` goes another, for whoever looks at something else than the words.
 """
 
 import re
