@@ -6,9 +6,10 @@ import httpx
 import pytest
 
 from tests.fakes.scripted_llm import RateLimit
-from tests.faults.conftest import at_rest, checkpoints, is_served, long_chat, thinking
+from tests.faults.conftest import at_rest, checkpoints, is_served, thinking
 from tests.faults.fleet import Fleet
 from tests.faults.traffic import narrate
+from tests.service.talk import long_chat
 from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]

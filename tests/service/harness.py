@@ -114,6 +114,23 @@ async def running(work: Coroutine[Any, Any, Any]) -> AsyncIterator["asyncio.Task
         await asyncio.gather(task, return_exceptions=True)
 
 
+async def long_chats(
+    harness: Harness, count: int, turns: int = 14, prefix: str = "chat", *, pressing: bool = False
+) -> list[tuple[Talk, str]]:
+    """So many due chats with the same messages; with 14 turns their requests are over `apply_at`, with 9 not yet.
+
+    Unless `pressing`, what their next requests need was made before.
+    """
+    first = Talk(harness.service.as_filter)
+    leaf = first.turns(turns)
+    talks = [(Talk(harness.service.as_filter, f"{prefix}-{number}", first.rows), leaf) for number in range(count)]
+    for talk, _ in talks:
+        assert await talk.ingest(leaf)
+    if not pressing:
+        await run_sql(harness.service.runtime, "update chats set pressing = false")
+    return talks
+
+
 def thinking(harness: Harness, change: Callable[[], Coroutine[Any, Any, object]], **more: Any) -> WorkerContext:
     """A bench with which `change` happens while the model thinks."""
     worker_context = harness.worker_context(**more)

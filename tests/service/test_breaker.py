@@ -22,8 +22,8 @@ from tests.fakes.scripted_llm import (
     Request,
     Say,
 )
-from tests.service.harness import Harness
-from tests.service.talk import Talk, row, rows, run_sql
+from tests.service.harness import Harness, long_chats
+from tests.service.talk import row, rows, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -43,23 +43,6 @@ async def pause_is_over(harness: Harness) -> None:
     """The breaker is half-open, and every chat is due."""
     await run_sql(harness.service.runtime, "update endpoints set open_until = now() - interval '1 second'")
     await harness.due_now()
-
-
-async def long_chats(
-    harness: Harness, count: int, turns: int = 14, prefix: str = "chat", *, pressing: bool = False
-) -> list[tuple[Talk, str]]:
-    """So many due chats with the same messages; with 14 turns their requests are over `apply_at`, with 9 not yet.
-
-    Unless `pressing`, what their next requests need was made before.
-    """
-    first = Talk(harness.service.as_filter)
-    leaf = first.turns(turns)
-    talks = [(Talk(harness.service.as_filter, f"{prefix}-{number}", first.rows), leaf) for number in range(count)]
-    for talk, _ in talks:
-        assert await talk.ingest(leaf)
-    if not pressing:
-        await run_sql(harness.service.runtime, "update chats set pressing = false")
-    return talks
 
 
 # Opening

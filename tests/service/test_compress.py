@@ -136,16 +136,6 @@ async def test_a_round_with_nothing_to_do_calls_nobody(harness: Harness) -> None
     assert (await harness.chat()).due_at is None
 
 
-async def test_work_that_is_not_due_is_not_begun(harness: Harness) -> None:
-    await harness.long_chat()
-    await run_sql(harness.service.runtime, "update chats set due_at = now() + interval '1 minute'")
-
-    assert await harness.compress() is None
-
-    assert await harness.runs() == []
-    assert harness.llm.requests == []
-
-
 async def test_the_providers_own_token_counts_are_recorded(harness: Harness) -> None:
     await harness.long_chat()
     await harness.drain()
@@ -233,20 +223,6 @@ async def test_a_crash_in_the_third_call_loses_that_call_only(harness: Harness) 
     covered = path[: path.index((await harness.made())[-1].covered_until) + 1]
     without_lost = [request for request in harness.llm.requests if request is not lost_call]
     assert [value for request in without_lost for value in read_in(request)] == written_in(harness.talk, covered)
-
-
-async def test_a_stopped_worker_gives_its_work_back_and_the_attempt_does_not_count(harness: Harness) -> None:
-    await harness.long_chat()
-    harness.llm.script(Hang())
-
-    async with running(harness.compress()):
-        await harness.llm.received(1)
-
-    chat = await harness.chat()
-    assert (chat.attempts, chat.lease_token, chat.last_error) == (0, None, None)
-    assert chat.due_at is not None
-    assert chat.wait.total_seconds() <= 0
-    assert [run.outcome for run in await harness.runs()] == ["released"]
 
 
 async def test_a_killed_workers_work_is_taken_over_when_its_lease_is_over(harness: Harness) -> None:

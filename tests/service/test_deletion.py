@@ -7,7 +7,7 @@ from service.storage.tables import metadata
 from tests.service.ageing import age, removed, sql
 from tests.service.grown import in_one_call
 from tests.service.harness import Harness, thinking
-from tests.service.talk import rows
+from tests.service.talk import Talk, rows
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -39,10 +39,13 @@ async def delete(client: httpx.AsyncClient) -> None:
 
 async def test_a_deletion_leaves_no_row_in_any_table_that_has_rows_of_chats(harness: Harness) -> None:
     chat = await half_read(harness)
+    other = Talk(harness.service.as_filter, "other")
+    await other.ingest(other.turns(2))
 
     await delete(harness.service.as_operator)
 
     assert not any((await own_rows(harness, chat)).values())
+    assert [one.external_id for one in await rows(harness.service.runtime, "select * from chats")] == ["other"]
 
 
 async def test_what_a_worker_does_with_a_chat_that_is_deleted_meanwhile_leaves_no_row(harness: Harness) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from service.storage import work
 from service.storage.tables import metadata
+from tests.service.grown import by_the_model
 from tests.service.harness import Harness
 from tests.service.talk import Json, rows, run_sql
 from workers.jobs import sweep
@@ -17,11 +18,10 @@ HOUR = 3600
 OWN = [table.name for table in metadata.sorted_tables if "chat_id" in table.c]
 
 
-async def summarised(harness: Harness, **more: Any) -> str:
-    leaf = harness.talk.turns(14)
-    await harness.talk.ingest(leaf, **more)
-    await harness.drain()
-    assert (await harness.talk.ask(leaf))["status"] == "ready"
+async def summarised(harness: Harness) -> str:
+    """A chat with summaries that goes in an hour; returns its leaf."""
+    leaf = await by_the_model(harness)
+    await harness.talk.ingest(leaf, expires_in=HOUR)
     return leaf
 
 
@@ -59,7 +59,7 @@ async def test_each_hand_over_sets_when_the_chat_goes_and_one_without_a_time_kee
 
 
 async def test_an_expired_chat_is_unknown_before_any_sweep_comes_by(harness: Harness) -> None:
-    leaf = await summarised(harness, expires_in=HOUR)
+    leaf = await summarised(harness)
     branch = harness.talk.path(leaf)[24]["id"]
     assert (await harness.talk.ask(branch))["known"] == branch
 
@@ -72,7 +72,7 @@ async def test_an_expired_chat_is_unknown_before_any_sweep_comes_by(harness: Har
 async def test_a_sweep_removes_expired_chats_with_all_that_is_their_own_also_without_retention(
     harness: Harness,
 ) -> None:
-    leaf = await summarised(harness, expires_in=HOUR)
+    leaf = await summarised(harness)
     await run_sql(
         harness.service.runtime,
         "insert into drafts (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"
@@ -106,7 +106,7 @@ async def test_a_sweep_removes_more_expired_chats_than_a_page_and_no_other(harne
 
 
 async def test_a_chat_that_is_handed_over_after_it_expired_begins_anew(harness: Harness) -> None:
-    leaf = await summarised(harness, expires_in=HOUR)
+    leaf = await summarised(harness)
     old = await harness.chat()
     await expire(harness)
     grown = harness.talk.turns(1, leaf=leaf)

@@ -10,9 +10,9 @@ import pytest_asyncio
 from service.storage import work
 from service.usecases.compress import WorkerContext, compress
 from tests.fakes.scripted_llm import Request, Say
-from tests.service.harness import Harness, told
+from tests.service.harness import Harness, long_chats, told
 from tests.service.queue import Queue
-from tests.service.talk import Talk, row, rows, run_sql
+from tests.service.talk import row, rows, run_sql
 from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -95,16 +95,6 @@ async def test_nothing_is_claimed_that_is_not_due_or_is_worked_on_or_is_dead(que
     assert [await queue.next() for _ in range(2)] == ["expired-0", None]
 
 
-async def several(harness: Harness, count: int, turns: int = 14, prefix: str = "chat") -> list[tuple[Talk, str]]:
-    """So many due chats with the same messages, in this order."""
-    made = Talk(harness.service.as_filter)
-    leaf = made.turns(turns)
-    talks = [Talk(harness.service.as_filter, f"{prefix}-{number}", made.rows) for number in range(count)]
-    for talk in talks:
-        assert await talk.ingest(leaf)
-    return [(talk, leaf) for talk in talks]
-
-
 async def calls(harness: Harness) -> dict[str, int]:
     """The calls made for each chat so far."""
     found = await rows(
@@ -117,8 +107,8 @@ async def calls(harness: Harness) -> dict[str, int]:
 async def test_a_huge_chat_goes_back_to_the_end_of_the_queue_between_two_calls_when_others_wait(
     harness: Harness,
 ) -> None:
-    await several(harness, 1, turns=40, prefix="huge")
-    await several(harness, 2, turns=8, prefix="small")
+    await long_chats(harness, 1, turns=40, prefix="huge", pressing=True)
+    await long_chats(harness, 2, turns=8, prefix="small", pressing=True)
     worker_context = harness.worker_context(summariser_window=8192)  # one call for a small chat
 
     seen = []
@@ -142,8 +132,8 @@ async def test_a_huge_chat_goes_back_to_the_end_of_the_queue_between_two_calls_w
     "change", ["due_at = now() + interval '1 minute'", "lease_until = now() + interval '1 minute'", "due_at = null"]
 )
 async def test_a_huge_chat_is_worked_on_to_its_end_when_nobody_waits(harness: Harness, change: str) -> None:
-    await several(harness, 1, turns=40, prefix="huge")
-    await several(harness, 1, turns=8, prefix="small")
+    await long_chats(harness, 1, turns=40, prefix="huge", pressing=True)
+    await long_chats(harness, 1, turns=8, prefix="small", pressing=True)
     await run_sql(harness.service.runtime, f"update chats set {change} where external_id = 'small-0'")
 
     assert await harness.compress(harness.worker_context(summariser_window=8192)) is None
@@ -183,7 +173,7 @@ async def at_once(count: int, *benches: WorkerContext) -> AsyncIterator["list[as
 
 
 async def test_the_whole_fleet_asks_an_endpoint_for_so_many_chats_at_the_same_time(harness: Harness) -> None:
-    await several(harness, 7)
+    await long_chats(harness, 7, pressing=True)
     room = Room()
     harness.llm.thinking, harness.llm.default = room, Say("Fine.")
     benches = [harness.worker_context(summariser_window=32_768, summariser_calls=3) for _ in range(3)]

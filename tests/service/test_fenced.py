@@ -13,7 +13,7 @@ from tests.fakes.scripted_llm import Hang
 from tests.service.grown import by_the_model
 from tests.service.harness import Harness, running
 from tests.service.harness import thinking as thinking_with
-from tests.service.talk import check_tree, rows, run_sql
+from tests.service.talk import check_tree, run_sql
 from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -150,19 +150,6 @@ async def test_a_summary_that_is_dropped_while_it_is_looked_at_is_not_found(
     monkeypatch.setattr(checkpoints, "memory", dropped_meanwhile)
 
     assert (await harness.service.as_operator.get(f"/v1/chats/chat-1/checkpoints/{made}")).status_code == 404
-
-
-async def test_a_result_for_a_chat_that_was_deleted_meanwhile_vanishes(harness: Harness) -> None:
-    await harness.long_chat()
-
-    async def delete() -> None:
-        assert (await harness.service.as_operator.delete("/v1/chats/chat-1")).is_success
-
-    assert await harness.compress(thinking(harness, delete)) is None
-
-    assert len(harness.llm.requests) == 1
-    for table in ("chats", "messages", "checkpoints", "runs"):
-        assert await rows(harness.service.runtime, f"select 1 from {table}") == [], table
 
 
 async def test_a_late_result_is_fenced_when_another_worker_has_taken_over(harness: Harness) -> None:
