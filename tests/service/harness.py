@@ -10,6 +10,7 @@ import httpx
 from redis.asyncio import Redis
 
 from service.clients.summarisers import configured, for_models
+from service.runtime import Runtime
 from service.settings import Settings
 from service.summarising.reading import Reading, Reply, Summariser
 from service.summarising.writing import Writer
@@ -28,9 +29,14 @@ class Harness:
     llm: ScriptedLLM
     http: httpx.AsyncClient
 
+    @property
+    def runtime(self) -> Runtime:
+        """What the service runs on."""
+        return self.service.runtime
+
     def worker_context(self, kind: str = "openai", **more: Any) -> WorkerContext:
         """A worker's bench. The summariser's window makes calls of some 2,000 tokens."""
-        runtime = self.service.runtime
+        runtime = self.runtime
         url = self.llm.openai_url if kind == "openai" else self.llm.ollama_url
         asked = {"summariser": kind, "summariser_url": url, "summariser_model": "scripted"}
         sizes = {"summariser_window": 4096, "summariser_timeout": 20, "lease": 60, "window": 8192, "debounce": 0}
@@ -54,23 +60,23 @@ class Harness:
         raise AssertionError("work is still due")
 
     async def chat(self) -> Any:
-        return await row(self.service.runtime, "select *, due_at - now() as wait from chats")
+        return await row(self.runtime, "select *, due_at - now() as wait from chats")
 
     async def runs(self) -> list[Any]:
-        return list(await rows(self.service.runtime, "select * from runs order by id"))
+        return list(await rows(self.runtime, "select * from runs order by id"))
 
     async def made(self) -> list[Any]:
         """The checkpoints that others grow from."""
-        return list(await rows(self.service.runtime, "select * from checkpoints where kind <> 'interim' order by id"))
+        return list(await rows(self.runtime, "select * from checkpoints where kind <> 'interim' order by id"))
 
     async def interim(self) -> list[Any]:
         """Those that serve until a summariser has read what they cover."""
         query = "select * from checkpoints where kind = 'interim' and retired_at is null order by id"
-        return list(await rows(self.service.runtime, query))
+        return list(await rows(self.runtime, query))
 
     async def due_now(self) -> None:
         """The back-off is over."""
-        await run_sql(self.service.runtime, "update chats set due_at = now() where due_at is not null")
+        await run_sql(self.runtime, "update chats set due_at = now() where due_at is not null")
 
     async def long_chat(self, turns: int = 14, **more: Any) -> str:
         """A chat with due work."""
@@ -127,7 +133,7 @@ async def long_chats(
     for talk, _ in talks:
         assert await talk.ingest(leaf)
     if not pressing:
-        await run_sql(harness.service.runtime, "update chats set pressing = false")
+        await run_sql(harness.runtime, "update chats set pressing = false")
     return talks
 
 

@@ -47,7 +47,7 @@ async def test_the_first_round_publishes_a_checkpoint_by_the_configured_model(ha
     answer = await harness.talk.ask(leaf)
     assert (answer["status"], answer["checkpoint_id"]) == ("ready", made.id)
     assert narrative(1) in answer["summary"]
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
 async def test_a_model_may_have_a_summariser_of_its_own(harness: Harness) -> None:
@@ -185,10 +185,10 @@ async def test_the_model_reads_little_more_than_the_chat_itself(harness: Harness
         leaf = talk.turns(4, tokens=2400, leaf=leaf or None)
         if await talk.ingest(leaf, after=None if size == 0 else talk.path(leaf)[-9]["id"]):
             await harness.drain(worker_context)
-        size = (await row(harness.service.runtime, "select max(path_tokens) as size from messages")).size
+        size = (await row(harness.runtime, "select max(path_tokens) as size from messages")).size
 
     made = await harness.made()
-    spent = await row(harness.service.runtime, "select sum(tokens_read) as read from runs")
+    spent = await row(harness.runtime, "select sum(tokens_read) as read from runs")
     # By our own count: the scripted model counts four characters as a token.
     covered = made[-1].covered_tokens
     texts = [request.text for request in harness.llm.requests]
@@ -228,11 +228,11 @@ async def test_a_crash_in_the_third_call_loses_that_call_only(harness: Harness) 
 async def test_a_killed_workers_work_is_taken_over_when_its_lease_is_over(harness: Harness) -> None:
     """A kill -9 leaves the lease, the run and the due work as they were."""
     leaf = await harness.long_chat()
-    async with harness.service.runtime.database.engine.begin() as connection:
+    async with harness.runtime.database.engine.begin() as connection:
         assert await work.claim(connection, "killed", None, harness.worker_context().settings)
     assert await harness.compress() is None
     assert harness.llm.requests == []
-    await run_sql(harness.service.runtime, "update chats set lease_until = now() - interval '1 second'")
+    await run_sql(harness.runtime, "update chats set lease_until = now() - interval '1 second'")
 
     await harness.drain()
 
@@ -250,7 +250,7 @@ async def test_a_long_turn_is_read_in_pieces_and_a_draft_keeps_how_far(harness: 
 
     async with running(harness.compress()):
         await harness.llm.received(4)
-    partial = await row(harness.service.runtime, "select * from drafts")
+    partial = await row(harness.runtime, "select * from drafts")
     before = await harness.made()
     assert partial.message_id == "long"
     assert told(partial) == state("Three.")
@@ -262,7 +262,7 @@ async def test_a_long_turn_is_read_in_pieces_and_a_draft_keeps_how_far(harness: 
     await harness.drain()
 
     assert "Three." in harness.llm.requests[4].text
-    assert await rows(harness.service.runtime, "select 1 from drafts") == []
+    assert await rows(harness.runtime, "select 1 from drafts") == []
     made = await harness.made()
     assert any(one.covered_until == "long" for one in made)
     finished = [request for number, request in enumerate(harness.llm.requests) if number != 3]
@@ -281,7 +281,7 @@ async def test_an_edit_inside_a_part_read_turn_discards_its_draft(harness: Harne
     harness.llm.script(Say("One."), Say("Two of the old text."), Hang())
     async with running(harness.compress()):
         await harness.llm.received(3)
-    assert await rows(harness.service.runtime, "select 1 from drafts")
+    assert await rows(harness.runtime, "select 1 from drafts")
 
     talk.edit("long", prose(9000, "edited"))
     await talk.ingest(leaf)
@@ -290,4 +290,4 @@ async def test_an_edit_inside_a_part_read_turn_discards_its_draft(harness: Harne
     after = harness.llm.requests[3:]
     assert all("of the old text" not in request.text for request in after)
     assert written_in(talk, ["long"])[0] in [value for request in after for value in read_in(request)]
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)

@@ -321,10 +321,10 @@ async def test_a_worker_that_has_read_a_message_publishes_nothing_after_its_dele
 
     assert [run.outcome for run in await harness.runs()] == ["refused"]
     assert await harness.made() == []
-    assert await rows(harness.service.runtime, "select 1 from drafts") == []
-    assert "mandragora" not in str(await tables(harness.service.runtime))
+    assert await rows(harness.runtime, "select 1 from drafts") == []
+    assert "mandragora" not in str(await tables(harness.runtime))
     await harness.drain()
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
 async def test_a_half_read_turn_is_not_kept_after_an_edit_above_it(harness: Harness) -> None:
@@ -336,4 +336,4 @@ async def test_a_half_read_turn_is_not_kept_after_an_edit_above_it(harness: Harn
         await tell(harness.service, "message.deleted", chat_id="chat-1", message_id="long")
 
     assert (await harness.runs())[0].outcome == "refused"
-    assert await rows(harness.service.runtime, "select 1 from drafts") == []
+    assert await rows(harness.runtime, "select 1 from drafts") == []

@@ -62,14 +62,14 @@ async def test_a_result_for_a_chat_that_was_edited_meanwhile_is_refused(harness:
     await harness.due_now()
     await harness.drain()
     assert "edited in place" in harness.llm.requests[1].text
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
 async def test_a_boundary_that_is_published_again_from_the_same_parent_is_another_version(harness: Harness) -> None:
     leaf = await by_the_model(harness)
     (first, *_) = await harness.made()
-    await run_sql(harness.service.runtime, "update messages set checkpoint_id = null")
-    await run_sql(harness.service.runtime, "update chats set due_at = now()")
+    await run_sql(harness.runtime, "update messages set checkpoint_id = null")
+    await run_sql(harness.runtime, "update chats set due_at = now()")
 
     await harness.drain()
 
@@ -77,7 +77,7 @@ async def test_a_boundary_that_is_published_again_from_the_same_parent_is_anothe
     assert [(one.parent_id, one.version) for one in versions] == [(0, 1), (0, 2)]
     assert versions[0] == first
     assert (await harness.talk.ask(leaf))["checkpoint_id"] > versions[1].id
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
 async def test_an_edit_above_what_is_covered_does_not_refuse_the_result(harness: Harness) -> None:
@@ -91,7 +91,7 @@ async def test_an_edit_above_what_is_covered_does_not_refuse_the_result(harness:
 
     assert (run.outcome, run.published) == ("done", 1)
     assert (await harness.talk.ask(leaf))["status"] in ("ready", "not_needed")
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
 @pytest.mark.parametrize("what", ["reset", "recompute"])
@@ -157,8 +157,8 @@ async def test_a_late_result_is_fenced_when_another_worker_has_taken_over(harnes
     chat = await harness.chat()
 
     async def taken_over() -> None:
-        await run_sql(harness.service.runtime, "update chats set lease_until = now() - interval '1 second'")
-        async with harness.service.runtime.database.engine.begin() as connection:
+        await run_sql(harness.runtime, "update chats set lease_until = now() - interval '1 second'")
+        async with harness.runtime.database.engine.begin() as connection:
             assert await work.claim(connection, "another", None, harness.worker_context().settings)
 
     run = await meanwhile(harness, taken_over)
@@ -168,7 +168,7 @@ async def test_a_late_result_is_fenced_when_another_worker_has_taken_over(harnes
     chat = await harness.chat()
     assert chat.lease_token is not None  # the other one's lease was left alone
     assert chat.last_error is None
-    await run_sql(harness.service.runtime, "update chats set lease_until = now() - interval '1 second'")
+    await run_sql(harness.runtime, "update chats set lease_until = now() - interval '1 second'")
     await harness.drain()
     assert (await harness.talk.ask(leaf))["status"] == "ready"
 

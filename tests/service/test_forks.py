@@ -33,7 +33,7 @@ async def made(harness: Harness, chat: str = "chat-1") -> list[Any]:
         "select p.* from checkpoints p join chats c on c.id = p.chat_id"
         " where c.external_id = :chat and p.kind <> 'interim' order by p.id"
     )
-    return list(await rows(harness.service.runtime, query, chat=chat))
+    return list(await rows(harness.runtime, query, chat=chat))
 
 
 async def ask(fork: Talk, leaf: str, pairs: int = 64, **more: object) -> Json:
@@ -57,13 +57,13 @@ async def test_a_fork_is_served_the_summary_of_its_source_before_it_is_stored(ha
     leaf = await by_the_model(harness, 30)
     source = await harness.talk.ask(leaf)
     fork = fork_of(harness.talk)
-    before = await tables(harness.service.runtime)
+    before = await tables(harness.runtime)
 
     answer = await ask(fork, leaf)
 
     assert answer == {name: value for name, value in source.items() if name != "known"}
     assert answer["status"] == "ready"
-    assert await tables(harness.service.runtime) == before
+    assert await tables(harness.runtime) == before
 
 
 async def test_the_new_question_of_a_fork_is_counted(harness: Harness) -> None:
@@ -173,7 +173,7 @@ async def test_another_tenant_is_never_served_nor_lent_a_summary(
     harness: Harness, another_tenant: httpx.AsyncClient, share: str
 ) -> None:
     leaf = await by_the_model(harness, 30)
-    settings = harness.service.runtime.settings.model_copy(update={"share_forks": share})
+    settings = harness.runtime.settings.model_copy(update={"share_forks": share})
     async with serving(settings) as other, httpx.AsyncClient(base_url=other.url) as client:
         client.headers = another_tenant.headers
         theirs = fork_of(harness.talk, client=client)
@@ -188,7 +188,7 @@ async def test_another_tenant_is_never_served_nor_lent_a_summary(
 
 async def test_a_tenant_that_shares_serves_and_lends_whoever_asks(harness: Harness) -> None:
     leaf = await by_the_model(harness, 30)
-    settings = harness.service.runtime.settings.model_copy(update={"share_forks": "tenant"})
+    settings = harness.runtime.settings.model_copy(update={"share_forks": "tenant"})
     async with serving(settings) as shares:
         theirs = fork_of(harness.talk, client=shares.as_filter, user="user-2")
 
@@ -230,7 +230,7 @@ async def test_a_fork_that_is_handed_over_has_the_summaries_as_its_own(harness: 
     assert [one.parent_id for one in mine] == [0, *(one.id for one in mine)][:-1]
     assert [list(one.ancestors) for one in mine] == [[one.id for one in mine[:place]] for place in range(len(mine))]
     assert {one.id for one in mine}.isdisjoint(one.id for one in theirs)
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
 async def test_a_fork_keeps_its_summaries_when_its_source_is_deleted(harness: Harness) -> None:
@@ -243,7 +243,7 @@ async def test_a_fork_keeps_its_summaries_when_its_source_is_deleted(harness: Ha
 
     assert await fork.ask(leaf) == before
     assert before["status"] == "ready"
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
 async def test_the_next_summary_of_a_fork_grows_from_the_adopted_one_and_reads_only_what_is_new(
@@ -267,7 +267,7 @@ async def test_the_next_summary_of_a_fork_grows_from_the_adopted_one_and_reads_o
     covered = [row["content"] for row in fork.path(grown)[: adopted.covered_messages]]
     new_text = "\n".join(map(new_in, harness.llm.requests[asked:]))
     assert not any(text.splitlines()[-1] in new_text for text in covered)
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
 async def test_a_fork_handed_over_in_slices_has_the_same_line(harness: Harness) -> None:
@@ -277,7 +277,7 @@ async def test_a_fork_handed_over_in_slices_has_the_same_line(harness: Harness) 
 
     for after, until in zip([None, *cuts], [*cuts, leaf], strict=True):
         await fork.ingest(until, after=after)
-        await check_tree(harness.service.runtime)
+        await check_tree(harness.runtime)
 
     assert texts(await made(harness, "fork")) == texts(await made(harness))
 
@@ -289,7 +289,7 @@ async def test_a_fork_that_was_stored_before_its_source_was_summarised_adopts_wi
     fork = fork_of(harness.talk)
     early = fork.path(leaf)[19]["id"]
     await fork.ingest(early)
-    await run_sql(harness.service.runtime, "update chats set due_at = null")
+    await run_sql(harness.runtime, "update chats set due_at = null")
     await harness.talk.ingest(leaf)
     await work_off(harness)
     assert (await made(harness))[0].covered_messages < 19
@@ -297,18 +297,18 @@ async def test_a_fork_that_was_stored_before_its_source_was_summarised_adopts_wi
     await fork.ingest(leaf, after=early)
 
     assert texts(await made(harness, "fork")) == texts(await made(harness))
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
 async def test_a_fork_of_a_fork_and_a_second_hand_over_change_nothing_more(harness: Harness) -> None:
     leaf = await by_the_model(harness, 30)
     for chat in ("fork", "fork of the fork"):
         await fork_of(harness.talk, chat).ingest(leaf)
-    before = (await tables(harness.service.runtime))["checkpoints"]
+    before = (await tables(harness.runtime))["checkpoints"]
 
     await fork_of(harness.talk, "fork of the fork").ingest(leaf)
 
-    assert (await tables(harness.service.runtime))["checkpoints"] == before
+    assert (await tables(harness.runtime))["checkpoints"] == before
     assert texts(await made(harness, "fork of the fork")) == texts(await made(harness))
 
 
@@ -331,7 +331,7 @@ async def test_a_chat_that_has_a_summary_as_deep_of_its_own_copies_none(harness:
     before = await made(harness)
     # The fork's own line to the same boundary: another summary, newer, made in one call.
     await run_sql(
-        harness.service.runtime,
+        harness.runtime,
         "update checkpoints set parent_id = 0, ancestors = '{}' where chat_id != :chat",
         chat=before[0].chat_id,
     )
@@ -355,5 +355,5 @@ async def test_what_the_provider_counted_for_a_forks_first_request_is_compared_w
 
     await fork.ingest(answer, served=served["checkpoint_id"])
 
-    (chat,) = await rows(harness.service.runtime, "select * from chats where external_id = 'fork'")
+    (chat,) = await rows(harness.runtime, "select * from chats where external_id = 'fork'")
     assert chat.overhead_tokens > 300

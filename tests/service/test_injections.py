@@ -89,4 +89,4 @@ async def test_an_injection_is_no_rule_and_no_narrative_of_what_is_stored_and_se
     # A name is cut to the form of one before it is shown to anybody.
     shown = [request for request in harness.llm.requests if carried(injection.payload, [request.text])]
     assert shown or injection.id == "a file name with line breaks"
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)

@@ -17,7 +17,7 @@ WIDE: dict[str, Any] = {"summariser_window": 32_768}
 
 
 async def without_text(harness: Harness) -> set[str]:
-    found = await rows(harness.service.runtime, "select message_id from messages where body is null")
+    found = await rows(harness.runtime, "select message_id from messages where body is null")
     return {one.message_id for one in found}
 
 
@@ -56,7 +56,7 @@ async def test_a_chat_that_goes_on_while_the_summariser_thinks_is_served_again(h
 
     assert [one["status"] for one in served] == ["ready"]
     assert served[0]["tokens"]["after"] <= 6250, "the request is not too large with it"
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
 async def test_it_retires_when_the_summariser_has_read_the_same(harness: Harness) -> None:
@@ -67,7 +67,7 @@ async def test_it_retires_when_the_summariser_has_read_the_same(harness: Harness
     assert await harness.interim() == []
     (made,) = await harness.made()
     assert (made.kind, made.version, made.parent_id) == ("llm", 2, 0)
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
 @pytest.mark.words
@@ -100,7 +100,7 @@ async def test_the_next_one_goes_on_from_it_and_takes_its_place(harness: Harness
     assert interim.parent_id == made.id
     numbers = [str(one) for one in interim.talk]
     assert len(numbers) == len(set(numbers)), "each message was read once"
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
 @pytest.mark.words
@@ -119,7 +119,7 @@ async def test_a_branch_that_needs_it_keeps_it(harness: Harness) -> None:
 
     assert len(await harness.made()) > 1
     assert (await harness.talk.ask(branch))["checkpoint_id"] == interim.id
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
 async def test_retention_keeps_the_texts_that_the_summariser_has_not_read(harness: Harness) -> None:
@@ -143,7 +143,7 @@ async def test_one_that_an_operator_wants_stays(harness: Harness) -> None:
     assert answer.is_success, answer.text
     harness.llm.default = Fail(400)
     await harness.talk.ingest(harness.talk.turns(12, leaf=leaf))
-    await run_sql(harness.service.runtime, "update chats set due_at = now()")
+    await run_sql(harness.runtime, "update chats set due_at = now()")
     await harness.compress(harness.worker_context(fallback_after=0, **WIDE))
 
     newest = (await harness.interim())[-1]
@@ -160,4 +160,4 @@ async def test_an_edit_above_its_boundary_takes_it_out_of_service(harness: Harne
     await harness.talk.ingest(leaf)
 
     assert (await harness.talk.ask(leaf))["status"] == "pending"
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)

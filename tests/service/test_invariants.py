@@ -76,11 +76,11 @@ async def test_invariant_2_no_llm_call_on_the_request_path_and_one_indexed_read(
     assert (await harness.talk.ask(leaf))["status"] == "pending"
     assert harness.llm.requests == []
 
-    engine = harness.service.runtime.database.engine
+    engine = harness.runtime.database.engine
     async with engine.connect() as connection:
         await (await connection.execution_options(isolation_level="AUTOCOMMIT")).execute(text("vacuum analyze"))
     leaf_pair, above = harness.talk.question(leaf)["path"][:2]
-    async with harness.service.runtime.database.reads.acquire() as reads:
+    async with harness.runtime.database.reads.acquire() as reads:
         await reads.execute("set enable_seqscan = off")  # so few rows fit into one page: it must be able to use indexes
         try:
             continued, branched = [leaf_pair[1], above[1], 0], [[leaf_pair[0]], [leaf_pair[1]], [0, 0]]
@@ -203,7 +203,7 @@ async def test_invariant_7_a_summary_is_never_a_function_of_luck(harness: Harnes
 
 async def test_invariant_8_work_is_never_lost_and_never_doubled(harness: Harness) -> None:
     await harness.long_chat()
-    stored = await tables(harness.service.runtime)
+    stored = await tables(harness.runtime)
     assert len(stored["messages"]) == 28
     assert (await harness.chat()).due_at  # in the same transaction as the messages
 

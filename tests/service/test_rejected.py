@@ -110,7 +110,7 @@ async def test_failures_back_off_further_and_further_up_to_a_bound(harness: Harn
 async def test_a_chat_may_fail_for_ever(harness: Harness) -> None:
     await harness.long_chat()
     harness.llm.default = Fail(400)
-    await run_sql(harness.service.runtime, "update chats set attempts = 32767")
+    await run_sql(harness.runtime, "update chats set attempts = 32767")
 
     assert await harness.compress(harness.worker_context(fallback_after=0, max_attempts=0)) == 300
     assert (await harness.chat()).dead_at is None
@@ -157,14 +157,14 @@ async def test_after_enough_failures_a_degraded_checkpoint_is_published(harness:
     assert (newest.kind, newest.parent_id, told(newest)) == ("llm", 0, state("From the model."))
     assert newest.covered_messages >= made.covered_messages
     assert (await harness.talk.ask(leaf))["checkpoint_id"] == newest.id
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
 async def test_without_a_model_the_extractive_summariser_is_no_degradation(harness: Harness) -> None:
     leaf = await harness.long_chat()
-    await run_sql(harness.service.runtime, "update chats set attempts = 9")
+    await run_sql(harness.runtime, "update chats set attempts = 9")
 
-    await compress(harness.service.runtime.worker_context)
+    await compress(harness.runtime.worker_context)
 
     (made,) = await harness.made()
     assert made.kind == "extractive"
@@ -173,7 +173,7 @@ async def test_without_a_model_the_extractive_summariser_is_no_degradation(harne
 
 async def test_a_body_in_an_unknown_encoding_is_a_failure_that_says_so(harness: Harness) -> None:
     await harness.long_chat()
-    await run_sql(harness.service.runtime, "update messages set body = '\\xff' where message_id = 'u0'")
+    await run_sql(harness.runtime, "update messages set body = '\\xff' where message_id = 'u0'")
 
     await harness.compress()
 

@@ -21,7 +21,7 @@ NOTHING = Removed(bodies=0, checkpoints=0, runs=0, chats=0, audit=0)
 
 async def without_text(harness: Harness) -> set[str]:
     """The messages of which the text is gone."""
-    found = await rows(harness.service.runtime, "select message_id from messages where body is null")
+    found = await rows(harness.runtime, "select message_id from messages where body is null")
     return {one.message_id for one in found}
 
 
@@ -125,10 +125,10 @@ async def test_an_old_checkpoint_goes_when_no_message_leads_to_it(harness: Harne
     anew = (await harness.made())[len(before) :]
     await age(harness, "checkpoints", "created_at")
     await age(harness, "checkpoints", "retired_at")
-    stored = len(await rows(harness.service.runtime, "select 1 from checkpoints"))
+    stored = len(await rows(harness.runtime, "select 1 from checkpoints"))
     assert (await removed(harness, keep_checkpoints=30)).checkpoints == stored - len(anew)
     assert [one.id for one in await harness.made()] == [one.id for one in anew] != []
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
 async def test_a_checkpoint_on_a_branch_that_is_left_stays_while_the_branch_is_there(harness: Harness) -> None:
@@ -149,16 +149,16 @@ async def test_old_rows_go_and_young_ones_stay(harness: Harness, kind: str, colu
         await talk.ingest(talk.turns(1))
         await harness.service.as_operator.post(f"/v1/chats/chat-{number}/reset")
     await sql(harness, "insert into runs (tenant_id, chat_id, seq) select tenant_id, id, 1 from chats")
-    first = (await row(harness.service.runtime, f"select min(id) as id from {kind}")).id
+    first = (await row(harness.runtime, f"select min(id) as id from {kind}")).id
     await age(harness, kind, column, f"id in ({first}, {first + 2})")
 
     keep: dict[str, Any] = {f"keep_{kind}": 30}
     counts = await removed(harness, **keep)
 
     assert getattr(counts, kind) == 2
-    left = await rows(harness.service.runtime, f"select id from {kind} order by id")
+    left = await rows(harness.runtime, f"select id from {kind} order by id")
     assert [one.id - first for one in left] == [1, 3]
-    assert len(await rows(harness.service.runtime, "select 1 from messages")) == (4 if kind == "chats" else 8)
+    assert len(await rows(harness.runtime, "select 1 from messages")) == (4 if kind == "chats" else 8)
 
 
 async def test_a_dry_run_counts_the_same_and_changes_nothing(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,11 +177,11 @@ async def test_a_dry_run_counts_the_same_and_changes_nothing(harness: Harness, m
     for table, column in (times | {"chats": "updated_at"}).items():
         await age(harness, table, column)
     keep: dict[str, Any] = dict.fromkeys(FOREVER, 30)
-    before = await tables(harness.service.runtime)
+    before = await tables(harness.runtime)
 
     counted = await removed(harness, dry=True, **keep)
 
-    assert await tables(harness.service.runtime) == before
+    assert await tables(harness.runtime) == before
     assert min(counted.bodies, counted.checkpoints, counted.runs, counted.chats, counted.audit) >= 1
     covered_too = await removed(harness, dry=True, keep_bodies="until_covered")
     assert covered_too.bodies == 0, "no checkpoint fits any more"
@@ -203,7 +203,7 @@ async def test_what_somebody_has_locked_is_left_for_the_next_time(harness: Harne
     await age(harness, "messages", "created_at")
     await age(harness, "chats", "updated_at")
 
-    async with harness.service.runtime.database.engine.begin() as connection:
+    async with harness.runtime.database.engine.begin() as connection:
         await connection.exec_driver_sql("select 1 from chats for update")
         assert await removed(harness, **keep) == NOTHING  # and does not wait
 
@@ -266,7 +266,7 @@ async def test_the_next_turn_brings_the_whole_path_and_the_work_is_done(harness:
     assert await without_text(harness) == set()
     assert (await harness.chat()).wants_bodies is False
     old = "select 1 from messages where created_at < now() - interval '1 day'"
-    assert await rows(harness.service.runtime, old) == [], "a text that came again is young"
+    assert await rows(harness.runtime, old) == [], "a text that came again is young"
     await harness.drain()
     assert (await harness.chat()).last_error is None
     assert (await harness.talk.ask(grown))["status"] == "ready"

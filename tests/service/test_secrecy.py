@@ -271,7 +271,7 @@ async def test_an_error_that_nobody_expected_is_logged_by_its_class_and_place(ha
 async def test_an_error_within_the_work_on_texts_tells_nobody(harness: Harness, log: Log) -> None:
     """It is raised in another process, and comes back without what it says."""
     await marked_chat(harness)
-    runtime = harness.service.runtime
+    runtime = harness.runtime
     await run_sql(runtime, "update messages set body = :body", body=b"\x01" + zlib.compress(f'["{MARK}"]'.encode()))
 
     await harness.compress()

@@ -46,7 +46,7 @@ async def test_a_small_model_makes_progress_and_is_served(harness: Harness, wind
     answer = await harness.talk.ask(leaf)
     assert answer["status"] == "ready"
     assert tokens.count(answer["summary"]) < window // 3
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
 FORMLESS = {
@@ -108,4 +108,4 @@ async def test_a_long_chat_catches_up_in_bounded_rounds_and_is_served_from_the_f
     answer = await harness.talk.ask(leaf)
     assert answer["status"] == "ready"
     assert answer["tokens"]["after"] < model_window
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)

@@ -136,7 +136,7 @@ async def test_every_statement_names_the_tenant_of_every_table_that_it_touches(
     def by_the_read_pool(query: asyncpg.connection.LoggedQuery) -> None:
         executed.append((now.get(), query.query))
 
-    database = harness.service.runtime.database
+    database = harness.runtime.database
     async with database.reads.acquire() as reads:
         reads.add_query_logger(by_the_read_pool)
     event.listen(database.engine.sync_engine, "before_cursor_execute", by_the_engine)
