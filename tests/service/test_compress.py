@@ -38,11 +38,7 @@ async def test_the_first_round_publishes_a_checkpoint_by_the_configured_model(ha
     assert request.path == ("/v1/chat/completions" if kind == "openai" else "/api/chat")
     if kind == "ollama":
         assert request.body["options"]["num_ctx"] == 32_768  # or the input would be cut in silence
-    assert (made.kind, made.summariser, told(made)) == (
-        "llm",
-        f"{kind}:scripted",
-        narrative(1),
-    )
+    assert (made.kind, made.summariser, told(made)) == ("llm", f"{kind}:scripted", narrative(1))
     assert (run.outcome, run.calls, run.published) == ("done", 1, 1)
     answer = await harness.talk.ask(leaf)
     assert (answer["status"], answer["checkpoint_id"]) == ("ready", made.id)

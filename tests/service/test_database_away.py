@@ -27,8 +27,7 @@ async def away(harness: Harness, engine: AsyncEngine) -> AsyncIterator[None]:
 
     event.listen(engine.sync_engine, "do_connect", refuse)
     await run_sql(
-        harness.runtime,
-        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'cut off'",
+        harness.runtime, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'cut off'"
     )
     yield
     event.remove(engine.sync_engine, "do_connect", refuse)

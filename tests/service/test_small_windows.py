@@ -82,10 +82,7 @@ FULL = pytest.mark.skipif(not os.environ.get("PRECIS_TEST_FULL_SIZE"), reason="t
 
 @pytest.mark.parametrize(
     ("turns", "tokens", "window", "model_window"),
-    [
-        (60, 600, 4096, 8192),
-        *(pytest.param(1000, 256, window, 131_072, marks=FULL) for window in (4096, 8192, 16_384)),
-    ],
+    [(60, 600, 4096, 8192), *(pytest.param(1000, 256, window, 131_072, marks=FULL) for window in (4096, 8192, 16_384))],
 )
 async def test_a_long_chat_catches_up_in_bounded_rounds_and_is_served_from_the_first_on(
     harness: Harness, turns: int, tokens: int, window: int, model_window: int
