@@ -34,6 +34,7 @@ from service.settings import Settings, load
 from service.storage import keys
 from service.storage.database import migrate
 from service.usecases.compress import compress
+from tests.loopback import only_loopback
 from workers.worker import running as worker_running
 
 TEMPLATE = "precis_template"
@@ -63,6 +64,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _no_settings_from_outside() -> None:
     for name in [name for name in os.environ if name.startswith("PRECIS_")]:
         del os.environ[name]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _only_loopback() -> Iterator[list[str]]:
+    with only_loopback() as tried:
+        yield tried
+
+
+@pytest.fixture(autouse=True)
+def tried_beyond(_only_loopback: list[str]) -> Iterator[list[str]]:
+    """What of other machines a test tried to reach; whoever does not expect it fails, even if the error was caught."""
+    yield _only_loopback
+    tried = _only_loopback.copy()
+    _only_loopback.clear()
+    assert not tried, "a test tried to reach another machine"
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from service.planning import PlannedRead
 from service.policy import Policy
 from service.storage import codec
-from service.summarising import compose
 from service.summarising.compose import Material, Read
 from service.summarising.memory import Memory
+from service.summarising.writing import Gather
 from service.transcript import Step, parse, steps
 
 
@@ -19,6 +19,7 @@ def gathered(
     policy: Policy,
     part_of: tuple[int, int],
     mask: bool,
+    gather: Gather,
 ) -> tuple[Material, int]:
     """What a summariser reads next, and how many hidden marker lines its messages have.
 
@@ -30,12 +31,13 @@ def gathered(
         policy: the budgets.
         part_of: which part of how many of one long turn it is.
         mask: whether secrets are masked.
+        gather: the writer's.
     """
     messages = {identity: parse(codec.unpack(body)) for identity, body in packed.items()}
     cut = {place: steps(messages[identity]) for place, identity in ids.items()}
     part, parts = part_of
     reads = _reads(planned, cut)
-    material = compose.gather(memory, reads, policy, part=part, parts=parts, mask=mask)
+    material = gather(memory, reads, policy, part=part, parts=parts, mask=mask)
     return material, sum(len(message.markers) for message in messages.values())
 
 

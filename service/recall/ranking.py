@@ -5,7 +5,7 @@ those around it, and its own words count once more. A block of a result is compa
 values count double, and of equals the newest comes first.
 
 Okapi BM25 as in Robertson and Zaragoza (2009), "The Probabilistic Relevance Framework". A library
-would bring NumPy and an index that is built for each question: see docs/adr/0024.
+would bring NumPy and an index that is built for each question: see docs/adr/0025.
 """
 
 from collections import Counter

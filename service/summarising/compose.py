@@ -1,7 +1,7 @@
 """One chunk of work without its I/O. Pure.
 
-Steps become what a summariser reads; its reply becomes a memory and a summary. This is the only way
-from a reply to a summary: workers, tests and benchmarks all go through here.
+Steps become what a summariser reads; its reply becomes a memory and a summary. This is the way that
+every chat of people goes. `plain` goes another, for whoever looks at something else than the words.
 """
 
 import re
@@ -14,7 +14,7 @@ from service.summarising import gate, ledger, message, utterances
 from service.summarising.gate import Grounds, Verdict
 from service.summarising.kept import pins
 from service.summarising.kept.record import recorded, stored
-from service.summarising.memory import Kind, Memory, Pin
+from service.summarising.memory import Kind, Memory, Paragraph, Pin
 from service.summarising.message import Rendered
 from service.summarising.reading import Excerpt, Reading, Reply
 from service.summarising.reply import answer
@@ -24,7 +24,8 @@ from service.text.plain import plain
 from service.transcript import Call, Step
 
 _LEAST_RECORD = 64  # tokens; a summary that saves nothing even with so little is not published
-_LINE_TOKENS = 3  # of a line of the narrative: its list mark and line break
+LINE_TOKENS = 3
+"""What the list mark and the line break of a line cost."""
 _GROUNDS = 8  # times the narrative: so much of the ledger a narrative is compared with
 _LIKE_A_NUMBER = re.compile(r"\[(\d{1,9}\.\d{1,9})\]")
 _RULES = (Kind.CONSTRAINT, Kind.DECISION, Kind.PREFERENCE)
@@ -102,16 +103,16 @@ def gather(
     No hidden character of these steps gets any further than here, nor, with `mask`, a secret.
     """
     # Several pieces of one step are read in one call, and the step is cleaned and parsed once.
-    cleaned = {id(read.step): _cleaned(read.step, mask) for read in reads}
-    steps = [step for step, _ in cleaned.values()]
+    readable = {id(read.step): cleaned(read.step, mask) for read in reads}
+    steps = [step for step, _ in readable.values()]
     language = _language(steps)
     passages = list(_parsed(memory, steps, language or "en"))
-    parsed = dict(zip(cleaned, passages, strict=True))
-    done = _finished(reads)
+    parsed = dict(zip(readable, passages, strict=True))
+    done = finished(reads)
     excerpts: list[Excerpt] = []
     for read in reads:
         key = id(read.step)
-        excerpts += _excerpts(cleaned[key][0], parsed[key], read)
+        excerpts += _excerpts(readable[key][0], parsed[key], read)
     reading = Reading(
         previous=memory.narrative,
         excerpts=tuple(excerpts),
@@ -125,11 +126,11 @@ def gather(
         memory=memory,
         reading=reading,
         said=tuple(_said(passages)),
-        completed=tuple(cleaned[key][0] for key in done),
+        completed=tuple(readable[key][0] for key in done),
         heard=tuple(_said(parsed[key] for key in done)),
         foreign=tuple(_foreign(steps, passages)),
         language=language,
-        masked=sum(found for _, found in cleaned.values()),
+        masked=sum(found for _, found in readable.values()),
     )
 
 
@@ -159,15 +160,20 @@ def by_rule(material: Material, policy: Policy, covered: Covered) -> Candidate:
 
 def rendered(memory: Memory, policy: Policy, covered: Covered) -> tuple[Rendered, int]:
     """A memory as a summary message within the policy's room; and how many pins found none."""
-    written = [line for paragraph in memory.narrative for line in paragraph.lines]
-    narrative = sum(tokens.count(line) + _LINE_TOKENS for line in written)
+    record = recorded(memory, record_room(memory.narrative, policy, covered))
+    shown = message.render(memory.narrative, record, covered.messages, covered.until)
+    return shown, record.left_out
+
+
+def record_room(narrative: Sequence[Paragraph], policy: Policy, covered: Covered) -> int:
+    """How many tokens a summary has for what stands beside the narrative."""
+    written = [line for paragraph in narrative for line in paragraph.lines]
+    taken = sum(tokens.count(line) + LINE_TOKENS for line in written)
     whole = policy.summary_tokens + policy.record_tokens
     # A summary of little has to be smaller than what it stands for, whatever the policy allows.
     smaller = int(covered.tokens * gate.LEAST_GAIN)
-    room = min(whole, smaller) - message.FRAME_TOKENS - narrative
-    record = recorded(memory, max(room, _LEAST_RECORD))
-    shown = message.render(memory.narrative, record, covered.messages, covered.until)
-    return shown, record.left_out
+    room = min(whole, smaller) - message.FRAME_TOKENS - taken
+    return max(room, _LEAST_RECORD)
 
 
 def _judged_candidate(
@@ -189,12 +195,12 @@ def _judged_candidate(
     return Candidate(kept, shown, size, judged, useless.reason if useless else "")
 
 
-def _finished(reads: Sequence[Read]) -> list[int]:
+def finished(reads: Sequence[Read]) -> list[int]:
     """The `id` of each step whose last piece is read: only such a step was heard."""
     return [id(read.step) for read in reads if read.piece == read.pieces - 1]
 
 
-def _cleaned(step: Step, mask: bool) -> tuple[Step, int]:
+def cleaned(step: Step, mask: bool) -> tuple[Step, int]:
     """A step without characters that show nothing and without secrets, and how many there were."""
     masked = 0
 

@@ -50,14 +50,6 @@ async def operator(made: Fleet) -> AsyncIterator[httpx.AsyncClient]:
         yield opened
 
 
-async def long_chat(client: httpx.AsyncClient, chat: str) -> tuple[Talk, str]:
-    """A chat with work that is due, and its leaf."""
-    talk = Talk(client, chat, user=f"user of {chat}")  # not forks of each other
-    leaf = talk.turns(14)
-    assert await talk.ingest(leaf)
-    return talk, leaf
-
-
 async def is_served(talk: Talk, leaf: str) -> bool:
     """Whether a request on this path gets a summary of it."""
     answer = await talk.ask(leaf)

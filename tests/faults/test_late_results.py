@@ -1,4 +1,4 @@
-"""Two workers that get the same chat, and results that come too late."""
+"""Two workers that get the same chat, and a result that comes too late; `tests/service/test_fenced.py` has the rest."""
 
 import asyncio
 import signal
@@ -7,8 +7,9 @@ from contextlib import AsyncExitStack
 import httpx
 import pytest
 
-from tests.faults.conftest import at_rest, checkpoints, is_served, long_chat, thinking
+from tests.faults.conftest import at_rest, checkpoints, is_served, thinking
 from tests.faults.fleet import Fleet
+from tests.service.talk import long_chat
 from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -56,51 +57,3 @@ async def test_a_worker_that_was_frozen_comes_too_late_and_is_refused(made: Flee
 
 async def _refused(made: Fleet) -> bool:
     return "refused" in await outcomes(made, "frozen")
-
-
-async def test_a_result_for_a_chat_that_was_edited_meanwhile_is_refused(made: Fleet, client: httpx.AsyncClient) -> None:
-    async with thinking(made):
-        talk, leaf = await long_chat(client, "edited")
-        await made.llm.received(1)
-        talk.edit("u2", "edited in place")
-        await talk.ingest(leaf)
-
-    await at_rest(made, "edited")
-
-    assert await outcomes(made, "edited") == ["refused", "done"]
-    assert await is_served(talk, leaf)
-    assert await checkpoints(made, "edited") == 1
-    assert "edited in place" in made.llm.requests[1].text
-
-
-@pytest.mark.parametrize("what", ["reset", "recompute"])
-async def test_a_result_for_a_chat_that_was_reset_meanwhile_is_refused(
-    made: Fleet, client: httpx.AsyncClient, operator: httpx.AsyncClient, what: str
-) -> None:
-    async with thinking(made):
-        talk, leaf = await long_chat(client, what)
-        await made.llm.received(1)
-        assert (await operator.post(f"/v1/chats/{what}/{what}")).is_success
-
-    await at_rest(made, what)
-
-    assert await outcomes(made, what) == ["refused", "done"]
-    assert await is_served(talk, leaf)
-    assert await checkpoints(made, what) == 1
-
-
-async def test_a_result_for_a_chat_that_was_deleted_meanwhile_vanishes(
-    made: Fleet, client: httpx.AsyncClient, operator: httpx.AsyncClient
-) -> None:
-    async with thinking(made):
-        talk, leaf = await long_chat(client, "deleted")
-        await made.llm.received(1)
-        assert (await operator.delete("/v1/chats/deleted")).status_code == 204
-        assert (await talk.ask(leaf))["status"] == "unknown"
-
-    assert await talk.ingest(leaf)
-    await at_rest(made, "deleted")
-
-    assert await outcomes(made, "deleted") == ["done"]
-    assert await is_served(talk, leaf)
-    assert await checkpoints(made, "deleted") == 1

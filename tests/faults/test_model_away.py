@@ -1,4 +1,4 @@
-"""The model is away, or slower than the lease."""
+"""The model is away. `test_clocks` has one that is slower than the lease."""
 
 import asyncio
 
@@ -6,9 +6,10 @@ import httpx
 import pytest
 
 from tests.fakes.scripted_llm import RateLimit
-from tests.faults.conftest import at_rest, checkpoints, is_served, long_chat, thinking
+from tests.faults.conftest import at_rest, checkpoints, is_served, thinking
 from tests.faults.fleet import Fleet
 from tests.faults.traffic import narrate
+from tests.service.talk import long_chat
 from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
@@ -42,25 +43,3 @@ async def test_the_fleet_leaves_a_model_alone_that_is_away_and_catches_up_after_
     assert await breaker("closed", working=0)
     assert all([await is_served(*talk) for talk in talks])
     assert await checkpoints(made, "without-model-%") == 6
-
-
-async def test_a_call_that_takes_longer_than_the_lease_is_made_once(made: Fleet, client: httpx.AsyncClient) -> None:
-    leases = set()
-
-    async def renewed() -> bool:
-        (row,) = await made.rows("select lease_until from chats where external_id = 'slow'")
-        if row["lease_until"]:
-            leases.add(row["lease_until"])
-        return bool(leases) and bool(
-            (max(leases) - min(leases)).total_seconds() > float(made.environment["PRECIS_LEASE"])
-        )
-
-    async with thinking(made):
-        talk, leaf = await long_chat(client, "slow")
-        await made.llm.received(1)
-        await until(renewed)
-
-    await at_rest(made, "slow")
-
-    assert await is_served(talk, leaf)
-    assert len(made.llm.requests) == await checkpoints(made, "slow") == 1

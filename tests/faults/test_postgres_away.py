@@ -3,8 +3,9 @@
 import httpx
 import pytest
 
-from tests.faults.conftest import at_rest, checkpoints, is_served, long_chat, thinking
+from tests.faults.conftest import at_rest, checkpoints, is_served, thinking
 from tests.faults.fleet import Fleet
+from tests.service.talk import long_chat
 from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

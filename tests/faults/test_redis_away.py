@@ -8,8 +8,9 @@ import httpx
 import pytest
 
 from service.embedded.port import HOST, free_port
-from tests.faults.conftest import at_rest, checkpoints, is_served, long_chat, thinking
+from tests.faults.conftest import at_rest, checkpoints, is_served, thinking
 from tests.faults.fleet import Fleet
+from tests.service.talk import long_chat
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 

@@ -9,7 +9,7 @@ FOREVER = {f"keep_{kind}": "forever" for kind in ("bodies", "chats", "checkpoint
 
 
 async def sql(harness: Harness, statement: str, **values: object) -> None:
-    await run_sql(harness.service.runtime, statement, **values)
+    await run_sql(harness.runtime, statement, **values)
 
 
 async def age(harness: Harness, table: str, column: str, where: str = "true") -> None:
@@ -19,11 +19,4 @@ async def age(harness: Harness, table: str, column: str, where: str = "true") ->
 
 async def removed(harness: Harness, *, dry: bool = False, **keep: int | str) -> Removed:
     """One round that keeps everything but what `keep` names."""
-    return await remove_old(harness.service.runtime.database.engine, load(**(FOREVER | keep)), dry=dry)
-
-
-async def summarised(harness: Harness) -> str:
-    """A chat with one checkpoint and no due work; returns its leaf."""
-    leaf = await harness.long_chat()
-    await harness.drain(harness.worker_context(summariser_window=32_768))
-    return leaf
+    return await remove_old(harness.runtime.database.engine, load(**(FOREVER | keep)), dry=dry)

@@ -1,6 +1,7 @@
 """The service of a module, with empty tables for each test.
 
-Tests that use it run in the loop of their module: `pytestmark = pytest.mark.asyncio(loop_scope="module")`.
+Tests that use it run in the loop of their module: `pytestmark = pytest.mark.asyncio(loop_scope="module")`. The plain
+writer makes the summaries, but for tests that look at their words: `pytest.mark.words`.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -9,12 +10,12 @@ import httpx
 import pytest
 import pytest_asyncio
 import stamina
-from redis.asyncio import Redis
 
+from service.summarising.plain import PLAIN
 from tests.conftest import Service
 from tests.fakes.scripted_llm import scripted_llm
-from tests.service.harness import Harness, Numbered
-from tests.service.talk import Talk, run_sql
+from tests.service.harness import Harness, Numbered, emptied, with_writer
+from tests.service.talk import Talk
 
 
 @pytest.fixture(autouse=True)
@@ -25,12 +26,11 @@ def _no_waiting() -> Iterator[None]:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def service(shared_service: Service) -> AsyncIterator[Service]:
+async def service(shared_service: Service, request: pytest.FixtureRequest) -> AsyncIterator[Service]:
     """A running service without chats."""
-    yield shared_service
-    await run_sql(shared_service.runtime, "truncate chats, audit, endpoints restart identity cascade")
-    async with Redis.from_url(shared_service.runtime.urls.redis) as redis:
-        await redis.flushall()
+    looked_at = request.node.get_closest_marker("words")
+    yield shared_service if looked_at else with_writer(shared_service, PLAIN)
+    await emptied(shared_service)
 
 
 @pytest.fixture

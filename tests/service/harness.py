@@ -7,10 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx
+from redis.asyncio import Redis
 
 from service.clients.summarisers import configured, for_models
+from service.runtime import Runtime
 from service.settings import Settings
 from service.summarising.reading import Reading, Reply, Summariser
+from service.summarising.writing import Writer
 from service.usecases.compress import WorkerContext, compress
 from tests.conftest import Service
 from tests.fakes.scripted_llm import Request, ScriptedLLM
@@ -26,16 +29,22 @@ class Harness:
     llm: ScriptedLLM
     http: httpx.AsyncClient
 
+    @property
+    def runtime(self) -> Runtime:
+        """What the service runs on."""
+        return self.service.runtime
+
     def worker_context(self, kind: str = "openai", **more: Any) -> WorkerContext:
         """A worker's bench. The summariser's window makes calls of some 2,000 tokens."""
-        runtime = self.service.runtime
+        runtime = self.runtime
         url = self.llm.openai_url if kind == "openai" else self.llm.ollama_url
         asked = {"summariser": kind, "summariser_url": url, "summariser_model": "scripted"}
         sizes = {"summariser_window": 4096, "summariser_timeout": 20, "lease": 60, "window": 8192, "debounce": 0}
         settings = Settings(**(asked | sizes | more))
         summariser = configured(settings, self.http)
         others = for_models(settings, self.http)
-        return WorkerContext(runtime.database.engine, settings, summariser, runtime.texts, others=others)
+        writer = runtime.worker_context.writer
+        return WorkerContext(runtime.database.engine, settings, summariser, runtime.texts, others=others, writer=writer)
 
     async def compress(self, worker_context: WorkerContext | None = None) -> float | None:
         """One round of work; returns the seconds until the chat is due again."""
@@ -51,29 +60,53 @@ class Harness:
         raise AssertionError("work is still due")
 
     async def chat(self) -> Any:
-        return await row(self.service.runtime, "select *, due_at - now() as wait from chats")
+        return await row(self.runtime, "select *, due_at - now() as wait from chats")
 
     async def runs(self) -> list[Any]:
-        return list(await rows(self.service.runtime, "select * from runs order by id"))
+        return list(await rows(self.runtime, "select * from runs order by id"))
 
     async def made(self) -> list[Any]:
         """The checkpoints that others grow from."""
-        return list(await rows(self.service.runtime, "select * from checkpoints where kind <> 'interim' order by id"))
+        return list(await rows(self.runtime, "select * from checkpoints where kind <> 'interim' order by id"))
 
     async def interim(self) -> list[Any]:
         """Those that serve until a summariser has read what they cover."""
         query = "select * from checkpoints where kind = 'interim' and retired_at is null order by id"
-        return list(await rows(self.service.runtime, query))
+        return list(await rows(self.runtime, query))
 
     async def due_now(self) -> None:
         """The back-off is over."""
-        await run_sql(self.service.runtime, "update chats set due_at = now() where due_at is not null")
+        await run_sql(self.runtime, "update chats set due_at = now() where due_at is not null")
 
     async def long_chat(self, turns: int = 14, **more: Any) -> str:
         """A chat with due work."""
         leaf = self.talk.turns(turns, **more)
         assert await self.talk.ingest(leaf)
         return leaf
+
+
+def with_writer(service: Service, writer: Writer) -> Service:
+    """The same service; whoever works with its bench lets `writer` write."""
+    bench = replace(service.runtime.worker_context, writer=writer)
+    return replace(service, runtime=replace(service.runtime, worker_context=bench))
+
+
+_NUMBERED = ("chats", "checkpoints", "runs", "audit")
+# In 0.6 ms; "truncate … restart identity" takes 5.
+_EMPTIED = "".join(
+    [
+        *(f"delete from {name};" for name in ("chats", "audit", "endpoints")),
+        *(f"select setval(pg_get_serial_sequence('{name}', 'id'), 1, false);" for name in _NUMBERED),
+    ]
+)
+
+
+async def emptied(service: Service) -> None:
+    """No chat, no work and no ring is left."""
+    async with service.runtime.database.reads.acquire() as connection:
+        await connection.execute(_EMPTIED)
+    async with Redis.from_url(service.runtime.urls.redis) as redis:
+        await redis.flushall()
 
 
 @asynccontextmanager
@@ -85,6 +118,23 @@ async def running(work: Coroutine[Any, Any, Any]) -> AsyncIterator["asyncio.Task
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def long_chats(
+    harness: Harness, count: int, turns: int = 14, prefix: str = "chat", *, pressing: bool = False
+) -> list[tuple[Talk, str]]:
+    """So many due chats with the same messages; with 14 turns their requests are over `apply_at`, with 9 not yet.
+
+    Unless `pressing`, what their next requests need was made before.
+    """
+    first = Talk(harness.service.as_filter)
+    leaf = first.turns(turns)
+    talks = [(Talk(harness.service.as_filter, f"{prefix}-{number}", first.rows), leaf) for number in range(count)]
+    for talk, _ in talks:
+        assert await talk.ingest(leaf)
+    if not pressing:
+        await run_sql(harness.runtime, "update chats set pressing = false")
+    return talks
 
 
 def thinking(harness: Harness, change: Callable[[], Coroutine[Any, Any, object]], **more: Any) -> WorkerContext:

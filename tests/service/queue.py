@@ -17,7 +17,7 @@ class Queue:
 
     async def put(self, tenant: str, count: int = 1, *, waited: float = 1000, **columns: str) -> None:
         """So many due chats, the first for `waited` seconds and each other for one less; `columns` are SQL terms."""
-        runtime = self.harness.service.runtime
+        runtime = self.harness.runtime
         await run_sql(runtime, "insert into tenants (name) values (:name) on conflict do nothing", name=tenant)
         values = {"due_at": f"now() - make_interval(secs => {waited} - number)"} | columns
         await run_sql(
@@ -29,7 +29,7 @@ class Queue:
 
     async def claim(self, worker_context: WorkerContext | None = None, *, worker: str = "worker") -> Lease | None:
         """What a worker with this bench (the built-in summariser by default) gets to do next."""
-        worker_context = worker_context or self.harness.service.runtime.worker_context
+        worker_context = worker_context or self.harness.runtime.worker_context
         async with worker_context.engine.begin() as connection:
             return await work.claim(connection, worker, worker_context.endpoint, worker_context.settings)
 
@@ -38,7 +38,7 @@ class Queue:
         if lease is None:
             return None
         query = "select external_id from chats where tenant_id = :tenant and id = :id"
-        found: str = (await row(self.harness.service.runtime, query, tenant=lease.chat.tenant, id=lease.chat.id))[0]
+        found: str = (await row(self.harness.runtime, query, tenant=lease.chat.tenant, id=lease.chat.id))[0]
         return found
 
     async def next(self, worker_context: WorkerContext | None = None) -> str | None:
@@ -47,7 +47,7 @@ class Queue:
 
     async def end(self, lease: Lease) -> None:
         """Its work is done."""
-        async with self.harness.service.runtime.database.engine.begin() as connection:
+        async with self.harness.runtime.database.engine.begin() as connection:
             await work.finish(connection, lease, again=False, debounce=0)
 
     async def work_off(self, rounds: int = 30) -> list[str | None]:

@@ -3,7 +3,6 @@
 import random
 import string
 
-import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -50,12 +49,6 @@ async def test_what_is_no_event_is_a_problem(service: Service, body: bytes) -> N
 
     assert response.status_code in (400, 422)
     assert response.headers["content-type"] == "application/problem+json"
-
-
-async def test_operators_keys_tell_no_events(service: Service) -> None:
-    assert (await service.as_operator.post("/v1/events", json={"type": "chat.deleted"})).status_code == 403
-    async with httpx.AsyncClient() as nobody:
-        assert (await nobody.post(f"{service.url}/v1/events", json={"type": "chat.deleted"})).status_code == 401
 
 
 async def test_after_any_order_of_events_and_turns_every_row_is_right(service: Service, talk: Talk) -> None:

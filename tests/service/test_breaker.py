@@ -22,8 +22,8 @@ from tests.fakes.scripted_llm import (
     Request,
     Say,
 )
-from tests.service.harness import Harness
-from tests.service.talk import Talk, row, rows, run_sql
+from tests.service.harness import Harness, long_chats
+from tests.service.talk import row, rows, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -36,30 +36,13 @@ ONE_CALL: dict[str, Any] = {
 async def breaker(harness: Harness) -> Any:
     """The one endpoint that was asked."""
     query = "select *, extract(epoch from open_until - changed_at) as pause, open_until > now() as open from endpoints"
-    return await row(harness.service.runtime, query)
+    return await row(harness.runtime, query)
 
 
 async def pause_is_over(harness: Harness) -> None:
     """The breaker is half-open, and every chat is due."""
-    await run_sql(harness.service.runtime, "update endpoints set open_until = now() - interval '1 second'")
+    await run_sql(harness.runtime, "update endpoints set open_until = now() - interval '1 second'")
     await harness.due_now()
-
-
-async def long_chats(
-    harness: Harness, count: int, turns: int = 14, prefix: str = "chat", *, pressing: bool = False
-) -> list[tuple[Talk, str]]:
-    """So many due chats with the same messages; with 14 turns their requests are over `apply_at`, with 9 not yet.
-
-    Unless `pressing`, what their next requests need was made before.
-    """
-    first = Talk(harness.service.as_filter)
-    leaf = first.turns(turns)
-    talks = [(Talk(harness.service.as_filter, f"{prefix}-{number}", first.rows), leaf) for number in range(count)]
-    for talk, _ in talks:
-        assert await talk.ingest(leaf)
-    if not pressing:
-        await run_sql(harness.service.runtime, "update chats set pressing = false")
-    return talks
 
 
 # Opening
@@ -94,9 +77,7 @@ async def test_it_opens_after_so_many_calls_in_a_row_that_found_nobody_at_home(
 
     opened = await breaker(harness)
     assert (opened.failures, opened.open, opened.pause) == (2, True, 40)
-    (failed,) = await rows(
-        harness.service.runtime, "select distinct last_error from chats where last_error is not null"
-    )
+    (failed,) = await rows(harness.runtime, "select distinct last_error from chats where last_error is not null")
     assert opened.last_error == failed.last_error
     asked = len(harness.llm.requests)
     await harness.due_now()
@@ -123,7 +104,6 @@ ABOUT_THE_CHAT: dict[str, Behaviour] = {
     "422": Fail(422),
     "empty": Empty(),
     "cut off": CutOff("## Goal\n- The"),
-    "too long": Say("word " * 2000),
 }
 
 
@@ -164,12 +144,12 @@ async def test_any_answer_of_the_model_ends_the_row_of_failures(
 
 async def opened(harness: Harness, **more: Any) -> None:
     """A call has failed, and the breaker is open."""
-    await run_sql(harness.service.runtime, "delete from endpoints")
+    await run_sql(harness.runtime, "delete from endpoints")
     harness.llm.script(Fail(401))
     await long_chats(harness, 1, prefix="opener")
     await harness.compress(harness.worker_context(**ONE_CALL, breaker_after=1, **more))
     assert (await breaker(harness)).open
-    await run_sql(harness.service.runtime, "delete from chats where external_id like 'opener-%'")
+    await run_sql(harness.runtime, "delete from chats where external_id like 'opener-%'")
     harness.llm.requests.clear()
 
 
@@ -186,7 +166,7 @@ async def test_while_it_is_open_a_chat_whose_requests_are_too_large_gets_an_inte
     (made,) = await harness.interim()
     assert (made.kind, made.summariser) == ("interim", "extractive")
     assert (await large.ask(leaf))["status"] == "ready"
-    still = await row(harness.service.runtime, "select * from chats where external_id = :name", name=small.chat)
+    still = await row(harness.runtime, "select * from chats where external_id = :name", name=small.chat)
     assert (still.pressing, still.attempts, still.last_error) == (False, 0, None)
     assert still.due_at
     assert harness.llm.requests == []
@@ -218,7 +198,7 @@ async def test_an_interim_summary_is_made_once_and_the_chat_waits_on(harness: Ha
     assert chat.due_at
     assert (await harness.runs())[-1].outcome == "waits"
     assert (await talk.ask(leaf))["status"] == "ready"
-    await run_sql(harness.service.runtime, "delete from endpoints")
+    await run_sql(harness.runtime, "delete from endpoints")
     await harness.drain()
     assert {made.kind for made in await harness.made()} == {"llm"}
     assert await harness.interim() == []
@@ -248,7 +228,7 @@ async def test_two_endpoints_have_two_breakers(harness: Harness) -> None:
     assert await compress(harness.worker_context("ollama", **ONE_CALL))
 
     assert [request.path for request in harness.llm.requests] == ["/api/chat"]
-    found = await rows(harness.service.runtime, "select name, failures from endpoints order by name")
+    found = await rows(harness.runtime, "select name, failures from endpoints order by name")
     assert [tuple(one) for one in found] == [
         (f"ollama:scripted {harness.llm.ollama_url}", 0),
         (f"openai:scripted {harness.llm.openai_url}", 1),
@@ -258,7 +238,7 @@ async def test_two_endpoints_have_two_breakers(harness: Harness) -> None:
 async def test_the_fleet_shares_it(harness: Harness) -> None:
     await opened(harness)
     await long_chats(harness, 1)
-    async with connect(harness.service.runtime.urls.database) as another:
+    async with connect(harness.runtime.urls.database) as another:
         worker_context = harness.worker_context(**ONE_CALL)
         elsewhere = replace(worker_context, engine=another.engine, worker="elsewhere")
 
@@ -373,7 +353,7 @@ async def test_calls_that_were_under_way_when_it_opened_do_not_open_it_further(h
 
     after = await breaker(harness)
     assert (after.failures, after.open) == (2, True)
-    (since,) = await rows(harness.service.runtime, "select min(ended_at) as ended from runs")
+    (since,) = await rows(harness.runtime, "select min(ended_at) as ended from runs")
     assert (after.open_until - since.ended).total_seconds() < 60  # 40 s once, not 80
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.service.grown import by_the_model
 from tests.service.harness import Harness
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -54,8 +55,7 @@ async def test_work_that_was_due_before_ends_without_a_call(harness: Harness) ->
 
 
 async def test_summaries_made_before_stay(harness: Harness) -> None:
-    leaf = await harness.long_chat()
-    await harness.drain()
+    leaf = await by_the_model(harness)
     before = await harness.talk.ask(leaf)
 
     await harness.talk.ingest(leaf, compactor="open-webui")

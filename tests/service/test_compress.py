@@ -38,16 +38,12 @@ async def test_the_first_round_publishes_a_checkpoint_by_the_configured_model(ha
     assert request.path == ("/v1/chat/completions" if kind == "openai" else "/api/chat")
     if kind == "ollama":
         assert request.body["options"]["num_ctx"] == 32_768  # or the input would be cut in silence
-    assert (made.kind, made.summariser, told(made)) == (
-        "llm",
-        f"{kind}:scripted",
-        narrative(1),
-    )
+    assert (made.kind, made.summariser, told(made)) == ("llm", f"{kind}:scripted", narrative(1))
     assert (run.outcome, run.calls, run.published) == ("done", 1, 1)
     answer = await harness.talk.ask(leaf)
     assert (answer["status"], answer["checkpoint_id"]) == ("ready", made.id)
     assert narrative(1) in answer["summary"]
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
 async def test_a_model_may_have_a_summariser_of_its_own(harness: Harness) -> None:
@@ -60,6 +56,7 @@ async def test_a_model_may_have_a_summariser_of_its_own(harness: Harness) -> Non
     assert {made.summariser for made in await harness.made()} == {"openai:another"}
 
 
+@pytest.mark.words
 async def test_every_message_is_read_once_in_order_and_the_last_narrative_goes_into_the_next_call(
     harness: Harness,
 ) -> None:
@@ -86,6 +83,7 @@ async def test_every_message_is_read_once_in_order_and_the_last_narrative_goes_i
     assert [list(one.ancestors) for one in made] == [[one.id for one in made[:n]] for n in range(len(made))]
 
 
+@pytest.mark.words
 async def test_a_call_is_read_once_as_one_line_with_its_result_and_within_the_fence(harness: Harness) -> None:
     """A result is not read whole: its line tells how large it is, and how it begins and ends."""
     talk = harness.talk
@@ -134,16 +132,6 @@ async def test_a_round_with_nothing_to_do_calls_nobody(harness: Harness) -> None
     assert (await harness.chat()).due_at is None
 
 
-async def test_work_that_is_not_due_is_not_begun(harness: Harness) -> None:
-    await harness.long_chat()
-    await run_sql(harness.service.runtime, "update chats set due_at = now() + interval '1 minute'")
-
-    assert await harness.compress() is None
-
-    assert await harness.runs() == []
-    assert harness.llm.requests == []
-
-
 async def test_the_providers_own_token_counts_are_recorded(harness: Harness) -> None:
     await harness.long_chat()
     await harness.drain()
@@ -168,6 +156,7 @@ async def test_without_the_providers_counts_our_own_are_recorded(harness: Harnes
     assert run.tokens_written == 2
 
 
+@pytest.mark.words
 async def test_hidden_marker_lines_are_counted_and_not_read(harness: Harness) -> None:
     marker = "[openrouter:v1:reasoning:abc]: #\n"
     leaf = harness.talk.turns(1)
@@ -181,6 +170,7 @@ async def test_hidden_marker_lines_are_counted_and_not_read(harness: Harness) ->
     assert sum(run.markers for run in await harness.runs()) == 2
 
 
+@pytest.mark.words
 async def test_the_model_reads_little_more_than_the_chat_itself(harness: Harness) -> None:
     """Sum over the life of a chat of 200,000 tokens at the default window."""
     talk = harness.talk
@@ -191,10 +181,10 @@ async def test_the_model_reads_little_more_than_the_chat_itself(harness: Harness
         leaf = talk.turns(4, tokens=2400, leaf=leaf or None)
         if await talk.ingest(leaf, after=None if size == 0 else talk.path(leaf)[-9]["id"]):
             await harness.drain(worker_context)
-        size = (await row(harness.service.runtime, "select max(path_tokens) as size from messages")).size
+        size = (await row(harness.runtime, "select max(path_tokens) as size from messages")).size
 
     made = await harness.made()
-    spent = await row(harness.service.runtime, "select sum(tokens_read) as read from runs")
+    spent = await row(harness.runtime, "select sum(tokens_read) as read from runs")
     # By our own count: the scripted model counts four characters as a token.
     covered = made[-1].covered_tokens
     texts = [request.text for request in harness.llm.requests]
@@ -231,28 +221,14 @@ async def test_a_crash_in_the_third_call_loses_that_call_only(harness: Harness) 
     assert [value for request in without_lost for value in read_in(request)] == written_in(harness.talk, covered)
 
 
-async def test_a_stopped_worker_gives_its_work_back_and_the_attempt_does_not_count(harness: Harness) -> None:
-    await harness.long_chat()
-    harness.llm.script(Hang())
-
-    async with running(harness.compress()):
-        await harness.llm.received(1)
-
-    chat = await harness.chat()
-    assert (chat.attempts, chat.lease_token, chat.last_error) == (0, None, None)
-    assert chat.due_at is not None
-    assert chat.wait.total_seconds() <= 0
-    assert [run.outcome for run in await harness.runs()] == ["released"]
-
-
 async def test_a_killed_workers_work_is_taken_over_when_its_lease_is_over(harness: Harness) -> None:
     """A kill -9 leaves the lease, the run and the due work as they were."""
     leaf = await harness.long_chat()
-    async with harness.service.runtime.database.engine.begin() as connection:
+    async with harness.runtime.database.engine.begin() as connection:
         assert await work.claim(connection, "killed", None, harness.worker_context().settings)
     assert await harness.compress() is None
     assert harness.llm.requests == []
-    await run_sql(harness.service.runtime, "update chats set lease_until = now() - interval '1 second'")
+    await run_sql(harness.runtime, "update chats set lease_until = now() - interval '1 second'")
 
     await harness.drain()
 
@@ -260,6 +236,7 @@ async def test_a_killed_workers_work_is_taken_over_when_its_lease_is_over(harnes
     assert (await harness.chat()).attempts == 0
 
 
+@pytest.mark.words
 async def test_a_long_turn_is_read_in_pieces_and_a_draft_keeps_how_far(harness: Harness) -> None:
     talk = harness.talk
     leaf = talk.add("q", talk.turns(1))
@@ -269,7 +246,7 @@ async def test_a_long_turn_is_read_in_pieces_and_a_draft_keeps_how_far(harness: 
 
     async with running(harness.compress()):
         await harness.llm.received(4)
-    partial = await row(harness.service.runtime, "select * from drafts")
+    partial = await row(harness.runtime, "select * from drafts")
     before = await harness.made()
     assert partial.message_id == "long"
     assert told(partial) == state("Three.")
@@ -281,7 +258,7 @@ async def test_a_long_turn_is_read_in_pieces_and_a_draft_keeps_how_far(harness: 
     await harness.drain()
 
     assert "Three." in harness.llm.requests[4].text
-    assert await rows(harness.service.runtime, "select 1 from drafts") == []
+    assert await rows(harness.runtime, "select 1 from drafts") == []
     made = await harness.made()
     assert any(one.covered_until == "long" for one in made)
     finished = [request for number, request in enumerate(harness.llm.requests) if number != 3]
@@ -300,7 +277,7 @@ async def test_an_edit_inside_a_part_read_turn_discards_its_draft(harness: Harne
     harness.llm.script(Say("One."), Say("Two of the old text."), Hang())
     async with running(harness.compress()):
         await harness.llm.received(3)
-    assert await rows(harness.service.runtime, "select 1 from drafts")
+    assert await rows(harness.runtime, "select 1 from drafts")
 
     talk.edit("long", prose(9000, "edited"))
     await talk.ingest(leaf)
@@ -309,4 +286,4 @@ async def test_an_edit_inside_a_part_read_turn_discards_its_draft(harness: Harne
     after = harness.llm.requests[3:]
     assert all("of the old text" not in request.text for request in after)
     assert written_in(talk, ["long"])[0] in [value for request in after for value in read_in(request)]
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)

@@ -86,11 +86,7 @@ async def line(service: Service) -> AsyncIterator[Line]:
 async def shared_service(servers: Urls) -> AsyncIterator[Service]:
     """In the place of the service that other tests share: one without patience."""
     async with fresh_database(servers) as urls:
-        settings = load(
-            database_url=urls.database,
-            redis_url=urls.redis,
-            request_timeout=PATIENCE,
-        )
+        settings = load(database_url=urls.database, redis_url=urls.redis, request_timeout=PATIENCE)
         async with serving(settings) as started:
             yield started
 

@@ -6,6 +6,7 @@ from sqlalchemy import text
 from service.storage.database import Database
 from service.transcript import native_tokens
 from tests.conftest import Service, drain
+from tests.service.grown import summarised
 from tests.service.talk import Talk, row, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -71,9 +72,7 @@ async def test_unseen_messages_push_a_chat_over_the_threshold(talk: Talk, servic
 
 
 async def test_the_window_of_the_request_decides(talk: Talk, service: Service) -> None:
-    leaf = talk.turns(14)
-    await talk.ingest(leaf)
-    await drain(service.runtime)
+    leaf = await summarised(service, talk)
 
     assert (await talk.ask(leaf, window_tokens=131_072))["status"] == "not_needed"
     assert (await talk.ask(leaf, window_tokens=8192))["status"] == "ready"
@@ -91,9 +90,7 @@ async def test_the_window_that_was_handed_over_last_is_remembered(talk: Talk, se
 
 
 async def test_few_pairs_are_enough_because_a_digest_speaks_for_what_is_above(talk: Talk, service: Service) -> None:
-    leaf = talk.turns(14)
-    await talk.ingest(leaf)
-    await drain(service.runtime)
+    leaf = await summarised(service, talk)
 
     assert await talk.ask(leaf, pairs=1) == await talk.ask(leaf, pairs=64)
 
@@ -102,9 +99,7 @@ async def test_few_pairs_are_enough_because_a_digest_speaks_for_what_is_above(ta
 async def test_the_newest_known_message_is_found_however_many_are_newer(
     talk: Talk, service: Service, unknown: int
 ) -> None:
-    known = talk.turns(14)
-    await talk.ingest(known)
-    await drain(service.runtime)
+    known = await summarised(service, talk)
     before = await talk.ask(known)
     leaf = known
     for number in range(unknown):
@@ -152,18 +147,14 @@ async def test_messages_beyond_the_sizes_that_are_told_count_nothing(talk: Talk)
 
 
 async def test_a_digest_that_contradicts_what_is_stored_is_unknown(talk: Talk, service: Service) -> None:
-    leaf = talk.turns(14)
-    await talk.ingest(leaf)
-    await drain(service.runtime)
+    leaf = await summarised(service, talk)
     path = [(identity, "0" * 32) for identity, _ in talk.question(leaf)["path"]]
 
     assert await talk.ask(leaf, path=path) == {"status": "unknown"}
 
 
 async def test_a_checkpoint_whose_boundary_the_path_contradicts_is_not_served(talk: Talk, service: Service) -> None:
-    leaf = talk.turns(14)
-    await talk.ingest(leaf)
-    await drain(service.runtime)
+    leaf = await summarised(service, talk)
     until = (await talk.ask(leaf))["covered_until"]
     # A path that claims another message where the checkpoint ends, although its leaf's digest matches.
     path = [(i if i != until else "another", d) for i, d in talk.question(leaf)["path"]]
@@ -216,16 +207,6 @@ async def test_the_shallowest_checkpoint_that_fits_serves_so_that_the_prefix_cha
     assert served[0] == first
     assert served == sorted(served)
     assert 1 < len(set(served)) < len(served) / 2
-
-
-async def test_a_summary_is_the_same_bytes_at_every_request(talk: Talk, service: Service) -> None:
-    leaf = talk.turns(14)
-    await talk.ingest(leaf)
-    await drain(service.runtime)
-
-    answers = [(await talk.ask(leaf))["summary"] for _ in range(3)]
-
-    assert len(set(answers)) == 1
 
 
 async def test_the_overhead_counts_against_the_threshold(talk: Talk, service: Service) -> None:

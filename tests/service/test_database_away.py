@@ -27,8 +27,7 @@ async def away(harness: Harness, engine: AsyncEngine) -> AsyncIterator[None]:
 
     event.listen(engine.sync_engine, "do_connect", refuse)
     await run_sql(
-        harness.service.runtime,
-        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'cut off'",
+        harness.runtime, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'cut off'"
     )
     yield
     event.remove(engine.sync_engine, "do_connect", refuse)
@@ -43,7 +42,7 @@ async def test_work_that_cannot_be_given_back_is_left_to_its_lease(harness: Harn
         await go.wait()
 
     harness.llm.thinking, harness.llm.default = think, Fail(401) if end == "fails" else Say("Too late.")
-    async with connect(harness.service.runtime.urls.database, name="cut off") as own:
+    async with connect(harness.runtime.urls.database, name="cut off") as own:
         working = asyncio.create_task(harness.compress(replace(usual, engine=own.engine)))
         await harness.llm.received(1)
         async with away(harness, own.engine):
@@ -53,10 +52,10 @@ async def test_work_that_cannot_be_given_back_is_left_to_its_lease(harness: Harn
             (outcome,) = await asyncio.gather(working, return_exceptions=True)
 
     assert outcome is None or (end == "is not waited for" and isinstance(outcome, asyncio.CancelledError))
-    left = await row(harness.service.runtime, "select lease_until > now() as leased, due_at <= now() as due from chats")
+    left = await row(harness.runtime, "select lease_until > now() as leased, due_at <= now() as due from chats")
     assert tuple(left) == (True, True)
     harness.llm.default = Say("In time.")
-    await run_sql(harness.service.runtime, "update chats set lease_until = now() - interval '1 second'")
+    await run_sql(harness.runtime, "update chats set lease_until = now() - interval '1 second'")
     await harness.drain(usual)
     assert "In time." in (await harness.talk.ask(leaf))["summary"]
     assert len(await harness.made()) == 1

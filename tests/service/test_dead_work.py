@@ -9,7 +9,6 @@ from service.summarising.reading import Reading, Reply
 from service.usecases.compress import compress
 from tests.fakes.scripted_llm import Fail, Say
 from tests.service.harness import Harness
-from tests.service.talk import run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -128,13 +127,3 @@ async def test_a_summariser_that_is_away_makes_no_chat_dead(harness: Harness) ->
         await harness.due_now()
 
     assert ((await harness.chat()).dead_at, (await harness.chat()).attempts) == (None, 5)
-
-
-async def test_with_no_bound_on_attempts_work_never_dies(harness: Harness) -> None:
-    await harness.long_chat()
-    await run_sql(harness.service.runtime, "update chats set attempts = 5000")
-    harness.llm.default = Fail(400)
-
-    assert await harness.compress(harness.worker_context(**ALONE, max_attempts=0)) == 300
-
-    assert (await harness.chat()).dead_at is None

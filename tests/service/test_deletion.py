@@ -4,9 +4,10 @@ import httpx
 import pytest
 
 from service.storage.tables import metadata
-from tests.service.ageing import age, removed, sql, summarised
+from tests.service.ageing import age, removed, sql
+from tests.service.grown import in_one_call
 from tests.service.harness import Harness, thinking
-from tests.service.talk import rows
+from tests.service.talk import Talk, rows
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -15,13 +16,13 @@ OWN = [table.name for table in metadata.sorted_tables if "chat_id" in table.c]
 
 async def own_rows(harness: Harness, chat: int) -> dict[str, int]:
     """How many rows each table has of a chat."""
-    runtime = harness.service.runtime
+    runtime = harness.runtime
     return {name: len(await rows(runtime, f"select 1 from {name} where chat_id = :chat", chat=chat)) for name in OWN}
 
 
 async def half_read(harness: Harness) -> int:
     """A chat with rows in every table of its own, and due work; returns its id."""
-    await harness.talk.ingest(harness.talk.turns(12, leaf=await summarised(harness)))
+    await harness.talk.ingest(harness.talk.turns(12, leaf=await in_one_call(harness)))
     await sql(
         harness,
         "insert into drafts (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"
@@ -38,10 +39,13 @@ async def delete(client: httpx.AsyncClient) -> None:
 
 async def test_a_deletion_leaves_no_row_in_any_table_that_has_rows_of_chats(harness: Harness) -> None:
     chat = await half_read(harness)
+    other = Talk(harness.service.as_filter, "other")
+    await other.ingest(other.turns(2))
 
     await delete(harness.service.as_operator)
 
     assert not any((await own_rows(harness, chat)).values())
+    assert [one.external_id for one in await rows(harness.runtime, "select * from chats")] == ["other"]
 
 
 async def test_what_a_worker_does_with_a_chat_that_is_deleted_meanwhile_leaves_no_row(harness: Harness) -> None:
@@ -50,7 +54,7 @@ async def test_what_a_worker_does_with_a_chat_that_is_deleted_meanwhile_leaves_n
     again = await harness.compress(thinking(harness, lambda: delete(harness.service.as_operator)))
 
     assert not any((await own_rows(harness, chat)).values())
-    assert await rows(harness.service.runtime, "select 1 from chats") == []
+    assert await rows(harness.runtime, "select 1 from chats") == []
     assert again in (None, 0)
 
 
@@ -71,7 +75,7 @@ async def test_audit_rows_outlive_the_chat_and_hold_nothing_of_what_was_said(har
     assert (await harness.service.as_operator.post("/v1/jobs/chat-1/retry")).is_success
     await delete(harness.service.as_operator)
 
-    audited = await rows(harness.service.runtime, "select * from audit order by id")
+    audited = await rows(harness.runtime, "select * from audit order by id")
 
     assert [one.action for one in audited][-1] == "chat.delete"
     assert len(audited) == 5

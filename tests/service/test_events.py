@@ -5,13 +5,12 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx
 import pytest
 
-from service.storage import keys
 from tests.conftest import Service, drain
 from tests.fakes.scripted_llm import Say
 from tests.service.events import fingerprints, tell
+from tests.service.grown import summarised
 from tests.service.harness import Harness
 from tests.service.talk import Talk, check_tree, prose, row, rows, run_sql, tables
 
@@ -19,15 +18,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SECRET = "the secret word is mandragora"
 MANY = 33_000  # one statement has 32,767 parameters at most
-
-
-async def summarised(service: Service, talk: Talk, turns: int = 14) -> str:
-    """A chat that is served from a summary; returns its leaf."""
-    leaf = talk.turns(turns)
-    await talk.ingest(leaf)
-    await drain(service.runtime)
-    assert (await talk.ask(leaf))["status"] == "ready"
-    return leaf
 
 
 async def stored(service: Service, chat: str = "chat-1") -> set[str]:
@@ -137,24 +127,6 @@ async def test_a_folder_without_the_list_of_what_is_left_deletes_nothing(service
     await tell(service, "folder.deleted", user_id="user-1")
 
     assert await stored(service)
-
-
-async def test_a_chat_of_the_same_name_in_another_tenant_stays(service: Service, talk: Talk) -> None:
-    leaf = await summarised(service, talk)
-    async with service.runtime.database.engine.begin() as connection:
-        key = await keys.create(connection, "another", "filter", "another")
-    async with httpx.AsyncClient(base_url=service.url, headers={"Authorization": f"Bearer {key}"}) as other:
-        for event in (
-            {"type": "chat.deleted", "chat_id": "chat-1"},
-            {"type": "chat.deleted_all", "user_id": "user-1"},
-            {"type": "folder.deleted", "user_id": "user-1", "left": []},
-            {"type": "message.deleted", "chat_id": "chat-1", "message_id": "u0"},
-            {"type": "chat.updated", "chat_id": "chat-1", "fingerprints": {"u0": "f"}},
-        ):
-            assert (await other.post("/v1/events", json=event)).status_code == 202
-
-    assert (await talk.ask(leaf))["status"] == "ready"
-    assert await audited(service) == []
 
 
 # Messages
@@ -349,10 +321,10 @@ async def test_a_worker_that_has_read_a_message_publishes_nothing_after_its_dele
 
     assert [run.outcome for run in await harness.runs()] == ["refused"]
     assert await harness.made() == []
-    assert await rows(harness.service.runtime, "select 1 from drafts") == []
-    assert "mandragora" not in str(await tables(harness.service.runtime))
+    assert await rows(harness.runtime, "select 1 from drafts") == []
+    assert "mandragora" not in str(await tables(harness.runtime))
     await harness.drain()
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
 async def test_a_half_read_turn_is_not_kept_after_an_edit_above_it(harness: Harness) -> None:
@@ -364,13 +336,4 @@ async def test_a_half_read_turn_is_not_kept_after_an_edit_above_it(harness: Harn
         await tell(harness.service, "message.deleted", chat_id="chat-1", message_id="long")
 
     assert (await harness.runs())[0].outcome == "refused"
-    assert await rows(harness.service.runtime, "select 1 from drafts") == []
-
-
-async def test_a_worker_whose_chat_was_deleted_leaves_nothing(harness: Harness) -> None:
-    await harness.long_chat()
-    async with working(harness):
-        await tell(harness.service, "chat.deleted", chat_id="chat-1")
-
-    left = await tables(harness.service.runtime)
-    assert not any(left[name] for name in ("chats", "messages", "checkpoints", "drafts", "runs"))
+    assert await rows(harness.runtime, "select 1 from drafts") == []

@@ -7,6 +7,7 @@ import pytest
 
 from service.storage import work
 from service.storage.tables import metadata
+from tests.service.grown import by_the_model
 from tests.service.harness import Harness
 from tests.service.talk import Json, rows, run_sql
 from workers.jobs import sweep
@@ -17,17 +18,16 @@ HOUR = 3600
 OWN = [table.name for table in metadata.sorted_tables if "chat_id" in table.c]
 
 
-async def summarised(harness: Harness, **more: Any) -> str:
-    leaf = harness.talk.turns(14)
-    await harness.talk.ingest(leaf, **more)
-    await harness.drain()
-    assert (await harness.talk.ask(leaf))["status"] == "ready"
+async def summarised(harness: Harness) -> str:
+    """A chat with summaries that goes in an hour; returns its leaf."""
+    leaf = await by_the_model(harness)
+    await harness.talk.ingest(leaf, expires_in=HOUR)
     return leaf
 
 
 async def expire(harness: Harness) -> None:
     """The hour is over."""
-    await run_sql(harness.service.runtime, "update chats set expires_at = now() where expires_at is not null")
+    await run_sql(harness.runtime, "update chats set expires_at = now() where expires_at is not null")
 
 
 async def shown(harness: Harness) -> Json:
@@ -36,11 +36,11 @@ async def shown(harness: Harness) -> Json:
 
 
 async def swept(harness: Harness, **settings: Any) -> None:
-    await sweep({"context": harness.worker_context(**settings), "queue": harness.service.runtime.queue})
+    await sweep({"context": harness.worker_context(**settings), "queue": harness.runtime.queue})
 
 
 async def own_rows(harness: Harness) -> dict[str, int]:
-    return {name: len(await rows(harness.service.runtime, f"select 1 from {name}")) for name in ("chats", *OWN)}
+    return {name: len(await rows(harness.runtime, f"select 1 from {name}")) for name in ("chats", *OWN)}
 
 
 async def test_each_hand_over_sets_when_the_chat_goes_and_one_without_a_time_keeps_it(harness: Harness) -> None:
@@ -59,7 +59,7 @@ async def test_each_hand_over_sets_when_the_chat_goes_and_one_without_a_time_kee
 
 
 async def test_an_expired_chat_is_unknown_before_any_sweep_comes_by(harness: Harness) -> None:
-    leaf = await summarised(harness, expires_in=HOUR)
+    leaf = await summarised(harness)
     branch = harness.talk.path(leaf)[24]["id"]
     assert (await harness.talk.ask(branch))["known"] == branch
 
@@ -72,9 +72,9 @@ async def test_an_expired_chat_is_unknown_before_any_sweep_comes_by(harness: Har
 async def test_a_sweep_removes_expired_chats_with_all_that_is_their_own_also_without_retention(
     harness: Harness,
 ) -> None:
-    leaf = await summarised(harness, expires_in=HOUR)
+    leaf = await summarised(harness)
     await run_sql(
-        harness.service.runtime,
+        harness.runtime,
         "insert into drafts (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"
         " select tenant_id, id, 0, 'u0', 'd', 0, 1, 2, '[]' from chats",
     )
@@ -93,7 +93,7 @@ async def test_a_sweep_removes_more_expired_chats_than_a_page_and_no_other(harne
     for chat, life in (("keeps", None), ("later", HOUR)):
         await harness.talk.put(harness.talk.transcript(leaf, expires_in=life), chat=chat)
     await run_sql(
-        harness.service.runtime,
+        harness.runtime,
         "insert into chats (tenant_id, external_id, user_id, model, window_tokens, expires_at)"
         " select tenant_id, 'gone-' || number, 'user', 'model', 8192, now() - interval '1 second'"
         " from chats, generate_series(1, 120) number where external_id = 'keeps'",
@@ -101,12 +101,12 @@ async def test_a_sweep_removes_more_expired_chats_than_a_page_and_no_other(harne
 
     await swept(harness)
 
-    left = await rows(harness.service.runtime, "select external_id from chats order by 1")
+    left = await rows(harness.runtime, "select external_id from chats order by 1")
     assert [one.external_id for one in left] == ["keeps", "later"]
 
 
 async def test_a_chat_that_is_handed_over_after_it_expired_begins_anew(harness: Harness) -> None:
-    leaf = await summarised(harness, expires_in=HOUR)
+    leaf = await summarised(harness)
     old = await harness.chat()
     await expire(harness)
     grown = harness.talk.turns(1, leaf=leaf)

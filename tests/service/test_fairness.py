@@ -10,9 +10,9 @@ import pytest_asyncio
 from service.storage import work
 from service.usecases.compress import WorkerContext, compress
 from tests.fakes.scripted_llm import Request, Say
-from tests.service.harness import Harness, told
+from tests.service.harness import Harness, long_chats, told
 from tests.service.queue import Queue
-from tests.service.talk import Talk, row, rows, run_sql
+from tests.service.talk import row, rows, run_sql
 from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def queue(harness: Harness) -> AsyncIterator[Queue]:
-    await run_sql(harness.service.runtime, "delete from tenants where name <> 'default'")
+    await run_sql(harness.runtime, "delete from tenants where name <> 'default'")
     yield Queue(harness)
 
 
@@ -64,11 +64,11 @@ async def test_work_whose_lease_is_over_does_not_count_as_under_way(queue: Queue
     await queue.next()  # busy-0
     await queue.next()  # gone-1
     await run_sql(
-        queue.harness.service.runtime,
+        queue.harness.runtime,
         "update chats set lease_until = now() - interval '1 second', due_at = null where external_id like 'gone-%'",
     )
     await queue.put("other", 1, waited=1)
-    await run_sql(queue.harness.service.runtime, "update chats set due_at = now() where external_id = 'gone-1'")
+    await run_sql(queue.harness.runtime, "update chats set due_at = now() where external_id = 'gone-1'")
 
     assert {await queue.next(), await queue.next()} == {"other-0", "gone-1"}  # busy has one under way
 
@@ -78,9 +78,7 @@ async def test_work_whose_lease_is_over_does_not_count_as_under_way(queue: Queue
 
 async def test_the_chat_that_has_been_due_for_longest_is_next(queue: Queue) -> None:
     await queue.put("a", 7)
-    await run_sql(
-        queue.harness.service.runtime, "update chats set due_at = now() - make_interval(hours => cast(id as int))"
-    )
+    await run_sql(queue.harness.runtime, "update chats set due_at = now() - make_interval(hours => cast(id as int))")
 
     assert await queue.work_off() == [f"a-{number}" for number in reversed(range(7))]
 
@@ -95,21 +93,10 @@ async def test_nothing_is_claimed_that_is_not_due_or_is_worked_on_or_is_dead(que
     assert [await queue.next() for _ in range(2)] == ["expired-0", None]
 
 
-async def several(harness: Harness, count: int, turns: int = 14, prefix: str = "chat") -> list[tuple[Talk, str]]:
-    """So many due chats with the same messages, in this order."""
-    made = Talk(harness.service.as_filter)
-    leaf = made.turns(turns)
-    talks = [Talk(harness.service.as_filter, f"{prefix}-{number}", made.rows) for number in range(count)]
-    for talk in talks:
-        assert await talk.ingest(leaf)
-    return [(talk, leaf) for talk in talks]
-
-
 async def calls(harness: Harness) -> dict[str, int]:
     """The calls made for each chat so far."""
     found = await rows(
-        harness.service.runtime,
-        "select external_id, sum(calls) from chats c join runs r on r.chat_id = c.id group by 1",
+        harness.runtime, "select external_id, sum(calls) from chats c join runs r on r.chat_id = c.id group by 1"
     )
     return {name: int(count) for name, count in found}
 
@@ -117,8 +104,8 @@ async def calls(harness: Harness) -> dict[str, int]:
 async def test_a_huge_chat_goes_back_to_the_end_of_the_queue_between_two_calls_when_others_wait(
     harness: Harness,
 ) -> None:
-    await several(harness, 1, turns=40, prefix="huge")
-    await several(harness, 2, turns=8, prefix="small")
+    await long_chats(harness, 1, turns=40, prefix="huge", pressing=True)
+    await long_chats(harness, 2, turns=8, prefix="small", pressing=True)
     worker_context = harness.worker_context(summariser_window=8192)  # one call for a small chat
 
     seen = []
@@ -131,10 +118,10 @@ async def test_a_huge_chat_goes_back_to_the_end_of_the_queue_between_two_calls_w
     assert seen[2]["huge-0"] == 1
     assert set(small) == {"small-0", "small-1"}
     assert seen[3]["huge-0"] > 2  # alone again: goes on to its end
-    assert (await row(harness.service.runtime, "select count(*) from chats where due_at is not null"))[0] == 0
+    assert (await row(harness.runtime, "select count(*) from chats where due_at is not null"))[0] == 0
     # Going back and coming again has read nothing twice.
-    assert [told(one) for one in await rows(harness.service.runtime, "select sections from checkpoints order by id")]
-    published = await row(harness.service.runtime, "select sum(calls) as calls, sum(published) as published from runs")
+    assert [told(one) for one in await rows(harness.runtime, "select sections from checkpoints order by id")]
+    published = await row(harness.runtime, "select sum(calls) as calls, sum(published) as published from runs")
     assert published.calls == published.published == len(harness.llm.requests)
 
 
@@ -142,9 +129,9 @@ async def test_a_huge_chat_goes_back_to_the_end_of_the_queue_between_two_calls_w
     "change", ["due_at = now() + interval '1 minute'", "lease_until = now() + interval '1 minute'", "due_at = null"]
 )
 async def test_a_huge_chat_is_worked_on_to_its_end_when_nobody_waits(harness: Harness, change: str) -> None:
-    await several(harness, 1, turns=40, prefix="huge")
-    await several(harness, 1, turns=8, prefix="small")
-    await run_sql(harness.service.runtime, f"update chats set {change} where external_id = 'small-0'")
+    await long_chats(harness, 1, turns=40, prefix="huge", pressing=True)
+    await long_chats(harness, 1, turns=8, prefix="small", pressing=True)
+    await run_sql(harness.runtime, f"update chats set {change} where external_id = 'small-0'")
 
     assert await harness.compress(harness.worker_context(summariser_window=8192)) is None
 
@@ -183,7 +170,7 @@ async def at_once(count: int, *benches: WorkerContext) -> AsyncIterator["list[as
 
 
 async def test_the_whole_fleet_asks_an_endpoint_for_so_many_chats_at_the_same_time(harness: Harness) -> None:
-    await several(harness, 7)
+    await long_chats(harness, 7, pressing=True)
     room = Room()
     harness.llm.thinking, harness.llm.default = room, Say("Fine.")
     benches = [harness.worker_context(summariser_window=32_768, summariser_calls=3) for _ in range(3)]
@@ -193,7 +180,7 @@ async def test_the_whole_fleet_asks_an_endpoint_for_so_many_chats_at_the_same_ti
         await harness.llm.received(3)
         room.open.set()
         await asyncio.gather(*tasks)
-    while (await row(harness.service.runtime, "select count(due_at) from chats"))[0]:
+    while (await row(harness.runtime, "select count(due_at) from chats"))[0]:
         await asyncio.gather(*(compress(benches[number % 3]) for number in range(5)))
 
     assert room.most == 3
@@ -203,7 +190,7 @@ async def test_the_whole_fleet_asks_an_endpoint_for_so_many_chats_at_the_same_ti
 
 async def test_the_built_in_summariser_has_no_bound(queue: Queue) -> None:
     await queue.put("a", 6)
-    worker_context = queue.harness.service.runtime.worker_context
+    worker_context = queue.harness.runtime.worker_context
     assert worker_context.endpoint is None
 
     assert None not in [await queue.next() for _ in range(6)]
@@ -242,7 +229,7 @@ async def test_a_place_is_free_again_when_the_lease_is_over(queue: Queue) -> Non
     assert [await queue.next(worker_context) for _ in range(2)] == ["a-0", None]
 
     await run_sql(
-        queue.harness.service.runtime,
+        queue.harness.runtime,
         "update chats set lease_until = now() - interval '1 second', due_at = null where lease_token is not null",
     )
 
@@ -276,7 +263,7 @@ async def test_claims_at_the_same_time_keep_the_bound(queue: Queue) -> None:
 
 async def test_a_worker_that_freezes_in_a_claim_does_not_hold_up_the_fleet(queue: Queue) -> None:
     """The database ends its session, and its claim was never made."""
-    worker_context = queue.harness.service.runtime.worker_context
+    worker_context = queue.harness.runtime.worker_context
     async with worker_context.engine.begin() as connection:
         assert await work.claim(connection, "frozen", None, worker_context.settings) is None
         limit = await connection.exec_driver_sql("show idle_in_transaction_session_timeout")
@@ -287,7 +274,7 @@ async def test_a_chat_that_is_being_handed_over_is_passed_by(queue: Queue) -> No
     await queue.put("a", 2, waited=5000)
     await queue.put("b", 1)
 
-    async with queue.harness.service.runtime.database.engine.begin() as connection:
+    async with queue.harness.runtime.database.engine.begin() as connection:
         await connection.exec_driver_sql("select 1 from chats where external_id = 'a-0' for update")
         assert [await queue.next() for _ in range(3)] == ["a-1", "b-0", None]
 

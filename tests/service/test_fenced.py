@@ -10,9 +10,10 @@ from service.storage import checkpoints, work
 from service.summarising.memory import Memory
 from service.usecases.compress import WorkerContext
 from tests.fakes.scripted_llm import Hang
+from tests.service.grown import by_the_model
 from tests.service.harness import Harness, running
 from tests.service.harness import thinking as thinking_with
-from tests.service.talk import check_tree, rows, run_sql
+from tests.service.talk import check_tree, run_sql
 from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -61,15 +62,14 @@ async def test_a_result_for_a_chat_that_was_edited_meanwhile_is_refused(harness:
     await harness.due_now()
     await harness.drain()
     assert "edited in place" in harness.llm.requests[1].text
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
 async def test_a_boundary_that_is_published_again_from_the_same_parent_is_another_version(harness: Harness) -> None:
-    leaf = await harness.long_chat()
-    await harness.drain()
+    leaf = await by_the_model(harness)
     (first, *_) = await harness.made()
-    await run_sql(harness.service.runtime, "update messages set checkpoint_id = null")
-    await run_sql(harness.service.runtime, "update chats set due_at = now()")
+    await run_sql(harness.runtime, "update messages set checkpoint_id = null")
+    await run_sql(harness.runtime, "update chats set due_at = now()")
 
     await harness.drain()
 
@@ -77,7 +77,7 @@ async def test_a_boundary_that_is_published_again_from_the_same_parent_is_anothe
     assert [(one.parent_id, one.version) for one in versions] == [(0, 1), (0, 2)]
     assert versions[0] == first
     assert (await harness.talk.ask(leaf))["checkpoint_id"] > versions[1].id
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
 async def test_an_edit_above_what_is_covered_does_not_refuse_the_result(harness: Harness) -> None:
@@ -91,7 +91,7 @@ async def test_an_edit_above_what_is_covered_does_not_refuse_the_result(harness:
 
     assert (run.outcome, run.published) == ("done", 1)
     assert (await harness.talk.ask(leaf))["status"] in ("ready", "not_needed")
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
 @pytest.mark.parametrize("what", ["reset", "recompute"])
@@ -115,8 +115,7 @@ async def test_a_reset_before_the_old_summary_is_read_is_no_failure(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """The plan goes on from a checkpoint that is dropped before its text is read."""
-    leaf = await harness.long_chat()
-    await harness.drain()
+    leaf = await by_the_model(harness)
     await harness.talk.ingest(harness.talk.turns(8, leaf=leaf))
     read = checkpoints.memory
 
@@ -139,8 +138,7 @@ async def test_a_reset_before_the_old_summary_is_read_is_no_failure(
 async def test_a_summary_that_is_dropped_while_it_is_looked_at_is_not_found(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await harness.long_chat()
-    await harness.drain()
+    await by_the_model(harness)
     made = (await harness.made())[-1].id
     read = checkpoints.memory
 
@@ -154,26 +152,13 @@ async def test_a_summary_that_is_dropped_while_it_is_looked_at_is_not_found(
     assert (await harness.service.as_operator.get(f"/v1/chats/chat-1/checkpoints/{made}")).status_code == 404
 
 
-async def test_a_result_for_a_chat_that_was_deleted_meanwhile_vanishes(harness: Harness) -> None:
-    await harness.long_chat()
-
-    async def delete() -> None:
-        assert (await harness.service.as_operator.delete("/v1/chats/chat-1")).is_success
-
-    assert await harness.compress(thinking(harness, delete)) is None
-
-    assert len(harness.llm.requests) == 1
-    for table in ("chats", "messages", "checkpoints", "runs"):
-        assert await rows(harness.service.runtime, f"select 1 from {table}") == [], table
-
-
 async def test_a_late_result_is_fenced_when_another_worker_has_taken_over(harness: Harness) -> None:
     leaf = await harness.long_chat()
     chat = await harness.chat()
 
     async def taken_over() -> None:
-        await run_sql(harness.service.runtime, "update chats set lease_until = now() - interval '1 second'")
-        async with harness.service.runtime.database.engine.begin() as connection:
+        await run_sql(harness.runtime, "update chats set lease_until = now() - interval '1 second'")
+        async with harness.runtime.database.engine.begin() as connection:
             assert await work.claim(connection, "another", None, harness.worker_context().settings)
 
     run = await meanwhile(harness, taken_over)
@@ -183,7 +168,7 @@ async def test_a_late_result_is_fenced_when_another_worker_has_taken_over(harnes
     chat = await harness.chat()
     assert chat.lease_token is not None  # the other one's lease was left alone
     assert chat.last_error is None
-    await run_sql(harness.service.runtime, "update chats set lease_until = now() - interval '1 second'")
+    await run_sql(harness.runtime, "update chats set lease_until = now() - interval '1 second'")
     await harness.drain()
     assert (await harness.talk.ask(leaf))["status"] == "ready"
 

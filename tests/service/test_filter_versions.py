@@ -48,10 +48,6 @@ async def test_it_is_told_of_models_whose_tools_leave_little_room(service: Servi
     assert crowded == [{"model": "many", "window": 8192, "overhead": 6500}]
 
 
-async def test_a_key_of_operators_is_not_for_the_filter(shared_service: Service) -> None:
-    assert (await shared_service.as_operator.get("/v1/filter")).status_code == 403
-
-
 @pytest.mark.parametrize("version", NEWER)
 async def test_a_filter_that_is_new_enough_is_answered(shared_service: Service, version: str) -> None:
     for request in requests(shared_service.as_filter, version):

@@ -10,6 +10,7 @@ import pytest_asyncio
 from service.storage import keys
 from service.usecases.compress import compress
 from tests.conftest import Service, serving
+from tests.service.grown import by_the_model
 from tests.service.harness import Harness, new_in, told
 from tests.service.talk import Json, Talk, check_tree, rows, run_sql, tables
 
@@ -22,14 +23,6 @@ async def work_off(harness: Harness) -> None:
         pass
 
 
-async def summarised(harness: Harness, turns: int = 30) -> str:
-    """`chat-1` with several checkpoints in a line; returns its leaf."""
-    leaf = await harness.long_chat(turns)
-    await work_off(harness)
-    assert len(await made(harness)) > 2
-    return leaf
-
-
 def fork_of(talk: Talk, chat: str = "fork", **more: Any) -> Talk:
     """What Open WebUI makes of a fork: another id, the same messages."""
     return Talk(more.pop("client", talk.client), chat, dict(talk.rows), window=talk.window, **more)
@@ -40,7 +33,7 @@ async def made(harness: Harness, chat: str = "chat-1") -> list[Any]:
         "select p.* from checkpoints p join chats c on c.id = p.chat_id"
         " where c.external_id = :chat and p.kind <> 'interim' order by p.id"
     )
-    return list(await rows(harness.service.runtime, query, chat=chat))
+    return list(await rows(harness.runtime, query, chat=chat))
 
 
 async def ask(fork: Talk, leaf: str, pairs: int = 64, **more: object) -> Json:
@@ -61,20 +54,20 @@ def texts(made: list[Any]) -> list[tuple[object, ...]]:
 
 
 async def test_a_fork_is_served_the_summary_of_its_source_before_it_is_stored(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     source = await harness.talk.ask(leaf)
     fork = fork_of(harness.talk)
-    before = await tables(harness.service.runtime)
+    before = await tables(harness.runtime)
 
     answer = await ask(fork, leaf)
 
     assert answer == {name: value for name, value in source.items() if name != "known"}
     assert answer["status"] == "ready"
-    assert await tables(harness.service.runtime) == before
+    assert await tables(harness.runtime) == before
 
 
 async def test_the_new_question_of_a_fork_is_counted(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     fork = fork_of(harness.talk)
     before = (await ask(fork, leaf, window_tokens=8192))["tokens"]["before"]
 
@@ -85,7 +78,7 @@ async def test_the_new_question_of_a_fork_is_counted(harness: Harness) -> None:
 
 
 async def test_the_summary_is_chosen_as_for_the_source_itself(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     fork, chosen = fork_of(harness.talk), set()
 
     for window in range(2048, 40_000, 997):
@@ -98,7 +91,7 @@ async def test_the_summary_is_chosen_as_for_the_source_itself(harness: Harness) 
 
 
 async def test_of_several_chats_the_one_that_knows_more_of_the_path_answers(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     fork = fork_of(harness.talk)
     grown = fork.turns(2, leaf=leaf, prefix="fork-")
     await fork.ingest(grown)
@@ -109,7 +102,7 @@ async def test_of_several_chats_the_one_that_knows_more_of_the_path_answers(harn
 
 
 async def test_a_fork_made_before_the_boundary_gets_no_summary_of_what_it_has_not(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     first = (await made(harness))[0]
     path = harness.talk.path(leaf)
     fork = fork_of(harness.talk)
@@ -121,7 +114,7 @@ async def test_a_fork_made_before_the_boundary_gets_no_summary_of_what_it_has_no
 
 
 async def test_a_fork_that_was_edited_above_the_boundary_gets_nothing(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     fork = fork_of(harness.talk)
     fork.rows = {identity: dict(row) for identity, row in fork.rows.items()}
     fork.edit(fork.path(leaf)[0]["id"], "Another first question.")
@@ -134,7 +127,7 @@ async def test_a_fork_that_was_edited_above_the_boundary_gets_nothing(harness: H
 
 
 async def test_few_pairs_that_show_no_boundary_are_unknown_and_more_find_it(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     fork = fork_of(harness.talk)
     covered = (await made(harness))[-1].covered_messages
     needed = len(fork.path(leaf)) - covered + 1
@@ -156,7 +149,7 @@ async def another_tenant(service: Service) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def test_another_user_is_never_served_nor_lent_a_summary_by_its_digest(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     theirs = fork_of(harness.talk, user="user-2")
 
     assert await ask(theirs, leaf) == {"status": "unknown"}
@@ -167,7 +160,7 @@ async def test_another_user_is_never_served_nor_lent_a_summary_by_its_digest(har
 
 
 async def test_who_does_not_say_who_asks_is_served_nothing_of_other_chats(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     fork = fork_of(harness.talk)
 
     assert await fork.ask(leaf) == {"status": "unknown"}
@@ -179,8 +172,8 @@ async def test_who_does_not_say_who_asks_is_served_nothing_of_other_chats(harnes
 async def test_another_tenant_is_never_served_nor_lent_a_summary(
     harness: Harness, another_tenant: httpx.AsyncClient, share: str
 ) -> None:
-    leaf = await summarised(harness)
-    settings = harness.service.runtime.settings.model_copy(update={"share_forks": share})
+    leaf = await by_the_model(harness, 30)
+    settings = harness.runtime.settings.model_copy(update={"share_forks": share})
     async with serving(settings) as other, httpx.AsyncClient(base_url=other.url) as client:
         client.headers = another_tenant.headers
         theirs = fork_of(harness.talk, client=client)
@@ -194,8 +187,8 @@ async def test_another_tenant_is_never_served_nor_lent_a_summary(
 
 
 async def test_a_tenant_that_shares_serves_and_lends_whoever_asks(harness: Harness) -> None:
-    leaf = await summarised(harness)
-    settings = harness.service.runtime.settings.model_copy(update={"share_forks": "tenant"})
+    leaf = await by_the_model(harness, 30)
+    settings = harness.runtime.settings.model_copy(update={"share_forks": "tenant"})
     async with serving(settings) as shares:
         theirs = fork_of(harness.talk, client=shares.as_filter, user="user-2")
 
@@ -207,7 +200,7 @@ async def test_a_tenant_that_shares_serves_and_lends_whoever_asks(harness: Harne
 
 
 async def test_a_chat_that_expires_serves_and_lends_nothing(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     await harness.talk.ingest(leaf, expires_in=3600)
     fork = fork_of(harness.talk)
 
@@ -221,7 +214,7 @@ async def test_a_chat_that_expires_serves_and_lends_nothing(harness: Harness) ->
 
 
 async def test_a_fork_that_is_handed_over_has_the_summaries_as_its_own(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     asked, before = len(harness.llm.requests), await harness.talk.ask(leaf)
     fork = fork_of(harness.talk)
 
@@ -237,11 +230,11 @@ async def test_a_fork_that_is_handed_over_has_the_summaries_as_its_own(harness: 
     assert [one.parent_id for one in mine] == [0, *(one.id for one in mine)][:-1]
     assert [list(one.ancestors) for one in mine] == [[one.id for one in mine[:place]] for place in range(len(mine))]
     assert {one.id for one in mine}.isdisjoint(one.id for one in theirs)
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
 async def test_a_fork_keeps_its_summaries_when_its_source_is_deleted(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     fork = fork_of(harness.talk)
     await fork.ingest(leaf)
     before = await fork.ask(leaf)
@@ -250,13 +243,13 @@ async def test_a_fork_keeps_its_summaries_when_its_source_is_deleted(harness: Ha
 
     assert await fork.ask(leaf) == before
     assert before["status"] == "ready"
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
 async def test_the_next_summary_of_a_fork_grows_from_the_adopted_one_and_reads_only_what_is_new(
     harness: Harness,
 ) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     fork = fork_of(harness.talk)
     await fork.ingest(leaf)
     adopted = (await made(harness, "fork"))[-1]
@@ -274,17 +267,17 @@ async def test_the_next_summary_of_a_fork_grows_from_the_adopted_one_and_reads_o
     covered = [row["content"] for row in fork.path(grown)[: adopted.covered_messages]]
     new_text = "\n".join(map(new_in, harness.llm.requests[asked:]))
     assert not any(text.splitlines()[-1] in new_text for text in covered)
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
 async def test_a_fork_handed_over_in_slices_has_the_same_line(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     fork = fork_of(harness.talk)
     cuts = [fork.path(leaf)[place]["id"] for place in (11, 23, 40)]
 
     for after, until in zip([None, *cuts], [*cuts, leaf], strict=True):
         await fork.ingest(until, after=after)
-        await check_tree(harness.service.runtime)
+        await check_tree(harness.runtime)
 
     assert texts(await made(harness, "fork")) == texts(await made(harness))
 
@@ -296,7 +289,7 @@ async def test_a_fork_that_was_stored_before_its_source_was_summarised_adopts_wi
     fork = fork_of(harness.talk)
     early = fork.path(leaf)[19]["id"]
     await fork.ingest(early)
-    await run_sql(harness.service.runtime, "update chats set due_at = null")
+    await run_sql(harness.runtime, "update chats set due_at = null")
     await harness.talk.ingest(leaf)
     await work_off(harness)
     assert (await made(harness))[0].covered_messages < 19
@@ -304,23 +297,23 @@ async def test_a_fork_that_was_stored_before_its_source_was_summarised_adopts_wi
     await fork.ingest(leaf, after=early)
 
     assert texts(await made(harness, "fork")) == texts(await made(harness))
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
 async def test_a_fork_of_a_fork_and_a_second_hand_over_change_nothing_more(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     for chat in ("fork", "fork of the fork"):
         await fork_of(harness.talk, chat).ingest(leaf)
-    before = (await tables(harness.service.runtime))["checkpoints"]
+    before = (await tables(harness.runtime))["checkpoints"]
 
     await fork_of(harness.talk, "fork of the fork").ingest(leaf)
 
-    assert (await tables(harness.service.runtime))["checkpoints"] == before
+    assert (await tables(harness.runtime))["checkpoints"] == before
     assert texts(await made(harness, "fork of the fork")) == texts(await made(harness))
 
 
 async def test_summaries_that_an_operator_dropped_from_a_fork_do_not_come_back_by_themselves(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     fork = fork_of(harness.talk)
     await fork.ingest(leaf)
     assert (await harness.service.as_operator.post("/v1/chats/fork/reset")).json()["dropped"] > 2
@@ -333,12 +326,12 @@ async def test_summaries_that_an_operator_dropped_from_a_fork_do_not_come_back_b
 
 
 async def test_a_chat_that_has_a_summary_as_deep_of_its_own_copies_none(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     await fork_of(harness.talk).ingest(leaf)
     before = await made(harness)
     # The fork's own line to the same boundary: another summary, newer, made in one call.
     await run_sql(
-        harness.service.runtime,
+        harness.runtime,
         "update checkpoints set parent_id = 0, ancestors = '{}' where chat_id != :chat",
         chat=before[0].chat_id,
     )
@@ -354,7 +347,7 @@ async def test_a_chat_that_has_a_summary_as_deep_of_its_own_copies_none(harness:
 async def test_what_the_provider_counted_for_a_forks_first_request_is_compared_with_the_summary_in_it(
     harness: Harness,
 ) -> None:
-    leaf = await summarised(harness)
+    leaf = await by_the_model(harness, 30)
     fork = fork_of(harness.talk)
     question = fork.add("new", leaf)
     served = await ask(fork, question)
@@ -362,5 +355,5 @@ async def test_what_the_provider_counted_for_a_forks_first_request_is_compared_w
 
     await fork.ingest(answer, served=served["checkpoint_id"])
 
-    (chat,) = await rows(harness.service.runtime, "select * from chats where external_id = 'fork'")
+    (chat,) = await rows(harness.runtime, "select * from chats where external_id = 'fork'")
     assert chat.overhead_tokens > 300

@@ -12,7 +12,7 @@ from tests.summarising.injection import Injection
 from tests.summarising.injections import INJECTIONS
 from tests.summarising.planted import DISTRACTION, RULES, carried, chat, is_one_record, obeying, proper
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.words]
 
 SERVED = (
     "a page says it outright",
@@ -89,4 +89,4 @@ async def test_an_injection_is_no_rule_and_no_narrative_of_what_is_stored_and_se
     # A name is cut to the form of one before it is shown to anybody.
     shown = [request for request in harness.llm.requests if carried(injection.payload, [request.text])]
     assert shown or injection.id == "a file name with line breaks"
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)

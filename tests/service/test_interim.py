@@ -6,6 +6,7 @@ import pytest
 
 from tests.fakes.scripted_llm import Fail
 from tests.service.ageing import removed
+from tests.service.grown import in_one_call
 from tests.service.harness import Harness, thinking, told
 from tests.service.talk import Json, check_tree, rows, run_sql
 from tests.waiting import until
@@ -16,7 +17,7 @@ WIDE: dict[str, Any] = {"summariser_window": 32_768}
 
 
 async def without_text(harness: Harness) -> set[str]:
-    found = await rows(harness.service.runtime, "select message_id from messages where body is null")
+    found = await rows(harness.runtime, "select message_id from messages where body is null")
     return {one.message_id for one in found}
 
 
@@ -55,7 +56,7 @@ async def test_a_chat_that_goes_on_while_the_summariser_thinks_is_served_again(h
 
     assert [one["status"] for one in served] == ["ready"]
     assert served[0]["tokens"]["after"] <= 6250, "the request is not too large with it"
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
 async def test_it_retires_when_the_summariser_has_read_the_same(harness: Harness) -> None:
@@ -66,12 +67,12 @@ async def test_it_retires_when_the_summariser_has_read_the_same(harness: Harness
     assert await harness.interim() == []
     (made,) = await harness.made()
     assert (made.kind, made.version, made.parent_id) == ("llm", 2, 0)
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
+@pytest.mark.words
 async def test_it_is_made_without_a_call_when_there_is_little_to_read(harness: Harness) -> None:
-    leaf = await harness.long_chat()
-    await harness.drain(harness.worker_context(**WIDE))
+    leaf = await in_one_call(harness)
     calls = len(harness.llm.requests)
 
     grown = harness.talk.turns(5, leaf=leaf)
@@ -87,9 +88,9 @@ async def test_it_is_made_without_a_call_when_there_is_little_to_read(harness: H
     assert answer["covered_messages"] > made.covered_messages
 
 
+@pytest.mark.words
 async def test_the_next_one_goes_on_from_it_and_takes_its_place(harness: Harness) -> None:
-    leaf = await harness.long_chat()
-    await harness.drain(harness.worker_context(**WIDE))
+    leaf = await in_one_call(harness)
     for turns in (5, 3):
         leaf = harness.talk.turns(turns, leaf=leaf)
         await harness.talk.ingest(leaf)
@@ -99,12 +100,12 @@ async def test_the_next_one_goes_on_from_it_and_takes_its_place(harness: Harness
     assert interim.parent_id == made.id
     numbers = [str(one) for one in interim.talk]
     assert len(numbers) == len(set(numbers)), "each message was read once"
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
+@pytest.mark.words
 async def test_a_branch_that_needs_it_keeps_it(harness: Harness) -> None:
-    leaf = await harness.long_chat()
-    await harness.drain(harness.worker_context(**WIDE))
+    leaf = await in_one_call(harness)
     trunk = harness.talk.turns(5, leaf=leaf)
     await harness.talk.ingest(trunk)
     await harness.drain(harness.worker_context(**WIDE))
@@ -118,7 +119,7 @@ async def test_a_branch_that_needs_it_keeps_it(harness: Harness) -> None:
 
     assert len(await harness.made()) > 1
     assert (await harness.talk.ask(branch))["checkpoint_id"] == interim.id
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
 async def test_retention_keeps_the_texts_that_the_summariser_has_not_read(harness: Harness) -> None:
@@ -142,7 +143,7 @@ async def test_one_that_an_operator_wants_stays(harness: Harness) -> None:
     assert answer.is_success, answer.text
     harness.llm.default = Fail(400)
     await harness.talk.ingest(harness.talk.turns(12, leaf=leaf))
-    await run_sql(harness.service.runtime, "update chats set due_at = now()")
+    await run_sql(harness.runtime, "update chats set due_at = now()")
     await harness.compress(harness.worker_context(fallback_after=0, **WIDE))
 
     newest = (await harness.interim())[-1]
@@ -159,4 +160,4 @@ async def test_an_edit_above_its_boundary_takes_it_out_of_service(harness: Harne
     await harness.talk.ingest(leaf)
 
     assert (await harness.talk.ask(leaf))["status"] == "pending"
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)

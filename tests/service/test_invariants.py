@@ -17,6 +17,7 @@ from service.storage import contexts
 from tests.builders import called, returned, said
 from tests.conftest import Service, drain
 from tests.fakes.scripted_llm import CutOff, Empty, Fail, Hang, ReasoningOnly, Say
+from tests.service.grown import summarised
 from tests.service.harness import Harness, new_in
 from tests.service.talk import Json, Talk, check_tree, prose, row, rows, tables
 
@@ -56,9 +57,7 @@ async def close(loaded: Any) -> None:
 
 
 async def test_invariant_1_nothing_is_hidden_that_is_not_covered(talk: Talk, service: Service) -> None:
-    leaf = talk.turns(14)
-    await talk.ingest(leaf)
-    await drain(service.runtime)
+    leaf = await summarised(service, talk)
     ready = await talk.ask(leaf)
     assert (ready["covered_until"], ready["covered_digest"]) == talk.pair(ready["covered_until"])
 
@@ -77,11 +76,11 @@ async def test_invariant_2_no_llm_call_on_the_request_path_and_one_indexed_read(
     assert (await harness.talk.ask(leaf))["status"] == "pending"
     assert harness.llm.requests == []
 
-    engine = harness.service.runtime.database.engine
+    engine = harness.runtime.database.engine
     async with engine.connect() as connection:
         await (await connection.execution_options(isolation_level="AUTOCOMMIT")).execute(text("vacuum analyze"))
     leaf_pair, above = harness.talk.question(leaf)["path"][:2]
-    async with harness.service.runtime.database.reads.acquire() as reads:
+    async with harness.runtime.database.reads.acquire() as reads:
         await reads.execute("set enable_seqscan = off")  # so few rows fit into one page: it must be able to use indexes
         try:
             continued, branched = [leaf_pair[1], above[1], 0], [[leaf_pair[0]], [leaf_pair[1]], [0, 0]]
@@ -109,6 +108,7 @@ async def test_invariant_3_the_filter_never_breaks_a_chat(talk: Talk, service: S
         assert after["messages"] == before["messages"]
 
 
+@pytest.mark.words
 async def test_invariant_4_a_call_and_its_results_stay_together(harness: Harness) -> None:
     talk = harness.talk
     leaf = talk.turns(1)
@@ -136,6 +136,7 @@ async def test_invariant_4_a_call_and_its_results_stay_together(harness: Harness
     assert 0 < len(asked) < 9
 
 
+@pytest.mark.words
 async def test_invariant_5_the_boundary_says_what_was_really_covered(harness: Harness) -> None:
     talk = harness.talk
     leaf = talk.add("long", talk.add("q", talk.turns(1)), "assistant", prose(6000, "long"))
@@ -179,6 +180,7 @@ async def test_invariant_6_branches_are_right_by_construction(talk: Talk, servic
     assert (await talk.ask(left))["status"] == "ready"
 
 
+@pytest.mark.words
 async def test_invariant_7_a_summary_is_never_a_function_of_luck(harness: Harness) -> None:
     leaf = await harness.long_chat()
     worker_context = harness.worker_context(summariser_window=32_768, fallback_after=0)
@@ -201,7 +203,7 @@ async def test_invariant_7_a_summary_is_never_a_function_of_luck(harness: Harnes
 
 async def test_invariant_8_work_is_never_lost_and_never_doubled(harness: Harness) -> None:
     await harness.long_chat()
-    stored = await tables(harness.service.runtime)
+    stored = await tables(harness.runtime)
     assert len(stored["messages"]) == 28
     assert (await harness.chat()).due_at  # in the same transaction as the messages
 
@@ -219,6 +221,7 @@ async def test_invariant_8_work_is_never_lost_and_never_doubled(harness: Harness
     assert chat.done_seq == chat.handed_seq
 
 
+@pytest.mark.words
 async def test_invariant_9_cost_grows_with_what_is_new(harness: Harness) -> None:
     talk = harness.talk
     leaf = await harness.long_chat(20)

@@ -131,22 +131,15 @@ async def test_a_job_that_is_done_meanwhile_shifts_no_page(service: Service) -> 
     assert [job["chat_id"] for job in second["jobs"]] == ["working", "put-off"]
 
 
-@pytest.mark.parametrize("query", ["state=lost", "limit=0", "limit=201", "cursor=-1", "cursor=9223372036854775808"])
+@pytest.mark.parametrize(
+    "query",
+    ["state=lost", "limit=0", "limit=201", "cursor=-1", "cursor=9223372036854775808", "limit=1e3", f"limit={2**80}"],
+)
 async def test_an_impossible_query_is_refused(service: Service, query: str) -> None:
     response = await service.as_operator.get(f"/v1/jobs?{query}")
 
     assert response.status_code == 422
     assert response.json()["type"] == "urn:precis:problem:unprocessable"
-
-
-@pytest.mark.usefixtures("queue")
-async def test_the_filters_key_sees_and_changes_no_work(service: Service) -> None:
-    before = await tables(service.runtime)
-
-    for method, where in (("GET", "/v1/jobs"), ("GET", "/v1/status"), ("POST", "/v1/jobs/dead/retry")):
-        assert (await service.as_filter.request(method, where)).status_code == 403
-
-    assert await tables(service.runtime) == before
 
 
 # Status

@@ -21,6 +21,13 @@ ENDPOINTS = [
     ("GET", "/v1/chats/chat-1/checkpoints/1", "operator"),
     ("POST", "/v1/chats/chat-1/reset", "operator"),
     ("POST", "/v1/chats/chat-1/recompute", "operator"),
+    ("PATCH", "/v1/chats/chat-1/checkpoints/1", "operator"),
+    ("POST", "/v1/chats/chat-1/checkpoints/1/serve", "operator"),
+    ("GET", "/v1/jobs", "operator"),
+    ("POST", "/v1/jobs/chat-1/retry", "operator"),
+    ("GET", "/v1/status", "operator"),
+    ("GET", "/v1/filter", "filter"),
+    ("POST", "/v1/events", "filter"),
 ]
 
 

@@ -2,12 +2,10 @@
 
 from typing import Any
 
-import httpx
 import pytest
 
-from service.storage import keys
-from service.storage.tables import metadata
 from tests.conftest import Service, drain
+from tests.service.grown import summarised
 from tests.service.talk import Json, Talk, check_tree, row, rows, run_sql, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -24,18 +22,6 @@ async def post(service: Service, where: str, body: object | None = None) -> Json
     assert response.status_code in (200, 202), response.text
     answer: Json = response.json()
     return answer
-
-
-async def summarised(service: Service, talk: Talk, rounds: int = 1) -> str:
-    """A chat with at least as many checkpoints as `rounds`, each grown from the one before; returns its leaf."""
-    leaf = talk.turns(14)
-    await talk.ingest(leaf)
-    await drain(service.runtime)
-    while len(await rows(service.runtime, "select 1 from checkpoints")) < rounds:
-        leaf = talk.turns(2, leaf=leaf)
-        await talk.ingest(leaf)
-        await drain(service.runtime)
-    return leaf
 
 
 async def half_read(service: Service) -> int:
@@ -165,7 +151,7 @@ async def test_work_that_failed_is_shown_with_its_reason(service: Service, talk:
 
 
 async def test_reset_drops_all_checkpoints_and_the_chat_goes_on(service: Service, talk: Talk) -> None:
-    leaf = await summarised(service, talk, rounds=2)
+    leaf = await summarised(service, talk, least=2)
     made = len(await rows(service.runtime, "select 1 from checkpoints"))
 
     assert await post(service, "/chat-1/reset") == {"dropped": made, "waits": False}
@@ -180,7 +166,7 @@ async def test_reset_drops_all_checkpoints_and_the_chat_goes_on(service: Service
 
 
 async def test_reset_to_a_checkpoint_keeps_it_and_those_it_grew_from(service: Service, talk: Talk) -> None:
-    leaf = await summarised(service, talk, rounds=4)
+    leaf = await summarised(service, talk, least=4)
     made = [one["id"] for one in await get(service, "/chat-1/checkpoints")]
 
     assert await post(service, "/chat-1/reset", {"keep": made[1]}) == {"dropped": len(made) - 2, "waits": False}
@@ -233,23 +219,6 @@ async def test_recompute_does_not_wait_for_the_back_off_of_earlier_failures(serv
     await drain(service.runtime)
 
     assert (await talk.ask(leaf))["status"] == "ready"
-
-
-async def test_delete_leaves_no_row_of_the_chat_in_any_table(service: Service, talk: Talk) -> None:
-    await summarised(service, talk, rounds=2)
-    other = Talk(service.as_filter, "other")
-    await other.ingest(other.turns(2))
-    identity = await half_read(service)
-
-    response = await service.as_operator.delete("/v1/chats/chat-1")
-
-    assert response.status_code == 204
-    for table in metadata.sorted_tables:
-        if "chat_id" in table.c:
-            left = await rows(service.runtime, f"select 1 from {table.name} where chat_id = :chat", chat=identity)
-            assert left == [], table.name
-    assert [one["chat_id"] for one in (await get(service, ""))["chats"]] == ["other"]
-    assert (await audited(service))[-1]["action"] == "chat.delete"
 
 
 async def test_a_deleted_chat_starts_anew_when_it_goes_on(service: Service, talk: Talk) -> None:
@@ -335,48 +304,3 @@ async def test_a_checkpoint_that_does_not_exist_is_not_found(service: Service, t
             assert response.status_code == 404
 
     assert await tables(service.runtime) == before
-
-
-# Tenants
-
-
-async def test_no_tenant_sees_or_changes_anothers_rows_on_any_endpoint(service: Service, talk: Talk) -> None:
-    leaf = await summarised(service, talk)
-    made = (await talk.ask(leaf))["checkpoint_id"]
-    async with service.runtime.database.engine.begin() as connection:
-        scopes: list[keys.Scope] = ["filter", "operator"]
-        stranger = {scope: await keys.create(connection, "another", scope, "") for scope in scopes}
-    before = await tables(service.runtime)
-
-    async def ask(scope: keys.Scope, method: str, where: str, **body: Any) -> httpx.Response:
-        headers = {"Authorization": f"Bearer {stranger[scope]}"}
-        return await service.as_filter.request(method, f"/v1/chats{where}", headers=headers, **body)
-
-    assert (await ask("operator", "GET", "")).json() == {"chats": [], "next": None}
-    for method, where in (
-        ("GET", "/chat-1"),
-        ("DELETE", "/chat-1"),
-        ("GET", "/chat-1/checkpoints"),
-        ("GET", f"/chat-1/checkpoints/{made}"),
-        ("PATCH", f"/chat-1/checkpoints/{made}"),
-        ("POST", f"/chat-1/checkpoints/{made}/serve"),
-        ("POST", "/chat-1/reset"),
-        ("POST", "/chat-1/recompute"),
-    ):
-        body: Json = {"json": {"narrative": "Corrected."}} if method == "PATCH" else {}
-        assert (await ask("operator", method, where, **body)).status_code == 404, (method, where)
-    assert (await ask("filter", "POST", "/chat-1/context", json=talk.question(leaf))).json() == {"status": "unknown"}
-    growing = talk.transcript(leaf, after=talk.rows[leaf]["parentId"])
-    assert (await ask("filter", "PUT", "/chat-1/transcript", json=growing)).status_code == 409
-    assert await tables(service.runtime) == before
-
-    # The same chat id in another tenant is another chat.
-    assert (await ask("filter", "PUT", "/chat-1/transcript", json=talk.transcript(leaf))).status_code == 202
-    theirs = (await ask("filter", "POST", "/chat-1/context", json=talk.question(leaf))).json()
-    assert theirs["status"] == "pending"
-    assert (await talk.ask(leaf))["checkpoint_id"] == made
-    assert (await ask("operator", "DELETE", "/chat-1")).status_code == 204
-    after = await tables(service.runtime)
-    assert {name: after[name] for name in ("chats", "messages", "checkpoints")} == {
-        name: before[name] for name in ("chats", "messages", "checkpoints")
-    }

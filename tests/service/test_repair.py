@@ -6,7 +6,7 @@ from tests.fakes.scripted_llm import Empty, Say
 from tests.service.harness import Harness
 from tests.service.talk import check_tree
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.words]
 
 INVENTED = Say("## Goal\n- There are 31337 pumps.\n- There are 31338 valves.")
 FINE = Say("## Goal\n- Watch the pumps.")
@@ -56,7 +56,7 @@ async def test_a_degraded_summary_is_made_anew_by_the_model_and_covers_as_much(h
     assert (degraded.kind, better.kind, better.parent_id) == ("degraded", "llm", degraded.parent_id)
     assert better.covered_messages >= degraded.covered_messages
     assert (await harness.talk.ask(leaf))["checkpoint_id"] == better.id
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
 async def test_a_model_that_stays_bad_is_asked_once_more_and_then_left_alone(harness: Harness) -> None:

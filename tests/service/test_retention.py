@@ -8,7 +8,8 @@ from service.errors import ConfigurationError
 from service.settings import load
 from service.storage import retention
 from service.usecases.retain import Removed
-from tests.service.ageing import FOREVER, age, removed, sql, summarised
+from tests.service.ageing import FOREVER, age, removed, sql
+from tests.service.grown import in_one_call
 from tests.service.harness import Harness, thinking
 from tests.service.talk import Talk, check_tree, row, rows, tables
 from workers.jobs import remove
@@ -20,7 +21,7 @@ NOTHING = Removed(bodies=0, checkpoints=0, runs=0, chats=0, audit=0)
 
 async def without_text(harness: Harness) -> set[str]:
     """The messages of which the text is gone."""
-    found = await rows(harness.service.runtime, "select message_id from messages where body is null")
+    found = await rows(harness.runtime, "select message_id from messages where body is null")
     return {one.message_id for one in found}
 
 
@@ -34,7 +35,7 @@ async def covered(harness: Harness, leaf: str) -> list[str]:
 
 
 async def test_a_text_goes_when_it_is_older_than_the_setting_and_a_young_one_stays(harness: Harness) -> None:
-    await summarised(harness)
+    await in_one_call(harness)
     await age(harness, "messages", "created_at", "depth <= 5")
 
     assert await removed(harness, keep_bodies=41) == NOTHING
@@ -45,7 +46,7 @@ async def test_a_text_goes_when_it_is_older_than_the_setting_and_a_young_one_sta
 
 @pytest.mark.parametrize("busy", ["due_at = now() + interval '1 hour'", "lease_until = now() + interval '1 minute'"])
 async def test_the_texts_of_a_chat_with_work_stay_until_it_is_done(harness: Harness, busy: str) -> None:
-    await summarised(harness)
+    await in_one_call(harness)
     await age(harness, "messages", "created_at")
     await sql(harness, f"update chats set {busy}")
 
@@ -56,7 +57,7 @@ async def test_the_texts_of_a_chat_with_work_stay_until_it_is_done(harness: Harn
 
 
 async def test_an_edited_text_is_as_old_as_its_edit(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await in_one_call(harness)
     await age(harness, "messages", "created_at")
     harness.talk.edit(leaf, "edited today")
     await harness.talk.ingest(leaf, after=harness.talk.rows[leaf]["parentId"])
@@ -68,7 +69,7 @@ async def test_an_edited_text_is_as_old_as_its_edit(harness: Harness) -> None:
 
 
 async def test_until_covered_drops_what_a_summary_covers_and_nothing_else(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await in_one_call(harness)
 
     dropped = await removed(harness, keep_bodies="until_covered")
 
@@ -104,7 +105,7 @@ async def test_until_covered_keeps_what_another_branch_has_not_covered(harness: 
 
 
 async def test_an_old_checkpoint_goes_when_no_message_leads_to_it(harness: Harness) -> None:
-    leaf = harness.talk.turns(12, leaf=await summarised(harness))
+    leaf = harness.talk.turns(12, leaf=await in_one_call(harness))
     await harness.talk.ingest(leaf)
     await harness.drain()
     before = await harness.made()
@@ -124,14 +125,14 @@ async def test_an_old_checkpoint_goes_when_no_message_leads_to_it(harness: Harne
     anew = (await harness.made())[len(before) :]
     await age(harness, "checkpoints", "created_at")
     await age(harness, "checkpoints", "retired_at")
-    stored = len(await rows(harness.service.runtime, "select 1 from checkpoints"))
+    stored = len(await rows(harness.runtime, "select 1 from checkpoints"))
     assert (await removed(harness, keep_checkpoints=30)).checkpoints == stored - len(anew)
     assert [one.id for one in await harness.made()] == [one.id for one in anew] != []
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
 async def test_a_checkpoint_on_a_branch_that_is_left_stays_while_the_branch_is_there(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await in_one_call(harness)
     elsewhere = harness.talk.turns(1, leaf="a0", prefix="branch-")
     await harness.talk.ingest(elsewhere, after="a0")
     await age(harness, "checkpoints", "created_at")
@@ -148,21 +149,21 @@ async def test_old_rows_go_and_young_ones_stay(harness: Harness, kind: str, colu
         await talk.ingest(talk.turns(1))
         await harness.service.as_operator.post(f"/v1/chats/chat-{number}/reset")
     await sql(harness, "insert into runs (tenant_id, chat_id, seq) select tenant_id, id, 1 from chats")
-    first = (await row(harness.service.runtime, f"select min(id) as id from {kind}")).id
+    first = (await row(harness.runtime, f"select min(id) as id from {kind}")).id
     await age(harness, kind, column, f"id in ({first}, {first + 2})")
 
     keep: dict[str, Any] = {f"keep_{kind}": 30}
     counts = await removed(harness, **keep)
 
     assert getattr(counts, kind) == 2
-    left = await rows(harness.service.runtime, f"select id from {kind} order by id")
+    left = await rows(harness.runtime, f"select id from {kind} order by id")
     assert [one.id - first for one in left] == [1, 3]
-    assert len(await rows(harness.service.runtime, "select 1 from messages")) == (4 if kind == "chats" else 8)
+    assert len(await rows(harness.runtime, "select 1 from messages")) == (4 if kind == "chats" else 8)
 
 
 async def test_a_dry_run_counts_the_same_and_changes_nothing(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "PAGE", 2)  # and many pages find what one does
-    leaf = await summarised(harness)
+    leaf = await in_one_call(harness)
     for where in ("/recompute", "/reset"):
         await harness.service.as_operator.post(f"/v1/chats/chat-1{where}")
         await harness.drain()
@@ -176,11 +177,11 @@ async def test_a_dry_run_counts_the_same_and_changes_nothing(harness: Harness, m
     for table, column in (times | {"chats": "updated_at"}).items():
         await age(harness, table, column)
     keep: dict[str, Any] = dict.fromkeys(FOREVER, 30)
-    before = await tables(harness.service.runtime)
+    before = await tables(harness.runtime)
 
     counted = await removed(harness, dry=True, **keep)
 
-    assert await tables(harness.service.runtime) == before
+    assert await tables(harness.runtime) == before
     assert min(counted.bodies, counted.checkpoints, counted.runs, counted.chats, counted.audit) >= 1
     covered_too = await removed(harness, dry=True, keep_bodies="until_covered")
     assert covered_too.bodies == 0, "no checkpoint fits any more"
@@ -189,7 +190,7 @@ async def test_a_dry_run_counts_the_same_and_changes_nothing(harness: Harness, m
 
 
 async def test_forever_keeps_everything(harness: Harness) -> None:
-    await summarised(harness)
+    await in_one_call(harness)
     for table, column in [("messages", "created_at"), ("runs", "started_at"), ("chats", "updated_at")]:
         await age(harness, table, column)
 
@@ -198,11 +199,11 @@ async def test_forever_keeps_everything(harness: Harness) -> None:
 
 @pytest.mark.parametrize("keep", [{"keep_bodies": 30}, {"keep_chats": 30}, {"keep_bodies": "until_covered"}])
 async def test_what_somebody_has_locked_is_left_for_the_next_time(harness: Harness, keep: dict[str, Any]) -> None:
-    await summarised(harness)
+    await in_one_call(harness)
     await age(harness, "messages", "created_at")
     await age(harness, "chats", "updated_at")
 
-    async with harness.service.runtime.database.engine.begin() as connection:
+    async with harness.runtime.database.engine.begin() as connection:
         await connection.exec_driver_sql("select 1 from chats for update")
         assert await removed(harness, **keep) == NOTHING  # and does not wait
 
@@ -213,7 +214,7 @@ async def test_what_somebody_has_locked_is_left_for_the_next_time(harness: Harne
 
 
 async def test_the_hourly_job_does_what_the_settings_say_and_nothing_when_it_is_off(harness: Harness) -> None:
-    await summarised(harness)
+    await in_one_call(harness)
     await age(harness, "messages", "created_at")
 
     await remove({"context": harness.worker_context(retention=False)})
@@ -265,7 +266,7 @@ async def test_the_next_turn_brings_the_whole_path_and_the_work_is_done(harness:
     assert await without_text(harness) == set()
     assert (await harness.chat()).wants_bodies is False
     old = "select 1 from messages where created_at < now() - interval '1 day'"
-    assert await rows(harness.service.runtime, old) == [], "a text that came again is young"
+    assert await rows(harness.runtime, old) == [], "a text that came again is young"
     await harness.drain()
     assert (await harness.chat()).last_error is None
     assert (await harness.talk.ask(grown))["status"] == "ready"
@@ -309,7 +310,7 @@ async def test_texts_that_came_while_the_work_missed_them_are_looked_for_again(h
 async def test_reset_and_recompute_of_a_chat_without_its_texts_wait_for_its_next_turn(
     harness: Harness, what: str, answer: dict[str, object]
 ) -> None:
-    leaf = await summarised(harness)
+    leaf = await in_one_call(harness)
     await removed(harness, keep_bodies="until_covered")
 
     response = await harness.service.as_operator.post(f"/v1/chats/chat-1/{what}")
@@ -324,7 +325,7 @@ async def test_reset_and_recompute_of_a_chat_without_its_texts_wait_for_its_next
 
 
 async def test_a_reset_that_needs_no_text_that_is_gone_does_not_wait(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    leaf = await in_one_call(harness)
     await removed(harness, keep_bodies="until_covered")
     kept = (await harness.made())[-1].id
 

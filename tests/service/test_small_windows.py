@@ -19,6 +19,7 @@ def asked(request: Request) -> int:
 
 
 @pytest.mark.parametrize("window", [4096, 8192, 16_384])
+@pytest.mark.words
 async def test_no_request_exceeds_the_summarisers_window(harness: Harness, window: int) -> None:
     talk = harness.talk
     leaf = talk.add("long", talk.add("q", talk.turns(2)), "assistant", prose(12_000, "long"))
@@ -35,6 +36,7 @@ async def test_no_request_exceeds_the_summarisers_window(harness: Harness, windo
 
 
 @pytest.mark.parametrize("window", [2048, 4096, 8192])
+@pytest.mark.words
 async def test_a_small_model_makes_progress_and_is_served(harness: Harness, window: int) -> None:
     harness.talk.window = window
     leaf = await harness.long_chat(16, tokens=window // 8)
@@ -44,7 +46,7 @@ async def test_a_small_model_makes_progress_and_is_served(harness: Harness, wind
     answer = await harness.talk.ask(leaf)
     assert answer["status"] == "ready"
     assert tokens.count(answer["summary"]) < window // 3
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
 FORMLESS = {
@@ -57,6 +59,7 @@ FORMLESS = {
 
 
 @pytest.mark.parametrize("text", FORMLESS.values(), ids=FORMLESS.keys())
+@pytest.mark.words
 async def test_a_model_that_ignores_the_format_still_gives_a_checkpoint(harness: Harness, text: str) -> None:
     leaf = await harness.long_chat()
     harness.llm.default = Say(text)
@@ -79,10 +82,7 @@ FULL = pytest.mark.skipif(not os.environ.get("PRECIS_TEST_FULL_SIZE"), reason="t
 
 @pytest.mark.parametrize(
     ("turns", "tokens", "window", "model_window"),
-    [
-        (60, 600, 4096, 8192),
-        *(pytest.param(1000, 256, window, 131_072, marks=FULL) for window in (4096, 8192, 16_384)),
-    ],
+    [(60, 600, 4096, 8192), *(pytest.param(1000, 256, window, 131_072, marks=FULL) for window in (4096, 8192, 16_384))],
 )
 async def test_a_long_chat_catches_up_in_bounded_rounds_and_is_served_from_the_first_on(
     harness: Harness, turns: int, tokens: int, window: int, model_window: int
@@ -105,4 +105,4 @@ async def test_a_long_chat_catches_up_in_bounded_rounds_and_is_served_from_the_f
     answer = await harness.talk.ask(leaf)
     assert answer["status"] == "ready"
     assert answer["tokens"]["after"] < model_window
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)

@@ -17,7 +17,7 @@ from tests.service.talk import Talk, check_tree, prose, row
 
 P = ParamSpec("P")
 T = TypeVar("T")
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.words]
 
 
 @dataclass
@@ -72,7 +72,7 @@ async def test_after_a_killed_round_the_next_one_tells_of_the_hard_messages_by_s
     assert "tokens in all, too hard to read" in first.summary
     assert "pump" not in first.summary
     assert (await harness.talk.ask(leaf))["status"] == "ready"
-    await check_tree(harness.service.runtime)
+    await check_tree(harness.runtime)
 
 
 async def test_a_chat_of_hard_messages_alone_is_never_dead(harness: Harness) -> None:
@@ -110,7 +110,7 @@ async def test_a_hard_draught_of_a_model_falls_back_to_sizes_too(harness: Harnes
 
 
 async def test_a_message_too_hard_to_store_is_stored_as_a_note_of_its_size(harness: Harness) -> None:
-    runtime = harness.service.runtime
+    runtime = harness.runtime
     before = runtime.texts
     hard = Hard(lambda function, args: function is intake.take and "secret" in str(args))
     object.__setattr__(runtime, "texts", hard)
@@ -203,7 +203,7 @@ async def test_every_chat_above_its_window_ends_with_a_checkpoint_and_nothing_de
         leaf = talk.add(f"a{number}", leaf, "assistant", prose(int(answered * window), f"a{number}"))
     leaf = talk.turns(14, tokens=window // 16, leaf=leaf, prefix="tail-")
     await talk.ingest(leaf)
-    assert (await row(harness.service.runtime, "select leaf_tokens from chats")).leaf_tokens > window
+    assert (await row(harness.runtime, "select leaf_tokens from chats")).leaf_tokens > window
 
     await retries(harness, built_in(harness, TEXTS, max_attempts=1, summariser_window=summariser_window))
 

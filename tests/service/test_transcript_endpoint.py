@@ -8,6 +8,7 @@ import pytest
 
 from service.transcript import native_tokens
 from tests.conftest import Service, drain
+from tests.service.grown import summarised
 from tests.service.talk import Talk, check_tree, prose, row, rows, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -111,9 +112,7 @@ async def test_an_edit_in_place_rewrites_the_posted_path_and_other_branches_belo
 
 
 async def test_a_reverted_edit_brings_the_checkpoint_back(talk: Talk, service: Service) -> None:
-    leaf = talk.turns(14)
-    await talk.ingest(leaf)
-    await drain(service.runtime)
+    leaf = await summarised(service, talk)
     first = await talk.ask(leaf)
     edited = talk.path(leaf)[3]["id"]
     original = talk.rows[edited]["content"]
@@ -134,9 +133,7 @@ async def test_a_reverted_edit_brings_the_checkpoint_back(talk: Talk, service: S
 
 
 async def test_an_edit_above_the_boundary_leaves_the_checkpoint_in_force(talk: Talk, service: Service) -> None:
-    leaf = talk.turns(14)
-    await talk.ingest(leaf)
-    await drain(service.runtime)
+    leaf = await summarised(service, talk)
     first = await talk.ask(leaf)
 
     talk.edit(leaf, "Edited: the newest answer.")
@@ -321,9 +318,7 @@ async def test_an_estimate_of_the_filters_is_clamped_as_a_usage_is(talk: Talk, s
 
 
 async def test_usage_is_compared_with_the_summary_that_was_served(talk: Talk, service: Service) -> None:
-    leaf = talk.turns(14)
-    await talk.ingest(leaf)
-    await drain(service.runtime)
+    leaf = await summarised(service, talk)
     question = talk.add("question", leaf)
     ready = await talk.ask(question)
     made = await row(service.runtime, "select * from checkpoints where id = :id", id=ready["checkpoint_id"])

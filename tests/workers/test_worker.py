@@ -23,22 +23,19 @@ from service.clients.summarisers import configured
 from service.errors import ConfigurationError
 from service.queue import JOB, Queue, redis_settings
 from service.runtime import FIRST_TENANT, Urls
-from service.settings import Settings, load
+from service.settings import Settings
 from service.storage import keys
 from service.summarising.reading import Finish, Reading, Reply
 from service.usecases.compress import WorkerContext
-from tests.conftest import Service
-from tests.fakes.scripted_llm import Fail, Hang, Say, scripted_llm
-from tests.service.talk import Talk, row, rows, run_sql
+from tests.conftest import TEXTS, Service
+from tests.fakes.scripted_llm import Behaviour, Fail, Hang, Say, ScriptedLLM, scripted_llm
+from tests.service.talk import Talk, long_chat, row, rows, run_sql
 from tests.waiting import until
 from workers import worker as worker_module
 from workers.jobs import sweep
 from workers.worker import running
 
-
-@pytest.fixture
-def settings(urls: Urls) -> Settings:
-    return load(database_url=urls.database, redis_url=urls.redis, window=8192, debounce=0, sweep_every=1)
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @asynccontextmanager
@@ -60,16 +57,22 @@ async def ready(talk: Talk, leaf: str) -> None:
     await until(is_ready)
 
 
-async def long_chat(service: Service, chat: str = "chat-1") -> tuple[Talk, str]:
-    talk = Talk(service.as_filter, chat, user=f"user of {chat}")  # not forks of each other
-    leaf = talk.turns(14)
-    assert await talk.ingest(leaf)
-    return talk, leaf
-
-
 async def flush(service: Service) -> None:
     async with Redis.from_url(service.runtime.urls.redis) as redis:
         await redis.flushall()
+
+
+@asynccontextmanager
+async def asking(
+    service: Service, *script: Behaviour, **more: object
+) -> AsyncIterator[tuple[ScriptedLLM, WorkerContext]]:
+    """A model that follows a script and then says the same always, and a bench that asks it."""
+    async with scripted_llm(Say("At last.")) as llm, httpx.AsyncClient() as http:
+        llm.script(*script)
+        asked = {"summariser": "openai", "summariser_url": llm.openai_url, "summariser_model": "scripted"}
+        settings = service.runtime.settings.model_copy(update=asked | more)
+        usual = service.runtime.worker_context
+        yield llm, replace(usual, settings=settings, summariser=configured(settings, http))
 
 
 class Gated:
@@ -90,14 +93,8 @@ class Gated:
         return Reply(f"Narrative {self.calls}.", Finish.STOP)
 
 
-async def test_a_hand_over_is_worked_on_without_anybody_asking(service_with_worker: Service) -> None:
-    talk, leaf = await long_chat(service_with_worker)
-
-    await ready(talk, leaf)
-
-
 async def test_many_chats_are_worked_on_and_each_hand_over_is_covered_in_the_end(service_with_worker: Service) -> None:
-    talks = [await long_chat(service_with_worker, f"chat-{number}") for number in range(6)]
+    talks = [await long_chat(service_with_worker.as_filter, f"chat-{number}") for number in range(6)]
     for _ in range(3):
         talks = [(talk, talk.turns(2, leaf=leaf)) for talk, leaf in talks]
         await asyncio.gather(*(talk.ingest(leaf) for talk, leaf in talks))
@@ -113,7 +110,7 @@ async def test_many_chats_are_worked_on_and_each_hand_over_is_covered_in_the_end
 
 
 async def test_work_whose_ring_was_flushed_is_found_by_a_worker_that_starts(service: Service) -> None:
-    talk, leaf = await long_chat(service)
+    talk, leaf = await long_chat(service.as_filter)
     await flush(service)
 
     async with at_work(service):
@@ -121,7 +118,7 @@ async def test_work_whose_ring_was_flushed_is_found_by_a_worker_that_starts(serv
 
 
 async def test_work_whose_ring_was_flushed_is_found_by_the_sweep_of_a_running_worker(service: Service) -> None:
-    talk, leaf = await long_chat(service)
+    talk, leaf = await long_chat(service.as_filter)
     # Not due yet, so that neither the ring nor the sweep at the start finds it.
     await run_sql(service.runtime, "update chats set due_at = now() + interval '1 hour'")
     first = Talk(service.as_filter, "first")
@@ -137,7 +134,7 @@ async def test_work_whose_ring_was_flushed_is_found_by_the_sweep_of_a_running_wo
 
 async def test_a_sweep_rings_again_although_arq_still_knows_the_first_ring(service: Service) -> None:
     """Of a ring whose place in the queue was lost, arq keeps the id, and takes no other ring of that id."""
-    talk, leaf = await long_chat(service)
+    talk, leaf = await long_chat(service.as_filter)
     async with Redis.from_url(service.runtime.urls.redis) as redis:
         assert await redis.delete("arq:queue") == 1
         assert await redis.keys("arq:job:*")
@@ -152,7 +149,7 @@ async def test_without_redis_a_hand_over_is_taken_and_worked_on_later(
     monkeypatch.setattr("service.queue._PATIENCE", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    app = create_app(settings)
+    app = create_app(settings, texts=TEXTS)
     listener = bind("127.0.0.1", 0)
     async with listening(app, listener) as runtime, AsyncExitStack() as stack:
         silent = ArqRedis(host="127.0.0.1", port=port)
@@ -178,7 +175,7 @@ async def test_without_redis_a_hand_over_is_taken_and_worked_on_later(
 
 
 async def test_a_worker_outlives_the_loss_of_its_connections(service: Service) -> None:
-    first, early = await long_chat(service, "first")
+    first, early = await long_chat(service.as_filter, "first")
     async with at_work(service):
         await ready(first, early)
         async with Redis.from_url(service.runtime.urls.redis) as redis:
@@ -186,7 +183,7 @@ async def test_a_worker_outlives_the_loss_of_its_connections(service: Service) -
                 if client["name"] != "me" and client["id"] != str(await redis.client_id()):
                     await redis.client_kill(f"{client['addr']}")
 
-        talk, leaf = await long_chat(service)
+        talk, leaf = await long_chat(service.as_filter)
         await ready(talk, leaf)
 
 
@@ -195,7 +192,7 @@ async def test_a_hand_over_during_the_work_is_not_lost(service: Service) -> None
     seldom = service.runtime.settings.model_copy(update={"sweep_every": 60})  # rings alone have to do it
     worker_context = replace(service.runtime.worker_context, summariser=gated, settings=seldom)
     async with at_work(service, worker_context):
-        talk, leaf = await long_chat(service)
+        talk, leaf = await long_chat(service.as_filter)
         await gated.asked.wait()
         grown = talk.turns(12, leaf=leaf)
         await talk.ingest(grown)
@@ -213,22 +210,13 @@ async def test_a_hand_over_during_the_work_is_not_lost(service: Service) -> None
 
 
 async def test_failed_work_is_tried_again_by_itself(service: Service) -> None:
-    async with scripted_llm(Say("At last.")) as llm, httpx.AsyncClient() as http:
-        llm.script(Fail(400))
-        asked = {"summariser": "openai", "summariser_url": llm.openai_url, "summariser_model": "scripted"}
-        settings = service.runtime.settings.model_copy(update=asked | {"sweep_every": 60})  # rings alone have to do it
-        worker_context = replace(
-            service.runtime.worker_context,
-            settings=settings,
-            summariser=configured(settings, http),
-        )
-        async with at_work(service, worker_context):
-            talk, leaf = await long_chat(service)
+    async def done() -> bool:
+        return (await rows(service.runtime, "select outcome from runs order by id"))[-1:] == [("done",)]
 
-            async def done() -> bool:
-                return (await rows(service.runtime, "select outcome from runs order by id"))[-1:] == [("done",)]
-
-            await until(done)
+    # Rings alone have to do it.
+    async with asking(service, Fail(400), sweep_every=60) as (_, worker_context), at_work(service, worker_context):
+        talk, leaf = await long_chat(service.as_filter)
+        await until(done)
     assert "At last." in (await talk.ask(leaf))["summary"]
     assert [one.outcome for one in await rows(service.runtime, "select outcome from runs order by id")] == [
         "failed",
@@ -240,16 +228,9 @@ async def test_two_workers_share_the_chats_and_do_nothing_twice(service: Service
     async def all_written() -> bool:
         return len(await rows(service.runtime, "select 1 from checkpoints where kind = 'llm'")) == 8
 
-    async with scripted_llm(Say("Fine.")) as llm, httpx.AsyncClient() as http:
-        asked = {"summariser": "openai", "summariser_url": llm.openai_url, "summariser_model": "scripted"}
-        settings = service.runtime.settings.model_copy(update=asked)
-        worker_context = replace(
-            service.runtime.worker_context,
-            settings=settings,
-            summariser=configured(settings, http),
-        )
+    async with asking(service) as (llm, worker_context):
         async with at_work(service, worker_context), at_work(service, worker_context):
-            talks = [await long_chat(service, f"chat-{number}") for number in range(8)]
+            talks = [await long_chat(service.as_filter, f"chat-{number}") for number in range(8)]
             # A sweep that finds work under way rings for it as well.
             await asyncio.gather(*(service.runtime.queue.wake() for _ in range(8)))
             for talk, leaf in talks:
@@ -261,7 +242,7 @@ async def test_two_workers_share_the_chats_and_do_nothing_twice(service: Service
 async def test_a_stop_lets_work_finish(service: Service) -> None:
     gated = Gated()
     async with at_work(service, replace(service.runtime.worker_context, summariser=gated)):
-        await long_chat(service)
+        await long_chat(service.as_filter)
         await gated.asked.wait()
         asyncio.get_running_loop().call_soon(gated.go.set)
 
@@ -274,17 +255,9 @@ async def test_a_stop_gives_back_work_that_does_not_end_and_the_attempt_does_not
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_module, "_GRACE", 0.1)
-    async with scripted_llm(Hang()) as llm, httpx.AsyncClient() as http:
-        asked = {"summariser": "openai", "summariser_url": llm.openai_url, "summariser_model": "scripted"}
-        settings = service.runtime.settings.model_copy(update=asked)
-        worker_context = replace(
-            service.runtime.worker_context,
-            settings=settings,
-            summariser=configured(settings, http),
-        )
-        async with at_work(service, worker_context):
-            talk, leaf = await long_chat(service)
-            await llm.received(1)
+    async with asking(service, Hang()) as (llm, worker_context), at_work(service, worker_context):
+        talk, leaf = await long_chat(service.as_filter)
+        await llm.received(1)
 
     chat = await row(service.runtime, "select *, due_at <= now() as due from chats")
     assert (chat.attempts, chat.lease_token, chat.due) == (0, None, True)
@@ -298,7 +271,7 @@ async def test_a_ring_that_a_killed_worker_had_taken_is_forgotten_within_a_minut
     """A hundred of them hold up the whole queue: arq reads no further, and passes over what somebody has taken."""
     gated = Gated()
     async with at_work(service, replace(service.runtime.worker_context, summariser=gated)):
-        await long_chat(service)
+        await long_chat(service.as_filter)
         await gated.asked.wait()
         async with Redis.from_url(service.runtime.urls.redis) as redis:
             taken = await redis.keys(f"arq:in-progress:{JOB}:*")  # a sweep may have rung at the same time
@@ -309,7 +282,7 @@ async def test_a_ring_that_a_killed_worker_had_taken_is_forgotten_within_a_minut
 
 
 async def test_jobs_are_json_and_name_no_chat(service: Service) -> None:
-    await long_chat(service)
+    await long_chat(service.as_filter)
 
     async with Redis.from_url(service.runtime.urls.redis) as redis:
         (name,) = await redis.keys("arq:job:*")
@@ -321,7 +294,7 @@ async def test_jobs_are_json_and_name_no_chat(service: Service) -> None:
 
 
 async def test_hand_overs_of_a_chat_that_is_due_already_wake_nobody_again(service: Service) -> None:
-    talk, leaf = await long_chat(service)
+    talk, leaf = await long_chat(service.as_filter)
     for _ in range(3):
         leaf = talk.turns(1, leaf=leaf)
         assert await talk.ingest(leaf)
@@ -347,7 +320,7 @@ async def test_a_pickle_in_the_queue_is_not_loaded_and_stops_nobody(service: Ser
         await redis.zadd("arq:queue", {"bomb": 1})
 
     async with at_work(service):
-        talk, leaf = await long_chat(service)
+        talk, leaf = await long_chat(service.as_filter)
         await ready(talk, leaf)
 
         async def taken() -> bool:
@@ -360,7 +333,7 @@ async def test_a_pickle_in_the_queue_is_not_loaded_and_stops_nobody(service: Ser
 
 async def test_no_result_is_kept_because_it_would_block_the_next_ring(service: Service) -> None:
     async with at_work(service):
-        talk, leaf = await long_chat(service)
+        talk, leaf = await long_chat(service.as_filter)
         await ready(talk, leaf)
 
         async def empty() -> bool:
@@ -381,7 +354,7 @@ async def test_a_sweep_leaves_alone_what_is_not_due_or_worked_on(service: Servic
             "attempts = 0",
         ]
     ):
-        await long_chat(service, f"chat-{number}")
+        await long_chat(service.as_filter, f"chat-{number}")
         await run_sql(service.runtime, f"update chats set {change} where external_id = 'chat-{number}'")
     await flush(service)
 
@@ -414,7 +387,7 @@ async def test_a_redis_that_is_away_at_the_start_is_no_reason_not_to_start(monke
 
 @pytest.mark.slow
 async def test_arqs_own_command_runs_a_worker_too(service: Service) -> None:
-    talk, leaf = await long_chat(service)
+    talk, leaf = await long_chat(service.as_filter)
     urls = service.runtime.urls
     settings = {"PRECIS_DATABASE_URL": urls.database, "PRECIS_REDIS_URL": urls.redis, "PRECIS_WINDOW": "8192"}
 

@@ -201,8 +201,9 @@ async def _gather(this: Round, chunk: Chunk, memory: Memory) -> tuple[Material, 
     context = this.claim.context
     mask = context.settings.mask_secrets
     # In a process of its own, because any text may take too long or too much memory.
+    gather = context.writer.gather
     return await context.texts.run(
-        rounds.gathered, packed, ids, chunk.reads, memory, this.policy, part_of, mask
+        rounds.gathered, packed, ids, chunk.reads, memory, this.policy, part_of, mask, gather
     )
 
 
@@ -230,10 +231,12 @@ async def _ask(
     this: Round, summariser: Summariser, material: Material, covered: Covered
 ) -> Attempt:
     """The first attempt that the gate accepts, or the last one."""
-    run = this.claim.context.texts.run
+    run, writer = this.claim.context.texts.run, this.claim.context.writer
     rejections: tuple[str, ...] = ()
     for _ in range(writing.CALLS):
-        attempt = await writing.attempt(run, summariser, material, this.policy, covered, rejections)
+        attempt = await writing.attempt(
+            run, summariser, material, this.policy, covered, rejections, writer
+        )
         if attempt.accepted:
             break
         rejections = attempt.reasons
@@ -250,8 +253,8 @@ async def _ask(
 async def _by_rule(
     this: Round, material: Material, covered: Covered, kind: str, rejections: tuple[str, ...] = ()
 ) -> Written:
-    run = this.claim.context.texts.run
-    attempt = await writing.by_rule(run, material, this.policy, covered, kind, rejections)
+    run, writer = this.claim.context.texts.run, this.claim.context.writer
+    attempt = await writing.by_rule(run, material, this.policy, covered, kind, rejections, writer)
     return Written(attempt, kind, writing.BY_CODE)
 
 

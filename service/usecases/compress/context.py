@@ -11,6 +11,7 @@ from service.processes import Texts
 from service.settings import Settings
 from service.summarising import writing
 from service.summarising.reading import Summariser
+from service.summarising.writing import Writer
 
 
 def _this_process() -> str:
@@ -24,8 +25,8 @@ class WorkerContext:
     `others` are the summarisers of models that have one of their own. They share the breaker and
     the bound of `summariser`, because they stand at the same address.
 
-    `texts` are the processes in which texts are read, for any may be too hard. `worker` names this
-    process to operators.
+    `texts` are the processes in which texts are read, for any may be too hard, and `writer` is what
+    is done there. `worker` names this process to operators.
     """
 
     engine: AsyncEngine
@@ -34,6 +35,7 @@ class WorkerContext:
     texts: Texts
     worker: str = field(default_factory=_this_process)
     others: Mapping[str, Summariser] = field(default_factory=dict)
+    writer: Writer = writing.FULL
 
     def summariser_of(self, model: str) -> Summariser | None:
         """Who writes the summaries of the chats of a model."""
