@@ -127,7 +127,11 @@ class Chat:
         """The filter's `inlet` for a turn that the leaf, or another user message, opens."""
         here = user_message or self.leaf
         assert here
-        turn = self.request(here, *more, **metadata)
+        return await self.enter(self.request(here, *more, **metadata))
+
+    async def enter(self, turn: Turn) -> Turn:
+        """The filter's `inlet` for a request as it is now, whatever was made of it before."""
+        turn.original = copy.deepcopy(turn.messages)
         with self.host.importable():
             out = await self.filter.inlet(
                 turn.body, __metadata__=turn.metadata, __model__={}, __event_emitter__=self.host.emit

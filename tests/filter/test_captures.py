@@ -14,7 +14,7 @@ from service.transcript import ROOT, digest
 from tests.builders import Capture, Hook, capture, scenarios
 from tests.conftest import Service
 from tests.filter.chat import filter_of, ingested
-from tests.filter.wire import Answer, Wire, wire
+from tests.filter.wire import Wire
 
 # A message of these was edited or continued afterwards, and rows tell how it ended.
 CHANGED_LATER = {
@@ -118,20 +118,3 @@ def test_the_digest_rule_of_the_filter_is_that_of_the_service() -> None:
                 above = node.digest
                 compared += 1
     assert compared > 300
-
-
-@pytest.mark.parametrize("chat_id", ["temporary:Rj2f0VwosbhFc1DAAAAB", "local:x", "channel:9a0c"])
-async def test_a_temporary_chat_and_a_channel_are_neither_asked_about_nor_handed_over(chat_id: str) -> None:
-    recorded = capture("a_plain_6_turns")
-    host = Host({chat: dict(rows) for chat, rows in recorded.rows.items()})
-    inlet, outlet = recorded.of("inlet")[-1], recorded.of("outlet")[-1]
-    asked = {**copy.deepcopy(inlet.metadata), "chat_id": chat_id, "user_id": "user-1"}
-    replied = {**copy.deepcopy(outlet.body), "chat_id": chat_id}
-    async with wire(Answer({"status": "unknown"})) as tap, filter_of(tap.url) as loaded:
-        body = copy.deepcopy(inlet.body)
-        with host.importable():
-            assert await loaded.inlet(body, **arguments(inlet, asked)) is body
-        assert await loaded.outlet(replied, **arguments(outlet, asked)) is replied
-        await ingested(loaded)
-        assert tap.seen == []
-    assert body == inlet.body

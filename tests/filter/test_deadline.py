@@ -150,11 +150,16 @@ async def test_after_the_pause_one_request_tries_and_the_others_do_not_wait_for_
         await asyncio.gather(probe, return_exceptions=True)
 
 
-@pytest.mark.parametrize("status", [401, 403, 404, 409, 413, 422, 426, 429])
-async def test_a_refusal_is_an_answer_of_a_service_that_lives(status: int) -> None:
-    async with against(Answer({}, status)) as (chat, tap):
-        await ask(chat, 5)
+@pytest.mark.parametrize("status", [401, 403, 404, 413, 422, 426, 429])
+async def test_a_refusal_is_an_answer_of_a_service_that_lives_and_changes_nothing(status: int) -> None:
+    async with against(Answer({})) as (chat, tap):
+        tap.behaviour = Answer(good_answer(chat), status)
+        turns = await ask(chat, 5)
         assert len(tap.seen) == 5
+        assert all(turn.messages == turn.original for turn in turns)
+        chat.answer("An answer")
+        await chat.outlet(turns[-1])
+        assert tap.asked[5:] == ["PUT transcript"]
 
 
 async def test_only_failures_in_a_row_count() -> None:
@@ -174,7 +179,8 @@ async def test_a_user_who_presses_stop_is_no_failure_of_the_service() -> None:
             task = asyncio.create_task(chat.inlet())
             await tap.arrived.wait()
             task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            with pytest.raises(asyncio.CancelledError):
+                await task
         assert chat.filter._failures == 0
 
 
@@ -186,7 +192,8 @@ async def test_a_database_that_hangs_is_no_failure_of_the_service() -> None:
     async with against(Answer({}), timeout=SOON) as (chat, tap):
         chat.host = Stuck()
         chat.host.chats[chat.id] = chat_of(None).rows
-        await ask(chat, 4)
+        turns = await ask(chat, 4)
+        assert all(turn.messages == turn.original for turn in turns)
         assert tap.seen == []
         assert chat.filter._failures == 0
 
