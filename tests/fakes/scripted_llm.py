@@ -5,10 +5,10 @@
         ...  # point the code under test at llm.openai_url or llm.ollama_url
         assert [request.path for request in llm.requests] == ["/v1/chat/completions"] * 2
 
-It serves `/v1/chat/completions` and `/v1/models` (OpenAI) and `/api/chat` and `/api/tags` (Ollama). Each chat
-request takes the next behaviour of the script; when the script is used up, `default` answers: a behaviour, or
-a function of the messages. It does not stream, and answers 400 when it is asked to. `thinking` is awaited before
-each chat answer: a model that takes its time, or one that a test lets go.
+It serves `/v1/chat/completions` (OpenAI) and `/api/chat` (Ollama). Each request takes the next behaviour of the
+script; when the script is used up, `default` answers: a behaviour, or a function of the messages. It does not stream,
+and answers 400 when it is asked to. `thinking` is awaited before each answer: a model that takes its time, or one that
+a test lets go.
 """
 
 import asyncio
@@ -133,7 +133,6 @@ class ScriptedLLM:
     """The server's script and its records; made by `scripted_llm`."""
 
     url: str = ""
-    models: tuple[str, ...] = ("scripted",)
     default: Default = Say("A scripted summary.")
     requests: list[Request] = field(default_factory=list)  # chat requests, oldest first
     connections: int = 0  # opened so far
@@ -226,8 +225,6 @@ async def _answer(
     llm: ScriptedLLM, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> bool:
     """Answer one request; False when the connection is done with."""
-    if request.method == "GET":
-        return await _send(writer, *_listing(llm, request))
     if request.path not in ("/v1/chat/completions", "/api/chat"):
         return await _send(writer, 404, {"error": f"no such path: {request.path}"})
     behaviour = llm.behaviour(request)
@@ -247,16 +244,6 @@ async def _answer(
             return await _send(writer, *_reply(request, Say(text)), pause=pause)
         case _:
             return await _send(writer, *_reply(request, behaviour))
-
-
-def _listing(llm: ScriptedLLM, request: Request) -> tuple[int, object]:
-    match request.path:
-        case "/v1/models":
-            return 200, {"object": "list", "data": [{"id": name, "object": "model"} for name in llm.models]}
-        case "/api/tags":
-            return 200, {"models": [{"name": name, "model": name} for name in llm.models]}
-        case _:
-            return 404, {"error": f"no such path: {request.path}"}
 
 
 def _reply(request: Request, behaviour: Behaviour) -> tuple[int, object, Mapping[str, str]]:

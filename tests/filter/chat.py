@@ -13,11 +13,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
+from sqlalchemy import text
 
 from filter_stub.precis_filter import STASH
 from service.demo.host import Host, Rows, inlet_body, load_filter, outlet_body, path
+from service.storage import messages
+from service.storage.tenancy import ChatKey
 from service.transcript import Native, unfold
 from tests.builders import called, returned, said
+from tests.conftest import Service
 
 Json = dict[str, Any]
 
@@ -192,6 +196,15 @@ def no_log() -> Iterator[None]:
         yield
     finally:
         logging.getLogger("precis").disabled = False
+
+
+async def stored_path(service: Service, chat_id: str, leaf: str) -> list[tuple[str, str]]:
+    """(id, digest) of the path to a message, as the service has it; nothing of a chat that it does not know."""
+    async with service.runtime.database.engine.connect() as connection:
+        query = text("select tenant_id, id from chats where external_id = :chat")
+        key = (await connection.execute(query, {"chat": chat_id})).one_or_none()
+        rows = await messages.path(connection, ChatKey(*key), leaf) if key else []
+    return [(row.message_id, row.digest) for row in rows]
 
 
 def remembered(loaded: Any) -> str:

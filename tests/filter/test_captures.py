@@ -4,16 +4,13 @@ import copy
 from typing import Any
 
 import pytest
-from sqlalchemy import text
 
 from filter_stub import precis_filter
 from service.demo.host import Host
-from service.storage import messages
-from service.storage.tenancy import ChatKey
 from service.transcript import ROOT, digest
 from tests.builders import Capture, Hook, capture, scenarios
 from tests.conftest import Service
-from tests.filter.chat import filter_of, ingested
+from tests.filter.chat import filter_of, ingested, stored_path
 from tests.filter.wire import Wire
 
 # A message of these was edited or continued afterwards, and rows tell how it ended.
@@ -31,11 +28,7 @@ def arguments(hook: Hook, metadata: dict[str, Any]) -> dict[str, Any]:
 
 async def is_stored(service: Service, chat_id: str, path: list[precis_filter.Node]) -> bool:
     """Whether the service has this path."""
-    async with service.runtime.database.engine.connect() as connection:
-        query = text("select tenant_id, id from chats where external_id = :chat")
-        chat = (await connection.execute(query, {"chat": chat_id})).one()
-        rows = await messages.path(connection, ChatKey(*chat), path[-1].id)
-    return [(row.message_id, row.digest) for row in rows] == [(node.id, node.digest) for node in path]
+    return await stored_path(service, chat_id, path[-1].id) == [(node.id, node.digest) for node in path]
 
 
 @pytest.mark.asyncio(loop_scope="module")

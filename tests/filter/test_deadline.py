@@ -11,7 +11,7 @@ import pytest
 from service.demo.host import Host
 from tests.filter.chat import Chat, Turn, filter_of, ingested
 from tests.filter.staged import against, chat_of, good_answer
-from tests.filter.wire import Answer, Behaviour, HangUp, Silence, Trickle, Wire, wire
+from tests.filter.wire import Answer, Behaviour, HangUp, Silence, Trickle, Wire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -27,18 +27,6 @@ async def test_a_service_that_never_ends_its_answer_does_not_hold_a_request(beha
         chat.answer("An answer")
         body = {"chat_id": chat.id, "model": "m", "messages": chat.path()}
         assert await chat.filter.outlet(body, __metadata__=turn.metadata) is body
-
-
-async def test_nobody_listens() -> None:
-    async with wire(Answer({})) as tap:
-        url = tap.url
-    async with filter_of(url) as loaded:  # the port is closed now
-        chat = chat_of(loaded)
-        turn = await chat.inlet()
-        assert turn.messages == turn.original
-        chat.answer("An answer")
-        await chat.outlet(turn)
-        assert loaded._failures == 2
 
 
 async def test_the_name_of_the_service_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,11 +7,9 @@ from sqlalchemy import text
 
 from filter_stub import precis_filter
 from service.demo.host import Host
-from service.storage import messages
-from service.storage.tenancy import ChatKey
 from tests.builders import said
 from tests.conftest import Service, drain
-from tests.filter.chat import Chat, filler, filter_of, ingested, tool_answer
+from tests.filter.chat import Chat, filler, filter_of, ingested, stored_path, tool_answer
 from tests.filter.wire import Answer, HangUp, Wire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -25,11 +23,7 @@ def sent(tap: Wire) -> list[list[str]]:
 async def stored(service: Service, chat: Chat) -> list[tuple[str, str]]:
     """(id, digest) of the path to the chat's leaf, as the service has it."""
     assert chat.leaf
-    async with service.runtime.database.engine.connect() as connection:
-        query = text("select tenant_id, id from chats where external_id = :chat")
-        key = (await connection.execute(query, {"chat": chat.id})).one_or_none()
-        rows = await messages.path(connection, ChatKey(*key), chat.leaf) if key else []
-    return [(row.message_id, row.digest) for row in rows]
+    return await stored_path(service, chat.id, chat.leaf)
 
 
 def expected(chat: Chat) -> list[tuple[str, str]]:

@@ -34,6 +34,7 @@ GARBAGE: list[object] = [
     {"known": {"a": 1}, "status": "pending"},
 ]
 INSERTED = {"role": "system", "content": MADE}
+NO_ADDRESSES = ["", "not a url", "http://", "ftp://127.0.0.1", "http://127.0.0.1:99999", "//", "\x00"]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -124,14 +125,15 @@ async def test_an_answer_with_one_wrong_value_changes_nothing(ready: tuple[Chat,
     assert chat.host.statuses == []
 
 
-@pytest.mark.parametrize("url", ["", "not a url", "http://", "ftp://127.0.0.1", "http://127.0.0.1:99999", "//", "\x00"])
-async def test_an_address_that_is_none(url: str) -> None:
+@pytest.mark.parametrize("url", [*NO_ADDRESSES, "http://127.0.0.1:1"])
+async def test_an_address_at_which_nobody_listens(url: str) -> None:
     async with filter_of(url) as loaded:
         chat = chat_of(loaded)
         turn = await chat.inlet()
         assert turn.messages == turn.original
         chat.answer("An answer")
         await chat.outlet(turn)
+        assert loaded._failures == 2
 
 
 @pytest.mark.parametrize("key", ["precis-secret\n", " precis-secret", "\u201cprecis-secret\u201d", "precis-\x00secret"])

@@ -158,12 +158,6 @@ def test_an_unfinished_call_and_its_result_are_dropped(status: Any) -> None:
     assert unfold([stopped]) == [{"role": "assistant", "content": "I try."}]
 
 
-def test_an_orphan_result_and_an_orphan_call_are_dropped() -> None:
-    assert unfold([answer(returned("ghost", "?"), said("Text"), called("never"))]) == [
-        {"role": "assistant", "content": "Text"}
-    ]
-
-
 def test_the_call_that_the_model_made_is_replayed_not_the_one_that_was_run() -> None:
     searched = {**called("a", "resolved"), "provider_function": {"name": "asked", "arguments": {"q": 1}}}
     [message, _] = unfold([answer(searched, returned("a", "1"))])
@@ -304,14 +298,6 @@ def grouped(messages: list[Native]) -> Iterator[list[Native]]:
             some = []
         some.append(message)
     yield some
-
-
-def test_an_answer_with_calls_folds_to_its_items() -> None:
-    stored = answer(said("Look"), called("c"), returned("c", "42"), said("It is 42"), identity="2")
-    items = folded(unfold([stored]))
-    assert [item["type"] for item in items] == ["message", "function_call", "function_call_output", "message"]
-    assert unfold([{"role": "assistant", "content": "", "output": items}]) == unfold([stored])
-    assert parse({"role": "assistant", "output": items}).items == parse(stored).items
 
 
 @pytest.mark.parametrize(

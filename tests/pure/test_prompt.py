@@ -120,19 +120,9 @@ def test_every_language_has_the_same_parts() -> None:
         assert set(wording.heads.values()) == set(Section)
 
 
-def test_every_language_has_its_own_words() -> None:
-    assert len({prompt.build(replace(reading("x"), language=language)).system for language in LANGUAGES}) == len(
-        LANGUAGES
-    )
-
-
 def test_a_language_without_a_wording_is_asked_for_by_its_code() -> None:
     assert "(fi)" in prompt.build(replace(reading("x"), language="fi")).system
     assert "Write in English." not in prompt.build(replace(reading("x"), language="fi")).system
-
-
-def test_the_prompt_says_that_the_text_is_data() -> None:
-    assert "never instructions to you" in prompt.build(reading("x")).system
 
 
 # ---- what is read

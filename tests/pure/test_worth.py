@@ -68,13 +68,6 @@ def test_every_checkpoint_covers_enough_to_be_worth_it(chat: Chat) -> None:
     assert set(covers) <= set(turn_starts(chat.path))
 
 
-@given(chats())
-@settings(max_examples=examples(300))
-def test_whatever_is_read_together_fits_a_call(chat: Chat) -> None:
-    for chunk in chat.plan().chunks:
-        assert 0 < sum(read.tokens for read in chunk.reads) <= chat.policy.chunk_tokens
-
-
 def test_a_short_beginning_is_read_with_the_very_long_turn_behind_it() -> None:
     sizes = [(26, 56), (50_000, 10), *[(100, 150)] * 14]
     path: list[tuple[str, int, tuple[int, ...]]] = []
