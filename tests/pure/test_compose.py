@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from service.policy import Policy, output_tokens
 from service.summarising import compose, message, prompt
 from service.summarising.compose import Candidate, Covered, Read
+from service.summarising.kept import pins
 from service.summarising.memory import Kind, Memory, Paragraph, Pin, Section
 from service.summarising.reading import Finish, Reply
 from service.text import tokens
@@ -78,6 +79,16 @@ def test_an_altered_number_is_dropped_and_the_right_one_stands() -> None:
     assert made.verdict.outcome == "mended"
     assert "12,874" not in made.rendered.summary
     assert "12,847" in made.rendered.summary
+
+
+def test_only_the_model_removes_what_it_chose() -> None:
+    before = work([said("The budget is 500 EUR.")], "keep constraint: 1.1").memory
+    silent = work([said("The budget is now 600 EUR.")], FINE, before).memory
+    assert [pin.replaced_by for pin in silent.pins] == [None]
+    told = work([said("The budget is now 600 EUR.")], FINE + "\nreplaced: P1 by 2.1", before)
+    assert [(pin.number, pin.replaced_by) for pin in told.memory.pins] == [(1, 2), (2, None)]
+    dropped = work([said("Go on.")], FINE + "\ndrop: P1", before).memory
+    assert list(pins.shown(dropped.pins)) == []
 
 
 def test_what_was_dropped_is_still_part_of_the_talk() -> None:
