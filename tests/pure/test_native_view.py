@@ -101,25 +101,6 @@ def test_saved_messages_unfold_to_what_the_inlet_saw(scenario: str, name: str) -
         assert ours == hook.conversation
 
 
-@pytest.mark.parametrize(("scenario", "name"), INLETS)
-def test_outlet_messages_unfold_to_the_inlet_of_the_same_turn_but_for_files(scenario: str, name: str) -> None:
-    recorded = capture(scenario)
-    hook = recorded.hook(name)
-    outlet = recorded.outlet_of(hook)
-    if outlet is None:
-        assert scenario in {"l_raise_inlet", "x3_stop_in_tool"}  # failed or stopped: no outlet
-        return
-    ours, theirs = _texts(unfold(outlet.messages[:-1])), _texts(hook.conversation)
-    if (scenario, name) in DIFFERENCES and DIFFERENCES[scenario, name] not in (
-        row_was_edited_later,
-        rows_were_not_recorded,
-        tool_images_are_inlined,
-    ):
-        DIFFERENCES[scenario, name](recorded, hook, ours, theirs)
-    else:
-        assert ours == theirs
-
-
 def test_unfold_leaves_its_input_alone() -> None:
     path = [user("Hi", files=[{"type": "image", "url": "data:x"}]), answer(called("c"), returned("c", "1"), said("x"))]
     before = deepcopy(path)
