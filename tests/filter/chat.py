@@ -118,6 +118,12 @@ class Chat:
         items = list(output) or ([said(text)] if text else [])
         return self.add("assistant", text, self.leaf, **({"output": items} if items else {}), **more)
 
+    def grow(self, turns: int, tokens: int = 400) -> None:
+        """So many turns that the filter never saw, of texts of about so many tokens."""
+        for number in range(turns):
+            self.ask(filler(f"q{number}", tokens))
+            self.answer(filler(f"a{number}", tokens))
+
     def request(self, user_message: str, *more: Native, **metadata: object) -> Turn:
         """The request of a turn, before any filter; `more` is what Open WebUI appends to the branch."""
         body = inlet_body(self.rows, user_message, chat=self.id, model=MODEL, system=self.system)
@@ -154,12 +160,16 @@ class Chat:
         assert body == before
         await ingested(self.filter)
 
+    async def reply(self, turn: Turn, text: str, *output: Json, **more: object) -> None:
+        """An answer, and the `outlet` after it."""
+        self.answer(text, *output, **more)
+        await self.outlet(turn)
+
     async def say(self, text: str, reply: str, *output: Json, **more: object) -> Turn:
         """A whole turn."""
         self.ask(text, **more)
         turn = await self.inlet()
-        self.answer(reply, *output)
-        await self.outlet(turn)
+        await self.reply(turn, reply, *output)
         return turn
 
     async def say_nothing_of(self, text: str, reply: str, *output: Json) -> None:

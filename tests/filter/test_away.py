@@ -20,8 +20,7 @@ async def served() -> AsyncIterator[tuple[Chat, Wire]]:
     async with summarised() as (chat, tap):
         turn = await chat.inlet()
         assert turn.served == 7
-        chat.answer("An answer")
-        await chat.outlet(turn)
+        await chat.reply(turn, "An answer")
         chat.host.statuses.clear()
         tap.behaviour = HangUp()
         yield chat, tap
@@ -37,8 +36,7 @@ async def test_the_last_summary_serves_on(away: HangUp | Answer) -> None:
             assert turn.served == 7
             assert turn.summary == MADE
             assert turn.hidden == turn.original[1:3]
-            chat.answer("An answer")
-            await chat.outlet(turn)
+            await chat.reply(turn, "An answer")
         assert set(chat.host.statuses) == {"Summarised 2 earlier messages"}
 
 

@@ -199,8 +199,7 @@ async def chat_of_turns() -> AsyncIterator[Chat]:
     """A saved chat of six turns in a window of 4096 tokens; the service has no summary yet."""
     async with against(PENDING, window_tokens=4096) as (chat, _):
         chat.leaf = None
-        for number in range(6):
-            await chat.say_nothing_of(filler(f"q{number}", 500), filler(f"a{number}", 500))
+        chat.grow(6, 500)
         chat.ask("How far are we?")
         yield chat
 
@@ -320,8 +319,7 @@ async def test_the_tools_of_a_model_call_take_their_room() -> None:
 
 async def test_a_summary_and_the_newest_turn_stay_when_the_tail_is_too_long_for_the_window() -> None:
     async with against(HangUp(), window_tokens=4096) as (chat, tap):
-        for number in range(4):
-            await chat.say_nothing_of(filler(f"late{number}", 700), filler(f"reply{number}", 700))
+        chat.grow(4, 700)
         chat.ask("How far are we?")
         tap.behaviour = Answer(good_answer(chat))
         turn = await chat.inlet()

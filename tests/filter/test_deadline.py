@@ -96,8 +96,7 @@ async def test_a_slow_database_does_not_keep_a_hanging_service_from_being_left_a
 async def test_a_hand_over_is_not_tried_while_the_service_is_left_alone() -> None:
     async with against(Answer({}, 503)) as (chat, tap):
         turn = (await ask(chat, 3))[-1]
-        chat.answer("An answer")
-        await chat.outlet(turn)
+        await chat.reply(turn, "An answer")
         assert tap.asked == ["POST context"] * 3
 
 

@@ -40,8 +40,7 @@ async def test_each_turn_uploads_only_its_own_messages(chat: Chat, service: Serv
 
 
 async def test_a_long_chat_is_uploaded_whole_once(chat: Chat, service: Service, tap: Wire) -> None:
-    for number in range(40):
-        await chat.say_nothing_of(f"Question {number}", f"Answer {number}")
+    chat.grow(40, 20)
     await chat.say("The first one that Precis sees", "An answer")
     await chat.say("The second one", "An answer")
     assert [len(ids) for ids in sent(tap)] == [82, 2]
@@ -122,8 +121,7 @@ async def test_a_reply_whose_inlet_got_no_answer_is_uploaded_alone(chat: Chat, s
     real, tap.behaviour = tap.behaviour, HangUp()
     turn = await chat.inlet()
     tap.behaviour = real
-    chat.answer("2")
-    await chat.outlet(turn)
+    await chat.reply(turn, "2")
     assert sent(tap)[-1] == ["u3", "a4"]
     assert await stored(service, chat) == expected(chat)
 
@@ -180,8 +178,7 @@ async def test_an_edit_in_place_while_the_answer_is_written_is_seen(chat: Chat, 
     chat.ask("Three")
     turn = await chat.inlet()
     chat.rows["u1"]["content"] = "Another one"
-    chat.answer("3")
-    await chat.outlet(turn)
+    await chat.reply(turn, "3")
     assert sent(tap)[-1] == ["u1", "a2", "u3", "a4", "u5", "a6"]
     assert await stored(service, chat) == expected(chat)
 
@@ -209,8 +206,7 @@ async def test_outlet_does_not_wait_for_the_service(chat: Chat, service: Service
 async def test_what_the_provider_counted_is_compared_with_what_was_in_the_request(
     chat: Chat, service: Service, tap: Wire
 ) -> None:
-    for number in range(8):
-        await chat.say_nothing_of(filler(f"q{number}"), filler(f"a{number}"))
+    chat.grow(8)
     await chat.say("Enough?", "Yes.")
     await drain(service.runtime)
     chat.ask("Go on.")
@@ -218,8 +214,7 @@ async def test_what_the_provider_counted_is_compared_with_what_was_in_the_reques
     assert turn.served
     again = await chat.filter.inlet(turn.body, __metadata__=turn.metadata)  # a second pass changes nothing of it
     assert again is turn.body
-    chat.answer("On it.")
-    await chat.outlet(turn)
+    await chat.reply(turn, "On it.")
     assert [body["served"] for body in tap.bodies("PUT")] == [0, turn.served]
 
 

@@ -97,8 +97,7 @@ async def test_the_injected_bytes_stay_the_same_until_there_is_a_new_checkpoint(
         turn = await chat.inlet()
         await check(chat, service, turn)
         assert seen.setdefault(turn.served, turn.summary) == turn.summary
-        chat.answer(f"The result is m{number}.", *tool_answer(f"m{number}", calls=1, tokens=200))
-        await chat.outlet(turn)
+        await chat.reply(turn, f"The result is m{number}.", *tool_answer(f"m{number}", calls=1, tokens=200))
         await drain(service.runtime)
     assert 2 <= len(seen) <= 6
     assert list(seen) == sorted(seen)
@@ -136,8 +135,7 @@ async def test_the_newest_turn_is_never_touched_even_when_it_alone_is_above_the_
     turn = await chat.inlet()
     await check(chat, service, turn)
     assert turn.messages[-1] == {"role": "user", "content": huge}
-    chat.answer("Read it.", *tool_answer("big", calls=3, tokens=3000))
-    await chat.outlet(turn)
+    await chat.reply(turn, "Read it.", *tool_answer("big", calls=3, tokens=3000))
     await drain(service.runtime)
     chat.ask("And what was in the first one?")
     turn = await chat.inlet()

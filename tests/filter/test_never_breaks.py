@@ -131,8 +131,7 @@ async def test_an_address_at_which_nobody_listens(url: str) -> None:
         chat = chat_of(loaded)
         turn = await chat.inlet()
         assert turn.messages == turn.original
-        chat.answer("An answer")
-        await chat.outlet(turn)
+        await chat.reply(turn, "An answer")
         assert loaded._failures == 2
 
 

@@ -52,8 +52,7 @@ async def test_the_marker_that_a_real_open_webui_sets_is_seen() -> None:
 async def test_the_hand_over_says_that_open_webui_compacts_and_nothing_of_the_usage() -> None:
     async with against(Answer({"due": False}, 202)) as (chat, tap):
         turn = await chat.enter(compacted(chat, "They talked."))
-        chat.answer("An answer")
-        await chat.outlet(turn)
+        await chat.reply(turn, "An answer")
         (body,) = tap.bodies("PUT")
         assert body["compactor"] == "open-webui"
         assert body["served"] is None
@@ -70,8 +69,7 @@ async def test_what_open_webui_has_compacted_is_still_kept_inside_the_window() -
 async def test_without_another_compactor_the_hand_over_names_none() -> None:
     async with against(Answer({"due": False}, 202)) as (chat, tap):
         turn = await chat.inlet()
-        chat.answer("An answer")
-        await chat.outlet(turn)
+        await chat.reply(turn, "An answer")
         assert tap.bodies("PUT")[0]["compactor"] is None
 
 
@@ -88,8 +86,7 @@ async def test_where_the_provider_trims_nothing_is_cut_here(asked: Json) -> None
         await chat.filter.request(turn.body, __metadata__=turn.metadata)
         assert turn.messages == turn.original
         assert chat.host.statuses == []
-        chat.answer("An answer")
-        await chat.outlet(turn)
+        await chat.reply(turn, "An answer")
         assert tap.bodies("PUT")[0]["compactor"] == "provider"
 
 

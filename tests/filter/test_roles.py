@@ -6,7 +6,7 @@ import pytest
 
 from filter_stub.precis_filter import LEFT_OUT, NOTED, SUMMARY, Filter, opening
 from service import edit
-from tests.filter.chat import Chat, Turn, filler
+from tests.filter.chat import Chat, Turn
 from tests.filter.staged import MADE, against, good_answer
 from tests.filter.wire import Answer, Wire
 
@@ -88,9 +88,7 @@ async def test_the_record_is_there_once_when_inlet_runs_twice_on_one_request() -
 async def test_a_cut_leaves_the_record_in_its_place_and_system_messages_before_it() -> None:
     async with against(Answer({}), summary_role="record", window_tokens=2048) as (chat, tap):
         chat.answer("Well.")
-        for number in range(6):
-            chat.ask(filler(f"q{number}", 500))
-            chat.answer(filler(f"a{number}", 500))
+        chat.grow(6, 500)
         chat.ask("And now?")
         turn = await asked(chat, tap, TWO)
 

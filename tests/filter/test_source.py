@@ -29,8 +29,7 @@ def source(text: str = MADE, checkpoint: int = 7) -> Json:
 async def ready(chat: Chat) -> Turn:
     """A whole turn."""
     turn = await chat.inlet()
-    chat.answer("An answer")
-    await chat.outlet(turn)
+    await chat.reply(turn, "An answer")
     return turn
 
 
@@ -38,8 +37,7 @@ async def test_the_summary_is_shown_when_the_answer_is_there() -> None:
     async with summarised(show_summary=True) as (chat, _):
         turn = await chat.inlet()
         assert chat.host.sources == []  # or Open WebUI would leave out the documents of this turn
-        chat.answer("An answer")
-        await chat.outlet(turn)
+        await chat.reply(turn, "An answer")
 
     assert chat.host.sources == [source()]
     assert turn.summary == MADE
@@ -77,8 +75,7 @@ async def test_a_tool_loop_shows_it_once() -> None:
         turn = await chat.inlet()
         for _ in range(3):
             await chat.filter.request(turn.body, __metadata__=turn.metadata, __event_emitter__=chat.host.emit)
-        chat.answer("An answer")
-        await chat.outlet(turn)
+        await chat.reply(turn, "An answer")
 
     assert chat.host.sources == [source()]
 
@@ -170,8 +167,7 @@ async def test_an_answer_with_numbers_of_its_own_in_brackets_stays_as_it_is(
     """With a source under it, the page would show them as links to that, or not at all."""
     async with summarised(show_summary=True) as (chat, _):
         turn = await chat.inlet()
-        chat.answer(answer, sources=others)
-        await chat.outlet(turn)
+        await chat.reply(turn, answer, sources=others)
 
     assert chat.host.sources == ([source()] if shown else [])
 

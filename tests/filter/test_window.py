@@ -76,8 +76,7 @@ async def test_the_window_is_told_at_the_hand_over_as_it_was_at_inlet() -> None:
     async with against(Answer({"status": "unknown"})) as (chat, tap):
         chat.window = 5000
         turn = await chat.inlet()
-        chat.answer("An answer")
-        await chat.outlet(turn)
+        await chat.reply(turn, "An answer")
         assert [body["windows"] for body in (*tap.bodies("POST"), *tap.bodies("PUT"))] == [[5000, 0], [5000, 0]]
 
 
