@@ -149,6 +149,13 @@ async def test_a_refusal_is_an_answer_of_a_service_that_lives_and_changes_nothin
         assert tap.asked[5:] == ["PUT transcript"]
 
 
+async def test_a_branch_that_is_refused_whole_is_not_sent_again_and_again() -> None:
+    async with against(Answer({}, 409)) as (chat, tap):
+        turn = await chat.inlet()
+        await chat.reply(turn, "An answer")
+        assert tap.asked == ["POST context", "PUT transcript", "PUT transcript"]
+
+
 async def test_only_failures_in_a_row_count() -> None:
     async with against(Answer({})) as (chat, tap):
         for _ in range(3):

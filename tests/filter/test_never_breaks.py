@@ -1,7 +1,6 @@
 """The filter never breaks a chat: whatever the service, Open WebUI or another filter does, the request goes on."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -34,6 +33,7 @@ GARBAGE: list[object] = [
     {"known": {"a": 1}, "status": "pending"},
 ]
 INSERTED = {"role": "system", "content": MADE}
+MISSING = object()
 NO_ADDRESSES = ["", "not a url", "http://", "ftp://127.0.0.1", "http://127.0.0.1:99999", "//", "\x00"]
 
 
@@ -107,6 +107,9 @@ async def test_garbage_from_the_service(ready: tuple[Chat, Wire], body: object) 
         {"edit": {}},
         {"edit": {"drop": [1, 3]}},
         {"edit": {"drop": [1], "insert": [INSERTED]}},
+        {"edit": {"drop": [1, 4], "insert": [INSERTED]}},  # inside a turn
+        {"edit": {"drop": [1, 5], "insert": [INSERTED]}},  # above an uncovered question
+        {"edit": {"drop": [0, 3], "insert": [INSERTED]}},  # the system message too
         {"edit": {"drop": [1, 99], "insert": [INSERTED]}},
         {"edit": {"drop": [1, 3], "insert": "text"}},
         {"tokens": [1, 2]},
@@ -114,11 +117,14 @@ async def test_garbage_from_the_service(ready: tuple[Chat, Wire], body: object) 
         {"checkpoint_id": "x"},
         {"status": "ready "},
         {"status": None},
+        *({name: MISSING} for name in ("covered_until", "covered_digest", "summary", "tokens", "checkpoint_id")),
+        *({name: MISSING} for name in ("status", "edit")),
     ],
 )
-async def test_an_answer_with_one_wrong_value_changes_nothing(ready: tuple[Chat, Wire], wrong: Json) -> None:
+async def test_an_answer_with_one_wrong_or_missing_value_changes_nothing(ready: tuple[Chat, Wire], wrong: Json) -> None:
     chat, tap = ready
-    tap.behaviour = Answer(json.dumps(good_answer(chat) | wrong))
+    answer = good_answer(chat) | wrong
+    tap.behaviour = Answer({name: value for name, value in answer.items() if value is not MISSING})
     turn = await chat.inlet()
     assert turn.messages == turn.original
     assert turn.served == 0
