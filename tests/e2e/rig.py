@@ -169,37 +169,27 @@ def question() -> str:
 
 def story(turns: int, model: str, answer_tokens: int = 600) -> Json:
     """A chat as the page posts it: turns of a question with a fact and an answer without one."""
+    name = uuid.uuid4().hex[:8]
+    told = [(question(), filler(f"Answer {number} of {name}", answer_tokens)) for number in range(turns)]
+    return as_posted("A story", model, told)
+
+
+def as_posted(title: str, model: str, turns: Sequence[tuple[str, str]]) -> Json:
+    """A chat of these questions and answers, a minute each, as the page posts it."""
     messages: dict[str, Json] = {}
     parent: str | None = None
-    for number in range(turns):
-        asked, answered = str(uuid.uuid4()), str(uuid.uuid4())
-        time_of = {"timestamp": int(time.time()) - 60 * (turns - number)}
-        messages[asked] = {
-            **time_of,
-            "id": asked,
-            "parentId": parent,
-            "childrenIds": [answered],
-            "role": "user",
-            "content": question(),
-            "models": [model],
-        }
-        messages[answered] = {
-            **time_of,
-            "id": answered,
-            "parentId": asked,
-            "childrenIds": [],
-            "role": "assistant",
-            "content": filler(f"Answer {number} of {asked[:8]}", answer_tokens),
-            "model": model,
-            "modelName": model,
-            "modelIdx": 0,
-            "done": True,
-        }
-        if parent:
-            messages[parent]["childrenIds"] = [asked]
-        parent = answered
+    for number, (asked, answered) in enumerate(turns):
+        written = {"model": model, "modelName": model, "modelIdx": 0, "done": True}
+        for role, text, more in (("user", asked, {"models": [model]}), ("assistant", answered, written)):
+            identity = str(uuid.uuid4())
+            place: Json = {"id": identity, "parentId": parent, "childrenIds": [], "role": role}
+            at = int(time.time()) - 60 * (len(turns) - number)
+            messages[identity] = {**place, "content": text, "timestamp": at, **more}
+            if parent:
+                messages[parent]["childrenIds"] = [identity]
+            parent = identity
     history = {"messages": messages, "currentId": parent}
-    return {"title": "A story", "models": [model], "history": history, "messages": list(messages.values())}
+    return {"title": title, "models": [model], "history": history, "messages": list(messages.values())}
 
 
 def filler(beginning: str, tokens: int) -> str:

@@ -1,6 +1,7 @@
 """Others that compress: Open WebUI's own compaction beside Precis, and its place for summaries."""
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 import pytest_asyncio
@@ -15,18 +16,22 @@ pytestmark = pytest.mark.since("0.10.0", "Open WebUI's own compaction came with 
 CONFIG = "/api/v1/chats/config"
 
 
+@asynccontextmanager
+async def compacting(rig: Rig, threshold: int) -> AsyncIterator[None]:
+    """Open WebUI compacts by itself from so many tokens on."""
+    before = await rig.admin.get(CONFIG)
+    limits = ("CONTEXT_COMPACTION_TOKEN_THRESHOLD", "CONTEXT_COMPACTION_TOKEN_CAP")
+    await rig.admin.post(CONFIG, before | {"ENABLE_CONTEXT_COMPACTION": True, **dict.fromkeys(limits, threshold)})
+    try:
+        yield
+    finally:
+        await rig.admin.post(CONFIG, before)
+
+
 @pytest_asyncio.fixture(loop_scope="session")
 async def own_compaction(rig: Rig) -> AsyncIterator[Rig]:
-    """Open WebUI compacts by itself from 9,000 tokens on."""
-    before = await rig.admin.get(CONFIG)
-    await rig.admin.post(CONFIG, before | switched_on(9000))
-    yield rig
-    await rig.admin.post(CONFIG, before)
-
-
-def switched_on(threshold: int) -> dict[str, object]:
-    limits = ("CONTEXT_COMPACTION_TOKEN_THRESHOLD", "CONTEXT_COMPACTION_TOKEN_CAP")
-    return {"ENABLE_CONTEXT_COMPACTION": True, **dict.fromkeys(limits, threshold)}
+    async with compacting(rig, 9000):
+        yield rig
 
 
 async def test_what_open_webui_has_compacted_is_not_compressed_again(own_compaction: Rig, tab: Tab) -> None:
@@ -69,17 +74,13 @@ async def test_operators_see_who_compresses_a_chat(own_compaction: Rig, tab: Tab
 
 async def test_own_compaction_switched_on_for_a_chat_with_our_summary(rig: Rig, tab: Tab) -> None:
     await rig.long_chat(tab)
-    before = await rig.admin.get(CONFIG)
-    await rig.admin.post(CONFIG, before | switched_on(9000))
-    try:
+    async with compacting(rig, 9000):
         for _ in range(3):
             await tab.send(question())
             await rig.settled(tab)
             system = str(rig.model.received[-1].messages[0]["content"])
             assert (OWN_SUMMARY in system) + len(SUMMARY.findall(system)) == 1
             well_formed(rig.model.received[-1].messages)
-    finally:
-        await rig.admin.post(CONFIG, before)
 
 
 async def test_our_summary_is_written_where_open_webui_shows_its_own_when_asked_for(rig: Rig, tab: Tab) -> None:
@@ -103,16 +104,12 @@ async def test_open_webui_may_show_our_summary_and_it_stands_in_the_request_once
     await rig.valves(write_context_summary=True)
     await tab.send(question())
     await rig.settled(tab)
-    before = await rig.admin.get(CONFIG)
-    await rig.admin.post(CONFIG, before | switched_on(2_000_000_000))
-    try:
+    async with compacting(rig, 2_000_000_000):
         await tab.send(question())
 
         received = rig.model.received[-1]
         well_formed(received.messages)
         assert len(SUMMARY.findall(str(received.messages[0]["content"]))) == 1
-    finally:
-        await rig.admin.post(CONFIG, before)
 
 
 async def test_without_that_valve_nothing_is_written_into_the_chat(rig: Rig, tab: Tab) -> None:

@@ -6,7 +6,6 @@ Needs Debian's chromium. `E2E_SCREENSHOTS=docs/images` keeps the pictures of the
 import os
 import re
 import shutil
-import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,9 +13,8 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, async_playwright, expect
 
-from tests.builders import Json
 from tests.e2e.model import MODELS, Reply
-from tests.e2e.rig import Rig
+from tests.e2e.rig import Rig, as_posted
 from tests.e2e.tab import Tab
 from tests.waiting import until
 
@@ -188,7 +186,8 @@ def words(text: str) -> set[str]:
 async def open_log(rig: Rig, tab: Tab) -> None:
     """A long chat that has a summary: the log of a pumping station."""
     await rig.valves(window_tokens=WINDOW)
-    made = await rig.admin.post("/api/v1/chats/new", {"chat": pump_log(80)})
+    log = as_posted("Pumping station", MODELS[0], [(_report(day), _answer(day)) for day in range(1, 81)])
+    made = await rig.admin.post("/api/v1/chats/new", {"chat": log})
     await tab.open(made["id"])
     rig.model.script.append(Reply("Noted: P-7 runs again, with 2.1 mm/s."))
     await tab.send("P-7 is back since 14:05. Vibration 2.1 mm/s, bearing at 47 °C.")
@@ -208,25 +207,6 @@ async def ask(rig: Rig, chat: str, page: Page, question: str, answer: str) -> No
         return any(one["content"] == answer and one.get("done") for one in (await rig.saved(chat)).values())
 
     await until(finished, 60)
-
-
-def pump_log(turns: int) -> Json:
-    """A chat as the page posts it."""
-    messages: dict[str, Json] = {}
-    parent: str | None = None
-    for day in range(1, turns + 1):
-        for role, text in (("user", _report(day)), ("assistant", _answer(day))):
-            identity = str(uuid.uuid4())
-            messages[identity] = {
-                **{"id": identity, "parentId": parent, "childrenIds": [], "role": role, "content": text},
-                **{"timestamp": 1_790_000_000 + 60 * len(messages), "done": True},
-                **({"models": [MODELS[0]]} if role == "user" else {"model": MODELS[0], "modelName": MODELS[0]}),
-            }
-            if parent:
-                messages[parent]["childrenIds"] = [identity]
-            parent = identity
-    history = {"messages": messages, "currentId": parent}
-    return {"title": "Pumping station", "models": [MODELS[0]], "history": history}
 
 
 def _report(day: int) -> str:

@@ -70,13 +70,9 @@ def taken() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-async def test_a_taken_postgres_port_is_named(shared: Path, taken: int) -> None:
-    assert f"PostgreSQL cannot listen on 127.0.0.1:{taken}" in await refusal(shared, postgres_port=taken)
-    await starts(shared)
-
-
-async def test_a_taken_valkey_port_is_named(shared: Path, taken: int) -> None:
-    assert f"Valkey cannot listen on 127.0.0.1:{taken}" in await refusal(shared, valkey_port=taken)
+@pytest.mark.parametrize(("server", "port"), [("PostgreSQL", "postgres_port"), ("Valkey", "valkey_port")])
+async def test_a_taken_port_is_named(shared: Path, taken: int, server: str, port: str) -> None:
+    assert f"{server} cannot listen on 127.0.0.1:{taken}" in await refusal(shared, **{port: taken})
     await starts(shared)
 
 
@@ -125,14 +121,16 @@ async def test_a_foreign_server_in_the_folder_is_named_and_not_harmed(shared: Pa
     await starts(shared)
 
 
-async def test_the_servers_own_words_are_in_the_error(shared: Path) -> None:
-    with containing(shared / "postgres" / "postgresql.conf", "nonsense = 1\n"):
-        assert 'unrecognized configuration parameter "nonsense"' in await refusal(shared)
-
-
-async def test_valkeys_own_words_are_in_the_error(shared: Path) -> None:
-    with containing(shared / "valkey" / "appendonlydir" / "appendonly.aof.manifest", "nonsense\n"):
-        assert "AOF manifest" in await refusal(shared)
+@pytest.mark.parametrize(
+    ("file", "content", "told"),
+    [
+        ("postgres/postgresql.conf", "nonsense = 1\n", 'unrecognized configuration parameter "nonsense"'),
+        ("valkey/appendonlydir/appendonly.aof.manifest", "nonsense\n", "AOF manifest"),
+    ],
+)
+async def test_the_servers_own_words_are_in_the_error(shared: Path, file: str, content: str, told: str) -> None:
+    with containing(shared / file, content):
+        assert told in await refusal(shared)
 
 
 async def test_a_lost_password_file_is_named(shared: Path) -> None:

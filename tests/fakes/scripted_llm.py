@@ -5,19 +5,22 @@
         ...  # point the code under test at llm.openai_url or llm.ollama_url
         assert [request.path for request in llm.requests] == ["/v1/chat/completions"] * 2
 
-It serves `/v1/chat/completions` and `/v1/models` (OpenAI) and `/api/chat` and `/api/tags` (Ollama). Each chat
-request takes the next behaviour of the script; when the script is used up, `default` answers: a behaviour, or
-a function of the messages. It does not stream, and answers 400 when it is asked to. `thinking` is awaited before
-each chat answer: a model that takes its time, or one that a test lets go.
+It serves `/v1/chat/completions` (OpenAI) and `/api/chat` (Ollama). Each request takes the next behaviour of the
+script; when the script is used up, `default` answers: a behaviour, or a function of the messages. It does not stream,
+and answers 400 when it is asked to. `thinking` is awaited before each answer: a model that takes its time, or one that
+a test lets go.
 """
 
 import asyncio
 import contextlib
+import functools
 import json
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from tests.fakes import http
 
 Message = dict[str, Any]
 
@@ -110,9 +113,8 @@ Default = Behaviour | Callable[[list[Message]], str]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a client sent. Header names are in lower case; `body` is empty for a GET."""
+    """What a client sent. Header names are in lower case."""
 
-    method: str
     path: str
     headers: dict[str, str]
     body: dict[str, Any]
@@ -133,7 +135,6 @@ class ScriptedLLM:
     """The server's script and its records; made by `scripted_llm`."""
 
     url: str = ""
-    models: tuple[str, ...] = ("scripted",)
     default: Default = Say("A scripted summary.")
     requests: list[Request] = field(default_factory=list)  # chat requests, oldest first
     connections: int = 0  # opened so far
@@ -174,62 +175,19 @@ class ScriptedLLM:
 async def scripted_llm(default: Default = Say("A scripted summary.")) -> AsyncIterator[ScriptedLLM]:
     """Serve on a free port of 127.0.0.1 until the block ends; then hanging requests are cut."""
     llm = ScriptedLLM(default=default)
-    tasks: set[asyncio.Task[None]] = set()
 
-    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def opened() -> None:
         llm.connections += 1
-        task = asyncio.create_task(_serve(llm, reader, writer))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
-    llm.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    try:
+    async with http.serving(functools.partial(_answer, llm), opened) as llm.url:
         yield llm
-    finally:
-        server.close()
-        for task in tasks:
-            task.cancel()
-        results = await asyncio.gather(*tasks, return_exceptions=True)
-        await server.wait_closed()
-        for result in results:
-            if isinstance(result, Exception):
-                raise result
 
 
-async def _serve(llm: ScriptedLLM, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        while (request := await _read(reader)) and await _answer(llm, request, reader, writer):
-            pass
-    except ConnectionError:
-        pass  # the client went away
-    finally:
-        writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
-
-
-async def _read(reader: asyncio.StreamReader) -> Request | None:
-    """The next request of a connection; None when the client has closed it."""
-    try:
-        head = await reader.readuntil(b"\r\n\r\n")
-        first, *lines = head.decode("latin-1").strip().split("\r\n")
-        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-        body = await reader.readexactly(int(headers.get("content-length", "0")))
-    except asyncio.IncompleteReadError:
-        return None
-    method, path, _ = first.split(" ")
-    return Request(method, path, headers, json.loads(body) if body else {})
-
-
-async def _answer(
-    llm: ScriptedLLM, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-) -> bool:
+async def _answer(llm: ScriptedLLM, raw: http.Raw, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
     """Answer one request; False when the connection is done with."""
-    if request.method == "GET":
-        return await _send(writer, *_listing(llm, request))
-    if request.path not in ("/v1/chat/completions", "/api/chat"):
-        return await _send(writer, 404, {"error": f"no such path: {request.path}"})
+    if raw.path not in ("/v1/chat/completions", "/api/chat"):
+        return await _send(writer, 404, {"error": f"no such path: {raw.path}"})
+    request = Request(raw.path, raw.headers, json.loads(raw.content))
     behaviour = llm.behaviour(request)
     if request.body.get("stream", request.path == "/api/chat"):  # Ollama streams unless told not to
         return await _send(writer, 400, {"error": "the scripted model does not stream"})
@@ -247,16 +205,6 @@ async def _answer(
             return await _send(writer, *_reply(request, Say(text)), pause=pause)
         case _:
             return await _send(writer, *_reply(request, behaviour))
-
-
-def _listing(llm: ScriptedLLM, request: Request) -> tuple[int, object]:
-    match request.path:
-        case "/v1/models":
-            return 200, {"object": "list", "data": [{"id": name, "object": "model"} for name in llm.models]}
-        case "/api/tags":
-            return 200, {"models": [{"name": name, "model": name} for name in llm.models]}
-        case _:
-            return 404, {"error": f"no such path: {request.path}"}
 
 
 def _reply(request: Request, behaviour: Behaviour) -> tuple[int, object, Mapping[str, str]]:
@@ -322,9 +270,7 @@ async def _send(
 ) -> bool:
     """Send a whole answer, byte by byte when there is a `pause`."""
     content = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-    fields = {"Content-Type": "application/json", "Content-Length": str(len(content)), **(headers or {})}
-    head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
-    writer.write(f"HTTP/1.1 {status} Scripted\r\n{head}\r\n".encode())
+    writer.write(http.head(status, len(content), headers or {}))
     for piece in [content] if pause is None else [content[at : at + 1] for at in range(len(content))]:
         writer.write(piece)
         await writer.drain()

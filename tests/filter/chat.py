@@ -13,11 +13,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
+from sqlalchemy import text
 
 from filter_stub.precis_filter import STASH
 from service.demo.host import Host, Rows, inlet_body, load_filter, outlet_body, path
+from service.storage import messages
+from service.storage.tenancy import ChatKey
 from service.transcript import Native, unfold
 from tests.builders import called, returned, said
+from tests.conftest import Service
 
 Json = dict[str, Any]
 
@@ -114,6 +118,12 @@ class Chat:
         items = list(output) or ([said(text)] if text else [])
         return self.add("assistant", text, self.leaf, **({"output": items} if items else {}), **more)
 
+    def grow(self, turns: int, tokens: int = 400) -> None:
+        """So many turns that the filter never saw, of texts of about so many tokens."""
+        for number in range(turns):
+            self.ask(filler(f"q{number}", tokens))
+            self.answer(filler(f"a{number}", tokens))
+
     def request(self, user_message: str, *more: Native, **metadata: object) -> Turn:
         """The request of a turn, before any filter; `more` is what Open WebUI appends to the branch."""
         body = inlet_body(self.rows, user_message, chat=self.id, model=MODEL, system=self.system)
@@ -127,7 +137,11 @@ class Chat:
         """The filter's `inlet` for a turn that the leaf, or another user message, opens."""
         here = user_message or self.leaf
         assert here
-        turn = self.request(here, *more, **metadata)
+        return await self.enter(self.request(here, *more, **metadata))
+
+    async def enter(self, turn: Turn) -> Turn:
+        """The filter's `inlet` for a request as it is now, whatever was made of it before."""
+        turn.original = copy.deepcopy(turn.messages)
         with self.host.importable():
             out = await self.filter.inlet(
                 turn.body, __metadata__=turn.metadata, __model__={}, __event_emitter__=self.host.emit
@@ -146,12 +160,16 @@ class Chat:
         assert body == before
         await ingested(self.filter)
 
+    async def reply(self, turn: Turn, text: str, *output: Json, **more: object) -> None:
+        """An answer, and the `outlet` after it."""
+        self.answer(text, *output, **more)
+        await self.outlet(turn)
+
     async def say(self, text: str, reply: str, *output: Json, **more: object) -> Turn:
         """A whole turn."""
         self.ask(text, **more)
         turn = await self.inlet()
-        self.answer(reply, *output)
-        await self.outlet(turn)
+        await self.reply(turn, reply, *output)
         return turn
 
     async def say_nothing_of(self, text: str, reply: str, *output: Json) -> None:
@@ -188,6 +206,15 @@ def no_log() -> Iterator[None]:
         yield
     finally:
         logging.getLogger("precis").disabled = False
+
+
+async def stored_path(service: Service, chat_id: str, leaf: str) -> list[tuple[str, str]]:
+    """(id, digest) of the path to a message, as the service has it; nothing of a chat that it does not know."""
+    async with service.runtime.database.engine.connect() as connection:
+        query = text("select tenant_id, id from chats where external_id = :chat")
+        key = (await connection.execute(query, {"chat": chat_id})).one_or_none()
+        rows = await messages.path(connection, ChatKey(*key), leaf) if key else []
+    return [(row.message_id, row.digest) for row in rows]
 
 
 def remembered(loaded: Any) -> str:

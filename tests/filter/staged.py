@@ -1,6 +1,7 @@
 """A short chat, and what a service may answer about it, for tests that need no real service.
 
-`async with against(Answer({...})) as (chat, tap):` gives a chat of a few turns, whose filter talks to that wire.
+`async with against(Answer({...})) as (chat, tap):` gives a chat of a few turns, whose filter talks to that wire;
+`summarised()` gives one for which the service has a summary.
 """
 
 import contextlib
@@ -51,3 +52,11 @@ async def against(behaviour: Behaviour, timeout: float = 10.0, **valves: Any) ->
     """A chat whose filter talks to this service."""
     async with wire(behaviour) as tap, filter_of(tap.url, timeout=timeout, **valves) as loaded:
         yield chat_of(loaded), tap
+
+
+@contextlib.asynccontextmanager
+async def summarised(parts: Json | None = None, **valves: Any) -> AsyncIterator[tuple[Chat, Wire]]:
+    """A chat whose first turn has a summary, and the wire to its service; `parts` are otherwise in the answer."""
+    async with against(Answer({}), **valves) as (chat, tap):
+        tap.behaviour = Answer(good_answer(chat) | (parts or {}))
+        yield chat, tap

@@ -1,9 +1,12 @@
 """While Precis is away, the last answer of a chat serves on, as far as it still fits."""
 
+import contextlib
+from collections.abc import AsyncIterator
+
 import pytest
 
 from tests.filter.chat import Chat, ingested
-from tests.filter.staged import MADE, against, good_answer
+from tests.filter.staged import MADE, against, good_answer, summarised
 from tests.filter.wire import Answer, HangUp, Wire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -11,20 +14,21 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 AWAY = [HangUp(), Answer({}, 500), Answer("<html>Bad gateway</html>", 502), Answer({}, 422), Answer("{}")]
 
 
-async def served(chat: Chat, tap: Wire) -> None:
-    """A turn with a summary, and its answer."""
-    tap.behaviour = Answer(good_answer(chat))
-    turn = await chat.inlet()
-    assert turn.served == 7
-    chat.answer("An answer")
-    await chat.outlet(turn)
-    chat.host.statuses.clear()
+@contextlib.asynccontextmanager
+async def served() -> AsyncIterator[tuple[Chat, Wire]]:
+    """A chat that has had a turn with a summary; now the service is away."""
+    async with summarised() as (chat, tap):
+        turn = await chat.inlet()
+        assert turn.served == 7
+        await chat.reply(turn, "An answer")
+        chat.host.statuses.clear()
+        tap.behaviour = HangUp()
+        yield chat, tap
 
 
 @pytest.mark.parametrize("away", AWAY)
 async def test_the_last_summary_serves_on(away: HangUp | Answer) -> None:
-    async with against(Answer({})) as (chat, tap):
-        await served(chat, tap)
+    async with served() as (chat, tap):
         tap.behaviour = away
         for number in range(5):
             chat.ask(f"While away {number}")
@@ -32,14 +36,12 @@ async def test_the_last_summary_serves_on(away: HangUp | Answer) -> None:
             assert turn.served == 7
             assert turn.summary == MADE
             assert turn.hidden == turn.original[1:3]
-            chat.answer("An answer")
-            await chat.outlet(turn)
+            await chat.reply(turn, "An answer")
         assert set(chat.host.statuses) == {"Summarised 2 earlier messages"}
 
 
 async def test_it_serves_on_while_the_service_is_not_even_asked() -> None:
-    async with against(Answer({})) as (chat, tap):
-        await served(chat, tap)
+    async with served() as (chat, tap):
         chat.filter._failures, chat.filter._again_at = 3, float("inf")
         tap.seen.clear()
         chat.ask("And now?")
@@ -48,9 +50,7 @@ async def test_it_serves_on_while_the_service_is_not_even_asked() -> None:
 
 
 async def test_it_does_not_serve_a_branch_that_it_does_not_fit() -> None:
-    async with against(Answer({})) as (chat, tap):
-        await served(chat, tap)
-        tap.behaviour = HangUp()
+    async with served() as (chat, _):
         chat.rows["u1"]["content"] = "Edited below the boundary"
         chat.ask("And now?")
         turn = await chat.inlet()
@@ -59,9 +59,7 @@ async def test_it_does_not_serve_a_branch_that_it_does_not_fit() -> None:
 
 
 async def test_it_serves_a_branch_that_leaves_below_the_boundary() -> None:
-    async with against(Answer({})) as (chat, tap):
-        await served(chat, tap)
-        tap.behaviour = HangUp()
+    async with served() as (chat, _):
         chat.leaf = "a4"
         chat.ask("Another way")
         turn = await chat.inlet()
@@ -70,22 +68,18 @@ async def test_it_serves_a_branch_that_leaves_below_the_boundary() -> None:
 
 
 async def test_it_serves_only_the_model_that_it_was_for() -> None:
-    async with against(Answer({})) as (chat, tap):
-        await served(chat, tap)
-        tap.behaviour = HangUp()
+    async with served() as (chat, _):
         chat.ask("And now?")
         turn = chat.request(str(chat.leaf))
         turn.body["model"] = "another-model"
-        with chat.host.importable():
-            await chat.filter.inlet(turn.body, __metadata__=turn.metadata)
+        await chat.enter(turn)
         assert turn.messages == turn.original
 
 
 @pytest.mark.parametrize("answer", [{"status": "unknown"}, {"status": "pending", "tokens": {"before": 9, "after": 9}}])
 async def test_what_the_service_takes_back_is_not_used_any_more(answer: dict[str, object]) -> None:
     """An operator has deleted the chat, or reset it."""
-    async with against(Answer({})) as (chat, tap):
-        await served(chat, tap)
+    async with served() as (chat, tap):
         tap.behaviour = Answer(answer)
         chat.ask("And now?")
         await chat.inlet()
@@ -114,26 +108,6 @@ async def test_the_status_says_that_precis_is_away_where_a_request_was_cut() -> 
         await chat.inlet()
         (line,) = chat.host.statuses
         assert line.endswith(" older messages: Precis is away")
-
-
-async def test_a_service_of_the_version_before_leaves_the_request_alone() -> None:
-    """It knows no `native`, and refuses it."""
-    async with against(Answer({"detail": "unknown field `native`"}, 422)) as (chat, tap):
-        turn = await chat.inlet()
-        assert turn.messages == turn.original
-        chat.answer("An answer")
-        tap.behaviour = Answer({"due": False}, 202)
-        await chat.outlet(turn)
-        assert tap.asked == ["POST context", "PUT transcript"]
-
-
-async def test_an_answer_without_an_edit_leaves_the_request_alone() -> None:
-    async with against(Answer({})) as (chat, tap):
-        answer = good_answer(chat)
-        del answer["edit"]
-        tap.behaviour = Answer(answer)
-        turn = await chat.inlet()
-        assert turn.messages == turn.original
 
 
 async def test_a_tail_longer_than_the_first_question_is_asked_about_once_more_and_then_at_once(

@@ -4,17 +4,14 @@ import copy
 from typing import Any
 
 import pytest
-from sqlalchemy import text
 
 from filter_stub import precis_filter
 from service.demo.host import Host
-from service.storage import messages
-from service.storage.tenancy import ChatKey
 from service.transcript import ROOT, digest
 from tests.builders import Capture, Hook, capture, scenarios
 from tests.conftest import Service
-from tests.filter.chat import filter_of, ingested
-from tests.filter.wire import Answer, Wire, wire
+from tests.filter.chat import filter_of, ingested, stored_path
+from tests.filter.wire import Wire
 
 # A message of these was edited or continued afterwards, and rows tell how it ended.
 CHANGED_LATER = {
@@ -31,11 +28,7 @@ def arguments(hook: Hook, metadata: dict[str, Any]) -> dict[str, Any]:
 
 async def is_stored(service: Service, chat_id: str, path: list[precis_filter.Node]) -> bool:
     """Whether the service has this path."""
-    async with service.runtime.database.engine.connect() as connection:
-        query = text("select tenant_id, id from chats where external_id = :chat")
-        chat = (await connection.execute(query, {"chat": chat_id})).one()
-        rows = await messages.path(connection, ChatKey(*chat), path[-1].id)
-    return [(row.message_id, row.digest) for row in rows] == [(node.id, node.digest) for node in path]
+    return await stored_path(service, chat_id, path[-1].id) == [(node.id, node.digest) for node in path]
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -118,20 +111,3 @@ def test_the_digest_rule_of_the_filter_is_that_of_the_service() -> None:
                 above = node.digest
                 compared += 1
     assert compared > 300
-
-
-@pytest.mark.parametrize("chat_id", ["temporary:Rj2f0VwosbhFc1DAAAAB", "local:x", "channel:9a0c"])
-async def test_a_temporary_chat_and_a_channel_are_neither_asked_about_nor_handed_over(chat_id: str) -> None:
-    recorded = capture("a_plain_6_turns")
-    host = Host({chat: dict(rows) for chat, rows in recorded.rows.items()})
-    inlet, outlet = recorded.of("inlet")[-1], recorded.of("outlet")[-1]
-    asked = {**copy.deepcopy(inlet.metadata), "chat_id": chat_id, "user_id": "user-1"}
-    replied = {**copy.deepcopy(outlet.body), "chat_id": chat_id}
-    async with wire(Answer({"status": "unknown"})) as tap, filter_of(tap.url) as loaded:
-        body = copy.deepcopy(inlet.body)
-        with host.importable():
-            assert await loaded.inlet(body, **arguments(inlet, asked)) is body
-        assert await loaded.outlet(replied, **arguments(outlet, asked)) is replied
-        await ingested(loaded)
-        assert tap.seen == []
-    assert body == inlet.body

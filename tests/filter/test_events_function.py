@@ -1,12 +1,10 @@
 """The function of type Event: what it tells of Open WebUI's events, and that nobody ever notices it."""
 
-import ast
 import asyncio
 import contextlib
 import copy
 import inspect
 import logging
-import re
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -91,28 +89,6 @@ def host(talk: Talk) -> Host:
 
 
 # The file
-
-
-async def test_the_front_matter_is_complete_and_asks_for_no_packages() -> None:
-    assert SOURCE.startswith('"""\n')
-    lines = SOURCE.split('"""')[1].strip().splitlines()
-    matter = dict(re.fullmatch(r"([a-z_]+): (.+)", line).groups() for line in lines)  # type: ignore[union-attr, misc]
-    assert set(matter) == {"title", "author", "description", "version", "required_open_webui_version", "license"}
-    assert matter["version"] == precis_events.VERSION
-    for phrase in ("from utils", "from main", "from config", "from apps"):  # Open WebUI rewrites these
-        assert phrase not in SOURCE
-    assert len(SOURCE.splitlines()) <= 155
-
-
-async def test_it_imports_only_what_every_open_webui_has() -> None:
-    for node in ast.walk(ast.parse(SOURCE)):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
-            roots = {name.partition(".")[0] for name in names}
-            assert roots <= set(sys.stdlib_module_names) | {"httpx", "pydantic", "sqlalchemy", "open_webui"}
-            assert "open_webui" not in roots or node.col_offset, (
-                "Open WebUI's modules are imported when they are needed"
-            )
 
 
 async def test_open_webui_finds_an_event_function_whose_key_is_hidden() -> None:
@@ -358,14 +334,6 @@ async def test_in_the_end_it_gives_up_and_says_so_without_the_key(
         assert loaded._telling == set()
     assert "was not told of {'type': 'chat.deleted', 'chat_id': 'c', 'user_id': None}" in caplog.text
     assert "secret-key" not in caplog.text
-
-
-async def test_nobody_listens(caplog: pytest.LogCaptureFixture) -> None:
-    loaded = load("http://127.0.0.1:1")
-    await loaded.event(event("chat.deleted", "c"))
-    await all_told(loaded)
-    await loaded._http.aclose()
-    assert "was not told" in caplog.text
 
 
 async def test_a_chat_that_open_webui_cannot_read_deletes_nothing() -> None:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from filter_stub.precis_filter import LEFT_OUT
 from tests.effort import examples
 from tests.filter.chat import Chat, filter_of, ingested, no_log
+from tests.filter.client import step
 from tests.filter.staged import MADE, chat_of, good_answer
 from tests.filter.wire import with_edit
 
@@ -147,7 +148,7 @@ async def test_a_real_conversation_keeps_its_newest_turn_whatever_comes_with_it(
     turn = chat.request(str(chat.leaf))
     turn.body |= more
     turn.metadata |= told
-    loop = [one for call in tools for one in step(*call)]
+    loop = [one for text, result in tools for one in step("c1", result, text)]
     with no_log(), chat.host.importable():
         await chat.filter.inlet(turn.body, turn.metadata, model, chat.host.emit)
         assert turn.messages[0] == turn.original[0]
@@ -160,14 +161,6 @@ async def test_a_real_conversation_keeps_its_newest_turn_whatever_comes_with_it(
         assert [one["role"] for one in kept] == [one["role"] for one in loop]
         assert [one.get("tool_calls") for one in kept] == [one.get("tool_calls") for one in loop]
         await ingested(chat.filter)
-
-
-def step(text: str, result: str) -> list[Json]:
-    function = {"name": "f", "arguments": "{}"}
-    return [
-        {"role": "assistant", "content": text, "tool_calls": [{"id": "c1", "type": "function", "function": function}]},
-        {"role": "tool", "tool_call_id": "c1", "content": result},
-    ]
 
 
 def same(one: Json, other: Json, but: tuple[str, ...]) -> bool:

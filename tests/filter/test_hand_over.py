@@ -7,11 +7,9 @@ from sqlalchemy import text
 
 from filter_stub import precis_filter
 from service.demo.host import Host
-from service.storage import messages
-from service.storage.tenancy import ChatKey
 from tests.builders import said
 from tests.conftest import Service, drain
-from tests.filter.chat import Chat, filler, filter_of, ingested, tool_answer
+from tests.filter.chat import Chat, filler, filter_of, ingested, stored_path, tool_answer
 from tests.filter.wire import Answer, HangUp, Wire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -25,11 +23,7 @@ def sent(tap: Wire) -> list[list[str]]:
 async def stored(service: Service, chat: Chat) -> list[tuple[str, str]]:
     """(id, digest) of the path to the chat's leaf, as the service has it."""
     assert chat.leaf
-    async with service.runtime.database.engine.connect() as connection:
-        query = text("select tenant_id, id from chats where external_id = :chat")
-        key = (await connection.execute(query, {"chat": chat.id})).one_or_none()
-        rows = await messages.path(connection, ChatKey(*key), chat.leaf) if key else []
-    return [(row.message_id, row.digest) for row in rows]
+    return await stored_path(service, chat.id, chat.leaf)
 
 
 def expected(chat: Chat) -> list[tuple[str, str]]:
@@ -46,8 +40,7 @@ async def test_each_turn_uploads_only_its_own_messages(chat: Chat, service: Serv
 
 
 async def test_a_long_chat_is_uploaded_whole_once(chat: Chat, service: Service, tap: Wire) -> None:
-    for number in range(40):
-        await chat.say_nothing_of(f"Question {number}", f"Answer {number}")
+    chat.grow(40, 20)
     await chat.say("The first one that Precis sees", "An answer")
     await chat.say("The second one", "An answer")
     assert [len(ids) for ids in sent(tap)] == [82, 2]
@@ -128,8 +121,7 @@ async def test_a_reply_whose_inlet_got_no_answer_is_uploaded_alone(chat: Chat, s
     real, tap.behaviour = tap.behaviour, HangUp()
     turn = await chat.inlet()
     tap.behaviour = real
-    chat.answer("2")
-    await chat.outlet(turn)
+    await chat.reply(turn, "2")
     assert sent(tap)[-1] == ["u3", "a4"]
     assert await stored(service, chat) == expected(chat)
 
@@ -186,8 +178,7 @@ async def test_an_edit_in_place_while_the_answer_is_written_is_seen(chat: Chat, 
     chat.ask("Three")
     turn = await chat.inlet()
     chat.rows["u1"]["content"] = "Another one"
-    chat.answer("3")
-    await chat.outlet(turn)
+    await chat.reply(turn, "3")
     assert sent(tap)[-1] == ["u1", "a2", "u3", "a4", "u5", "a6"]
     assert await stored(service, chat) == expected(chat)
 
@@ -215,8 +206,7 @@ async def test_outlet_does_not_wait_for_the_service(chat: Chat, service: Service
 async def test_what_the_provider_counted_is_compared_with_what_was_in_the_request(
     chat: Chat, service: Service, tap: Wire
 ) -> None:
-    for number in range(8):
-        await chat.say_nothing_of(filler(f"q{number}"), filler(f"a{number}"))
+    chat.grow(8)
     await chat.say("Enough?", "Yes.")
     await drain(service.runtime)
     chat.ask("Go on.")
@@ -224,8 +214,7 @@ async def test_what_the_provider_counted_is_compared_with_what_was_in_the_reques
     assert turn.served
     again = await chat.filter.inlet(turn.body, __metadata__=turn.metadata)  # a second pass changes nothing of it
     assert again is turn.body
-    chat.answer("On it.")
-    await chat.outlet(turn)
+    await chat.reply(turn, "On it.")
     assert [body["served"] for body in tap.bodies("PUT")] == [0, turn.served]
 
 

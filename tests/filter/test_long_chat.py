@@ -11,7 +11,7 @@ from service.settings import Settings, load
 from tests.conftest import Service, drain, serving
 from tests.fakes.scripted_llm import scripted_llm
 from tests.filter.chat import Chat, Turn, filler, filter_of, native, pairs_are_whole, tool_answer
-from tests.filter.wire import Wire
+from tests.filter.wire import Wire, wire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -97,8 +97,7 @@ async def test_the_injected_bytes_stay_the_same_until_there_is_a_new_checkpoint(
         turn = await chat.inlet()
         await check(chat, service, turn)
         assert seen.setdefault(turn.served, turn.summary) == turn.summary
-        chat.answer(f"The result is m{number}.", *tool_answer(f"m{number}", calls=1, tokens=200))
-        await chat.outlet(turn)
+        await chat.reply(turn, f"The result is m{number}.", *tool_answer(f"m{number}", calls=1, tokens=200))
         await drain(service.runtime)
     assert 2 <= len(seen) <= 6
     assert list(seen) == sorted(seen)
@@ -109,31 +108,22 @@ async def test_each_inlet_costs_one_request_and_no_call_of_a_model(service: Serv
         told = {"summariser": "openai", "summariser_url": llm.openai_url, "summariser_model": "scripted"}
         async with (
             serving(alike(service, **told)) as thinking,
-            filter_of(thinking.url, thinking.filter_key) as loaded,
+            wire(thinking.url) as tap,
+            filter_of(tap.url, thinking.filter_key) as loaded,
         ):
             chat = Chat(Host(), loaded)
             await long_chat(chat, thinking, turns=40)  # a path longer than the pairs of one question
             calls = len(llm.requests)
             assert calls
+            tap.seen.clear()
             for number in range(4):
                 chat.ask(f"Go on, please, {number}.")
                 turn = await chat.inlet()
-                await check(chat, service, turn)
+                await check(chat, thinking, turn)
                 chat.answer("On it.")
+                assert tap.asked == ["POST context"] * (number + 1)
+            assert all(len(body["path"]) <= 16 < body["depth"] for body in tap.bodies("POST"))
             assert len(llm.requests) == calls
-
-
-async def test_one_request_for_each_inlet_also_on_a_path_longer_than_one_question(
-    chat: Chat, service: Service, tap: Wire
-) -> None:
-    await long_chat(chat, service, turns=40)
-    tap.seen.clear()
-    for number in range(4):
-        chat.ask(f"Go on, please, {number}.")
-        assert (await chat.inlet()).served
-        chat.answer("On it.")
-        assert tap.asked == ["POST context"] * (number + 1)
-    assert all(len(body["path"]) <= 16 < body["depth"] for body in tap.bodies("POST"))
 
 
 async def test_the_newest_turn_is_never_touched_even_when_it_alone_is_above_the_window(
@@ -145,8 +135,7 @@ async def test_the_newest_turn_is_never_touched_even_when_it_alone_is_above_the_
     turn = await chat.inlet()
     await check(chat, service, turn)
     assert turn.messages[-1] == {"role": "user", "content": huge}
-    chat.answer("Read it.", *tool_answer("big", calls=3, tokens=3000))
-    await chat.outlet(turn)
+    await chat.reply(turn, "Read it.", *tool_answer("big", calls=3, tokens=3000))
     await drain(service.runtime)
     chat.ask("And what was in the first one?")
     turn = await chat.inlet()

@@ -71,8 +71,7 @@ async def test_after_an_edit_in_place_no_turn_is_missing_and_the_edited_text_is_
     await long_chat(chat)
     async with worker(service):
         turn = await chat.inlet()
-        chat.answer("Far.")
-        await chat.outlet(turn)
+        await chat.reply(turn, "Far.")
         row = next(row for row in chat.path() if row["content"] == told(3))
         chat.rows[row["id"]]["content"] = "Remember that pump 3 runs at 999 bar."
         chat.ask("And now?")
@@ -86,8 +85,7 @@ async def test_after_a_deleted_turn_no_other_one_is_missing(chat: Chat, service:
     await long_chat(chat)
     async with worker(service):
         turn = await chat.inlet()
-        chat.answer("Far.")
-        await chat.outlet(turn)
+        await chat.reply(turn, "Far.")
         asked, answered, after = chat.path()[4:7]
         chat.rows[after["id"]]["parentId"] = chat.rows[asked["id"]]["parentId"]
         del chat.rows[asked["id"]], chat.rows[answered["id"]]
@@ -108,8 +106,7 @@ async def test_what_was_lost_while_precis_was_away_is_read_again(chat: Chat, ser
     await long_chat(chat)
     url, tap.behaviour = tap.behaviour, Answer({}, 500)
     turn = await chat.inlet()
-    chat.answer("Far.")
-    await chat.outlet(turn)
+    await chat.reply(turn, "Far.")
     tap.behaviour = url
     chat.filter._failures = 0
     chat.ask("And now?")

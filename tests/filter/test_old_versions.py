@@ -14,7 +14,7 @@ from filter_stub import precis_filter
 from service.demo.host import Host, Rows
 from tests.builders import said
 from tests.filter.chat import Chat, Turn, ingested, tool_answer
-from tests.filter.staged import MADE, NOT_NEEDED, against, chat_of, good_answer
+from tests.filter.staged import NOT_NEEDED, against, chat_of, good_answer, summarised
 from tests.filter.wire import Answer, Wire
 
 Json = dict[str, Any]
@@ -49,12 +49,6 @@ def request(chat: Chat, **told: object) -> Turn:
     for name in ("user_message", "user_message_id", "regeneration_message_id", "assistant_message_id"):
         turn.metadata.pop(name, None)
     turn.metadata.update(told)
-    return turn
-
-
-async def inlet(chat: Chat, turn: Turn) -> Turn:
-    with chat.host.importable():
-        await chat.filter.inlet(turn.body, __metadata__=turn.metadata, __event_emitter__=chat.host.emit)
     return turn
 
 
@@ -94,7 +88,7 @@ async def test_the_question_is_found_under_its_old_names(old: tuple[Chat, Wire],
     chat, tap = old
     question = chat.rows[str(chat.leaf)]
     values: Json = {"parent_message": question, "parent_message_id": question["id"]}
-    await inlet(chat, request(chat, **{name: values[name] for name in names}))
+    await chat.enter(request(chat, **{name: values[name] for name in names}))
     assert asked(tap) == digests(chat)
 
 
@@ -103,24 +97,17 @@ async def test_the_question_is_found_above_the_answer_that_is_going_to_be_writte
     turn = request(chat)
     path = digests(chat)
     turn.metadata["message_id"] = chat.answer("")
-    await inlet(chat, turn)
+    await chat.enter(turn)
     assert asked(tap) == path
 
 
 async def test_a_function_that_blocks_does_not_run_on_the_event_loops_thread(old: tuple[Chat, Wire]) -> None:
     chat, tap = old
-    await inlet(chat, request(chat, parent_message_id=chat.leaf))
+    await chat.enter(request(chat, parent_message_id=chat.leaf))
     assert isinstance(chat.host, Old)
     (thread,) = chat.host.threads
     assert thread is not threading.current_thread()
     assert tap.asked == ["POST context"]
-
-
-async def test_a_summary_is_put_in(old: tuple[Chat, Wire]) -> None:
-    chat, tap = old
-    tap.behaviour = Answer(good_answer(chat))
-    turn = await inlet(chat, request(chat, parent_message_id=chat.leaf))
-    assert turn.messages == [turn.original[0], {"role": "system", "content": MADE}, *turn.original[3:]]
 
 
 async def test_outlet_hands_over_what_is_stored_not_what_the_page_has(old: tuple[Chat, Wire]) -> None:
@@ -134,7 +121,7 @@ async def test_outlet_hands_over_what_is_stored_not_what_the_page_has(old: tuple
     assert body["user_id"] == "user-1"
     assert body["served"] is None
     chat.ask("And then?")
-    await inlet(chat, request(chat, parent_message_id=chat.leaf))
+    await chat.enter(request(chat, parent_message_id=chat.leaf))
     assert asked(tap) == digests(chat)
 
 
@@ -159,11 +146,10 @@ async def test_outlet_does_not_fail_where_the_database_has_not_the_pages_branch(
 
 async def test_a_guided_regeneration_without_a_mark_in_the_metadata_keeps_its_question() -> None:
     """From 0.9 to 0.11 the body just ends in two user messages, and only the first is stored."""
-    async with against(Answer({})) as (chat, tap):
-        tap.behaviour = Answer(good_answer(chat))
+    async with summarised() as (chat, _):
         turn = chat.request(str(chat.leaf), {"role": "user", "content": "Make it shorter."})
         turn.metadata.pop("regeneration_message_id")
-        await inlet(chat, turn)
+        await chat.enter(turn)
         assert turn.hidden == turn.original[1:3]
         assert turn.tail == turn.original[3:]
 
@@ -175,8 +161,7 @@ async def test_failed_answers_that_stay_in_the_request_as_empty_ones_hide_nothin
         tap.behaviour = Answer(good_answer(chat))
         turn = chat.request(str(chat.leaf))
         turn.body["messages"].insert(-1, {"role": "assistant", "content": ""})
-        turn.original = copy.deepcopy(turn.messages)
-        await inlet(chat, turn)
+        await chat.enter(turn)
         assert turn.hidden == turn.original[1:3]
 
 

@@ -8,7 +8,7 @@ import pytest
 from filter_stub.precis_filter import LEFT_OUT, OWN_COMPACTION, SUMMARY
 from tests.builders import capture
 from tests.filter.chat import Chat, Turn, filler, ingested
-from tests.filter.staged import MADE, against, good_answer
+from tests.filter.staged import MADE, against, good_answer, summarised
 from tests.filter.wire import Answer, Wire
 
 Json = dict[str, Any]
@@ -18,13 +18,6 @@ PROVIDERS: list[Json] = [
     {"truncation": "auto"},
     {"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}},
 ]
-
-
-async def inlet(chat: Chat, turn: Turn) -> Turn:
-    turn.original = copy.deepcopy(turn.messages)
-    with chat.host.importable():
-        await chat.filter.inlet(turn.body, __metadata__=turn.metadata, __event_emitter__=chat.host.emit)
-    return turn
 
 
 def compacted(chat: Chat, summary: str, kept: int = 3) -> Turn:
@@ -41,9 +34,8 @@ def compacted(chat: Chat, summary: str, kept: int = 3) -> Turn:
 
 
 async def test_what_open_webui_has_compacted_is_left_alone_and_said_so() -> None:
-    async with against(Answer({})) as (chat, tap):
-        tap.behaviour = Answer(good_answer(chat))
-        turn = await inlet(chat, compacted(chat, "They talked."))
+    async with summarised() as (chat, tap):
+        turn = await chat.enter(compacted(chat, "They talked."))
         assert turn.messages == turn.original
         assert tap.seen == []
         assert chat.host.statuses == ["Context compacted by Open WebUI itself"]
@@ -52,18 +44,15 @@ async def test_what_open_webui_has_compacted_is_left_alone_and_said_so() -> None
 async def test_the_marker_that_a_real_open_webui_sets_is_seen() -> None:
     hook = capture("r_native_compaction").of("inlet")[-1]
     async with against(Answer({})) as (chat, tap):
-        await chat.filter.inlet(
-            copy.deepcopy(hook.body), __metadata__=dict(hook.metadata), __event_emitter__=chat.host.emit
-        )
+        await chat.enter(Turn([], copy.deepcopy(hook.body), dict(hook.metadata)))
         assert tap.seen == []
         assert chat.host.statuses == ["Context compacted by Open WebUI itself"]
 
 
 async def test_the_hand_over_says_that_open_webui_compacts_and_nothing_of_the_usage() -> None:
     async with against(Answer({"due": False}, 202)) as (chat, tap):
-        turn = await inlet(chat, compacted(chat, "They talked."))
-        chat.answer("An answer")
-        await chat.outlet(turn)
+        turn = await chat.enter(compacted(chat, "They talked."))
+        await chat.reply(turn, "An answer")
         (body,) = tap.bodies("PUT")
         assert body["compactor"] == "open-webui"
         assert body["served"] is None
@@ -72,7 +61,7 @@ async def test_the_hand_over_says_that_open_webui_compacts_and_nothing_of_the_us
 async def test_what_open_webui_has_compacted_is_still_kept_inside_the_window() -> None:
     async with against(Answer({}), window_tokens=4096) as (chat, _):
         chat.ask(filler("pasted", 9000))
-        turn = await inlet(chat, compacted(chat, "They talked."))
+        turn = await chat.enter(compacted(chat, "They talked."))
         assert turn.messages[0] == turn.original[0]
         assert len(str(turn.messages[-1])) < len(str(turn.original[-1])) // 2
 
@@ -80,8 +69,7 @@ async def test_what_open_webui_has_compacted_is_still_kept_inside_the_window() -
 async def test_without_another_compactor_the_hand_over_names_none() -> None:
     async with against(Answer({"due": False}, 202)) as (chat, tap):
         turn = await chat.inlet()
-        chat.answer("An answer")
-        await chat.outlet(turn)
+        await chat.reply(turn, "An answer")
         assert tap.bodies("PUT")[0]["compactor"] is None
 
 
@@ -94,23 +82,21 @@ async def test_where_the_provider_trims_nothing_is_cut_here(asked: Json) -> None
         chat.ask(filler("pasted", 9000))
         turn = chat.request(str(chat.leaf))
         turn.body |= asked
-        await inlet(chat, turn)
+        await chat.enter(turn)
         await chat.filter.request(turn.body, __metadata__=turn.metadata)
         assert turn.messages == turn.original
         assert chat.host.statuses == []
-        chat.answer("An answer")
-        await chat.outlet(turn)
+        await chat.reply(turn, "An answer")
         assert tap.bodies("PUT")[0]["compactor"] == "provider"
 
 
 @pytest.mark.parametrize("asked", PROVIDERS)
 async def test_where_the_provider_trims_a_summary_is_used_all_the_same(asked: Json) -> None:
     """What it would trim is then not there any more."""
-    async with against(Answer({})) as (chat, tap):
-        tap.behaviour = Answer(good_answer(chat))
+    async with summarised() as (chat, _):
         turn = chat.request(str(chat.leaf))
         turn.body |= asked
-        await inlet(chat, turn)
+        await chat.enter(turn)
         assert turn.hidden == turn.original[1:3]
 
 
@@ -120,7 +106,7 @@ async def test_a_provider_that_is_told_not_to_trim_does_not(asked: Json) -> None
         chat.ask(filler("pasted", 9000))
         turn = chat.request(str(chat.leaf))
         turn.body |= asked
-        await inlet(chat, turn)
+        await chat.enter(turn)
         assert turn.messages != turn.original
 
 
@@ -140,7 +126,7 @@ async def settled(chat: Chat, tap: Wire, until: str = "a2", *, valve: bool = Tru
     tap.behaviour = Answer(good_answer(chat, until) | changed)
     turn = chat.request(str(chat.leaf))
     with chat.host.importable():
-        await chat.filter.inlet(turn.body, __metadata__=turn.metadata)
+        await chat.enter(turn)
         await ingested(chat.filter)
     return turn
 
@@ -181,7 +167,7 @@ async def test_our_own_summary_behind_open_webuis_marker_gives_way_to_the_newest
     async with against(Answer({})) as (chat, tap):
         chat.system = system
         tap.behaviour = Answer(good_answer(chat, "a4") | {"summary": SUMMARY + "4 messages]\nNewer."})
-        turn = await inlet(chat, compacted(chat, MADE, kept=5))
+        turn = await chat.enter(compacted(chat, MADE, kept=5))
         prompt = [{"role": "system", "content": system}] if system else []
         newest = {"role": "system", "content": SUMMARY + "4 messages]\nNewer."}
         assert turn.messages == [*prompt, newest, *turn.original[-3:]]
@@ -191,7 +177,7 @@ async def test_our_own_summary_behind_open_webuis_marker_gives_way_to_the_newest
 
 async def test_our_own_summary_behind_open_webuis_marker_stays_when_the_service_is_away() -> None:
     async with against(Answer({}, 500)) as (chat, tap):
-        turn = await inlet(chat, compacted(chat, MADE, kept=5))
+        turn = await chat.enter(compacted(chat, MADE, kept=5))
         assert tap.asked == ["POST context"]
         assert turn.messages == turn.original
         assert LEFT_OUT not in str(turn.messages)
@@ -201,5 +187,5 @@ async def test_a_summary_of_less_than_open_webui_has_left_out_is_not_used() -> N
     """Messages between its end and the first that is shown would be hidden and not covered."""
     async with against(Answer({})) as (chat, tap):
         tap.behaviour = Answer(good_answer(chat, "a2"))
-        turn = await inlet(chat, compacted(chat, SUMMARY + "4 messages]\nNewer.", kept=3))
+        turn = await chat.enter(compacted(chat, SUMMARY + "4 messages]\nNewer.", kept=3))
         assert turn.messages == turn.original

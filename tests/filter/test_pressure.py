@@ -97,8 +97,7 @@ async def test_one_line_tells_what_inlet_and_the_model_call_have_cut_together() 
     async with against(HangUp(), window_tokens=4096) as (chat, _):
         chat.filter._hooked = True
         chat.leaf = None
-        for number in range(8):
-            await chat.say_nothing_of(filler(f"q{number}", 300), filler(f"a{number}", 300))
+        chat.grow(8, 300)
         chat.ask("So?")
         turn = await chat.inlet()
         assert chat.host.statuses == []
@@ -120,8 +119,7 @@ async def test_summarising_is_told_only_of_a_request_that_was_cut() -> None:
         await chat.inlet()
         assert chat.host.statuses == []
         chat.leaf = None
-        for number in range(8):
-            await chat.say_nothing_of(filler(f"q{number}", 400), filler(f"a{number}", 400))
+        chat.grow(8)
         chat.ask("So?")
         await chat.inlet()
         (line,) = chat.host.statuses
@@ -134,7 +132,6 @@ async def test_what_a_hook_learns_is_known_to_the_next_one_also_where_open_webui
         turn = await chat.inlet()
         turn.body["tools"] = [{"type": "function", "function": {"name": "f", "description": filler("tool", 900)}}]
         await chat.filter.request(turn.body, __metadata__={**turn.metadata})
-        chat.answer("An answer")
-        await chat.outlet(turn)
+        await chat.reply(turn, "An answer")
         (body,) = tap.bodies("PUT")
         assert body["overhead"] > 500

@@ -12,11 +12,14 @@ from service.transcript import Native
 from tests.builders import called, returned, said
 from tests.conftest import Service, drain
 from tests.filter.chat import Chat, Turn, filler, native, pairs_are_whole, remembered, tool_answer
-from tests.filter.wire import Wire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+Json = dict[str, Any]
+
 PICTURE = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUg=="
+IMAGE = {"type": "image", "url": PICTURE, "name": "cat.png"}
+DOCUMENT = {"type": "file", "id": "f1", "url": "f1", "name": "plan.pdf"}
 
 
 async def prepare(chat: Chat, service: Service, **first: object) -> None:
@@ -55,38 +58,9 @@ async def test_the_summary_is_injected_once_when_inlet_runs_twice_on_one_request
     await prepare(chat, service)
     chat.ask("Go on.")
     turn = await chat.inlet()
-    once = copy.deepcopy(turn.messages)
-    with chat.host.importable():
-        await chat.filter.inlet(turn.body, __metadata__=turn.metadata, __event_emitter__=chat.host.emit)
-    assert turn.messages == once
+    await chat.enter(turn)
+    assert turn.messages == turn.original
     assert len(chat.host.statuses) == 1
-
-
-async def test_the_retained_tail_is_there_on_every_following_turn(chat: Chat, service: Service) -> None:
-    await prepare(chat, service)
-    for number in range(3):
-        turn = await chat.say(f"Short question {number}", f"Short answer {number}")
-        check(turn, turn.original[-len(turn.tail) :])
-        assert {"role": "user", "content": "How far are we?"} in turn.tail
-        assert turn.hidden + turn.tail == turn.original[1:]
-
-
-async def test_a_request_that_open_webui_compacted_itself_is_left_alone(
-    chat: Chat, service: Service, tap: Wire
-) -> None:
-    await prepare(chat, service)
-    chat.ask("Go on.")
-    tap.seen.clear()
-    turn = chat.request(str(chat.leaf))
-    cut = [turn.base[0] | {"content": "You are.\n[CONVERSATION SUMMARY]\nThey talked."}, *turn.original[-5:]]
-    turn.body["messages"] = copy.deepcopy(cut)
-    with chat.host.importable():
-        await chat.filter.inlet(turn.body, __metadata__=turn.metadata, __event_emitter__=chat.host.emit)
-    assert turn.body["messages"] == cut
-    assert tap.seen == []
-    chat.answer("On it.")
-    await chat.outlet(turn)
-    assert tap.bodies("PUT")[-1]["served"] is None  # its usage tells nothing about our estimate
 
 
 async def test_the_words_of_open_webuis_marker_in_a_users_message_mean_nothing(chat: Chat, service: Service) -> None:
@@ -96,27 +70,21 @@ async def test_the_words_of_open_webuis_marker_in_a_users_message_mean_nothing(c
 
 
 @pytest.mark.parametrize("place", ["covered", "kept", "newest"])
-async def test_a_chat_with_an_image_is_served(chat: Chat, service: Service, place: str) -> None:
-    image = {"files": [{"type": "image", "url": PICTURE, "name": "cat.png"}]}
-    await prepare(chat, service, **(image if place == "covered" else {}))
-    await chat.say("And this?", "A dog.", **(image if place == "kept" else {}))
-    chat.ask("Go on.", **(image if place == "newest" else {}))
-    turn = await chat.inlet()
-    check(turn, turn.original[-len(turn.tail) :])
-    assert ("image_url" in str(turn.tail)) is (place != "covered")
-    assert ("image_url" in str(turn.hidden)) is (place == "covered")
-
-
-@pytest.mark.parametrize("place", ["covered", "kept", "newest"])
-async def test_a_chat_with_a_document_and_tool_calls_is_served(chat: Chat, service: Service, place: str) -> None:
-    document = {"files": [{"type": "file", "id": "f1", "url": "f1", "name": "plan.pdf"}]}
-    await prepare(chat, service, **(document if place == "covered" else {}))
-    await chat.say("And this?", "Found.", *tool_answer("found", tokens=40), **(document if place == "kept" else {}))
-    chat.ask("Go on.", **(document if place == "newest" else {}))
+@pytest.mark.parametrize(
+    ("file", "shown"), [(IMAGE, "image_url"), (DOCUMENT, "<attached_files>")], ids=["image", "file"]
+)
+async def test_a_chat_with_a_file_and_tool_calls_is_served(
+    chat: Chat, service: Service, place: str, file: Json, shown: str
+) -> None:
+    files = {"files": [file]}
+    await prepare(chat, service, **(files if place == "covered" else {}))
+    await chat.say("And this?", "Found.", *tool_answer("found", tokens=40), **(files if place == "kept" else {}))
+    chat.ask("Go on.", **(files if place == "newest" else {}))
     turn = await chat.inlet()
     check(turn, turn.original[-len(turn.tail) :])
     assert pairs_are_whole(turn.tail)
-    assert ("<attached_files>" in str(turn.tail)) is (place != "covered")
+    assert (shown in str(turn.tail)) is (place != "covered")
+    assert (shown in str(turn.hidden)) is (place == "covered")
 
 
 @pytest.mark.parametrize("failed", [{}, {"error": {"content": "the provider failed"}}])
@@ -148,10 +116,7 @@ async def edited(chat: Chat, *change: tuple[int, str]) -> Turn:
     turn = chat.request(str(chat.leaf))
     for place, words in change:
         turn.body["messages"][place]["content"] = words
-    turn.original = copy.deepcopy(turn.body["messages"])
-    with chat.host.importable():
-        await chat.filter.inlet(turn.body, __metadata__=turn.metadata)
-    return turn
+    return await chat.enter(turn)
 
 
 async def test_an_earlier_filter_may_edit_the_newest_user_message(chat: Chat, service: Service) -> None:
@@ -165,9 +130,8 @@ async def test_an_earlier_filter_may_edit_the_only_message_that_is_not_covered(c
     await prepare(chat, service)
     await cover_all_but_a_question(chat, service)
     turn = chat.request(str(chat.leaf))
-    turn.body["messages"][-1]["content"] = "[removed]"
-    with chat.host.importable():
-        await chat.filter.inlet(turn.body, __metadata__=turn.metadata)
+    turn.messages[-1]["content"] = "[removed]"
+    await chat.enter(turn)
     assert turn.tail == [{"role": "user", "content": "[removed]"}]
 
 
@@ -177,26 +141,15 @@ async def test_an_earlier_filter_may_put_words_around_a_kept_message(chat: Chat,
     check(turn, turn.original[-len(turn.tail) :])
 
 
-async def test_a_request_in_which_a_kept_message_is_not_the_stored_one_goes_on_whole(
-    chat: Chat, service: Service
-) -> None:
-    await prepare(chat, service)
-    turn = await edited(chat, (-3, "Something else"))
-    assert turn.messages == turn.original
-    assert not turn.served
-
-
 async def test_a_request_whose_older_messages_were_cut_by_an_earlier_filter_keeps_all_that_is_left(
     chat: Chat, service: Service
 ) -> None:
     await prepare(chat, service)
     chat.ask("Go on.")
     turn = chat.request(str(chat.leaf))
-    turn.body["messages"] = turn.original = [turn.original[0], *turn.original[-2:]]
-    before = copy.deepcopy(turn.original)
-    with chat.host.importable():
-        await chat.filter.inlet(turn.body, __metadata__=turn.metadata)
-    assert turn.messages == before
+    turn.body["messages"] = [turn.original[0], *turn.original[-2:]]
+    await chat.enter(turn)
+    assert turn.messages == turn.original
 
 
 @pytest.mark.parametrize("regenerated", [False, True])
@@ -213,9 +166,8 @@ async def test_a_user_message_that_an_earlier_filter_added_at_the_end_hides_noth
     assert turn.served
     assert (len(turn.tail) == 1) is regenerated
     more = chat.request(str(chat.leaf))
-    more.body["messages"].append({"role": "user", "content": "Answer in English."})
-    with chat.host.importable():
-        await chat.filter.inlet(more.body, __metadata__=more.metadata)
+    more.messages.append({"role": "user", "content": "Answer in English."})
+    await chat.enter(more)
     assert more.messages == [*turn.messages, {"role": "user", "content": "Answer in English."}]
 
 
@@ -225,10 +177,8 @@ async def test_a_users_message_that_an_earlier_filter_put_in_front_is_covered_or
     await prepare(chat, service)
     chat.ask("Go on.")
     turn = chat.request(str(chat.leaf))
-    turn.body["messages"].insert(1, {"role": "user", "content": "Memory: the user likes tea."})
-    turn.original = copy.deepcopy(turn.body["messages"])
-    with chat.host.importable():
-        await chat.filter.inlet(turn.body, __metadata__=turn.metadata)
+    turn.messages.insert(1, {"role": "user", "content": "Memory: the user likes tea."})
+    await chat.enter(turn)
     check(turn, native(chat.path())[-len(turn.tail) :])
 
 

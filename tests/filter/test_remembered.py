@@ -175,8 +175,7 @@ async def test_what_an_earlier_filter_changed_is_compared_with_the_stored_path(
     chat.ask("And now?")
     turn = chat.request(str(chat.leaf))
     turn.body["messages"] = edited(turn.messages)
-    with chat.host.importable():
-        await chat.filter.inlet(turn.body, __metadata__=turn.metadata)
+    await chat.enter(turn)
     assert chat.host.reads == [chat.id]
 
 

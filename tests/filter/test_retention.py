@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import text
 
 from tests.conftest import Service, drain
-from tests.filter.chat import Chat, filler
+from tests.filter.chat import Chat
 from tests.filter.wire import Wire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -22,8 +22,7 @@ async def test_the_filter_sends_the_whole_chat_again_and_the_summary_is_made(
     chat: Chat, service: Service, tap: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(type(chat.filter)._ingest.__globals__, "SLICE", 12_000)  # so that it takes several uploads
-    for number in range(12):
-        await chat.say_nothing_of(filler(f"Question {number}", 300), filler(f"Answer {number}", 300))
+    chat.grow(12, 300)
     await chat.say("How far are we?", "Quite far.")
     async with service.runtime.database.engine.begin() as connection:
         await connection.execute(text("update messages set body = null"))

@@ -1,13 +1,12 @@
 """Where a summary stands: in a system message, or in one and a record with the role of a user."""
 
-import copy
 from typing import Any
 
 import pytest
 
 from filter_stub.precis_filter import LEFT_OUT, NOTED, SUMMARY, Filter, opening
 from service import edit
-from tests.filter.chat import Chat, Turn, filler
+from tests.filter.chat import Chat, Turn
 from tests.filter.staged import MADE, against, good_answer
 from tests.filter.wire import Answer, Wire
 
@@ -81,19 +80,15 @@ async def test_an_odd_record_changes_nothing(parts: dict[str, Any]) -> None:
 async def test_the_record_is_there_once_when_inlet_runs_twice_on_one_request() -> None:
     async with against(Answer({}), summary_role="record") as (chat, tap):
         turn = await asked(chat, tap, TWO)
-        once = copy.deepcopy(turn.messages)
-        with chat.host.importable():
-            await chat.filter.inlet(turn.body, __metadata__=turn.metadata)
+        await chat.enter(turn)
 
-    assert turn.messages == once
+    assert turn.messages == turn.original
 
 
 async def test_a_cut_leaves_the_record_in_its_place_and_system_messages_before_it() -> None:
     async with against(Answer({}), summary_role="record", window_tokens=2048) as (chat, tap):
         chat.answer("Well.")
-        for number in range(6):
-            chat.ask(filler(f"q{number}", 500))
-            chat.answer(filler(f"a{number}", 500))
+        chat.grow(6, 500)
         chat.ask("And now?")
         turn = await asked(chat, tap, TWO)
 

@@ -9,7 +9,7 @@ from filter_stub.precis_filter import SUMMARY, chain
 from service.demo.host import Host
 from tests.filter.chat import Chat, Turn
 from tests.filter.client import Client, conversation
-from tests.filter.staged import MADE, NOT_NEEDED, against, good_answer
+from tests.filter.staged import MADE, NOT_NEEDED, against, good_answer, summarised
 from tests.filter.wire import Answer, Behaviour, HangUp
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -29,18 +29,15 @@ def source(text: str = MADE, checkpoint: int = 7) -> Json:
 async def ready(chat: Chat) -> Turn:
     """A whole turn."""
     turn = await chat.inlet()
-    chat.answer("An answer")
-    await chat.outlet(turn)
+    await chat.reply(turn, "An answer")
     return turn
 
 
 async def test_the_summary_is_shown_when_the_answer_is_there() -> None:
-    async with against(Answer({}), show_summary=True) as (chat, tap):
-        tap.behaviour = Answer(good_answer(chat))
+    async with summarised(show_summary=True) as (chat, _):
         turn = await chat.inlet()
         assert chat.host.sources == []  # or Open WebUI would leave out the documents of this turn
-        chat.answer("An answer")
-        await chat.outlet(turn)
+        await chat.reply(turn, "An answer")
 
     assert chat.host.sources == [source()]
     assert turn.summary == MADE
@@ -48,8 +45,7 @@ async def test_the_summary_is_shown_when_the_answer_is_there() -> None:
 
 
 async def test_by_default_it_is_not() -> None:
-    async with against(Answer({})) as (chat, tap):
-        tap.behaviour = Answer(good_answer(chat))
+    async with summarised() as (chat, _):
         turn = await ready(chat)
         assert chat.filter._sources == {}
 
@@ -60,29 +56,26 @@ async def test_by_default_it_is_not() -> None:
 async def test_the_request_is_the_same() -> None:
     requests = []
     for shown in (False, True):
-        async with against(Answer({}), show_summary=shown) as (chat, tap):
-            tap.behaviour = Answer(good_answer(chat))
+        async with summarised(show_summary=shown) as (chat, _):
             requests.append((await ready(chat)).messages)
 
     assert requests[0] == requests[1]
 
 
 async def test_rules_and_record_are_one_source() -> None:
-    async with against(Answer({}), show_summary=True, summary_role="record") as (chat, tap):
-        tap.behaviour = Answer(good_answer(chat) | {"summary": RULES, "record": RECORD})
+    two = {"summary": RULES, "record": RECORD}
+    async with summarised(two, show_summary=True, summary_role="record") as (chat, _):
         await ready(chat)
 
     assert chat.host.sources == [source(f"{RECORD}\n\n{RULES}")]
 
 
 async def test_a_tool_loop_shows_it_once() -> None:
-    async with against(Answer({}), show_summary=True) as (chat, tap):
-        tap.behaviour = Answer(good_answer(chat))
+    async with summarised(show_summary=True) as (chat, _):
         turn = await chat.inlet()
         for _ in range(3):
             await chat.filter.request(turn.body, __metadata__=turn.metadata, __event_emitter__=chat.host.emit)
-        chat.answer("An answer")
-        await chat.outlet(turn)
+        await chat.reply(turn, "An answer")
 
     assert chat.host.sources == [source()]
 
@@ -100,8 +93,7 @@ async def test_without_a_summary_there_is_nothing_to_show(answer: Behaviour) -> 
 
 
 async def test_a_summary_that_does_not_fit_the_request_is_not_shown() -> None:
-    async with against(Answer({}), show_summary=True) as (chat, tap):
-        tap.behaviour = Answer(good_answer(chat) | {"covered_digest": "0" * 32})
+    async with summarised({"covered_digest": "0" * 32}, show_summary=True) as (chat, _):
         turn = await ready(chat)
 
     assert turn.messages == turn.original
@@ -109,8 +101,7 @@ async def test_a_summary_that_does_not_fit_the_request_is_not_shown() -> None:
 
 
 async def test_the_last_summary_is_shown_too_while_precis_is_away() -> None:
-    async with against(Answer({}), show_summary=True) as (chat, tap):
-        tap.behaviour = Answer(good_answer(chat))
+    async with summarised(show_summary=True) as (chat, tap):
         await ready(chat)
         tap.behaviour = HangUp()
         chat.ask("And now?")
@@ -120,8 +111,7 @@ async def test_the_last_summary_is_shown_too_while_precis_is_away() -> None:
 
 
 async def test_up_to_0_8_outlet_comes_with_other_metadata() -> None:
-    async with against(Answer({}), show_summary=True) as (chat, tap):
-        tap.behaviour = Answer(good_answer(chat))
+    async with summarised(show_summary=True) as (chat, _):
         turn = await chat.inlet()
         chat.answer("An answer")
         turn.metadata = {"chat_id": chat.id, "message_id": chat.leaf, "user_id": chat.user}
@@ -148,8 +138,7 @@ async def test_an_answer_that_goes_on_shows_an_equal_summary_once_and_a_newer_on
 async def test_a_saved_source_changes_no_digest_and_no_later_request() -> None:
     asked = []
     for saved in ([], [source()]):
-        async with against(Answer({})) as (chat, tap):
-            tap.behaviour = Answer(good_answer(chat))
+        async with summarised() as (chat, tap):
             await ready(chat)
             if saved:
                 chat.rows[str(chat.leaf)]["sources"] = saved
@@ -176,18 +165,15 @@ async def test_an_answer_with_numbers_of_its_own_in_brackets_stays_as_it_is(
     answer: str, others: list[Json], shown: bool
 ) -> None:
     """With a source under it, the page would show them as links to that, or not at all."""
-    async with against(Answer({}), show_summary=True) as (chat, tap):
-        tap.behaviour = Answer(good_answer(chat))
+    async with summarised(show_summary=True) as (chat, _):
         turn = await chat.inlet()
-        chat.answer(answer, sources=others)
-        await chat.outlet(turn)
+        await chat.reply(turn, answer, sources=others)
 
     assert chat.host.sources == ([source()] if shown else [])
 
 
 async def test_it_is_kept_for_its_own_answer_and_no_longer() -> None:
-    async with against(Answer({}), show_summary=True) as (chat, tap):
-        tap.behaviour = Answer(good_answer(chat))
+    async with summarised(show_summary=True) as (chat, _):
         turns = [await chat.inlet(message_id=one) for one in ("a8", "another")]
         chat.answer("An answer")
         await chat.outlet(turns[0])
@@ -198,8 +184,7 @@ async def test_it_is_kept_for_its_own_answer_and_no_longer() -> None:
 
 
 async def test_nothing_is_kept_for_an_api_client() -> None:
-    async with against(Answer({}), show_summary=True) as (chat, tap):
-        tap.behaviour = Answer(good_answer(chat))
+    async with summarised(show_summary=True) as (chat, _):
         assert (await chat.inlet(message_id=None)).served == 7
         client = Client(chat.filter)
         await client.reply(await client.send(conversation(3)), "An answer")
@@ -222,8 +207,7 @@ class Broken(Host):
 
 @pytest.mark.parametrize("host", [Stuck, Broken])
 async def test_a_page_that_does_not_take_it_breaks_nothing(host: type[Host]) -> None:
-    async with against(Answer({}), show_summary=True) as (chat, tap):
-        tap.behaviour = Answer(good_answer(chat))
+    async with summarised(show_summary=True) as (chat, tap):
         turn = await chat.inlet()
         chat.answer("An answer")
         chat.filter.valves.timeout = 0.05

@@ -103,13 +103,6 @@ async def test_the_latest_step_is_whole_however_large_it_is(running: tuple[Clien
     assert results(sent)[1].find(NOTE) > 0
 
 
-async def test_results_of_earlier_turns_are_shortened_first(running: tuple[Client, Turn]) -> None:
-    client, turn = running
-    sent = await call(client, turn, loop_of(4, 1500))
-    assert [NOTE in text for text in results(sent)][:2] == [True, True]
-    assert LEFT_OUT not in str(sent)
-
-
 async def test_small_results_stay(running: tuple[Client, Turn]) -> None:
     client, turn = running
     loop = [*step("small", "42"), *loop_of(7)]
@@ -153,15 +146,6 @@ async def test_the_beginning_of_the_request_changes_only_now_and_then(running: t
         noted = now
     assert noted > 12
     assert changes <= noted // 3
-
-
-async def test_the_specifications_of_tools_take_their_room(running: tuple[Client, Turn]) -> None:
-    client, turn = running
-    loop = loop_of(4)
-    tools = [{"type": "function", "function": {"name": "f", "description": filler("spec", 3500)}}]
-    sent = await call(client, turn, loop, tools=tools)
-    assert sent_tokens(sent) <= WINDOW - 3500
-    assert sent[-1] == loop[-1]
 
 
 async def test_the_status_is_shown_once_a_turn(running: tuple[Client, Turn]) -> None:

@@ -258,8 +258,7 @@ async def test_a_channel_is_left_alone() -> None:
 async def test_a_client_that_names_a_saved_chat_but_no_question_is_served_by_its_answers_row(
     chat: Chat, tap: Wire
 ) -> None:
-    for number in range(3):
-        await chat.say_nothing_of(f"Question {number}", f"Answer {number}")
+    chat.grow(3, 20)
     question = chat.ask("The last question")
     placeholder = chat.answer("")
     client = Client(chat.filter, chat_id=chat.id, host=chat.host)

@@ -76,8 +76,7 @@ async def test_the_window_is_told_at_the_hand_over_as_it_was_at_inlet() -> None:
     async with against(Answer({"status": "unknown"})) as (chat, tap):
         chat.window = 5000
         turn = await chat.inlet()
-        chat.answer("An answer")
-        await chat.outlet(turn)
+        await chat.reply(turn, "An answer")
         assert [body["windows"] for body in (*tap.bodies("POST"), *tap.bodies("PUT"))] == [[5000, 0], [5000, 0]]
 
 
@@ -131,8 +130,7 @@ async def test_the_tools_of_a_model_are_told_for_each_of_its_chats_also_when_a_s
         await chat.inlet()
         other = chat.request(str(chat.leaf))
         other.body["model"] = "another-model"
-        with chat.host.importable():
-            await chat.filter.inlet(other.body, __metadata__=other.metadata)
+        await chat.enter(other)
         first, second = [body["overhead"] for body in tap.bodies("POST")]
         assert first > 500
         assert second is None
@@ -145,6 +143,5 @@ async def test_the_service_is_told_the_room_that_a_long_answer_leaves(wanted: ob
     async with against(Answer({"status": "unknown"}), window_tokens=8192) as (chat, tap):
         turn = chat.request(str(chat.leaf))
         turn.body["max_tokens"] = wanted
-        with chat.host.importable():
-            await chat.filter.inlet(turn.body, __metadata__=turn.metadata)
+        await chat.enter(turn)
         assert tap.bodies("POST")[0]["room"] == room

@@ -6,6 +6,7 @@ place. Point the filter at `tap.url`, and look at `tap.seen` afterwards.
 
 import asyncio
 import contextlib
+import functools
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any
 import httpx
 
 from service import edit
+from tests.fakes import http
 
 PROPOSED = "as the service proposes it"  # in an answer, in place of its edit
 
@@ -78,67 +80,24 @@ class Wire:
 async def wire(behaviour: Behaviour) -> AsyncIterator[Wire]:
     """Listens on a free port of 127.0.0.1 until the block ends; then open connections are cut."""
     tap = Wire(behaviour)
-    tasks: set[asyncio.Task[None]] = set()
-    async with httpx.AsyncClient(trust_env=False, timeout=30) as upstream:
-
-        def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.create_task(_serve(tap, upstream, reader, writer))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
-
-        server = await asyncio.start_server(connected, "127.0.0.1", 0)
-        tap.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        try:
-            yield tap
-        finally:
-            server.close()
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await server.wait_closed()
-
-
-async def _serve(
-    tap: Wire, upstream: httpx.AsyncClient, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-) -> None:
-    try:
-        while (seen := await _read(reader)) and await _answer(tap, seen, upstream, reader, writer):
-            pass
-    except (ConnectionError, asyncio.IncompleteReadError):
-        pass  # the filter went away
-    finally:
-        writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
-
-
-async def _read(reader: asyncio.StreamReader) -> tuple[Seen, bytes] | None:
-    try:
-        head = await reader.readuntil(b"\r\n\r\n")
-    except asyncio.IncompleteReadError:
-        return None
-    first, *lines = head.decode("latin-1").strip().split("\r\n")
-    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    body = await reader.readexactly(int(headers.get("content-length", "0")))
-    method, path, _ = first.split(" ")
-    return Seen(method, path, headers, json.loads(body) if body else None), body
+    async with (
+        httpx.AsyncClient(trust_env=False, timeout=30) as upstream,
+        http.serving(functools.partial(_answer, tap, upstream)) as tap.url,
+    ):
+        yield tap
 
 
 async def _answer(
-    tap: Wire,
-    request: tuple[Seen, bytes],
-    upstream: httpx.AsyncClient,
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
+    tap: Wire, upstream: httpx.AsyncClient, raw: http.Raw, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> bool:
     """Answers one request; False when the connection is done with."""
-    seen, raw = request
+    seen = Seen(raw.method, raw.path, raw.headers, json.loads(raw.content) if raw.content else None)
     tap.seen.append(seen)
     tap.arrived.set()
     match tap.behaviour:
         case str(url):
             headers = {name: seen.headers[name] for name in ("authorization", "content-type")}
-            response = await upstream.request(seen.method, url + seen.path, content=raw, headers=headers)
+            response = await upstream.request(seen.method, url + seen.path, content=raw.content, headers=headers)
             return await _send(writer, response.status_code, response.content)
         case Answer(body, status):
             text = body if isinstance(body, str) else json.dumps(body)
@@ -188,7 +147,6 @@ def with_edit(answer: str, question: Any) -> str:
 
 
 async def _send(writer: asyncio.StreamWriter, status: int, content: bytes) -> bool:
-    head = f"HTTP/1.1 {status} Wire\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
-    writer.write(head.encode() + content)
+    writer.write(http.head(status, len(content), {}) + content)
     await writer.drain()
     return True

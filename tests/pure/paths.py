@@ -9,9 +9,12 @@ from service.planning import Checkpoint, Chunk, PartialTurn, PathMessage, Plan, 
 from service.policy import Policy
 from service.transcript import ROOT, digest
 
+Sizes = tuple[str, int, tuple[int, ...]]
+"""Of a message: its role, its tokens, those of its steps."""
+Situation = tuple[list[PathMessage], list[Checkpoint], Policy]
 
-def path_of(messages: Sequence[tuple[str, int, tuple[int, ...]]], branch: str = "") -> list[PathMessage]:
-    """A path of (role, tokens, tokens of its steps)."""
+
+def path_of(messages: Sequence[Sizes], branch: str = "") -> list[PathMessage]:
     path: list[PathMessage] = []
     rolling = ROOT
     for index, (role, cost, steps) in enumerate(messages):
@@ -21,9 +24,9 @@ def path_of(messages: Sequence[tuple[str, int, tuple[int, ...]]], branch: str = 
 
 
 @st.composite
-def messages(draw: st.DrawFn, largest: int = 400) -> list[tuple[str, int, tuple[int, ...]]]:
+def messages(draw: st.DrawFn, largest: int = 400) -> list[Sizes]:
     """Turns: user messages (sometimes several), then answers of some steps, sometimes a failed one."""
-    chat: list[tuple[str, int, tuple[int, ...]]] = []
+    chat: list[Sizes] = []
     sizes = st.integers(1, 60) | st.integers(1, largest)
     for _ in range(draw(st.integers(0, 14))):
         for _ in range(draw(st.sampled_from([1, 1, 1, 2]))):
@@ -95,7 +98,7 @@ def expected_reads(path: Sequence[PathMessage], start: int, end: int, policy: Po
 
 
 @st.composite
-def situations(draw: st.DrawFn) -> tuple[list[PathMessage], list[Checkpoint], Policy]:
+def situations(draw: st.DrawFn) -> Situation:
     """A path, a policy, and checkpoints of earlier rounds, of other branches, and of nothing at all."""
     path, policy = draw(PATHS), draw(POLICIES)
     checkpoints: list[Checkpoint] = []

@@ -98,6 +98,9 @@ def test_a_value_beside_a_fold_is_a_result() -> None:
         "{'a': 'never closed}",
         "{'a': 1}\\",
         '[{\\"a\\": \\"\\ud800\\"}]',
+        "Use &quot;quotes&quot; here",
+        "{&quot;a&quot;: broken",
+        "[x](y) and &quot;z&quot;",
     ],
 )
 def test_what_the_assistant_wrote_stays_text(text: str) -> None:

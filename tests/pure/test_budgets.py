@@ -37,6 +37,11 @@ SETTINGS = [
 ]
 
 
+def together(policy: Policy) -> int:
+    """What a step, the tail and a summary take of a request."""
+    return policy.by_code.step_tokens + policy.keep_tokens + largest_summary(policy)
+
+
 def check(policy: Policy) -> None:
     """What holds of all budgets."""
     assert all(getattr(policy, name) > 0 for name in Policy.__dataclass_fields__ if name != "overhead")
@@ -47,16 +52,11 @@ def check(policy: Policy) -> None:
 
 
 @pytest.mark.parametrize("summariser", [2048, 4096, 8192, 32_768, 131_072])
-def test_budgets_are_positive_and_bounded_at_every_window(summariser: int) -> None:
-    for window in WINDOWS:
-        check(Policy.sized(window, summariser))
-
-
-@pytest.mark.parametrize("summariser", [2048, 4096, 8192, 32_768, 131_072])
-def test_step_tail_and_summary_fit_under_the_threshold_together(summariser: int) -> None:
+def test_budgets_are_positive_and_bounded_and_fit_under_the_threshold_together(summariser: int) -> None:
     for window in WINDOWS:
         policy = Policy.sized(window, summariser)
-        assert policy.by_code.step_tokens + policy.keep_tokens + largest_summary(policy) <= policy.apply_at, window
+        check(policy)
+        assert together(policy) <= policy.apply_at, window
 
 
 @pytest.mark.parametrize("chosen", SETTINGS, ids=str)
@@ -65,8 +65,7 @@ def test_they_fit_whatever_is_set(chosen: dict[str, float]) -> None:
         policy = Policy.sized(window, **chosen)  # type: ignore[arg-type]
         check(policy)
         assert policy.by_code.step_tokens >= min(window // 20, 1000), window
-        taken = policy.by_code.step_tokens + policy.keep_tokens + largest_summary(policy)
-        assert taken <= policy.apply_at == apply_at(window, chosen["apply_share"]), window
+        assert together(policy) <= policy.apply_at == apply_at(window, chosen["apply_share"]), window
 
 
 @pytest.mark.parametrize("share", [0.02, 0.2, 0.4])
@@ -75,8 +74,7 @@ def test_step_tail_and_summary_fit_under_the_threshold_beside_the_tools(share: f
     for window in (window for window in WINDOWS if window * (1 - share * 1.4) > 2048):
         overhead = int(window * share)
         policy = Policy.sized(window, overhead=overhead)
-        taken = overhead + policy.by_code.step_tokens + policy.keep_tokens + largest_summary(policy)
-        assert taken <= policy.apply_at == Policy.sized(window).apply_at, window
+        assert overhead + together(policy) <= policy.apply_at == Policy.sized(window).apply_at, window
         assert policy.prepare_at == window // 2
 
 
@@ -86,9 +84,8 @@ def test_where_tools_take_nearly_all_they_fit_into_what_is_left(share: float) ->
     for window in (8192, 12_288, 16_384, 32_768):
         overhead = int(window * share)
         policy = Policy.sized(window, overhead=overhead)
-        taken = policy.by_code.step_tokens + policy.keep_tokens + largest_summary(policy)
-        assert overhead + taken <= policy.apply_at < window
-        assert taken <= (window - overhead) * 3 // 4, "a part is for the answer"
+        assert overhead + together(policy) <= policy.apply_at < window
+        assert together(policy) <= (window - overhead) * 3 // 4, "a part is for the answer"
 
 
 @pytest.mark.parametrize("summariser", [4096, 8192, 32_768])

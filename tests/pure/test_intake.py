@@ -8,7 +8,7 @@ import pytest
 
 from service.processes.intake import Taken, Wanted, take, unread
 from service.transcript import native_tokens
-from tests.builders import answer, called, returned, said, user
+from tests.builders import answer, called, returned, said
 
 HEAD = {"fingerprint": "f", "digest": "d"}
 PROSE = "The invoice of 12 May says 1,204 € – nobody has paid it yet, see RE-2231. " * 7_000
@@ -40,26 +40,6 @@ def test_reading_a_large_message_takes_some_bytes_for_each_of_its_bytes(role: st
     tracemalloc.stop()
 
     assert peak <= MOST_MEMORY * len(text)
-
-
-@pytest.mark.parametrize("role", ["system", "developer", "tool"])
-def test_what_a_client_put_between_the_messages_is_counted_and_never_summarised(role: str) -> None:
-    retrieved = {"id": "r", "role": role, "content": "The ferry leaves at nine. " * 30}
-
-    weighed = taken(retrieved).weighed
-
-    assert weighed is not None
-    assert weighed.tokens == native_tokens(retrieved) > 100
-    assert weighed.step_tokens == []
-
-
-def test_a_message_of_a_file_alone_is_summarised() -> None:
-    part = {"type": "input_file", "filename": "tide table.pdf", "file_data": "JVBERi0x" * 500}
-
-    weighed = taken(user([part])).weighed
-
-    assert weighed is not None
-    assert len(weighed.step_tokens) == 1
 
 
 def test_only_of_the_newest_answer_it_is_known_what_its_last_call_was_sent() -> None:

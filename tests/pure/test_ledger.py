@@ -2,7 +2,6 @@
 
 import json
 import random
-import sys
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -533,43 +532,3 @@ def test_any_call_is_one_line(arguments: str, result: str) -> None:
     said = ledger.line_of(call(result, "t", arguments))
     assert len(said.splitlines()) == 1
     assert tokens.count(said) <= 450
-
-
-# ---- growth
-
-
-HOSTILE = {
-    "dashes": "-",
-    "tags": "<a>",
-    "lines": "begin 1234567\n",
-    "one word": "a",
-    "one number": "1",
-    "numbers": "1,",
-    "nested": '{"a":',
-    "ids": "AB-12345 ",
-    "paths": "a/b.c/",
-    "han": "移",
-}
-
-
-@pytest.mark.parametrize("unit", HOSTILE.values(), ids=HOSTILE)
-def test_twice_the_text_takes_no_more_than_thrice_the_work(unit: str) -> None:
-    def operations(size: int) -> int:
-        text = (unit * (size // len(unit) + 1))[:size]
-        rows = [{"id": f"R-{n}551", "text": text[:60], "n": n} for n in range(size // 100)]
-        table = json.dumps(rows)
-        steps = [step(call(text, arguments=text)), answer(text), step(call(table)), answer(table)]
-        counted = 0
-
-        def count(*_: object) -> None:
-            nonlocal counted
-            counted += 1
-
-        sys.setprofile(count)
-        try:
-            ledger.lines(ledger.extend((), steps), 500)
-        finally:
-            sys.setprofile(None)
-        return counted
-
-    assert operations(20_000) < 3 * operations(10_000)

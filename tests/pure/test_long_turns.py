@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from service.planning import Checkpoint, PartialTurn, PathMessage, Position, plan
 from service.policy import Policy
 from tests.effort import examples
-from tests.pure.paths import POLICIES, carry_out, draft_after, expected_reads, messages, path_of, reads_of
+from tests.pure.paths import POLICIES, Sizes, carry_out, draft_after, expected_reads, messages, path_of, reads_of
 
 
 @dataclass
@@ -37,9 +37,7 @@ class Reader:
 
 @given(messages(largest=1500), POLICIES)
 @settings(max_examples=examples(40))
-def test_a_crash_after_each_call_reads_nothing_twice_and_skips_nothing(
-    chat: list[tuple[str, int, tuple[int, ...]]], policy: Policy
-) -> None:
+def test_a_crash_after_each_call_reads_nothing_twice_and_skips_nothing(chat: list[Sizes], policy: Policy) -> None:
     path = path_of(chat)
     reader = Reader(path, policy)
     reader.run()

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from service.summarising.markup import harmless, unmarked
 from service.text.plain import visible
-from tests.summarising.hostile import UNITS, filled
 
 
 @pytest.mark.parametrize(
@@ -299,10 +298,3 @@ def test_every_address_stands_in_code_marks(text: str) -> None:
 @given(st.text(alphabet="abcdefghij 0123456789,.-", max_size=80))
 def test_words_and_numbers_stand(text: str) -> None:
     assert harmless(text) == " ".join(text.split())
-
-
-@pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS.keys())
-def test_hostile_texts_are_made_harmless_too(unit: str) -> None:
-    shown = harmless(filled(unit, 20_000))
-    assert harmless(shown) == shown
-    assert len(shown) <= 30_000

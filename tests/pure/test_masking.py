@@ -9,7 +9,7 @@ import pytest
 
 from service.transcript import masked, parse, steps
 from tests.builders import Json, answer, capture, ran, said, scenarios, thought, user
-from tests.leaks import ARGUMENTS, BARE, CLEAN, CLEAN_ARGUMENTS, FORMATS, KEY, PASSWORD, RESULT, escaped, fold
+from tests.leaks import ARGUMENTS, CLEAN, CLEAN_ARGUMENTS, FORMATS, KEY, PASSWORD, RESULT, escaped, fold
 
 
 def calls(stored: Json) -> list[tuple[str, Any, Any]]:
@@ -35,14 +35,6 @@ def test_arguments_and_results_lose_their_secrets_and_nothing_else(name: str) ->
         == ["Here:", "Done."]
     )
     assert masked(clean) == (clean, 0)
-
-
-def test_a_bare_value_loses_its_secrets() -> None:
-    clean, count = masked(BARE)
-
-    assert count == 3
-    assert calls(clean) == [("tool", {}, CLEAN)]
-    assert [step.text for step in steps(parse(clean))] == ["Here:", "Done."]
 
 
 def test_what_is_not_a_value_of_a_tool_stays_byte_for_byte() -> None:

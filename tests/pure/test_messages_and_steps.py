@@ -58,25 +58,11 @@ def test_a_folded_call_is_read_with_its_result(folded: str) -> None:
     assert [step.text for step in steps(message)] == ["I look it up.", "Five cases."]
 
 
-def test_a_bare_escaped_json_value_is_a_result() -> None:
-    message = parse(answer(text=f"Here:\n\n{escape(json.dumps(ROWS))}\n\nFive cases."))
-    _, result = call_of(message)
-    assert json.loads(result.text) == ROWS
-    assert [step.text for step in steps(message)] == ["Here:", "Five cases."]
-
-
 def test_a_bare_escaped_json_string_is_a_result() -> None:
     bare = escape(json.dumps(json.dumps(ROWS)))
     assert bare.startswith("&quot;")
     _, result = call_of(parse(answer(text=bare)))
     assert json.loads(json.loads(result.text)) == ROWS
-
-
-@pytest.mark.parametrize(
-    "text", ["Use &quot;quotes&quot; here", "{&quot;a&quot;: broken", "[x](y) and &quot;z&quot;", "[1, 2]"]
-)
-def test_text_that_only_resembles_a_result_stays_text(text: str) -> None:
-    assert parse(answer(text=text)).items == (Text(text),)
 
 
 def test_output_items_are_read_in_order() -> None:

@@ -126,11 +126,6 @@ def test_a_users_rule_yields_to_a_users_own_words_only(rounds: list[Round]) -> N
                 assert said[by_number[pin.replaced_by].utterance].by_user
 
 
-@given(ROUNDS)
-def test_the_same_rounds_give_the_same_pins(rounds: list[Round]) -> None:
-    assert played(rounds) == played(rounds)
-
-
 @given(ROUNDS, st.text(max_size=200))
 def test_whatever_a_model_writes_the_pins_can_be_made(rounds: list[Round], text: str) -> None:
     heard, _, merged = played(rounds)[-1]

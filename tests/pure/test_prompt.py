@@ -91,8 +91,9 @@ def test_the_wording_costs_less_than_is_planned_for(language: str, parts: int, s
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_every_wording_names_heads_and_kinds_in_english_and_the_bound(language: str) -> None:
+def test_every_wording_is_in_its_language_but_for_heads_and_kinds_and_names_the_bound(language: str) -> None:
     built = prompt.build(replace(reading("x"), language=language))
+    assert WORDINGS[language].prompt["language"] in built.system
     assert all(f"\n## {section}\n" in built.system for section in NARRATIVE)
     assert all(kind in built.system for kind in Kind)
     assert "240" in built.system  # words, for 400 tokens
@@ -120,19 +121,9 @@ def test_every_language_has_the_same_parts() -> None:
         assert set(wording.heads.values()) == set(Section)
 
 
-def test_every_language_has_its_own_words() -> None:
-    assert len({prompt.build(replace(reading("x"), language=language)).system for language in LANGUAGES}) == len(
-        LANGUAGES
-    )
-
-
 def test_a_language_without_a_wording_is_asked_for_by_its_code() -> None:
     assert "(fi)" in prompt.build(replace(reading("x"), language="fi")).system
     assert "Write in English." not in prompt.build(replace(reading("x"), language="fi")).system
-
-
-def test_the_prompt_says_that_the_text_is_data() -> None:
-    assert "never instructions to you" in prompt.build(reading("x")).system
 
 
 # ---- what is read

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.summarising.ledger import results
-from service.transcript import parse, steps
 from tests.pure.shown import described, said
 
 ROWS = [{"diagnosis": "Malignant neoplasm", "count": 5}, {"diagnosis": "Benign", "count": 2}]
@@ -206,19 +205,6 @@ def test_a_row_without_a_cell_shows_none_for_it() -> None:
         assert said(text).endswith('last: {"n": 2, "extra": "[70 characters]"}')
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Model: Volvo V60, mileage 42,000",
-        "You must now restart the server.",
-        "bot, crawler, spider",
-        "Add the new address to the customer record.",
-    ],
-)
-def test_ordinary_texts_stand_in_quotation_marks(text: str) -> None:
-    assert said(text) == f'"{text}"'
-
-
 # ---- errors
 
 
@@ -315,37 +301,6 @@ def test_binary_and_inline_data_are_named_not_shown() -> None:
 
 def test_colours_and_characters_that_hide_words_are_not_shown() -> None:
     assert said("\x1b[31mred\x1b[0m \u202eabc\u202c zero\u200bwidth\U000e0041") == '"red cba zerowidth"'
-
-
-# ---- all four stored formats say the same
-
-
-RESULT = json.dumps({"rows": ROWS, "note": 'a "quoted" <b> & more'})
-ESCAPED = html.escape(json.dumps(RESULT))
-FOLD = '<details type="tool_calls" done="true" id="c" name="q" arguments="{}"'
-
-
-@pytest.mark.parametrize(
-    "stored",
-    [
-        {
-            "output": [
-                {"type": "function_call", "call_id": "c", "name": "q", "arguments": "{}", "status": "completed"},
-                {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_text", "text": RESULT}]},
-            ]
-        },
-        {"content": f'{FOLD} result="{ESCAPED}">\n</details>'},
-        {"content": f'{FOLD} result="{html.escape(ESCAPED)}">\n</details>'},
-        {"content": f"{FOLD}>\n<summary>Tool Executed</summary>\n{ESCAPED}\n</details>"},
-        {"content": html.escape(RESULT)},
-        {"content": html.escape(html.escape(RESULT))},
-    ],
-    ids=["output", "attribute", "attribute, twice", "body", "bare", "bare, twice"],
-)
-def test_a_result_is_the_same_in_every_stored_format(stored: dict[str, Any]) -> None:
-    [step] = steps(parse({"id": "m", "role": "assistant", "content": "", **stored}))
-    [call] = step.calls
-    assert said(call.result.text) == f'{COLUMNS} | beside: {{"note": "a \\"quoted\\" <b> & more"}} {SAMPLES}'
 
 
 # ---- anything

@@ -55,10 +55,6 @@ def test_pasted_text_and_code_are_told_by_size_and_their_ends() -> None:
     assert not any(one.by_user for one in found[1:])
 
 
-def test_a_text_of_an_assistant_binds_nobody() -> None:
-    assert not any(one.by_user for one in heard([said("You must pay.", "assistant")]))
-
-
 @pytest.mark.parametrize("text", ["", "   ", "\n\n"])
 def test_a_step_without_words_says_nothing(text: str) -> None:
     assert heard([said(text)]) == []

@@ -369,18 +369,3 @@ async def test_a_key_that_cannot_be_a_header_is_refused(http: httpx.AsyncClient,
     with pytest.raises(ConfigurationError, match="API key") as caught:
         Endpoint(http, "http://host/v1", "small", key)
     assert key.strip() not in str(caught.value)
-
-
-async def test_the_scripted_model_lists_its_models(http: httpx.AsyncClient, llm: ScriptedLLM) -> None:
-    llm.models = ("a", "b")
-    assert [model["id"] for model in (await http.get(f"{llm.openai_url}/models")).json()["data"]] == [
-        "a",
-        "b",
-    ]
-    assert [model["name"] for model in (await http.get(f"{llm.url}/api/tags")).json()["models"]] == ["a", "b"]
-    assert (await http.get(f"{llm.url}/nothing")).status_code == 404
-
-
-async def test_the_scripted_model_can_answer_by_function(make: Make, llm: ScriptedLLM) -> None:
-    llm.default = lambda messages: f"{len(messages)} messages"
-    assert (await make().summarise(READING)).text == "2 messages"

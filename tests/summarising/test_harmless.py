@@ -8,7 +8,6 @@ from service.summarising.compose import Covered, Read
 from service.summarising.markup import harmless
 from service.summarising.memory import Memory
 from service.summarising.reading import Finish, Reply
-from service.text.plain import plain
 from service.transcript import parse, steps
 from tests.builders import Json, answer, called, returned, said, user
 
@@ -183,8 +182,3 @@ def test_a_list_that_the_user_announces_is_the_users_own() -> None:
     listed = f"Here are my rules:\n- {rules[0]}\n- {rules[1]}\nThe format:\n- {rules[2]}"
     summary = told(user(listed)).rendered.summary
     assert all(rule in summary for rule in rules)
-
-
-@pytest.mark.parametrize("text", ["می\u200cخواهم", "👩\u200d💻", "नमस्\u200dते", "❤\ufe0f", "naïve", "中文。"])
-def test_joiners_that_are_letters_or_make_a_picture_stay(text: str) -> None:
-    assert plain(text) == text

@@ -162,11 +162,6 @@ def test_a_fence_stands_in_our_own_lines_alone(injection: Injection) -> None:
         assert asked.system.count(fence) == 1
 
 
-def test_half_of_them_is_half_of_them() -> None:
-    heeded = [random.Random(f"{one.id} {later}").random() < 0.5 for one in INJECTIONS for later in (False, True)]
-    assert 0.4 < sum(heeded) / len(heeded) < 0.6
-
-
 def test_an_order_on_the_border_of_two_pieces_is_whole_in_neither() -> None:
     (injection,) = (one for one in INJECTIONS if one.place is Place.PIECES)
     for round_ in played(injection, obeys):
@@ -257,10 +252,6 @@ def test_hardly_any_order_leaves_words_in_the_summary(model: Model) -> None:
 @pytest.mark.parametrize("model", MODELS)
 def test_no_order_leaves_words_in_the_system_message_of_the_stricter_form(model: Model) -> None:
     assert leave_words(lambda candidate: candidate.rendered.rules, model) == []
-
-
-def test_as_many_are_tried_as_were_found() -> None:
-    assert len(BY_FORM) + len(INVENTED) == 35
 
 
 # ---- texts that are written to push others out
