@@ -127,27 +127,8 @@ async def old_bodies(
 
     Those of chats with work that is due or under way stay for it.
     """
-    place = (messages.c.created_at, messages.c.chat_id, messages.c.message_id)
-    query = (
-        select(*place)
-        .join(
-            chats, and_(chats.c.tenant_id == messages.c.tenant_id, chats.c.id == messages.c.chat_id)
-        )
-        .where(
-            messages.c.body.is_not(None),
-            messages.c.created_at < _before(days),
-            chats.c.due_at.is_(None),
-            or_(chats.c.lease_until.is_(None), chats.c.lease_until < func.now()),
-        )
-        .order_by(*place)
-        .limit(PAGE)
-    )
-    if after:  # the first term is what the index can use
-        query = query.where(messages.c.created_at >= after[0], tuple_(*place) > tuple_(*after))
-    page = [
-        (at, chat, message)
-        for at, chat, message in await connection.execute(_locked(query, chats, dry=dry))
-    ]
+    query = _locked(_old_bodies(days, after), chats, dry=dry)
+    page = [(at, chat, message) for at, chat, message in await connection.execute(query)]
     if page and not dry:
         gone = update(messages).where(
             messages.c.chat_id == bindparam("chat"), messages.c.message_id == bindparam("id")
@@ -206,19 +187,38 @@ async def lost_checkpoints(
     """
     if not dry and not await _lock(connection, chat):
         return 0
-    grown = checkpoints.alias()
-    used = (
-        select(messages).where(*of(chat, messages), messages.c.checkpoint_id == grown.c.id).exists()
-    )
-    living = select(grown).where(
-        *of(chat, grown),
-        or_(grown.c.id == checkpoints.c.id, checkpoints.c.id == any_(grown.c.ancestors)),
-        or_(~_old(grown, days), used),
-    )
-    lost = (*of(chat, checkpoints), _old(checkpoints, days), ~living.exists())
+    lost = (*of(chat, checkpoints), _old(checkpoints, days), ~_is_needed(chat, days))
     if dry:
         return len((await connection.execute(select(checkpoints.c.id).where(*lost))).all())
     return (await connection.execute(delete(checkpoints).where(*lost))).rowcount
+
+
+def _old_bodies(days: int, after: Place | None) -> Select[Any]:
+    """The places of a page of bodies whose chats have no work."""
+    place = (messages.c.created_at, messages.c.chat_id, messages.c.message_id)
+    in_chat = and_(chats.c.tenant_id == messages.c.tenant_id, chats.c.id == messages.c.chat_id)
+    query = select(*place).join(chats, in_chat)
+    query = query.where(
+        messages.c.body.is_not(None),
+        messages.c.created_at < _before(days),
+        chats.c.due_at.is_(None),
+        or_(chats.c.lease_until.is_(None), chats.c.lease_until < func.now()),
+    )
+    if after:  # the first term is what the index can use
+        query = query.where(messages.c.created_at >= after[0], tuple_(*place) > tuple_(*after))
+    return query.order_by(*place).limit(PAGE)
+
+
+def _is_needed(chat: ChatKey, days: int) -> ColumnElement[bool]:
+    """Whether the checkpoint itself, or one that grew from it, is young or has a message."""
+    grown = checkpoints.alias()
+    used = select(messages).where(*of(chat, messages), messages.c.checkpoint_id == grown.c.id)
+    living = select(grown).where(
+        *of(chat, grown),
+        or_(grown.c.id == checkpoints.c.id, checkpoints.c.id == any_(grown.c.ancestors)),
+        or_(~_old(grown, days), used.exists()),
+    )
+    return living.exists()
 
 
 def _old(made: FromClause, days: int) -> ColumnElement[bool]:

@@ -451,14 +451,21 @@ def _of_lines(text: str, lines: Sequence[str]) -> Result:
     if mentions:
         said += f", {len(mentions)} mention an error"
         details.append(Detail(Part.ERRORS, _messages(mentions, 2, SAMPLE // 2)))
-    if table := tables.within(text):
-        details.append(Detail(Part.NOTE, f"a table of {_counted(len(table.rows), 'row')}"))
-        details += _of_table(table).details[:2]
-    elif ranges := _pairs(lines):
-        details.append(Detail(Part.RANGES, ranges))
+    details += _data_in(text, lines)
     details.append(Detail(Part.FIRST, told(lines[0], SAMPLE // 2)))
     details.append(Detail(Part.LAST, told(lines[-1], SAMPLE // 2)))
     return Result(said, tuple(details), content=text)
+
+
+def _data_in(text: str, lines: Sequence[str]) -> list[Detail]:
+    """The first table in a text, or else the ranges of the `name=number` in its lines."""
+    table = tables.within(text)
+    if table:
+        note = Detail(Part.NOTE, f"a table of {_counted(len(table.rows), 'row')}")
+        # Columns and ranges; its first and last row would be one sample more of the text.
+        return [note, *_of_table(table).details[:2]]
+    ranges = _pairs(lines)
+    return [Detail(Part.RANGES, ranges)] if ranges else []
 
 
 def _messages(mentions: Sequence[str], most: int, room: int) -> str:

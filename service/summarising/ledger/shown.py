@@ -120,8 +120,10 @@ def _merged(entries: list[Entry], room: int) -> tuple[str, ...]:
             said = tuple(line(entry if used else _bare(entry), 0, used) for entry in kept)
             if _cost(said) <= room:
                 return said
+        if len(kept) == 1:
+            break
         half = (len(kept) + 1) // 2
-        kept = [reduce(making.joined, kept[: half + 1]), *kept[half + 1 :]] if len(kept) > 1 else []
+        kept = [reduce(making.joined, kept[: half + 1]), *kept[half + 1 :]]
     return ()
 
 

@@ -65,19 +65,27 @@ class Meant:
         wanted = terms(words)
         if not wanted:
             return None
+        fitting: list[tuple[float, Utterance]] = []
+        for score, candidate in self._ranked(wanted):
+            # A value that the sentence has not was never said there, however near the words are.
+            if not Evidence.of([told(candidate.utterance)]).missing(words):
+                fitting.append((score, candidate.utterance))
+        return _clearest(fitting)
+
+    def _ranked(self, wanted: frozenset[str]) -> list[tuple[float, _Candidate]]:
+        """The candidates that are near enough to be examined, the nearest first."""
         line = _line(wanted)
+        # Two passes: the first finds words inside a longer sentence, the second ranks wholes.
         matches = process.extract(
             line, self._lines, scorer=fuzz.token_set_ratio, score_cutoff=_LIKE, limit=None
         )
-        near = [(fuzz.ratio(line, self._lines[place]), place) for _, _, place in matches]
-        near = [one for one in near if _alike(one[0], wanted, self._candidates[one[1]].terms)]
+        near: list[tuple[float, int]] = []
+        for _, _, place in matches:
+            score = fuzz.ratio(line, self._lines[place])
+            if _alike(score, wanted, self._candidates[place].terms):
+                near.append((score, place))
         ranked = sorted(near, reverse=True)[:_EXAMINED]
-        fitting = [
-            (score, self._candidates[place].utterance)
-            for score, place in ranked
-            if not Evidence.of([told(self._candidates[place].utterance)]).missing(words)
-        ]
-        return _clearest(fitting)
+        return [(score, self._candidates[place]) for score, place in ranked]
 
 
 def _clearest(fitting: Sequence[tuple[float, Utterance]]) -> Utterance | None:

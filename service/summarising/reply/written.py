@@ -33,8 +33,10 @@ def lines(text: str, known: Known) -> list[str]:
     if found and (whole or any(map(known, found[0]))):
         told, after = found
         return [*before.splitlines(), *_told(told, known), f"## {_ELSEWHERE}", *after.splitlines()]
+    # An object inside other text is an example in it, or a value.
     if not whole:
         return text.splitlines()
+    # JSON that cannot be decoded: what stands in it as plain lines may still say something.
     clear = [line for line in rest.splitlines() if not _PIECE.match(line)]
     return [*before.splitlines(), *clear]
 
