@@ -9,7 +9,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from filter_stub import precis_events, precis_filter
+from filter_stub import precis_events, precis_filter, precis_recall
 from filter_stub.precis_filter import Filter
 from service import __version__, errors
 from service.api.app import create_app
@@ -69,7 +69,7 @@ def test_the_page_of_open_webui_has_every_valve_of_the_filter_with_its_default()
     }
 
 
-@pytest.mark.parametrize("function", [precis_filter, precis_events])
+@pytest.mark.parametrize("function", [precis_filter, precis_events, precis_recall])
 def test_the_service_and_its_functions_have_one_version(function: ModuleType) -> None:
     manifest = re.search(r"^version: (.+)$", function.__doc__ or "", re.MULTILINE)
 
