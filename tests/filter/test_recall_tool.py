@@ -120,7 +120,8 @@ def specification(function: Any) -> Json:
         for name, parameter in inspect.signature(function).parameters.items()
         if not name.startswith("__")
     }
-    schema = create_model(function.__name__, **fields).model_json_schema()  # type: ignore[call-overload]
+    model: Any = create_model(function.__name__, **fields)  # type: ignore[call-overload]
+    schema = model.model_json_schema()
     for one in (schema, *schema["properties"].values()):
         one.pop("title")
     description = re.split(":(?:param|return)", doc, maxsplit=1)[0]
