@@ -38,9 +38,12 @@ def install_filter(
     tenant: Annotated[
         str | None, typer.Option(help="Which Open WebUI it is, when there are several.")
     ] = None,
+    recall: Annotated[
+        bool, typer.Option(help="With the tool that looks up what a summary covers, or without it.")
+    ] = True,
     dry_run: DryRun = False,
 ) -> None:
-    """Installs or updates the filter in an Open WebUI: functions, a key, valves, switches.
+    """Installs or updates the filter in an Open WebUI: functions, a tool, a key, valves, switches.
 
     Then the filter is asked, inside Open WebUI, whether it reaches the service. A second run
     changes nothing.
@@ -48,7 +51,7 @@ def install_filter(
     current = shell.settings()
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(current.host, current.host)
     here = str(httpx.URL(scheme="http", host=host, port=current.port))
-    wish = Wish(tuple(model or ()), service_url, tenant, here, FIRST_TENANT)
+    wish = Wish(tuple(model or ()), service_url, tenant, here, FIRST_TENANT, recall)
 
     async def work() -> None:
         async with signed_in(url, _who(current, email, api_key)) as webui:
@@ -62,7 +65,7 @@ def install_filter(
 def uninstall_filter(
     url: Url, email: Email = None, api_key: ApiKey = None, dry_run: DryRun = False
 ) -> None:
-    """Removes the functions from an Open WebUI, and revokes the keys made for it."""
+    """Removes the functions and the tool from an Open WebUI, and revokes the keys made for it."""
     current = shell.settings()
 
     async def work() -> None:
