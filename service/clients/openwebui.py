@@ -25,6 +25,8 @@ _OTHERWISE = (
     "for an account without a password of its own (LDAP, single sign-on), give an API key instead"
 )
 
+_EVERYBODY: Json = {"principal_type": "user", "principal_id": "*", "permission": "read"}
+
 
 class RequestRefused(OpenWebUIError):
     """Open WebUI refused a request; `status` and `detail` are its own."""
@@ -86,9 +88,6 @@ class Tool:
             return not any(one["permission"] == "read" for one in self.access["access_grants"])
         control = self.access.get("access_control")
         return control is not None and not any((control.get("read") or {}).values())
-
-
-_EVERYBODY: Json = {"principal_type": "user", "principal_id": "*", "permission": "read"}
 
 
 def _title(meta: Json) -> str:
@@ -238,8 +237,9 @@ class OpenWebUI:
         access = {
             name: found[name] for name in ("access_control", "access_grants") if name in found
         }
-        meta = found.get("meta") or {}
-        return Tool(found["id"], found["name"], meta, found["content"], access)
+        # Another admin is not shown the text with BYPASS_ADMIN_ACCESS_CONTROL=false, since 0.11.
+        source = str(found.get("content") or "")
+        return Tool(found["id"], found["name"], found.get("meta") or {}, source, access)
 
     async def create_tool(self, identity: str, name: str, description: str, source: str) -> None:
         """Makes a tool that everybody may use."""
