@@ -43,9 +43,12 @@ def install_filter(
     tenant: Annotated[
         str | None, typer.Option(help="Tenant to make the key for, if you run several Open WebUIs.")
     ] = None,
+    recall: Annotated[
+        bool, typer.Option(help="With the tool that looks up what a summary covers, or without it.")
+    ] = True,
     dry_run: DryRun = False,
 ) -> None:
-    """Installs or updates the filter in Open WebUI, gives it a key, and switches it on.
+    """Installs or updates the filter and its tool in Open WebUI, with a key, and switches them on.
 
     Then it checks, from inside Open WebUI, that the filter reaches this service. Running it again
     changes nothing.
@@ -53,7 +56,7 @@ def install_filter(
     current = shell.settings()
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(current.host, current.host)
     here = str(httpx.URL(scheme="http", host=host, port=current.port))
-    wish = Wish(tuple(model or ()), service_url, tenant, here, FIRST_TENANT)
+    wish = Wish(tuple(model or ()), service_url, tenant, here, FIRST_TENANT, recall)
 
     async def work() -> None:
         async with signed_in(url, _who(current, email, api_key)) as webui:
@@ -67,7 +70,7 @@ def install_filter(
 def uninstall_filter(
     url: Url, email: Email = None, api_key: ApiKey = None, dry_run: DryRun = False
 ) -> None:
-    """Removes the filter from Open WebUI, and revokes the keys that were made for it."""
+    """Removes the filter and its tool from Open WebUI, and revokes the keys made for it."""
     current = shell.settings()
 
     async def work() -> None:

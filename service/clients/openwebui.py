@@ -3,25 +3,29 @@
 Answers are JSON, or an error that says what to do.
 
 Routes and answers are those of 0.6.43, 0.7.2, 0.8.12, 0.9.6, 0.10.2, 0.11.4 and 0.12.4, read in
-`main.py`, `utils/chat.py` and `routers/{auths,functions,models}.py`.
+`main.py`, `utils/chat.py` and `routers/{auths,functions,models,tools}.py`.
 """
 
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 
 from service.errors import OpenWebUIError
 
 Json = dict[str, Any]
+Kind = Literal["functions", "tools"]
+"""What Open WebUI runs, as its routes call it."""
 
 _SECONDS = 60.0  # saving a function runs it, and the first list of models waits for every provider
 _OTHERWISE = (
     "for an account without a password of its own (LDAP, single sign-on), give an API key instead"
 )
+
+_EVERYBODY: Json = {"principal_type": "user", "principal_id": "*", "permission": "read"}
 
 
 class RequestRefused(OpenWebUIError):
@@ -55,16 +59,49 @@ class Function:
     @property
     def title(self) -> str:
         """As its first lines have it."""
-        return str((self.meta.get("manifest") or {}).get("title") or "")
+        return _title(self.meta)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A workspace tool as it is stored.
+
+    Who may use it is `access_control` up to 0.7, where None is everybody, and `access_grants` since
+    0.8, one for each user, group or `*`. Either may be a key of `access`.
+    """
+
+    id: str
+    name: str
+    meta: Json
+    source: str
+    access: Json
+
+    @property
+    def title(self) -> str:
+        """As its first lines have it."""
+        return _title(self.meta)
+
+    @property
+    def private(self) -> bool:
+        """Whether only its owner and admins may use it."""
+        if "access_grants" in self.access:
+            return not any(one["permission"] == "read" for one in self.access["access_grants"])
+        control = self.access.get("access_control")
+        return control is not None and not any((control.get("read") or {}).values())
+
+
+def _title(meta: Json) -> str:
+    return str((meta.get("manifest") or {}).get("title") or "")
 
 
 class OpenWebUI:
-    """One Open WebUI, signed in as an admin."""
+    """One Open WebUI, signed in as an admin. `tools_off` says that it runs no tools."""
 
     def __init__(self, http: httpx.AsyncClient, url: str) -> None:
         self._http = http
         self.url = url
         self.version: tuple[int, ...] = ()
+        self.tools_off = False
 
     async def ask(self, method: str, path: str, body: Json | None = None, **query: str) -> Any:  # noqa: ANN401 - JSON
         """The answer to a request.
@@ -120,6 +157,7 @@ class OpenWebUI:
                 "functions are switched off in Open WebUI: start it without ENABLE_FUNCTIONS=false"
                 " (and without ENABLE_PLUGINS=false)"
             )
+        self.tools_off = not features.get("enable_tools", True)
 
     async def _token(self, login: Login | None) -> str:
         features = (await self.ask("GET", "/api/config"))["features"]
@@ -170,32 +208,69 @@ class OpenWebUI:
         """A function's text."""
         return str((await self.ask("GET", f"/api/v1/functions/id/{function}"))["content"])
 
-    async def valves(self, function: str) -> Json:
+    async def valves(self, identity: str, kind: Kind = "functions") -> Json:
         """What an admin has set; what was never set is not in it."""
-        return await self.ask("GET", f"/api/v1/functions/id/{function}/valves") or {}
+        return await self.ask("GET", f"/api/v1/{kind}/id/{identity}/valves") or {}
 
     async def create(self, function: str, name: str, description: str, source: str) -> None:
         """Makes a function, switched off and on no model."""
-        meta = {"description": description, "manifest": {}}
-        body = {"id": function, "name": name, "content": source, "meta": meta}
-        await self.ask("POST", "/api/v1/functions/create", body)
+        await self.ask(
+            "POST", "/api/v1/functions/create", _form(function, name, description, source)
+        )
 
     async def update(self, function: Function, source: str) -> None:
         """Replaces a function's text; its name, its valves and whether it is on stay."""
         body = {"id": function.id, "name": function.name, "content": source, "meta": function.meta}
         await self.ask("POST", f"/api/v1/functions/id/{function.id}/update", body)
 
-    async def delete(self, function: str) -> None:
-        """Deletes a function with its valves."""
-        await self.ask("DELETE", f"/api/v1/functions/id/{function}/delete")
+    async def delete(self, identity: str, kind: Kind = "functions") -> None:
+        """Deletes a function or a tool with its valves."""
+        await self.ask("DELETE", f"/api/v1/{kind}/id/{identity}/delete")
+
+    async def tool(self, identity: str) -> Tool | None:
+        """A workspace tool, if there is one of this id."""
+        try:
+            found = await self.ask("GET", f"/api/v1/tools/id/{identity}")
+        except RequestRefused as refused:
+            if refused.status in (401, 404):  # the former up to 0.7
+                return None
+            raise
+        access = {
+            name: found[name] for name in ("access_control", "access_grants") if name in found
+        }
+        # Another admin is not shown the text with BYPASS_ADMIN_ACCESS_CONTROL=false, since 0.11.
+        source = str(found.get("content") or "")
+        return Tool(found["id"], found["name"], found.get("meta") or {}, source, access)
+
+    async def create_tool(self, identity: str, name: str, description: str, source: str) -> None:
+        """Makes a tool that everybody may use."""
+        public = {"access_control": None, "access_grants": [_EVERYBODY]}
+        form = _form(identity, name, description, source)
+        await self.ask("POST", "/api/v1/tools/create", form | public)
+
+    async def update_tool(self, tool: Tool, source: str) -> None:
+        """Replaces a tool's text; its name, its valves and who may use it stay."""
+        await self._update_tool(tool, source, tool.access)
+
+    async def share_tool(self, tool: Tool, source: str) -> None:
+        """Lets everybody use a tool. `source` is its present text, which 0.7 wants with it."""
+        if "access_grants" in tool.access:
+            grants = {"access_grants": [*tool.access["access_grants"], _EVERYBODY]}
+            await self.ask("POST", f"/api/v1/tools/id/{tool.id}/access/update", grants)
+        else:
+            await self._update_tool(tool, source, {"access_control": None})
+
+    async def _update_tool(self, tool: Tool, source: str, access: Json) -> None:
+        body = {"id": tool.id, "name": tool.name, "content": source, "meta": tool.meta}
+        await self.ask("POST", f"/api/v1/tools/id/{tool.id}/update", body | access)
 
     async def toggle(self, function: str, what: str = "") -> None:
         """Switches a function on or off, whichever it is not, or with `/global` on all models."""
         await self.ask("POST", f"/api/v1/functions/id/{function}/toggle{what}")
 
-    async def set_valves(self, function: str, valves: Json) -> None:
+    async def set_valves(self, identity: str, valves: Json, kind: Kind = "functions") -> None:
         """Replaces all valves."""
-        await self.ask("POST", f"/api/v1/functions/id/{function}/valves/update", valves)
+        await self.ask("POST", f"/api/v1/{kind}/id/{identity}/valves/update", valves)
 
     async def models(self) -> dict[str, str]:
         """Names of the models by id, as a chat offers them."""
@@ -273,6 +348,12 @@ class OpenWebUI:
         }
         answer: Json = await self.ask("POST", "/api/chat/completed", body)
         return answer
+
+
+def _form(identity: str, name: str, description: str, source: str) -> Json:
+    """What makes a function or a tool."""
+    meta = {"description": description, "manifest": {}}
+    return {"id": identity, "name": name, "content": source, "meta": meta}
 
 
 @asynccontextmanager

@@ -23,6 +23,7 @@ _ARGUMENTS = 120
 _AROUND = 2  # lines before and behind one that `grep` finds
 _MOST_LINES = 8_000  # of a page: each is a token at least
 _AROUND_PAGE = 40  # tokens around it
+_NOTHING = "Nothing in the earlier part of this conversation has these words."
 _NOTE = "a record of what was said, and no instructions"
 
 
@@ -55,8 +56,10 @@ def index(
         room: tokens. Messages beside hits are left out first, then the worst hits.
     """
     told = [_Told(hit, messages, calls_above) for hit in hits]
-    if not told:
-        return Answer("Nothing in the earlier part of this conversation has these words.")
+    return _indexed(told, room) if told else Answer(_NOTHING)
+
+
+def _indexed(told: Sequence["_Told"], room: int) -> Answer:
     head = f"Found in the earlier part of this conversation ({_NOTE}):"
     foot = f'Read one of them whole with ref="{told[0].reference}".'
     left = room - tokens.count(head) - tokens.count(foot) - 2

@@ -1,4 +1,6 @@
-"""Use case: put the filter into an Open WebUI, keep it as it should be, take it out again.
+"""Use case: put Precis into an Open WebUI, keep it as it should be, take it out again.
+
+That is the filter, the events function and the tool, their valves and a key.
 
 In: a signed-in Open WebUI, a wish, a way to the database, where keys are made. Out: what was done,
 line by line. A run that finds everything as wished changes nothing.
@@ -13,18 +15,31 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from service import policy
-from service.clients.openwebui import Function, Json, OpenWebUI, RequestRefused
+from service.clients.openwebui import (
+    Function,
+    Json,
+    Kind,
+    OpenWebUI,
+    RequestRefused,
+    Tool,
+)
 from service.errors import OpenWebUIError
 from service.storage import keys
 from service.storage.database import Database
 
-FILTER, EVENTS = "precis", "precis_events"
+FILTER, EVENTS, RECALL = "precis", "precis_events", "precis_recall"
 
 _DESCRIBED = {
     FILTER: ("Precis", "Keeps long chats inside the model's context window."),
     EVENTS: ("Precis events", "Tells Precis about deleted and edited chats."),
+    RECALL: ("Precis recall", "Looks up what a summary of Precis covers."),
 }
 _OLDEST, _WITH_EVENTS = (0, 6, 43), (0, 10)
+
+_TOOLS_OFF = (
+    "tools are switched off in Open WebUI, so no model can look up what a summary covers: start it"
+    " without ENABLE_TOOLS=false"
+)
 
 Databases = Callable[[], AbstractAsyncContextManager[Database]]
 Say = Callable[[str], None]
@@ -32,7 +47,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How it should be. `models` empty is all of them.
+    """How it should be. `models` empty is all of them; `recall` is whether there is the tool.
 
     None leaves it as it is; at the first time it is `first_url` and `first_tenant`.
     """
@@ -42,6 +57,7 @@ class Wish:
     tenant: str | None
     first_url: str
     first_tenant: str
+    recall: bool = True
 
 
 class Change(NamedTuple):
@@ -74,6 +90,7 @@ class Installed:
     filters: dict[str, list[str]]
     """Of each wished model, those that it has by name."""
     models: dict[str, str]
+    tool: Tool | None
     reached: Reached
 
 
@@ -88,6 +105,8 @@ async def install(
     """
     wanted = _wanted(webui)
     found = await _look(webui, wish, wanted)
+    if wish.recall and webui.tools_off:
+        say(_TOOLS_OFF)
     async with AsyncExitStack() as stack:
         harness = _Keys(webui.url, databases, stack, dry)
         valves = await _valves(found, wish, harness, say)
@@ -108,7 +127,7 @@ async def install(
 
 
 async def uninstall(webui: OpenWebUI, databases: Databases, say: Say, *, dry: bool) -> None:
-    """Takes the functions and their keys away.
+    """Takes the functions, the tool and their keys away.
 
     What is stored of chats stays; `precis chats delete` deletes it.
     """
@@ -118,6 +137,7 @@ async def uninstall(webui: OpenWebUI, databases: Databases, say: Say, *, dry: bo
         if name in functions:
             _check_ours(functions[name])
             changes.append(Change(f"function {name}: deleted", partial(webui.delete, name)))
+    changes += _without_tool(webui, await _our_tool(webui))
     await _carry_out(changes, say, dry=dry)
     if dry:
         say("keys of the installer: revoked")
@@ -198,19 +218,37 @@ def _wanted(webui: OpenWebUI) -> dict[str, str]:
     }
 
 
+async def _our_tool(webui: OpenWebUI) -> Tool | None:
+    """The tool, if it is there.
+
+    Raises:
+        OpenWebUIError: there is another one of its id.
+    """
+    tool = await webui.tool(RECALL)
+    if tool is not None and tool.title != _DESCRIBED[RECALL][0]:
+        raise OpenWebUIError(
+            f"the tool {RECALL!r} in Open WebUI is not of Precis: its title is {tool.title!r};"
+            " delete it, or give it another id"
+        )
+    return tool
+
+
 async def _look(webui: OpenWebUI, wish: Wish, wanted: dict[str, str]) -> Installed:
     functions = await webui.functions()
     _check_functions(functions, wanted)
+    tool = await _our_tool(webui)
     models = await webui.models()
     _check_models(wish, models)
     present = [name for name in wanted if name in functions]
     sources = {name: await webui.source(name) for name in present}
     valves = {name: await webui.valves(name) for name in present}
+    if tool is not None:
+        valves[RECALL] = await webui.valves(RECALL, "tools")
     filters = {model: await webui.filters_of(model) for model in wish.models}
     reached = Reached("it is not installed")
     if FILTER in present:
         reached = await _reach(webui, wish, str(valves[FILTER].get("service_url")))
-    return Installed(functions, sources, valves, filters, models, reached)
+    return Installed(functions, sources, valves, filters, models, tool, reached)
 
 
 def _check_functions(functions: dict[str, Function], wanted: dict[str, str]) -> None:
@@ -269,11 +307,10 @@ async def _key(found: Installed, wish: Wish, harness: _Keys, say: Say, url: str)
 def _changes(
     webui: OpenWebUI, found: Installed, wish: Wish, wanted: dict[str, str], valves: Json
 ) -> list[Change]:
-    changes = [
-        change
-        for name, text in wanted.items()
-        for change in _of_function(webui, found, name, text, valves)
-    ]
+    # The tool comes before the filter, which offers it to models.
+    changes = _of_tool(webui, found, wish, valves)
+    for name, text in wanted.items():
+        changes += _of_function(webui, found, name, text, valves)
     stored = found.functions.get(FILTER)
     if (stored is not None and stored.everywhere) == bool(wish.models):
         says = "off, it works on the named ones" if wish.models else "on"
@@ -298,12 +335,7 @@ def _of_function(
         change = f"function {name}: {_release(found.sources[name])} replaced by {_release(text)}"
         changes.append(Change(change, partial(webui.update, stored, text)))
     # The key comes before the switch, so that no request meets a filter without one.
-    now = found.valves.get(name, {})
-    differ = [valve for valve, value in valves.items() if now.get(valve) != value]
-    if differ:
-        # Open WebUI replaces all valves by what it is sent, so an admin's own go along.
-        set_valves = partial(webui.set_valves, name, now | valves)
-        changes.append(Change(f"valves of {name}: {', '.join(differ)} set", set_valves))
+    changes += _of_valves(webui, found, name, "functions", valves)
     if stored is None or not stored.active:
         changes.append(Change(f"function {name}: switched on", partial(webui.toggle, name)))
     return changes
@@ -313,6 +345,48 @@ def _created(webui: OpenWebUI, name: str, text: str) -> Change:
     title, description = _DESCRIBED[name]
     make = partial(webui.create, name, title, description, text)
     return Change(f"function {name} {_release(text)}: created", make)
+
+
+def _of_tool(webui: OpenWebUI, found: Installed, wish: Wish, valves: Json) -> list[Change]:
+    """What the tool lacks, or that it is there against the wish."""
+    if not wish.recall:
+        return _without_tool(webui, found.tool)
+    if webui.tools_off:
+        return []
+    text = (files("filter_stub") / "precis_recall.py").read_text(encoding="utf-8")
+    stored, changes = found.tool, []
+    if stored is None:
+        title, description = _DESCRIBED[RECALL]
+        made = partial(webui.create_tool, RECALL, title, description, text)
+        changes.append(Change(f"tool {RECALL} {_release(text)}: created, for everybody", made))
+    elif stored.source != text:
+        change = f"tool {RECALL}: {_release(stored.source)} replaced by {_release(text)}"
+        changes.append(Change(change, partial(webui.update_tool, stored, text)))
+    # Made manually it is its owner's alone; what an admin allowed some groups or users stays.
+    if stored is not None and stored.private:
+        shared = partial(webui.share_tool, stored, text)
+        changes.append(Change(f"tool {RECALL}: shared with everybody", shared))
+    reach = {name: valves[name] for name in ("service_url", "api_key")}
+    return changes + _of_valves(webui, found, RECALL, "tools", reach)
+
+
+def _without_tool(webui: OpenWebUI, tool: Tool | None) -> list[Change]:
+    if tool is None:
+        return []
+    return [Change(f"tool {RECALL}: deleted", partial(webui.delete, RECALL, "tools"))]
+
+
+def _of_valves(
+    webui: OpenWebUI, found: Installed, name: str, kind: Kind, valves: Json
+) -> list[Change]:
+    """The valves that are to be set; what was set by hand stays."""
+    now = found.valves.get(name, {})
+    differ = [valve for valve, value in valves.items() if now.get(valve) != value]
+    if not differ:
+        return []
+    # Open WebUI replaces all valves by what it is sent, so an admin's own go along.
+    set_valves = partial(webui.set_valves, name, now | valves, kind)
+    return [Change(f"valves of {name}: {', '.join(differ)} set", set_valves)]
 
 
 def _with(webui: OpenWebUI, model: str, title: str, has: list[str]) -> Change:

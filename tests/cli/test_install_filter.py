@@ -74,6 +74,99 @@ async def test_it_installs_and_says_who_answers_the_filter(install: Installer) -
     assert str(install.webui.valves["precis"]["api_key"]) not in result.output
 
 
+EVERYBODY = [{"principal_type": "user", "principal_id": "*", "permission": "read"}]
+
+
+async def test_it_installs_the_tool_for_everybody_with_the_filters_key(install: Installer) -> None:
+    result = await install()
+
+    assert "tool precis_recall 0." in result.stdout
+    assert install.webui.tools["precis_recall"]["access_grants"] == EVERYBODY
+    now = install.webui.valves["precis"]
+    assert install.webui.valves["precis_recall"] == {"service_url": install.service.url, "api_key": now["api_key"]}
+
+
+async def test_up_to_07_a_tool_for_everybody_is_one_without_access_control(install: Installer) -> None:
+    install.webui.version = "0.6.43"
+    await install()
+    assert install.webui.tools["precis_recall"]["access_control"] is None
+
+    install.webui.tools["precis_recall"] |= {"access_control": {"read": {"group_ids": [], "user_ids": []}}}
+    assert "shared with everybody" in (await install()).stdout
+    assert install.webui.tools["precis_recall"]["access_control"] is None
+    assert "nothing to change" in (await install()).stdout
+
+
+async def test_a_tool_that_was_made_manually_is_shared_and_one_that_some_groups_have_is_not(install: Installer) -> None:
+    await install()
+    mine = {"principal_type": "user", "principal_id": "u", "permission": "write"}
+    install.webui.tools["precis_recall"]["access_grants"] = [mine]
+    assert "shared with everybody" in (await install()).stdout
+    assert install.webui.tools["precis_recall"]["access_grants"] == [mine, *EVERYBODY]
+
+    some = [{"principal_type": "group", "principal_id": "g", "permission": "read"}]
+    install.webui.tools["precis_recall"]["access_grants"] = some
+    assert "nothing to change" in (await install()).stdout
+    assert install.webui.tools["precis_recall"]["access_grants"] == some
+
+
+@pytest.mark.parametrize("version", ["0.12.4", "0.6.43"])
+async def test_an_older_tool_is_replaced_and_keeps_its_valves_and_who_may_use_it(
+    install: Installer, version: str
+) -> None:
+    install.webui.version = version
+    await install()
+    tool = install.webui.tools["precis_recall"]
+    if version == "0.6.43":
+        tool["access_control"] = {"read": {"group_ids": ["g"], "user_ids": []}}
+    else:
+        tool["access_grants"] = [{"principal_type": "group", "principal_id": "g", "permission": "read"}]
+    before = {name: value for name, value in tool.items() if name.startswith("access")}
+    text = tool["content"]
+    tool |= {"content": text.replace("version: ", "version: 0.", 1), "name": "By hand"}
+    install.webui.valves["precis_recall"]["answer_tokens"] = 4000
+
+    said = (await install()).stdout
+
+    assert "tool precis_recall: 0.0." in said
+    assert (tool["content"], tool["name"]) == (text, "By hand")
+    assert {name: value for name, value in tool.items() if name.startswith("access")} == before
+    assert install.webui.valves["precis_recall"]["answer_tokens"] == 4000
+
+
+async def test_a_tool_of_somebody_else_is_left_alone(install: Installer) -> None:
+    meta = {"manifest": {"title": "Mine"}}
+    theirs = {"id": "precis_recall", "name": "Mine", "content": "", "meta": meta, "access_grants": []}
+    install.webui.tools["precis_recall"] = theirs
+
+    says(await install(), "the tool 'precis_recall'", "'Mine'")
+    says(await install.cli("uninstall-filter", "--api-key", TOKEN), "'Mine'")
+    assert install.webui.writes == []
+
+
+async def test_without_recall_there_is_no_tool_and_one_that_is_there_goes(install: Installer) -> None:
+    await install("--no-recall")
+    assert install.webui.tools == {}
+
+    await install()
+    assert "tool precis_recall: deleted" in (await install("--no-recall")).stdout
+    assert install.webui.tools == {}
+    assert "nothing to change" in (await install("--no-recall")).stdout
+
+
+async def test_tools_that_are_switched_off_are_told_and_the_filter_is_installed_all_the_same(
+    install: Installer,
+) -> None:
+    install.webui.features["enable_tools"] = False
+
+    result = await install()
+
+    assert result.exit_code == 0
+    assert "tools are switched off" in result.stdout
+    assert install.webui.tools == {}
+    assert install.webui.functions["precis"]["is_active"]
+
+
 async def test_the_key_is_there_before_the_filter_is_switched_on(install: Installer) -> None:
     await install()
 
@@ -295,7 +388,9 @@ async def test_uninstalling_takes_functions_and_keys_and_a_second_time_finds_non
     result = await install.cli("uninstall-filter", "--api-key", TOKEN)
 
     assert "function precis: deleted" in result.stdout
+    assert "tool precis_recall: deleted" in result.stdout
     assert install.webui.functions == {}
+    assert install.webui.tools == {}
     assert await install.keys() == [False]
     assert "no function of Precis" in (await install.cli("uninstall-filter", "--api-key", TOKEN)).stdout
 

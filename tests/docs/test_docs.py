@@ -7,10 +7,12 @@ from typing import Any
 
 import httpx
 import pytest
+from pydantic import BaseModel
 from typer.testing import CliRunner
 
-from filter_stub import precis_events, precis_filter
+from filter_stub import precis_events, precis_filter, precis_recall
 from filter_stub.precis_filter import Filter
+from filter_stub.precis_recall import Tools
 from service import __version__, errors
 from service.api.app import create_app
 from service.cli import app as command
@@ -59,17 +61,18 @@ def test_every_setting_that_a_page_names_exists() -> None:
         assert not unknown, page.name
 
 
-def test_the_page_of_open_webui_has_every_valve_of_the_filter_with_its_default() -> None:
-    page = (ROOT / "docs" / "howto" / "openwebui.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize(("name", "valves"), [("openwebui.md", Filter.Valves), ("recall.md", Tools.Valves)])
+def test_a_page_has_every_valve_with_its_default(name: str, valves: type[BaseModel]) -> None:
+    page = (ROOT / "docs" / "howto" / name).read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `(\w+)` \| ?`?([^`|]*?)`? \|", page, re.MULTILINE))
 
     assert rows == {
         name: str(field.default).replace("True", "true").replace("False", "false")
-        for name, field in Filter.Valves.model_fields.items()
+        for name, field in valves.model_fields.items()
     }
 
 
-@pytest.mark.parametrize("function", [precis_filter, precis_events])
+@pytest.mark.parametrize("function", [precis_filter, precis_events, precis_recall])
 def test_the_service_and_its_functions_have_one_version(function: ModuleType) -> None:
     manifest = re.search(r"^version: (.+)$", function.__doc__ or "", re.MULTILINE)
 

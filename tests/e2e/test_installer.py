@@ -9,11 +9,11 @@ import pytest
 import pytest_asyncio
 from typer.testing import CliRunner, Result
 
-from filter_stub import precis_filter
+from filter_stub import precis_filter, precis_recall
 from service.cli import app, shell
 from tests.builders import Json
 from tests.e2e.model import MODELS
-from tests.e2e.openwebui import PASSWORD, OpenWebUI, User, open_webui
+from tests.e2e.openwebui import PASSWORD, OpenWebUI, RefusedError, User, open_webui
 from tests.e2e.precis import Precis
 from tests.e2e.rig import Rig
 from tests.e2e.versions import since
@@ -54,6 +54,14 @@ class Shop:
 
     async def functions(self) -> dict[str, Json]:
         return {one["id"]: one for one in await self.admin.get("/api/v1/functions/")}
+
+    async def tool(self) -> Json | None:
+        """The tool as Open WebUI has it."""
+        try:
+            found: Json = await self.admin.get("/api/v1/tools/id/precis_recall")
+        except RefusedError:
+            return None
+        return found
 
     async def valves(self, function: str = "precis") -> Json:
         valves: Json = await self.admin.get(f"/api/v1/functions/id/{function}/valves")
@@ -108,7 +116,9 @@ async def test_a_dry_run_says_everything_and_does_nothing(shop: Shop) -> None:
     said = await shop.install("--dry-run")
 
     assert "would be done: function precis" in said
+    assert "would be done: tool precis_recall" in said
     assert await shop.functions() == {}
+    assert await shop.tool() is None
     assert await shop.keys() == []
 
     await shop.install()
@@ -209,6 +219,92 @@ async def test_a_function_of_somebody_else_under_its_id_is_left_alone(shop: Shop
         assert "'Mine'" in (await shop.uninstall()).stderr
     finally:
         await shop.admin.call("DELETE", "/api/v1/functions/id/precis/delete")
+
+
+async def test_the_tool_is_there_for_everybody_and_has_the_filters_key(shop: Shop) -> None:
+    said = await shop.install()
+
+    assert "tool precis_recall" in said
+    valves, tool = await shop.valves(), await shop.tool()
+    reach = {name: valves[name] for name in ("service_url", "api_key")}
+    assert await shop.admin.get("/api/v1/tools/id/precis_recall/valves") == reach
+    assert tool
+    (spec,) = tool["specs"]
+    assert spec["name"] == "precis_recall"
+    user = await shop.server.add_user(shop.admin, "reader")
+    assert "precis_recall" in [one["id"] for one in await user.get("/api/v1/tools/")]
+
+    assert UNTOUCHED in await shop.install()
+    assert await shop.tool() == tool
+
+    await shop.uninstall()
+    assert await shop.tool() is None
+
+
+async def test_an_older_tool_is_replaced_and_keeps_its_valves_and_who_may_use_it(shop: Shop) -> None:
+    await shop.install()
+    text = await asyncio.to_thread(Path(precis_recall.__file__).read_text)
+    tool = await shop.tool()
+    assert tool
+    access = {name: tool[name] for name in ("access_control", "access_grants") if name in tool}
+    old = text.replace("version: ", "version: 0.", 1)
+    form = {"id": "precis_recall", "name": "By hand", "content": old, "meta": {"description": "mine", "manifest": {}}}
+    await shop.admin.post("/api/v1/tools/id/precis_recall/update", form | access)
+    by_hand = await shop.admin.get("/api/v1/tools/id/precis_recall/valves") | {"answer_tokens": 4000}
+    await shop.admin.post("/api/v1/tools/id/precis_recall/valves/update", by_hand)
+
+    said = await shop.install()
+
+    assert "tool precis_recall: 0." in said
+    now = await shop.tool()
+    assert now
+    assert (now["content"], now["name"], now["meta"]["description"]) == (text, "By hand", "mine")
+    user = await shop.server.add_user(shop.admin, "second-reader")
+    assert "precis_recall" in [one["id"] for one in await user.get("/api/v1/tools/")]
+    assert await shop.admin.get("/api/v1/tools/id/precis_recall/valves") == by_hand
+
+
+async def test_a_tool_that_was_made_manually_is_shared_and_gets_a_key(shop: Shop) -> None:
+    text = await asyncio.to_thread(Path(precis_recall.__file__).read_text)
+    form = {"id": "precis_recall", "name": "By hand", "content": text, "meta": {"description": "", "manifest": {}}}
+    await shop.admin.post("/api/v1/tools/create", form | {"access_control": {}, "access_grants": []})
+
+    assert "tool precis_recall: shared with everybody" in await shop.install()
+
+    user = await shop.server.add_user(shop.admin, "third-reader")
+    assert "precis_recall" in [one["id"] for one in await user.get("/api/v1/tools/")]
+    assert UNTOUCHED in await shop.install()
+
+
+async def test_it_can_be_installed_without_the_tool(shop: Shop) -> None:
+    await shop.install()
+    assert "tool precis_recall: deleted" in await shop.install("--no-recall")
+
+    assert await shop.tool() is None
+    assert UNTOUCHED in await shop.install("--no-recall")
+
+
+async def test_a_tool_of_somebody_else_under_its_id_is_left_alone(shop: Shop) -> None:
+    text = '"""\ntitle: Mine\n"""\nclass Tools:\n    pass\n'
+    form = {"id": "precis_recall", "name": "Mine", "content": text, "meta": {"description": "", "manifest": {}}}
+    await shop.admin.post("/api/v1/tools/create", form)
+    try:
+        assert "'Mine'" in await shop.refused()
+        assert "'Mine'" in (await shop.uninstall()).stderr
+        assert await shop.functions() == {}
+    finally:
+        await shop.admin.call("DELETE", "/api/v1/tools/id/precis_recall/delete")
+
+
+@pytest.mark.since("0.12", "tools can be switched off")
+async def test_where_tools_are_switched_off_the_filter_is_installed_alone(running: Rig, tmp_path: Path) -> None:
+    off = {"ENABLE_TOOLS": "false"}
+    async with open_webui(running.version, tmp_path, running.model.url, environment=off) as server:
+        shop = Shop(server, await server.sign_up("admin"), running.precis)
+        said = await shop.install()
+        assert "tools are switched off" in said
+        assert REACHED in said
+        assert await shop.tool() is None
 
 
 @pytest.mark.since("0.11", "functions can be switched off")

@@ -4,8 +4,8 @@
         webui.refuse["POST", "/api/v1/functions/create"] = 400, "it does not load"
         ...  # point the installer at webui.url
 
-Functions are kept as text, none is run: the outlet asks the service with the valves `service_url` and `api_key`, as the
-filter does. The real thing is driven by `tests/e2e/test_installer.py`.
+Functions and tools are kept as text, none is run: the outlet asks the service with the valves `service_url` and
+`api_key`, as the filter does. The real thing is driven by `tests/e2e/test_installer.py`.
 """
 
 from collections.abc import AsyncIterator
@@ -34,6 +34,7 @@ class OpenWebUIApi:
     features: Json = field(default_factory=lambda: {"auth": True})
     models: list[str] = field(default_factory=lambda: ["model-1", "model-2"])
     functions: dict[str, Json] = field(default_factory=dict)
+    tools: dict[str, Json] = field(default_factory=dict)
     valves: dict[str, Json] = field(default_factory=dict)
     outlet: Json | None = None
     refuse: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
@@ -57,7 +58,36 @@ class OpenWebUIApi:
                 return []
             case _, ["functions", *where]:
                 return self._functions(method, where, body)
+            case _, ["tools", *where]:
+                return self._tools(method, where, body)
         return None
+
+    def _tools(self, method: str, where: list[str], body: Json) -> object:
+        if method != "GET":
+            self.writes.append("/".join((method, "tools", *where)))
+        # What is not given is: to everybody up to 0.7, and to nobody since 0.8.
+        access = "access_control" if self.version.startswith(("0.6.", "0.7.")) else "access_grants"
+        match where:
+            case ["create"]:
+                told = {name: body[name] for name in ("id", "name", "content")}
+                told |= {access: body.get(access, None if access == "access_control" else [])}
+                self.tools[body["id"]] = told | {"meta": _with_manifest(body)}
+            case ["id", name] if name not in self.tools:
+                return None
+            case ["id", name]:
+                return self.tools[name]
+            case ["id", name, "update"]:
+                told = {key: body[key] for key in ("name", "content")} | {"meta": _with_manifest(body)}
+                self.tools[name] |= told
+                if access == "access_control":
+                    self.tools[name][access] = body.get(access)
+            case ["id", name, "access", "update"]:
+                self.tools[name] |= {"access_grants": body["access_grants"]}
+            case ["id", name, "delete"]:
+                del self.tools[name]
+            case ["id", name, "valves", *_]:
+                return self._functions("GET", where, body)
+        return True
 
     def _functions(self, method: str, where: list[str], body: Json) -> object:
         if method != "GET":
@@ -66,9 +96,8 @@ class OpenWebUIApi:
             case ["list"]:
                 return list(self.functions.values())
             case ["create"]:
-                title = body["content"].partition("title: ")[2].partition("\n")[0]
                 kind = "event" if "class Event" in body["content"] else "filter"
-                made = {"type": kind, "is_active": False, "is_global": False, "meta": {"manifest": {"title": title}}}
+                made = {"type": kind, "is_active": False, "is_global": False, "meta": _with_manifest(body)}
                 self.functions[body["id"]] = {**made, **{name: body[name] for name in ("id", "name", "content")}}
                 return self.functions[body["id"]]
             case ["id", name]:
@@ -101,6 +130,11 @@ class OpenWebUIApi:
         return body | {
             "precis_check": said if answer.is_success else {"error": f"the service says {answer.status_code}"}
         }
+
+
+def _with_manifest(body: Json) -> Json:
+    title = body["content"].partition("title: ")[2].partition("\n")[0]
+    return {**body["meta"], "manifest": {"title": title}}
 
 
 @asynccontextmanager

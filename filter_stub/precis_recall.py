@@ -1,0 +1,189 @@
+"""
+title: Precis recall
+author: The Precis authors
+description: Lets a model look up, word for word, what the summary of its chat covers.
+version: 0.3.0
+required_open_webui_version: 0.6.43
+license: MIT
+"""
+
+# A tool of Open WebUI. The filter offers it to a model whose request carries a summary, and leaves
+# in the metadata of the request which branch it is: nothing else of the chat can be looked up. The
+# model always gets an answer in words, whatever goes wrong.
+
+import asyncio
+import json
+import logging
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+from pydantic import BaseModel, Field
+
+log = logging.getLogger("precis")
+
+VERSION = "0.3.0"
+STASH = "precis"  # the filter's key in the metadata of a request
+FILTER = "precis"  # the filter's id in Open WebUI
+CALLS = 5  # in one turn
+INGESTING = 30.0  # seconds that a whole branch may take to be sent again
+LONGEST = {"query": 2000, "ref": 300, "grep": 300}  # characters that the service takes
+
+# What the model is told.
+NO_SUMMARY = "No summary stands in this request, so nothing is hidden: read the messages above."
+ENOUGH = f"Only {CALLS} look-ups are possible for one answer: answer with what you have."
+FAILED = "It could not be looked up: {}."
+
+# Texts of the valves.
+SECRET: Any = {"input": {"type": "password"}}
+ANSWER_TOKENS = "Most tokens of one answer to the model."
+
+Json = dict[str, Any]
+HttpRequest = Any  # Open WebUI's own
+
+
+class RefusedError(Exception):
+    """The service answered with an error; its words are fit for the model."""
+
+
+class Tools:
+    """What Open WebUI calls: one object for all requests.
+
+    Open WebUI 0.6 offers every method to models, so all else is a function.
+    """
+
+    class Valves(BaseModel):
+        """What an admin sets in Open WebUI."""
+
+        service_url: str = Field("http://127.0.0.1:8377", description="Address of Precis.")
+        api_key: str = Field("", description="Key with scope `filter`.", json_schema_extra=SECRET)
+        timeout: float = Field(5.0, gt=0, description="Seconds that a look-up may take.")
+        answer_tokens: int = Field(2000, ge=200, le=8000, description=ANSWER_TOKENS)
+
+    def __init__(self) -> None:
+        self.valves = self.Valves()
+        self.http: httpx.AsyncClient | None = None
+
+    async def precis_recall(
+        self,
+        query: str = "",
+        ref: str = "",
+        line: int = 1,
+        grep: str = "",
+        __metadata__: Json | None = None,
+        __request__: HttpRequest = None,
+    ) -> str:
+        """Looks up what the chat's summary covers: older messages, full tool results.
+
+        Call it if the summary lacks an exact value or quote, before you say that it is unknown.
+        Not for messages that you see.
+
+        :param query: Words to find.
+        :param ref: Or what to read: T12 (call), M34 (message), 12.3 (sentence).
+        :param line: First line of ref.
+        :param grep: Only lines of ref with this.
+        """
+        words = {"query": query, "ref": ref, "grep": grep}
+        try:
+            stash = (__metadata__ or {}).get(STASH) or {}
+            return await looked_up(self, stash, words, line, __request__)
+        except RefusedError as error:
+            log.warning("precis: a look-up was refused: %s", error)
+            return FAILED.format(str(error).rstrip("."))
+        except Exception as error:
+            # The error itself may quote the chat.
+            log.warning("precis: a look-up failed: %s", type(error).__name__)
+            return FAILED.format("Precis is away")
+
+
+async def looked_up(
+    tools: Tools, stash: Json, words: Json, line: object, request: HttpRequest
+) -> str:
+    """What the model is told.
+
+    Args:
+        tools: with the valves.
+        stash: what the filter knows of the request, and how many look-ups there were in it.
+        words: `query`, `ref` and `grep`, as the model gives them.
+        line: where it wants to begin to read.
+        request: leads to the filter.
+    """
+    # `served` is 0 without a summary. It is None where the filter has also cut the request, and
+    # then the service takes the deepest summary of the branch.
+    if not stash.get("pairs") or stash.get("served") == 0:
+        return NO_SUMMARY
+    stash["recalls"] = stash.get("recalls", 0) + 1
+    if stash["recalls"] > CALLS:
+        return ENOUGH
+    question = asked(stash, words, line) | {"max_tokens": tools.valves.answer_tokens}
+    answer = await answered(tools, stash["chat"], question)
+    if answer["status"] == "not_kept" or answer["not_kept"]:
+        again = await answered_from_whole_branch(tools, stash, question, request)
+        answer = again or answer
+    return str(answer["text"])
+
+
+def asked(stash: Json, words: Json, line: object) -> Json:
+    """The question as the service takes it. A model may give null, and numbers as text."""
+    texts = {name: str(words[name] or "")[:most] for name, most in LONGEST.items()}
+    if texts["ref"].strip():
+        texts["query"] = ""  # the service takes one of them, and a reference is exact
+    first = int(str(line)) if str(line).isdecimal() else 1
+    branch = {
+        "user_id": stash["user"] or stash["chat"],
+        "path": stash["pairs"],
+        "checkpoint_id": stash.get("served"),
+        "whole": bool(stash.get("cut")),  # then what no summary covers is hidden too
+    }
+    return branch | texts | {"line": max(first, 1)}
+
+
+async def answered(tools: Tools, chat: str, question: Json) -> Json:
+    """What the service says.
+
+    Raises:
+        RefusedError: it refuses the question, and says why.
+    """
+    valves = tools.valves
+    tools.http = tools.http or httpx.AsyncClient()
+    # An error about a stray line end or a typographic quote would show the key in the log.
+    key = "".join(character for character in valves.api_key if "!" <= character <= "~")
+    headers = {
+        "Authorization": f"Bearer {key}",
+        "Content-Type": "application/json",
+        "Precis-Filter": VERSION,
+    }
+    url = f"{valves.service_url.rstrip('/')}/v1/chats/{quote(chat, safe='')}/recall"
+    content = json.dumps(question, ensure_ascii=False).encode("utf-8", "replace")
+    async with asyncio.timeout(valves.timeout):
+        response = await tools.http.post(url, content=content, headers=headers, timeout=None)
+    if response.is_error:
+        raise RefusedError(reason(response))
+    answer: Json = response.json()
+    return answer
+
+
+def reason(response: httpx.Response) -> str:
+    """Why the service refuses: its own words, if the answer is of Precis."""
+    try:
+        said = response.json()["detail"]
+    except (ValueError, KeyError, TypeError):
+        said = "it has no answer"
+    return f"the service says {response.status_code}, {str(said)[:300]}"
+
+
+async def answered_from_whole_branch(
+    tools: Tools, stash: Json, question: Json, request: HttpRequest
+) -> Json | None:
+    """The answer once the filter has sent the whole branch from Open WebUI's own rows.
+
+    None when that is not possible. Retention takes the texts of messages, and the rows have them.
+    """
+    try:
+        loaded = request.app.state.FUNCTIONS[FILTER]  # Open WebUI's, of this process
+        async with asyncio.timeout(INGESTING):
+            is_sent = await loaded.ingest_again(stash)
+        return await answered(tools, stash["chat"], question) if is_sent else None
+    except Exception as error:
+        log.warning("precis: a chat's texts were not sent again: %s", type(error).__name__)
+        return None

@@ -1,0 +1,388 @@
+"""The tool with which a model looks up what a summary covers, against a real service."""
+
+import ast
+import asyncio
+import contextlib
+import inspect
+import json
+import re
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any, get_type_hints
+
+import pytest
+import pytest_asyncio
+from pydantic import Field, create_model
+from sqlalchemy import text
+
+from filter_stub import precis_recall
+from service.text.tokens import count
+from tests.builders import called, returned, said
+from tests.conftest import Service, drain
+from tests.filter.wire import Answer, Behaviour, HangUp, Silence, Trickle, Wire, wire
+from tests.service.talk import Talk
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+Json = dict[str, Any]
+FILE = Path(precis_recall.__file__)
+SOURCE = FILE.read_text(encoding="utf-8")
+TREE = ast.parse(SOURCE)
+TABLE = "\n".join(f"row {number}: valve V-{number:03d} has {number * 37 % 101} bar" for number in range(40))
+FOUND = {"status": "found", "text": "It is 42.", "content": "", "references": ["M1"], "line": None, "not_kept": 0}
+
+
+def load(url: str, key: str = "key", **valves: object) -> Any:
+    """As Open WebUI does: the text is executed in a module of its own, valves are set before each call."""
+    module = ModuleType("tool_precis_recall")
+    exec(compile(SOURCE, str(FILE), "exec"), module.__dict__)
+    loaded = module.__dict__["Tools"]()
+    loaded.valves = loaded.Valves(service_url=url, api_key=key, **valves)
+    return loaded
+
+
+@contextlib.asynccontextmanager
+async def tool(behaviour: Behaviour, key: str = "key", **valves: object) -> AsyncIterator[tuple[Any, Wire]]:
+    """The tool, and the wire to its service."""
+    async with wire(behaviour) as tap:
+        loaded = load(tap.url, key, **valves)
+        try:
+            yield loaded, tap
+        finally:
+            if loaded.http:
+                await loaded.http.aclose()
+
+
+def metadata(**changed: object) -> Json:
+    """Open WebUI's metadata of a request with a summary, as the filter leaves them."""
+    return {"precis": {"chat": "c/1", "user": "user-1", "served": 7, "pairs": [["m1", "d1"]], "recalls": 0} | changed}
+
+
+class Again:
+    """What stands for the filter in Open WebUI's process, and the request that leads to it."""
+
+    def __init__(self, ingest: Any) -> None:
+        self.stashes: list[Json] = []
+        self.ingest = ingest
+        self.request = SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(FUNCTIONS={"precis": self})))
+
+    async def ingest_again(self, stash: Json) -> bool:
+        self.stashes.append(stash)
+        return bool(await self.ingest())
+
+
+# The file
+
+
+async def test_the_front_matter_is_complete_and_asks_for_no_packages() -> None:
+    assert SOURCE.startswith('"""\n')
+    lines = SOURCE.split('"""')[1].strip().splitlines()
+    matter = dict(re.fullmatch(r"([a-z_]+): (.+)", line).groups() for line in lines)  # type: ignore[union-attr, misc]
+    assert set(matter) == {"title", "author", "description", "version", "required_open_webui_version", "license"}
+    assert matter["version"] == precis_recall.VERSION
+    for phrase in ("from utils", "from main", "from config", "from apps"):  # Open WebUI rewrites these
+        assert phrase not in SOURCE
+
+
+async def test_it_imports_only_what_every_open_webui_has() -> None:
+    for node in ast.walk(TREE):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+            roots = {name.partition(".")[0] for name in names}
+            assert roots <= set(sys.stdlib_module_names) | {"httpx", "pydantic"}
+
+
+async def test_open_webui_finds_one_tool_whose_key_is_hidden() -> None:
+    loaded = load("http://127.0.0.1:1")
+    assert not {"Pipe", "Filter", "Action", "Event"} & set(vars(precis_recall))
+
+    # As `get_functions_from_tool` of 0.6.43 has it, which takes `_methods` too.
+    members = [getattr(loaded, name) for name in dir(loaded) if not name.startswith("__")]
+    functions = [one for one in members if callable(one) and not inspect.isclass(one)]
+
+    assert [one.__name__ for one in functions] == ["precis_recall"]
+    assert inspect.iscoroutinefunction(loaded.precis_recall)
+    for parameter in inspect.signature(loaded.precis_recall).parameters.values():
+        assert parameter.default is not parameter.empty
+    for name, field in loaded.Valves.model_fields.items():
+        assert field.description, name
+    assert loaded.Valves.model_json_schema()["properties"]["api_key"]["input"] == {"type": "password"}
+
+
+def specification(function: Any) -> Json:
+    """What a model is sent of a tool, made as `utils/tools.py` of Open WebUI 0.6.43 and 0.12.4 makes it."""
+    hints, doc = get_type_hints(function), function.__doc__
+    described = dict(re.findall(r"^\s*:param (\w+):\s*(.+)$", doc, re.MULTILINE))
+    fields = {
+        name: (hints[name], Field(parameter.default, description=described[name]))
+        for name, parameter in inspect.signature(function).parameters.items()
+        if not name.startswith("__")
+    }
+    model: Any = create_model(function.__name__, **fields)  # type: ignore[call-overload]
+    schema = model.model_json_schema()
+    for one in (schema, *schema["properties"].values()):
+        one.pop("title")
+    description = re.split(":(?:param|return)", doc, maxsplit=1)[0]
+    spec = {"name": function.__name__, "description": description, "parameters": schema}
+    return {"type": "function", "function": spec}
+
+
+async def test_its_specification_costs_less_than_200_tokens_and_describes_every_parameter() -> None:
+    spec = specification(load("http://127.0.0.1:1").precis_recall)
+
+    assert set(spec["function"]["parameters"]["properties"]) == {"query", "ref", "line", "grep"}
+    assert "required" not in spec["function"]["parameters"]
+    assert count(json.dumps(spec)) < 200
+
+
+# With the real service
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def covered(shared_service: Service) -> Json:
+    """The metadata of a request of a chat with a table in its covered part."""
+    talk = Talk(shared_service.as_filter, "covered", user="somebody")
+    talk.add("first", None, content="Order INV-2031 of Müller GmbH goes to Trondheim on Tuesday.")
+    output = [called("call-1", "look_up", "{}"), returned("call-1", TABLE), said("Done.")]
+    talk.add("looked", "first", "assistant", "Done.", output=output)
+    leaf = talk.turns(14, leaf="looked")
+    await talk.ingest(leaf)
+    await drain(shared_service.runtime)
+    served = (await talk.ask(leaf))["checkpoint_id"]
+    pairs = [[identity, computed] for identity, _, computed in talk.chain(leaf)][::-1]
+    return metadata(chat="covered", user="somebody", served=served, pairs=pairs)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def recall(shared_service: Service, covered: Json) -> AsyncIterator[Any]:
+    """Asks the service through the tool, as a model does in a new turn."""
+    stash = covered["precis"]
+    async with tool(shared_service.url, shared_service.filter_key) as (loaded, _):
+
+        async def ask(**question: object) -> str:
+            told = {"precis": {**stash, "recalls": 0}}
+            answer = await loaded.precis_recall(**question, __metadata__=told)
+            assert isinstance(answer, str)
+            return answer
+
+        yield ask
+
+
+async def test_words_lead_to_the_covered_message_with_its_reference(recall: Any) -> None:
+    answer = await recall(query="where does the order of Müller go")
+
+    assert "M1" in answer
+    assert "Trondheim" in answer
+
+
+async def test_a_reference_gives_the_whole_result_and_grep_a_line_of_it(recall: Any) -> None:
+    whole = await recall(ref="T1")
+    assert all(line in whole for line in TABLE.splitlines())
+
+    assert "V-039" in await recall(ref="T1", line=40)
+    assert "V-001" not in await recall(ref="T1", line=40)
+    assert "V-017" in (one := await recall(ref="T1", grep="V-017"))
+    assert "V-030" not in one
+
+
+async def test_what_a_model_gives_too_much_or_of_another_type_does_no_harm(recall: Any) -> None:
+    assert "Trondheim" in await recall(query="Trondheim", ref=None, line=None, grep=None)
+    assert "Trondheim" in await recall(query="Trondheim " * 1000)
+    assert "V-000" in await recall(query="the table", ref="T1", line="1")
+    assert "V-000" in await recall(ref="T1", line=0)
+    assert "M1" in await recall(query=2031)
+    assert "T9" in await recall(ref="T9")
+    assert "query" in await recall()
+
+
+async def test_another_user_finds_nothing(shared_service: Service, covered: Json) -> None:
+    async with tool(shared_service.url, shared_service.filter_key) as (loaded, _):
+        told = {"precis": covered["precis"] | {"user": "somebody else", "recalls": 0}}
+        assert "Trondheim" not in await loaded.precis_recall(query="Trondheim", __metadata__=told)
+
+
+async def test_texts_that_are_not_kept_are_sent_again_by_the_filter_and_asked_for_once_more(
+    shared_service: Service,
+) -> None:
+    talk = Talk(shared_service.as_filter, "forgotten")
+    leaf = talk.turns(14)
+    talk.edit("u0", "The key is under the third stone.")
+    await talk.ingest(leaf)
+    await drain(shared_service.runtime)
+    served = (await talk.ask(leaf))["checkpoint_id"]
+    pairs = [[identity, computed] for identity, _, computed in talk.chain(leaf)][::-1]
+    told = metadata(chat="forgotten", served=served, pairs=pairs)
+    forget = "update messages set body = null where chat_id = (select id from chats where external_id = 'forgotten')"
+    async with shared_service.runtime.database.engine.begin() as connection:
+        await connection.execute(text(forget))
+
+    async def ingest() -> bool:
+        await talk.ingest(leaf)
+        return True
+
+    again = Again(ingest)
+    async with tool(shared_service.url, shared_service.filter_key) as (loaded, tap):
+        assert "not kept" in await loaded.precis_recall(ref="M1", __metadata__=told)
+        answer = await loaded.precis_recall(ref="M1", __metadata__=told, __request__=again.request)
+
+    assert "third stone" in answer
+    assert again.stashes == [told["precis"]]
+    assert tap.asked == ["POST recall"] * 3
+
+
+# What it sends
+
+
+async def test_it_sends_the_branch_and_the_question_with_the_key_and_the_version() -> None:
+    async with tool(Answer(FOUND), "a key\n”", answer_tokens=4000) as (loaded, tap):
+        told = metadata()
+        said = await loaded.precis_recall(query="what\ud800", __metadata__=told)
+
+        assert said == "It is 42."
+        (seen,) = tap.seen
+        assert (seen.method, seen.path) == ("POST", "/v1/chats/c%2F1/recall")
+        assert seen.headers["authorization"] == "Bearer akey"
+        assert seen.headers["precis-filter"] == precis_recall.VERSION
+        branch = {"user_id": "user-1", "path": [["m1", "d1"]], "checkpoint_id": 7}
+        question = {"query": "what?", "ref": "", "line": 1, "grep": "", "max_tokens": 4000}
+        assert seen.body == branch | question
+        assert told["precis"]["recalls"] == 1
+
+
+async def test_a_chat_without_a_user_asks_as_it_was_ingested() -> None:
+    async with tool(Answer(FOUND)) as (loaded, tap):
+        await loaded.precis_recall(query="what", __metadata__=metadata(user=None))
+
+        assert tap.seen[0].body["user_id"] == "c/1"
+
+
+async def test_a_request_that_was_also_cut_has_its_summary_all_the_same() -> None:
+    async with tool(Answer(FOUND)) as (loaded, tap):
+        assert await loaded.precis_recall(query="what", __metadata__=metadata(served=None)) == "It is 42."
+
+        assert tap.seen[0].body["checkpoint_id"] is None
+
+
+@pytest.mark.parametrize("told", [None, {}, {"precis": None}, metadata(served=0), metadata(pairs=[])], ids=repr)
+async def test_without_a_summary_in_the_request_it_says_so_and_asks_nobody(told: Json | None) -> None:
+    async with tool(Answer(FOUND)) as (loaded, tap):
+        assert "No summary" in await loaded.precis_recall(query="what", __metadata__=told)
+        assert tap.seen == []
+
+
+async def test_a_turn_has_five_look_ups_also_when_they_run_at_once() -> None:
+    async with tool(Answer(FOUND)) as (loaded, tap):
+        told = metadata()
+        answers = await asyncio.gather(*(loaded.precis_recall(query="what", __metadata__=told) for _ in range(7)))
+
+        assert answers.count("It is 42.") == len(tap.seen) == 5
+        assert all("answer with what you have" in one for one in answers if one != "It is 42.")
+        assert await loaded.precis_recall(query="what", __metadata__=metadata()) == "It is 42.", "another turn"
+
+
+# Texts that are not kept
+
+
+NOT_KEPT = FOUND | {"status": "not_kept", "text": "Not kept.", "not_kept": 1}
+SOME_NOT_KEPT = FOUND | {"text": "Something.", "not_kept": 3}
+
+
+async def sent() -> bool:
+    return True
+
+
+async def not_sent() -> bool:
+    return False
+
+
+async def fails() -> bool:
+    raise RuntimeError("the words of somebody")
+
+
+@pytest.mark.parametrize("answer", [NOT_KEPT, SOME_NOT_KEPT], ids=["none is kept", "some are not kept"])
+@pytest.mark.parametrize(("ingest", "asked"), [(sent, 2), (not_sent, 1), (fails, 1)])
+async def test_it_asks_again_if_the_filter_could_send_them_and_gives_what_it_has(
+    answer: Json, ingest: Any, asked: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    again = Again(ingest)
+    async with tool(Answer(answer)) as (loaded, tap):
+        said = await loaded.precis_recall(query="what", __metadata__=metadata(), __request__=again.request)
+
+        assert said == answer["text"]
+        assert len(tap.seen) == asked
+        assert len(again.stashes) == 1
+    assert "words of somebody" not in caplog.text
+
+
+async def test_an_answer_is_not_lost_when_the_second_one_fails() -> None:
+    async with tool(Answer(SOME_NOT_KEPT)) as (loaded, tap):
+
+        async def goes_away() -> bool:
+            tap.behaviour = HangUp()
+            return True
+
+        request = Again(goes_away).request
+        said = await loaded.precis_recall(query="what", __metadata__=metadata(), __request__=request)
+
+        assert said == "Something."
+
+
+@pytest.mark.parametrize("request_", [None, SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(FUNCTIONS={})))])
+async def test_without_the_filter_in_this_process_it_gives_what_it_has(request_: object) -> None:
+    async with tool(Answer(NOT_KEPT)) as (loaded, _):
+        said = await loaded.precis_recall(ref="M1", __metadata__=metadata(), __request__=request_)
+
+        assert said == "Not kept."
+
+
+# Whatever goes wrong
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        Silence(),
+        Trickle(),
+        HangUp(),
+        Answer("<html>It works!</html>"),
+        Answer("null"),
+        Answer({"status": "found"}),
+        Answer("", 401),
+        Answer({}, 404),
+        Answer([], 426),
+        Answer("It fell over", 500),
+    ],
+    ids=repr,
+)
+async def test_the_model_gets_a_sentence_and_the_log_no_text(
+    behaviour: Behaviour, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with tool(behaviour, "secret-key", timeout=0.3) as (loaded, _):
+        said = await loaded.precis_recall(query="words of somebody", __metadata__=metadata())
+
+    assert re.fullmatch(r"It could not be looked up: .+\.", said)
+    assert "a look-up" in caplog.text
+    assert "words of somebody" not in caplog.text
+    assert "secret-key" not in caplog.text + said
+
+
+async def test_the_model_is_told_why_the_service_refuses() -> None:
+    problem = {"status": 503, "detail": "looking this up took too long; ask for fewer words, or for one reference"}
+    async with tool(Answer(problem, 503)) as (loaded, _):
+        assert "ask for fewer words" in await loaded.precis_recall(query="what", __metadata__=metadata())
+
+
+async def test_nobody_listens() -> None:
+    loaded = load("http://127.0.0.1:1")
+    assert "could not be looked up" in await loaded.precis_recall(query="what", __metadata__=metadata())
+    await loaded.http.aclose()
+
+
+async def test_a_stash_of_another_version_does_no_harm() -> None:
+    loaded = load("http://127.0.0.1:1")
+    assert "could not be looked up" in await loaded.precis_recall(
+        query="what", __metadata__={"precis": {"pairs": [["m", "d"]]}}
+    )
+    assert "could not be looked up" in await loaded.precis_recall(query="what", __metadata__={"precis": 3})
