@@ -20,7 +20,7 @@ from tests.pure.talks import talk
 )
 def test_a_value_that_was_said_anew_is_marked(earlier: str, later: str) -> None:
     found = talk(earlier, "Noted.", later)
-    assert marks(found) == {"1.1": later}
+    assert marks(found) == {"1.1": f"{later}; 3.1"}
 
 
 @pytest.mark.parametrize(
@@ -53,4 +53,4 @@ def test_pasted_text_says_nothing_anew() -> None:
 def test_the_newest_of_several_is_shown() -> None:
     budgets = [f"The budget of the garden is {amount} EUR." for amount in ("4,200", "5,100", "6,300")]
     found = talk(budgets[0], "Ok.", budgets[1], "Ok.", budgets[2])
-    assert marks(found) == {"1.1": budgets[2], "3.1": budgets[2]}
+    assert marks(found) == {"1.1": f"{budgets[2]}; 5.1", "3.1": f"{budgets[2]}; 5.1"}

@@ -42,9 +42,9 @@ def test_the_day_stands_where_it_changes() -> None:
 
 def test_an_earlier_value_stands_with_the_later_one() -> None:
     lines = recorded(Memory(talk=tuple(GARDEN)), ALL).talk
-    assert "4,200 EUR. (later: The budget went up, it is 5,100 EUR.)" in lines[0]
+    assert "4,200 EUR. (later: The budget went up, it is 5,100 EUR.; 5.1)" in lines[0]
     shown = recorded(Memory(pins=(pin(1, 0),), talk=tuple(GARDEN)), ALL).pins
-    assert shown[0][1].endswith("(later: The budget went up, it is 5,100 EUR.)")
+    assert shown[0][1].endswith("(later: The budget went up, it is 5,100 EUR.; 5.1)")
 
 
 def test_what_was_chosen_stands_once() -> None:

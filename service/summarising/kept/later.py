@@ -30,7 +30,7 @@ _Values = Mapping[str, Mapping[str, Value]]
 
 
 def marks(talk: Sequence[Utterance]) -> dict[str, str]:
-    """For the number of each utterance whose value was said again: the newest words with it.
+    """For the number of each utterance whose value was said again: the newest words, their number.
 
     Only a user's sentence follows a user's; an assistant's may be followed by anybody's.
     """
@@ -73,7 +73,8 @@ def _said_again(
             continue
         value = _other_value(_valued(earlier.text), _valued(later.text))
         if value:
-            yield around(later.text, value.text, _LONGEST)
+            # Its number is where recall reads the whole of it.
+            yield f"{around(later.text, value.text, _LONGEST)}; {later.number}"
 
 
 def _alike_later(earlier: Utterance, place: int, places: Mapping[str, list[int]]) -> Iterator[int]:
