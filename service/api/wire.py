@@ -349,7 +349,7 @@ class RecallRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     user_id: Annotated[intake.Id, Meta(description="The user who asks; it has to be their chat.")]
     path: Annotated[
-        list[tuple[_Name, Annotated[str, Meta(min_length=1, max_length=128)]]],
+        list[tuple[intake.Id, intake.Hash]],
         Meta(
             min_length=1,
             max_length=10_000,

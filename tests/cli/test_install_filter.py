@@ -373,7 +373,7 @@ async def test_nobody_at_the_address_is_told(install: Installer) -> None:
     says(await install("--url", "http://127.0.0.1:1"), "http://127.0.0.1:1 does not answer")
 
 
-@pytest.mark.parametrize("url", ["nonsense", "ftp://example.org", "http://[bad"])
+@pytest.mark.parametrize("url", ["nonsense", "ftp://example.org", "http://127.0.0.1:port"])
 async def test_an_address_that_is_none_is_told(install: Installer, url: str) -> None:
     says(await install("--url", url), url)
 

@@ -245,7 +245,7 @@ async def test_it_sends_the_branch_and_the_question_with_the_key_and_the_version
         assert (seen.method, seen.path) == ("POST", "/v1/chats/c%2F1/recall")
         assert seen.headers["authorization"] == "Bearer akey"
         assert seen.headers["precis-filter"] == precis_recall.VERSION
-        branch = {"user_id": "user-1", "path": [["m1", "d1"]], "checkpoint_id": 7}
+        branch = {"user_id": "user-1", "path": [["m1", "d1"]], "checkpoint_id": 7, "whole": False}
         question = {"query": "what?", "ref": "", "line": 1, "grep": "", "max_tokens": 4000}
         assert seen.body == branch | question
         assert told["precis"]["recalls"] == 1
@@ -263,6 +263,15 @@ async def test_a_request_that_was_also_cut_has_its_summary_all_the_same() -> Non
         assert await loaded.precis_recall(query="what", __metadata__=metadata(served=None)) == "It is 42."
 
         assert tap.seen[0].body["checkpoint_id"] is None
+        assert tap.seen[0].body["whole"] is False
+
+
+async def test_in_a_cut_request_what_no_summary_covers_is_looked_up_too() -> None:
+    async with tool(Answer(FOUND)) as (loaded, tap):
+        told = metadata(served=None, cut="left out 4 older messages")
+        await loaded.precis_recall(query="what", __metadata__=told)
+
+        assert tap.seen[0].body["whole"] is True
 
 
 @pytest.mark.parametrize("told", [None, {}, {"precis": None}, metadata(served=0), metadata(pairs=[])], ids=repr)
