@@ -51,7 +51,7 @@ RECALL = "precis_recall"  # the tool that looks up what the model does not see, 
 SUMMARY_END = "[End of summary - recent messages follow]"
 OFFERED = 'Older text and full tool results: precis_recall(query="…") or precis_recall(ref="T12").'
 WHOLE = '; all of it: precis_recall(ref="{}")'
-FILE = ("type", "name", "content_type")  # handed over of a file; of a message:
+FILE = ("type", "name", "content_type")  # sent of a file; of a message:
 HANDED = ("role", "content", "output", "native", "usage", "error", "timestamp")
 NATIVE = ("role", "content", "tool_calls", "tool_call_id")
 # Tokens per byte in the mean (ADR 11): the rarer, the more; of other scripts the first byte pays.
@@ -91,7 +91,7 @@ class Node(NamedTuple):
     words: str  # a hash of a user's text
     digest: str
     size: int
-    message: Message  # as it is handed over; empty where it was, and all else is remembered
+    message: Message  # as it is sent; empty where it was, and all else is remembered
 
 
 @dataclass
@@ -220,7 +220,7 @@ class Filter:
         __event_emitter__: Emitter = None,
     ) -> Message:
         """Sends the branch of a saved chat to the service in the background."""
-        with unharmed("a reply was not handed over, or has no source"):
+        with unharmed("a reply was not sent to Precis, or has no source"):
             user = __user__ or {}
             if body.get("precis_check") is True and user.get("role") == "admin":
                 body["precis_check"] = await self._check()

@@ -77,8 +77,8 @@ class Verdict:
     """What became of a reply; stored with the checkpoint and shown to operators.
 
     Attributes:
-        outcome: `accepted`, `mended` (lines were dropped), `repaired` (the second reply was taken),
-            `degraded` (code wrote it, because neither reply was usable), `extractive` (code writes
+        outcome: `accepted`, `trimmed` (lines were dropped), `repaired` (the second reply was
+            taken), `degraded` (code wrote it, because neither reply was usable), `extractive` (code writes
             here anyway), or `rejected`.
         reasons: why an earlier reply, or this one, was rejected.
         dropped: lines that were left out of the narrative.
@@ -224,7 +224,7 @@ def judge(answer: Answer, grounds: Grounds, limit: int) -> tuple[tuple[Paragraph
     rejections = [*_whole(answer, grounds), *_rest(answer, kept, objections, limit)]
     if rejections:
         return (), rejected(rejections, dropped)
-    return tuple(kept), Verdict("mended" if dropped else "accepted", dropped=dropped)
+    return tuple(kept), Verdict("trimmed" if dropped else "accepted", dropped=dropped)
 
 
 def _objections(lines: Iterable[str], grounds: Grounds) -> dict[str, Rejection]:

@@ -127,7 +127,7 @@ async def test_a_dry_run_says_everything_and_does_nothing(shop: Shop) -> None:
     assert len(await shop.keys()) == 1
 
 
-async def test_valves_that_were_set_by_hand_stay_and_a_lost_key_is_replaced_and_revoked(shop: Shop) -> None:
+async def test_valves_that_were_set_manually_stay_and_a_lost_key_is_replaced_and_revoked(shop: Shop) -> None:
     await shop.install()
     (first,) = await shop.keys()
     by_hand = {"service_url": shop.precis.url, "timeout": 2.0, "api_key": "lost", "show_status": False}

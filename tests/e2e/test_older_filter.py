@@ -26,7 +26,7 @@ async def older_filter(rig: Rig) -> AsyncIterator[None]:
     await rig.replace_filter(source(precis_filter))
 
 
-async def test_a_long_chat_gets_its_summary_and_its_replies_are_handed_over(rig: Rig, tab: Tab) -> None:
+async def test_a_long_chat_gets_its_summary_and_its_replies_are_ingested(rig: Rig, tab: Tab) -> None:
     await chat_tree.test_the_next_turn_carries_the_summary_and_the_tail(rig, tab)
     await rig.settled(tab)
 

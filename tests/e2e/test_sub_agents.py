@@ -82,7 +82,7 @@ async def answered(rig: Rig, tab: Tab) -> None:
     await until(reported, 60)
 
 
-async def test_a_sub_agents_long_work_is_inside_the_window_and_handed_over(rig: Rig, tab: Tab) -> None:
+async def test_a_sub_agents_long_work_is_inside_the_window_and_ingested(rig: Rig, tab: Tab) -> None:
     task = await delegate(rig, tab)
 
     calls = work(rig)

@@ -76,7 +76,7 @@ def test_what_the_summariser_forgets_stands_all_the_same(text: str | None) -> No
 
 def test_an_altered_number_is_dropped_and_the_right_one_stands() -> None:
     made = work(CHAT, FINE + "\n- There are 12,874 invoices.")
-    assert made.verdict.outcome == "mended"
+    assert made.verdict.outcome == "trimmed"
     assert "12,874" not in made.rendered.summary
     assert "12,847" in made.rendered.summary
 

@@ -299,14 +299,14 @@ def test_a_user_may_loosen_a_rule() -> None:
 def test_a_line_about_what_a_tool_answered_is_no_reason_to_ask_again() -> None:
     told = "\n".join(f"- {line}" for line in ("The limit is waived.", "The Friday rule no longer applies."))
     _, verdict = judge(f"## Current state\n{told}", AROUND)
-    assert verdict.outcome == "mended"
+    assert verdict.outcome == "trimmed"
     assert len(verdict.dropped) == 2
 
 
 def test_what_stands_is_kept_and_the_verdict_names_what_went() -> None:
     kept, verdict = judge("## Goal\n- Move 12,847 invoices.\n- It is fine.\n- Move 99,999 more.")
     assert lines(kept, Section.GOAL) == ("Move 12,847 invoices.", "It is fine.")
-    assert verdict == Verdict("mended", dropped=(Dropped("Move 99,999 more.", "99,999 does not occur"),))
+    assert verdict == Verdict("trimmed", dropped=(Dropped("Move 99,999 more.", "99,999 does not occur"),))
 
 
 def test_a_line_that_is_said_twice_stands_once() -> None:
@@ -368,7 +368,7 @@ def test_a_verdict_is_stored_without_what_is_empty() -> None:
 
 def test_a_stored_verdict_is_bounded() -> None:
     dropped = tuple(Dropped("x" * 10_000, "because") for _ in range(500))
-    stored = Verdict("mended", ("why",), dropped, ("y" * 10_000,) * 500, left_out=3, masked=2).as_json()
+    stored = Verdict("trimmed", ("why",), dropped, ("y" * 10_000,) * 500, left_out=3, masked=2).as_json()
     assert len(json.dumps(stored)) < 10_000
     assert (stored["left_out"], stored["masked"]) == (3, 2)
 

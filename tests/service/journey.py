@@ -206,6 +206,7 @@ async def _by_hand(a: Tenant, harness: Harness) -> None:
         assert lease.chat.tenant == await a.identity()
         assert lease.leaf
         assert await work.renew(connection, lease, 60)
+        assert await work.grown(connection, lease) is None
         path = await messages.path(connection, lease.chat, lease.leaf)
         fresh = Fresh(0, path[5], "llm", Memory(), Rendered("summary"), 1, "by hand", "1")
         first, again = [await checkpoints.publish(connection, lease, fresh) for _ in range(2)]
