@@ -78,8 +78,8 @@ class Verdict:
 
     Attributes:
         outcome: `accepted`, `trimmed` (lines were dropped), `repaired` (the second reply was
-            taken), `degraded` (code wrote it, because neither reply was usable), `extractive` (code writes
-            here anyway), or `rejected`.
+            taken), `degraded` (code wrote it, because neither reply was usable), `extractive`
+            (code writes here anyway), or `rejected`.
         reasons: why an earlier reply, or this one, was rejected.
         dropped: lines that were left out of the narrative.
         unfounded: choices that nothing in the text bears out; they were ignored.

@@ -56,7 +56,7 @@ def ordinary_python(place: Path) -> list[str]:
     base = str(shown / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}")
     for command in ([*become, sys.executable], [*elsewhere, *become, base]):
         with contextlib.suppress(OSError, subprocess.CalledProcessError):
-            test = [*command, "-c", "import service.embedded"]
+            test = [*command, "-c", "import service.embedded.servers"]
             subprocess.run(test, env=ENVIRONMENT, check=True, capture_output=True)
             return command
     pytest.skip(f"no Python here that the user {ORDINARY} can run")
