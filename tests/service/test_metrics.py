@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
 
 import httpx
 import pytest
@@ -11,15 +10,17 @@ from prometheus_client.parser import text_string_to_metric_families
 from service import __version__
 from service.api import scrape
 from service.api.scrape import Figures, create_worker_app
+from service.metrics import Queue
 from service.processes import Texts
 from service.settings import load
 from service.storage import figures
+from service.storage.jobs import Reads
 from tests.conftest import Service, serving
 from tests.fakes.scripted_llm import Fail, Say
 from tests.service.harness import Harness
 from tests.service.journey import Tenant, journey, settle
 from tests.service.talk import Talk, long_chat, run_sql
-from tests.service.test_tenants import pair as pair  # noqa: PLC0414 - a fixture
+from tests.service.test_tenants import pair as pair
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -92,7 +93,7 @@ async def test_an_answer_is_counted_with_the_tokens_that_it_saves(service: Servi
     await harness.drain(service.runtime.worker_context)
 
     answer = await talk.ask(leaf)
-    await Talk(service.as_filter, "unknown").ask(talk.turns(1))
+    await Talk(service.as_filter, "unknown", talk.rows).ask(leaf)
 
     assert answer["status"] == "ready"
     count = "precis_context_duration_seconds_count"
@@ -155,21 +156,6 @@ async def test_a_breaker_counts_until_nobody_asks_its_endpoint_any_more(service:
     assert await value(service, "precis_breakers", state="half-open") == 1
 
 
-async def test_a_worker_is_alive_from_its_start_on(service: Service, service_with_worker: Service) -> None:
-    async with asyncio.timeout(20):
-        while not await value(service_with_worker, "precis_worker_alive"):
-            await asyncio.sleep(0.05)
-
-
-@pytest.fixture
-async def service_with_worker(service: Service) -> AsyncIterator[Service]:
-    from workers.worker import running
-
-    runtime = service.runtime
-    async with running(runtime.worker_context, runtime.queue, runtime.urls.redis):
-        yield service
-
-
 async def test_recalls_masks_and_deletions_are_counted(service: Service, harness: Harness) -> None:
     now = await counted(service)
     talk = harness.talk
@@ -204,7 +190,7 @@ async def test_several_monitors_share_one_read_of_the_database(
     reads = 0
     really = figures.queue
 
-    async def read(pool: figures.jobs.Reads) -> figures.Queue:
+    async def read(pool: Reads) -> Queue:
         nonlocal reads
         reads += 1
         return await really(pool)
@@ -236,47 +222,43 @@ async def test_without_its_databases_a_service_shows_that_and_no_old_figure(
 
 
 TOKEN = "t" * 32
-ELSEWHERE = {"X-Forwarded-For": "192.0.2.7"}
+
+
+async def refusal(client: httpx.AsyncClient, authorization: str, **more: str) -> httpx.Response:
+    """The answer to somebody behind a proxy of this machine."""
+    headers = {"X-Forwarded-For": "192.0.2.7", "Authorization": authorization} | more
+    return await client.get("/metrics", headers=[(name.encode(), told.encode()) for name, told in headers.items()])
 
 
 async def test_metrics_are_for_this_machine_unless_a_token_is_set(service: Service) -> None:
     async with httpx.AsyncClient(base_url=service.url) as client:
         for header in ("X-Forwarded-For", "Forwarded", "Via", "X-Real-IP"):
             for told in ("192.0.2.7", "127.0.0.1"):
-                refused = await client.get("/metrics", headers={header: told, "Authorization": "Bearer "})
-                assert refused.status_code == 401
-                assert "PRECIS_METRICS_TOKEN" in refused.json()["detail"]
-        assert (
-            await client.get(
-                "/metrics", headers={"X-Forwarded-For": "1", "Authorization": f"Bearer {service.operator_key}"}
-            )
-        ).status_code == 401
+                answer = await client.get("/metrics", headers={header: told})
+                assert answer.status_code == 401
+                assert "PRECIS_METRICS_TOKEN" in answer.json()["detail"]
+        for key in (service.operator_key, service.filter_key, ""):
+            assert (await refusal(client, f"Bearer {key}".strip())).status_code == 401
 
 
 async def test_others_read_metrics_with_the_token(service: Service) -> None:
-    settings = service.runtime.settings.model_copy(update={"metrics_token": load(metrics_token=TOKEN).metrics_token})
+    token = load(metrics_token=TOKEN).metrics_token
+    settings = service.runtime.settings.model_copy(update={"metrics_token": token})
     async with serving(settings) as guarded, httpx.AsyncClient(base_url=guarded.url) as client:
-
-        async def status(authorization: str) -> int:
-            return (await client.get("/metrics", headers=ELSEWHERE | {"Authorization": authorization})).status_code
-
-        assert await status(f"Bearer {TOKEN}") == 200
-        assert await status(f"bearer  {TOKEN} ") == 200
+        for right in (f"Bearer {TOKEN}", f"bearer  {TOKEN}"):
+            assert (await refusal(client, right)).status_code == 200
         for wrong in (f"Basic {TOKEN}", "Bearer", f"Bearer {TOKEN}x", f"Bearer {TOKEN[1:]}", TOKEN, "Bearer \u00e9"):
-            assert (
-                await client.get(
-                    "/metrics",
-                    headers=[(k.encode(), v.encode()) for k, v in (ELSEWHERE | {"Authorization": wrong}).items()],
-                )
-            ).status_code == 401
+            assert (await refusal(client, wrong)).status_code == 401
         assert (await client.get("/metrics")).status_code == 200, "this machine needs none"
         assert (await client.get("/v1/chats", headers={"Authorization": f"Bearer {TOKEN}"})).status_code == 401
 
 
 @pytest.mark.parametrize(
     ("address", "status"),
-    [("127.0.0.1", 200), ("127.9.9.9", 200), ("::1", 200), ("::ffff:127.0.0.1", 200)]
-    + [("192.0.2.7", 401), ("::ffff:192.0.2.7", 401), ("10.0.0.1", 401), ("", 401), ("localhost", 401)],
+    [
+        *((address, 200) for address in ("127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1")),
+        *((address, 401) for address in ("192.0.2.7", "::ffff:192.0.2.7", "10.0.0.1", "", "localhost")),
+    ],
 )
 async def test_a_workers_metrics_are_for_this_machine_too(address: str, status: int) -> None:
     app = create_worker_app(load())
@@ -306,6 +288,7 @@ ALLOWED = {
 }
 
 
+@pytest.mark.slow
 async def test_after_all_that_can_happen_labels_have_known_values_only(
     pair: tuple[Tenant, Tenant], service: Service, harness: Harness
 ) -> None:
