@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from service import metrics
@@ -200,3 +201,16 @@ def test_every_alert_fires_when_it_should_and_not_before(tmp_path: Path) -> None
 def test_every_alert_has_a_severity_and_says_what_to_do() -> None:
     assert all(rule["annotations"].keys() == {"summary", "description"} for rule in RULES)
     assert {rule["labels"]["severity"] for rule in RULES} == {"warning", "critical"}
+
+
+def test_times_that_are_counted_by_hand_are_shown_as_the_library_shows_its_own() -> None:
+    bounds = (0.001, 0.25, 1, 10)
+    registry = CollectorRegistry()
+    own = Histogram("seconds", "Some time.", ["kind"], buckets=bounds, registry=registry)
+    ours = metrics._Times("seconds", "Some time.", ("kind",), bounds)
+    metrics._PROCESS.unregister(ours)
+    for took in (0, 0.001, 0.0011, 0.25, 0.9, 1, 5, 10, 10.5, 99):
+        own.labels("a").observe(took)
+        ours.observe(("a",), took)
+
+    assert generate_latest(ours) == generate_latest(registry)
