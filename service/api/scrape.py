@@ -76,6 +76,7 @@ async def _unless_away(read: Callable[[], Awaitable[T]]) -> T | None:
 
 def _pools(database: Database) -> tuple[Pool, ...]:
     pool = cast(QueuePool, database.engine.pool)
+    # SQLAlchemy shows this half of the limit in no other way.
     most = pool.size() + pool._max_overflow
     reads: asyncpg.Pool[asyncpg.Record] = database.reads
     idle = reads.get_idle_size()
