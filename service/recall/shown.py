@@ -113,10 +113,8 @@ class _Told:
 
     @property
     def beside(self) -> Iterator[str]:
-        """The messages before and behind one that was found."""
-        if self._hit.part.call:
-            return
-        for place in (self._hit.message - 1, self._hit.message + 1):
+        """The other messages of its window."""
+        for place in self._hit.beside:
             message = self._messages.get(place)
             if message and (words := said(message)):
                 shown = harmless(around(words, (), _BESIDE))

@@ -222,7 +222,7 @@ class _Lookup:
 
     async def _near(self, hits: Sequence[Hit]) -> tuple[dict[int, bytes], dict[int, int]]:
         """The bodies of hits and of those beside them, and how many calls stand above each."""
-        near = await self._bodies({hit.message + step for hit in hits for step in (-1, 0, 1)})
+        near = await self._bodies({place for hit in hits for place in (hit.message, *hit.beside)})
         counts = self._counts()
         return near, {place: references.above(counts, place) for place in near}
 
