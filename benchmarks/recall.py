@@ -43,7 +43,7 @@ from service.usecases.ingest import Handed, Transcript, ingest
 from service.usecases.recall import Question
 
 LOCOMO = "79fa87e90f04081343b8c8debecb80a9a6842b76a7aa537dc9fdf651ea698ff4"
-"""SHA-256 of the published locomo10.json, as far as it is known; another file is measured all the same."""
+"""SHA-256 of the published locomo10.json; another file is measured all the same, and said to be another."""
 _ADVERSARIAL = 5
 _TURN = re.compile(r"D(\d+):0*(\d+)")
 _AMONG = (5, 10, 20)

@@ -18,7 +18,7 @@ from service.transcript import Call, Message, steps
 from service.transcript.items import Attachment, CodeRun, Text, ToolCall
 
 _SHOWN = 220  # characters around the best place of a hit, and of a message beside it
-_BESIDE = 100
+_BESIDE = 140
 _ARGUMENTS = 120
 _AROUND = 2  # lines before and behind one that `grep` finds
 _MOST_LINES = 8_000  # of a page: each is a token at least
@@ -117,7 +117,7 @@ class _Told:
         for place in self._hit.beside:
             message = self._messages.get(place)
             if message and (words := said(message)):
-                shown = harmless(around(words, (), _BESIDE))
+                shown = harmless(around(words, self._hit.words, _BESIDE))
                 yield f"  beside it M{place + 1} {message.role}: {shown}"
 
 
