@@ -22,7 +22,7 @@ _HEADS = (
     "alive or found within two calls",
     "constraints",
     "tool values that nobody used",
-    "alive or found within two calls",
+    "tool values alive or found within two calls",
     "malformed",
     "branch leaks",
     "stale edits",
