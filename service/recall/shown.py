@@ -66,8 +66,11 @@ def _indexed(told: Sequence["_Told"], room: int) -> Answer:
     lines_of_hits = _fitting([one.line for one in told], left)
     shown = told[: max(len(lines_of_hits), 1)]
     left -= sum(map(_cost, lines_of_hits))
-    beside = _fitting([line for one in shown for line in one.beside], left)
-    body = [line for one in shown for line in (one.line, *(x for x in one.beside if x in beside))]
+    # A message between two hits is shown once.
+    beside = _fitting(list(dict.fromkeys(line for one in shown for line in one.beside)), left)
+    body: list[str] = []
+    for one in shown:
+        body += [one.line, *(line for line in one.beside if line in beside and line not in body)]
     references = tuple(one.reference for one in shown)
     return Answer("\n".join([head, *body, foot]), references=references)
 
