@@ -97,6 +97,8 @@ class Choices:
     filter_ids: Sequence[str] = ()
     folder_id: str | None = None
     stream: bool = True
+    tools: Sequence[Json] = ()
+    """Specifications that a client sends which calls tools itself; the page sends none."""
 
 
 def typed(text: str, parent: str | None, files: Sequence[Json], models: Sequence[str]) -> Json:
@@ -170,6 +172,8 @@ def completion(page: Page, ask: Ask, choices: Choices, *, chat_id: str | None, n
         body["files"] = files
     if choices.tool_ids or page.empty_tools:
         body["tool_ids"] = list(choices.tool_ids)
+    if choices.tools:
+        body["tools"] = list(choices.tools)
     if choices.filter_ids:
         body["filter_ids"] = list(choices.filter_ids)
     if choices.folder_id:
