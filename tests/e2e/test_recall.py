@@ -11,6 +11,7 @@ from service.text.tokens import count
 from tests.builders import Json
 from tests.e2e.look_up_tool import result
 from tests.e2e.model import MODELS, Call, Received, Reply, plain
+from tests.e2e.precis import Checkpoint
 from tests.e2e.rig import FILTER, WINDOW, Rig, as_posted, filler, question
 from tests.e2e.tab import Tab
 from tests.e2e.tab import tab as open_tab
@@ -97,10 +98,17 @@ async def grown(rig: Rig, tab: Tab) -> None:
         rig.model.script.append(Reply(filler("Answer", 2000)))
         await tab.send(question())
         await rig.settled(tab)
-        covered = [one for checkpoint in await rig.checkpoints(str(tab.chat_id)) for one in checkpoint.covers]
-        if leaf in covered:
+        if any(leaf in one.covers for one in await written(rig, tab)):
             return
     raise AssertionError("no summary covers it")
+
+
+async def written(rig: Rig, tab: Tab) -> list[Checkpoint]:
+    """The summaries of the chat that the summariser has written, and not code until then."""
+    shown = await rig.precis.show(str(tab.chat_id))
+    assert shown
+    kinds = {one["id"]: one["kind"] for one in shown["checkpoints"]}
+    return [one for one in await rig.checkpoints(str(tab.chat_id)) if kinds[one.id] != "interim"]
 
 
 # What is found and read
@@ -360,10 +368,13 @@ async def test_a_result_that_was_shortened_names_its_call_and_is_read_whole(rig:
     rig.model.script.append(Reply("The readings are there."))
     await tab.send(question())
     await rig.settled(tab)
-    await rig.valves()
+    whole = rig.model.received[-1]
+    window = (whole.tokens + whole.tool_tokens - 2 * SIZE) * 8 // 7  # an eighth of it is for the answer
+    await rig.valves(window_tokens=window)
 
     (told,) = await recalled(rig, tab, {"ref": "big-0"})
 
+    assert not (await rig.seen()).note
     shown = [plain(one["content"]) for one in rig.model.received[-1].messages if one["role"] == "tool"]
     assert '; all of it: precis_recall(ref="big-0") …]' in shown[0]
     assert result("t0", 1500).startswith(read(told))
