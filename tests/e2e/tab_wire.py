@@ -172,8 +172,6 @@ def completion(page: Page, ask: Ask, choices: Choices, *, chat_id: str | None, n
         body["files"] = files
     if choices.tool_ids or page.empty_tools:
         body["tool_ids"] = list(choices.tool_ids)
-    if choices.tools:
-        body["tools"] = list(choices.tools)
     if choices.filter_ids:
         body["filter_ids"] = list(choices.filter_ids)
     if choices.folder_id:

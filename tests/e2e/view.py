@@ -37,7 +37,7 @@ class View:
     def says_how_to_look_up(self) -> bool:
         """Whether the last line of our summary names the tool that looks up what it covers."""
         found = SUMMARY.search(self.system)
-        return bool(found) and found[0].splitlines()[:-1][-2:] == [OFFERED, ""]
+        return found is not None and found[0].splitlines()[-3:-1] == [OFFERED, ""]
 
     @property
     def note(self) -> str:
