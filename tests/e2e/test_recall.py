@@ -370,15 +370,21 @@ async def test_a_result_that_was_shortened_names_its_call_and_is_read_whole(rig:
     rig.model.script.append(Reply("The readings are there."))
     await tab.send(question())
     await rig.settled(tab)
+    await tab.send(question())
+    await rig.settled(tab)
     whole = rig.model.received[-1]
-    window = (whole.tokens + whole.tool_tokens - 2 * SIZE) * 8 // 7  # an eighth of it is for the answer
+    assert result("t0", 1500) in [one["content"] for one in whole.messages]
+    shown = await rig.precis.show(str(tab.chat_id))
+    assert shown
+    beside = shown["chat"]["overhead_tokens"] or rig.size(whole) - whole.tokens
+    window = (whole.tokens + beside - 2 * SIZE) * 8 // 7  # an eighth of it is for the answer
     await rig.valves(window_tokens=window)
 
     (told,) = await recalled(rig, tab, {"ref": "big-0"})
 
     assert not (await rig.seen()).note
-    shown = [plain(one["content"]) for one in rig.model.received[-1].messages if one["role"] == "tool"]
-    assert '; all of it: precis_recall(ref="big-0") …]' in shown[0]
+    first = next(plain(one["content"]) for one in rig.model.received[-1].messages if one["role"] == "tool")
+    assert '; all of it: precis_recall(ref="big-0") …]' in first
     assert result("t0", 1500).startswith(read(told))
 
 
