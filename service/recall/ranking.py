@@ -10,9 +10,9 @@ would bring NumPy and an index that is built for each question: see docs/adr/002
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from math import log
 
 from service.recall.parts import Part
@@ -71,32 +71,27 @@ def ranked(
     windows = [_window(at, places) for at in range(len(places))]
     scores = _scores([_joined(window, own) for window in windows], terms.weights)
     alone = _scores(own, terms.weights)
-    found = [windows[at] for at in _best_first(scores, windows)[:most]]
-    return [_hit(window, places, alone, terms) for window in found]
+    hits = (
+        Hit(*places[best], tuple(sorted(places[at][0] for at in beside)), terms.told)
+        for best, beside in _best_first(scores, alone, windows)
+    )
+    return list(islice(hits, most))
 
 
-def _best_first(scores: Sequence[float], windows: Sequence[tuple[int, ...]]) -> list[int]:
-    """The parts with a score, the best first, without those that a better one's window shows."""
-    order = sorted(range(len(scores)), key=lambda at: (-scores[at], -at))
-    chosen: list[int] = []
+def _best_first(
+    scores: Sequence[float], alone: Sequence[float], windows: Sequence[tuple[int, ...]]
+) -> Iterator[tuple[int, list[int]]]:
+    """Of each window the part that answers best by itself, and the others; the best first.
+
+    A window has nothing new when all of it that has a word of the question is shown already.
+    """
     shown = set[int]()
-    for at in order:
-        if scores[at] and at not in shown:
+    for at in sorted(range(len(scores)), key=lambda at: (-scores[at], -at)):
+        new = [one for one in windows[at] if one not in shown and alone[one]]
+        if new and at not in shown:
+            best = max(new, key=alone.__getitem__)
             shown.update(windows[at])
-            chosen.append(at)
-    return chosen
-
-
-def _hit(
-    window: tuple[int, ...],
-    places: Sequence[tuple[int, Part]],
-    alone: Sequence[float],
-    terms: "_Terms",
-) -> Hit:
-    """A window, told by the message that answers best by itself."""
-    best = max(window, key=alone.__getitem__)
-    beside = tuple(sorted(places[at][0] for at in window if at != best))
-    return Hit(*places[best], beside, terms.told)
+            yield best, [one for one in windows[at] if one != best]
 
 
 @dataclass(frozen=True, slots=True)

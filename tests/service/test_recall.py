@@ -7,6 +7,7 @@ import pytest
 import pytest_asyncio
 
 from service.recall import parts
+from service.usecases import recall
 from tests.service.harness import Harness
 from tests.service.talk import Json, rows, run_sql
 from tests.waiting import until
@@ -312,3 +313,12 @@ async def test_a_secret_in_a_result_stays_masked(harness: Harness) -> None:
     assert found["references"][0] == "T1"
     assert secret not in found["text"] + read["text"]
     assert "token: [masked" in read["text"]
+
+
+async def test_what_takes_too_long_is_refused_in_time(chat: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recall, "_SECONDS", 0.0)
+
+    refused = await chat.post(query="order")
+
+    assert refused.status_code == 503
+    assert "took too long" in refused.text
