@@ -13,6 +13,7 @@ from uuid import uuid4
 import structlog
 from arq import ArqRedis
 from arq.connections import RedisSettings
+from arq.constants import default_queue_name, health_check_key_suffix
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
@@ -21,6 +22,8 @@ from redis.exceptions import AuthenticationError, RedisError, ResponseError
 from service.errors import ConfigurationError
 
 JOB = "compress"
+HEARTBEAT = 10  # seconds between two signs of life of a worker
+_HEARTBEAT_KEY = default_queue_name + health_check_key_suffix
 _PATIENCE = 2.0  # seconds that a request may wait for Redis
 _KEPT = timedelta(hours=1)  # an older wake-up is worthless: the sweep has been by
 
@@ -129,6 +132,15 @@ class Queue:
         """One round trip; raises whatever the driver raises when Redis does not answer."""
         async with asyncio.timeout(_PATIENCE):
             await self._redis.ping()
+
+    async def has_worker(self) -> bool:
+        """Whether a worker was alive some seconds ago; raises as `ping` does.
+
+        Workers write a key when they look for jobs, every `HEARTBEAT` seconds. It expires a second
+        after the next one should have come.
+        """
+        async with asyncio.timeout(_PATIENCE):
+            return bool(await self._redis.exists(_HEARTBEAT_KEY))
 
     async def close(self) -> None:
         """Closes the connections."""

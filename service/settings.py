@@ -356,7 +356,7 @@ class Settings(BaseSettings):
         " One year: audits usually come late.",
     )
 
-    # Limits and logs.
+    # Limits, monitoring and logs.
     fast_and_unsafe: bool = Field(
         False,
         description="Lets the embedded PostgreSQL confirm writes before they are on disk: for"
@@ -389,6 +389,19 @@ class Settings(BaseSettings):
         gt=0,
         description="Seconds within which the head of a request, and then each next part of its"
         " body, must arrive; after it, 408.",
+    )
+    metrics_token: SecretStr = Field(
+        SecretStr(""),
+        description="Bearer token with which other machines may read `/metrics`. Unset: only this"
+        " machine may, which needs no token.",
+    )
+    # Off, because several workers of one machine cannot share a port.
+    worker_port: int = Field(
+        0,
+        ge=0,
+        le=65535,
+        description="Port on PRECIS_HOST on which `precis worker` serves `/livez` and `/metrics`; 0"
+        " means none.",
     )
     log_format: Literal["console", "json"] = Field(
         "console", description="Log lines for people (`console`) or for machines (`json`)."

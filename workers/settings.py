@@ -12,7 +12,7 @@ from typing import Any
 
 from arq import cron, func
 
-from service.queue import JOB, dumps, loads, redis_settings
+from service.queue import HEARTBEAT, JOB, dumps, loads, redis_settings
 from service.runtime import running, servers
 from service.settings import Settings, load
 from service.text import tokens
@@ -40,7 +40,7 @@ def worker_settings(settings: Settings, redis_url: str) -> dict[str, Any]:
         "max_jobs": settings.worker_jobs,
         "keep_result": 0,  # a kept result would block the job's id
         "poll_delay": 0.1,
-        "health_check_interval": 10,
+        "health_check_interval": HEARTBEAT,
         "retry_jobs": False,  # the database says what is due again
         "job_serializer": dumps,
         "job_deserializer": loads,

@@ -2,16 +2,19 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from time import perf_counter
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from fastapi import FastAPI
-from starlette.types import Receive, Scope, Send
+from starlette.routing import Route
+from starlette.types import Message, Receive, Scope, Send
 
-from service import __version__
-from service.api import chats, context, events, filter, health, jobs, problems, recall
+from service import __version__, metrics
+from service.api import chats, context, events, filter, health, jobs, problems, recall, scrape
 from service.api.deps import InFlight, KeyRing
 from service.api.problems import ProblemBody
+from service.api.scrape import Figures
 from service.errors import BadRequest
 from service.processes import Texts
 from service.runtime import Runtime, running, servers
@@ -58,16 +61,48 @@ class _Service(FastAPI):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # FastAPI would set it, but the hot route never gets there.
         scope["app"] = self
-        if scope["type"] == "http" and not _is_text(scope):
-            refused = BadRequest("the path is not UTF-8: percent-encode its parts as UTF-8")
-            await problems.answer(refused)(scope, receive, send)
-            return
         try:
-            if not await context.answered(scope, receive, send):
-                await super().__call__(scope, receive, send)
+            hot = _is_text(scope) and await context.answered(scope, receive, send)
+            if not hot:
+                await self._counted(scope, receive, send)
         finally:
             # Here and not in a dependency: the hot route has none.
             self.state.in_flight.release(scope)
+
+    async def _counted(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request, and counts it by its route; the hot route counts its own."""
+        began = ended = perf_counter()
+        status = 0
+
+        async def noting(message: Message) -> None:
+            nonlocal ended, status
+            await send(message)
+            # Of the last message: what a route leaves for after the answer does not count.
+            ended = perf_counter()
+            status = message.get("status", status)
+
+        try:
+            await self._answer(scope, receive, noting)
+        finally:
+            # 0: no answer was begun, because the service is stopping.
+            if status:
+                metrics.request_ended(*_route(scope), status, ended - began)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if _is_text(scope):
+            await super().__call__(scope, receive, send)
+            return
+        refused = BadRequest("the path is not UTF-8: percent-encode its parts as UTF-8")
+        await problems.answer(refused)(scope, receive, send)
+
+
+def _route(scope: Scope) -> tuple[str, str]:
+    """The method and the template of a request's route, as metrics name them."""
+    route = scope.get("route")
+    if not isinstance(route, Route):
+        return metrics.OTHER, metrics.UNMATCHED
+    method = scope["method"]
+    return method if method in (route.methods or ()) else metrics.OTHER, route.path
 
 
 def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) -> FastAPI:
@@ -98,7 +133,8 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
         responses={"4XX": _REFUSED},
     )
     app.state.in_flight = InFlight(settings.max_bytes_in_flight)
+    app.state.figures = Figures()
     problems.install(app)
-    for module in (context, filter, events, recall, chats, jobs, health):
+    for module in (context, filter, events, recall, chats, jobs, health, scrape):
         app.include_router(module.router)
     return app

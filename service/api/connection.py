@@ -18,6 +18,7 @@ from uvicorn.protocols.http.httptools_impl import (
 )
 from uvicorn.server import ServerState
 
+from service import metrics
 from service.api import problems
 from service.errors import BadRequest, Busy, HeadTooLarge, Problem, TooSlow
 from service.settings import Settings
@@ -197,6 +198,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._watch:
             self._watch.cancel()
         log.info("connection.refused", problem=problem.type, awaited=self._awaited)
+        metrics.CONNECTIONS_REFUSED.labels(problem.type).inc()
         if not self._may_answer():
             self.transport.close()
             return

@@ -6,6 +6,7 @@ the same function for the OpenAPI page.
 """
 
 import re
+from time import perf_counter
 
 import msgspec
 from fastapi import APIRouter
@@ -13,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from service import edit, policy
+from service import edit, metrics, policy
 from service.api import problems
 from service.api.deps import caller, documented, read_bytes, runtime_of
 from service.api.wire import (
@@ -31,6 +32,7 @@ from service.settings import Settings
 from service.storage.contexts import Served
 from service.usecases import context
 
+_ROUTE = "/v1/chats/{chat_id}/context"
 _PATH = re.compile("/v1/chats/([^/]+)/context")
 # Characters of an id, as in `wire.Id`.
 _LONGEST = 200
@@ -50,7 +52,7 @@ router = APIRouter(tags=["filter"])
 
 
 @router.post(
-    "/v1/chats/{chat_id}/context",
+    _ROUTE,
     response_model=None,
     openapi_extra=documented(ContextRequest) | {"parameters": [_CHAT_ID]},
     responses={200: {"content": {"application/json": {"schema": schema_of(ContextAnswer)}}}},
@@ -74,7 +76,10 @@ async def post_context(request: Request) -> Response:
     chat = _chat_id(request)
     body = _question(await read_bytes(request), runtime.settings.max_path)
     asked = _asked(key.tenant, chat, body, runtime.settings)
+    began = perf_counter()
     answer = await context.answer(runtime.database.reads, asked)
+    seconds = perf_counter() - began
+    metrics.context_answered(answer.status, seconds, saved=answer.before - answer.after)
     return Response(_ENCODE(_context(answer)), media_type="application/json")
 
 
@@ -214,6 +219,7 @@ async def answered(scope: Scope, receive: Receive, send: Send) -> bool:
     hot = _PATH.fullmatch(scope["path"])
     if not hot:
         return False
+    began = perf_counter()
     scope["path_params"] = {"chat_id": hot[1]}
     try:
         response = await post_context(Request(scope, receive))
@@ -221,4 +227,5 @@ async def answered(scope: Scope, receive: Receive, send: Send) -> bool:
         # Nothing of FastAPI's handling of errors is in the way of this request.
         response = problems.answer(problems.of(error, scope["path"]))
     await response(scope, receive, send)
+    metrics.request_ended("POST", _ROUTE, response.status_code, perf_counter() - began)
     return True

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 from starlette.types import Scope
 
-from service import LEAST_FILTER
+from service import LEAST_FILTER, metrics
 from service.api import problems, shape
 from service.api.wire import Id, schema_of
 from service.errors import BadRequest, Busy, FilterTooOld, TooLarge, Unauthorised, WrongScope
@@ -98,7 +98,9 @@ async def caller(request: Request, scope: keys.Scope) -> keys.Key:
 
 def _check_filter(version: str) -> None:
     # Clients other than our two functions send no version, and are taken as they are.
-    if version and _release(version) < _LEAST:
+    release = _release(version) if version else _LEAST
+    metrics.filter_asked(version)
+    if release < _LEAST:
         raise FilterTooOld(
             f"the filter in Open WebUI is {version}, but this service needs {LEAST_FILTER} or"
             " newer; run `precis install-filter`, or paste the file of this release",

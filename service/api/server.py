@@ -45,8 +45,8 @@ class _Server(uvicorn.Server):
         yield
 
 
-def bind(host: str, port: int) -> socket:
-    """A listening socket; port 0 takes a free one.
+def bind(host: str, port: int, setting: str = "PRECIS_PORT") -> socket:
+    """A listening socket; port 0 takes a free one. An error names the `setting` of the port.
 
     Raises:
         ConfigurationError: the address is taken, not this machine's, or not allowed.
@@ -66,7 +66,7 @@ def bind(host: str, port: int) -> socket:
     except OSError as error:
         raise ConfigurationError(
             f"cannot listen on {host}:{port}: {error.strerror}."
-            " Set PRECIS_HOST or PRECIS_PORT; port 0 takes a free one"
+            f" Set PRECIS_HOST or {setting} to another one"
         ) from error
     return listener
 
@@ -94,6 +94,13 @@ async def listening(
     The lifespan is entered here and not by uvicorn, which would turn an error at the start into a
     log line.
     """
+    async with app.router.lifespan_context(app), answering(app, listener, limits):
+        yield app.state.runtime
+
+
+@asynccontextmanager
+async def answering(app: FastAPI, listener: socket, limits: Limits) -> AsyncIterator[None]:
+    """Answers requests on a bound socket inside the context, without a lifespan."""
     # uvicorn only calls what it is given as a protocol class.
     protocol = cast(type[asyncio.Protocol], partial(BoundedProtocol, limits=limits))
     config = uvicorn.Config(
@@ -105,10 +112,9 @@ async def listening(
         timeout_graceful_shutdown=_GRACE,
     )
     server = _Server(config)
-    async with app.router.lifespan_context(app):
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
-        try:
-            yield app.state.runtime
-        finally:
-            server.should_exit = True
-            await serving
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await serving

@@ -16,7 +16,8 @@ from uvicorn.loops.auto import auto_loop_factory
 from service import __version__
 from service.api.app import Beside, create_app
 from service.api.connection import Limits
-from service.api.server import bind, listening, raise_open_files
+from service.api.scrape import create_worker_app
+from service.api.server import answering, bind, listening, raise_open_files
 from service.cli import shell
 from service.cli.demo import demonstrate
 from service.cli.logs import set_up_logs
@@ -102,11 +103,24 @@ async def _work(current: Settings) -> None:
         servers(current) as urls,
         running(current, urls) as runtime,
         embedded_worker(runtime),
+        _own_port(current),
     ):
         shell.console.print(
             f"Precis {__version__} worker, summaries by {runtime.worker_context.by}"
         )
         await asyncio.wait({stopped})
+
+
+@asynccontextmanager
+async def _own_port(current: Settings) -> AsyncIterator[None]:
+    """The worker's own port, if it is to have one."""
+    if not current.worker_port:
+        yield
+        return
+    listener = bind(current.host, current.worker_port, f"{PREFIX}WORKER_PORT")
+    async with answering(create_worker_app(current), listener, Limits.of(current)):
+        shell.console.print(f"/livez and /metrics on http://{current.host}:{current.worker_port}")
+        yield
 
 
 def _stop_signal() -> asyncio.Future[None]:

@@ -14,11 +14,13 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from time import perf_counter
 from typing import Any, Final
 
 import httpx
 import stamina
 
+from service import metrics
 from service.errors import ConfigurationError, SummariserAway, SummariserError
 from service.policy import output_tokens
 from service.summarising.prompt import build
@@ -208,6 +210,19 @@ class _AttemptError(SummariserError):
 
 
 async def _post_json(endpoint: Endpoint, path: str, request: _Request, read: _Read) -> Reply:
+    began, outcome = perf_counter(), "failed"
+    try:
+        reply = await _retried(endpoint, path, request, read)
+        outcome = "answered"
+        return reply
+    except SummariserAway:
+        outcome = "away"
+        raise
+    finally:
+        metrics.SUMMARISER_CALLS.labels(outcome).observe(perf_counter() - began)
+
+
+async def _retried(endpoint: Endpoint, path: str, request: _Request, read: _Read) -> Reply:
     failures: list[_AttemptError] = []
 
     def back_off(error: Exception) -> bool | float:

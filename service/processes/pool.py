@@ -21,6 +21,7 @@ from typing import ParamSpec, TypeVar, cast
 
 import structlog
 
+from service import metrics
 from service.errors import PrecisError, TextProcessAway, TextTooHard, TextWorkFailed
 from service.processes import child
 
@@ -191,6 +192,7 @@ class Texts:
         self._children.discard(own)
         status = own.end()
         log.warning("texts.process_ended", status=status)
+        metrics.TEXT_PROCESSES_ENDED.inc()
         return status
 
     def _started(self) -> _Child:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from service import metrics
 from service.storage import audit, chats, deletions
 from service.storage.chats import LockedChat
 from service.storage.keys import Key
@@ -84,6 +85,7 @@ async def _forget(connection: AsyncConnection, by: Key, chat: str) -> None:
     if locked is None:
         return
     await chats.forget(connection, locked.key)
+    metrics.DELETED.labels("chats").inc()
     why = "Open WebUI deleted it"
     await audit.record(connection, by.tenant, by.actor, "chat.delete", chat, why=why)
 
@@ -100,6 +102,7 @@ async def _forget_of(
     # An unsaved chat is not in Open WebUI's lists, so only a user who leaves takes it along.
     prefix = None if unsaved else _UNSAVED
     deleted = await deletions.forget_of(connection, by.tenant, user, but, prefix)
+    metrics.DELETED.labels("chats").inc(deleted)
     if deleted:
         details = {"user": user, "deleted": deleted, "why": f"Open WebUI: {event.type}"}
         await audit.record(connection, by.tenant, by.actor, "chats.delete", None, **details)
@@ -109,6 +112,8 @@ async def _cut(
     connection: AsyncConnection, by: Key, event: Event, locked: LockedChat, roots: Collection[str]
 ) -> None:
     deleted = await deletions.cut(connection, locked, roots)
+    metrics.DELETED.labels("messages").inc(deleted.messages)
+    metrics.DELETED.labels("checkpoints").inc(deleted.checkpoints)
     if deleted.messages or deleted.checkpoints:
         why = f"Open WebUI: {event.type}"
         details = asdict(deleted) | {"first": min(roots), "why": why}

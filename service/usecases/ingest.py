@@ -15,7 +15,7 @@ import msgspec
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from service import policy
+from service import metrics, policy
 from service.errors import Conflict, TextProcessAway, TextTooHard, Unavailable, Unprocessable
 from service.planning import Checkpoint
 from service.processes import Texts, intake
@@ -124,6 +124,7 @@ async def ingest(
         _check_contents(handed, known.found, taken)
         await _give_back(connection, chat, handed, taken, known.gone)
         rows, masks = await _store(connection, chat, handed, known, taken)
+        metrics.MASKED.inc(masks)
         # After the rows, which point to the copies then; before the usage, which may name one.
         adopted = await _adopt(connection, chat, handed, known.found)
         above = rows[-2] if len(rows) > 1 else known.base

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from service import metrics
 from service.errors import Conflict
 from service.settings import Settings
 from service.storage import audit, chats, checkpoints, messages, work
@@ -176,6 +177,7 @@ async def delete(engine: AsyncEngine, by: Operator, chat: str) -> None:
         locked = await _lock(connection, by.tenant, chat)
         await chats.forget(connection, locked.key)
         await _note(connection, by, "chat.delete", chat)
+    metrics.DELETED.labels("chats").inc()
 
 
 async def _add_version(

@@ -12,6 +12,7 @@ from typing import Literal
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from service import metrics
 from service.errors import NotFound, TextProcessAway, TextTooHard, Unavailable
 from service.processes import Texts, recalls
 from service.processes.recalls import Made, Text
@@ -113,6 +114,7 @@ async def of_branch(
             anyone=branch.anyone,
         )
     if found is None:
+        metrics.RECALLS.labels("not_covered").inc()
         return Recalled("not_covered", Answer(_NOT_COVERED))
     recalled = await _within_time(_Lookup(engine, texts, found, mask), question, _SECONDS)
     await _note(engine, branch.tenant, actor, branch.chat, question, recalled)
@@ -191,6 +193,7 @@ async def _note(
         await audit.record(
             connection, tenant, actor, "chat.recall", chat, mode=mode, status=recalled.status
         )
+    metrics.RECALLS.labels(recalled.status).inc()
 
 
 class _Lookup:

@@ -6,12 +6,13 @@ skips what the other has locked.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 
 from sqlalchemy import Table
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from service import metrics
 from service.settings import Settings
 from service.storage import retention
 from service.storage.tables import audit, chats, runs
@@ -50,13 +51,17 @@ async def remove_old(engine: AsyncEngine, settings: Settings, *, dry: bool = Fal
     this = _Sweep(engine, dry)
     covered = settings.keep_bodies == "until_covered"
     bodies = _covered_bodies(this) if covered else _old_bodies(this, settings.keep_bodies)
-    return Removed(
+    removed = Removed(
         bodies=await bodies,
         checkpoints=await _lost_checkpoints(this, settings.keep_checkpoints),
         runs=await _old_rows(this, runs, settings.keep_runs),
         chats=await _old_rows(this, chats, settings.keep_chats),
         audit=await _old_rows(this, audit, settings.keep_audit),
     )
+    if not dry:
+        for kind, number in asdict(removed).items():
+            metrics.DELETED.labels(kind).inc(number)
+    return removed
 
 
 async def remove_expired(engine: AsyncEngine) -> int:
@@ -65,6 +70,7 @@ async def remove_expired(engine: AsyncEngine) -> int:
     while True:
         async with engine.begin() as connection:
             page = await retention.expired_chats(connection)
+        metrics.DELETED.labels("chats").inc(page)
         if not page:
             return count
         count += page

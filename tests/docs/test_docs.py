@@ -20,7 +20,7 @@ from service.settings import PREFIX, Settings, load
 from tests.conftest import Service
 
 ROOT = Path(__file__).parents[2]
-OPEN = {"/livez", "/readyz", "/version"}
+OPEN = {"/livez", "/metrics", "/readyz", "/version"}
 PAGES = sorted(path for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")))
 Operation = tuple[str, str, dict[str, Any]]
 

@@ -401,3 +401,52 @@ async def test_arqs_own_command_runs_a_worker_too(service: Service) -> None:
 
     assert process.returncode == 0, said
     assert (await talk.ask(leaf))["status"] == "ready"
+
+
+async def test_a_worker_gives_signs_of_life_and_none_when_it_has_ended(service: Service) -> None:
+    queue = service.runtime.queue
+    assert not await queue.has_worker()
+
+    async with at_work(service):
+        await until(queue.has_worker)
+
+    async with Redis.from_url(service.runtime.urls.redis) as redis:
+        (left,) = [await redis.pttl(key) for key in await redis.keys("*:health-check")]
+    assert 0 < left <= 11_000, "a worker that ended or hangs gives no sign after eleven seconds"
+
+
+async def test_a_worker_serves_its_life_and_its_metrics_on_a_port_of_its_own(service: Service, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    urls = service.runtime.urls
+    ours = {"PRECIS_DATABASE_URL": urls.database, "PRECIS_REDIS_URL": urls.redis, "PRECIS_WORKER_PORT": str(port)}
+    root = str(Path(__file__).parents[2])
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", "from service.cli import app; app()", "worker"),
+        env={name: value for name, value in os.environ.items() if not name.startswith("PRECIS_")}
+        | ours
+        | {"PYTHONPATH": root},
+        cwd=tmp_path,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+
+            async def lives() -> bool:
+                assert process.returncode is None
+                try:
+                    return (await client.get("/livez")).status_code == 200
+                except httpx.ConnectError:
+                    return False
+
+            await until(lives, 60)
+            shown = (await client.get("/metrics")).text
+            assert "precis_run_duration_seconds_bucket" in shown
+            assert "precis_build_info" in shown
+            assert (await client.get("/metrics", headers={"X-Forwarded-For": "192.0.2.7"})).status_code == 401
+    finally:
+        process.terminate()
+        said, _ = await process.communicate()
+    assert process.returncode == 0, said.decode()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service import metrics
 from service.errors import PrecisError, SummariserError, TextTooHard
 from service.planning import Checkpoint, Chunk, PartialTurn
 from service.processes import rounds
@@ -157,6 +158,8 @@ async def publish(this: Round, chunk: Chunk, parent: int, written: Written) -> i
     # Raised after the transaction: what the call cost stays counted.
     if not stored:
         raise changed()
+    if chunk.covers is not None:
+        metrics.PUBLISHED.labels(written.kind).inc()
     return parent
 
 
@@ -237,9 +240,13 @@ async def _ask(
         attempt = await writing.attempt(
             run, summariser, material, this.policy, covered, rejections, writer
         )
+        metrics.SUMMARISER_TOKENS.labels("read").inc(attempt.read)
+        metrics.SUMMARISER_TOKENS.labels("written").inc(attempt.wrote)
         if attempt.accepted:
             break
         rejections = attempt.reasons
+        for kind in attempt.kinds:
+            metrics.GATE_REJECTIONS.labels(kind).inc()
         log.warning(
             "compress.rejected",
             chat=this.chat.id,

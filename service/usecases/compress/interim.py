@@ -11,7 +11,7 @@ from dataclasses import replace
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
-from service import planning
+from service import metrics, planning
 from service.errors import PrecisError, trace
 from service.planning import Checkpoint, Chunk, Plan
 from service.storage import checkpoints, work
@@ -122,6 +122,7 @@ async def _publish(this: Round, last: Chunk, parent: int, written: Written) -> C
         published = await checkpoints.publish(connection, this.claim.lease, fresh)
     if not published:
         raise chunks.changed()
+    metrics.PUBLISHED.labels(checkpoints.INTERIM).inc()
     return Checkpoint(
         published, until.message_id, until.digest, until.depth, until.path_tokens, fresh.tokens
     )

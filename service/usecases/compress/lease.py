@@ -7,12 +7,14 @@ expires too early costs a call and never spoils a summary.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from time import perf_counter
 
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from service import metrics
 from service.storage import breakers, outage, runs, work
 from service.storage.tenancy import ChatKey
 from service.usecases.compress.context import WorkerContext
@@ -22,11 +24,12 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A chat that this worker works on: under which lease, and in which run."""
+    """A chat that this worker works on: under which lease, in which run, and since when."""
 
     context: WorkerContext
     lease: work.Lease
     run: int
+    began: float = field(default_factory=perf_counter)
 
     @property
     def chat(self) -> ChatKey:
@@ -95,6 +98,14 @@ async def _renew(claim: Claim) -> None:
             log.warning("compress.lease_not_renewed", chat=claim.chat.id, error=kind)
 
 
+async def end(
+    connection: AsyncConnection, claim: Claim, outcome: str, reason: str = "", markers: int = 0
+) -> None:
+    """Notes how the round ended, for operators and for their monitors."""
+    await runs.end(connection, claim.chat, claim.run, outcome, reason, markers)
+    metrics.RUNS.labels(outcome).observe(perf_counter() - claim.began)
+
+
 async def give_back(claim: Claim, release: Release) -> float | None:
     """Releases the lease, and ends the run.
 
@@ -125,7 +136,7 @@ async def _store(connection: AsyncConnection, claim: Claim, release: Release) ->
     if release.away and context.endpoint:
         rules = context.settings.breaker_after, context.settings.breaker_pause
         await breakers.failed(connection, context.endpoint, release.reason, *rules)
-    await runs.end(connection, claim.chat, claim.run, release.outcome, release.detail)
+    await end(connection, claim, release.outcome, release.detail)
     # Without an error the attempt does not count: the chat is not to blame.
     error = release.reason if release.counts else None
     return await work.give_back(connection, claim.lease, error, release.delay)

@@ -15,7 +15,7 @@ from service.errors import (
 )
 from service.storage import outage, runs, work
 from service.usecases.compress.chunks import Gone, Refused, Rejected
-from service.usecases.compress.lease import Claim, Release, give_back
+from service.usecases.compress.lease import Claim, Release, end, give_back
 from service.usecases.compress.plan import Done, work_round
 from service.usecases.compress.round import worth_redoing
 
@@ -106,7 +106,7 @@ async def _end(claim: Claim, done: Done) -> float | None:
     """Ends a round that went well."""
     outcome = "nothing to do" if done.nothing else "done"
     async with claim.engine.begin() as connection:
-        await runs.end(connection, claim.chat, claim.run, outcome, done.nothing, done.markers)
+        await end(connection, claim, outcome, done.nothing, done.markers)
         return await work.finish(
             connection,
             claim.lease,
@@ -130,7 +130,7 @@ async def _wait_on(claim: Claim) -> None:
     """Ends a round in which the summariser could not be asked; the chat is due until it can be."""
     reason = "the summariser is away, or has enough to do"
     async with claim.engine.begin() as connection:
-        await runs.end(connection, claim.chat, claim.run, "waits", reason)
+        await end(connection, claim, "waits", reason)
         await work.wait_on(connection, claim.lease)
 
 
@@ -141,5 +141,5 @@ async def _wait_for_bodies(claim: Claim, reason: str) -> float | None:
     """
     log.info("compress.waits_for_texts", chat=claim.chat.id, reason=reason)
     async with claim.engine.begin() as connection:
-        await runs.end(connection, claim.chat, claim.run, "waits", reason)
+        await end(connection, claim, "waits", reason)
         return await work.wait_for_bodies(connection, claim.lease, reason)

@@ -1,0 +1,216 @@
+"""Alerts and dashboard ask for metrics that there are, with labels and values that they have; promtool takes them."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from service import metrics
+from service.metrics import Fleet, Pool, Queue
+
+FOLDER = Path(__file__).parents[2] / "docs" / "monitoring"
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "monitor.md"
+ALERTS = yaml.safe_load((FOLDER / "alerts.yml").read_text(encoding="utf-8"))
+RULES = [rule for group in ALERTS["groups"] for rule in group["rules"]]
+DASHBOARD = json.loads((FOLDER / "dashboard.json").read_text(encoding="utf-8"))
+STATES = {"working": 1, "due": 1, "waiting": 1, "dead": 1, "waiting_for_texts": 1}
+BREAKERS = {"closed": 1, "open": 0, "half-open": 0}
+POOLS = (Pool("engine", 1, 1, 15), Pool("reads", 0, 1, 4))
+WHOLE = Fleet(Queue(STATES, 1.0, BREAKERS, schema_at_head=True), True, POOLS)
+# Labels that Prometheus itself adds, or that only some requests make.
+ADDED = {"job", "instance"}
+
+
+def scraped() -> str:
+    """A whole page, with a value of each label that has none at the start."""
+    metrics.request_ended("GET", "/v1/chats", 200, 0.1)
+    metrics.filter_asked("0.3.0")
+    metrics.GATE_REJECTIONS.labels("empty").inc()
+    metrics.CONNECTIONS_REFUSED.labels("busy").inc()
+    return (metrics.of_process() + metrics.of_fleet(WHOLE)).decode()
+
+
+def declared() -> dict[str, dict[str, set[str]]]:
+    """Sample → label → its values."""
+    found: dict[str, dict[str, set[str]]] = {}
+    for family in text_string_to_metric_families(scraped()):
+        for sample in family.samples:
+            labels = found.setdefault(sample.name, {})
+            for label, value in sample.labels.items():
+                labels.setdefault(label, set()).add(value)
+    return found
+
+
+def expressions() -> dict[str, str]:
+    """By the title of what shows it."""
+    panels = DASHBOARD["panels"]
+    drawn = {
+        f"{panel['title']} {target['refId']}": target["expr"] for panel in panels for target in panel.get("targets", ())
+    }
+    return drawn | {rule["alert"]: rule["expr"] for rule in RULES}
+
+
+EXPRESSIONS = expressions()
+
+
+def asked(expression: str) -> Iterator[tuple[str, dict[str, tuple[str, str]]]]:
+    """The metrics of an expression, each with its matchers: label → (operator, value)."""
+    for name, inside in re.findall(r"\b((?:precis|process)_\w+)(?:\{([^}]*(?:\{\w+\}[^}]*)*)\})?", expression):
+        yield name, {label: (how, told) for label, how, told in re.findall(r'(\w+)\s*(=~|!=|!~|=)\s*"([^"]*)"', inside)}
+
+
+@pytest.mark.parametrize("title", EXPRESSIONS)
+def test_every_metric_that_is_asked_for_is_declared_with_these_labels_and_values(title: str) -> None:
+    known = declared()
+    found = list(asked(EXPRESSIONS[title]))
+    assert found, "an expression asks for a metric of ours"
+    for name, matchers in found:
+        assert name in known, name
+        for label, (how, told) in matchers.items():
+            if label in ADDED or label in ("route", "status"):  # of requests, which no test makes all
+                assert label in ADDED or label in known[name]
+                continue
+            wanted = told.split("|") if how == "=~" else [told]
+            assert set(wanted) <= known[name][label], (name, label)
+    for grouped in re.findall(r"\bby \(([^)]*)\)", EXPRESSIONS[title]):
+        labels = {label.strip() for label in grouped.split(",")} - ADDED
+        assert all(labels <= known[name].keys() for name, _ in found)
+
+
+def test_no_metric_is_left_out_of_the_page_and_the_page_invents_none() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    families = {line.split()[2] for line in scraped().splitlines() if line.startswith("# TYPE precis_")}
+
+    named = set(re.findall(r"^\| `(precis_\w+)`", page, re.MULTILINE))
+
+    assert named == families
+    assert set(re.findall(r"^\| `(Precis\w+)`", page, re.MULTILINE)) == {rule["alert"] for rule in RULES}
+
+
+def promtool(*arguments: object, given: str | None = None) -> None:
+    """Runs promtool, which has to be content."""
+    if not shutil.which("promtool"):
+        pytest.skip("promtool is not installed (apt-get install prometheus)")
+    command = ["promtool", *map(str, arguments)]
+    ended = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_promtool_has_nothing_against_the_metrics() -> None:
+    promtool("check", "metrics", given=scraped())
+
+
+def test_promtool_takes_the_rules() -> None:
+    promtool("check", "rules", FOLDER / "alerts.yml")
+
+
+def test_promtool_takes_every_expression_of_the_dashboard(tmp_path: Path) -> None:
+    grafanas = {"$__rate_interval": "5m", "$job": "precis"}
+    rules = []
+    for number, expression in enumerate(EXPRESSIONS.values()):
+        for name, value in grafanas.items():
+            expression = expression.replace(name, value)
+        rules.append({"record": f"panel_{number}", "expr": expression})
+    made = tmp_path / "rules.yml"
+    made.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
+
+    promtool("check", "rules", made)
+
+
+LATE = "precis_queue_oldest_due_seconds"
+REQUESTS = "precis_http_request_duration_seconds_count"
+PUBLISHED = "precis_checkpoints_published_total"
+# Alert → series that do not fire, and such that do, with the minute at which they do and the one before.
+CASES: dict[str, tuple[dict[str, str], dict[str, str], str, str]] = {
+    "PrecisWorkLate": ({LATE: "119x60"}, {LATE: "121x60"}, "30s", "2m"),
+    "PrecisWorkVeryLate": ({LATE: "299x60"}, {LATE: "301x60"}, "30s", "2m"),
+    "PrecisWorkDead": (
+        {'precis_queue_chats{state="dead"}': "0x60", 'precis_queue_chats{state="due"}': "9x60"},
+        {'precis_queue_chats{state="dead"}': "1x60"},
+        "30s",
+        "2m",
+    ),
+    "PrecisBreakerOpen": (
+        {'precis_breakers{state="open"}': "1x8 0x60", 'precis_breakers{state="closed"}': "1x60"},
+        # A breaker that nobody can close is half-open now and then, while one chat probes.
+        {'precis_breakers{state="open"}': "1x4 0 1x4 0 1x60", 'precis_breakers{state="half-open"}': "0x4 1 0x4 1 0x60"},
+        "9m",
+        "11m",
+    ),
+    "PrecisSummariesDegraded": (
+        {f'{PUBLISHED}{{kind="degraded"}}': "0+1x200", f'{PUBLISHED}{{kind="llm"}}': "0+9x200"},
+        {f'{PUBLISHED}{{kind="degraded"}}': "0+3x200", f'{PUBLISHED}{{kind="llm"}}': "0+7x200"},
+        "2m",
+        "70m",
+    ),
+    "PrecisErrors": (
+        {f'{REQUESTS}{{status="200"}}': "0+1000x60", f'{REQUESTS}{{status="503"}}': "0+1x60"},
+        {f'{REQUESTS}{{status="200"}}': "0+1000x60", f'{REQUESTS}{{status="503"}}': "0+20x60"},
+        "2m",
+        "15m",
+    ),
+    "PrecisNoWorker": ({"precis_worker_alive": "0 1x60"}, {"precis_worker_alive": "0x60"}, "0m", "1m"),
+    "PrecisSchemaNotAtHead": (
+        {'precis_schema_at_head{instance="a"}': "0x8 1x60", 'precis_schema_at_head{instance="b"}': "1x60"},
+        {'precis_schema_at_head{instance="a"}': "0x60", 'precis_schema_at_head{instance="b"}': "1x60"},
+        "9m",
+        "11m",
+    ),
+    "PrecisDatabaseDown": ({"precis_database_up": "1x60"}, {"precis_database_up": "0x60"}, "30s", "2m"),
+    "PrecisRedisDown": ({"precis_redis_up": "1x60"}, {"precis_redis_up": "0x60"}, "30s", "2m"),
+}
+
+
+def _fires(alert: str, series: dict[str, str], at: dict[str, bool]) -> dict[str, Any]:
+    """A test of promtool: whether an alert fires at these times."""
+    return {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "promql_expr_test": [
+            {
+                "expr": f'count(ALERTS{{alertname="{alert}", alertstate="firing"}}) or vector(0)',
+                "eval_time": when,
+                "exp_samples": [{"labels": "{}", "value": float(fires)}],
+            }
+            for when, fires in at.items()
+        ],
+    }
+
+
+def test_every_alert_fires_when_it_should_and_not_before(tmp_path: Path) -> None:
+    assert CASES.keys() == {rule["alert"] for rule in RULES}
+    tests = []
+    for alert, (quiet, loud, before, after) in CASES.items():
+        tests.append(_fires(alert, quiet, {after: False, "50m": False}))
+        tests.append(_fires(alert, loud, {before: False, after: True}))
+    made = tmp_path / "test.yml"
+    whole = {"rule_files": [str(FOLDER / "alerts.yml")], "evaluation_interval": "30s", "tests": tests}
+    made.write_text(yaml.safe_dump(whole))
+
+    promtool("test", "rules", made)
+
+
+def test_every_alert_has_a_severity_and_says_what_to_do() -> None:
+    assert all(rule["annotations"].keys() == {"summary", "description"} for rule in RULES)
+    assert {rule["labels"]["severity"] for rule in RULES} == {"warning", "critical"}
+
+
+def test_times_that_are_counted_by_hand_are_shown_as_the_library_shows_its_own() -> None:
+    bounds = (0.001, 0.25, 1, 10)
+    registry = CollectorRegistry()
+    own = Histogram("seconds", "Some time.", ["kind"], buckets=bounds, registry=registry)
+    ours = metrics._Times("seconds", "Some time.", ("kind",), bounds)
+    metrics._PROCESS.unregister(ours)
+    for took in (0, 0.001, 0.0011, 0.25, 0.9, 1, 5, 10, 10.5, 99):
+        own.labels("a").observe(took)
+        ours.observe(("a",), took)
+
+    assert generate_latest(ours) == generate_latest(registry)

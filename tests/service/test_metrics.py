@@ -1,0 +1,343 @@
+"""`/metrics`: who may read it, what is counted, and that no label ever has a word of anybody."""
+
+import asyncio
+import re
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from service import __version__
+from service.api import scrape
+from service.api.scrape import Figures, create_worker_app
+from service.metrics import Queue
+from service.processes import Texts
+from service.settings import load
+from service.storage import figures
+from service.storage.jobs import Reads
+from tests.conftest import Service, serving
+from tests.fakes.scripted_llm import Fail, Say
+from tests.service.harness import Harness
+from tests.service.journey import Tenant, journey, settle
+from tests.service.talk import Talk, long_chat, run_sql
+from tests.service.test_tenants import pair as pair
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+Sample = tuple[str, frozenset[tuple[str, str]]]
+CONTEXT = "/v1/chats/{chat_id}/context"
+
+
+@pytest.fixture(autouse=True)
+def _figures_are_read_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scrape, "_KEPT", 0.0)
+
+
+def parsed(text: str) -> dict[Sample, float]:
+    """Every sample by its name and labels."""
+    families = text_string_to_metric_families(text)
+    return {(one.name, frozenset(one.labels.items())): one.value for family in families for one in family.samples}
+
+
+async def scraped(service: Service) -> dict[Sample, float]:
+    async with httpx.AsyncClient(base_url=service.url) as client:
+        answer = await client.get("/metrics")
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    return parsed(answer.text)
+
+
+class Counted:
+    """What was counted since the last look."""
+
+    def __init__(self, service: Service, before: dict[Sample, float]) -> None:
+        self._service, self._before = service, before
+
+    async def since(self, name: str, **labels: str) -> float:
+        """How much a counter grew."""
+        sample = name, frozenset(labels.items())
+        return (await scraped(self._service)).get(sample, 0) - self._before.get(sample, 0)
+
+
+async def counted(service: Service) -> Counted:
+    return Counted(service, await scraped(service))
+
+
+async def value(service: Service, name: str, **labels: str) -> float | None:
+    """A gauge; None when it is not shown."""
+    return (await scraped(service)).get((name, frozenset(labels.items())))
+
+
+async def test_a_request_is_counted_by_the_template_of_its_route(service: Service) -> None:
+    now = await counted(service)
+
+    await service.as_operator.get("/v1/chats/some-chat")
+    await service.as_filter.post("/v1/chats/some-chat/context", content=b"{")
+    await service.as_filter.get("/some-chat/nowhere")
+    await service.as_filter.get("/v1/chats/%ff")
+    await service.as_operator.request("PATCH", "/v1/chats/some-chat")
+
+    count = "precis_http_request_duration_seconds_count"
+    assert await now.since(count, method="GET", route="/v1/chats/{chat_id}", status="404") == 1
+    assert await now.since(count, method="POST", route=CONTEXT, status="400") == 1
+    assert await now.since(count, method="other", route="unmatched", status="404") == 1
+    assert await now.since(count, method="other", route="unmatched", status="400") == 1
+    refused = [key for key in await scraped(service) if key[0] == count and ("status", "405") in key[1]]
+    assert all(("method", "other") in labels for _, labels in refused)
+
+
+async def test_an_answer_is_counted_with_the_tokens_that_it_saves(service: Service, harness: Harness) -> None:
+    now = await counted(service)
+    talk, leaf = await long_chat(service.as_filter)
+    await talk.ask(leaf)
+    await harness.drain(service.runtime.worker_context)
+
+    answer = await talk.ask(leaf)
+    await Talk(service.as_filter, "unknown", talk.rows).ask(leaf)
+
+    assert answer["status"] == "ready"
+    count = "precis_context_duration_seconds_count"
+    assert await now.since(count, answer="ready") == 1
+    assert await now.since(count, answer="unknown") == 1
+    assert (
+        await now.since("precis_http_request_duration_seconds_count", method="POST", route=CONTEXT, status="200") == 3
+    )
+    saved = answer["tokens"]["before"] - answer["tokens"]["after"]
+    assert await now.since("precis_context_tokens_saved_total") == saved > 0
+
+
+async def test_work_is_counted_by_its_outcome_and_the_summariser_by_its_answers(
+    service: Service, harness: Harness
+) -> None:
+    now = await counted(service)
+    harness.llm.script(Say(""), Say(""))
+    await harness.talk.ingest(harness.talk.turns(14))
+    await harness.drain()
+
+    assert await now.since("precis_run_duration_seconds_count", outcome="done") >= 1
+    assert await now.since("precis_gate_rejections_total", reason="empty") == 2
+    assert await now.since("precis_checkpoints_published_total", kind="degraded") == 1
+    assert await now.since("precis_summariser_call_duration_seconds_count", outcome="answered") >= 2
+    assert await now.since("precis_summariser_tokens_total", direction="read") > 0
+
+    harness.llm.default = Fail(503)
+    await harness.talk.ingest(harness.talk.turns(8, leaf=list(harness.talk.rows)[-1], prefix="more-"))
+    await harness.compress()
+
+    assert await now.since("precis_summariser_call_duration_seconds_count", outcome="away") == 1
+    assert await now.since("precis_run_duration_seconds_count", outcome="failed") == 1
+
+
+async def test_the_queue_is_shown_as_it_stands(service: Service, harness: Harness) -> None:
+    for state in ("working", "due", "waiting", "dead", "waiting_for_texts"):
+        assert await value(service, "precis_queue_chats", state=state) == 0
+    assert await value(service, "precis_queue_oldest_due_seconds") == 0
+    await harness.talk.ingest(harness.talk.turns(14))
+    await run_sql(service.runtime, "update chats set due_at = now() - interval '3 minutes'")
+
+    assert await value(service, "precis_queue_chats", state="due") == 1
+    assert 180 <= (await value(service, "precis_queue_oldest_due_seconds") or 0) < 240
+
+    await run_sql(service.runtime, "update chats set due_at = null, dead_at = now(), wants_bodies = true")
+    assert await value(service, "precis_queue_chats", state="dead") == 1
+    assert await value(service, "precis_queue_chats", state="waiting_for_texts") == 1
+    assert await value(service, "precis_schema_at_head") == 1
+    assert await value(service, "precis_build_info", version=__version__) == 1
+    assert await value(service, "precis_database_connections_limit", pool="engine") == 15
+
+
+async def test_a_breaker_counts_until_nobody_asks_its_endpoint_any_more(service: Service) -> None:
+    failed = "insert into endpoints (name, failures, open_until, changed_at) values"
+    await run_sql(service.runtime, f"{failed} ('a', 5, now() + interval '1 minute', now())")
+    await run_sql(service.runtime, f"{failed} ('b', 5, now() - interval '1 minute', now())")
+    await run_sql(service.runtime, f"{failed} ('c', 5, now() - interval '1 day', now() - interval '1 day')")
+
+    assert await value(service, "precis_breakers", state="open") == 1
+    assert await value(service, "precis_breakers", state="half-open") == 1
+
+
+async def test_recalls_masks_and_deletions_are_counted(service: Service, harness: Harness) -> None:
+    now = await counted(service)
+    talk = harness.talk
+    leaf = talk.turns(2)
+    body = {"user_id": talk.user, "path": talk.question(leaf)["path"], "query": "pump"}
+    await service.as_filter.post("/v1/chats/chat-1/recall", json=body)
+    await talk.ingest(leaf)
+    await service.as_operator.delete("/v1/chats/chat-1")
+
+    assert await now.since("precis_recalls_total", outcome="not_covered") == 1
+    assert await now.since("precis_deleted_total", kind="chats") == 1
+
+
+async def test_filters_are_counted_by_version_and_no_more_than_some_versions(service: Service) -> None:
+    now = await counted(service)
+    for number in range(40):
+        await service.as_filter.get("/v1/filter", headers={"Precis-Filter": f"9.{number}.0"})
+    await service.as_filter.get("/v1/filter", headers={"Precis-Filter": "0.1.0"})
+    await service.as_filter.get("/v1/filter", headers={"Precis-Filter": "what I like"})
+
+    shown = {
+        dict(labels)["version"] for name, labels in await scraped(service) if name == "precis_filter_requests_total"
+    }
+    assert len(shown) <= 21
+    assert "what I like" not in shown
+    assert await now.since("precis_filter_requests_total", version="other") > 10
+
+
+async def test_several_monitors_share_one_read_of_the_database(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = 0
+    really = figures.queue
+
+    async def read(pool: Reads) -> Queue:
+        nonlocal reads
+        reads += 1
+        return await really(pool)
+
+    monkeypatch.setattr(figures, "queue", read)
+    monkeypatch.setattr(scrape, "_KEPT", 60.0)
+    kept = Figures()
+
+    await asyncio.gather(*(kept.of(service.runtime) for _ in range(5)))
+
+    assert reads == 1
+
+
+async def test_without_its_databases_a_service_shows_that_and_no_old_figure(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: object) -> None:
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(figures, "queue", away)
+    monkeypatch.setattr(type(service.runtime.queue), "has_worker", away)
+
+    shown = await scraped(service)
+
+    names = {name for name, _ in shown}
+    assert shown["precis_database_up", frozenset()] == shown["precis_redis_up", frozenset()] == 0
+    assert not {"precis_queue_chats", "precis_worker_alive", "precis_schema_at_head"} & names
+    assert "process_resident_memory_bytes" in names
+
+
+TOKEN = "t" * 32
+
+
+async def refusal(client: httpx.AsyncClient, authorization: str, **more: str) -> httpx.Response:
+    """The answer to somebody behind a proxy of this machine."""
+    headers = {"X-Forwarded-For": "192.0.2.7", "Authorization": authorization} | more
+    return await client.get("/metrics", headers=[(name.encode(), told.encode()) for name, told in headers.items()])
+
+
+async def test_metrics_are_for_this_machine_unless_a_token_is_set(service: Service) -> None:
+    async with httpx.AsyncClient(base_url=service.url) as client:
+        for header in ("X-Forwarded-For", "Forwarded", "Via", "X-Real-IP"):
+            for told in ("192.0.2.7", "127.0.0.1"):
+                answer = await client.get("/metrics", headers={header: told})
+                assert answer.status_code == 401
+                assert "PRECIS_METRICS_TOKEN" in answer.json()["detail"]
+        for key in (service.operator_key, service.filter_key, ""):
+            assert (await refusal(client, f"Bearer {key}".strip())).status_code == 401
+
+
+async def test_others_read_metrics_with_the_token(service: Service) -> None:
+    token = load(metrics_token=TOKEN).metrics_token
+    settings = service.runtime.settings.model_copy(update={"metrics_token": token})
+    async with serving(settings) as guarded, httpx.AsyncClient(base_url=guarded.url) as client:
+        for right in (f"Bearer {TOKEN}", f"bearer  {TOKEN}"):
+            assert (await refusal(client, right)).status_code == 200
+        for wrong in (f"Basic {TOKEN}", "Bearer", f"Bearer {TOKEN}x", f"Bearer {TOKEN[1:]}", TOKEN, "Bearer \u00e9"):
+            assert (await refusal(client, wrong)).status_code == 401
+        assert (await client.get("/metrics")).status_code == 200, "this machine needs none"
+        assert (await client.get("/v1/chats", headers={"Authorization": f"Bearer {TOKEN}"})).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [
+        *((address, 200) for address in ("127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1")),
+        *((address, 401) for address in ("192.0.2.7", "::ffff:192.0.2.7", "10.0.0.1", "", "localhost")),
+    ],
+)
+async def test_a_workers_metrics_are_for_this_machine_too(address: str, status: int) -> None:
+    app = create_worker_app(load())
+    transport = httpx.ASGITransport(app, client=(address, 1))
+    async with httpx.AsyncClient(transport=transport, base_url="http://worker") as client:
+        assert (await client.get("/livez")).json() == {"status": "ok"}
+        answer = await client.get("/metrics")
+        assert answer.status_code == status
+        assert ("precis_run_duration_seconds" in answer.text) == (status == 200)
+        assert "precis_queue" not in answer.text, "the API shows the figures of the fleet"
+        assert (await client.get("/v1/chats")).status_code == 404
+
+
+ALLOWED = {
+    "method": r"GET|PUT|POST|PATCH|DELETE|other",
+    "status": r"\d{3}",
+    "version": r"\d+\.\d+\.\d+|none|other",
+    "le": r"[\d.e-]+|\+Inf",
+    "answer": r"ready|not_needed|pending|unknown",
+    "direction": r"read|written",
+    "pool": r"engine|reads",
+    "state": r"working|due|waiting|dead|waiting_for_texts|open|half-open|closed|in_use|idle",
+    "kind": r"llm|extractive|degraded|interim|chats|messages|checkpoints|bodies|runs|audit",
+    "outcome": r"done|nothing to do|waits|rejected|failed|too hard|refused|released|answered|away"
+    r"|found|nothing|not_kept|not_covered",
+    "reason": r"[a-z_-]{3,20}",
+}
+
+
+@pytest.mark.slow
+async def test_after_all_that_can_happen_labels_have_known_values_only(
+    pair: tuple[Tenant, Tenant], service: Service, harness: Harness
+) -> None:
+    a, b = pair
+    leaf = await settle(a, harness)
+    await settle(b, harness)
+
+    async def still() -> None:
+        """Of no interest here."""
+
+    await journey(a, b, leaf, harness, still)
+    for method, path in (("GET", f"/{a.talk.user}"), ("BREW", "/v1/chats"), ("GET", f"/v1/chats/{a.talk.user}/x")):
+        await a.filter.request(method, path, headers={"Precis-Filter": a.talk.user})
+
+    async with httpx.AsyncClient(base_url=service.url) as client:
+        text = (await client.get("/metrics")).text
+        routes = set((await client.get("/openapi.json")).json()["paths"]) | {"unmatched"}
+    words = {
+        a.name,
+        b.name,
+        a.talk.user,
+        a.talk.model,
+        a.talk.chat,
+        "Narrative",
+        service.filter_key,
+        service.operator_key,
+    }
+    assert not [word for word in words if word in text]
+    for name, labels in parsed(text):
+        for label, told in labels:
+            if label == "route":
+                assert told in routes, name
+            else:
+                assert re.fullmatch(ALLOWED[label], told), (name, label, told)
+
+
+async def test_a_text_process_that_is_ended_is_counted(service: Service) -> None:
+    now = await counted(service)
+    texts = Texts(1, seconds=1, memory=2**30)
+    try:
+        with pytest.raises(Exception, match="too hard"):
+            await texts.run(_crash)
+    finally:
+        texts.close()
+
+    assert await now.since("precis_text_processes_ended_total") >= 1
+
+
+def _crash() -> None:
+    import os
+
+    os._exit(3)
