@@ -157,7 +157,6 @@ def test_probes_ask_the_port_that_the_settings_name(name: str) -> None:
     port = settings["data"]["PRECIS_PORT" if name == "api" else "PRECIS_WORKER_PORT"]
 
     assert own["ports"] == [{"name": "http", "containerPort": int(port)}]
-    assert pod(name)["metadata"]["annotations"]["prometheus.io/port"] == port
     assert own["startupProbe"]["httpGet"] == own["livenessProbe"]["httpGet"] == {"path": "/livez", "port": "http"}
 
 
