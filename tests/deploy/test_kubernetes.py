@@ -135,7 +135,7 @@ def test_secrets_are_files_that_the_settings_name(name: str) -> None:
     assert not of_kind("Secret")
     assert "env" not in container(name)
     assert container(name)["envFrom"] == [{"configMapRef": {"name": settings["metadata"]["name"]}}]
-    assert named <= {*Settings.model_fields, "worker_port"}
+    assert named <= set(Settings.model_fields)
     for variable, value in settings["data"].items():
         assert variable.endswith("_FILE") is ("URL" in variable)
         assert not variable.endswith("_FILE") or Path(value).parent == Path(mount["mountPath"])
