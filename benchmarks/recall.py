@@ -5,7 +5,8 @@
 
 LoCoMo (Maharana et al., 2024) has ten long conversations of two people with questions, and for each the turns that
 answer it. Its adversarial questions, which have no answer, are left out. `r10` is the share of these turns among ten
-results with one message shown on each side, in the mean of questions; `r10_alone` without these; `any10` the share of
+results, each a window of three messages, in the mean of questions; `r10_alone` among the message that stands first in
+each of them; `any10` the share of
 questions for which at least one of the ten results is in the right part of the conversation.
 
 Time is that of the whole use case on a real PostgreSQL, with texts of 130 tokens, on chats of several lengths.
@@ -42,7 +43,7 @@ from service.usecases.ingest import Handed, Transcript, ingest
 from service.usecases.recall import Question
 
 LOCOMO = "79fa87e90f04081343b8c8debecb80a9a6842b76a7aa537dc9fdf651ea698ff4"
-"""SHA-256 of the published locomo10.json, as far as it is known; another file is measured all the same."""
+"""SHA-256 of the published locomo10.json; another file is measured all the same, and said to be another."""
 _ADVERSARIAL = 5
 _TURN = re.compile(r"D(\d+):0*(\d+)")
 _AMONG = (5, 10, 20)
@@ -99,7 +100,7 @@ def quality(chats: Sequence[Chat]) -> dict[str, float]:
             places = [hit.message for hit in hits]
             for most in _AMONG:
                 alone = set(places[:most])
-                beside = {place + step for place in alone for step in (-1, 0, 1)}
+                beside = alone.union(*(hit.beside for hit in hits[:most]))
                 wanted = one.evidence
                 scores.setdefault(f"r{most}", []).append(len(wanted & beside) / len(wanted))
                 scores.setdefault(f"r{most}_alone", []).append(len(wanted & alone) / len(wanted))

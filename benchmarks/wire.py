@@ -20,8 +20,13 @@ class Line:
     """The connection."""
 
     def __init__(self, port: int, seconds: float = 60) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=seconds)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._port, self._seconds = port, seconds
+        self._socket = self._connected()
+
+    def reconnect(self) -> None:
+        """A new connection in place of one that was idle, and that the server may have closed."""
+        self._socket.close()
+        self._socket = self._connected()
 
     def send(self, whole: bytes) -> tuple[int, bytes]:
         """Status and body of the answer, which must have a length."""
@@ -42,6 +47,11 @@ class Line:
     def close(self) -> None:
         """Ends the connection."""
         self._socket.close()
+
+    def _connected(self) -> socket.socket:
+        made = socket.create_connection(("127.0.0.1", self._port), timeout=self._seconds)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return made
 
     def _more(self, so_far: bytes) -> bytes:
         """Reads on; at the start of an answer until its head is there."""

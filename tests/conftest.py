@@ -33,6 +33,7 @@ from service.runtime import FIRST_TENANT, Runtime, Urls, running
 from service.settings import Settings, load
 from service.storage import keys
 from service.storage.database import migrate
+from service.usecases import recall
 from service.usecases.compress import compress
 from tests.loopback import only_loopback
 from workers.worker import running as worker_running
@@ -79,6 +80,12 @@ def tried_beyond(_only_loopback: list[str]) -> Iterator[list[str]]:
     tried = _only_loopback.copy()
     _only_loopback.clear()
     assert not tried, "a test tried to reach another machine"
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model waits two seconds for what it looks up; a busy machine may need longer for its first text process."""
+    monkeypatch.setattr(recall, "_SECONDS", 60.0)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -19,8 +19,10 @@ _HEADS = (
     "",
     "alive, mean of turns",
     "last turn",
+    "alive or found within two calls",
     "constraints",
     "tool values that nobody used",
+    "tool values alive or found within two calls",
     "malformed",
     "branch leaks",
     "stale edits",
@@ -44,7 +46,9 @@ specifications included; both begin to compress at the same size, and both are t
 {items} items are planted: {kinds}. Each is a sentence of the user among others; some values are corrected later, and
 then only the correction counts; *tool* are values of one row of a result that nobody mentioned. An item is **alive** in
 a turn when what makes it up stands anywhere in the first request of that turn; what said it is the newest message does
-not count. Tool values have a column of their own, and are in no other. The summariser behind both is the same script
+not count. Tool values have columns of their own, and are in no other. What is not alive in the last turn may be
+**found** with the [tool that Precis offers](howto/recall.md) in that turn's request: by a call with the item's own
+words without its value, or else by a second one that reads the best hit. The summariser behind both is the same script
 over HTTP: it knows what is worth keeping, invents nothing, writes so many tokens at most, and thinks for two seconds.
 To Open WebUI's prompt it answers with copied sentences, to that of Precis with their numbers. A turn **waited** when
 the model was asked more than {waited} s after the user sent. In one turn something is said, taken back and said
@@ -86,12 +90,15 @@ def table(found: Json) -> str:
 def _row(one: Json) -> Sequence[object]:
     shares = [share for share in map(_share, one["alive"]) if share is not None]
     alive, held = one["alive"][-1]
+    found = one["found"]
     return (
         one["name"],
         f"{sum(shares) / max(len(shares), 1):.1%}",
         f"{_said(alive)} of {_said(held)}",
+        "–" if found is None else f"{_said(alive) + _said(found)} of {_said(held)}",
         f"{alive.count('constraint')} of {held.count('constraint')}",
         f"{alive.count('tool')} of {held.count('tool')}",
+        "–" if found is None else f"{alive.count('tool') + found.count('tool')} of {held.count('tool')}",
         one["malformed"],
         one["leaks"],
         one["stale"],

@@ -15,18 +15,19 @@ def serial(page: int, row: int) -> str:
     return f"SN{page:03d}-{zlib.crc32(f'{page} {row}'.encode()) % 10**7:07d}"
 
 
+def cells(page: int, row: int) -> dict[str, object]:
+    """One row of one page."""
+    return {
+        "serial": serial(page, row),
+        "site": ("north", "harbour", "mill", "west")[(page + row) % 4],
+        "hours": page * 7 + row * 13 % 97,
+        "due": f"2027-{row % 12 + 1:02d}-{page % 27 + 1:02d}",
+    }
+
+
 def rows(page: int) -> str:
     """One page of the table."""
-    made = [
-        {
-            "serial": serial(page, row),
-            "site": ("north", "harbour", "mill", "west")[(page + row) % 4],
-            "hours": page * 7 + row * 13 % 97,
-            "due": f"2027-{row % 12 + 1:02d}-{page % 27 + 1:02d}",
-        }
-        for row in range(COUNT)
-    ]
-    return json.dumps(made)
+    return json.dumps([cells(page, row) for row in range(COUNT)])
 
 
 class Tools:

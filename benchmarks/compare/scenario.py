@@ -95,12 +95,17 @@ _BLANKS = re.compile(r"\s+")
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What is planted. `keys` have to be in a request; `until` is the turn that corrects it."""
+    """What is planted.
+
+    `keys` have to be in a request; `asked` is what somebody who misses it asks for, which has not its value; `until` is
+    the turn that corrects it.
+    """
 
     kind: str
     turn: int
     text: str
     keys: tuple[str, ...]
+    asked: str
     until: int | None = None
 
     def holds(self, turn: int) -> bool:
@@ -151,8 +156,8 @@ def _planted(rng: random.Random, turns: int) -> list[Item]:
     last = max(turns - 2, 1)
     for kind, says in _SAYS.items():
         for number in range(counts[kind]):
-            text, keys = _filled(rng, says[number % len(says)], used)
-            items.append(Item(kind, rng.randrange(last), text, keys))
+            text, keys, asked = _filled(rng, says[number % len(says)], used)
+            items.append(Item(kind, rng.randrange(last), text, keys, asked))
     early = [place for place, one in enumerate(items) if one.kind == "value" and one.turn < last // 2]
     for number, place in enumerate(early[: counts["correction"]]):
         old = items[place]
@@ -160,20 +165,26 @@ def _planted(rng: random.Random, turns: int) -> list[Item]:
         code = next(key for key in old.keys if "-" in key)
         new = _fresh(rng, "number", used)
         text = _CORRECTED[number % len(_CORRECTED)].format(number=new, code=code)
-        items.append(Item("value", turn, text, (code, new)))
+        # Who misses the new value asks as for the old one.
+        items.append(Item("value", turn, text, (code, new), old.asked))
         items[place] = replace(old, until=turn)
     pages = [turn for turn in range(last) if called(turn)]
     for turn in pages[: counts["tool"]]:
-        found = rows_tool.serial(turn, rng.randrange(5, 20))
-        items.append(Item("tool", turn, found, (found,)))
+        row = rng.randrange(5, 20)
+        found = rows_tool.serial(turn, row)
+        cells = (f"{name} {value}" for name, value in rows_tool.cells(turn, row).items() if value != found)
+        items.append(Item("tool", turn, found, (found,), f"serial of {', '.join(cells)}"))
     return items
 
 
-def _filled(rng: random.Random, says: str, used: set[str]) -> tuple[str, tuple[str, ...]]:
+def _filled(rng: random.Random, says: str, used: set[str]) -> tuple[str, tuple[str, ...], str]:
+    """A sentence, what is exact in it, and the sentence without its value: the number, or the code, or the name."""
     slots = [slot for slot in ("name", "number", "code") if f"{{{slot}}}" in says]
     filling = {slot: _fresh(rng, slot, used) for slot in slots}
-    text = says.format(**filling, thing=rng.choice(_THINGS))
-    return text, tuple(filling.values())
+    value = next(slot for slot in ("number", "code", "name") if slot in slots)
+    thing = rng.choice(_THINGS)
+    asked = says.format(**filling | {value: ""}, thing=thing)
+    return says.format(**filling, thing=thing), tuple(filling.values()), flat(asked)
 
 
 def _fresh(rng: random.Random, slot: str, used: set[str]) -> str:

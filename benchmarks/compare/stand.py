@@ -11,8 +11,9 @@ import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from benchmarks.compare import rows_tool
+from benchmarks.compare import lookups, rows_tool, stashes
 from benchmarks.compare.honest import Honest
 from benchmarks.compare.scenario import Item, Scenario, called, flat
 from service import policy
@@ -54,6 +55,7 @@ class Played:
 
     Attributes:
         alive: by turn, (kinds of the items that hold and are alive, kinds of those that hold).
+        found: kinds of the items that are not alive in the last turn and that two look-ups find; None: there are none.
         sizes: by turn, tokens of the largest request.
         waits: by turn, seconds from sending to the first request at the model.
         malformed: requests that a strict provider would refuse.
@@ -66,6 +68,7 @@ class Played:
     """
 
     alive: list[tuple[list[str], list[str]]] = field(default_factory=list)
+    found: list[str] | None = None
     sizes: list[int] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
     malformed: int = 0
@@ -81,7 +84,7 @@ async def play(variant: Variant, said: Scenario, window: int) -> Played:
     """The whole conversation."""
     # Worth keeping, too, is what is taken back and what is edited later: else nothing could leak.
     others = [
-        Item("value", turn, text, (text,))
+        Item("value", turn, text, (text,), "")
         for turn, text in (
             (1, _YARD.format(_STALE)),
             (1, _YARD.format(_EDITED)),
@@ -147,6 +150,13 @@ async def _installed(rig: Rig, variant: Variant, window: int) -> None:
         return
     await rig.install()
     await rig.valves(window_tokens=window)
+    await rig.function("stashes", source(stashes))
+    await rig.admin.post("/api/v1/functions/id/stashes/valves/update", {"path": str(_stashes(rig)), "priority": 1000})
+
+
+def _stashes(rig: Rig) -> Path:
+    """Where the filter's stashes are noted."""
+    return rig.precis.folder / "stashes"
 
 
 async def _conversation(rig: Rig, tab: Tab, variant: Variant, said: Scenario, window: int) -> Played:
@@ -165,6 +175,8 @@ async def _conversation(rig: Rig, tab: Tab, variant: Variant, said: Scenario, wi
             done = await _sent(rig, tab, message, None)
         first = done.turn if turn == 1 else first
         _looked(found, done, said, turn, window, gone)
+        if turn == turns - 1 and not variant.own:  # not before: it would give Precis time where nobody pauses
+            found.found = await _found(rig, done, said, turn)
         if variant.pause and not variant.own:
             await rig.settled(tab)
         if turn == turns * 2 // 3 and first:
@@ -215,6 +227,15 @@ def _looked(found: Played, done: _Sent, said: Scenario, turn: int, window: int, 
             found.malformed += 1
 
 
+async def _found(rig: Rig, done: _Sent, said: Scenario, turn: int) -> list[str]:
+    """The kinds of the items that a turn's first request has not, and that a model would find."""
+    first = flat(_text(done.requests[0]))
+    missing = [item for item in said.items if item.holds(turn) and not item.alive(first)]
+    valves = await rig.admin.get("/api/v1/tools/id/precis_recall/valves")
+    stash = lookups.stash(_stashes(rig), done.turn.answer)
+    return await lookups.found(valves, stash, missing)
+
+
 def _text(received: Received) -> str:
     """All that the model is sent in messages."""
     parts = []
@@ -236,5 +257,5 @@ def _answer(received: Received, said: Scenario) -> Reply:
 
 def to_json(variant: Variant, found: Played) -> dict[str, object]:
     """As it is written."""
-    names = ("alive", "sizes", "waits", "malformed", "over", "leaks", "stale", "spent", "calls", "chat")
+    names = ("alive", "found", "sizes", "waits", "malformed", "over", "leaks", "stale", "spent", "calls", "chat")
     return {"name": variant.name, **{name: getattr(found, name) for name in names}}

@@ -53,14 +53,16 @@ def bound_cpu(seconds: float) -> None:
 
 
 def load() -> None:
-    """Load what every call needs and what takes longer than most calls, before the first one.
+    """Load what takes longer than most calls, before the first one: vocabulary, model of languages.
 
-    What only a round needs, such as the model of languages, is loaded by the first one.
+    A model waits two seconds for what it looks up: were they loaded by its call, a busy machine
+    would end it, and the next call would begin with loading again.
     """
     from service.processes import intake
-    from service.text import tokens
+    from service.text import languages, tokens
 
     tokens.count(intake.__doc__ or "")
+    languages.detect(intake.__doc__ or "")
 
 
 def outcome(messages: list[bytes]) -> tuple[str, Any]:

@@ -1,17 +1,18 @@
 """Which parts of a path answer a question best: BM25, in any script. Pure.
 
 What was said is compared in windows of three messages, because a short message is understood with
-those around it, and its own words count once more. A block of a result is compared by itself. Exact
-values count double, and of equals the newest comes first.
+those around it; a window that is found is shown whole, by the message that answers best by itself.
+A block of a result is compared by itself. Exact values count double, and of equals the newest comes
+first.
 
 Okapi BM25 as in Robertson and Zaragoza (2009), "The Probabilistic Relevance Framework". A library
 would bring NumPy and an index that is built for each question: see docs/adr/0025.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from math import log
 
 from service.recall.parts import Part
@@ -31,11 +32,13 @@ class Hit:
     Attributes:
         message: its place in the path, from 0.
         part: what was found of it.
+        beside: the places of the other messages of the window.
         words: words of the chat that the question asked for, as they stand there.
     """
 
     message: int
     part: Part
+    beside: tuple[int, ...]
     words: tuple[str, ...]
 
 
@@ -52,7 +55,7 @@ def ranked(
 ) -> list[Hit]:
     """The best parts for a question, the best first; at most `most`.
 
-    Messages beside one that was found are shown with it, so they are no hits of their own.
+    A window whose middle is shown with a better one is no hit of its own.
 
     Args:
         path: the parts of each message, from the root on.
@@ -65,13 +68,30 @@ def ranked(
         return []
     places = [(message, part) for message, found in enumerate(path) for part in found]
     own = [_counted(part, terms.of) for _, part in places]
-    around = [_window(at, places, own) for at in range(len(places))]
-    worth = _scores(around, terms.weights)
-    exactly = _scores(own, terms.weights)
-    scores = [one + other for one, other in zip(worth, exactly, strict=True)]
-    order = sorted(range(len(places)), key=lambda at: (-scores[at], -at))
-    best = (at for at in order if scores[at] > 0)
-    return list(_apart((Hit(*places[at], terms.told) for at in best), most))
+    windows = [_window(at, places) for at in range(len(places))]
+    scores = _scores([_joined(window, own) for window in windows], terms.weights)
+    alone = _scores(own, terms.weights)
+    hits = (
+        Hit(*places[best], tuple(sorted(places[at][0] for at in beside)), terms.told)
+        for best, beside in _best_first(scores, alone, windows)
+    )
+    return list(islice(hits, most))
+
+
+def _best_first(
+    scores: Sequence[float], alone: Sequence[float], windows: Sequence[tuple[int, ...]]
+) -> Iterator[tuple[int, list[int]]]:
+    """Of each window the part that answers best by itself, and the others; the best first.
+
+    A window has nothing new when all of it that has a word of the question is shown already.
+    """
+    shown = set[int]()
+    for at in sorted(range(len(scores)), key=lambda at: (-scores[at], -at)):
+        new = [one for one in windows[at] if one not in shown and alone[one]]
+        if new and at not in shown:
+            best = max(new, key=alone.__getitem__)
+            shown.update(windows[at])
+            yield best, [one for one in windows[at] if one != best]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +125,16 @@ def _counted(part: Part, of: Mapping[str, int]) -> _Text:
     return _Text(Counter(found) if found else _NONE, len(part.words))
 
 
-def _window(at: int, places: Sequence[tuple[int, Part]], own: Sequence[_Text]) -> _Text:
-    """What was said in a message and those beside it; a block of a result by itself."""
+def _window(at: int, places: Sequence[tuple[int, Part]]) -> tuple[int, ...]:
+    """Where a part stands, and what was said in the messages beside it; a block is alone."""
     message, part = places[at]
-    if part.call:
-        return own[at]
-    texts = [own[at], *(own[other] for other in _beside(at, places, message))]
-    counts = [text.counts for text in texts if text.counts]
-    length = sum(text.length for text in texts)
+    return (at,) if part.call else (at, *_beside(at, places, message))
+
+
+def _joined(window: Sequence[int], own: Sequence[_Text]) -> _Text:
+    """The texts of a window as one."""
+    counts = [own[at].counts for at in window if own[at].counts]
+    length = sum(own[at].length for at in window)
     return _Text(sum(counts, Counter()) if len(counts) > 1 else (counts or [_NONE])[0], length)
 
 
@@ -146,18 +168,3 @@ def _score(text: _Text, worth: Mapping[int, float], mean: float) -> float:
     return sum(
         worth[term] * count * (_K1 + 1) / (count + long) for term, count in text.counts.items()
     )
-
-
-def _apart(hits: Iterable[Hit], most: int) -> Iterator[Hit]:
-    """The hits without those that are shown beside a better one."""
-    shown = set[int]()
-    left = most
-    for hit in hits:
-        if hit.part.call == 0:
-            if hit.message in shown:
-                continue
-            shown.update((hit.message - 1, hit.message, hit.message + 1))
-        yield hit
-        left -= 1
-        if not left:
-            return

@@ -71,6 +71,12 @@ def meant(reference: str, path: Sequence[Counts]) -> Found | Missing | Named:
             return _step(number, path)
 
 
+def is_depth(reference: str) -> bool:
+    """Whether a reference names a message by its depth, for which no calls need be counted."""
+    counted = _COUNTED.fullmatch(reference)
+    return counted is not None and (counted["kind"] or "").upper() == "M"
+
+
 def above(path: Sequence[Counts], message: int) -> int:
     """How many calls stand above a message."""
     return sum(sum(one.calls) for one in path[:message])

@@ -18,7 +18,7 @@ from service.transcript import Call, Message, steps
 from service.transcript.items import Attachment, CodeRun, Text, ToolCall
 
 _SHOWN = 220  # characters around the best place of a hit, and of a message beside it
-_BESIDE = 100
+_BESIDE = 140
 _ARGUMENTS = 120
 _AROUND = 2  # lines before and behind one that `grep` finds
 _MOST_LINES = 8_000  # of a page: each is a token at least
@@ -66,8 +66,11 @@ def _indexed(told: Sequence["_Told"], room: int) -> Answer:
     lines_of_hits = _fitting([one.line for one in told], left)
     shown = told[: max(len(lines_of_hits), 1)]
     left -= sum(map(_cost, lines_of_hits))
-    beside = _fitting([line for one in shown for line in one.beside], left)
-    body = [line for one in shown for line in (one.line, *(x for x in one.beside if x in beside))]
+    # A message between two hits is shown once.
+    beside = _fitting(list(dict.fromkeys(line for one in shown for line in one.beside)), left)
+    body: list[str] = []
+    for one in shown:
+        body += [one.line, *(line for line in one.beside if line in beside and line not in body)]
     references = tuple(one.reference for one in shown)
     return Answer("\n".join([head, *body, foot]), references=references)
 
@@ -113,13 +116,11 @@ class _Told:
 
     @property
     def beside(self) -> Iterator[str]:
-        """The messages before and behind one that was found."""
-        if self._hit.part.call:
-            return
-        for place in (self._hit.message - 1, self._hit.message + 1):
+        """The other messages of its window."""
+        for place in self._hit.beside:
             message = self._messages.get(place)
             if message and (words := said(message)):
-                shown = harmless(around(words, (), _BESIDE))
+                shown = harmless(around(words, self._hit.words, _BESIDE))
                 yield f"  beside it M{place + 1} {message.role}: {shown}"
 
 

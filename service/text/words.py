@@ -21,7 +21,7 @@ _WORD = re.compile(r"[^\W_]++")
 # A word, or an identifier of several.
 _TOKEN = re.compile(r"[^\W_]++(?:[_.,:/\\@'’-][^\W_]++)*+")
 _HUMPED = re.compile(r"[a-z0-9][A-Z]")
-_HUMP = re.compile(r"[A-Z]++(?![a-z])|[A-Z]?[a-z0-9]++")
+_HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]++")
 _GROUPED = re.compile(r"\d{1,3}(?:[.,'’]\d{3})+")  # thousands
 _GROUPS = re.compile(r"[.,'’]")
 _GLUED = re.compile(rf"[{characters.UNSPACED}\uac00-\ud7af]+")
@@ -59,9 +59,9 @@ _STEMMERS = {
 
 def words(text: str) -> list[str]:
     """The words of a text. Their order means nothing: identifiers stand behind all others."""
-    plain = characters.decimal(characters.normalised(text))
-    folded = plain.casefold()
-    tokens = _TOKEN.findall(folded)
+    # NFKC would glue it to the number behind it, as `No`.
+    plain = characters.decimal(characters.normalised(text.replace("№", " ")))
+    tokens = _TOKEN.findall(_apart(plain.casefold()))
     found = [token for token in tokens if token.isalnum()]
     identifiers = [token for token in tokens if not token.isalnum()]
     found += [part for one in identifiers for part in _WORD.findall(one)]
@@ -69,13 +69,18 @@ def words(text: str) -> list[str]:
     return [*_spaced(found), *whole, *_ungrouped(whole), *_humps(plain)]
 
 
+def _apart(text: str) -> str:
+    """A text in which values are no part of the words beside them, as in `订单INV-2031已发货`."""
+    return text if text.isascii() else _GLUED.sub(r" \g<0> ", text)
+
+
 def _spaced(found: Sequence[str]) -> Iterator[str]:
     """The words; of a script without blanks, pairs of characters."""
     for word in found:
-        if word.isascii():
-            yield word
+        if len(word) > 1 and _GLUED.match(word):
+            yield from map("".join, pairwise(word))
         else:
-            yield from _without_blanks(word)
+            yield word
 
 
 def _humps(text: str) -> Iterator[str]:
@@ -85,20 +90,6 @@ def _humps(text: str) -> Iterator[str]:
     for word in _WORD.findall(text):
         if _HUMPED.search(word):
             yield from (hump.casefold() for hump in _HUMP.findall(word))
-
-
-def _without_blanks(word: str) -> Iterator[str]:
-    """A word, or the pairs of its characters where its script has no blanks."""
-    place = 0
-    for run in _GLUED.finditer(word):
-        if place < run.start():
-            yield word[place : run.start()]
-        yield from map("".join, pairwise(run[0]))
-        if len(run[0]) == 1:
-            yield run[0]
-        place = run.end()
-    if place < len(word):
-        yield word[place:]
 
 
 def _ungrouped(found: Iterable[str]) -> Iterator[str]:

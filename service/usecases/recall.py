@@ -34,7 +34,6 @@ _HITS = 10
 _NOT_COVERED = (
     "Nothing of this conversation was summarised, so nothing is hidden: all of it is above."
 )
-_NOT_KEPT = "The stored text of {reference} is not kept any more."
 
 Status = Literal["found", "nothing", "not_kept", "not_covered"]
 
@@ -226,22 +225,25 @@ class _Lookup:
 
     async def _near(self, hits: Sequence[Hit]) -> tuple[dict[int, bytes], dict[int, int]]:
         """The bodies of hits and of those beside them, and how many calls stand above each."""
-        near = await self._bodies({hit.message + step for hit in hits for step in (-1, 0, 1)})
+        near = await self._bodies({place for hit in hits for place in (hit.message, *hit.beside)})
         counts = self._counts()
         return near, {place: references.above(counts, place) for place in near}
 
     async def read(self, question: Question) -> Recalled:
         """What a reference leads to, exactly."""
-        await self._count()
+        uncounted = await self._count()
+        # A number counts what stands above; without the texts there, it might lead elsewhere.
+        if uncounted and not references.is_depth(question.ref):
+            return self._recalled("not_kept", _not_kept(question.ref), uncounted)
         counts = self._counts()
         meant = references.meant(question.ref, counts)
         if isinstance(meant, Named):
             meant = await self._named(meant, counts)
         if isinstance(meant, Missing):
             return self._recalled("nothing", _missing(question.ref, meant))
-        if not self._scope.path[meant.message].kept:
-            return self._recalled("not_kept", await self._not_kept(question.ref, meant), 1)
-        body = (await self._bodies([meant.message]))[meant.message]
+        body = (await self._bodies([meant.message])).get(meant.message)
+        if body is None:
+            return self._recalled("not_kept", await self._told_of(question.ref, meant), 1)
         wanted = Wanted(
             meant.message, meant.call, meant.before, question.line, question.grep, question.room
         )
@@ -272,13 +274,18 @@ class _Lookup:
             found = await messages.bodies(connection, self._scope.chat, ids)
         return {ids[identity]: packed for identity, packed in found.items()}
 
-    async def _count(self) -> None:
-        """Counts the calls of messages that an older release has stored."""
+    async def _count(self) -> int:
+        """Counts the calls of messages that an older release has stored.
+
+        Returns:
+            How many could not be counted, because their texts are not kept.
+        """
         path = self._scope.path
         uncounted = [place for place, one in enumerate(path) if one.step_calls is None]
         bodies = await self._bodies(uncounted)
         if bodies:
             self._made.update(await self._texts.run(recalls.made, bodies))
+        return len(uncounted) - len(bodies)
 
     def _counts(self) -> list[Counts]:
         """The calls of all messages; none where they could not be counted."""
@@ -298,17 +305,21 @@ class _Lookup:
         place, call = found
         return Found(place, call, references.above(counts, place))
 
-    async def _not_kept(self, ref: str, found: Found) -> Answer:
+    async def _told_of(self, ref: str, found: Found) -> Answer:
         """That a text is not kept, with what the ledger says of it."""
-        told = _NOT_KEPT.format(reference=ref)
         number = found.before + found.call
         if not found.call or self._scope.checkpoint is None:
-            return Answer(told)
+            return _not_kept(ref)
         async with self._engine.connect() as connection:
             memory = await checkpoints.memory(connection, self._scope.chat, self._scope.checkpoint)
         entries = memory.ledger if memory else ()
         lines = [ledger_line(one) for one in entries if one.first <= number <= one.last]
-        return Answer("\n".join([told, *(f"The summary says of it: {line[2:]}" for line in lines)]))
+        told = (f"The summary says of it: {line[2:]}" for line in lines)
+        return Answer("\n".join([_not_kept(ref).text, *told]))
+
+
+def _not_kept(ref: str) -> Answer:
+    return Answer(f"The stored text of {ref} is not kept any more.")
 
 
 def _missing(ref: str, missing: Missing) -> Answer:

@@ -97,6 +97,24 @@ async def test_chats_are_listed_and_shown(cli: Cli, service: Service) -> None:
     assert "u0" in summary.stdout
 
 
+async def test_words_are_found_in_a_chat_and_a_message_is_read_exactly(cli: Cli, service: Service) -> None:
+    talk, _ = await summarised(service)
+    first = talk.rows["u0"]["content"]
+    words = first.split(":")[0]
+
+    found = await cli("chats", "find", "chat-1", words)
+    read = await cli("chats", "find", "chat-1", "--ref", "M1")
+    none = await cli("chats", "find", "chat-1", "Zeppelin")
+    neither = await cli("chats", "find", "chat-1")
+
+    assert f"M1 user: {words}" in found.stdout
+    for number, line in enumerate(first.splitlines(), 1):
+        assert f"{number}| {line}\n" in read.stdout
+    assert none.exit_code == 1
+    assert "Nothing" in none.stdout
+    assert "give either words to look for, or --ref" in neither.stderr
+
+
 async def test_it_is_said_where_tools_leave_no_room_for_the_chat(cli: Cli, service: Service) -> None:
     await summarised(service)
     assert "Tools and system prompts take" not in (await cli("chats", "show", "chat-1")).stdout

@@ -94,7 +94,7 @@ def test_every_link_between_pages_leads_somewhere() -> None:
 
 
 def test_every_file_that_a_page_names_exists() -> None:
-    rooms = "service|workers|filter_stub|migrations|tests|benchmarks|scripts"
+    rooms = "deploy|service|workers|filter_stub|migrations|tests|benchmarks|scripts"
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         folders = re.findall(rf"`((?:{rooms})/[\w/]*)`", text)

@@ -288,10 +288,12 @@ class Tab:
         return turn
 
     def _who(self, answer: Json) -> Json:
+        own = {"tools": list(self.choices.tools)} if self.choices.tools else {}
         return {
             "session_id": self._socket.get_sid(),
             "model_item": self._known.get(answer["model"], {}),
             "variables": variables(self.user.name, self.user.email),
+            **own,
         }
 
     async def _named(self, chat_id: str | None) -> None:

@@ -97,6 +97,8 @@ class Choices:
     filter_ids: Sequence[str] = ()
     folder_id: str | None = None
     stream: bool = True
+    tools: Sequence[Json] = ()
+    """Specifications that a client sends which calls tools itself; the page sends none."""
 
 
 def typed(text: str, parent: str | None, files: Sequence[Json], models: Sequence[str]) -> Json:

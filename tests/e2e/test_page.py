@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, async_playwright, expect
 
-from tests.e2e.model import MODELS, Reply
+from tests.e2e.model import MODELS, Call, Reply
 from tests.e2e.rig import Rig, as_posted
 from tests.e2e.tab import Tab
 from tests.waiting import until
@@ -159,6 +159,28 @@ async def test_the_chat_goes_on_on_the_page_with_its_summary(rig: Rig, tab: Tab,
     seen = await rig.seen(asked[0])
     assert seen.summary
     assert seen.tail[-2]["content"] == "The seal is the one of 2024."
+
+
+async def test_a_look_up_is_shown_as_a_call_of_a_tool(rig: Rig, tab: Tab, page: Page, pictures: Path) -> None:
+    await open_log(rig, tab)
+    rig.model.script.append(Reply("", (Call("recall-1", "precis_recall", {"query": "pump P-4 on day 12"}),)))
+    rig.model.script.append(Reply("", (Call("recall-2", "precis_recall", {"ref": "M24", "grep": "P-4"}),)))
+    await page.set_viewport_size({"width": 1280, "height": 820})
+    await page.goto(f"{rig.server.url}/c/{tab.chat_id}")
+    answer = "On day 12, P-4 showed 2.6 mm/s and 39 °C, with 358 m³/h."
+    await ask(rig, str(tab.chat_id), page, "What did P-4 show on day 12?", answer)
+    await page.reload()
+
+    await page.get_by_text("precis_recall").click()  # both calls
+    calls = page.get_by_text("View Result from precis_recall")
+    await expect(calls).to_have_count(2)
+    await calls.last.click()
+
+    await expect(page.get_by_text("6| - P-4: 2.6 mm/s, 39 °C, flow 358 m³/h")).to_be_visible()
+    await page.get_by_text("Follow up").scroll_into_view_if_needed()
+    await page.mouse.move(640, 5)  # away from buttons, which say what they do
+    await expect(page.get_by_role("tooltip")).to_have_count(0)
+    await page.screenshot(path=pictures / "recall.png", animations="disabled")
 
 
 async def test_an_admin_sees_the_filter_its_text_and_its_valves(rig: Rig, page: Page, pictures: Path) -> None:

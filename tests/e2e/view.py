@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from filter_stub.precis_filter import OFFERED
 from tests.builders import Json
 from tests.e2e.model import Received, plain
 from tests.e2e.precis import FACT, Checkpoint
@@ -28,9 +29,15 @@ class View:
 
     @property
     def summary(self) -> str:
-        """Our summary, to the byte; empty when there is none."""
+        """Our summary, to the byte, without what the filter adds to it; empty when there is none."""
         found = SUMMARY.search(self.system)
-        return found[0] if found else ""
+        return found[0].replace(f"{OFFERED}\n\n", "") if found else ""
+
+    @property
+    def says_how_to_look_up(self) -> bool:
+        """Whether the last line of our summary names the tool that looks up what it covers."""
+        found = SUMMARY.search(self.system)
+        return found is not None and found[0].splitlines()[-3:-1] == [OFFERED, ""]
 
     @property
     def note(self) -> str:

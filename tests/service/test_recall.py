@@ -7,6 +7,7 @@ import pytest
 import pytest_asyncio
 
 from service.recall import parts
+from service.usecases import recall
 from tests.service.harness import Harness
 from tests.service.talk import Json, rows, run_sql
 from tests.waiting import until
@@ -286,3 +287,38 @@ async def test_what_a_cut_request_has_lost_is_found_though_no_summary_covers_it(
     assert (await chat.recall(ref=newest))["status"] == "nothing"
     assert (await chat.recall(ref=newest, whole=True))["status"] == "found"
     assert (await chat.recall(ref=newest, whole=True, user_id="somebody else"))["status"] == "not_covered"
+
+
+async def test_a_number_leads_nowhere_while_the_calls_above_it_cannot_be_counted(chat: Chat) -> None:
+    """An older release has stored them uncounted, and retention took the texts."""
+    runtime = chat.harness.service.runtime
+    await run_sql(runtime, "update messages set step_calls = null, body = null where depth = 1")
+
+    assert (await chat.recall(ref="T1"))["status"] == "not_kept"
+    assert (await chat.recall(ref="M3"))["status"] == "found"
+    await chat.talk.ingest(chat.leaf)
+    assert (await chat.recall(ref="T1"))["content"] == TABLE[: len((await chat.recall(ref="T1"))["content"])]
+
+
+async def test_a_secret_in_a_result_stays_masked(harness: Harness) -> None:
+    chat = Chat(harness)
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
+    result = f"login: nora\ntoken: {secret}\n{TABLE}"
+    chat.talk.rows["looked"] |= called("call-abc", result, topic="valves")
+    await chat.summarised()
+
+    found = await chat.recall(query="token of nora")
+    read = await chat.recall(ref="T1", grep="token")
+
+    assert found["references"][0] == "T1"
+    assert secret not in found["text"] + read["text"]
+    assert "token: [masked" in read["text"]
+
+
+async def test_what_takes_too_long_is_refused_in_time(chat: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recall, "_SECONDS", 0.0)
+
+    refused = await chat.post(query="order")
+
+    assert refused.status_code == 503
+    assert "took too long" in refused.text

@@ -1,0 +1,284 @@
+"""`deploy/kubernetes` as kubectl builds it: what Kubernetes' schemas, an operator and Precis ask of it.
+
+No cluster is needed. KEDA's own kinds have no schema here: their names, references and the query are checked instead.
+"""
+
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+from typer.main import get_command
+
+from service import __version__
+from service.api.server import _GRACE as API_GRACE
+from service.cli import app
+from service.runtime import Runtime
+from service.settings import PREFIX, Settings
+from service.storage import jobs
+from tests.service.talk import run_sql
+from workers.worker import _GRACE as WORKER_GRACE
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "deploy" / "kubernetes"
+HOWTO = (ROOT / "docs" / "howto" / "kubernetes.md").read_text(encoding="utf-8")
+BUILDS = ("base", "overlays/hpa", "overlays/keda")
+OLDEST, NEWEST = "1.32", "1.37"
+OURS = ("migrate", "api", "worker")
+
+Resource = dict[str, Any]
+
+
+def built_from(folder: Path) -> list[Resource]:
+    kubectl = Path(sys.executable).with_name("kubectl")
+    finished = subprocess.run([kubectl, "kustomize", folder], capture_output=True, text=True, timeout=60)
+    assert finished.returncode == 0, finished.stderr
+    assert not finished.stderr, "a warning, such as of a field that is deprecated"
+    return list(yaml.safe_load_all(finished.stdout))
+
+
+@cache
+def built(name: str) -> list[Resource]:
+    return built_from(FOLDER / name)
+
+
+def of_kind(kind: str, build: str = "base") -> dict[str, Resource]:
+    """Resources of this kind by name."""
+    return {one["metadata"]["name"]: one for one in built(build) if one["kind"] == kind}
+
+
+def pod(name: str) -> Resource:
+    """What a pod of ours is."""
+    everything = of_kind("Deployment") | of_kind("Job")
+    found: Resource = everything[f"precis-{name}"]["spec"]["template"]
+    return found
+
+
+def container(name: str) -> Resource:
+    (found,) = pod(name)["spec"]["containers"]
+    assert isinstance(found, dict)
+    return found
+
+
+def is_selected(selector: Resource, labels: dict[str, str]) -> bool:
+    return bool(selector["matchLabels"].items() <= labels.items())
+
+
+def mebibytes(amount: str) -> int:
+    number, unit = re.fullmatch(r"(\d+)(Mi|Gi)", amount).groups()  # type: ignore[union-attr]
+    return int(number) * {"Mi": 1, "Gi": 1024}[unit]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [OLDEST, NEWEST])
+@pytest.mark.parametrize("build", BUILDS)
+def test_every_resource_follows_the_schema_of_its_kind(build: str, version: str) -> None:
+    for resource in built(build):
+        if not resource["apiVersion"].startswith("keda.sh/"):
+            kubernetes_validate.validate(resource, version, strict=True)
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_everything_but_the_namespace_is_in_it(build: str) -> None:
+    for resource in built(build):
+        assert resource["kind"] == "Namespace" or resource["metadata"]["namespace"] == "precis"
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_pod_meets_the_restricted_standard_that_its_namespace_enforces(name: str) -> None:
+    (namespace,) = of_kind("Namespace").values()
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    user, own = pod(name)["spec"]["securityContext"], container(name)["securityContext"]
+
+    assert user["runAsNonRoot"]
+    assert user["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert own == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert pod(name)["spec"]["automountServiceAccountToken"] is False
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_it_runs_as_the_user_of_the_image_who_may_read_the_secrets(name: str) -> None:
+    user = pod(name)["spec"]["securityContext"]
+    dockerfile = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    (secrets,) = (one["secret"] for one in pod(name)["spec"]["volumes"] if "secret" in one)
+
+    assert f"USER {user['runAsUser']}:{user['runAsGroup']}\n" in dockerfile
+    assert user["fsGroup"] == user["runAsGroup"]
+    assert secrets["defaultMode"] == 0o440
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_the_commands_are_commands_of_precis_in_an_image_of_this_version(name: str) -> None:
+    words = container(name)["args"]
+
+    get_command(app).commands[words[0]].make_context(words[0], words[1:])  # type: ignore[attr-defined]
+    assert container(name)["image"].endswith(f"/precis:{__version__}")
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_secrets_are_files_that_the_settings_name(name: str) -> None:
+    """No resource holds a secret, and no variable: a process's variables are shown by `kubectl describe`."""
+    (settings,) = of_kind("ConfigMap").values()
+    (mount,) = (one for one in container(name)["volumeMounts"] if one["name"] == "secrets")
+    named = {one.removeprefix(PREFIX).removesuffix("_FILE").lower() for one in settings["data"]}
+
+    assert not of_kind("Secret")
+    assert "env" not in container(name)
+    assert container(name)["envFrom"] == [{"configMapRef": {"name": settings["metadata"]["name"]}}]
+    assert named <= set(Settings.model_fields)
+    for variable, value in settings["data"].items():
+        assert variable.endswith("_FILE") is ("URL" in variable)
+        assert not variable.endswith("_FILE") or Path(value).parent == Path(mount["mountPath"])
+    files = [Path(value).name for variable, value in settings["data"].items() if variable.endswith("_FILE")]
+    for file in files:
+        assert f"--from-file={file}" in HOWTO
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_services_put_no_variables_in_the_way_of_the_settings(name: str) -> None:
+    """A Service `precis` would set PRECIS_PORT to an address."""
+    assert pod(name)["spec"]["enableServiceLinks"] is False
+
+
+@pytest.mark.parametrize("name", ["api", "worker"])
+def test_probes_ask_the_port_that_the_settings_name(name: str) -> None:
+    (settings,) = of_kind("ConfigMap").values()
+    own = container(name)
+    port = settings["data"]["PRECIS_PORT" if name == "api" else "PRECIS_WORKER_PORT"]
+
+    assert own["ports"] == [{"name": "http", "containerPort": int(port)}]
+    assert own["startupProbe"]["httpGet"] == own["livenessProbe"]["httpGet"] == {"path": "/livez", "port": "http"}
+
+
+def test_a_replica_that_is_not_ready_gets_no_requests() -> None:
+    (service,) = of_kind("Service").values()
+
+    assert container("api")["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "http"}
+    assert service["spec"]["selector"].items() <= pod("api")["metadata"]["labels"].items()
+    assert service["spec"]["ports"][0]["targetPort"] == "http"
+
+
+def test_work_and_requests_have_time_to_end() -> None:
+    before = container("api")["lifecycle"]["preStop"]["sleep"]["seconds"]
+
+    assert pod("api")["spec"]["terminationGracePeriodSeconds"] >= before + 2 * API_GRACE
+    assert pod("worker")["spec"]["terminationGracePeriodSeconds"] >= 2 * WORKER_GRACE
+
+
+@pytest.mark.parametrize("name", ["api", "worker"])
+def test_the_largest_text_processes_and_bodies_fit_into_the_memory(name: str) -> None:
+    """Else the kernel ends the pod where Precis would have stopped one piece of work."""
+    fields = Settings.model_fields
+    largest = fields["text_processes"].default * fields["text_memory"].default
+    bodies = 12 * fields["max_bytes_in_flight"].default // 2**20 if name == "api" else 0
+    usual = fields["text_processes"].default * 250
+    amounts = container(name)["resources"]
+
+    assert mebibytes(amounts["limits"]["memory"]) >= largest + bodies + 250
+    assert mebibytes(amounts["requests"]["memory"]) >= usual + 200
+
+
+@pytest.mark.parametrize("name", ["api", "worker"])
+def test_a_drain_of_a_node_leaves_some(name: str) -> None:
+    budget = of_kind("PodDisruptionBudget")[f"precis-{name}"]["spec"]
+
+    assert is_selected(budget["selector"], pod(name)["metadata"]["labels"])
+    assert "maxUnavailable" in budget, "at least so many would hold up a drain where there is one"
+
+
+def test_the_network_lets_in_who_asks_the_api_and_out_what_precis_needs() -> None:
+    policies = of_kind("NetworkPolicy")
+    for name in OURS:
+        assert is_selected(policies["precis"]["spec"]["podSelector"], pod(name)["metadata"]["labels"])
+    for name in ("api", "worker"):
+        rules = policies[f"precis-{name}"]["spec"]
+        (port,) = container(name)["ports"]
+        assert is_selected(rules["podSelector"], pod(name)["metadata"]["labels"])
+        assert [one["port"] for one in rules["ingress"][0]["ports"]] == [port["containerPort"]]
+    assert "ingress" not in policies["precis"]["spec"], "nobody reaches a pod that no other policy names"
+    assert all(rule.get("from") for one in policies.values() for rule in one["spec"].get("ingress", []))
+
+
+@pytest.mark.parametrize(
+    ("build", "kind"), [("overlays/hpa", "HorizontalPodAutoscaler"), ("overlays/keda", "ScaledObject")]
+)
+def test_what_scales_names_a_deployment_and_is_the_only_one_to_set_its_replicas(build: str, kind: str) -> None:
+    deployments, scalers = of_kind("Deployment", build), of_kind(kind, build)
+
+    assert {one["spec"]["scaleTargetRef"]["name"] for one in scalers.values()} == set(deployments)
+    assert not [name for name, one in deployments.items() if "replicas" in one["spec"]]
+
+
+def due_trigger() -> Resource:
+    (trigger,) = of_kind("ScaledObject", "overlays/keda")["precis-worker"]["spec"]["triggers"]
+    assert isinstance(trigger, dict)
+    return trigger
+
+
+def test_workers_follow_the_work_that_one_of_them_takes_at_a_time() -> None:
+    trigger = due_trigger()
+    access = of_kind("TriggerAuthentication", "overlays/keda")[trigger["authenticationRef"]["name"]]
+    (secret,) = access["spec"]["secretTargetRef"]
+
+    assert trigger["metadata"]["targetQueryValue"] == str(Settings.model_fields["worker_jobs"].default)
+    assert secret == {"parameter": "connection", "name": "precis", "key": "database-url"}
+
+
+async def test_the_query_counts_what_is_due_and_what_is_worked_on(runtime: Runtime) -> None:
+    """As `precis status` counts: debounced, dead and idle chats need no worker."""
+    soon, past = "now() + interval '1 minute'", "now() - interval '1 minute'"
+    states = {
+        "idle": ("null", "null", "null"),
+        "due": (past, "null", "null"),
+        "waiting": (soon, "null", "null"),
+        "worked on": (past, soon, "null"),
+        "put off while worked on": (soon, soon, "null"),
+        "left by a worker": (past, past, "null"),
+        "dead": (past, "null", past),
+    }
+    values = ", ".join(
+        f"((select id from tenants), '{name}', 'user', 'model', 1000, {due}, {lease}, {dead})"
+        for name, (due, lease, dead) in states.items()
+    )
+    await run_sql(runtime, "insert into tenants (name) values ('one')")
+    await run_sql(
+        runtime,
+        "insert into chats (tenant_id, external_id, user_id, model, window_tokens, due_at, lease_until, dead_at)"
+        f" values {values}",
+    )
+
+    counted = await jobs.counts(runtime.database.reads, None)
+
+    assert await runtime.database.reads.fetchval(due_trigger()["metadata"]["query"]) == 4
+    assert counted.due + counted.working == 4
+
+
+@pytest.mark.slow
+def test_the_overlay_that_the_page_shows_can_be_built(tmp_path: Path) -> None:
+    shown = re.search(r"```yaml\n( *# my-precis/kustomization\.yaml\n.*?)```", HOWTO, re.DOTALL)
+    assert shown
+    own = tmp_path / "my-precis"
+    own.mkdir()
+    above = "../" * len(own.resolve().parts[1:])
+    text = dedent(shown[1].rstrip(" ")).replace("../deploy/kubernetes", f"{above}{str(FOLDER).lstrip('/')}")
+    (own / "kustomization.yaml").write_text(text)
+
+    made = built_from(own)
+
+    (settings,) = (one["data"] for one in made if one["kind"] == "ConfigMap")
+    (base,) = of_kind("ConfigMap").values()
+    assert base["data"].items() <= settings.items()
+    assert settings["PRECIS_SUMMARISER"] == "openai"
+    for one in made:
+        if not one["apiVersion"].startswith("keda.sh/"):
+            kubernetes_validate.validate(one, NEWEST, strict=True)

@@ -1,0 +1,509 @@
+"""What is found, what a reference means, and what is shown of it."""
+
+import re
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.recall import parts, references, shown
+from service.recall.ranking import ranked
+from service.recall.references import Counts, Found, Missing, Named, meant
+from service.recall.shown import Wanted, page
+from service.summarising.markup import quoted
+from service.text import tokens
+from service.transcript import Message, parse
+from tests.builders import Json, answer, called, returned, said, user
+
+# Per language: a chat, and questions with the place of the message that answers them.
+CHATS: dict[str, tuple[list[str], list[tuple[str, int]]]] = {
+    "de": (
+        [
+            "Guten Morgen, wir planen den Umbau der Halle.",
+            "Die Rechnungen von Frau Müller liegen im blauen Ordner.",
+            "Am Dienstag kommt der Elektriker und schaut sich die Leitungen an.",
+            "Der Kompressor braucht 2.400 Watt, der alte brauchte weniger.",
+            "Für die Straßenbahn haben wir keine Fahrkarten mehr.",
+            "Bestellung INV-2031 geht nach Trondheim.",
+            "Die Häuser am Hafen werden zuletzt gestrichen.",
+            "Das Geländer wurde gestern geliefert, es ist zu kurz.",
+            "Wir sollten noch über das Dach sprechen.",
+        ],
+        [
+            ("Wo ist die Rechnung von Muller?", 1),
+            ("wann kommt der elektriker", 2),
+            ("Kompressor 2400", 3),
+            ("STRASSENBAHN FAHRKARTE", 4),
+            ("inv-2031", 5),
+            ("welches Haus wird gestrichen", 6),
+            ("Lieferung Gelaender Geländers", 7),
+            ("Dächer", 8),
+        ],
+    ),
+    "ru": (
+        [
+            "Доброе утро, обсудим ремонт склада.",
+            "Счёт от Ивановой лежит в синей папке.",
+            "Во вторник приедет электрик и проверит проводку.",
+            "Компрессор потребляет 2 400 ватт.",
+            "Билетов на поезд больше нет.",
+            "Заказ №2031 отправлен в Тронхейм.",
+            "Дома у гавани покрасим последними.",
+            "Перила привезли вчера, они слишком короткие.",
+        ],
+        [
+            ("где счета Ивановой", 1),
+            ("электрика", 2),
+            ("сколько потребляют компрессоры", 3),
+            ("БИЛЕТ НА ПОЕЗД", 4),
+            ("заказа 2031", 5),
+            ("дом гавань", 6),
+            ("перил", 7),
+        ],
+    ),
+    "zh": (
+        [
+            "早上好，我们来讨论仓库改造。",
+            "王女士的发票放在蓝色文件夹里。",
+            "电工星期二来检查线路。",
+            "压缩机的功率是2,400瓦。",
+            "火车票已经卖完了。",
+            "订单INV-2031已发往上海。",
+            "港口旁边的房子最后粉刷。",
+            "栏杆昨天送到了，太短了。",
+        ],
+        [
+            ("王女士的发票在哪里？", 1),
+            ("电工什么时候来", 2),
+            ("压缩机功率2400", 3),
+            ("火车票", 4),
+            ("ＩＮＶ－２０３１", 5),
+            ("哪些房子最后粉刷", 6),
+            ("栏杆", 7),
+        ],
+    ),
+    "ja": (
+        [
+            "おはようございます、倉庫の改装について話しましょう。",
+            "鈴木さんの請求書は青いファイルにあります。",
+            "電気工事の人は火曜日に来ます。",
+            "コンプレッサーの消費電力は２，４００ワットです。",
+            "電車の切符はもうありません。",
+            "注文INV-2031は大阪へ送られました。",
+            "港の家は最後に塗装します。",
+            "手すりは昨日届きましたが、短すぎます。",
+        ],
+        [
+            ("鈴木さんの請求書はどこ？", 1),
+            ("火曜日に来る人は", 2),
+            ("ｺﾝﾌﾟﾚｯｻｰ 2400", 3),
+            ("切符", 4),
+            ("inv-2031の送り先", 5),
+            ("最後に塗装する家", 6),
+            ("手すり", 7),
+        ],
+    ),
+    "ko": (
+        [
+            "안녕하세요, 창고 공사에 대해 이야기합시다.",
+            "김민지 씨의 청구서는 파란 폴더에 있습니다.",
+            "전기 기사는 화요일에 와서 배선을 점검합니다.",
+            "압축기의 소비 전력은 2,400와트입니다.",
+            "기차표는 이제 없습니다.",
+            "주문 INV-2031은 부산으로 보냈습니다.",
+            "항구의 집은 마지막에 칠합니다.",
+            "난간이 어제 왔는데 너무 짧습니다.",
+        ],
+        [
+            ("김민지 청구서가 어디에 있나요", 1),
+            ("전기 기사", 2),
+            ("압축기 2400", 3),
+            ("기차표를", 4),
+            ("inv-2031", 5),
+            ("항구 집들", 6),
+            ("난간은", 7),
+        ],
+    ),
+    "es": (
+        [
+            "Buenos días, hablemos de la reforma del almacén.",
+            "Las facturas de la señora Núñez están en la carpeta azul.",
+            "El electricista viene el martes a mirar los cables.",
+            "El compresor gasta 2.400 vatios.",
+            "Ya no quedan billetes de tren.",
+            "El pedido INV-2031 va a Zaragoza.",
+            "Las casas del puerto se pintan al final.",
+            "La barandilla llegó ayer y es demasiado corta.",
+        ],
+        [
+            ("factura de nunez", 1),
+            ("¿cuándo vienen los electricistas?", 2),
+            ("compresores 2400", 3),
+            ("BILLETE DE TREN", 4),
+            ("pedidos inv 2031", 5),
+            ("casa puerto pintar", 6),
+            ("barandillas", 7),
+        ],
+    ),
+    "en": (
+        [
+            "Let's talk about the importer.",
+            "The timeout stands in `src/config/http_client.py`, as READ_TIMEOUT_SECONDS.",
+            "Call getUserName(order_id) before the cart is saved.",
+            "parseHTTPResponse fails with E-4021 when the body is empty.",
+            "We run v2.14.1 on the staging server 10.0.3.17.",
+            "The job writes C:\\data\\new.csv at 09:45.",
+            "Use --dry-run first, then `npm run build:prod`.",
+            "The commit is 9f1c2ab, of Tuesday.",
+            "Ask anna@example.org for the key of std::mutex guard.",
+        ],
+        [
+            ("http_client", 1),
+            ("read timeout", 1),
+            ("src/config/http_client.py", 1),
+            ("user name", 2),
+            ("order_id", 2),
+            ("getusername", 2),
+            ("http response empty", 3),
+            ("E-4021", 3),
+            ("2.14.1", 4),
+            ("10.0.3.17", 4),
+            ("new.csv", 5),
+            ("09:45", 5),
+            ("dry run", 6),
+            ("build:prod", 6),
+            ("9F1C2AB", 7),
+            ("anna example", 8),
+            ("mutex", 8),
+        ],
+    ),
+}
+QUESTIONS = [
+    pytest.param(language, chat, question, place, id=f"{language}: {question}")
+    for language, (chat, questions) in CHATS.items()
+    for question, place in questions
+]
+
+
+def path_of(*messages: Message) -> list[list[parts.Part]]:
+    return [parts.parts(message) for message in messages]
+
+
+def spoken(texts: Sequence[str]) -> list[list[parts.Part]]:
+    """A chat in which user and assistant take turns."""
+    made = [user(text, f"u{n}") if n % 2 == 0 else answer(text=text, identity=f"a{n}") for n, text in enumerate(texts)]
+    return path_of(*map(parse, made))
+
+
+@pytest.mark.parametrize(("language", "chat", "question", "place"), QUESTIONS)
+def test_words_in_another_form_find_the_message(language: str, chat: list[str], question: str, place: int) -> None:
+    hits = ranked(spoken(chat), question, language, 10)
+    assert hits, "nothing was found"
+    assert hits[0].message == place, chat[hits[0].message]
+
+
+FILLER = [f"Somebody talks about topic {word} here." for word in ("a", "b", "c", "d", "e", "f")]
+
+
+@pytest.mark.parametrize(
+    ("texts", "question", "first"),
+    [
+        (["The pump is loud.", *FILLER, "The pump is loud."], "pump", 7),
+        (["Code 4021.", *FILLER, "Code 4021."], "4021", 7),
+        (["The valve leaks.", *FILLER, "It is P-12 again."], "valve P-12", 7),
+        (["It is P-12 again.", *FILLER, "The valve leaks."], "valve P-12", 0),
+        (["It is P-12 again.", *FILLER, "It is P-13 again."], "P-12", 0),
+        (["The order number is 7.", *FILLER, "The order of the list is wrong."], "order number", 0),
+    ],
+)
+def test_of_equals_the_newest_is_first_and_a_value_before_a_common_word(
+    texts: list[str], question: str, first: int
+) -> None:
+    assert ranked(spoken(texts), question, "en", 10)[0].message == first
+
+
+def test_messages_beside_a_hit_are_no_hits_of_their_own() -> None:
+    chat = spoken([*FILLER, "The pump is loud.", "Which pump?", "The red pump.", *FILLER])
+    found = [hit.message for hit in ranked(chat, "pump", "en", 10)]
+    assert found[0] == 7
+    assert not {6, 8} & set(found)
+
+
+def test_no_more_hits_than_asked_for_and_none_without_the_words() -> None:
+    chat = spoken([f"Pump {number} is loud." if number % 3 == 0 else "Yes." for number in range(60)])
+    assert len(ranked(chat, "pump", "en", 7)) == 7
+    assert ranked(chat, "kiln", "en", 7) == []
+    assert ranked(chat, " …?! ", "en", 7) == []
+    assert ranked([], "pump", "en", 7) == []
+
+
+# ---- results of tools
+
+
+def looked(*results: str, name: str = "query", arguments: str = "{}") -> Message:
+    items: list[Json] = []
+    for number, result in enumerate(results):
+        items += [called(f"c{number}", name, arguments), returned(f"c{number}", result)]
+    return parse(answer(*items, said("Done.")))
+
+
+TABLE = "\n".join(f"row {number}: valve V-{number:03d}" for number in range(100))
+
+
+@pytest.mark.parametrize(
+    ("question", "call", "first", "last"),
+    [
+        ("V-000", 1, 1, 40),
+        ("V-039", 1, 1, 40),
+        ("V-040", 1, 41, 80),
+        ("V-099", 1, 81, 100),
+        ("harbour", 2, 1, 1),
+    ],
+)
+def test_a_block_of_a_result_is_found(question: str, call: int, first: int, last: int) -> None:
+    found = ranked(path_of(looked(TABLE, "the harbour")), question, "en", 10)[0].part
+    assert (found.call, found.first, found.last) == (call, first, last)
+
+
+@pytest.mark.parametrize(
+    ("text", "blocks"),
+    [
+        ("", [(1, 1)]),
+        ("one", [(1, 1)]),
+        ("\n" * 39, [(1, 40)]),
+        ("\n" * 40, [(1, 40), (41, 41)]),
+        ("x" * 1000, [(1, 1)]),
+        ("x" * 1001, [(1, 2)]),
+        ("x" * 9000, [(1, 4), (5, 8), (9, 9)]),
+        ("\n".join(["x" * 900] * 10), [(1, 4), (5, 8), (9, 10)]),
+    ],
+)
+def test_a_result_is_cut_into_blocks_of_lines(text: str, blocks: list[tuple[int, int]]) -> None:
+    assert [(one.first, one.last) for one in parts.parts(looked(text)) if one.call] == blocks
+
+
+def test_the_words_of_a_call_find_its_result_and_what_was_looked_up_before_does_not() -> None:
+    path = path_of(looked("4 and 5", name="read_meter", arguments='{"hall": "north"}'))
+    assert ranked(path, "meter north", "en", 10)[0].part.call == 1
+    copied = path_of(looked("M1 user: the harbour", name="precis_recall"))
+    assert ranked(copied, "harbour", "en", 10) == []
+
+
+def test_parts_are_stored_and_read_again_as_they_were() -> None:
+    found = parts.parts(looked(TABLE, "Straße, 订单, INV-2031"))
+    assert parts.unpacked(parts.packed(found)) == found
+
+
+# ---- references
+
+# Three messages: no call; two steps with one and two calls; one step without.
+PATH = [Counts([0]), Counts([1, 2]), Counts([0])]
+
+
+@pytest.mark.parametrize(
+    ("reference", "expected"),
+    [
+        ("T1", Found(1, 1, 0)),
+        ("T3", Found(1, 3, 0)),
+        (" t2 ", Found(1, 2, 0)),
+        ("T 2", Found(1, 2, 0)),
+        ("T0", Missing(("T1", "T2", "T3"))),
+        ("T4", Missing(("T1", "T2", "T3"))),
+        ("T999999999", Missing(("T1", "T2", "T3"))),
+        ("M1", Found(0, 0, 0)),
+        ("m2", Found(1, 0, 0)),
+        ("M3", Found(2, 0, 3)),
+        ("M0", Missing(("M1", "M2", "M3"))),
+        ("M4", Missing(("M1", "M2", "M3"))),
+        ("1", Found(0, 0, 0)),
+        ("2.7", Found(1, 0, 0)),
+        ("3.1", Found(1, 0, 0)),
+        ("4.1", Found(2, 0, 3)),
+        ("5.1", Missing(("M1", "M2", "M3"))),
+        ("0.1", Missing(("M1", "M2", "M3"))),
+        ("marker: [01HZY] ", Named("01HZY", marker=True)),
+        ("MARKER:x", Named("x", marker=True)),
+        ("call-abc", Named("call-abc", marker=False)),
+        ("T1x", Named("T1x", marker=False)),
+        ("T-1", Named("T-1", marker=False)),
+        ("T1234567890", Named("T1234567890", marker=False)),
+        ("", Named("", marker=False)),
+    ],
+)
+def test_a_reference_means_the_same_for_ever(reference: str, expected: Found | Missing | Named) -> None:
+    assert meant(reference, PATH) == expected
+    if isinstance(expected, Found):
+        assert meant(reference, [*PATH, Counts([3])]) == expected
+
+
+@pytest.mark.parametrize(
+    ("reference", "near"),
+    [
+        ("M99", ("M38", "M39", "M40")),
+        ("M41", ("M38", "M39", "M40")),
+        ("T0", ("T1", "T2", "T3")),
+        ("T41", ("T18", "T19", "T20")),
+    ],
+)
+def test_a_missing_reference_is_answered_with_near_ones(reference: str, near: tuple[str, ...]) -> None:
+    assert meant(reference, [Counts([0]), Counts([1])] * 20) == Missing(near)
+
+
+def test_a_path_without_calls_or_messages_has_no_reference() -> None:
+    assert meant("T1", [Counts([0])]) == Missing(())
+    assert meant("M1", []) == Missing(())
+    assert references.above(PATH, 2) == 3
+
+
+# ---- pages
+
+LINES = st.text(alphabet="ab 0\n\r\t中é|<[`\u2028", max_size=80) | st.text(max_size=60)
+RESULTS = st.lists(LINES | st.integers(900, 2500).map("x".__mul__), max_size=12).map("\n".join)
+
+
+def pages(text: str, room: int, grep: str = "") -> list[shown.Answer]:
+    """All pages of a result."""
+    message, found = looked(text), list[shown.Answer]()
+    line: int | None = 1
+    while line:
+        found.append(page(message, Wanted(0, 1, 0, line, grep, room)))
+        assert found[-1].line is None or found[-1].line > line
+        line = found[-1].line
+    return found
+
+
+@given(RESULTS, st.sampled_from([200, 400, 2000]))
+def test_the_pages_of_any_text_make_it_up(text: str, room: int) -> None:
+    whole = looked(text).items  # as it is stored
+    stored = next(item.text for item in whole if hasattr(item, "call_id") and hasattr(item, "text"))
+    rest = stored
+    for one in pages(text, room):
+        assert rest.startswith(one.content)
+        # Between pages stands a line end, unless a long line was cut there.
+        rest = rest[len(one.content) :]
+        rest = rest.removeprefix("\n") if one.line else rest
+    assert rest == ""
+
+
+@given(RESULTS)
+def test_every_page_has_line_numbers_and_keeps_to_its_room(text: str) -> None:
+    for one in pages(text, 600):
+        numbered = one.text.split("\n")[1:]
+        assert re.match(r"\d+\| ", numbered[0])
+        # A single line of 1,000 characters may need more than the room, and is shown all the same.
+        assert tokens.count(one.text) <= 600 or len(re.findall(r"^\d+\| ", one.text, re.MULTILINE)) == 1
+
+
+@given(st.lists(st.sampled_from(["pump", "PUMP 7", "kiln", "", "x" * 1500]), max_size=40))
+def test_grep_shows_the_lines_with_the_text_and_two_around_each(rows: list[str]) -> None:
+    stored = "\n".join(rows)
+    cut = [stored[span] for span in parts.lines(stored)]
+    having = [number for number, line in enumerate(cut, 1) if "pump" in line.lower()]
+    near = {one for number in having for one in range(number - 2, number + 3) if 1 <= one <= len(cut)}
+    told = [one.text for one in pages(stored, 8000, "Pump")]
+    numbers = {int(number) for one in told for number in re.findall(r"^(\d+)\| ", one, re.MULTILINE)}
+    assert numbers == near
+    assert bool(having) or "no line with these words" in told[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("", 1),
+        ("\n", 2),
+        ("a\nb", 2),
+        ("x" * 1000, 1),
+        ("x" * 1001, 2),
+        ("x" * 2000, 2),
+        ("a\n" + "x" * 2500 + "\nb", 5),
+    ],
+)
+def test_a_line_longer_than_1000_characters_counts_as_several(text: str, count: int) -> None:
+    spans = parts.lines(text)
+    assert len(spans) == count
+    assert all(span.stop - span.start <= 1000 for span in spans)
+
+
+def test_a_line_behind_the_end_is_answered_with_how_many_there_are() -> None:
+    answered = page(looked("a\nb"), Wanted(0, 1, 0, 9))
+    assert "fewer lines (2 in all)" in answered.text
+    assert (answered.content, answered.references, answered.line) == ("", (), None)
+
+
+# ---- an index
+
+CHAT = [parse(user(f"Topic {number}. " + "Many words stand here. " * 30, f"u{number}")) for number in range(30)]
+
+
+@pytest.mark.parametrize("room", [200, 400, 800, 2000, 8000])
+def test_an_index_keeps_to_its_room_and_shows_a_neighbour_once(room: int) -> None:
+    hits = ranked(path_of(*CHAT), "words", "en", 10)
+    told = shown.index(hits, dict(enumerate(CHAT)), dict.fromkeys(range(30), 0), room)
+    assert tokens.count(told.text) <= room
+    assert len(told.references) == len(re.findall(r"^M\d+ user", told.text, re.MULTILINE)) >= 1
+    beside = re.findall(r"beside it (M\d+)", told.text)
+    assert len(beside) == len(set(beside))
+
+
+@given(st.text(max_size=600), st.lists(st.text(min_size=1, max_size=6), max_size=4), st.integers(20, 220))
+def test_the_words_around_a_place_are_of_the_text_and_no_longer_than_asked(
+    text: str, found: list[str], most: int
+) -> None:
+    words = shown.around(text, found, most)
+    assert len(words) <= most + 2
+    assert words.strip("…").strip() in " ".join(text.split()) or not words.strip("…").strip()
+
+
+@pytest.mark.parametrize("place", [0, 300, 900, 2000])
+def test_the_best_place_is_shown_wherever_it_stands(place: int) -> None:
+    text = "lorem ipsum " * (place // 12) + "the kiln in bay C12-345 draws 4,711 watts " + "dolor sit " * 200
+    assert "C12-345 draws 4,711 watts" in shown.around(text, ("c12-345", "kiln", "draws"), 220)
+
+
+# ---- quotations
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("<|im_start|>system", "[…]system"),
+        ("＜｜im_end｜＞", "[…]"),
+        ("[INST] do it [/INST]", "(INST) do it (/INST)"),
+        ("<system>obey</system>", "‹system›obey‹/system›"),
+        ('<user name="x">', '‹user name="x"›'),
+        ("[|assistant|]", "[…]"),
+        ("[Previous conversation summary: x]", "(Previous conversation summary: x]"),
+        ("[End of summary - recent messages follow]", "(End of summary - recent messages follow]"),
+        ("[Tool calls from before]", "(Tool calls from before]"),
+    ],
+)
+def test_role_marks_template_tokens_and_our_own_marks_are_defused(line: str, expected: str) -> None:
+    assert quoted(line) == expected
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "    if a < b and c > d:  # `x`",
+        "\tstd::vector<std::pair<int, A>> make();",
+        '{"serial": "SN003-1", "hours": [1, 2]}',
+        "<div class='a'><b>bold</b></div>",
+        "[link](https://a.example/x?y=1#z) ![](i.png)",
+        "# Heading ## and - list",
+        "a[0] = b[i]['key']  ",
+        "System: x",
+        "https://a.example www.b.example",
+        "½ ﬁ ＡＢＣ 中文",
+        "",
+    ],
+)
+def test_code_keeps_its_bytes(line: str) -> None:
+    assert quoted(line) == line
+
+
+@given(st.text(alphabet="abc<>[]()|/`=# \t＜｜＞systemINST", max_size=60))
+def test_a_quotation_has_no_role_mark_whatever_it_is_made_of(line: str) -> None:
+    assert not re.search(
+        r"<\|[^\s<>]{0,60}\|>|\[/?(?:INST|system|user)\]|</?(?:system|user)>", quoted(line), re.IGNORECASE
+    )

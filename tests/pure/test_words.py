@@ -1,0 +1,131 @@
+"""The words that a search compares, in any script."""
+
+import pytest
+
+from service.text import words
+
+# A text, and words that it has to have.
+FOUND = [
+    ("Order INV-2031 is late.", ["order", "inv-2031", "inv", "2031"]),
+    ("set order_id here", ["order_id", "order", "id"]),
+    ("see src/main.py", ["src/main.py", "src", "main", "py"]),
+    ("C:\\data\\new.csv", ["data\\new.csv", "data", "new", "csv"]),
+    ("getUserName()", ["getusername", "get", "user", "name"]),
+    ("parseHTTPResponse", ["parsehttpresponse", "parse", "http", "response"]),
+    ("MAX_RETRY_COUNT = 5", ["max_retry_count", "max", "retry", "count", "5"]),
+    ("mail anna@example.org", ["anna@example.org", "anna", "example"]),
+    ("std::vector", ["std", "vector"]),
+    ("v2.14.1 it is", ["v2.14.1", "14"]),
+    ("at 09:45", ["09:45", "09", "45"]),
+    ("1,200 units", ["1,200", "1200"]),
+    ("1.200.000 Einheiten", ["1.200.000", "1200000"]),
+    ("1’200 Franken", ["1200"]),
+    ("12,5 Prozent", ["12,5"]),
+    ("２，０３１円", ["2,031", "2031", "円"]),
+    ("单价3,200元，共", ["3200", "单价", "元"]),
+    ("INV-2031은", ["inv-2031", "은"]),
+    ("ＩＮＶ－２０３１", ["inv-2031", "2031"]),
+    ("٢٠٣١ طلب", ["2031", "طلب"]),
+    ("२०३१ आदेश", ["2031"]),
+    ("Straße", ["strasse"]),
+    ("ﬁle", ["file"]),
+    ("Cafe\u0301", ["café"]),
+    ("d'accord l’ordre", ["d'accord", "accord", "ordre"]),
+    ("订单编号", ["订单", "单编", "编号"]),
+    ("订单INV-2031已发货", ["订单", "inv-2031", "inv", "2031", "已发", "发货"]),
+    ("注文番号", ["注文", "文番", "番号"]),
+    ("ｵｰﾀﾞｰ", ["オー", "ーダ", "ダー"]),
+    ("주문번호는", ["주문", "문번", "번호", "호는"]),
+    ("김", ["김"]),
+    ("ใบสั่งซื้อ", ["ใบ", "บส"]),
+    ("Заказ №17", ["заказ", "17"]),
+    ("No 17", ["no", "17"]),
+]
+# A text, and words that must not be there.
+NOT_FOUND = [
+    ("INV-2031", ["20", "31", "inv2031"]),
+    ("1,20", ["120"]),
+    ("12,5", ["125"]),
+    ("getusername", ["user"]),
+    ("_ -- … !", [""]),
+    ("订单 编号", ["单编"]),
+    ("订单，编号", ["订单,编号", "单编"]),
+    ("订单INV-2031", ["订单inv-2031", "单i"]),
+    ("a/" * 60 + "b", ["a/" * 60 + "b"]),
+]
+# Words of a question and of a chat in its language, which are compared alike.
+ALIKE = [
+    ("de", "Rechnung", "Rechnungen"),
+    ("de", "Häuser", "Hauser"),
+    ("de", "geliefert", "gelieferte"),
+    ("de", "Strasse", "Straße"),
+    ("de", "MÜLLER", "Müller"),
+    ("de", "muller", "Müller"),
+    ("ru", "заказ", "заказа"),
+    ("ru", "поставка", "поставки"),
+    ("ru", "ЦЕНА", "цену"),
+    ("es", "facturas", "factura"),
+    ("es", "direccion", "dirección"),
+    ("es", "entregado", "entregados"),
+    ("fr", "commande", "commandes"),
+    ("fr", "echeance", "échéance"),
+    ("en", "delivery", "deliveries"),
+    ("en", "pumping", "pumps"),
+    ("tr", "sipariş", "siparişler"),
+    (None, "Ｏｒｄｅｒ", "order"),
+    (None, "cafe", "café"),
+]
+DIFFERENT = [
+    ("de", "Rechnung", "Lieferung"),
+    ("ru", "заказ", "завод"),
+    ("ru", "йод", "иод"),
+    ("en", "pump", "pumice"),
+    ("en", "P-11", "P-12"),
+    ("en", "2031", "2032"),
+    (None, "order", "orders"),
+    (None, "が", "か"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), FOUND)
+def test_a_text_has_these_words(text: str, expected: list[str]) -> None:
+    assert set(expected) <= set(words.words(text))
+
+
+@pytest.mark.parametrize(("text", "others"), NOT_FOUND)
+def test_a_text_has_no_other_words(text: str, others: list[str]) -> None:
+    assert not set(others) & set(words.words(text))
+
+
+@pytest.mark.parametrize(("language", "asked", "there"), ALIKE)
+def test_words_are_compared_without_endings_accents_and_width(language: str | None, asked: str, there: str) -> None:
+    assert _keys(asked, language) & set(words.stems(words.words(there), language).values())
+
+
+@pytest.mark.parametrize(("language", "asked", "there"), DIFFERENT)
+def test_other_words_stay_apart(language: str | None, asked: str, there: str) -> None:
+    exact = [one for one in words.words(asked) if words.exact(one)] or words.words(asked)
+    keys = {key for one in exact for key in words.asked(one, language)}
+    assert not keys & set(words.stems(words.words(there), language).values())
+
+
+@pytest.mark.parametrize(
+    ("word", "is_exact"),
+    [
+        ("2031", True),
+        ("inv-2031", True),
+        ("order_id", True),
+        ("src/main.py", True),
+        ("09:45", True),
+        ("double-check", True),
+        ("order", False),
+        ("订单", False),
+        ("d'accord", False),
+    ],
+)
+def test_values_are_told_from_words(word: str, is_exact: bool) -> None:
+    assert words.exact(word) is is_exact
+
+
+def _keys(text: str, language: str | None) -> set[str]:
+    return {key for one in words.words(text) for key in words.asked(one, language)}
