@@ -9,6 +9,7 @@ from arq.worker import Worker
 from redis.exceptions import RedisError
 
 from service.queue import Queue, client
+from service.usecases.alive import living
 from service.usecases.compress import WorkerContext
 from workers.settings import load_vocabulary, worker_settings
 
@@ -51,7 +52,8 @@ async def running(context: WorkerContext, queue: Queue, redis_url: str) -> Async
     worker.in_progress_timeout_s = _FORGOTTEN
     main = asyncio.create_task(_run_for_ever(worker))
     try:
-        yield worker
+        async with living(context, "worker"):
+            yield worker
     finally:
         worker.allow_pick_jobs = False
         if worker.tasks:

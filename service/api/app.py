@@ -5,17 +5,18 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from starlette.types import Receive, Scope, Send
 
 from service import __version__
-from service.api import chats, context, events, filter, health, jobs, problems, recall
-from service.api.deps import InFlight, KeyRing
+from service.api import audit, chats, context, events, filter, health, jobs, problems, recall
+from service.api.deps import InFlight, KeyRing, known_parameters
 from service.api.problems import ProblemBody
 from service.errors import BadRequest
 from service.processes import Texts
 from service.runtime import Runtime, running, servers
 from service.settings import Settings
+from service.usecases.alive import living
 
 Beside = Callable[[Runtime], AbstractAsyncContextManager[object]]
 """Something that runs as long as the service: the embedded worker, or a command's own output."""
@@ -85,6 +86,7 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
             urls = await stack.enter_async_context(servers(settings))
             app.state.runtime = await stack.enter_async_context(running(settings, urls, texts))
             app.state.keys = KeyRing()
+            await stack.enter_async_context(living(app.state.runtime.worker_context, "api"))
             for start in beside:
                 await stack.enter_async_context(start(app.state.runtime))
             yield
@@ -96,9 +98,10 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
         lifespan=lifespan,
         redirect_slashes=False,
         responses={"4XX": _REFUSED},
+        dependencies=[Depends(known_parameters)],
     )
     app.state.in_flight = InFlight(settings.max_bytes_in_flight)
     problems.install(app)
-    for module in (context, filter, events, recall, chats, jobs, health):
+    for module in (context, filter, events, recall, chats, jobs, audit, health):
         app.include_router(module.router)
     return app

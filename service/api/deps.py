@@ -16,7 +16,15 @@ from starlette.types import Scope
 from service import LEAST_FILTER
 from service.api import problems, shape
 from service.api.wire import Id, schema_of
-from service.errors import BadRequest, Busy, FilterTooOld, TooLarge, Unauthorised, WrongScope
+from service.errors import (
+    BadRequest,
+    Busy,
+    FilterTooOld,
+    TooLarge,
+    Unauthorised,
+    Unprocessable,
+    WrongScope,
+)
 from service.runtime import Runtime
 from service.storage import keys
 from service.usecases.operate import Operator
@@ -29,6 +37,8 @@ _VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})", re.ASCII)
 _LARGE = 2**18
 # Bytes; uvicorn itself holds as many of each connection before it stops reading.
 _SMALL = 2**16
+# Characters of an unknown parameter, and how many of them, in an error.
+_SHOWN, _SHOWN_UNKNOWN = 40, 5
 # Key in a request's scope: bytes of its body that are counted as held.
 _HELD = "precis.held"
 
@@ -142,6 +152,25 @@ RuntimeDep = Annotated[Runtime, Depends(_runtime)]
 FilterKey = Annotated[keys.Key, Depends(_filter_key)]
 OperatorDep = Annotated[Operator, Depends(_operator)]
 ChatId = Annotated[Id, Path(description="Open WebUI's chat id.")]
+
+
+async def known_parameters(request: Request) -> None:
+    """Refuses query parameters that the route does not have: a filter that is misspelt lists all.
+
+    Raises:
+        Unprocessable: a parameter is unknown.
+    """
+    if not request.scope["query_string"] or not request.url.path.startswith("/v1/"):
+        return
+    described = request.app.openapi()["paths"].get(request.scope["route"].path, {})
+    operation = described.get(request.method.lower(), {})
+    known = [one["name"] for one in operation.get("parameters", []) if one["in"] == "query"]
+    unknown = sorted(set(request.query_params) - set(known))
+    if unknown:
+        named = ", ".join(repr(name[:_SHOWN]) for name in unknown[:_SHOWN_UNKNOWN])
+        raise Unprocessable(
+            f"unknown query parameters: {named}; this route has {', '.join(known) or 'none'}"
+        )
 
 
 def documented(

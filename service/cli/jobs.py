@@ -1,13 +1,13 @@
 """`precis jobs`: work that is due, waiting or dead, and why."""
 
+from datetime import datetime
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from service.cli import shell
 from service.cli.chats import Tenant, operator_of, with_tenant
-from service.cli.output import add_row, id_column
+from service.cli.output import print_json, print_rows
 from service.runtime import FIRST_TENANT
 from service.storage.jobs import STATES, Job, State
 from service.usecases import monitor, operate
@@ -24,6 +24,7 @@ def list_jobs(
     state: Annotated[State | None, typer.Option(help="Only work in this state.")] = None,
     tenant: Tenant = FIRST_TENANT,
     limit: Annotated[int, typer.Option(min=1, max=1000)] = 50,
+    as_json: shell.Json = False,
 ) -> None:
     """Lists chats with work, and why it waits."""
 
@@ -33,20 +34,27 @@ def list_jobs(
             states = [state] if state else STATES
             return await monitor.list_jobs(database.reads, by.tenant, states, limit=limit)
 
-    table = Table(
-        id_column(shell.console.width),
-        "state",
-        "attempts",
-        "since",
-        "worker",
-        "reason",
-    )
-    for job in shell.run(work()):
-        since = job.dead_at or job.due_at
-        moment = f"{since:%Y-%m-%d %H:%M:%S}" if since else ""
-        told = (moment, job.worker or "", job.last_error or "")
-        add_row(table, job.chat_id, job.state, str(job.attempts), *told)
-    shell.console.print(table)
+    found = shell.run(work())
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (
+            job.chat_id,
+            job.state,
+            str(job.attempts),
+            _moment(job.dead_at or job.due_at),
+            job.worker or "",
+            job.last_error or "",
+        )
+        for job in found
+    ]
+    columns = ("chat", "state", "attempts", "since", "worker", "reason")
+    print_rows(shell.console, columns, rows, least=("attempts", "worker", "since"))
+
+
+def _moment(at: datetime | None) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S}" if at else ""
 
 
 @app.command()

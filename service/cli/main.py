@@ -22,11 +22,12 @@ _COMMANDS = {
     "retention": ("maintenance", "retention", "Delete what is older than the settings allow."),
     "config": ("checks", "config", "Print the settings in force, secrets hidden."),
     "healthcheck": ("checks", "healthcheck", "Exit with 0 when the service is ready, else with 1."),
-    "status": ("status", "status", "Show the queue, running work and circuit breakers."),
+    "status": ("status", "status", "Show the queue, running work, breakers, and who lives."),
     "install-filter": ("install", "install_filter", "Install or update the filter in Open WebUI."),
     "uninstall-filter": ("install", "uninstall_filter", "Remove the filter from Open WebUI."),
     "keys": ("keys", "app", "Create, list and revoke API keys."),
     "chats": ("chats", "app", "Show, correct, recompute and delete chats and summaries."),
+    "audit": ("audit", "audit", "List what operators changed, and who."),
     "jobs": ("jobs", "app", "List and retry pending or dead work."),
 }
 
