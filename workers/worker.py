@@ -8,6 +8,7 @@ import structlog
 from arq.worker import Worker
 from redis.exceptions import RedisError
 
+from service import __version__
 from service.queue import Queue, client
 from service.usecases.alive import living
 from service.usecases.compress import WorkerContext
@@ -53,6 +54,7 @@ async def running(context: WorkerContext, queue: Queue, redis_url: str) -> Async
     main = asyncio.create_task(_run_for_ever(worker))
     try:
         async with living(context, "worker"):
+            log.info("worker.started", version=__version__, summariser=context.by)
             yield worker
     finally:
         worker.allow_pick_jobs = False

@@ -1,12 +1,14 @@
 """The FastAPI application. Its lifespan opens all resources, and closes them in reverse order."""
 
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
+import structlog
 from fastapi import Depends, FastAPI
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from service import __version__
 from service.api import audit, chats, context, events, filter, health, jobs, problems, recall
@@ -17,6 +19,8 @@ from service.processes import Texts
 from service.runtime import Runtime, running, servers
 from service.settings import Settings
 from service.usecases.alive import living
+
+log = structlog.get_logger(__name__)
 
 Beside = Callable[[Runtime], AbstractAsyncContextManager[object]]
 """Something that runs as long as the service: the embedded worker, or a command's own output."""
@@ -53,6 +57,24 @@ def _is_text(scope: Scope) -> bool:
     return True
 
 
+def _noted(scope: Scope, send: Send) -> Send:
+    """`send` with a log line for the answer, without the query: it may quote a chat."""
+    began = time.monotonic()
+
+    async def noted(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            log.debug(
+                "request",
+                method=scope["method"],
+                path=scope["path"],
+                status=message["status"],
+                ms=round((time.monotonic() - began) * 1000, 1),
+            )
+        await send(message)
+
+    return noted
+
+
 class _Service(FastAPI):
     """FastAPI, except for the hot route, which is answered before it (`context.answered`)."""
 
@@ -63,6 +85,8 @@ class _Service(FastAPI):
             refused = BadRequest("the path is not UTF-8: percent-encode its parts as UTF-8")
             await problems.answer(refused)(scope, receive, send)
             return
+        if self.state.logs_requests and scope["type"] == "http":
+            send = _noted(scope, send)
         try:
             if not await context.answered(scope, receive, send):
                 await super().__call__(scope, receive, send)
@@ -89,6 +113,12 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
             await stack.enter_async_context(living(app.state.runtime.worker_context, "api"))
             for start in beside:
                 await stack.enter_async_context(start(app.state.runtime))
+            log.info(
+                "service.started",
+                version=__version__,
+                summariser=app.state.runtime.worker_context.by,
+                servers="given" if settings.database_url else "embedded",
+            )
             yield
 
     app = _Service(
@@ -100,6 +130,7 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
         responses={"4XX": _REFUSED},
         dependencies=[Depends(known_parameters)],
     )
+    app.state.logs_requests = settings.log_level == "debug"
     app.state.in_flight = InFlight(settings.max_bytes_in_flight)
     problems.install(app)
     for module in (context, filter, events, recall, chats, jobs, audit, health):

@@ -140,8 +140,11 @@ def show(
         typer.Option(min=1, max=shell.LAST_ID, help="Show the summary of this checkpoint."),
     ] = None,
     only: Annotated[
-        Literal["narrative", "pins"] | None,
-        typer.Option(help="Print only this part, as `precis chats correct` reads it."),
+        Literal["summary", "narrative", "pins"] | None,
+        typer.Option(
+            help="Print only this part: the summary exactly as the model gets it, or a part as"
+            " `precis chats correct` reads it."
+        ),
     ] = None,
     as_json: shell.Json = False,
     tenant: Tenant = FIRST_TENANT,
@@ -163,6 +166,8 @@ def show(
     )
     if as_json:
         print_json(shown)
+    elif only == "summary":
+        typer.echo(visible(shown.summary))
     elif only == "narrative":
         typer.echo(visible(shown.narrative))
     elif only == "pins":
@@ -247,6 +252,9 @@ def correct(
 ) -> None:
     """Stores a corrected version of a checkpoint, and uses it. The old version is kept."""
     text = _read(narrative)
+    # An empty file is a slip of a pipe or an editor; it would be served at once.
+    if text is not None and not text.strip():
+        raise typer.BadParameter(f"{narrative}: the new narrative is empty; nothing was changed")
     given = _pins(pins)
     what = chat, checkpoint, text, given, forget or []
     settings = shell.settings()
@@ -267,8 +275,12 @@ def reset(
         ),
     ] = None,
     tenant: Tenant = FIRST_TENANT,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Deletes a chat's checkpoints; new ones are made after its next turn."""
+    if not yes:
+        which = f"but {keep} and those it is based on" if keep else "with their corrections"
+        typer.confirm(f"Delete all checkpoints of chat {chat}, {which}?", abort=True)
     dropped = with_tenant(tenant, lambda engine, by: operate.reset(engine, by, chat, keep))
     shell.console.print(
         f"{dropped.checkpoints} checkpoints deleted.", *([_WAITS] if dropped.waits else [])

@@ -65,7 +65,7 @@ def _meaning(claim: Claim, error: Exception) -> Release:
         refusal = outage.refusal(error)
         pause = _REFUSAL_PAUSE if refusal else _OUTAGE_PAUSE
         return _released(PrecisError(refusal or "the database was away"), delay=pause)
-    log.error("compress.failed", chat=claim.chat.id, exception=trace(error))
+    log.error("compress.failed", chat=claim.lease.chat_id, exception=trace(error))
     return _failed(claim, "failed", error)
 
 
@@ -142,7 +142,7 @@ async def _wait_for_bodies(claim: Claim, reason: str) -> float | None:
 
     The filter is asked for the whole path at the chat's next turn, and the work is due then.
     """
-    log.info("compress.waits_for_texts", chat=claim.chat.id, reason=reason)
+    log.info("compress.waits_for_texts", chat=claim.lease.chat_id, reason=reason)
     async with claim.engine.begin() as connection:
         await runs.end(connection, claim.chat, claim.run, "waits", reason)
         return await work.wait_for_bodies(connection, claim.lease, reason)
