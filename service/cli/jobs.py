@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Annotated
 
 import typer
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service.cli import shell
 from service.cli.chats import Tenant, operator_of, with_tenant
@@ -11,6 +12,7 @@ from service.cli.output import print_json, print_rows
 from service.runtime import FIRST_TENANT
 from service.storage.jobs import STATES, Job, State
 from service.usecases import monitor, operate
+from service.usecases.operate import Operator
 
 app = typer.Typer(
     add_completion=False,
@@ -68,9 +70,21 @@ def retry(
     """Makes the work on a chat due now, and forgets its failed attempts."""
     if (chat is None) is not dead:
         raise typer.BadParameter("Pass a chat id or --dead.")
-    if chat is None:
-        count = with_tenant(tenant, operate.retry_dead)
-        shell.console.print(f"{count} chats are due again.")
-    else:
-        with_tenant(tenant, lambda engine, by: operate.retry(engine, by, chat))
-        shell.console.print("The work is due now.")
+
+    async def work(engine: AsyncEngine, by: Operator) -> list[tuple[str, datetime]]:
+        if chat is None:
+            count = await operate.retry_dead(engine, by)
+            shell.console.print(f"{count} chats are due again.")
+        else:
+            await operate.retry(engine, by, chat)
+            shell.console.print("The work is due now.")
+        return await operate.open_breakers(engine)
+
+    for name, until in with_tenant(tenant, work):
+        shell.console.print(
+            f"The circuit breaker of {name} is open until {until:%H:%M:%S} UTC: it is not asked"
+            " before, unless `precis summariser reset` closes it.",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
