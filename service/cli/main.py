@@ -19,6 +19,8 @@ _COMMANDS = {
     "worker": ("serve", "work", "Run one more worker, on shared PostgreSQL and Redis."),
     "demo": ("serve", "demo", "Play a long recorded conversation and show what happens."),
     "migrate": ("maintenance", "migrate", "Bring the database to the schema of this version."),
+    "backup": ("backup", "backup", "Write the whole database to a file."),
+    "restore": ("backup", "restore", "Replace the whole database by a backup."),
     "retention": ("maintenance", "retention", "Delete what is older than the settings allow."),
     "config": ("checks", "config", "Print the settings in force, secrets hidden."),
     "healthcheck": ("checks", "healthcheck", "Exit with 0 when the service is ready, else with 1."),
@@ -27,6 +29,7 @@ _COMMANDS = {
     "uninstall-filter": ("install", "uninstall_filter", "Remove the filter from Open WebUI."),
     "keys": ("keys", "app", "Create, list and revoke API keys."),
     "chats": ("chats", "app", "Show, correct, recompute and delete chats and summaries."),
+    "summariser": ("summariser", "app", "Ask the summariser once, or reset its breaker."),
     "audit": ("audit", "audit", "List what operators changed, and who."),
     "jobs": ("jobs", "app", "List and retry pending or dead work."),
 }
