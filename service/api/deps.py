@@ -8,7 +8,8 @@ from functools import lru_cache
 from typing import Annotated, Any, ParamSpec, TypeVar, cast
 
 import msgspec
-from fastapi import Depends, Path, Request
+from fastapi import Depends, Path, Request, Security
+from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 from starlette.types import Scope
@@ -139,11 +140,22 @@ async def _runtime(request: Request) -> Runtime:
     return runtime_of(request)
 
 
-async def _filter_key(request: Request) -> keys.Key:
+KEY_SCHEME = "API key"
+"""The security scheme's name on the OpenAPI page."""
+# Only for that page and its button *Authorize*: `caller` reads the header, on the hot route too.
+_bearer = HTTPBearer(
+    scheme_name=KEY_SCHEME,
+    description="A key from `precis keys create`; its scope decides which routes it opens.",
+    auto_error=False,
+)
+_Described = Annotated[object, Security(_bearer)]
+
+
+async def _filter_key(request: Request, _: _Described) -> keys.Key:
     return await caller(request, "filter")
 
 
-async def _operator(request: Request) -> Operator:
+async def _operator(request: Request, _: _Described) -> Operator:
     key = await caller(request, "operator")
     return Operator(key.tenant, key.actor)
 

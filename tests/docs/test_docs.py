@@ -139,6 +139,13 @@ async def test_the_description_of_the_wire_is_open_and_says_how_to_authenticate(
     assert page["info"]["version"] == (await service.as_filter.get("/version")).json()["version"]
 
 
+@pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS, ids=NAMES)
+def test_the_page_of_the_api_can_send_a_key_to_every_route_that_needs_one(
+    path: str, method: str, operation: dict[str, Any]
+) -> None:
+    assert operation.get("security", []) == ([] if path in OPEN else [{"API key": []}]), f"{method} {path}"
+
+
 def test_every_error_is_in_the_tree_of_errors_and_has_a_title() -> None:
     for name, error in vars(errors).items():
         if isinstance(error, type) and issubclass(error, errors.PrecisError):
