@@ -11,7 +11,7 @@ from fastapi import Depends, FastAPI
 from starlette.types import Message, Receive, Scope, Send
 
 from service import __version__
-from service.api import audit, chats, context, events, filter, health, jobs, problems, recall
+from service.api import audit, chats, context, docs, events, filter, health, jobs, problems, recall
 from service.api.deps import InFlight, KeyRing, known_parameters
 from service.api.problems import ProblemBody
 from service.errors import BadRequest
@@ -127,12 +127,15 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
         description=_DESCRIPTION,
         lifespan=lifespan,
         redirect_slashes=False,
+        docs_url=None,
+        redoc_url=None,
         responses={"4XX": _REFUSED},
         dependencies=[Depends(known_parameters)],
     )
     app.state.logs_requests = settings.log_level == "debug"
     app.state.in_flight = InFlight(settings.max_bytes_in_flight)
     problems.install(app)
+    docs.install(app)
     for module in (context, filter, events, recall, chats, jobs, audit, health):
         app.include_router(module.router)
     return app

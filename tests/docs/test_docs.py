@@ -131,6 +131,18 @@ async def test_no_route_but_health_and_version_answers_without_a_key(service: Se
             assert (await client.get(page)).status_code == 200
 
 
+@pytest.mark.parametrize("page", ["/docs", "/redoc"])
+async def test_the_pages_of_the_api_load_nothing_from_elsewhere(service: Service, page: str) -> None:
+    async with httpx.AsyncClient(base_url=service.url) as client:
+        text = (await client.get(page)).text
+        assert not re.findall(r"""(?:src|href)=["'](?:https?:)?//""", text)
+        loaded = re.findall(r"""(?:src|href)=["'](/[^"']+)""", text)
+        assert len(loaded) >= 2
+        for one in loaded:
+            assert len((await client.get(one)).content) > 1000, one
+        assert "openapi.json" in text
+
+
 async def test_the_description_of_the_wire_is_open_and_says_how_to_authenticate(service: Service) -> None:
     async with httpx.AsyncClient(base_url=service.url) as client:
         page = (await client.get("/openapi.json")).json()
