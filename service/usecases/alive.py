@@ -8,10 +8,11 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
 from service import __version__
-from service.storage import heartbeats
+from service.storage import heartbeats, outage
 from service.storage.jobs import HEARTBEAT, Role
 from service.usecases.compress import WorkerContext
 
+_AWAY = (SQLAlchemyError, OSError, *outage.AWAY)
 _LEAVING = 2  # seconds that the last word may take
 
 log = structlog.get_logger(__name__)
@@ -48,12 +49,12 @@ async def _beat(context: WorkerContext, role: Role, *, first: bool = False) -> N
                 warnings=context.warnings,
                 first=first,
             )
-    except (SQLAlchemyError, OSError) as error:  # the next one may get through
+    except _AWAY as error:  # the next one may get through
         log.warning("heartbeat.failed", role=role, error=type(error).__name__)
 
 
 async def _leave(context: WorkerContext, role: Role) -> None:
     # Whoever does not get through is silent from now on, and counts as gone soon.
-    with suppress(SQLAlchemyError, OSError, TimeoutError):
+    with suppress(*_AWAY):
         async with asyncio.timeout(_LEAVING), context.engine.begin() as connection:
             await heartbeats.leave(connection, role, context.worker)
