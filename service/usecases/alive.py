@@ -12,7 +12,7 @@ from service.storage import heartbeats, outage
 from service.storage.jobs import HEARTBEAT, Role
 from service.usecases.compress import WorkerContext
 
-_AWAY = (SQLAlchemyError, OSError, *outage.AWAY)
+_AWAY: tuple[type[Exception], ...] = (SQLAlchemyError, OSError, *outage.AWAY)
 _LEAVING = 2  # seconds that the last word may take
 
 log = structlog.get_logger(__name__)
