@@ -6,17 +6,26 @@ one at the same time: the lock lets one of them go first, and the others find no
 
 import asyncio
 
+import structlog
 from alembic import context
+from alembic.runtime.migration import MigrationInfo
 from sqlalchemy import Connection, make_url, pool, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from service.storage.tables import metadata
 
+log = structlog.get_logger(__name__)
+
 _LOCK = 0x5052_4543_4953  # "PRECIS"
 
 
 def _run(connection: Connection) -> None:
-    context.configure(connection=connection, target_metadata=metadata, compare_server_default=True)
+    context.configure(
+        connection=connection,
+        target_metadata=metadata,
+        compare_server_default=True,
+        on_version_apply=_tell,
+    )
     with context.begin_transaction():
         # A lock of the transaction, not of the session: it cannot be left behind in a pooler. It
         # and the settings end with the transaction, which therefore has to be one for all.
@@ -26,6 +35,13 @@ def _run(connection: Connection) -> None:
         connection.execute(text("set local lock_timeout = '10s'"))
         connection.execute(text("set local statement_timeout = '10min'"))
         context.run_migrations()
+
+
+def _tell(ctx: object, step: MigrationInfo, *_: object, **__: object) -> None:
+    """Each migration is a log line. Alembic calls this by names, and is typed as if by place."""
+    del ctx
+    went = "up" if step.is_upgrade else "down"
+    log.info("migration.applied", revision=step.up_revision_id, went=went)
 
 
 async def _main() -> None:

@@ -3,17 +3,19 @@
 The only difference between the embedded and the fleet way to run is here: who starts the servers.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
 import httpx
+import structlog
 
-from service.clients.summarisers import configured, for_models
+from service.clients.summarisers import configured, for_models, probe
 from service.embedded.servers import embedded_servers
 from service.processes import Texts
 from service.queue import Queue
-from service.settings import Settings
+from service.settings import Settings, warnings
 from service.storage import keys
 from service.storage.database import Database, check_schema, connect, migrate
 from service.urls import Urls as Urls
@@ -21,6 +23,9 @@ from service.urls import announcing, existing, given
 from service.usecases.compress import WorkerContext
 
 FIRST_TENANT = "default"
+_PROBE_AGAIN = 60  # seconds until the next look at a summariser with which something is amiss
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +105,36 @@ async def running(
         http = await stack.enter_async_context(httpx.AsyncClient())
         texts = shared or stack.enter_context(_text_processes(settings))
         summariser, others = configured(settings, http), for_models(settings, http)
-        worker_context = WorkerContext(database.engine, settings, summariser, texts, others=others)
+        worker_context = WorkerContext(
+            database.engine, settings, summariser, texts, others=others, warnings=warnings(settings)
+        )
+        await stack.enter_async_context(_probing(worker_context, http))
         first_keys = await _first_keys(database, settings)
         yield Runtime(settings, urls, database, queue, worker_context, texts, first_keys)
+
+
+@asynccontextmanager
+async def _probing(context: WorkerContext, http: httpx.AsyncClient) -> AsyncIterator[None]:
+    """Looks whether the summariser is there, beside the start, and again until it is."""
+    for warning in context.warnings:
+        log.warning("start.warning", what=warning)
+    probing = asyncio.create_task(_probe(context, http))
+    try:
+        yield
+    finally:
+        probing.cancel()
+        await asyncio.gather(probing, return_exceptions=True)
+
+
+async def _probe(context: WorkerContext, http: httpx.AsyncClient) -> None:
+    known = list(context.warnings)
+    while found := await probe(context.settings, http):
+        if context.warnings != known + found:
+            context.warnings[:] = known + found
+            for warning in found:
+                log.warning("start.warning", what=warning)
+        await asyncio.sleep(_PROBE_AGAIN)
+    context.warnings[:] = known
 
 
 @contextmanager

@@ -507,6 +507,16 @@ def unknown() -> list[str]:
     return sorted(name for name in given if name.removesuffix("_FILE") not in known)
 
 
+def warnings(settings: Settings) -> list[str]:
+    """What is allowed, and probably not meant."""
+    if settings.summariser == "extractive" and settings.summariser_url:
+        return [
+            f"{PREFIX}SUMMARISER_URL is set, but {PREFIX}SUMMARISER is extractive: no model writes"
+            f" summaries. Set {PREFIX}SUMMARISER to openai or ollama"
+        ]
+    return []
+
+
 def redacted(settings: Settings) -> dict[str, str]:
     """Every setting as text, secrets and passwords hidden."""
     return {name: _shown(value) for name, value in settings}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from service.embedded.present import exists
 from service.errors import ConfigurationError, EmbeddedServerError, NothingHere
@@ -76,21 +76,54 @@ def announced(settings: Settings) -> Urls | None:
     Raises:
         EmbeddedServerError: `data_dir` cannot be read.
     """
+    said = _announcement(settings)
+    return Urls(said["database"], said["redis"]) if said else None
+
+
+def address(settings: Settings) -> str | None:
+    """Where the service that runs on `data_dir` listens; None when that is not known.
+
+    Raises:
+        EmbeddedServerError: `data_dir` cannot be read.
+    """
+    return None if given(settings) else (_announcement(settings) or {}).get("address")
+
+
+def reached_at(host: str, port: int) -> str:
+    """The URL at which this machine reaches a service that listens there."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{port}"
+
+
+def announce_address(data_dir: Path, listens_at: str) -> None:
+    """Adds to the announcement where the service listens, which only this process may do."""
+    path = data_dir / _ANNOUNCEMENT
+    said = json.loads(path.read_text()) | {"address": listens_at}
+    _write(path.with_suffix(".new"), said)
+    path.with_suffix(".new").replace(path)
+
+
+def _announcement(settings: Settings) -> dict[str, Any] | None:
     announcement = settings.data_dir / _ANNOUNCEMENT
     if not _readable(Path.is_file, announcement):
         return None
     said = json.loads(_readable(Path.read_text, announcement))
     # A kill -9 leaves the file behind.
-    return Urls(said["database"], said["redis"]) if _runs(said["pid"]) else None
+    return said if _runs(said["pid"]) else None
+
+
+def _write(path: Path, said: dict[str, object]) -> None:
+    path.unlink(missing_ok=True)  # left behind by a kill -9
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        json.dump(said, file)
 
 
 @contextmanager
 def announcing(data_dir: Path, urls: Urls) -> Iterator[None]:
     """Says where the servers are, in a file of `data_dir` that this user alone can read."""
     path = data_dir / _ANNOUNCEMENT
-    path.unlink(missing_ok=True)  # left behind by a kill -9
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        json.dump({"pid": os.getpid(), "database": urls.database, "redis": urls.redis}, file)
+    _write(path, {"pid": os.getpid(), "database": urls.database, "redis": urls.redis})
     try:
         yield
     finally:

@@ -1,24 +1,41 @@
 """The FastAPI application. Its lifespan opens all resources, and closes them in reverse order."""
 
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from time import perf_counter
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from fastapi import FastAPI
+import structlog
+from fastapi import Depends, FastAPI
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from service import __version__, metrics
-from service.api import chats, context, events, filter, health, jobs, problems, recall, scrape
-from service.api.deps import InFlight, KeyRing
+from service.api import (
+    audit,
+    chats,
+    context,
+    docs,
+    events,
+    filter,
+    health,
+    jobs,
+    problems,
+    recall,
+    scrape,
+)
+from service.api.deps import InFlight, KeyRing, known_parameters
 from service.api.problems import ProblemBody
 from service.api.scrape import Figures
 from service.errors import BadRequest
 from service.processes import Texts
 from service.runtime import Runtime, running, servers
 from service.settings import Settings
+from service.usecases.alive import living
+
+log = structlog.get_logger(__name__)
 
 Beside = Callable[[Runtime], AbstractAsyncContextManager[object]]
 """Something that runs as long as the service: the embedded worker, or a command's own output."""
@@ -55,12 +72,32 @@ def _is_text(scope: Scope) -> bool:
     return True
 
 
+def _noted(scope: Scope, send: Send) -> Send:
+    """`send` with a log line for the answer, without the query: it may quote a chat."""
+    began = time.monotonic()
+
+    async def noted(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            log.debug(
+                "request",
+                method=scope["method"],
+                path=scope["path"],
+                status=message["status"],
+                ms=round((time.monotonic() - began) * 1000, 1),
+            )
+        await send(message)
+
+    return noted
+
+
 class _Service(FastAPI):
     """FastAPI, except for the hot route, which is answered before it (`context.answered`)."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # FastAPI would set it, but the hot route never gets there.
         scope["app"] = self
+        if self.state.logs_requests and scope["type"] == "http":
+            send = _noted(scope, send)
         try:
             hot = _is_text(scope) and await context.answered(scope, receive, send)
             if not hot:
@@ -120,8 +157,15 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
             urls = await stack.enter_async_context(servers(settings))
             app.state.runtime = await stack.enter_async_context(running(settings, urls, texts))
             app.state.keys = KeyRing()
+            await stack.enter_async_context(living(app.state.runtime.worker_context, "api"))
             for start in beside:
                 await stack.enter_async_context(start(app.state.runtime))
+            log.info(
+                "service.started",
+                version=__version__,
+                summariser=app.state.runtime.worker_context.by,
+                servers="given" if settings.database_url else "embedded",
+            )
             yield
 
     app = _Service(
@@ -130,11 +174,16 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
         description=_DESCRIPTION,
         lifespan=lifespan,
         redirect_slashes=False,
+        docs_url=None,
+        redoc_url=None,
         responses={"4XX": _REFUSED},
+        dependencies=[Depends(known_parameters)],
     )
+    app.state.logs_requests = settings.log_level == "debug"
     app.state.in_flight = InFlight(settings.max_bytes_in_flight)
     app.state.figures = Figures()
     problems.install(app)
-    for module in (context, filter, events, recall, chats, jobs, health, scrape):
+    docs.install(app)
+    for module in (context, filter, events, recall, chats, jobs, audit, health, scrape):
         app.include_router(module.router)
     return app

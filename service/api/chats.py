@@ -8,11 +8,12 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field
 
 from service.api.deps import ChatId, OperatorDep, RuntimeDep, documented, read_body
-from service.api.wire import Strict
+from service.api.wire import Id, Strict
 from service.errors import BadRequest
 from service.runtime import Runtime
-from service.storage.chats import Overview
+from service.storage.chats import Filters, Overview
 from service.storage.checkpoints import Made
+from service.storage.jobs import ChatState
 from service.summarising.correction import GivenPin
 from service.summarising.memory import Kind
 from service.usecases import inspect, operate
@@ -107,11 +108,22 @@ async def list_chats(
     cursor: Annotated[
         str | None, Query(max_length=200, description="`next` of the previous page.")
     ] = None,
+    user: Annotated[
+        Id | None, Query(description="Only chats of this user, by Open WebUI's id.")
+    ] = None,
+    model: Annotated[Id | None, Query(description="Only chats for this model.")] = None,
+    state: Annotated[
+        ChatState | None,
+        Query(description="Only chats whose work is in this state; `idle` has none."),
+    ] = None,
 ) -> ChatPage:
     """Lists chats, the most recently updated first."""
+    which = Filters(user, model, state)
     after = _decode(cursor) if cursor else None
     # One more than the page holds shows whether there is a next page.
-    found = await inspect.list_chats(runtime.database.engine, operator.tenant, limit + 1, after)
+    found = await inspect.list_chats(
+        runtime.database.engine, operator.tenant, limit + 1, after, which
+    )
     page = list(found[:limit])
     return ChatPage(chats=page, next=_encode(page[-1]) if len(found) > limit else None)
 

@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from service import edit, metrics, policy
 from service.api import problems
-from service.api.deps import caller, documented, read_bytes, runtime_of
+from service.api.deps import KEY_SCHEME, caller, documented, read_bytes, runtime_of
 from service.api.wire import (
     ContextAnswer,
     ContextRequest,
@@ -54,7 +54,8 @@ router = APIRouter(tags=["filter"])
 @router.post(
     _ROUTE,
     response_model=None,
-    openapi_extra=documented(ContextRequest) | {"parameters": [_CHAT_ID]},
+    openapi_extra=documented(ContextRequest)
+    | {"parameters": [_CHAT_ID], "security": [{KEY_SCHEME: []}]},
     responses={200: {"content": {"application/json": {"schema": schema_of(ContextAnswer)}}}},
 )
 async def post_context(request: Request) -> Response:

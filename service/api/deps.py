@@ -8,7 +8,8 @@ from functools import lru_cache
 from typing import Annotated, Any, ParamSpec, TypeVar, cast
 
 import msgspec
-from fastapi import Depends, Path, Request
+from fastapi import Depends, Path, Request, Security
+from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 from starlette.types import Scope
@@ -16,7 +17,15 @@ from starlette.types import Scope
 from service import LEAST_FILTER, metrics
 from service.api import problems, shape
 from service.api.wire import Id, schema_of
-from service.errors import BadRequest, Busy, FilterTooOld, TooLarge, Unauthorised, WrongScope
+from service.errors import (
+    BadRequest,
+    Busy,
+    FilterTooOld,
+    TooLarge,
+    Unauthorised,
+    Unprocessable,
+    WrongScope,
+)
 from service.runtime import Runtime
 from service.storage import keys
 from service.usecases.operate import Operator
@@ -29,6 +38,8 @@ _VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})", re.ASCII)
 _LARGE = 2**18
 # Bytes; uvicorn itself holds as many of each connection before it stops reading.
 _SMALL = 2**16
+# Characters of an unknown parameter, and how many of them, in an error.
+_SHOWN, _SHOWN_UNKNOWN = 40, 5
 # Key in a request's scope: bytes of its body that are counted as held.
 _HELD = "precis.held"
 
@@ -131,11 +142,22 @@ async def _runtime(request: Request) -> Runtime:
     return runtime_of(request)
 
 
-async def _filter_key(request: Request) -> keys.Key:
+KEY_SCHEME = "API key"
+"""The security scheme's name on the OpenAPI page."""
+# Only for that page and its button *Authorize*: `caller` reads the header, on the hot route too.
+_bearer = HTTPBearer(
+    scheme_name=KEY_SCHEME,
+    description="A key from `precis keys create`; its scope decides which routes it opens.",
+    auto_error=False,
+)
+_Described = Annotated[object, Security(_bearer)]
+
+
+async def _filter_key(request: Request, _: _Described) -> keys.Key:
     return await caller(request, "filter")
 
 
-async def _operator(request: Request) -> Operator:
+async def _operator(request: Request, _: _Described) -> Operator:
     key = await caller(request, "operator")
     return Operator(key.tenant, key.actor)
 
@@ -144,6 +166,25 @@ RuntimeDep = Annotated[Runtime, Depends(_runtime)]
 FilterKey = Annotated[keys.Key, Depends(_filter_key)]
 OperatorDep = Annotated[Operator, Depends(_operator)]
 ChatId = Annotated[Id, Path(description="Open WebUI's chat id.")]
+
+
+async def known_parameters(request: Request) -> None:
+    """Refuses query parameters that the route does not have: a filter that is misspelt lists all.
+
+    Raises:
+        Unprocessable: a parameter is unknown.
+    """
+    if not request.scope["query_string"] or not request.url.path.startswith("/v1/"):
+        return
+    described = request.app.openapi()["paths"].get(request.scope["route"].path, {})
+    operation = described.get(request.method.lower(), {})
+    known = [one["name"] for one in operation.get("parameters", []) if one["in"] == "query"]
+    unknown = sorted(set(request.query_params) - set(known))
+    if unknown:
+        named = ", ".join(repr(name[:_SHOWN]) for name in unknown[:_SHOWN_UNKNOWN])
+        raise Unprocessable(
+            f"unknown query parameters: {named}; this route has {', '.join(known) or 'none'}"
+        )
 
 
 def documented(

@@ -1,8 +1,10 @@
 """Whether the service is alive and ready, and its version. These routes need no key."""
 
-from typing import Literal
+import shutil
+import time
+from typing import Literal, cast
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from redis.exceptions import RedisError
@@ -12,9 +14,13 @@ from service import __version__
 from service.api.deps import RuntimeDep
 from service.errors import SchemaError, SchemaNewer
 from service.runtime import Runtime
-from service.storage.database import check_schema
+from service.storage.database import check_schema, is_read_only
 
 router = APIRouter(tags=["health"])
+
+_FULL = 16 * 2**20  # bytes free on the disk, below which it counts as full
+# Seconds after which a request that the database refused to store is forgotten.
+_REMEMBERED = 30
 
 
 class Alive(BaseModel):
@@ -38,17 +44,24 @@ async def livez() -> Alive:
 @router.get(
     "/readyz", responses={503: {"description": "Not ready; the body says what is missing."}}
 )
-async def readyz(runtime: RuntimeDep) -> JSONResponse:
+async def readyz(request: Request, runtime: RuntimeDep) -> JSONResponse:
     """Whether requests are answered; 503 with the reason when they are not.
 
+    A database that is read-only or whose disk is full is such a reason.
+
     The service stays ready while Redis is down (`queue` says so; its work is found later), and
-    after a newer version has migrated the database (`schema` says so).
+    after a newer version has migrated the database (`schema` says so). `warnings` counts what is
+    amiss with the settings or the summariser; `precis status` says it.
     """
     ready, state = await _database(runtime)
+    if ready and (refusal := await _refusal(request, runtime)):
+        ready, state["database"] = False, refusal
     state["queue"] = await _queue(runtime)
-    if ready:
-        return JSONResponse({"status": "ok", **state}, 200)
-    return JSONResponse({"status": "not ready", **state}, 503)
+    body: dict[str, object] = {"status": "ok" if ready else "not ready", **state}
+    if runtime.worker_context.warnings:
+        # How many only: they name addresses, and this page is open to anybody.
+        body["warnings"] = f"{len(runtime.worker_context.warnings)}: see `precis status`"
+    return JSONResponse(body, 200 if ready else 503)
 
 
 async def _database(runtime: Runtime) -> tuple[bool, dict[str, str]]:
@@ -63,6 +76,21 @@ async def _database(runtime: Runtime) -> tuple[bool, dict[str, str]]:
     except (SQLAlchemyError, OSError) as error:
         return False, {"database": _no_answer(error), "schema": "unknown"}
     return True, {"database": "ok", "schema": "ok"}
+
+
+async def _refusal(request: Request, runtime: Runtime) -> str | None:
+    """Why nothing can be stored; None when nothing is known against it."""
+    settings = runtime.settings
+    if not settings.database_url and shutil.disk_usage(settings.data_dir).free < _FULL:
+        return "the disk of the database is full"
+    why, at = getattr(request.app.state, "refused", ("", -_REMEMBERED))
+    if time.monotonic() - at < _REMEMBERED:
+        return cast(str, why)
+    try:
+        read_only = await is_read_only(runtime.database.engine)
+    except (SQLAlchemyError, OSError) as error:
+        return _no_answer(error)
+    return "the database is read-only" if read_only else None
 
 
 async def _queue(runtime: Runtime) -> str:

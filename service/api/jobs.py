@@ -28,7 +28,10 @@ class RetryAnswer(BaseModel):
 
 @router.get("/status")
 async def status(operator: OperatorDep, runtime: RuntimeDep) -> Status:
-    """Shows this tenant's queue in numbers, the chats being worked on, and circuit breakers."""
+    """Shows this tenant's queue, the chats being worked on, circuit breakers, and who lives.
+
+    `stalled` says that work is due and no worker lives.
+    """
     return await monitor.status(runtime.database.reads, operator.tenant)
 
 

@@ -5,6 +5,7 @@ fix it.
 """
 
 import re
+import time
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any, cast
@@ -73,6 +74,9 @@ async def _http_error(_: Request, error: Exception) -> JSONResponse:
 
 
 async def _any_other(request: Request, error: Exception) -> JSONResponse:
+    if refusal := outage.refusal(error):
+        # `/readyz` tells it: a full disk shows only when something is written.
+        request.app.state.refused = refusal, time.monotonic()
     return answer(of(error, request.url.path))
 
 
@@ -85,8 +89,10 @@ def of(error: Exception, path: str) -> Problem:
     if isinstance(error, Problem):
         return error
     if outage.is_away(error):
-        log.warning("request.without_database", path=path, error=type(error).__name__)
-        return Unavailable("the database does not answer; try again in a moment")
+        refusal = outage.refusal(error)
+        why = refusal or "the database does not answer"
+        log.warning("request.without_database", path=path, why=why, error=type(error).__name__)
+        return Unavailable(f"{why}; try again {'later' if refusal else 'in a moment'}")
     log.error("request.failed", path=path, error=type(error).__name__, exception=trace(error))
     return Problem("the service failed on this request; look for `request.failed` in its log")
 

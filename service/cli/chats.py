@@ -17,15 +17,16 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from service import policy
 from service.api.chats import PinRequest
 from service.cli import shell
-from service.cli.output import add_row, id_column
+from service.cli.output import add_row, print_json, print_rows, print_table
 from service.cli.output import shown as visible
 from service.errors import NotFound
 from service.processes import Texts
 from service.runtime import FIRST_TENANT
 from service.settings import Settings
 from service.storage import keys
-from service.storage.chats import Overview
+from service.storage.chats import Filters, Overview
 from service.storage.checkpoints import Made
+from service.storage.jobs import ChatState
 from service.storage.messages import Branch
 from service.storage.runs import Run
 from service.summarising.correction import GivenPin
@@ -85,29 +86,50 @@ async def operator_of(engine: AsyncEngine, tenant: str) -> Operator:
 
 @app.command("list")
 def list_chats(
-    tenant: Tenant = FIRST_TENANT, limit: Annotated[int, typer.Option(min=1, max=1000)] = 50
+    user: Annotated[
+        str | None, typer.Option(callback=shell.text, help="Only chats of this user's id.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(callback=shell.text, help="Only chats for this model.")
+    ] = None,
+    state: Annotated[
+        ChatState | None, typer.Option(help="Only chats whose work is so; `idle` has none.")
+    ] = None,
+    tenant: Tenant = FIRST_TENANT,
+    limit: Annotated[int, typer.Option(min=1, max=1000)] = 50,
+    as_json: shell.Json = False,
 ) -> None:
     """Lists chats, the newest first."""
-    table = Table(
-        id_column(shell.console.width),
-        "model",
-        "messages",
-        "tokens",
-        "checkpoints",
-        "work",
-        "updated",
+    which = Filters(user, model, state)
+    found = with_tenant(
+        tenant, lambda engine, by: inspect.list_chats(engine, by.tenant, limit, which=which)
     )
-    for chat in with_tenant(
-        tenant, lambda engine, by: inspect.list_chats(engine, by.tenant, limit)
-    ):
-        failed = (
-            "waits for the next turn" if chat.wants_bodies else chat.last_error or _by_others(chat)
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (
+            chat.chat_id,
+            chat.user_id,
+            chat.model,
+            str(chat.messages),
+            f"{chat.path_tokens:,}",
+            str(chat.checkpoints),
+            _work(chat),
+            f"{chat.updated_at:%Y-%m-%d %H:%M}",
         )
-        work = "working" if chat.working else "due" if chat.due_at else failed
-        updated = f"{chat.updated_at:%Y-%m-%d %H:%M}"
-        counts = (str(chat.messages), f"{chat.path_tokens:,}", str(chat.checkpoints))
-        add_row(table, chat.chat_id, chat.model, *counts, work, updated)
-    shell.console.print(table)
+        for chat in found
+    ]
+    columns = ("chat", "user", "model", "messages", "tokens", "checkpoints", "work", "updated")
+    print_rows(shell.console, columns, rows, least=("user", "updated", "messages", "model"))
+
+
+def _work(chat: Overview) -> str:
+    if chat.working or chat.due_at:
+        return "working" if chat.working else "due"
+    if chat.wants_bodies:
+        return "waits for the next turn"
+    return chat.last_error or _by_others(chat)
 
 
 @app.command()
@@ -118,12 +140,13 @@ def show(
         typer.Option(min=1, max=shell.LAST_ID, help="Show the summary of this checkpoint."),
     ] = None,
     only: Annotated[
-        Literal["narrative", "pins"] | None,
-        typer.Option(help="Print only this part, as `precis chats correct` reads it."),
+        Literal["summary", "narrative", "pins"] | None,
+        typer.Option(
+            help="Print only this part: the summary exactly as the model gets it, or a part as"
+            " `precis chats correct` reads it."
+        ),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, as the REST API answers it.")
-    ] = False,
+    as_json: shell.Json = False,
     tenant: Tenant = FIRST_TENANT,
 ) -> None:
     """Shows a chat with its branches, checkpoints and latest work, or one of its summaries."""
@@ -134,7 +157,7 @@ def show(
             raise typer.BadParameter("--only needs --checkpoint")
         detail = with_tenant(tenant, lambda engine, by: inspect.show_chat(engine, by.tenant, chat))
         if as_json:
-            _print_json(inspect.Detail, detail)
+            print_json(detail)
         else:
             _print_chat(detail)
         return
@@ -142,7 +165,9 @@ def show(
         tenant, lambda engine, by: inspect.show_summary(engine, by.tenant, chat, checkpoint)
     )
     if as_json:
-        _print_json(inspect.Shown, shown)
+        print_json(shown)
+    elif only == "summary":
+        typer.echo(visible(shown.summary))
     elif only == "narrative":
         typer.echo(visible(shown.narrative))
     elif only == "pins":
@@ -174,6 +199,7 @@ def find(
     line: Annotated[int, typer.Option(min=1, help="With --ref: begin with this line.")] = 1,
     tokens: Annotated[int, typer.Option(min=200, max=8000, help="Most tokens to show.")] = 4000,
     tenant: Tenant = FIRST_TENANT,
+    as_json: shell.Json = False,
 ) -> None:
     """Finds words in the newest branch of a chat, or reads one message or result of it."""
     if bool(words.strip()) == bool(ref.strip()):
@@ -190,6 +216,9 @@ def find(
             )
 
     found = with_tenant(tenant, look_up, settings)
+    if as_json:
+        print_json(found)
+        raise typer.Exit(0 if found.status == "found" else 1)
     typer.echo(visible(found.answer.text))
     if found.not_kept:
         typer.echo(f"The texts of {found.not_kept} messages are not kept any more.", err=True)
@@ -223,6 +252,9 @@ def correct(
 ) -> None:
     """Stores a corrected version of a checkpoint, and uses it. The old version is kept."""
     text = _read(narrative)
+    # An empty file is a slip of a pipe or an editor; it would be served at once.
+    if text is not None and not text.strip():
+        raise typer.BadParameter(f"{narrative}: the new narrative is empty; nothing was changed")
     given = _pins(pins)
     what = chat, checkpoint, text, given, forget or []
     settings = shell.settings()
@@ -243,8 +275,12 @@ def reset(
         ),
     ] = None,
     tenant: Tenant = FIRST_TENANT,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Deletes a chat's checkpoints; new ones are made after its next turn."""
+    if not yes:
+        which = f"but {keep} and those it is based on" if keep else "with their corrections"
+        typer.confirm(f"Delete all checkpoints of chat {chat}, {which}?", abort=True)
     dropped = with_tenant(tenant, lambda engine, by: operate.reset(engine, by, chat, keep))
     shell.console.print(
         f"{dropped.checkpoints} checkpoints deleted.", *([_WAITS] if dropped.waits else [])
@@ -306,12 +342,6 @@ def _by_others(chat: Overview) -> str:
     return f"compressed by {chat.compactor}" if chat.compactor else ""
 
 
-def _print_json(form: type[Result], found: Result) -> None:
-    """In ASCII, so that no character of a chat's reaches a terminal."""
-    plain = TypeAdapter(form).dump_python(found, mode="json")
-    typer.echo(json.dumps(plain, indent=2).replace("\x7f", "\\u007f"))
-
-
 def _print_chat(detail: inspect.Detail) -> None:
     chat = detail.chat
     shell.console.print(
@@ -320,9 +350,9 @@ def _print_chat(detail: inspect.Detail) -> None:
     )
     for line in _remarks(chat):
         shell.console.print(line, highlight=False)
-    shell.console.print(_branch_table(detail.branches))
-    shell.console.print(_checkpoint_table(detail.checkpoints))
-    shell.console.print(_run_table(detail.runs))
+    print_table(shell.console, _branch_table(detail.branches))
+    print_table(shell.console, _checkpoint_table(detail.checkpoints))
+    print_table(shell.console, _run_table(detail.runs))
 
 
 def _remarks(chat: Overview) -> Iterator[str]:
@@ -391,9 +421,9 @@ def _print_summary(shown: inspect.Shown) -> None:
     for name, found in made.verdict.items():
         shell.console.print(f"[dim]{escape(name)}: {escape(_told(found))}[/]", highlight=False)
     if shown.pins:
-        shell.console.print(_pin_table(shown.pins))
+        print_table(shell.console, _pin_table(shown.pins))
     if shown.talk:
-        shell.console.print(_talk_table(shown.talk))
+        print_table(shell.console, _talk_table(shown.talk))
     for message in shown.covers:
         line = f"{escape(message.id)}  {message.role:9} {message.tokens:,}"
         shell.console.print(f"[dim]{line}[/]", highlight=False)

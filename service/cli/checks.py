@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from service.cli import shell
+from service.cli.output import print_json
 from service.errors import PrecisError
 from service.settings import PREFIX, as_env, as_markdown, redacted
 
@@ -21,12 +22,17 @@ def config(
     env: Annotated[
         bool, typer.Option("--env", help="Print an example of a .env file instead.")
     ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Prints the settings in force, secrets hidden."""
     if markdown or env:
         typer.echo(as_markdown() if markdown else as_env(), nl=False)
         return
-    for name, value in redacted(shell.settings()).items():
+    current = redacted(shell.settings())
+    if as_json:
+        print_json({f"{PREFIX}{name.upper()}": value for name, value in current.items()})
+        return
+    for name, value in current.items():
         typer.echo(f"{PREFIX}{name.upper()}={value}")
 
 

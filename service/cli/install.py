@@ -2,13 +2,13 @@
 
 from typing import Annotated
 
-import httpx
 import typer
 
 from service.cli import shell
 from service.clients.openwebui import Login, signed_in
 from service.runtime import FIRST_TENANT
 from service.settings import Settings
+from service.urls import address, reached_at
 from service.usecases import install
 from service.usecases.install import Say, Wish
 
@@ -54,8 +54,8 @@ def install_filter(
     changes nothing.
     """
     current = shell.settings()
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(current.host, current.host)
-    here = str(httpx.URL(scheme="http", host=host, port=current.port))
+    # Where it really listens: `precis serve --port` is in nobody's settings.
+    here = address(current) or reached_at(current.host, current.port)
     wish = Wish(tuple(model or ()), service_url, tenant, here, FIRST_TENANT, recall)
 
     async def work() -> None:

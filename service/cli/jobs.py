@@ -1,16 +1,18 @@
 """`precis jobs`: work that is due, waiting or dead, and why."""
 
+from datetime import datetime
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service.cli import shell
 from service.cli.chats import Tenant, operator_of, with_tenant
-from service.cli.output import add_row, id_column
+from service.cli.output import print_json, print_rows
 from service.runtime import FIRST_TENANT
 from service.storage.jobs import STATES, Job, State
 from service.usecases import monitor, operate
+from service.usecases.operate import Operator
 
 app = typer.Typer(
     add_completion=False,
@@ -24,6 +26,7 @@ def list_jobs(
     state: Annotated[State | None, typer.Option(help="Only work in this state.")] = None,
     tenant: Tenant = FIRST_TENANT,
     limit: Annotated[int, typer.Option(min=1, max=1000)] = 50,
+    as_json: shell.Json = False,
 ) -> None:
     """Lists chats with work, and why it waits."""
 
@@ -33,20 +36,27 @@ def list_jobs(
             states = [state] if state else STATES
             return await monitor.list_jobs(database.reads, by.tenant, states, limit=limit)
 
-    table = Table(
-        id_column(shell.console.width),
-        "state",
-        "attempts",
-        "since",
-        "worker",
-        "reason",
-    )
-    for job in shell.run(work()):
-        since = job.dead_at or job.due_at
-        moment = f"{since:%Y-%m-%d %H:%M:%S}" if since else ""
-        told = (moment, job.worker or "", job.last_error or "")
-        add_row(table, job.chat_id, job.state, str(job.attempts), *told)
-    shell.console.print(table)
+    found = shell.run(work())
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (
+            job.chat_id,
+            job.state,
+            str(job.attempts),
+            _moment(job.dead_at or job.due_at),
+            job.worker or "",
+            job.last_error or "",
+        )
+        for job in found
+    ]
+    columns = ("chat", "state", "attempts", "since", "worker", "reason")
+    print_rows(shell.console, columns, rows, least=("attempts", "worker", "since"))
+
+
+def _moment(at: datetime | None) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S}" if at else ""
 
 
 @app.command()
@@ -60,9 +70,21 @@ def retry(
     """Makes the work on a chat due now, and forgets its failed attempts."""
     if (chat is None) is not dead:
         raise typer.BadParameter("Pass a chat id or --dead.")
-    if chat is None:
-        count = with_tenant(tenant, operate.retry_dead)
-        shell.console.print(f"{count} chats are due again.")
-    else:
-        with_tenant(tenant, lambda engine, by: operate.retry(engine, by, chat))
-        shell.console.print("The work is due now.")
+
+    async def work(engine: AsyncEngine, by: Operator) -> list[tuple[str, datetime]]:
+        if chat is None:
+            count = await operate.retry_dead(engine, by)
+            shell.console.print(f"{count} chats are due again.")
+        else:
+            await operate.retry(engine, by, chat)
+            shell.console.print("The work is due now.")
+        return await operate.open_breakers(engine)
+
+    for name, until in with_tenant(tenant, work):
+        shell.console.print(
+            f"The circuit breaker of {name} is open until {until:%H:%M:%S} UTC: it is not asked"
+            " before, unless `precis summariser reset` closes it.",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )

@@ -3,10 +3,9 @@
 from typing import Annotated
 
 import typer
-from rich.table import Column, Table
 
 from service.cli import shell
-from service.cli.output import add_row
+from service.cli.output import print_json, print_rows
 from service.errors import NotFound
 from service.runtime import FIRST_TENANT
 from service.storage import keys
@@ -44,7 +43,7 @@ def create(
 
 
 @app.command("list")
-def list_keys() -> None:
+def list_keys(as_json: shell.Json = False) -> None:
     """Lists all keys, without the keys themselves."""
 
     async def work() -> list[keys.Key]:
@@ -54,23 +53,24 @@ def list_keys() -> None:
         ):
             return await keys.everyone(connection)
 
-    table = Table(
-        "id", Column("key", no_wrap=True), "scope", "tenant", "name", "created", "revoked"
-    )
-    for key in shell.run(work()):
-        revoked = f"{key.revoked_at:%Y-%m-%d %H:%M}" if key.revoked_at else ""
-        created = f"{key.created_at:%Y-%m-%d %H:%M}"
-        add_row(
-            table,
+    found = shell.run(work())
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (
             str(key.id),
             f"{key.prefix}…",
             key.scope,
             key.tenant_name,
             key.name,
-            created,
-            revoked,
+            f"{key.created_at:%Y-%m-%d %H:%M}",
+            f"{key.revoked_at:%Y-%m-%d %H:%M}" if key.revoked_at else "",
         )
-    shell.console.print(table)
+        for key in found
+    ]
+    columns = ("id", "key", "scope", "tenant", "name", "created", "revoked")
+    print_rows(shell.console, columns, rows, least=("created", "tenant"))
 
 
 @app.command()

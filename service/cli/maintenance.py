@@ -8,6 +8,7 @@ from rich.table import Column, Table
 
 from service import __version__
 from service.cli import shell
+from service.cli.output import print_json
 from service.runtime import servers
 from service.settings import Settings
 from service.storage.database import migrate as migrate_database
@@ -31,6 +32,7 @@ def migrate() -> None:
 
 def retention(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count, and delete nothing.")] = False,
+    as_json: shell.Json = False,
 ) -> None:
     """Deletes what is older than the PRECIS_KEEP_* settings, even when PRECIS_RETENTION is off.
 
@@ -42,8 +44,12 @@ def retention(
         async with shell.database(current) as database:
             return await remove_old(database.engine, current, dry=dry_run)
 
+    removed = asdict(shell.run(work()))
+    if as_json:
+        print_json(removed)
+        return
     table = Table("kind", Column("found" if dry_run else "removed", justify="right"))
-    for kind, count in asdict(shell.run(work())).items():
+    for kind, count in removed.items():
         table.add_row(kind, f"{count:,}")
     shell.console.print(table)
 

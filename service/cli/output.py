@@ -4,9 +4,13 @@ An id, a model's name, an error or a summary may carry escape sequences, which a
 obey, or what reads like markup of ours.
 """
 
+import json
 import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
+import typer
 from rich.console import (
     Console,
     ConsoleOptions,
@@ -15,6 +19,7 @@ from rich.console import (
     RenderHook,
     RenderResult,
 )
+from rich.measure import Measurement
 from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
@@ -22,8 +27,9 @@ from rich.text import Text
 # C0 but tabs and line ends, DEL, C1, the line ends of Unicode, and what turns the direction of
 # text.
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-_ID: Final = 36  # characters of a chat id
-_WIDE: Final = 110  # columns of a terminal
+_LEAST: Final = {"chat": 36, "reason": 20}  # columns that a terminal keeps for these
+_ONE_LINE: Final = frozenset({"key", "at", "since", "updated", "created", "revoked"})
+_NO_END: Final = 100_000  # columns
 
 
 def shown(text: str) -> str:
@@ -36,9 +42,78 @@ def add_row(table: Table, *cells: str) -> None:
     table.add_row(*(Text(cell, overflow="fold") for cell in cells))
 
 
-def id_column(width: int) -> Column:
-    """The column of chat ids: on one line where the others fit beside it, and folded elsewhere."""
-    return Column("chat", overflow="fold", min_width=_ID if width >= _WIDE else None)
+def print_rows(
+    to: Console,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    least: Sequence[str] = (),
+) -> None:
+    """A table of texts that are not ours; the column `chat` is kept on one line.
+
+    What is no terminal gets all columns, as wide as they are. In a terminal that is too narrow, the
+    columns in `least` are left out, the first one first, and it is said.
+    """
+    shown_columns, left_out = list(columns), list[str]()
+    table = _table(shown_columns, columns, rows)
+    for name in least if to.is_terminal else ():
+        if _measured(to, table).minimum <= to.width:
+            break
+        shown_columns.remove(name)
+        left_out.append(name)
+        table = _table(shown_columns, columns, rows)
+    print_table(to, table)
+    if left_out:
+        to.print(f"[dim]Not shown for want of room: {', '.join(left_out)}; --json has all.[/]")
+
+
+def print_table(to: Console, table: Table) -> None:
+    """A table, in what is no terminal as wide as its cells are."""
+    if to.is_terminal:
+        to.print(table)
+        return
+    wide = _measured(to, table).maximum
+    with _width(to, max(to.width, wide)):
+        to.print(table)
+
+
+def _measured(to: Console, table: Table) -> Measurement:
+    # Without an end, because a measurement never exceeds the width that it is taken at.
+    return Measurement.get(to, to.options.update(max_width=_NO_END), table)
+
+
+def _table(names: Sequence[str], columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    table = Table(
+        *(
+            Column(name, overflow="fold", min_width=_LEAST.get(name), no_wrap=name in _ONE_LINE)
+            for name in names
+        )
+    )
+    places = [columns.index(name) for name in names]
+    for row in rows:
+        add_row(table, *(row[place] for place in places))
+    return table
+
+
+@contextmanager
+def _width(to: Console, width: int) -> Iterator[None]:
+    before, to.width = to.width, width
+    try:
+        yield
+    finally:
+        to.width = before
+
+
+def print_json(found: object) -> None:
+    """What a command found, as the REST API answers it.
+
+    In ASCII, so that no character of a chat's reaches a terminal.
+    """
+    # Here, because `precis --help` need not wait for pydantic.
+    from pydantic_core import to_jsonable_python
+
+    plain = to_jsonable_python(found)
+    typer.echo(json.dumps(plain, indent=2).replace("\x7f", "\\u007f"))
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -24,6 +24,7 @@ from service.cli.logs import set_up_logs
 from service.errors import ConfigurationError
 from service.runtime import Runtime, running, servers
 from service.settings import PREFIX, Settings
+from service.urls import announce_address, reached_at
 from workers.worker import running as worker_running
 
 _FIRST_KEYS = "first-keys"
@@ -85,6 +86,9 @@ async def _serve(current: Settings, *beside: Beside) -> None:
     listener = bind(current.host, current.port)
     raise_open_files(current.max_connections)
     async with listening(create_app(current, *beside), listener, Limits.of(current)) as runtime:
+        if not current.database_url:
+            host, port = listener.getsockname()[:2]
+            announce_address(current.data_dir, reached_at(host, port))
         _greet(runtime, listener)
         died = runtime.urls.died or asyncio.get_running_loop().create_future()
         await asyncio.wait({stopped, died}, return_when=asyncio.FIRST_COMPLETED)

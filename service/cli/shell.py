@@ -7,7 +7,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, TypeVar
 
 import typer
 from rich.markup import escape
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from service.storage.database import Database
     from service.storage.jobs import Reads
 
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, as the REST API answers it.")]
 LAST_ID: Final = 2**62  # beyond any id; what no column can hold is no id
 _LONGEST_NAME: Final = 200  # characters
 

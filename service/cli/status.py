@@ -1,20 +1,19 @@
-"""`precis status`: the queue, running work and circuit breakers.
+"""`precis status`: the queue, running work, circuit breakers, and who lives.
 
 Apart from `jobs`, whose modules for corrections bring the whole API: monitors run this often.
 tests/cli/test_imports.py holds that it stays light.
 """
 
 import asyncio
-import json
 import time
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from service.cli import shell
-from service.cli.output import add_row
+from service.cli.output import add_row, print_json, print_table
 from service.usecases import monitor
 from service.usecases.monitor import Status
 
@@ -26,15 +25,18 @@ def status(
         float | None,
         typer.Option(help="Wait until no work is left. Exits with 1 after this many seconds."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: shell.Json = False,
 ) -> None:
-    """Shows the queue of all tenants, running work, and the summarisers' circuit breakers."""
+    """Shows the queue of all tenants, running work, circuit breakers, and who lives.
+
+    Exits with 1 when work is due and no worker lives.
+    """
     seen = shell.run(_status(wait))
     if as_json:
-        typer.echo(json.dumps(asdict(seen), default=str, indent=2))
+        print_json(seen)
     else:
         _print(seen)
-    if wait is not None and not seen.idle:
+    if seen.stalled or (wait is not None and not seen.idle):
         raise typer.Exit(1)
 
 
@@ -56,6 +58,16 @@ def _print(seen: Status) -> None:
         f" {queue.waiting} waiting, {queue.dead} dead",
         highlight=False,
     )
+    if seen.stalled:
+        shell.console.print(
+            "[red]Work is due, and no worker lives.[/] Start `precis serve`, or `precis worker`."
+        )
+    for warning in sorted({one for process in seen.alive for one in process.warnings}):
+        shell.console.print(f"[yellow]{escape(warning)}.[/]", highlight=False, soft_wrap=True)
+    alive = Table("role", "process", "version", "summaries by", "since", "last seen", title="alive")
+    for process in seen.alive:
+        since, at = f"{process.started_at:%Y-%m-%d %H:%M}", f"{process.seen_at:%H:%M:%S}"
+        add_row(alive, process.role, process.name, process.version, process.summariser, since, at)
     leases = Table("chat", "model", "worker", "lease until", title="running work")
     for job in seen.leases:
         add_row(leases, job.chat_id, job.model, job.worker or "", f"{job.lease_until:%H:%M:%S}")
@@ -65,6 +77,6 @@ def _print(seen: Status) -> None:
     for one in seen.endpoints:
         until = f"{one.open_until:%H:%M:%S}" if one.open_until else ""
         add_row(breakers, one.name, one.state, str(one.failures), until, one.last_error or "")
-    for table in (leases, breakers):
+    for table in (alive, leases, breakers):
         if table.row_count:
-            shell.console.print(table)
+            print_table(shell.console, table)

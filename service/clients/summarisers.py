@@ -1,12 +1,17 @@
 """Makes the summariser that the settings ask for."""
 
+import json
 from datetime import timedelta
+from typing import Any
 
 import httpx
 
 from service.clients.llm import Endpoint, OllamaSummariser, OpenAISummariser, Patience
 from service.settings import Settings
 from service.summarising.reading import Summariser
+
+_PROBE = 10  # seconds
+_NAMED = 5  # models in a warning
 
 
 def configured(settings: Settings, http: httpx.AsyncClient) -> Summariser | None:
@@ -19,6 +24,48 @@ def for_models(settings: Settings, http: httpx.AsyncClient) -> dict[str, Summari
     own = {name: one.summariser_model for name, one in settings.models.items()}
     made = {name: _of(settings, http, model) for name, model in own.items() if model}
     return {name: one for name, one in made.items() if one}
+
+
+async def probe(settings: Settings, http: httpx.AsyncClient) -> list[str]:
+    """What is amiss with the models of the settings: no answer, or no such model.
+
+    Costs no tokens. A server that does not tell which models it has is taken as it is.
+    """
+    own = [one.summariser_model for one in settings.models.values()]
+    wanted = sorted({name for name in (settings.summariser_model, *own) if name})
+    if settings.summariser == "extractive":
+        return []
+    url = settings.summariser_url.rstrip("/")
+    key = settings.summariser_key.get_secret_value()
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    path = "/models" if settings.summariser == "openai" else "/api/tags"
+    try:
+        answer = await http.get(url + path, headers=headers, timeout=_PROBE)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        return [f"the summariser at {url} does not answer: {type(error).__name__}"]
+    if answer.status_code in (401, 403):
+        return [f"the summariser at {url} refuses the key: HTTP {answer.status_code}"]
+    there = _models(answer)
+    return [
+        f"the summariser at {url} has no model {name!r}; it has {_some(there)}"
+        for name in wanted
+        if there and not {name, f"{name}:latest"} & there
+    ]
+
+
+def _models(answer: httpx.Response) -> set[str]:
+    """The names that a list of models has; empty when the answer is no such list."""
+    try:
+        said: Any = json.loads(answer.content)
+        listed = said["data"] if "data" in said else said["models"]
+        return {str(one.get("id") or one["name"]) for one in listed}
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return set()
+
+
+def _some(names: set[str]) -> str:
+    shown = ", ".join(sorted(names)[:_NAMED])
+    return f"{shown}, …" if len(names) > _NAMED else shown
 
 
 def _of(settings: Settings, http: httpx.AsyncClient, model: str) -> Summariser | None:

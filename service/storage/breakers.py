@@ -7,7 +7,9 @@ Half-open, once that has passed: one chat probes; its success closes the breaker
 it for twice as long.
 """
 
-from sqlalchemy import ColumnElement, case, func, literal_column, null, select, update
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, case, delete, func, literal_column, null, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -57,3 +59,20 @@ async def failed(
             changed_at=func.now(),
         )
     )
+
+
+async def forget(connection: AsyncConnection, name: str | None) -> list[str]:
+    """Closes an endpoint's breaker, or all, by forgetting what was noted; returns the names.
+
+    An endpoint that is asked again is noted again.
+    """
+    query = delete(endpoints).returning(endpoints.c.name)
+    if name is not None:
+        query = query.where(endpoints.c.name == name)
+    return sorted((await connection.execute(query)).scalars())
+
+
+async def open_ones(connection: AsyncConnection) -> list[tuple[str, datetime]]:
+    """The endpoints that nobody asks now, and until when."""
+    query = select(endpoints.c.name, endpoints.c.open_until).where(_OPEN).order_by(endpoints.c.name)
+    return [(row.name, row.open_until) for row in await connection.execute(query)]

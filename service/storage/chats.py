@@ -14,6 +14,7 @@ from sqlalchemy import (
     case,
     delete,
     func,
+    literal_column,
     select,
     text,
     tuple_,
@@ -23,6 +24,7 @@ from sqlalchemy.dialects.postgresql import distinct_on, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage.clock import in_seconds
+from service.storage.jobs import CHAT_STATE, ChatState
 from service.storage.tables import chats, checkpoints, messages
 from service.storage.tenancy import ChatKey, of
 
@@ -56,6 +58,18 @@ class Overview:
     masked: int
     created_at: datetime
     updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which chats of a list: of this user, for this model, in this state; None for any."""
+
+    user: str | None = None
+    model: str | None = None
+    state: ChatState | None = None
+
+
+EVERY = Filters()
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,11 +222,18 @@ async def overviews(
     chat: str | None = None,
     after: tuple[datetime, int] | None = None,
     limit: int = 1,
+    which: Filters = EVERY,
 ) -> list[Overview]:
     """Chats of a tenant, newest first: one by name, or a page of those after (updated_at, id)."""
     query = _overviews(tenant).limit(limit)
     if chat is not None:
         query = query.where(chats.c.external_id == chat)
+    if which.user is not None:
+        query = query.where(chats.c.user_id == which.user)
+    if which.model is not None:
+        query = query.where(chats.c.model == which.model)
+    if which.state is not None:
+        query = query.where(literal_column(CHAT_STATE) == which.state)
     if after is not None:
         query = query.where(tuple_(chats.c.updated_at, chats.c.id) < tuple_(*after))
     return [Overview(*row) for row in await connection.execute(query)]

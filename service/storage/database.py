@@ -116,6 +116,13 @@ async def ping(engine: AsyncEngine) -> None:
         await connection.execute(text("select 1"))
 
 
+async def is_read_only(engine: AsyncEngine) -> bool:
+    """Whether the database takes no changes: a standby, or set so."""
+    async with engine.connect() as connection:
+        found = await connection.execute(text("select current_setting('transaction_read_only')"))
+        return bool(found.scalar_one() == "on")
+
+
 def alembic_config(url: str) -> Config:
     """Alembic's configuration without an ini file."""
     config = Config()

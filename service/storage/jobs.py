@@ -20,6 +20,9 @@ until a retry.
 
 STATES: tuple[State, ...] = get_args(State)
 
+ChatState = Literal["working", "due", "waiting", "dead", "idle"]
+"""What a chat is in: that of its work, or `idle` without any."""
+
 Reads: TypeAlias = "asyncpg.Pool[asyncpg.Record] | asyncpg.Connection[asyncpg.Record]"
 
 BreakerState = Literal["closed", "open", "half-open"]
@@ -73,6 +76,29 @@ class Breaker:
     last_error: str | None
 
 
+Role = Literal["api", "worker"]
+
+
+@dataclass(frozen=True, slots=True)
+class Alive:
+    """A process that lives, in one of its roles; `name` is its host and process id.
+
+    `warnings` are what it found amiss at its start.
+    """
+
+    role: Role
+    name: str
+    version: str
+    summariser: str
+    warnings: list[str]
+    started_at: datetime
+    seen_at: datetime
+
+
+HEARTBEAT: Final = 10
+"""Seconds between two signs of life of a process."""
+_SILENT = 3.5 * HEARTBEAT  # seconds without one, after which a process counts as gone
+
 _WORKING = "coalesce(chats.lease_until > now(), false)"
 _STATE = f"""
 case when {_WORKING} then 'working'
@@ -81,6 +107,8 @@ case when {_WORKING} then 'working'
      else 'waiting' end
 """
 _ANY = "(chats.due_at is not null or chats.dead_at is not null)"  # as the partial index has it
+CHAT_STATE: Final = f"(case when {_ANY} or {_WORKING} then {_STATE} else 'idle' end)"
+"""SQL: the `ChatState` of a row of `chats`."""
 _JOB = f"""
 chats.id, tenants.name, chats.external_id, chats.model, {_STATE}, chats.attempts, chats.last_error,
 chats.due_at, chats.dead_at, case when {_WORKING} then chats.leased_by end,
@@ -132,6 +160,15 @@ async def breakers(reads: Reads) -> list[Breaker]:
         " from endpoints order by name"
     )
     return [Breaker(*row) for row in rows]
+
+
+async def alive(reads: Reads) -> list[Alive]:
+    """Who lives, by role and name."""
+    rows = await reads.fetch(
+        "select role, name, version, summariser, warnings, started_at, seen_at from heartbeats"
+        f" where seen_at > now() - make_interval(secs => {_SILENT}) order by role, name"
+    )
+    return [Alive(*row) for row in rows]
 
 
 def _of(tenant: int | None, place: int) -> tuple[str, tuple[int, ...]]:

@@ -1,6 +1,6 @@
-"""Whether an error says that the database is away.
+"""Whether an error says that the database is away, or takes nothing in.
 
-Then the same request may succeed a moment later.
+Then the same request may succeed later, and nobody's code is to blame.
 """
 
 import socket
@@ -8,6 +8,11 @@ import socket
 import asyncpg
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+_REFUSES: dict[type[Exception], str] = {
+    asyncpg.DiskFullError: "the disk of the database is full",
+    asyncpg.ReadOnlySQLTransactionError: "the database is read-only",
+}
 
 AWAY: tuple[type[Exception], ...] = (
     ConnectionError,
@@ -20,14 +25,25 @@ AWAY: tuple[type[Exception], ...] = (
     asyncpg.InterfaceError,
     # Of a connection that ended between two messages of one statement (asyncpg 0.32).
     asyncpg.InternalClientError,
+    *_REFUSES,
 )
 
 
 def is_away(error: BaseException | None) -> bool:
-    """Whether the database could not be reached, took no connection, or ended it."""
+    """Whether the database could not be reached, took no connection, or stores nothing."""
     if isinstance(error, DBAPIError):
-        return error.connection_invalidated or (
-            error.orig is not None and is_away(error.orig.__cause__)
-        )
+        return error.connection_invalidated or is_away(_cause(error))
     # asyncpg raises both at once for a wrong argument.
     return isinstance(error, AWAY) and not isinstance(error, ValueError)
+
+
+def refusal(error: BaseException | None) -> str | None:
+    """Why the database answers, but stores nothing, in words; None when that is not it."""
+    if isinstance(error, DBAPIError):
+        return refusal(_cause(error))
+    return next((why for kind, why in _REFUSES.items() if isinstance(error, kind)), None)
+
+
+def _cause(error: DBAPIError) -> BaseException | None:
+    """Asyncpg's own error, below that of SQLAlchemy's dialect."""
+    return error.orig.__cause__ if error.orig is not None else None

@@ -337,6 +337,20 @@ endpoints = Table(
     comment="The circuit breaker of each summariser endpoint.",
 )
 
+heartbeats = Table(
+    "heartbeats",
+    metadata,
+    Column("role", Text, primary_key=True),
+    Column("name", Text, primary_key=True, comment="Host and process id."),
+    Column("version", Text, nullable=False),
+    Column("summariser", Text, nullable=False, comment="Who writes its summaries."),
+    Column("warnings", ARRAY(Text), nullable=False, comment="What it found amiss at its start."),
+    Column("started_at", DateTime(timezone=True), nullable=False),
+    _now("seen_at"),
+    CheckConstraint("role in ('api', 'worker')", name="role"),
+    comment="Who lives: one row for each role of a process, renewed every few seconds.",
+)
+
 # The table keeps its first name: a release that is still running could not find another one.
 partials = Table(
     "drafts",

@@ -36,7 +36,8 @@ class Lease:
 
     `fallback` says that the built-in summariser writes, because the LLM has failed on this chat too
     often. `at_once` says that the LLM is away or has enough to do, but the chat's next request is
-    too large: code makes an interim summary, and the chat waits on.
+    too large: code makes an interim summary, and the chat waits on. `chat_id` and `user_id` are
+    Open WebUI's, for the log.
     """
 
     chat: ChatKey
@@ -51,6 +52,8 @@ class Lease:
     overhead: int
     leaf: str | None
     compactor: str | None
+    chat_id: str
+    user_id: str
 
 
 _LONGEST_CLAIM = 10  # seconds that a worker may be silent in the middle of one
@@ -67,6 +70,8 @@ _LEASED = (
     chats.c.overhead_tokens,
     chats.c.leaf_id,
     chats.c.compactor,
+    chats.c.external_id,
+    chats.c.user_id,
 )
 
 # Claims are made one by one: two at the same time would count the same work under way, and each

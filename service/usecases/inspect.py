@@ -7,8 +7,9 @@ from datetime import datetime
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import NotFound
-from service.storage import chats, checkpoints, messages, runs
-from service.storage.chats import Overview
+from service.storage import audit, chats, checkpoints, messages, runs
+from service.storage.audit import Change
+from service.storage.chats import EVERY, Filters, Overview
 from service.storage.checkpoints import Made
 from service.storage.messages import Branch
 from service.storage.runs import Run, Spent
@@ -66,11 +67,31 @@ class Shown:
 
 
 async def list_chats(
-    engine: AsyncEngine, tenant: int, limit: int, after: tuple[datetime, int] | None = None
+    engine: AsyncEngine,
+    tenant: int,
+    limit: int,
+    after: tuple[datetime, int] | None = None,
+    which: Filters = EVERY,
 ) -> Sequence[Overview]:
     """A page of a tenant's chats, the newest first."""
     async with engine.connect() as connection:
-        return await chats.overviews(connection, tenant, after=after, limit=limit)
+        return await chats.overviews(connection, tenant, after=after, limit=limit, which=which)
+
+
+async def list_changes(
+    engine: AsyncEngine,
+    tenant: int,
+    limit: int,
+    *,
+    chat: str | None = None,
+    actor: str | None = None,
+    before: int | None = None,
+) -> list[Change]:
+    """A page of what operators changed, the newest first."""
+    async with engine.connect() as connection:
+        return await audit.page(
+            connection, tenant, chat=chat, actor=actor, before=before, limit=limit
+        )
 
 
 async def show_chat(engine: AsyncEngine, tenant: int, chat: str) -> Detail:

@@ -7,18 +7,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from service.storage import jobs
-from service.storage.jobs import Breaker, Job, QueueCounts, Reads
+from service.storage.jobs import Alive, Breaker, Job, QueueCounts, Reads
 
 _MOST_LEASES = 100  # shown
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The queue in numbers, who works on what, and the breakers of the summarisers."""
+    """The queue in numbers, who works on what, the summarisers' breakers, and who lives.
+
+    `stalled` says that work is due and no worker lives to do it.
+    """
 
     queue: QueueCounts
     leases: list[Job]
     endpoints: list[Breaker]
+    alive: list[Alive]
+    stalled: bool
 
     @property
     def idle(self) -> bool:
@@ -27,11 +32,16 @@ class Status:
 
 
 async def status(reads: Reads, tenant: int | None) -> Status:
-    """How the work stands; of all tenants for None. Endpoints are the whole fleet's."""
+    """How the work stands; of all tenants for None. Endpoints and processes are the fleet's."""
+    queue = await jobs.counts(reads, tenant)
+    alive = await jobs.alive(reads)
+    works = any(one.role == "worker" for one in alive)
     return Status(
-        await jobs.counts(reads, tenant),
+        queue,
         await jobs.page(reads, tenant, ["working"], limit=_MOST_LEASES),
         await jobs.breakers(reads),
+        alive,
+        stalled=queue.due > 0 and not works,
     )
 
 

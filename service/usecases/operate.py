@@ -6,13 +6,14 @@ What they look at is in `inspect`.
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service import metrics
-from service.errors import Conflict
+from service.errors import Conflict, NotFound
 from service.settings import Settings
-from service.storage import audit, chats, checkpoints, messages, work
+from service.storage import audit, breakers, chats, checkpoints, messages, work
 from service.storage.chats import LockedChat
 from service.storage.checkpoints import Made
 from service.summarising import compose, message
@@ -163,6 +164,26 @@ async def retry_dead(engine: AsyncEngine, by: Operator) -> int:
         revived = await work.revive(connection, by.tenant)
         await _note(connection, by, "job.retry", None, revived=revived)
     return revived
+
+
+async def reset_breakers(engine: AsyncEngine, by: Operator, name: str | None) -> list[str]:
+    """Closes the breaker of an endpoint of the fleet, or of all; returns their names.
+
+    Raises:
+        NotFound: there is no endpoint of this name.
+    """
+    async with engine.begin() as connection:
+        closed = await breakers.forget(connection, name)
+        if name is not None and not closed:
+            raise NotFound(f"there is no summariser {name!r}; see `precis status`")
+        await _note(connection, by, "summariser.reset", None, closed=closed)
+    return closed
+
+
+async def open_breakers(engine: AsyncEngine) -> list[tuple[str, datetime]]:
+    """The endpoints that nobody asks now, and until when."""
+    async with engine.connect() as connection:
+        return await breakers.open_ones(connection)
 
 
 async def delete(engine: AsyncEngine, by: Operator, chat: str) -> None:

@@ -155,12 +155,12 @@ async def test_what_was_said_is_shown_line_by_line(cli: Cli, service: Service) -
 async def test_reset_recompute_and_delete_do_what_they_say_and_are_audited(cli: Cli, service: Service) -> None:
     talk, leaf = await summarised(service)
 
-    assert (await cli("chats", "reset", "chat-1")).stdout == "1 checkpoints deleted.\n"
+    assert (await cli("chats", "reset", "chat-1", "--yes")).stdout == "1 checkpoints deleted.\n"
     assert (await talk.ask(leaf))["status"] == "pending"
     assert (await cli("chats", "recompute", "chat-1")).stdout == "Work is due.\n"
     await drain(service.runtime)
     made = (await talk.ask(leaf))["checkpoint_id"]
-    assert (await cli("chats", "reset", "chat-1", "--keep", str(made))).stdout == "0 checkpoints deleted.\n"
+    assert (await cli("chats", "reset", "chat-1", "--keep", str(made), "--yes")).stdout == "0 checkpoints deleted.\n"
     kept = await cli("chats", "delete", "chat-1", answer="n\n")
     assert kept.exit_code == 1
     assert (await talk.ask(leaf))["status"] == "ready"
@@ -232,13 +232,13 @@ async def test_what_does_not_exist_is_told_in_one_line(cli: Cli, service: Servic
 
     for command in (
         ["show", "nowhere"],
-        ["reset", "nowhere"],
+        ["reset", "nowhere", "--yes"],
         ["recompute", "nowhere"],
         ["delete", "nowhere", "--yes"],
     ):
         says(await cli("chats", *command), "there is no chat 'nowhere'")
     says(await cli("chats", "show", "chat-1", "--checkpoint", "999"), "no checkpoint 999")
-    says(await cli("chats", "reset", "chat-1", "--keep", "999"), "no checkpoint 999")
+    says(await cli("chats", "reset", "chat-1", "--keep", "999", "--yes"), "no checkpoint 999")
     says(await cli("chats", "list", "--tenant", "nobody"), "there is no tenant 'nobody'")
 
 
@@ -354,7 +354,7 @@ LOOKING = [
     ["retention", "--dry-run"],
 ]
 CHANGING = [
-    ["chats", "reset", "chat-1"],
+    ["chats", "reset", "chat-1", "--yes"],
     ["chats", "delete", "chat-1", "--yes"],
     ["jobs", "retry", "--dead"],
     ["keys", "create", "--scope", "filter"],
@@ -494,3 +494,35 @@ def test_an_error_is_told_word_for_word_also_with_brackets_in_it(capsys: pytest.
         shell.fail(PrecisError("the model said [/INST] and [red]"))
 
     assert "the model said [/INST] and [red]" in capsys.readouterr().err
+
+
+async def test_a_reset_asks_first(cli: Cli, service: Service) -> None:
+    talk = Talk(service.as_filter)
+    assert await talk.ingest(talk.turns(14))
+    await drain(service.runtime)
+
+    assert (await cli("chats", "reset", "chat-1", answer="n\n")).exit_code == 1
+    assert len(json.loads((await cli("chats", "show", "chat-1", "--json")).stdout)["checkpoints"]) == 1
+    assert (await cli("chats", "reset", "chat-1", answer="y\n")).exit_code == 0
+    assert json.loads((await cli("chats", "show", "chat-1", "--json")).stdout)["checkpoints"] == []
+
+
+async def test_the_exact_summary_is_printed_and_an_empty_narrative_refused(
+    cli: Cli, service: Service, tmp_path: Path
+) -> None:
+    talk = Talk(service.as_filter)
+    leaf = talk.turns(14)
+    assert await talk.ingest(leaf)
+    await drain(service.runtime)
+    detail = json.loads((await cli("chats", "show", "chat-1", "--json")).stdout)
+    made = str(detail["checkpoints"][-1]["id"])
+
+    printed = (await cli("chats", "show", "chat-1", "--checkpoint", made, "--only", "summary")).stdout
+    assert printed == (await talk.ask(leaf))["summary"] + "\n"
+
+    empty = tmp_path / "narrative.md"
+    empty.write_text("\n")
+    refused = await cli("chats", "correct", "chat-1", made, "--narrative", str(empty))
+    assert refused.exit_code == 2
+    assert "narrative is empty" in refused.stderr
+    assert json.loads((await cli("chats", "show", "chat-1", "--json")).stdout)["checkpoints"] == detail["checkpoints"]

@@ -6,9 +6,15 @@ import re
 
 import pytest
 
+from service import __version__
 from service.cli import shell
+from service.settings import Settings
+from service.usecases import alive
+from service.usecases.alive import living
 from tests.cli.conftest import Cli, says
-from tests.conftest import Service, drain
+from tests.conftest import Service, drain, serving
+from tests.fakes.http import Raw, head
+from tests.fakes.http import serving as listening
 from tests.service.talk import Talk, row, rows, run_sql
 from tests.waiting import until
 
@@ -191,16 +197,196 @@ async def test_waiting_ends_with_status_1_when_the_time_is_over(cli: Cli, servic
     assert result.stderr == ""
 
 
-async def test_a_narrow_terminal_loses_no_column_of_a_list(
+async def test_a_narrow_terminal_leaves_out_the_least_important_columns_and_says_so(
     cli: Cli, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await due(service, "6f1c6d52-2b3c-4a68-9e0c-0d5c3b8f7a11")
-    await kill(service, "6f1c6d52-2b3c-4a68-9e0c-0d5c3b8f7a11")
+    chat = "6f1c6d52-2b3c-4a68-9e0c-0d5c3b8f7a11"
+    await due(service, chat)
+    await kill(service, chat)
     monkeypatch.setattr(shell.console, "width", 80)
+    monkeypatch.setattr(shell.console, "_force_terminal", True)
 
     jobs = (await cli("jobs", "list")).stdout
     chats = (await cli("chats", "list")).stdout
 
     assert "reason" in jobs
-    assert "updated" in chats
-    assert max(map(len, (jobs + chats).splitlines())) <= 80
+    assert "work" in chats
+    for listed in (jobs, chats):
+        plain = re.sub("\x1b[^m]*m", "", listed)
+        assert chat in plain, "on one line"
+        assert "--json has all" in plain
+        assert max(map(len, plain.splitlines())) <= 80
+
+
+async def test_what_is_no_terminal_gets_all_columns_on_one_line_each(
+    cli: Cli, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await due(service, "given-up")
+    await kill(service, "given-up")
+    monkeypatch.setattr(shell.console, "width", 80)
+
+    listed = (await cli("chats", "list")).stdout
+    (line,) = [line for line in listed.splitlines() if "given-up" in line]
+
+    assert REASON in line
+    assert "updated" in listed
+    assert shell.console.width == 80
+    (line,) = [line for line in (await cli("jobs", "list")).stdout.splitlines() if "given-up" in line]
+    assert REASON in line
+
+
+@pytest.mark.parametrize(
+    ("command", "key"),
+    [
+        ("chats list", "chat_id"),
+        ("jobs list", "chat_id"),
+        ("keys list", "prefix"),
+        ("audit", "action"),
+        ("retention --dry-run", "bodies"),
+        ("config", "PRECIS_PORT"),
+        ("status", "queue"),
+        ("chats show chat-1", "chat"),
+        ("chats find chat-1 pump", "answer"),
+    ],
+)
+async def test_every_reading_command_has_json(cli: Cli, service: Service, command: str, key: str) -> None:
+    await due(service, "chat-1")
+    await cli("jobs", "retry", "chat-1")
+
+    found = json.loads((await cli(*command.split(), "--json")).stdout)
+
+    assert key in (found[0] if isinstance(found, list) else found)
+
+
+async def test_the_audit_says_who_did_what_to_which_chat(cli: Cli, service: Service) -> None:
+    await due(service, "first", "second")
+    for chat in ("first", "second"):
+        await cli("jobs", "retry", chat)
+    assert (await service.as_operator.post("/v1/jobs/second/retry")).status_code == 202
+
+    everything = json.loads((await cli("audit", "--json")).stdout)
+    assert [one["chat"] for one in everything] == ["second", "second", "first"]
+    by_key = everything[0]["actor"]
+    assert by_key != "cli"
+    lines = (await cli("audit")).stdout
+    assert "job.retry" in lines
+    assert by_key in lines
+    only = {"--chat second": 2, "--actor cli": 2, "--chat second --actor cli": 1, "--limit 1": 1, "--before 2": 1}
+    for options, count in only.items():
+        found = json.loads((await cli("audit", *options.split(), "--json")).stdout)
+        assert len(found) == count, options
+
+    async def asked(query: str) -> list[str]:
+        return [one["chat"] for one in (await service.as_operator.get(f"/v1/audit{query}")).json()["changes"]]
+
+    assert await asked("?chat=first") == ["first"]
+    assert await asked("?actor=cli") == ["second", "first"]
+    first = (await service.as_operator.get("/v1/audit?limit=2")).json()
+    assert await asked(f"?limit=2&cursor={first['next']}") == ["first"]
+    assert (await service.as_operator.get(f"/v1/audit?limit=2&cursor={first['next']}")).json()["next"] is None
+
+
+async def test_chats_are_listed_by_user_model_and_state(cli: Cli, service: Service) -> None:
+    await due(service, "first", "given-up", "under-way", "nothing", "later")
+    await kill(service, "given-up")
+    await lease(service, "under-way")
+    for chat, change in (
+        ("nothing", "due_at = null, model = 'small'"),
+        ("later", "due_at = now() + interval '1 hour', user_id = 'ann'"),
+    ):
+        await run_sql(service.runtime, f"update chats set {change} where external_id = '{chat}'")
+    only = {
+        "state=due": "first",
+        "state=dead": "given-up",
+        "state=working": "under-way",
+        "state=idle": "nothing",
+        "state=waiting": "later",
+        "model=small": "nothing",
+        "user=ann": "later",
+    }
+    for query, chat in only.items():
+        listed = (await service.as_operator.get(f"/v1/chats?{query}")).json()["chats"]
+        assert [one["chat_id"] for one in listed] == [chat], query
+        name, _, value = query.partition("=")
+        listed = json.loads((await cli("chats", "list", f"--{name}", value, "--json")).stdout)
+        assert [one["chat_id"] for one in listed] == [chat], query
+
+
+@pytest.mark.parametrize(
+    "where", ["chats?usr=ann", "jobs?states=dead", "status?x", "audit?chats=1", "chats/a/find?q=1"]
+)
+async def test_a_parameter_that_a_route_does_not_have_is_refused(service: Service, where: str) -> None:
+    refused = await service.as_operator.get(f"/v1/{where}")
+
+    assert refused.status_code == 422
+    assert "unknown query parameters: " in refused.json()["detail"]
+
+
+async def test_the_status_says_who_lives_and_ends_with_1_when_nobody_works(cli: Cli, service: Service) -> None:
+    await due(service, "chat-1")
+
+    seen = await cli("status")
+
+    assert seen.exit_code == 1
+    assert "Work is due, and no worker lives." in seen.stdout
+    assert re.search(rf"api +│ {re.escape(service.runtime.worker_context.worker)} │ {__version__}", seen.stdout)
+    assert json.loads((await cli("status", "--json")).stdout)["stalled"]
+    over_http = (await service.as_operator.get("/v1/status")).json()
+    assert over_http["stalled"]
+    assert [one["role"] for one in over_http["alive"]] == ["api"]
+
+    async with living(service.runtime.worker_context, "worker"):
+        seen = await cli("status")
+        assert seen.exit_code == 0
+        assert "worker" in seen.stdout
+        await run_sql(service.runtime, "update heartbeats set seen_at = now() - interval '1 minute'")
+        assert (await cli("status")).exit_code == 1, "one that says nothing any more does not count"
+    assert [one.role for one in await rows(service.runtime, "select role from heartbeats")] == ["api"]
+
+
+async def test_a_process_says_again_and_again_that_it_lives(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alive, "HEARTBEAT", 0.05)
+    async with living(service.runtime.worker_context, "worker"):
+        await run_sql(service.runtime, "update heartbeats set seen_at = now() - interval '1 minute'")
+
+        async def seen_again() -> bool:
+            found = "select 1 from heartbeats where role = 'worker' and seen_at > now() - interval '9 seconds'"
+            return bool(await rows(service.runtime, found))
+
+        await until(seen_again)
+
+
+@pytest.mark.usefixtures("service_with_worker")
+async def test_an_arq_worker_lives(cli: Cli) -> None:
+    seen = json.loads((await cli("status", "--json")).stdout)
+    assert [one["role"] for one in seen["alive"]] == ["api", "worker"]
+
+
+async def test_what_is_amiss_with_the_settings_stands_in_the_status(cli: Cli, settings: Settings) -> None:
+    told = settings.model_copy(update={"summariser_url": "http://127.0.0.1:1/v1"})
+    async with serving(told) as service:
+        assert "PRECIS_SUMMARISER is extractive" in (await cli("status")).stdout
+        ready = await service.as_operator.get("/readyz")
+        assert ready.status_code == 200
+        assert ready.json()["warnings"] == "1: see `precis status`"
+
+
+@pytest.mark.parametrize("kind", ["openai", "ollama"])
+async def test_a_model_that_is_not_there_is_told_and_stops_nothing(settings: Settings, kind: str) -> None:
+    listed = {"data": [{"id": "other"}]} if kind == "openai" else {"models": [{"name": "other:latest"}]}
+    content = json.dumps(listed).encode()
+
+    async def answer(_: Raw, __: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        writer.write(head(200, len(content), {}) + content)
+        return True
+
+    async with listening(answer) as url:
+        asks = {"summariser": kind, "summariser_url": url, "summariser_model": "mine"}
+        async with serving(settings.model_copy(update=asks)) as service:
+
+            async def told() -> bool:
+                return bool(service.runtime.worker_context.warnings)
+
+            await until(told)
+            (warning,) = service.runtime.worker_context.warnings
+            assert f"{url} has no model 'mine'; it has other" in warning

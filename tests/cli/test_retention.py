@@ -25,6 +25,6 @@ async def test_retention_counts_first_then_removes_and_the_commands_say_what_wai
         "Texts that new summaries need were deleted (see PRECIS_KEEP_BODIES): the work waits for the chat's next turn."
     )
     assert (await cli("chats", "recompute", "chat-1")).stdout == f"{waits}\n"
-    assert (await cli("chats", "reset", "chat-1")).stdout == f"0 checkpoints deleted. {waits}\n"
+    assert (await cli("chats", "reset", "chat-1", "--yes")).stdout == f"0 checkpoints deleted. {waits}\n"
     assert waits in (await cli("chats", "show", "chat-1")).stdout
     assert "waits for the next turn" in (await cli("chats", "list")).stdout

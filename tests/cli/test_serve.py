@@ -21,6 +21,8 @@ import psutil
 import pytest
 
 from service.embedded.folder import SERVER_NAMES
+from service.settings import load
+from service.urls import Urls, address, announce_address, announced, announcing, reached_at
 from tests.service.talk import Talk
 from tests.waiting import until
 
@@ -140,6 +142,7 @@ async def test_the_first_start_keeps_the_keys_out_of_a_journal_and_all_of_it_wor
             assert (state.status_code, state.json()["status"]) == (200, "ok")
         at_work = servers_in(folder)
         assert at_work
+        assert address(load(data_dir=folder)) == precis.url, "what `precis install-filter` takes"
 
         # A command meanwhile uses the running servers: it starts none, and sees the keys.
         listed = await asyncio.to_thread(run, folder, "keys", "list")
@@ -254,3 +257,14 @@ async def test_a_first_start_at_a_terminal_shows_the_keys_there_and_writes_no_fi
         os.close(here)
     assert set(keys_in(said)) == {"filter", "operator"}
     assert not (place / "first-keys").exists()
+
+
+def test_the_address_of_a_running_service_is_announced_beside_its_servers(tmp_path: Path) -> None:
+    settings, urls = load(data_dir=tmp_path), Urls("postgresql://db", "redis://queue")
+    with announcing(tmp_path, urls):
+        assert address(settings) is None
+        announce_address(tmp_path, reached_at("0.0.0.0", 9000))
+        assert address(settings) == "http://127.0.0.1:9000"
+        assert announced(settings) == urls
+        assert stat.S_IMODE((tmp_path / "running.json").stat().st_mode) == 0o600
+    assert address(settings) is None

@@ -131,12 +131,31 @@ async def test_no_route_but_health_and_version_answers_without_a_key(service: Se
             assert (await client.get(page)).status_code == 200
 
 
+@pytest.mark.parametrize("page", ["/docs", "/redoc"])
+async def test_the_pages_of_the_api_load_nothing_from_elsewhere(service: Service, page: str) -> None:
+    async with httpx.AsyncClient(base_url=service.url) as client:
+        text = (await client.get(page)).text
+        assert not re.findall(r"""(?:src|href)=["'](?:https?:)?//""", text)
+        loaded = re.findall(r"""(?:src|href)=["'](/[^"']+)""", text)
+        assert len(loaded) >= 2
+        for one in loaded:
+            assert len((await client.get(one)).content) > 1000, one
+        assert "openapi.json" in text
+
+
 async def test_the_description_of_the_wire_is_open_and_says_how_to_authenticate(service: Service) -> None:
     async with httpx.AsyncClient(base_url=service.url) as client:
         page = (await client.get("/openapi.json")).json()
 
     assert "Bearer" in page["info"]["description"]
     assert page["info"]["version"] == (await service.as_filter.get("/version")).json()["version"]
+
+
+@pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS, ids=NAMES)
+def test_the_page_of_the_api_can_send_a_key_to_every_route_that_needs_one(
+    path: str, method: str, operation: dict[str, Any]
+) -> None:
+    assert operation.get("security", []) == ([] if path in OPEN else [{"API key": []}]), f"{method} {path}"
 
 
 def test_every_error_is_in_the_tree_of_errors_and_has_a_title() -> None:

@@ -153,6 +153,7 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     )
     assert [job["state"] for job in (await a.get("/v1/jobs")).json()["jobs"]] == ["dead"]
     assert (await a.get("/v1/status")).json()["queue"]["dead"] == 1
+    assert {one["chat"] for one in (await a.get("/v1/audit")).json()["changes"]} == {"chat-1"}
     async with a.service.runtime.database.engine.begin() as connection:
         assert await work.revive(connection, await a.identity()) == 1
     assert (await a.operator.post("/v1/jobs/chat-1/retry")).status_code == 202

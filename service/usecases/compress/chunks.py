@@ -4,6 +4,7 @@ Nothing is held in a transaction while a summariser thinks. What it wrote is fen
 the epoch and the digest when it is published.
 """
 
+import time
 from dataclasses import dataclass, replace
 
 import structlog
@@ -31,7 +32,8 @@ class Written:
     """What is to be published, of which kind it is, and who wrote it.
 
     `asked` says whether a summariser was asked for it, which shows that its endpoint answers.
-    `markers` counts the hidden marker lines that were left out of what it read.
+    `markers` counts the hidden marker lines that were left out of what it read. `seconds` is how
+    long the writing took.
     """
 
     attempt: Attempt
@@ -39,6 +41,7 @@ class Written:
     by: str
     asked: bool = True
     markers: int = 0
+    seconds: float = 0
 
     @property
     def memory(self) -> Memory:
@@ -90,9 +93,10 @@ async def write(this: Round, chunk: Chunk, memory: Memory) -> Written:
         Gone: a text is not kept any more.
         Rejected: nothing that may be published was written.
     """
+    began = time.monotonic()
     material, markers = await _gather(this, chunk, memory)
     written = await _written(this, material, _covered(this, chunk))
-    return replace(written, markers=markers)
+    return replace(written, markers=markers, seconds=time.monotonic() - began)
 
 
 async def write_by_rule(this: Round, chunk: Chunk, memory: Memory, kind: str) -> Written:
@@ -101,8 +105,10 @@ async def write_by_rule(this: Round, chunk: Chunk, memory: Memory, kind: str) ->
     Raises:
         Gone: a text is not kept any more.
     """
+    began = time.monotonic()
     material, _ = await _gather(this, chunk, memory)
-    return await _by_rule(this, material, _covered(this, chunk), kind)
+    written = await _by_rule(this, material, _covered(this, chunk), kind)
+    return replace(written, seconds=time.monotonic() - began)
 
 
 async def write_by_size(this: Round, chunk: Chunk, memory: Memory) -> Written:
@@ -117,7 +123,7 @@ async def write_by_size(this: Round, chunk: Chunk, memory: Memory) -> Written:
     try:
         attempt = await texts.run(writing.by_size, memory, unread, this.policy, covered)
     except TextTooHard as error:
-        log.warning("compress.memory_too_hard", chat=this.chat.id, kind=error.kind)
+        log.warning("compress.memory_too_hard", chat=this.claim.lease.chat_id, kind=error.kind)
         # An empty memory is easy, so this needs no process of its own.
         attempt = writing.by_size(Memory(), unread, this.policy, covered)
     return Written(attempt, "degraded", writing.BY_CODE, asked=False)
@@ -160,7 +166,23 @@ async def publish(this: Round, chunk: Chunk, parent: int, written: Written) -> i
         raise changed()
     if chunk.covers is not None:
         metrics.PUBLISHED.labels(written.kind).inc()
+        log_published(this, checkpoint, written)
     return parent
+
+
+def log_published(this: Round, made: Fresh, written: Written) -> None:
+    """One line for each summary: whose, of how much, how long it took, and who wrote it."""
+    log.info(
+        "summary.published",
+        chat=this.claim.lease.chat_id,
+        user=this.claim.lease.user_id,
+        kind=made.kind,
+        messages=made.until.depth,
+        tokens_before=made.until.path_tokens,
+        tokens_after=made.tokens,
+        seconds=round(written.seconds, 1),
+        model=made.summariser,
+    )
 
 
 def fresh(this: Round, until: Row, parent: int, written: Written) -> Fresh:
@@ -249,7 +271,7 @@ async def _ask(
             metrics.GATE_REJECTIONS.labels(kind).inc()
         log.warning(
             "compress.rejected",
-            chat=this.chat.id,
+            chat=this.claim.lease.chat_id,
             summariser=summariser.name,
             reasons=list(attempt.kinds),
         )

@@ -26,7 +26,8 @@ class WorkerContext:
     the bound of `summariser`, because they stand at the same address.
 
     `texts` are the processes in which texts are read, for any may be too hard, and `writer` is what
-    is done there. `worker` names this process to operators.
+    is done there. `worker` names this process to operators. `warnings` say what is amiss with the
+    settings or the summariser; they come and go while the process runs.
     """
 
     engine: AsyncEngine
@@ -36,6 +37,7 @@ class WorkerContext:
     worker: str = field(default_factory=_this_process)
     others: Mapping[str, Summariser] = field(default_factory=dict)
     writer: Writer = writing.FULL
+    warnings: list[str] = field(default_factory=list)
 
     def summariser_of(self, model: str) -> Summariser | None:
         """Who writes the summaries of the chats of a model."""

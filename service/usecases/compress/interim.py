@@ -65,7 +65,11 @@ async def served_meanwhile(this: Round) -> AsyncIterator[None]:
         serving.cancel()
         (ended,) = await asyncio.gather(serving, return_exceptions=True)
         if isinstance(ended, Exception):
-            log.error("compress.not_served_meanwhile", chat=this.chat.id, exception=trace(ended))
+            log.error(
+                "compress.not_served_meanwhile",
+                chat=this.claim.lease.chat_id,
+                exception=trace(ended),
+            )
 
 
 async def _serve_meanwhile(this: Round) -> None:
@@ -84,7 +88,7 @@ async def _serve_meanwhile(this: Round) -> None:
                 await _serve_grown(this, claim)
         except (PrecisError, SQLAlchemyError, OSError) as error:
             kind = type(error).__name__
-            log.warning("compress.not_served_meanwhile", chat=this.chat.id, error=kind)
+            log.warning("compress.not_served_meanwhile", chat=this.claim.lease.chat_id, error=kind)
 
 
 async def _serve_grown(this: Round, claim: Claim) -> None:
@@ -123,6 +127,7 @@ async def _publish(this: Round, last: Chunk, parent: int, written: Written) -> C
     if not published:
         raise chunks.changed()
     metrics.PUBLISHED.labels(checkpoints.INTERIM).inc()
+    chunks.log_published(this, fresh, written)
     return Checkpoint(
         published, until.message_id, until.digest, until.depth, until.path_tokens, fresh.tokens
     )

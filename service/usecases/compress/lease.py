@@ -95,7 +95,7 @@ async def _renew(claim: Claim) -> None:
                 held = await work.renew(connection, claim.lease, seconds)
         except (SQLAlchemyError, OSError) as error:  # it may be back before the lease expires
             kind = type(error).__name__
-            log.warning("compress.lease_not_renewed", chat=claim.chat.id, error=kind)
+            log.warning("compress.lease_not_renewed", chat=claim.lease.chat_id, error=kind)
 
 
 async def end(
@@ -116,7 +116,7 @@ async def give_back(claim: Claim, release: Release) -> float | None:
     """
     log.warning(
         "compress.given_back",
-        chat=claim.chat.id,
+        chat=claim.lease.chat_id,
         outcome=release.outcome,
         reason=release.reason,
         attempt=claim.lease.attempts,
@@ -127,7 +127,7 @@ async def give_back(claim: Claim, release: Release) -> float | None:
     except Exception as error:
         if not outage.is_away(error):
             raise
-        log.warning("compress.lease_left", chat=claim.chat.id, error=type(error).__name__)
+        log.warning("compress.lease_left", chat=claim.lease.chat_id, error=type(error).__name__)
         return None
 
 

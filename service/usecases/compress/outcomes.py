@@ -22,6 +22,7 @@ from service.usecases.compress.round import worth_redoing
 _LONGEST_DELAY = 300  # seconds
 _LONGEST_REASON = 1000  # characters of an error that nobody expected
 _PROCESS_PAUSE = 10  # seconds, when no text process could be started
+_REFUSAL_PAUSE = 30  # seconds, when the database stored nothing
 _OUTAGE_PAUSE = 1  # seconds, when the database was away
 
 log = structlog.get_logger(__name__)
@@ -61,8 +62,10 @@ def _meaning(claim: Claim, error: Exception) -> Release:
         case PrecisError():
             return _failed(claim, "failed", error)
     if outage.is_away(error):  # which says nothing about the chat, nor about the summariser
-        return _released(PrecisError("the database was away"), delay=_OUTAGE_PAUSE)
-    log.error("compress.failed", chat=claim.chat.id, exception=trace(error))
+        refusal = outage.refusal(error)
+        pause = _REFUSAL_PAUSE if refusal else _OUTAGE_PAUSE
+        return _released(PrecisError(refusal or "the database was away"), delay=pause)
+    log.error("compress.failed", chat=claim.lease.chat_id, exception=trace(error))
     return _failed(claim, "failed", error)
 
 
@@ -139,7 +142,7 @@ async def _wait_for_bodies(claim: Claim, reason: str) -> float | None:
 
     The filter is asked for the whole path at the chat's next turn, and the work is due then.
     """
-    log.info("compress.waits_for_texts", chat=claim.chat.id, reason=reason)
+    log.info("compress.waits_for_texts", chat=claim.lease.chat_id, reason=reason)
     async with claim.engine.begin() as connection:
         await end(connection, claim, "waits", reason)
         return await work.wait_for_bodies(connection, claim.lease, reason)

@@ -1,0 +1,97 @@
+"""The database answers and stores nothing: its disk is full, or it is read-only. Known, so nothing has a trace."""
+
+import shutil
+from typing import Any
+
+import asyncpg
+import pytest
+from structlog.testing import capture_logs
+
+from service.api import health
+from service.settings import Settings
+from service.storage import messages
+from service.usecases.compress import compress
+from tests.conftest import Service, execute, serving
+from tests.service.talk import Talk, row
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def refuse(*_: Any, **__: Any) -> None:
+    raise asyncpg.DiskFullError("could not extend file")
+
+
+async def test_a_full_disk_is_an_answer_and_a_reason_not_to_be_ready(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = Talk(service.as_filter)
+    leaf = talk.turns(3)
+    with capture_logs() as logs, monkeypatch.context() as patched:
+        patched.setattr(messages, "find", refuse)
+        refused = await talk.put(talk.transcript(leaf))
+
+    assert refused.status_code == 503
+    assert refused.json()["detail"].startswith("the disk of the database is full; ")
+    assert [line["log_level"] for line in logs] == ["warning"]
+    assert "exception" not in logs[0]
+    ready = await service.as_filter.get("/readyz")
+    assert ready.status_code == 503
+    assert ready.json()["database"] == "the disk of the database is full"
+    monkeypatch.setattr(health, "_REMEMBERED", 0)
+    assert (await service.as_filter.get("/readyz")).status_code == 200
+
+
+@pytest.mark.asyncio(loop_scope="function")
+async def test_a_database_that_is_read_only_is_not_ready(settings: Settings) -> None:
+    assert settings.database_url
+    url = settings.database_url.get_secret_value()
+    name = url.rpartition("/")[2]
+    async with serving(settings) as service:
+        talk = Talk(service.as_filter)
+        leaf = talk.turns(3)
+        assert (await talk.put(talk.transcript(leaf))).status_code == 202
+        await execute(url, f"alter database {name} set default_transaction_read_only = on")
+        await service.runtime.database.engine.dispose()
+
+        ready = await service.as_filter.get("/readyz")
+        assert ready.status_code == 503
+        assert ready.json()["database"] == "the database is read-only"
+        refused = await talk.put(talk.transcript(talk.turns(2, leaf=leaf)))
+        assert refused.status_code == 503
+        assert "the database is read-only" in refused.json()["detail"]
+
+        await execute(url, "set default_transaction_read_only = off", f"alter database {name} reset all")
+        await service.runtime.database.engine.dispose()
+
+
+async def test_embedded_servers_are_not_ready_when_their_disk_is_full(
+    shared_service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full:
+        free = 1
+
+    runtime = shared_service.runtime
+    given = runtime.settings
+    object.__setattr__(runtime, "settings", given.model_copy(update={"database_url": None}))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Full)
+
+    ready = await shared_service.as_filter.get("/readyz")
+
+    object.__setattr__(runtime, "settings", given)
+    assert ready.status_code == 503
+    assert ready.json()["database"] == "the disk of the database is full"
+
+
+async def test_work_that_cannot_be_stored_is_put_off_and_no_chat_is_blamed(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = Talk(service.as_filter)
+    assert await talk.ingest(talk.turns(14))
+    monkeypatch.setattr(messages, "path", refuse)
+
+    with capture_logs() as logs:
+        await compress(service.runtime.worker_context)
+
+    assert not [line for line in logs if "exception" in line]
+    chat = await row(service.runtime, "select attempts, due_at > now() as later, dead_at from chats")
+    assert tuple(chat) == (0, True, None)
