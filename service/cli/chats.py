@@ -166,18 +166,25 @@ def show(
     )
     if as_json:
         print_json(shown)
-    elif only == "summary":
-        typer.echo(visible(shown.summary))
-    elif only == "narrative":
-        typer.echo(visible(shown.narrative))
-    elif only == "pins":
-        pins = [
-            {"number": pin.number, "kind": pin.kind, "text": pin.text}
-            for pin in holding(shown.pins)
-        ]
-        typer.echo(visible(json.dumps(pins, indent=2, ensure_ascii=False)))
+    elif only:
+        typer.echo(visible(_part(shown, only)))
     else:
         _print_summary(shown)
+
+
+def _part(shown: inspect.Shown, only: Literal["summary", "narrative", "pins"]) -> str:
+    """One part of a summary, as `correct` reads it."""
+    match only:
+        case "summary":
+            return shown.summary
+        case "narrative":
+            return shown.narrative
+        case "pins":
+            pins = [
+                {"number": pin.number, "kind": pin.kind, "text": pin.text}
+                for pin in holding(shown.pins)
+            ]
+            return json.dumps(pins, indent=2, ensure_ascii=False)
 
 
 @app.command()

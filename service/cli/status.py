@@ -64,19 +64,31 @@ def _print(seen: Status) -> None:
         )
     for warning in sorted({one for process in seen.alive for one in process.warnings}):
         shell.console.print(f"[yellow]{escape(warning)}.[/]", highlight=False, soft_wrap=True)
+    for table in (_alive(seen), _leases(seen), _breakers(seen)):
+        if table.row_count:
+            print_table(shell.console, table)
+
+
+def _alive(seen: Status) -> Table:
     alive = Table("role", "process", "version", "summaries by", "since", "last seen", title="alive")
     for process in seen.alive:
         since, at = f"{process.started_at:%Y-%m-%d %H:%M}", f"{process.seen_at:%H:%M:%S}"
         add_row(alive, process.role, process.name, process.version, process.summariser, since, at)
+    return alive
+
+
+def _leases(seen: Status) -> Table:
     leases = Table("chat", "model", "worker", "lease until", title="running work")
     for job in seen.leases:
         add_row(leases, job.chat_id, job.model, job.worker or "", f"{job.lease_until:%H:%M:%S}")
+    return leases
+
+
+def _breakers(seen: Status) -> Table:
     breakers = Table(
         "summariser", "breaker", "consecutive failures", "until", "last error", title="summarisers"
     )
     for one in seen.endpoints:
         until = f"{one.open_until:%H:%M:%S}" if one.open_until else ""
         add_row(breakers, one.name, one.state, str(one.failures), until, one.last_error or "")
-    for table in (alive, leases, breakers):
-        if table.row_count:
-            print_table(shell.console, table)
+    return breakers

@@ -31,8 +31,6 @@ async def probe(settings: Settings, http: httpx.AsyncClient) -> list[str]:
 
     Costs no tokens. A server that does not tell which models it has is taken as it is.
     """
-    own = [one.summariser_model for one in settings.models.values()]
-    wanted = sorted({name for name in (settings.summariser_model, *own) if name})
     if settings.summariser == "extractive":
         return []
     url = settings.summariser_url.rstrip("/")
@@ -48,9 +46,15 @@ async def probe(settings: Settings, http: httpx.AsyncClient) -> list[str]:
     there = _models(answer)
     return [
         f"the summariser at {url} has no model {name!r}; it has {_some(there)}"
-        for name in wanted
-        if there and not {name, f"{name}:latest"} & there
+        for name in _missing(settings, there)
     ]
+
+
+def _missing(settings: Settings, there: set[str]) -> list[str]:
+    """The models of the settings that a server does not have; none if it told of none."""
+    own = [one.summariser_model for one in settings.models.values()]
+    wanted = sorted({name for name in (settings.summariser_model, *own) if name})
+    return [name for name in wanted if there and not {name, f"{name}:latest"} & there]
 
 
 def _models(answer: httpx.Response) -> set[str]:
