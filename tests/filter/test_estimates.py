@@ -10,7 +10,7 @@ from service.text import tokens
 from tests.filter.client import asks, says
 from tests.filter.texts import KINDS, text_of_kind
 
-TEXTS = kinds(12)
+TEXTS = kinds(40)
 LARGE = {"Burmese": 3.2, "capitals": 1.2}
 SMALL = {"base64": 0.75, "UUIDs": 0.75, "German": 0.7, "Thai": 0.7, "blank lines": 0.7, "Japanese": 0.8}
 
