@@ -10,9 +10,9 @@ would bring NumPy and an index that is built for each question: see docs/adr/002
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from math import log
 
 from service.recall.parts import Part
@@ -68,7 +68,7 @@ def ranked(
         return []
     places = [(message, part) for message, found in enumerate(path) for part in found]
     own = [_counted(part, terms.of) for _, part in places]
-    windows = [_window(at, places) for at in range(len(places))]
+    windows = _windows(places)
     scores = _scores([_joined(window, own) for window in windows], terms.weights)
     alone = _scores(own, terms.weights)
     hits = (
@@ -115,9 +115,15 @@ def _terms(path: Sequence[Sequence[Part]], question: str, language: str | None) 
         for key in words.asked(word, language):
             number_of.setdefault(key, number)
     vocabulary = set(chain.from_iterable(part.words for found in path for part in found))
-    keys = words.stems(vocabulary, language)
+    keys = words.stems(_likely(vocabulary, number_of), language)
     of = {word: number_of[key] for word, key in keys.items() if key in number_of}
     return _Terms(of, [_EXACT if words.exact(word) else 1.0 for word in asked])
+
+
+def _likely(vocabulary: Iterable[str], keys: Iterable[str]) -> list[str]:
+    """The words that may have one of these stems: endings differ, beginnings hardly do."""
+    begins = {key[0] for key in keys}
+    return [word for word in vocabulary if word[0] in begins or not word.isascii()]
 
 
 def _counted(part: Part, of: Mapping[str, int]) -> _Text:
@@ -125,10 +131,18 @@ def _counted(part: Part, of: Mapping[str, int]) -> _Text:
     return _Text(Counter(found) if found else _NONE, len(part.words))
 
 
-def _window(at: int, places: Sequence[tuple[int, Part]]) -> tuple[int, ...]:
-    """Where a part stands, and what was said in the messages beside it; a block is alone."""
-    message, part = places[at]
-    return (at,) if part.call else (at, *_beside(at, places, message))
+def _windows(places: Sequence[tuple[int, Part]]) -> list[tuple[int, ...]]:
+    """Of each part, where it stands and what was said in the messages beside it.
+
+    A block of a result is alone.
+    """
+    windows: list[tuple[int, ...]] = [(at,) for at in range(len(places))]
+    said = [at for at, (_, part) in enumerate(places) if not part.call]
+    for before, after in pairwise(said):
+        if places[after][0] == places[before][0] + 1:
+            windows[before] += (after,)
+            windows[after] += (before,)
+    return windows
 
 
 def _joined(window: Sequence[int], own: Sequence[_Text]) -> _Text:
@@ -136,19 +150,6 @@ def _joined(window: Sequence[int], own: Sequence[_Text]) -> _Text:
     counts = [own[at].counts for at in window if own[at].counts]
     length = sum(own[at].length for at in window)
     return _Text(sum(counts, Counter()) if len(counts) > 1 else (counts or [_NONE])[0], length)
-
-
-def _beside(at: int, places: Sequence[tuple[int, Part]], message: int) -> list[int]:
-    """Where the words of the messages before and behind one stand."""
-    found: list[int] = []
-    for step in (-1, 1):
-        other = at + step
-        while 0 <= other < len(places) and abs(places[other][0] - message) <= 1:
-            if places[other][0] != message and not places[other][1].call:
-                found.append(other)
-                break
-            other += step
-    return found
 
 
 def _scores(texts: Sequence[_Text], weights: Sequence[float]) -> list[float]:

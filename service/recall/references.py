@@ -82,6 +82,11 @@ def above(path: Sequence[Counts], message: int) -> int:
     return sum(sum(one.calls) for one in path[:message])
 
 
+def all_above(path: Sequence[Counts]) -> list[int]:
+    """The same of every message."""
+    return [0, *accumulate(sum(one.calls) for one in path)][: len(path)]
+
+
 def _message(number: int, path: Sequence[Counts]) -> Found | Missing:
     if not 1 <= number <= len(path):
         return Missing(_near("M", number, len(path)))

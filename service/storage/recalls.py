@@ -39,20 +39,13 @@ and (:anyone or chat.user_id = :user) and chat.expires_at is null and chat.id in
 )
 order by newest.place, chat.id desc limit 1
 """
-_PATH = text("""
-with recursive up as (
-    select leaf.message_id, leaf.parent_id, leaf.digest, leaf.depth, leaf.step_calls,
-        leaf.body is not null as kept
-    from messages leaf
-    where leaf.tenant_id = :tenant and leaf.chat_id = :chat and leaf.message_id = :leaf
-    union all
-    select above.message_id, above.parent_id, above.digest, above.depth, above.step_calls,
-        above.body is not null
-    from up
-    join messages above on above.tenant_id = :tenant and above.chat_id = :chat
-        and above.message_id = up.parent_id
-)
-select message_id, digest, depth, step_calls, kept from up order by depth
+# All branches, because a walk from row to row in SQL takes quadratic time when the planner has no
+# statistics yet; the texts are not among the columns.
+_ROWS = text("""
+select messages.message_id, messages.digest, messages.depth, messages.step_calls,
+    messages.body is not null, messages.parent_id
+from messages
+where messages.tenant_id = :tenant and messages.chat_id = :chat
 """)
 _LEAF = text(
     "select chats.id, chats.leaf_id from chats"
@@ -140,9 +133,16 @@ async def newest(connection: AsyncConnection, tenant: int, chat: str) -> Scope |
 
 
 async def _path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[Place]:
-    rows = await connection.execute(_PATH, {"tenant": chat.tenant, "chat": chat.id, "leaf": leaf})
-    found = [Place(*row) for row in rows]
-    return found if found and found[0].depth == 1 else []
+    """The path from its root to `leaf`; empty when a part of it is not stored."""
+    rows = await connection.execute(_ROWS, {"tenant": chat.tenant, "chat": chat.id})
+    stored = {row.message_id: row for row in rows}
+    path: list[Place] = []
+    above: str | None = leaf
+    while above in stored:
+        *place, above = stored[above]
+        path.append(Place(*place))
+    path.reverse()
+    return path if path and path[0].depth == 1 else []
 
 
 def _statement(sql: str):  # type: ignore[no-untyped-def]  # noqa: ANN202

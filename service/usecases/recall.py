@@ -226,8 +226,8 @@ class _Lookup:
     async def _near(self, hits: Sequence[Hit]) -> tuple[dict[int, bytes], dict[int, int]]:
         """The bodies of hits and of those beside them, and how many calls stand above each."""
         near = await self._bodies({place for hit in hits for place in (hit.message, *hit.beside)})
-        counts = self._counts()
-        return near, {place: references.above(counts, place) for place in near}
+        above = references.all_above(self._counts())
+        return near, {place: above[place] for place in near}
 
     async def read(self, question: Question) -> Recalled:
         """What a reference leads to, exactly."""
