@@ -68,6 +68,17 @@ async def in_process(environment: Environment, *words: str) -> Result:
     return await asyncio.to_thread(CliRunner().invoke, app, words, env=environment)
 
 
+async def until_greeted(stdout: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    """Its lines up to the greeting; none when it ends before."""
+    seen: list[bytes] = []
+    async for line in stdout:
+        seen.append(line)
+        if line.startswith(b"Precis "):
+            for one in seen:
+                yield one
+            return
+
+
 @asynccontextmanager
 async def running(environment: Environment, *services: str) -> AsyncIterator[None]:
     """Services of the compose file; stopped as compose stops them, they end well."""
@@ -75,8 +86,9 @@ async def running(environment: Environment, *services: str) -> AsyncIterator[Non
     try:
         for process in processes:
             assert process.stdout
-            greeting = (await process.stdout.readline()).decode()
-            assert greeting.startswith("Precis "), greeting
+            # Lines of the log may come before it.
+            lines = [line.decode() async for line in until_greeted(process.stdout)]
+            assert lines, "it ended without a greeting"
         yield
     finally:
         for process in processes:
