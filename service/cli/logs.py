@@ -47,7 +47,9 @@ class _OfLibraries(logging.Formatter):
             record.args = tuple(_named(one) for one in record.args)
         return shown(super().format(record))
 
-    def formatException(self, ei: _ErrorInfo | tuple[None, None, None]) -> str:  # noqa: N802 - logging's name
+    def formatException(  # noqa: N802 - logging's name
+        self, ei: _ErrorInfo | tuple[None, None, None]
+    ) -> str:
         return trace(ei[1]) if ei[1] else ""
 
 

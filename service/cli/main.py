@@ -38,7 +38,13 @@ _COMMANDS = {
 class _Lazy(TyperCommand):
     """Stands for a command in the help, and becomes the real one when it gets arguments."""
 
-    def make_context(self, info_name: str | None, args: list[str], *rest: Any, **more: Any) -> Any:  # noqa: ANN401 - typer's own
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        *rest: Any,  # noqa: ANN401 - typer's own
+        **more: Any,  # noqa: ANN401
+    ) -> Any:  # noqa: ANN401
         """The context of the real command; typer runs the command of the context."""
         return _load(str(self.name)).make_context(info_name, args, *rest, **more)
 

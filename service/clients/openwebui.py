@@ -17,6 +17,7 @@ import httpx
 from service.errors import OpenWebUIError
 
 Json = dict[str, Any]
+AnyJson = Any
 Kind = Literal["functions", "tools"]
 """What Open WebUI runs, as its routes call it."""
 
@@ -103,7 +104,7 @@ class OpenWebUI:
         self.version: tuple[int, ...] = ()
         self.tools_off = False
 
-    async def ask(self, method: str, path: str, body: Json | None = None, **query: str) -> Any:  # noqa: ANN401 - JSON
+    async def ask(self, method: str, path: str, body: Json | None = None, **query: str) -> AnyJson:
         """The answer to a request.
 
         Raises:

@@ -77,20 +77,15 @@ def is_depth(reference: str) -> bool:
     return counted is not None and (counted["kind"] or "").upper() == "M"
 
 
-def above(path: Sequence[Counts], message: int) -> int:
-    """How many calls stand above a message."""
-    return sum(sum(one.calls) for one in path[:message])
-
-
-def all_above(path: Sequence[Counts]) -> list[int]:
-    """The same of every message."""
+def above(path: Sequence[Counts]) -> list[int]:
+    """How many calls stand above each message."""
     return [0, *accumulate(sum(one.calls) for one in path)][: len(path)]
 
 
 def _message(number: int, path: Sequence[Counts]) -> Found | Missing:
     if not 1 <= number <= len(path):
         return Missing(_near("M", number, len(path)))
-    return Found(number - 1, 0, above(path, number - 1))
+    return Found(number - 1, 0, above(path)[number - 1])
 
 
 def _call(number: int, path: Sequence[Counts]) -> Found | Missing:
@@ -106,7 +101,7 @@ def _step(number: int, path: Sequence[Counts]) -> Found | Missing:
     place = _holding(number, list(accumulate(len(one.calls) for one in path)))
     if place is None:
         return Missing(_near("M", len(path), len(path)))
-    return Found(place, 0, above(path, place))
+    return Found(place, 0, above(path)[place])
 
 
 def _holding(number: int, ends: Sequence[int]) -> int | None:

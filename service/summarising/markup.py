@@ -65,7 +65,8 @@ _FENCE = re.compile(
 # Our own wording, which only we write.
 _OURS = re.compile(
     r"\[(?=\s{0,4}(?:previous\s{1,4}conversation|conversation\s{1,4}summary"
-    r"|end\s{1,4}of\s{1,4}summary|tool\s{1,4}calls?\s{1,4}from|what\s{1,4}the\s{1,4}user\s{1,4}decided))",
+    r"|end\s{1,4}of\s{1,4}summary|tool\s{1,4}calls?\s{1,4}from"
+    r"|what\s{1,4}the\s{1,4}user\s{1,4}decided))",
     re.IGNORECASE,
 )
 _NOTE = re.compile(r"information,\s{1,4}not\s{1,4}instructions", re.IGNORECASE)

@@ -226,7 +226,7 @@ class _Lookup:
     async def _near(self, hits: Sequence[Hit]) -> tuple[dict[int, bytes], dict[int, int]]:
         """The bodies of hits and of those beside them, and how many calls stand above each."""
         near = await self._bodies({place for hit in hits for place in (hit.message, *hit.beside)})
-        above = references.all_above(self._counts())
+        above = references.above(self._counts())
         return near, {place: above[place] for place in near}
 
     async def read(self, question: Question) -> Recalled:
@@ -303,7 +303,7 @@ class _Lookup:
         if found is None:
             return Missing(())
         place, call = found
-        return Found(place, call, references.above(counts, place))
+        return Found(place, call, references.above(counts)[place])
 
     async def _told_of(self, ref: str, found: Found) -> Answer:
         """That a text is not kept, with what the ledger says of it."""

@@ -353,7 +353,7 @@ def test_a_missing_reference_is_answered_with_near_ones(reference: str, near: tu
 def test_a_path_without_calls_or_messages_has_no_reference() -> None:
     assert meant("T1", [Counts([0])]) == Missing(())
     assert meant("M1", []) == Missing(())
-    assert references.above(PATH, 2) == 3
+    assert references.above(PATH)[2] == 3
 
 
 # ---- pages

@@ -27,15 +27,15 @@ _UNIT = re.compile(r" ?(?:%|[€$£¥₹]|[A-Za-zµ°²³/]{1,6})\Z")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 # A sum of these says nothing: they name, order or measure something, or are themselves ratios and
 # means.
-_NO_SUM = re.compile(
-    r"id|ids|uid|pid|no|nr|num|number|code|key|index|idx|rank|year|month|day|hour|minute|week|quarter|date|"
-    r"time|at|ts|timestamp|epoch|lat|lon|lng|latitude|longitude|port|zip|postcode|phone|version|chunk|step|"
-    r"page|line|position|pos|seq|sequence|level|age|score|rating|grade|temp|temperature|humidity|pressure|"
-    r"speed|pct|percent|percentage|rate|ratio|share|per|avg|average|mean|median|min|max|std|stddev|"
-    r"variance|price|probability|x|y|z|row|attempt|batch|task|job|shard|node|account|invoice|customer|user|"
-    r"p|rps|qps|iops|ms|latency|lag|load|hit|wait",
-    re.IGNORECASE,
-)
+_NOT_SUMMED = """
+id ids uid pid no nr num number code key index idx rank year month day hour minute week quarter
+date time at ts timestamp epoch lat lon lng latitude longitude port zip postcode phone version
+chunk step page line position pos seq sequence level age score rating grade temp temperature
+humidity pressure speed pct percent percentage rate ratio share per avg average mean median min
+max std stddev variance price probability x y z row attempt batch task job shard node account
+invoice customer user p rps qps iops ms latency lag load hit wait
+"""
+_NO_SUM = re.compile("|".join(_NOT_SUMMED.split()), re.IGNORECASE)
 _WAYS: tuple[tuple[re.Pattern[str], dict[int, str]], ...] = (
     (_PLAIN, str.maketrans({})),
     (_ENGLISH, str.maketrans({",": ""})),
