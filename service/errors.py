@@ -17,12 +17,14 @@
         ├── BadRequest                  400
         ├── Unauthorised                401
         ├── WrongScope                  403
+        ├── Forbidden                   403
         ├── NotFound                    404
         ├── TooSlow                     408
         ├── Conflict                    409
         ├── TooLarge                    413
         ├── Unprocessable               422
         ├── FilterTooOld                426
+        ├── TooMany                     429
         ├── HeadTooLarge                431
         └── Unavailable                 503
             └── Busy                    503
@@ -164,6 +166,13 @@ class WrongScope(Problem):
     type = "wrong-scope"
 
 
+class Forbidden(Problem):
+    """A page of this service did not send this form."""
+
+    status = 403
+    type = "forbidden"
+
+
 class NotFound(Problem):
     """This tenant has nothing under that id."""
 
@@ -204,6 +213,13 @@ class FilterTooOld(Problem):
 
     status = 426
     type = "filter-too-old"
+
+
+class TooMany(Problem):
+    """Too many attempts; try again later."""
+
+    status = 429
+    type = "too-many"
 
 
 class HeadTooLarge(Problem):

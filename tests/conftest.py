@@ -24,9 +24,9 @@ from redis.asyncio import Redis
 from sqlalchemy import make_url
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
-from service.api.app import create_app
 from service.api.connection import Limits
 from service.api.server import bind, listening
+from service.app import create_app
 from service.embedded.servers import embedded_servers
 from service.processes import Texts
 from service.runtime import FIRST_TENANT, Runtime, Urls, running

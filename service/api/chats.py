@@ -11,13 +11,13 @@ from service.api.deps import ChatId, OperatorDep, RuntimeDep, documented, read_b
 from service.api.wire import Id, Strict
 from service.errors import BadRequest
 from service.runtime import Runtime
-from service.storage.chats import Filters, Overview
+from service.storage.chats import Cursor, Filters, Has, Order, Overview, cursor_after
 from service.storage.checkpoints import Made
 from service.storage.jobs import ChatState
 from service.summarising.correction import GivenPin
 from service.summarising.memory import Kind
 from service.usecases import inspect, operate
-from service.usecases.inspect import Detail, Shown
+from service.usecases.inspect import Detail, Difference, Shown
 from service.usecases.operate import ServedCheckpoint
 
 router = APIRouter(prefix="/v1/chats", tags=["operators"])
@@ -116,16 +116,27 @@ async def list_chats(
         ChatState | None,
         Query(description="Only chats whose work is in this state; `idle` has none."),
     ] = None,
+    begins: Annotated[Id | None, Query(description="Only chats whose id begins so.")] = None,
+    has: Annotated[
+        Has | None,
+        Query(
+            description="Only chats with a `summary` on the newest branch, with a `degraded` one,"
+            " or with an `expiry`."
+        ),
+    ] = None,
+    order: Annotated[
+        Order, Query(description="The most recently updated first, or the longest.")
+    ] = "updated",
 ) -> ChatPage:
-    """Lists chats, the most recently updated first."""
-    which = Filters(user, model, state)
-    after = _decode(cursor) if cursor else None
+    """Lists chats, the most recently updated first unless told otherwise."""
+    which = Filters(user, model, state, begins, has, order)
+    after = cursor_of(cursor, order) if cursor else None
     # One more than the page holds shows whether there is a next page.
     found = await inspect.list_chats(
         runtime.database.engine, operator.tenant, limit + 1, after, which
     )
     page = list(found[:limit])
-    return ChatPage(chats=page, next=_encode(page[-1]) if len(found) > limit else None)
+    return ChatPage(chats=page, next=as_text(page[-1], order) if len(found) > limit else None)
 
 
 @router.get("/{chat_id}")
@@ -154,7 +165,23 @@ async def show_summary(
 ) -> Shown:
     """Shows a summary with its narrative, pins and talk, and the messages that it covers."""
     return await inspect.show_summary(
-        runtime.database.engine, operator.tenant, chat_id, checkpoint_id
+        runtime.database.engine, operator.tenant, operator.actor, chat_id, checkpoint_id
+    )
+
+
+@router.get("/{chat_id}/checkpoints/{checkpoint_id}/diff")
+async def compare(
+    chat_id: ChatId,
+    checkpoint_id: CheckpointId,
+    operator: OperatorDep,
+    runtime: RuntimeDep,
+    against: Annotated[
+        int, Query(ge=1, le=2**62, description="The checkpoint to compare it with.")
+    ],
+) -> Difference:
+    """Shows how a summary differs from another one of its chat, as lines of a unified diff."""
+    return await inspect.compare(
+        runtime.database.engine, operator.tenant, operator.actor, chat_id, checkpoint_id, against
     )
 
 
@@ -235,27 +262,35 @@ async def _served(runtime: Runtime, served: ServedCheckpoint) -> ServedAnswer:
     return ServedAnswer(checkpoint=served.checkpoint, due=not served.waits, waits=served.waits)
 
 
-def _encode(last: Overview) -> str:
-    # Several chats may have the same moment, so the id decides between them.
-    cursor = f"{last.updated_at.isoformat()} {last.id}"
-    return base64.urlsafe_b64encode(cursor.encode()).decode()
+def as_text(last: Overview, order: Order) -> str:
+    """The cursor behind a chat, as a client sends it back."""
+    # Several chats may have the same moment or size, so the id decides between them.
+    cursor = cursor_after(last, order)
+    value = cursor.value.isoformat() if isinstance(cursor.value, datetime) else cursor.value
+    return base64.urlsafe_b64encode(f"{value} {cursor.id}".encode()).decode()
 
 
-def _decode(cursor: str) -> tuple[datetime, int]:
+def cursor_of(text: str, order: Order) -> Cursor:
+    """The cursor of a text, for a list in this order.
+
+    Raises:
+        BadRequest: it is none of this service, or of another order.
+    """
     try:
-        moment, _, number = base64.urlsafe_b64decode(cursor.encode()).decode().rpartition(" ")
-        updated_at = datetime.fromisoformat(moment).astimezone(UTC)
+        told, _, number = base64.urlsafe_b64decode(text.encode()).decode().rpartition(" ")
+        value = datetime.fromisoformat(told).astimezone(UTC) if order == "updated" else int(told)
         identity = int(number)
     except (ValueError, OverflowError):
         raise _wrong_cursor() from None
     # PostgreSQL would refuse a number that is no bigint, with an error of its own.
-    if not 0 < identity < 2**63:
+    numbers = [identity] if isinstance(value, datetime) else [identity, value]
+    if not all(0 <= one < 2**63 for one in numbers):
         raise _wrong_cursor()
-    return updated_at, identity
+    return Cursor(value, identity)
 
 
 def _wrong_cursor() -> BadRequest:
     return BadRequest(
-        "this cursor is not from this service; use `next` of the previous page, or start without"
+        "this cursor is not of such a list; use `next` of the previous page, or start without"
         " a cursor"
     )

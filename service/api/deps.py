@@ -236,27 +236,37 @@ class InFlight:
 
 
 async def read_bytes(request: Request) -> bytearray:
-    """The body, limited in size, values and depth, and counted until it is answered (`InFlight`).
+    """The body of JSON, limited in values and depth too.
 
     Raises:
-        TooLarge: more than `max_body_bytes` (announced or not), or more than `max_items` values.
-        Busy: the process holds too many bytes of requests.
-        BadRequest: the connection ended within it, or it is nested too deep.
+        Problem: those of `read_limited`.
+        TooLarge: more than `max_items` values.
+        BadRequest: it is nested too deep.
     """
-    settings = runtime_of(request).settings
+    body = await read_limited(request)
+    await worked(body, shape.check, body, runtime_of(request).settings.max_items)
+    return body
+
+
+async def read_limited(request: Request) -> bytearray:
+    """The body, limited in size, and counted until it is answered (`InFlight`).
+
+    Raises:
+        TooLarge: more than `max_body_bytes`, announced or not.
+        Busy: the process holds too many bytes of requests.
+        BadRequest: the connection ended within it.
+    """
     in_flight = cast(InFlight, request.app.state.in_flight)
-    limit = settings.max_body_bytes
+    limit = runtime_of(request).settings.max_body_bytes
     # A body that is too large as announced is refused before a byte of it is read.
     announced = int(_header(request, b"content-length") or 0)
     if announced > limit:
         raise _too_large(limit)
     in_flight.hold(request.scope, announced, announced=True)
     try:
-        body = await _received(request, limit, in_flight)
+        return await _received(request, limit, in_flight)
     except ClientDisconnect:
         raise BadRequest("the connection ended within the body") from None
-    await worked(body, shape.check, body, settings.max_items)
-    return body
 
 
 async def _received(request: Request, limit: int, in_flight: InFlight) -> bytearray:

@@ -24,7 +24,7 @@ from service.processes import Texts
 from service.runtime import FIRST_TENANT
 from service.settings import Settings
 from service.storage import keys
-from service.storage.chats import Filters, Overview
+from service.storage.chats import Filters, Has, Order, Overview
 from service.storage.checkpoints import Made
 from service.storage.jobs import ChatState
 from service.storage.messages import Branch
@@ -95,12 +95,22 @@ def list_chats(
     state: Annotated[
         ChatState | None, typer.Option(help="Only chats whose work is so; `idle` has none.")
     ] = None,
+    begins: Annotated[
+        str | None, typer.Option(callback=shell.text, help="Only chats whose id begins so.")
+    ] = None,
+    has: Annotated[
+        Has | None,
+        typer.Option(help="Only chats with a summary, a degraded one, or an expiry."),
+    ] = None,
+    order: Annotated[
+        Order, typer.Option(help="The most recently updated first, or the longest.")
+    ] = "updated",
     tenant: Tenant = FIRST_TENANT,
     limit: Annotated[int, typer.Option(min=1, max=1000)] = 50,
     as_json: shell.Json = False,
 ) -> None:
     """Lists chats, the newest first."""
-    which = Filters(user, model, state)
+    which = Filters(user, model, state, begins, has, order)
     found = with_tenant(
         tenant, lambda engine, by: inspect.list_chats(engine, by.tenant, limit, which=which)
     )
@@ -162,7 +172,8 @@ def show(
             _print_chat(detail)
         return
     shown = with_tenant(
-        tenant, lambda engine, by: inspect.show_summary(engine, by.tenant, chat, checkpoint)
+        tenant,
+        lambda engine, by: inspect.show_summary(engine, by.tenant, by.actor, chat, checkpoint),
     )
     if as_json:
         print_json(shown)
@@ -185,6 +196,28 @@ def _part(shown: inspect.Shown, only: Literal["summary", "narrative", "pins"]) -
                 for pin in holding(shown.pins)
             ]
             return json.dumps(pins, indent=2, ensure_ascii=False)
+
+
+@app.command()
+def diff(
+    chat: ChatId,
+    checkpoint: CheckpointId,
+    against: Annotated[
+        int,
+        typer.Argument(min=1, max=shell.LAST_ID, help="The checkpoint to compare it with."),
+    ],
+    tenant: Tenant = FIRST_TENANT,
+    as_json: shell.Json = False,
+) -> None:
+    """Shows how a summary differs from another one of its chat."""
+    found = with_tenant(
+        tenant,
+        lambda engine, by: inspect.compare(engine, by.tenant, by.actor, chat, checkpoint, against),
+    )
+    if as_json:
+        print_json(found)
+        return
+    typer.echo(visible("\n".join(found.lines) or "The two summaries are equal."))
 
 
 @app.command()

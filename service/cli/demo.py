@@ -7,7 +7,7 @@ import statistics
 import sys
 import time
 from asyncio.subprocess import DEVNULL
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
-from service.api.app import Beside
+from service.app import Beside
 from service.demo.play import Stage, Turn, stage
 from service.runtime import Runtime
 from service.settings import PREFIX
@@ -55,23 +55,42 @@ class Figures:
 
 
 async def demonstrate(
-    worker: Beside, console: Console, json_path: Path | None, *, fleet: bool
+    worker: Beside,
+    console: Console,
+    json_path: Path | None,
+    *,
+    fleet: bool,
+    keep: Path | None = None,
+    until: Callable[[], asyncio.Future[None]] | None = None,
 ) -> None:
     """Plays, shows, and writes the figures to `json_path`.
 
-    A `fleet` has its workers in processes of their own.
+    A `fleet` has its workers in processes of their own. The data folder `keep` stays. With `until`,
+    the service goes on until that is done.
     """
     began = time.monotonic()
     workers = f"{FLEET} worker processes" if fleet else "a worker"
     console.print(f"Starting PostgreSQL, Valkey, the service and {workers} …")
     with console.status("starting") as moving:
-        async with stage(worker_processes if fleet else worker, fleet=fleet) as set_up:
+        beside = worker_processes if fleet else worker
+        async with stage(beside, fleet=fleet, keep=keep) as set_up:
             turns = await _show(set_up, console, moving, began)
             figures = _figures(set_up, turns, time.monotonic() - began)
+            if until:
+                moving.stop()
+                _invite(console, set_up)
+                await asyncio.wait({until()})
+                moving.start()
             moving.update("stopping the servers")
     _conclude(console, figures)
     if json_path:
         await asyncio.to_thread(json_path.write_text, json.dumps(asdict(figures), indent=2) + "\n")
+
+
+def _invite(console: Console, set_up: Stage) -> None:
+    """Where the pages are, and how to sign in."""
+    console.print(f"\nThe service goes on at [bold]{set_up.url}[/] until Ctrl+C.", highlight=False)
+    console.print(f"Open it, and sign in with this operator key:\n{set_up.operator_key}")
 
 
 @asynccontextmanager

@@ -14,10 +14,10 @@ import typer
 from uvicorn.loops.auto import auto_loop_factory
 
 from service import __version__
-from service.api.app import Beside, create_app
 from service.api.connection import Limits
 from service.api.scrape import create_worker_app
 from service.api.server import answering, bind, listening, raise_open_files
+from service.app import Beside, create_app
 from service.cli import shell
 from service.cli.demo import demonstrate
 from service.cli.logs import set_up_logs
@@ -71,9 +71,22 @@ def demo(
             help="Run the service and two workers as a fleet: PostgreSQL and Redis by URL.",
         ),
     ] = False,
+    serves: Annotated[
+        bool,
+        typer.Option("--serve", help="Leave the service running, with its pages, until Ctrl+C."),
+    ] = False,
+    keep: Annotated[
+        Path | None,
+        typer.Option(help="A new data folder that stays; by default it is deleted at the end."),
+    ] = None,
 ) -> None:
     """Plays a long recorded conversation against a service of its own, and shows what happens."""
-    _run(demonstrate(embedded_worker, shell.console, json_path, fleet=fleet))
+    if keep and keep.exists():
+        raise typer.BadParameter(f"{keep} exists already; name a new folder", param_hint="--keep")
+    until = _stop_signal if serves else None
+    _run(
+        demonstrate(embedded_worker, shell.console, json_path, fleet=fleet, keep=keep, until=until)
+    )
 
 
 def _run(work: Coroutine[None, None, None]) -> None:

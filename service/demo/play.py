@@ -22,8 +22,8 @@ from typing import Any
 import httpx
 from pydantic import SecretStr
 
-from service.api.app import Beside, create_app
 from service.api.server import bind, listening
+from service.app import Beside, create_app
 from service.demo.host import Host, Rows, inlet_body, load_filter, outlet_body, path
 from service.embedded.servers import embedded_servers
 from service.errors import PrecisError
@@ -123,6 +123,8 @@ class Stage:
 
     told: Recording
     runtime: Runtime
+    url: str
+    operator_key: str
     operator: httpx.AsyncClient
     host: Host
     filter: Any
@@ -223,19 +225,20 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(worker: Beside, *, fleet: bool) -> AsyncIterator[Stage]:
+async def stage(worker: Beside, *, fleet: bool, keep: Path | None = None) -> AsyncIterator[Stage]:
     """Everything that the play needs, on free loopback ports and in a temporary folder.
 
     Args:
         worker: starts the background work beside the service.
         fleet: the service gets its servers by URL, as in a fleet, instead of starting them itself.
+        keep: the data folder, which stays; by default it is a temporary one.
     """
     told = recording()
     folder = _folder()
     host = Host({told.chat: {}})
     try:
         async with AsyncExitStack() as stack:
-            settings = _settings(folder)
+            settings = _settings(keep or folder / "data")
             if fleet:
                 settings = await stack.enter_async_context(_by_url(settings))
             runtime, url = await stack.enter_async_context(_served(settings, worker))
@@ -246,7 +249,7 @@ async def stage(worker: Beside, *, fleet: bool) -> AsyncIterator[Stage]:
             )
             loaded = load_filter(url, made["filter"])
             with host.importable():
-                yield Stage(told, runtime, operator, host, loaded)
+                yield Stage(told, runtime, url, made["operator"], operator, host, loaded)
             if loaded._http:  # Open WebUI never closes a filter
                 await loaded._http.aclose()
     finally:
@@ -255,11 +258,11 @@ async def stage(worker: Beside, *, fleet: bool) -> AsyncIterator[Stage]:
 
 def _settings(folder: Path) -> Settings:
     return load(
-        data_dir=folder / "data",
+        data_dir=folder,
         database_url=None,
         redis_url=None,
         debounce=0.02,
-        fast_and_unsafe=True,  # the data is deleted anyway
+        fast_and_unsafe=True,  # it can be played again
     )
 
 

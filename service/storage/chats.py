@@ -3,9 +3,10 @@
 Every statement names the tenant.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from sqlalchemy import (
     ColumnElement,
@@ -48,6 +49,7 @@ class Overview:
     messages: int
     path_tokens: int
     checkpoints: int
+    state: ChatState
     due_at: datetime | None
     working: bool
     attempts: int
@@ -60,16 +62,34 @@ class Overview:
     updated_at: datetime
 
 
+Has = Literal["summary", "degraded", "expiry"]
+"""What a chat has: a summary on its newest branch, a degraded one anywhere, an end."""
+
+Order = Literal["updated", "tokens"]
+"""The newest first, or the longest newest branch."""
+
+
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which chats of a list: of this user, for this model, in this state; None for any."""
+    """Which chats of a list, and in which order; None for any. `begins` is how the id begins."""
 
     user: str | None = None
     model: str | None = None
     state: ChatState | None = None
+    begins: str | None = None
+    has: Has | None = None
+    order: Order = "updated"
 
 
 EVERY = Filters()
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """The last chat of a page: its value in the order of the list, and its id."""
+
+    value: datetime | int
+    id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +133,8 @@ where chats.tenant_id = :tenant and chats.id = :chat
 """)
 COMPACTS_ITSELF = "open-webui"
 """The `compactor` beside which no summary is made: nothing is compressed twice."""
+# Of the newest branch: the chat's own copy, because a list is sorted by it.
+_TOKENS = func.coalesce(chats.c.leaf_tokens, 0)
 _NEWEST_CHATS = 200  # are looked through for the models that are in use
 MORE_TOOLS = 1.5  # times what is known; by less an estimate may be wrong
 
@@ -220,23 +242,52 @@ async def overviews(
     tenant: int,
     *,
     chat: str | None = None,
-    after: tuple[datetime, int] | None = None,
+    after: Cursor | None = None,
     limit: int = 1,
     which: Filters = EVERY,
 ) -> list[Overview]:
-    """Chats of a tenant, newest first: one by name, or a page of those after (updated_at, id)."""
-    query = _overviews(tenant).limit(limit)
+    """Chats of a tenant in an order: one by name, or a page of those after a cursor."""
+    ordered = chats.c.updated_at if which.order == "updated" else _TOKENS
+    query = _overviews(tenant).order_by(ordered.desc(), chats.c.id.desc()).limit(limit)
     if chat is not None:
         query = query.where(chats.c.external_id == chat)
-    if which.user is not None:
-        query = query.where(chats.c.user_id == which.user)
-    if which.model is not None:
-        query = query.where(chats.c.model == which.model)
-    if which.state is not None:
-        query = query.where(literal_column(CHAT_STATE) == which.state)
     if after is not None:
-        query = query.where(tuple_(chats.c.updated_at, chats.c.id) < tuple_(*after))
+        query = query.where(tuple_(ordered, chats.c.id) < tuple_(after.value, after.id))
+    query = query.where(*_conditions(tenant, which))
     return [Overview(*row) for row in await connection.execute(query)]
+
+
+def cursor_after(last: Overview, order: Order) -> Cursor:
+    """The cursor behind a chat of a list in this order."""
+    return Cursor(last.updated_at if order == "updated" else last.path_tokens, last.id)
+
+
+def _conditions(tenant: int, which: Filters) -> Iterator[ColumnElement[bool]]:
+    if which.user is not None:
+        yield chats.c.user_id == which.user
+    if which.model is not None:
+        yield chats.c.model == which.model
+    if which.state is not None:
+        yield literal_column(CHAT_STATE) == which.state
+    if which.begins is not None:
+        yield func.starts_with(chats.c.external_id, which.begins)
+    match which.has:
+        case "summary":
+            yield func.cardinality(chats.c.leaf_line) > 0
+        case "degraded":
+            yield _has_degraded(tenant)
+        case "expiry":
+            yield chats.c.expires_at.is_not(None)
+
+
+def _has_degraded(tenant: int) -> ColumnElement[bool]:
+    found = select(checkpoints.c.id).where(
+        checkpoints.c.tenant_id == tenant,
+        checkpoints.c.chat_id == chats.c.id,
+        checkpoints.c.kind == "degraded",
+        checkpoints.c.retired_at.is_(None),
+    )
+    return found.exists()
 
 
 def _overviews(tenant: int) -> Select[Any]:
@@ -245,12 +296,8 @@ def _overviews(tenant: int) -> Select[Any]:
         messages.c.chat_id == chats.c.id,
         messages.c.message_id == chats.c.leaf_id,
     )
-    return (
-        select(*_overview_columns(tenant))
-        .outerjoin(messages, leaf)
-        .where(chats.c.tenant_id == tenant)
-        .order_by(chats.c.updated_at.desc(), chats.c.id.desc())
-    )
+    columns = _overview_columns(tenant)
+    return select(*columns).outerjoin(messages, leaf).where(chats.c.tenant_id == tenant)
 
 
 def _overview_columns(tenant: int) -> list[ColumnElement[Any]]:
@@ -264,8 +311,9 @@ def _overview_columns(tenant: int) -> list[ColumnElement[Any]]:
         chats.c.overhead_tokens,
         chats.c.leaf_id,
         func.coalesce(messages.c.depth, 0),
-        func.coalesce(messages.c.path_tokens, 0),
+        _TOKENS,
         _checkpoint_count(tenant),
+        literal_column(CHAT_STATE),
         chats.c.due_at,
         func.coalesce(chats.c.lease_until > func.now(), False),
         chats.c.attempts,

@@ -88,6 +88,17 @@ api_keys = Table(
     CheckConstraint("scope in ('filter', 'operator')", name="scope"),
 )
 
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("hash", LargeBinary, primary_key=True, comment="SHA-256 of the cookie's value."),
+    Column("key_id", BigInteger, ForeignKey("api_keys.id", ondelete="CASCADE"), nullable=False),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+    _now("created_at"),
+    Index("ix_sessions_key", "key_id"),
+    comment="Operators who are signed in to the pages.",
+)
+
 chats = Table(
     "chats",
     metadata,
@@ -320,6 +331,13 @@ checkpoints = Table(
     UniqueConstraint("chat_id", "parent_id", "covered_digest", "version"),
     # Forks have the digests of another chat.
     Index("ix_checkpoints_digest", "tenant_id", "covered_digest"),
+    # For the list of chats that have one.
+    Index(
+        "ix_checkpoints_degraded",
+        "tenant_id",
+        "chat_id",
+        postgresql_where=text("kind = 'degraded' and retired_at is null"),
+    ),
 )
 
 endpoints = Table(

@@ -1,22 +1,29 @@
-"""What operators look at, the same for REST and the command line. Nothing is changed or locked."""
+"""What operators look at, the same for REST, the command line and the pages.
 
+Nothing is changed or locked; who reads a text is noted in the audit log.
+"""
+
+import asyncio
+import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import NotFound
 from service.storage import audit, chats, checkpoints, messages, runs
 from service.storage.audit import Change
-from service.storage.chats import EVERY, Filters, Overview
+from service.storage.chats import EVERY, Cursor, Filters, Overview
 from service.storage.checkpoints import Made
-from service.storage.messages import Branch
+from service.storage.messages import Branch, Place
 from service.storage.runs import Run, Spent
 from service.storage.tenancy import ChatKey
 from service.summarising import message
+from service.summarising.ledger import Entry
 from service.summarising.memory import Memory, Pin
-from service.summarising.utterances import Speaker
+from service.summarising.utterances import Speaker, Utterance
+
+_TELLING = 40  # characters by which a sentence is found in a summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +48,24 @@ class CoveredMessage:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One sentence of the talk; a correction names it by its number. `at` is in Unix seconds."""
+    """One sentence of the talk; a correction names it by its number.
+
+    `at` is in Unix seconds; `shown` says that the summary has room for it.
+    """
 
     number: str
     speaker: Speaker
     text: str
     at: int | None
+    shown: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
     """A summary, what it was made of, and what it covers.
 
-    `current` is False when the covered path was edited since. `narrative` is Markdown. `talk` is
-    all that is kept; the summary shows what there is room for.
+    `current` is False when the covered path was edited since. `narrative` is Markdown. `talk` and
+    `ledger` are all that is kept; the summary shows what there is room for.
     """
 
     checkpoint: Made
@@ -62,18 +73,28 @@ class Shown:
     narrative: str
     pins: tuple[Pin, ...]
     talk: list[Said]
+    ledger: tuple[Entry, ...]
     current: bool
     covers: list[CoveredMessage]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How one summary differs from another, as lines of a unified diff without its head."""
+
+    checkpoint: int
+    against: int
+    lines: list[str]
 
 
 async def list_chats(
     engine: AsyncEngine,
     tenant: int,
     limit: int,
-    after: tuple[datetime, int] | None = None,
+    after: Cursor | None = None,
     which: Filters = EVERY,
 ) -> Sequence[Overview]:
-    """A page of a tenant's chats, the newest first."""
+    """A page of a tenant's chats, in the order that `which` names."""
     async with engine.connect() as connection:
         return await chats.overviews(connection, tenant, after=after, limit=limit, which=which)
 
@@ -124,29 +145,105 @@ async def list_checkpoints(engine: AsyncEngine, tenant: int, chat: str) -> list[
         return await checkpoints.everyone(connection, await _key(connection, tenant, chat))
 
 
-async def show_summary(engine: AsyncEngine, tenant: int, chat: str, checkpoint: int) -> Shown:
-    """One summary.
+async def places(engine: AsyncEngine, tenant: int, chat: str) -> list[Place]:
+    """Where each message of a chat is in its tree, without texts.
+
+    Raises:
+        NotFound: this tenant has no such chat.
+    """
+    async with engine.connect() as connection:
+        return await messages.places(connection, await _key(connection, tenant, chat))
+
+
+async def lines(engine: AsyncEngine, tenant: int, chat: str) -> dict[int, list[int]]:
+    """What each of a chat's checkpoints grew from, oldest first, by id.
+
+    Raises:
+        NotFound: this tenant has no such chat.
+    """
+    async with engine.connect() as connection:
+        return await checkpoints.ancestors(connection, await _key(connection, tenant, chat))
+
+
+async def show_checkpoint(
+    engine: AsyncEngine, tenant: int, chat: str, checkpoint: int
+) -> tuple[Made, list[CoveredMessage]]:
+    """A checkpoint without its texts, and what it covers: nothing if that was edited since.
 
     Raises:
         NotFound: this tenant has no such chat, or the chat no such checkpoint.
     """
     async with engine.connect() as connection:
         key = await _key(connection, tenant, chat)
+        made, _ = await summary_of(connection, key, chat, checkpoint)
+        return made, await _covers(connection, key, made)
+
+
+async def show_summary(
+    engine: AsyncEngine, tenant: int, actor: str, chat: str, checkpoint: int
+) -> Shown:
+    """One summary, for `actor`, which the audit log notes.
+
+    Raises:
+        NotFound: this tenant has no such chat, or the chat no such checkpoint.
+    """
+    async with engine.begin() as connection:
+        key = await _key(connection, tenant, chat)
         made, text = await summary_of(connection, key, chat, checkpoint)
         memory = await memory_of(connection, key, chat, checkpoint)
-        path = await messages.path(connection, key, made.covered_until)
-    current = bool(path) and path[-1].digest == made.covered_digest
-    covers = [CoveredMessage(row.message_id, row.role, row.tokens) for row in path]
+        covers = await _covers(connection, key, made)
+        await audit.record(connection, tenant, actor, "summary.read", chat, checkpoint=checkpoint)
     return Shown(
         checkpoint=made,
         summary=text,
         narrative=message.markdown(memory.narrative),
         pins=memory.pins,
-        talk=[Said(one.number, one.speaker, one.text, one.at) for one in memory.talk],
-        current=current,
-        # What an edited path has now is not what the summary was made of.
-        covers=covers if current else [],
+        talk=[
+            Said(one.number, one.speaker, one.text, one.at, _stands_in(text, one))
+            for one in memory.talk
+        ],
+        ledger=memory.ledger,
+        current=bool(covers),
+        covers=covers,
     )
+
+
+async def compare(
+    engine: AsyncEngine, tenant: int, actor: str, chat: str, checkpoint: int, against: int
+) -> Difference:
+    """How a summary differs from another one of its chat; the audit log notes who read them.
+
+    Raises:
+        NotFound: this tenant has no such chat, or the chat not both checkpoints.
+    """
+    async with engine.begin() as connection:
+        key = await _key(connection, tenant, chat)
+        _, old = await summary_of(connection, key, chat, against)
+        _, new = await summary_of(connection, key, chat, checkpoint)
+        await audit.record(
+            connection, tenant, actor, "summary.read", chat, checkpoint=checkpoint, against=against
+        )
+    # In a thread: lines that differ everywhere take some time to compare.
+    lines = await asyncio.to_thread(_changed, old, new)
+    return Difference(checkpoint, against, lines)
+
+
+def _changed(old: str, new: str) -> list[str]:
+    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=2)
+    # The first two name files.
+    return list(lines)[2:]
+
+
+def _stands_in(summary: str, one: Utterance) -> bool:
+    # Numbers stand only before what is worth pointing at, and long sentences are shortened.
+    return f"[{one.number}]" in summary or one.text[:_TELLING] in summary
+
+
+async def _covers(connection: AsyncConnection, key: ChatKey, made: Made) -> list[CoveredMessage]:
+    path = await messages.path(connection, key, made.covered_until)
+    # What an edited path has now is not what the summary was made of.
+    current = bool(path) and path[-1].digest == made.covered_digest
+    return [CoveredMessage(row.message_id, row.role, row.tokens) for row in path if current]
 
 
 async def summary_of(

@@ -14,7 +14,7 @@ from filter_stub import precis_events, precis_filter, precis_recall
 from filter_stub.precis_filter import Filter
 from filter_stub.precis_recall import Tools
 from service import __version__, errors
-from service.api.app import create_app
+from service.app import create_app
 from service.cli import app as command
 from service.settings import PREFIX, Settings, load
 from tests.conftest import Service

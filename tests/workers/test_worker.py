@@ -17,8 +17,8 @@ import pytest
 from arq import ArqRedis
 from redis.asyncio import Redis
 
-from service.api.app import create_app
 from service.api.server import bind, listening
+from service.app import create_app
 from service.clients.summarisers import configured
 from service.errors import ConfigurationError
 from service.queue import JOB, Queue, redis_settings

@@ -33,6 +33,7 @@ from service.processes import Texts
 from service.runtime import Runtime, running, servers
 from service.settings import Settings
 from service.usecases.alive import living
+from service.web import pages
 
 log = structlog.get_logger(__name__)
 
@@ -185,4 +186,5 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
     docs.install(app)
     for module in (context, filter, events, recall, chats, jobs, audit, health, scrape):
         app.include_router(module.router)
+    pages.install(app)
     return app

@@ -1,0 +1,91 @@
+"""Signing in to the pages with an operator key, and out again."""
+
+import hmac
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from service.errors import Unauthorised
+from service.storage import audit, keys, sessions
+from service.usecases.operate import Operator
+
+SECONDS: Final = 12 * 3600
+"""How long a session lasts."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignedIn:
+    """A session: who acts, in which tenant, and until when.
+
+    `form_token` has to be in each form that changes something: a page elsewhere cannot know it.
+    """
+
+    by: Operator
+    tenant_name: str
+    key: int
+    expires_at: datetime
+    form_token: str
+
+
+async def sign_in(engine: AsyncEngine, key: str) -> str:
+    """Begins a session.
+
+    Returns:
+        The cookie's value, which is not stored.
+
+    Raises:
+        Unauthorised: this is no operator key, or it is revoked.
+    """
+    async with engine.begin() as connection:
+        found = await keys.find(connection, key)
+        if found is None or found.scope != "operator":
+            raise Unauthorised(
+                "this is no operator key in use; make one with"
+                " `precis keys create --scope operator`"
+            )
+        cookie = secrets.token_urlsafe(32)
+        await sessions.begin(connection, found.id, keys.hash_of(cookie), SECONDS)
+        await audit.record(connection, found.tenant, found.actor, "session.begin", None)
+    return cookie
+
+
+async def signed_in(engine: AsyncEngine, cookie: str) -> SignedIn | None:
+    """The session of a cookie, if it has one that has not ended."""
+    async with engine.connect() as connection:
+        found = await sessions.find(connection, keys.hash_of(cookie))
+    if found is None:
+        return None
+    return SignedIn(
+        Operator(found.tenant, found.actor),
+        found.tenant_name,
+        found.key,
+        found.expires_at,
+        form_token(cookie),
+    )
+
+
+def form_token(cookie: str) -> str:
+    """What a session's forms carry; it follows from the cookie, which other sites cannot read."""
+    return hmac.digest(cookie.encode(), b"form", "sha256").hex()
+
+
+async def sign_out(engine: AsyncEngine, by: SignedIn, cookie: str) -> None:
+    """Ends one session."""
+    async with engine.begin() as connection:
+        await sessions.end(connection, keys.hash_of(cookie))
+        await _note(connection, by, ended=1)
+
+
+async def sign_out_everywhere(engine: AsyncEngine, by: SignedIn) -> int:
+    """Ends all sessions of the key; returns how many those were."""
+    async with engine.begin() as connection:
+        ended = await sessions.end_all(connection, by.key)
+        await _note(connection, by, ended=ended)
+    return ended
+
+
+async def _note(connection: AsyncConnection, by: SignedIn, ended: int) -> None:
+    await audit.record(connection, by.by.tenant, by.by.actor, "session.end", None, ended=ended)

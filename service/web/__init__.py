@@ -1,0 +1,1 @@
+"""The operators' pages: templates over use cases, no logic of their own."""

@@ -1,0 +1,45 @@
+"""Who did what, and when."""
+
+from typing import Annotated, Final, Literal
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Response
+
+from service.api.deps import RuntimeDep
+from service.api.wire import Id
+from service.usecases import inspect
+from service.web.page import PageRoute, render
+from service.web.session import SignedInDep
+
+router = APIRouter(prefix="/audit", route_class=PageRoute, include_in_schema=False)
+
+_SHOWN: Final = 50
+
+
+@router.get("")
+async def list_changes(
+    signed_in: SignedInDep,
+    runtime: RuntimeDep,
+    chat: Annotated[Id | Literal[""], Query()] = "",
+    actor: Annotated[Id | Literal[""], Query()] = "",
+    cursor: Annotated[int | None, Query(ge=1, lt=2**63)] = None,
+) -> Response:
+    """A page of the audit log."""
+    found = await inspect.list_changes(
+        runtime.database.engine,
+        signed_in.by.tenant,
+        _SHOWN + 1,
+        chat=chat or None,
+        actor=actor or None,
+        before=cursor,
+    )
+    changes = found[:_SHOWN]
+    following = {"chat": chat, "actor": actor, "cursor": changes[-1].id} if changes else {}
+    return render(
+        "audit.html",
+        who=signed_in,
+        place="/audit",
+        changes=changes,
+        chosen={"chat": chat, "actor": actor},
+        next=f"/audit?{urlencode(following)}" if len(found) > _SHOWN else "",
+    )

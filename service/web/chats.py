@@ -1,0 +1,161 @@
+"""The list of chats, one chat with its tree, and what can be done with it."""
+
+from typing import Annotated, Final, Literal, get_args
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Response
+
+from service import policy
+from service.api.chats import as_text, cursor_of
+from service.api.deps import ChatId, RuntimeDep
+from service.api.wire import Id
+from service.storage.chats import Filters, Has, Order
+from service.storage.jobs import ChatState
+from service.usecases import inspect, operate
+from service.usecases.operate import DroppedCheckpoints
+from service.web.page import PageRoute, go_to, render
+from service.web.session import FormDep, SignedInDep
+from service.web.tree import bands
+from service.web.words import segment
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+_SHOWN: Final = 50
+_DELETED_TEXTS: Final = (
+    "Texts that new summaries need were deleted. The work waits for the chat's next turn, with"
+    " which the filter sends them again"
+)
+
+
+@router.get("/chats")
+async def list_chats(
+    signed_in: SignedInDep,
+    runtime: RuntimeDep,
+    begins: Annotated[Id | Literal[""], Query()] = "",
+    user: Annotated[Id | Literal[""], Query()] = "",
+    model: Annotated[Id | Literal[""], Query()] = "",
+    state: Annotated[ChatState | Literal[""], Query()] = "",
+    has: Annotated[Has | Literal[""], Query()] = "",
+    order: Annotated[Order, Query()] = "updated",
+    cursor: Annotated[str, Query(max_length=200)] = "",
+    part: Annotated[bool, Query()] = False,
+) -> Response:
+    """The list; an empty filter is none, because a form sends all of its fields."""
+    which = Filters(user or None, model or None, state or None, begins or None, has or None, order)
+    after = cursor_of(cursor, order) if cursor else None
+    # One more than is shown says whether there is a next page.
+    found = await inspect.list_chats(
+        runtime.database.engine, signed_in.by.tenant, _SHOWN + 1, after, which
+    )
+    chosen = {
+        "begins": begins,
+        "user": user,
+        "model": model,
+        "state": state,
+        "has": has,
+        "order": order,
+    }
+    shown = found[:_SHOWN]
+    following = as_text(shown[-1], order) if len(found) > _SHOWN else ""
+    return render(
+        "chats_part.html" if part else "chats.html",
+        who=signed_in,
+        place="/chats",
+        chats=shown,
+        chosen=chosen,
+        states=get_args(ChatState),
+        here=_address(chosen | {"cursor": cursor}),
+        next=_address(chosen | {"cursor": following}) if following else "",
+    )
+
+
+def _address(fields: dict[str, str]) -> str:
+    return "/chats?" + urlencode({name: value for name, value in fields.items() if value})
+
+
+@router.get("/chats/{chat_id}")
+async def show_chat(
+    chat_id: ChatId,
+    signed_in: SignedInDep,
+    runtime: RuntimeDep,
+    done: Annotated[str, Query(max_length=20)] = "",
+) -> Response:
+    """One chat."""
+    engine, tenant = runtime.database.engine, signed_in.by.tenant
+    detail = await inspect.show_chat(engine, tenant, chat_id)
+    places = await inspect.places(engine, tenant, chat_id)
+    covers = {made.id: made.covered_messages for made in detail.checkpoints}
+    grown = await inspect.lines(engine, tenant, chat_id)
+    chat = detail.chat
+    crowded = policy.is_crowded(chat.window_tokens, chat.overhead_tokens)
+    return render(
+        "chat.html",
+        who=signed_in,
+        place="/chats",
+        detail=detail,
+        chat=chat,
+        bands=bands(places, covers, grown),
+        crowding=policy.crowding(chat.window_tokens, chat.overhead_tokens) if crowded else "",
+        done=_DONE.get(done, ""),
+    )
+
+
+_DONE: Final = {
+    "retried": "The work is due now.",
+    "recomputed": "All checkpoints are deleted, and the chat is summarised again.",
+    "reset": "The checkpoints are deleted; new ones are made with the chat's next turn.",
+    "waits": f"{_DELETED_TEXTS}.",
+    "served": "This checkpoint serves now; later turns are summarised again.",
+}
+"""What an action has done, by its name in the address that the browser is sent to."""
+
+
+@router.post("/chats/{chat_id}/retry")
+async def retry(
+    chat_id: ChatId, signed_in: SignedInDep, runtime: RuntimeDep, _: FormDep
+) -> Response:
+    """Makes the chat's work due now."""
+    wake_up = await operate.retry(runtime.database.engine, signed_in.by, chat_id)
+    await runtime.queue.wake(wake_up)
+    return _to_chat(chat_id, "retried")
+
+
+@router.post("/chats/{chat_id}/recompute")
+async def recompute(
+    chat_id: ChatId, signed_in: SignedInDep, runtime: RuntimeDep, _: FormDep
+) -> Response:
+    """Drops the checkpoints, and makes new ones at once."""
+    dropped = await operate.recompute(runtime.database.engine, signed_in.by, chat_id)
+    # Woken after the commit: a worker that comes earlier would find no work.
+    if dropped.wake_up:
+        await runtime.queue.wake(dropped.wake_up)
+    return _after(chat_id, dropped, "recomputed")
+
+
+@router.post("/chats/{chat_id}/reset")
+async def reset(
+    chat_id: ChatId, signed_in: SignedInDep, runtime: RuntimeDep, form: FormDep
+) -> Response:
+    """Drops the checkpoints, or those after one to `keep`."""
+    keep = str(form.get("keep", ""))
+    dropped = await operate.reset(
+        runtime.database.engine, signed_in.by, chat_id, int(keep) if keep.isdecimal() else None
+    )
+    return _after(chat_id, dropped, "reset")
+
+
+@router.post("/chats/{chat_id}/delete")
+async def delete(
+    chat_id: ChatId, signed_in: SignedInDep, runtime: RuntimeDep, _: FormDep
+) -> Response:
+    """Deletes everything stored for the chat."""
+    await operate.delete(runtime.database.engine, signed_in.by, chat_id)
+    return go_to("/chats")
+
+
+def _after(chat_id: str, dropped: DroppedCheckpoints, done: str) -> Response:
+    return _to_chat(chat_id, "waits" if dropped.waits else done)
+
+
+def _to_chat(chat_id: str, done: str) -> Response:
+    return go_to(f"/chats/{segment(chat_id)}?done={done}")

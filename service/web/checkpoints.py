@@ -1,0 +1,138 @@
+"""One checkpoint: what it covers, its texts behind one step, corrections, versions compared."""
+
+import json
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query, Response
+from pydantic import TypeAdapter, ValidationError
+
+from service.api import problems
+from service.api.chats import CheckpointId, PinRequest
+from service.api.deps import ChatId, RuntimeDep
+from service.runtime import Runtime
+from service.usecases import inspect, operate
+from service.usecases.operate import ServedCheckpoint
+from service.web.page import PageRoute, go_to, render
+from service.web.session import FormDep, SignedInDep
+from service.web.words import segment
+
+router = APIRouter(
+    prefix="/chats/{chat_id}/checkpoints/{checkpoint_id}",
+    route_class=PageRoute,
+    include_in_schema=False,
+)
+
+_PINS: Final = TypeAdapter(list[PinRequest])
+
+
+@router.get("")
+async def show(
+    chat_id: ChatId, checkpoint_id: CheckpointId, signed_in: SignedInDep, runtime: RuntimeDep
+) -> Response:
+    """A checkpoint without its texts."""
+    engine, tenant = runtime.database.engine, signed_in.by.tenant
+    made, covers = await inspect.show_checkpoint(engine, tenant, chat_id, checkpoint_id)
+    others = await inspect.list_checkpoints(engine, tenant, chat_id)
+    return render(
+        "checkpoint.html",
+        who=signed_in,
+        place="/chats",
+        chat_id=chat_id,
+        made=made,
+        covers=covers,
+        others=[other for other in others if other.id != made.id],
+    )
+
+
+@router.get("/text")
+async def show_text(
+    chat_id: ChatId, checkpoint_id: CheckpointId, signed_in: SignedInDep, runtime: RuntimeDep
+) -> Response:
+    """Its texts; the audit log notes who reads them."""
+    by = signed_in.by
+    shown = await inspect.show_summary(
+        runtime.database.engine, by.tenant, by.actor, chat_id, checkpoint_id
+    )
+    return render(
+        "checkpoint_text.html",
+        who=signed_in,
+        place="/chats",
+        chat_id=chat_id,
+        shown=shown,
+        pins=_pins_as_text(shown),
+        left_out=sum(1 for said in shown.talk if not said.shown),
+    )
+
+
+def _pins_as_text(shown: inspect.Shown) -> str:
+    """The pins as `correct` takes them."""
+    pins = [
+        {"number": pin.number, "kind": pin.kind, "text": pin.text}
+        for pin in shown.pins
+        if pin.replaced_by is None
+    ]
+    return json.dumps(pins, indent=2, ensure_ascii=False)
+
+
+@router.get("/diff")
+async def compare(
+    chat_id: ChatId,
+    checkpoint_id: CheckpointId,
+    signed_in: SignedInDep,
+    runtime: RuntimeDep,
+    against: Annotated[int, Query(ge=1, le=2**62)],
+) -> Response:
+    """How its summary differs from another one."""
+    by = signed_in.by
+    difference = await inspect.compare(
+        runtime.database.engine, by.tenant, by.actor, chat_id, checkpoint_id, against
+    )
+    return render(
+        "diff.html", who=signed_in, place="/chats", chat_id=chat_id, difference=difference
+    )
+
+
+@router.post("/serve")
+async def serve(
+    chat_id: ChatId,
+    checkpoint_id: CheckpointId,
+    signed_in: SignedInDep,
+    runtime: RuntimeDep,
+    _: FormDep,
+) -> Response:
+    """Serves this one from now on."""
+    served = await operate.serve(runtime.database.engine, signed_in.by, chat_id, checkpoint_id)
+    return await _to_chat(runtime, chat_id, served)
+
+
+@router.post("/correct")
+async def correct(
+    chat_id: ChatId,
+    checkpoint_id: CheckpointId,
+    signed_in: SignedInDep,
+    runtime: RuntimeDep,
+    form: FormDep,
+) -> Response:
+    """Stores a corrected version, and serves it."""
+    try:
+        pins = [one.given() for one in _PINS.validate_json(str(form.get("pins", "[]")))]
+    except ValidationError as error:
+        raise problems.from_pydantic(error) from None
+    served = await operate.correct(
+        runtime.database.engine,
+        runtime.settings,
+        signed_in.by,
+        chat_id,
+        checkpoint_id,
+        str(form.get("narrative", "")),
+        pins,
+        [str(number) for number in form.getlist("forget")],
+    )
+    return await _to_chat(runtime, chat_id, served)
+
+
+async def _to_chat(runtime: Runtime, chat_id: str, served: ServedCheckpoint) -> Response:
+    if served.wake_up:
+        await runtime.queue.wake(served.wake_up)
+    done = "waits" if served.waits else "served"
+    return go_to(f"/chats/{segment(chat_id)}?done={done}")

@@ -1,0 +1,53 @@
+"""Work: what is due, worked on, put off or dead, why, and retries."""
+
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter, Query, Response
+
+from service.api.deps import RuntimeDep
+from service.storage.jobs import STATES, State
+from service.usecases import monitor, operate
+from service.web.page import PageRoute, go_to, render
+from service.web.session import FormDep, SignedInDep
+
+router = APIRouter(prefix="/jobs", route_class=PageRoute, include_in_schema=False)
+
+_SHOWN: Final = 50
+
+
+@router.get("")
+async def list_jobs(
+    signed_in: SignedInDep,
+    runtime: RuntimeDep,
+    state: Annotated[State | Literal[""], Query()] = "",
+    cursor: Annotated[int, Query(ge=0, lt=2**63)] = 0,
+    part: Annotated[bool, Query()] = False,
+) -> Response:
+    """The queue in numbers, and its jobs."""
+    tenant = signed_in.by.tenant
+    reads = runtime.database.reads
+    status = await monitor.status(reads, tenant)
+    # One more than is shown says whether there is a next page.
+    found = await monitor.list_jobs(
+        reads, tenant, [state] if state else STATES, after=cursor, limit=_SHOWN + 1
+    )
+    jobs = found[:_SHOWN]
+    here = f"/jobs?state={state}"
+    return render(
+        "jobs_part.html" if part else "jobs.html",
+        who=signed_in,
+        place="/jobs",
+        status=status,
+        jobs=jobs,
+        state=state,
+        states=STATES,
+        here=f"{here}&cursor={cursor}",
+        next=f"{here}&cursor={jobs[-1].id}" if len(found) > _SHOWN else "",
+    )
+
+
+@router.post("/retry")
+async def retry_dead(signed_in: SignedInDep, runtime: RuntimeDep, _: FormDep) -> Response:
+    """Makes all dead work due now. Workers find it with their next sweep."""
+    await operate.retry_dead(runtime.database.engine, signed_in.by)
+    return go_to("/jobs")

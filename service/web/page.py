@@ -1,0 +1,114 @@
+"""What every page has in common: its templates, its headers, and its errors as pages."""
+
+from collections.abc import Callable, Coroutine
+from http import HTTPStatus
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.routing import APIRoute
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from service import __version__
+from service.api import problems
+from service.errors import Problem
+from service.web import words
+
+FOLDER: Final = Path(str(files("service.web")))
+SIGN_IN: Final = "/sign-in"
+
+# Everything comes from the service itself; nothing else may be loaded, framed or posted to.
+_POLICY: Final = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+    )
+)
+HEADERS: Final = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # They may show what somebody told a model.
+    "Cache-Control": "no-store",
+}
+
+_TEMPLATES: Final = Environment(
+    loader=FileSystemLoader(FOLDER / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_TEMPLATES.filters |= words.FILTERS
+_TEMPLATES.globals |= {"version": __version__, "place": ""}
+
+
+class SignInNeeded(Exception):
+    """Nobody is signed in, or the session has ended."""
+
+
+def render(template: str, /, code: int = HTTPStatus.OK, **given: object) -> HTMLResponse:
+    """A page, or a part of one, from a template and what it shows."""
+    return HTMLResponse(_TEMPLATES.get_template(template).render(given), code)
+
+
+def go_to(path: str) -> RedirectResponse:
+    """The answer to a form: the browser gets `path` next, so that a reload posts nothing."""
+    return RedirectResponse(path, HTTPStatus.SEE_OTHER)
+
+
+class PageRoute(APIRoute):
+    """A route whose errors are pages, and whose answers have the headers above."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """FastAPI's hook around a route's work."""
+        answer = super().get_route_handler()
+
+        async def page(request: Request) -> Response:
+            try:
+                response = await answer(request)
+            except SignInNeeded:
+                response = _to_sign_in(request)
+            except RequestValidationError as error:
+                response = _failed(request, problems.from_validation(error.errors()))
+            except Exception as error:
+                response = _failed(request, problems.of(error, request.url.path))
+            response.headers.update(HEADERS)
+            return response
+
+        return page
+
+
+def is_part(request: Request) -> bool:
+    """Whether a script asks for a part of a page that is shown already."""
+    return "hx-request" in request.headers
+
+
+def _to_sign_in(request: Request) -> Response:
+    if is_part(request):
+        # A redirect would put the form into the middle of the page.
+        return Response(status_code=HTTPStatus.NO_CONTENT, headers={"HX-Refresh": "true"})
+    if request.method != "GET" or request.url.path == "/":
+        return go_to(SIGN_IN)
+    back = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return RedirectResponse(
+        request.url.replace(path=SIGN_IN, query="").include_query_params(back=back),
+        HTTPStatus.SEE_OTHER,
+    )
+
+
+def _failed(request: Request, problem: Problem) -> Response:
+    title = (type(problem).__doc__ or "").splitlines()[0].rstrip(".")
+    template = "failed_part.html" if is_part(request) else "failed.html"
+    return render(template, problem.status, title=title, problem=problem)

@@ -1,0 +1,101 @@
+"""Who is signed in, and whether a form was sent by one of our own pages."""
+
+import hmac
+from typing import Annotated, Final
+from urllib.parse import parse_qsl
+
+from fastapi import Depends, Request, Response
+from starlette.datastructures import URL, FormData
+
+from service.api.deps import RuntimeDep, read_limited
+from service.errors import BadRequest, Forbidden
+from service.usecases import sessions
+from service.usecases.sessions import SECONDS, SignedIn
+from service.web.page import SignInNeeded
+
+_FORM: Final = "application/x-www-form-urlencoded"
+_MOST_FIELDS: Final = 5000
+TOKEN: Final = "form_token"
+
+
+def cookie_name(url: URL) -> str:
+    """The session's cookie; on HTTPS, browsers guard the prefix `__Host-`."""
+    return "__Host-precis" if url.scheme == "https" else "precis"
+
+
+def keep(response: Response, request: Request, cookie: str) -> None:
+    """Gives the browser the cookie of a session."""
+    response.set_cookie(
+        cookie_name(request.url),
+        cookie,
+        max_age=SECONDS,
+        path="/",
+        secure=request.url.scheme == "https",
+        httponly=True,
+        samesite="strict",
+    )
+
+
+def drop(response: Response, request: Request) -> None:
+    """Takes the cookie away."""
+    response.delete_cookie(
+        cookie_name(request.url),
+        path="/",
+        secure=request.url.scheme == "https",
+        httponly=True,
+        samesite="strict",
+    )
+
+
+async def _signed_in(request: Request, runtime: RuntimeDep) -> SignedIn:
+    cookie = request.cookies.get(cookie_name(request.url), "")
+    found = await sessions.signed_in(runtime.database.engine, cookie) if cookie else None
+    if found is None:
+        raise SignInNeeded
+    return found
+
+
+SignedInDep = Annotated[SignedIn, Depends(_signed_in)]
+
+
+async def own_form(request: Request) -> FormData:
+    """The fields of a form that a page of this service sent.
+
+    Raises:
+        Forbidden: it came from elsewhere.
+        BadRequest: it is no form.
+    """
+    _check_origin(request)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != _FORM:
+        raise BadRequest(f"send a form as {_FORM}")
+    body = await read_limited(request)
+    try:
+        fields = parse_qsl(
+            body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS
+        )
+    except (ValueError, UnicodeDecodeError):
+        raise BadRequest("the form is not UTF-8, or has too many fields") from None
+    # Browsers end lines with CR LF, whatever the text had.
+    return FormData([(name, value.replace("\r\n", "\n")) for name, value in fields])
+
+
+def _check_origin(request: Request) -> None:
+    site = request.headers.get("sec-fetch-site")
+    origin = request.headers.get("origin")
+    here = f"{request.url.scheme}://{request.url.netloc}"
+    # Browsers since 2023 send the first on every request; older ones the second with a form.
+    from_here = site in ("same-origin", "none") if site else origin == here
+    if not from_here:
+        raise Forbidden("this form was not sent by a page of this service; open it again here")
+
+
+async def _form(request: Request, signed_in: SignedInDep) -> FormData:
+    form = await own_form(request)
+    given = str(form.get(TOKEN, ""))
+    if not hmac.compare_digest(given.encode(), signed_in.form_token.encode()):
+        raise Forbidden("this form is of an earlier session; open the page again, and repeat it")
+    return form
+
+
+FormDep = Annotated[FormData, Depends(_form)]

@@ -1,0 +1,77 @@
+"""Signing in with an operator key, and out."""
+
+from http import HTTPStatus
+from typing import Annotated, Final, cast
+
+from fastapi import APIRouter, Query, Request, Response
+from limits import parse
+from limits.aio.storage import MemoryStorage
+from limits.aio.strategies import MovingWindowRateLimiter
+
+from service.api.deps import RuntimeDep
+from service.errors import TooMany, Unauthorised
+from service.usecases import sessions
+from service.web.page import SIGN_IN, PageRoute, go_to, render
+from service.web.session import (
+    FormDep,
+    SignedInDep,
+    cookie_name,
+    drop,
+    keep,
+    own_form,
+)
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+_FAILURES: Final = parse("10 per 5 minutes")
+
+
+def attempts() -> MovingWindowRateLimiter:
+    """Counts attempts by address, in this process."""
+    return MovingWindowRateLimiter(MemoryStorage())
+
+
+@router.get(SIGN_IN)
+async def form(back: Annotated[str, Query(max_length=2000)] = "/") -> Response:
+    """The form."""
+    return render("sign_in.html", back=_own_path(back), wrong="")
+
+
+@router.post(SIGN_IN)
+async def sign_in(request: Request, runtime: RuntimeDep) -> Response:
+    """Begins a session, if the key is an operator's."""
+    fields = await own_form(request)
+    back = _own_path(str(fields.get("back", "/")))
+    address = request.client.host if request.client else ""
+    limiter = cast(MovingWindowRateLimiter, request.app.state.sign_ins)
+    if not await limiter.test(_FAILURES, "sign-in", address):
+        raise TooMany("ten keys from this address were wrong; try again in five minutes")
+    try:
+        cookie = await sessions.sign_in(runtime.database.engine, str(fields.get("key", "")).strip())
+    except Unauthorised as error:
+        await limiter.hit(_FAILURES, "sign-in", address)
+        return render("sign_in.html", HTTPStatus.UNAUTHORIZED, back=back, wrong=error.detail)
+    response = go_to(back)
+    keep(response, request, cookie)
+    return response
+
+
+@router.post("/sign-out")
+async def sign_out(
+    request: Request, runtime: RuntimeDep, signed_in: SignedInDep, form: FormDep
+) -> Response:
+    """Ends this session, or with `everywhere` all of its key."""
+    engine = runtime.database.engine
+    if form.get("everywhere"):
+        await sessions.sign_out_everywhere(engine, signed_in)
+    else:
+        await sessions.sign_out(engine, signed_in, request.cookies[cookie_name(request.url)])
+    response = go_to(SIGN_IN)
+    drop(response, request)
+    return response
+
+
+def _own_path(back: str) -> str:
+    r"""Where to go on; only on this host: `//elsewhere` and `/\elsewhere` lead away."""
+    leads_away = back[1:2] in ("/", "\\") or any(ord(character) < 32 for character in back)
+    return back if back.startswith("/") and not leads_away else "/"

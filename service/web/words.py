@@ -1,0 +1,63 @@
+"""How values are written on a page."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import quote
+
+_AGES: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+def number(value: float) -> str:
+    """With thin groups of thousands, as `12,345`."""
+    return f"{value:,.0f}"
+
+
+def short(value: float) -> str:
+    """A large number in three digits, as `1.2M`."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            scaled = value / size
+            return f"{scaled:.0f}{unit}" if scaled >= 100 else f"{scaled:.1f}{unit}"
+    return f"{value:.0f}"
+
+
+def moment(value: datetime | None) -> str:
+    """Date and time in UTC, to the minute."""
+    return f"{value.astimezone(UTC):%Y-%m-%d %H:%M}" if value else ""
+
+
+def age(value: datetime | float | None) -> str:
+    """How long ago a moment was, or seconds, in its largest unit, as `3 min`."""
+    if value is None:
+        return ""
+    seconds = value if isinstance(value, float | int) else _since(value)
+    for size, unit in _AGES:
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} s"
+
+
+def _since(value: datetime) -> float:
+    return (datetime.now(UTC) - value).total_seconds()
+
+
+def segment(value: object) -> str:
+    """As one segment of a path: an id may have slashes."""
+    return quote(str(value), safe="")
+
+
+def compact(value: object) -> str:
+    """As JSON on one line."""
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+FILTERS: Final[dict[str, Callable[..., Any]]] = {
+    "number": number,
+    "short": short,
+    "moment": moment,
+    "age": age,
+    "segment": segment,
+    "compact": compact,
+}
