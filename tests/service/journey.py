@@ -115,6 +115,8 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     await still()
     await _recall(a, leaf)
     await still()
+    await _pages(a, own)
+    await still()
 
     await _fork(a, leaf)
     await still()
@@ -153,7 +155,7 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     )
     assert [job["state"] for job in (await a.get("/v1/jobs")).json()["jobs"]] == ["dead"]
     assert (await a.get("/v1/status")).json()["queue"]["dead"] == 1
-    assert {one["chat"] for one in (await a.get("/v1/audit")).json()["changes"]} == {"chat-1"}
+    assert {one["chat"] for one in (await a.get("/v1/audit")).json()["changes"]} == {"chat-1", None}
     async with a.service.runtime.database.engine.begin() as connection:
         assert await work.revive(connection, await a.identity()) == 1
     assert (await a.operator.post("/v1/jobs/chat-1/retry")).status_code == 202
@@ -226,3 +228,16 @@ async def _recall(a: Tenant, leaf: str) -> None:
     body = {"user_id": a.talk.user, "path": path, "ref": "M1"}
     assert (await a.filter.post("/v1/chats/chat-1/recall", json=body)).json()["status"] == "found"
     assert (await a.ask("GET", "/chat-1/find", params={"query": "pump"})).json()["status"] == "found"
+
+
+async def _pages(a: Tenant, checkpoint: int) -> None:
+    """An operator looks at the pages."""
+    key = a.operator.headers["Authorization"].removeprefix("Bearer ")
+    headers = {"Sec-Fetch-Site": "same-origin"}
+    async with httpx.AsyncClient(base_url=a.service.url, headers=headers, follow_redirects=True) as browser:
+        browser.event_hooks = a.operator.event_hooks
+        assert (await browser.post("/sign-in", data={"key": key, "back": "/chats"})).url.path == "/chats"
+        one = f"/chats/chat-1/checkpoints/{checkpoint}"
+        for path in ("/chats?has=degraded", "/chats/chat-1", one, f"{one}/text", "/jobs", "/audit", "/settings"):
+            assert (await browser.get(path)).status_code == 200
+        assert (await a.ask("GET", f"/chat-1/checkpoints/{checkpoint}/diff?against={checkpoint}")).status_code == 200
