@@ -6,15 +6,18 @@ Apart from `inspect`, so that `precis status` loads neither SQLAlchemy nor what 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from service.settings import Settings
 from service.storage import jobs
 from service.storage.jobs import Alive, Breaker, Job, QueueCounts, Reads
+from service.usecases import worth
+from service.usecases.worth import Worth
 
 _MOST_LEASES = 100  # shown
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The queue in numbers, who works on what, the summarisers' breakers, and who lives.
+    """The queue in numbers, who works on what, breakers, who lives, and what it is all worth.
 
     `stalled` says that work is due and no worker lives to do it.
     """
@@ -24,6 +27,7 @@ class Status:
     endpoints: list[Breaker]
     alive: list[Alive]
     stalled: bool
+    worth: Worth
 
     @property
     def idle(self) -> bool:
@@ -31,7 +35,7 @@ class Status:
         return not (self.queue.working or self.queue.due or self.queue.waiting)
 
 
-async def status(reads: Reads, tenant: int | None) -> Status:
+async def status(reads: Reads, tenant: int | None, settings: Settings) -> Status:
     """How the work stands; of all tenants for None. Endpoints and processes are the fleet's."""
     queue = await jobs.counts(reads, tenant)
     alive = await jobs.alive(reads)
@@ -42,6 +46,7 @@ async def status(reads: Reads, tenant: int | None) -> Status:
         await jobs.breakers(reads),
         alive,
         stalled=queue.due > 0 and not works,
+        worth=await worth.overview(reads, tenant, settings),
     )
 
 

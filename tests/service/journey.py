@@ -115,6 +115,8 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     await still()
     await _recall(a, leaf)
     await still()
+    await _worth(a)
+    await still()
 
     await _fork(a, leaf)
     await still()
@@ -165,6 +167,7 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
         {"type": "message.deleted", "chat_id": "chat-1", "message_id": leaf},
         {"type": "folder.deleted", "user_id": a.talk.user, "left": ["chat-1"]},
         {"type": "chat.deleted_all", "user_id": b.talk.user},
+        {"type": "user.deleted", "user_id": b.talk.user},
     ):
         assert (await a.filter.post("/v1/events", json=happened)).status_code == 202
         await still()
@@ -216,6 +219,15 @@ async def _by_hand(a: Tenant, harness: Harness) -> None:
         assert await checkpoints.degraded(connection, lease.chat, first) is None
         await work.give_back(connection, lease, None, 0)
         await work.wait_on(connection, lease)
+
+
+async def _worth(a: Tenant) -> None:
+    """What was counted is stored, and an operator looks at it."""
+    await a.service.runtime.counting.store(wait=True)
+    for by in ("day", "user", "model", "chat"):
+        found = (await a.get(f"/v1/stats?by={by}")).json()
+        assert found["overview"]["whole"]["calls"] == found["breakdown"]["total"]["calls"] > 0
+        assert (await a.get(f"/v1/stats.csv?by={by}&model={a.talk.model}")).text.startswith(f"{by},ready,")
 
 
 async def _recall(a: Tenant, leaf: str) -> None:
