@@ -106,7 +106,11 @@ async def test_what_one_tenant_does_leaves_every_row_of_another_as_it_was_and_sh
 
     await journey(a, b, leaf, harness, still)
 
-    assert {name: found for name, found in (await a.rows()).items() if found}.keys() == {"audit", "day_sums", "user_sums"}
+    assert {name: found for name, found in (await a.rows()).items() if found}.keys() == {
+        "audit",
+        "day_sums",
+        "user_sums",
+    }
     assert await b.talk.ask(leaf) == served
     shown = "\n".join(answer.text for answer in a.answers)
     assert {"Narrative of tenant-a", "user of tenant-a", "model of tenant-a"} <= set(
