@@ -7,10 +7,10 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from service.web import audit, chats, checkpoints, jobs, settings, sign_in
+from service.web import audit, chats, checkpoints, jobs, overview, settings, sign_in, worth
 from service.web.page import FOLDER, HEADERS
 
-_MODULES: Final = (sign_in, chats, checkpoints, jobs, audit, settings)
+_MODULES: Final = (sign_in, overview, worth, chats, checkpoints, jobs, audit, settings)
 # Each address has the version in it.
 _FOR_A_YEAR: Final = "public, max-age=31536000, immutable"
 

@@ -115,6 +115,7 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     await still()
     await _recall(a, leaf)
     await still()
+    await _worth(a)
     await _pages(a, own)
     await still()
 
@@ -167,6 +168,7 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
         {"type": "message.deleted", "chat_id": "chat-1", "message_id": leaf},
         {"type": "folder.deleted", "user_id": a.talk.user, "left": ["chat-1"]},
         {"type": "chat.deleted_all", "user_id": b.talk.user},
+        {"type": "user.deleted", "user_id": b.talk.user},
     ):
         assert (await a.filter.post("/v1/events", json=happened)).status_code == 202
         await still()
@@ -220,6 +222,15 @@ async def _by_hand(a: Tenant, harness: Harness) -> None:
         await work.wait_on(connection, lease)
 
 
+async def _worth(a: Tenant) -> None:
+    """What was counted is stored, and an operator looks at it."""
+    await a.service.runtime.counting.store(wait=True)
+    for by in ("day", "user", "model", "chat"):
+        found = (await a.get(f"/v1/stats?by={by}")).json()
+        assert found["overview"]["whole"]["calls"] == found["breakdown"]["total"]["calls"] > 0
+        assert (await a.get(f"/v1/stats.csv?by={by}&model={a.talk.model}")).text.startswith(f"{by},ready,")
+
+
 async def _recall(a: Tenant, leaf: str) -> None:
     """A model and an operator look something up, as if an older release had stored the messages."""
     whose = f"tenant_id = {await a.identity()}"
@@ -238,6 +249,16 @@ async def _pages(a: Tenant, checkpoint: int) -> None:
         browser.event_hooks = a.operator.event_hooks
         assert (await browser.post("/sign-in", data={"key": key, "back": "/chats"})).url.path == "/chats"
         one = f"/chats/chat-1/checkpoints/{checkpoint}"
-        for path in ("/chats?has=degraded", "/chats/chat-1", one, f"{one}/text", "/jobs", "/audit", "/settings"):
+        for path in (
+            "/",
+            "/worth",
+            "/chats?has=degraded",
+            "/chats/chat-1",
+            one,
+            f"{one}/text",
+            "/jobs",
+            "/audit",
+            "/settings",
+        ):
             assert (await browser.get(path)).status_code == 200
         assert (await a.ask("GET", f"/chat-1/checkpoints/{checkpoint}/diff?against={checkpoint}")).status_code == 200
