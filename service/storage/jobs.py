@@ -169,10 +169,10 @@ async def stored(reads: Reads, tenant: int | None) -> Stored:
     of_tenant, given = _of(tenant, 2)
     query = f"""
         select
-            (select count(*) from (select from chats where {of_tenant} limit $1) as some),
+            (select count(*) from (select from chats where {of_tenant} limit $1) as found),
             (select count(*) from (
                 select from chats where {of_tenant} and cardinality(leaf_line) > 0 limit $1
-            ) as some),
+            ) as found),
             (select count(*) from (
                 select distinct checkpoints.chat_id
                 from checkpoints join chats
@@ -180,7 +180,7 @@ async def stored(reads: Reads, tenant: int | None) -> Stored:
                 where {of_tenant} and {of_tenant.replace("chats.", "checkpoints.")}
                     and checkpoints.kind = 'degraded' and checkpoints.retired_at is null
                 limit $1
-            ) as some)
+            ) as found)
     """
     (row,) = await reads.fetch(query, _MOST_COUNTED, *given)
     chats, compressed, degraded = row
