@@ -18,6 +18,7 @@ import inspect
 import json
 import logging
 import re
+import secrets
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -126,6 +127,7 @@ class Request:
     waiting: str = ""  # the status if something was
     status: str = ""
     told: str = ""
+    trace: str = field(default_factory=lambda: secrets.token_hex(16))  # request id in Precis' logs
 
 
 class Filter:
@@ -486,7 +488,7 @@ class Filter:
             parts = {name: native[name][:most] for name in ("questions", "asked")}
             question["native"] = native | parts
             # Ends before inlet's own deadline, so that silence is a failure, and a Stop is not.
-            sent = await self._send("POST", url, question, self._left(request, 0.85))
+            sent = await self._send("POST", url, question, self._left(request, 0.85), request.trace)
             answer: Message = sent.json()
             needed = more_needed(answer, path, pairs, most)
             if needed == (pairs, most):
@@ -546,7 +548,7 @@ class Filter:
             transcript["after"] = (path[start - 1].id, path[start - 1].digest) if start else None
             transcript["served"] = request.served if end == len(path) else None
             transcript["messages"] = [node.message for node in path[start:end]]
-            answer = await self._send("PUT", url, transcript, 30.0)
+            answer = await self._send("PUT", url, transcript, 30.0, request.trace)
             if answer.status_code != 409:
                 start = end
             elif again or not start:
@@ -561,7 +563,7 @@ class Filter:
             raise ConnectionError("after failures in a row the service is left alone for a while")
 
     async def _send(
-        self, method: str, path: str, payload: object, seconds: float
+        self, method: str, path: str, payload: object, seconds: float, trace: str = ""
     ) -> httpx.Response:
         """One request to the service. 409 is an answer; other errors are raised."""
         self._left_alone()
@@ -571,7 +573,7 @@ class Filter:
         # An error about a stray line end or a typographic quote would show the key in the log.
         key = "".join(character for character in self.valves.api_key if "!" <= character <= "~")
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-        headers["Precis-Filter"] = VERSION
+        headers |= {"Precis-Filter": VERSION, "traceparent": traceparent(trace)}
         url = f"{self.valves.service_url.rstrip('/')}/v1/{path}"
         content = json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace")
         try:
@@ -627,6 +629,15 @@ class Filter:
             return
         request.cut = f"left out {what}: {request.why}"
         request.status = request.status or request.waiting
+
+
+def traceparent(trace: str) -> str:
+    """W3C's header: Open WebUI's own trace goes on where it makes some by OpenTelemetry."""
+    tracing = sys.modules.get("opentelemetry.trace")
+    here = tracing.get_current_span().get_span_context() if tracing else None
+    if here and here.is_valid:
+        return f"00-{here.trace_id:032x}-{here.span_id:016x}-{here.trace_flags:02x}"
+    return f"00-{trace or secrets.token_hex(16)}-{secrets.token_hex(8)}-01"
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import httpx
 import structlog
 
+from service import tracing
 from service.clients.summarisers import configured, for_models, probe
 from service.embedded.servers import embedded_servers
 from service.processes import Texts
@@ -105,8 +106,9 @@ async def running(
         http = await stack.enter_async_context(httpx.AsyncClient())
         texts = shared or stack.enter_context(_text_processes(settings))
         summariser, others = configured(settings, http), for_models(settings, http)
+        amiss = warnings(settings) + tracing.warnings()
         worker_context = WorkerContext(
-            database.engine, settings, summariser, texts, others=others, warnings=warnings(settings)
+            database.engine, settings, summariser, texts, others=others, warnings=amiss
         )
         await stack.enter_async_context(_probing(worker_context, http))
         first_keys = await _first_keys(database, settings)

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ValidationError
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
-from service import LEAST_FILTER
+from service import LEAST_FILTER, tracing
 from service.errors import BadRequest, Problem, Unavailable, Unprocessable, trace
 from service.storage import outage
 
@@ -46,6 +46,7 @@ class ProblemBody(BaseModel):
     title: str
     status: int
     detail: str
+    request_id: str | None = None
 
 
 def install(app: FastAPI) -> None:
@@ -94,7 +95,7 @@ def of(error: Exception, path: str) -> Problem:
         log.warning("request.without_database", path=path, why=why, error=type(error).__name__)
         return Unavailable(f"{why}; try again {'later' if refusal else 'in a moment'}")
     log.error("request.failed", path=path, error=type(error).__name__, exception=trace(error))
-    return Problem("the service failed on this request; look for `request.failed` in its log")
+    return Problem("the service failed on this request; look for this `request_id` in its log")
 
 
 def answer(problem: Problem) -> JSONResponse:
@@ -154,6 +155,8 @@ def _json(
         "title": title,
         "status": status,
         "detail": detail,
+        # By which the log has more about it.
+        "request_id": tracing.request_id(),
         **extensions,
     }
     return JSONResponse(body, status, _HEADERS.get(status), media_type="application/problem+json")

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from uvicorn.loops.auto import auto_loop_factory
 
-from service import __version__
+from service import __version__, tracing
 from service.api.app import Beside, create_app
 from service.api.connection import Limits
 from service.api.scrape import create_worker_app
@@ -78,7 +78,8 @@ def demo(
 
 def _run(work: Coroutine[None, None, None]) -> None:
     """Runs a command on uvloop where there is one, as uvicorn does."""
-    shell.run(work, auto_loop_factory())
+    with tracing.exporting():
+        shell.run(work, auto_loop_factory())
 
 
 async def _serve(current: Settings, *beside: Beside) -> None:
