@@ -26,7 +26,7 @@ from service.api import (
     recall,
     scrape,
 )
-from service.api.deps import InFlight, KeyRing, known_parameters
+from service.api.deps import WITHOUT_TELEMETRY, InFlight, KeyRing, known_parameters
 from service.api.problems import ProblemBody
 from service.api.scrape import Figures
 from service.errors import BadRequest
@@ -227,6 +227,7 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
         redirect_slashes=False,
         docs_url=None,
         redoc_url=None,
+        telemetry=WITHOUT_TELEMETRY,
         responses={"4XX": _REFUSED},
         dependencies=[Depends(known_parameters)],
     )

@@ -13,8 +13,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from opentelemetry import trace
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
 
@@ -172,7 +175,7 @@ async def test_the_answer_and_a_problem_name_the_request_id(harness: Harness) ->
 )
 async def test_an_invalid_traceparent_becomes_a_new_one(harness: Harness, header: str) -> None:
     answers = [
-        await harness.service.as_operator.get("/v1/chats", headers={"traceparent": header.encode("latin-1")})
+        await harness.service.as_operator.get("/v1/chats", headers={b"traceparent": header.encode("latin-1")})
         for _ in range(2)
     ]
     made = [answer.headers["X-Request-Id"] for answer in answers]
@@ -274,9 +277,7 @@ async def test_what_the_caller_does_not_record_is_not_recorded(
         {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_TRACES_EXPORTER": "none"},
     ],
 )
-async def test_without_an_endpoint_no_span_is_made(
-    variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_an_endpoint_no_span_is_made(variables: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     with tracing.exporting():
@@ -284,8 +285,19 @@ async def test_without_an_endpoint_no_span_is_made(
         assert tracing.span("nothing") is tracing.span("nothing"), "one object for all"
 
 
-async def test_nothing_of_opentelemetry_is_loaded_while_it_is_off() -> None:
-    code = "import sys, service.cli.serve, workers.settings; sys.exit('opentelemetry' in sys.modules)"
+async def test_an_agent_of_opentelemetry_gets_nothing_that_fastapi_would_tell_of_a_request(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", provider)
+    assert (await harness.service.as_operator.get("/v1/chats", params={"limit": SECRET})).status_code == 422
+    assert kept.get_finished_spans() == ()
+
+
+async def test_nothing_of_the_sdk_is_loaded_while_it_is_off() -> None:
+    code = "import sys, service.cli.serve, workers.settings; sys.exit('opentelemetry.sdk' in sys.modules)"
     clean = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
     await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code], check=True, env=clean)
 
