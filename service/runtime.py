@@ -6,7 +6,7 @@ The only difference between the embedded and the fleet way to run is here: who s
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import httpx
 import structlog
@@ -33,7 +33,7 @@ log = structlog.get_logger(__name__)
 class Runtime:
     """The open resources.
 
-    `first_keys` (scope → key) is filled when this start made the first ones.
+    `first_key` is the operator key that this start made, because there was no key yet.
     """
 
     settings: Settings
@@ -42,7 +42,7 @@ class Runtime:
     queue: Queue
     worker_context: WorkerContext
     texts: Texts
-    first_keys: dict[keys.Scope, str] = field(default_factory=dict)
+    first_key: str | None = None
 
 
 @asynccontextmanager
@@ -111,8 +111,8 @@ async def running(
             database.engine, settings, summariser, texts, others=others, warnings=amiss
         )
         await stack.enter_async_context(_probing(worker_context, http))
-        first_keys = await _first_keys(database, settings)
-        yield Runtime(settings, urls, database, queue, worker_context, texts, first_keys)
+        first_key = await _first_key(database, settings)
+        yield Runtime(settings, urls, database, queue, worker_context, texts, first_key)
 
 
 @asynccontextmanager
@@ -148,18 +148,15 @@ def _text_processes(settings: Settings) -> Iterator[Texts]:
         texts.close()
 
 
-async def _first_keys(database: Database, settings: Settings) -> dict[keys.Scope, str]:
-    """One key of each scope at the first start of an embedded service.
+async def _first_key(database: Database, settings: Settings) -> str | None:
+    """An operator key at the first start of an embedded service; None at later ones.
 
-    A fleet's operator makes keys by command.
+    The filter's is made by whoever installs that: `precis install-filter`, or `precis keys create`.
+    A fleet's operator makes both by command.
     """
     if settings.database_url:
-        return {}
+        return None
     async with database.engine.begin() as connection:
         if await keys.everyone(connection):
-            return {}
-        scopes: tuple[keys.Scope, ...] = ("filter", "operator")
-        return {
-            scope: await keys.create(connection, FIRST_TENANT, scope, "first start")
-            for scope in scopes
-        }
+            return None
+        return await keys.create(connection, FIRST_TENANT, "operator", "first start")
