@@ -27,6 +27,7 @@ from service.api import (
     scrape,
 )
 from service.api.deps import WITHOUT_TELEMETRY, InFlight, KeyRing, known_parameters
+from service.api.health import Refusals
 from service.api.problems import ProblemBody
 from service.api.scrape import Figures
 from service.errors import BadRequest
@@ -234,6 +235,7 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
     app.state.logs_requests = settings.log_level == "debug"
     app.state.in_flight = InFlight(settings.max_bytes_in_flight)
     app.state.figures = Figures()
+    app.state.refusals = Refusals()
     problems.install(app)
     docs.install(app)
     for module in (context, filter, events, recall, chats, jobs, audit, health, scrape):

@@ -5,7 +5,6 @@ fix it.
 """
 
 import re
-import time
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any, cast
@@ -77,7 +76,7 @@ async def _http_error(_: Request, error: Exception) -> JSONResponse:
 async def _any_other(request: Request, error: Exception) -> JSONResponse:
     if refusal := outage.refusal(error):
         # `/readyz` tells it: a full disk shows only when something is written.
-        request.app.state.refused = refusal, time.monotonic()
+        request.app.state.refusals.note(refusal)
     return answer(of(error, request.url.path))
 
 
