@@ -522,6 +522,30 @@ def redacted(settings: Settings) -> dict[str, str]:
     return {name: _shown(value) for name, value in settings}
 
 
+class ShownSetting(BaseModel):
+    """A setting in force. Of a secret, `value` is `set` or `unset`."""
+
+    name: str
+    value: str
+    secret: bool
+    default: bool
+
+
+def shown(settings: Settings) -> list[ShownSetting]:
+    """Every setting for operators, who need not know secrets."""
+    return [_shown_setting(name, value, Settings.model_fields[name]) for name, value in settings]
+
+
+def _shown_setting(name: str, value: Any, field: FieldInfo) -> ShownSetting:  # noqa: ANN401
+    is_secret = "SecretStr" in str(field.annotation)
+    text = _shown(value)
+    if is_secret:
+        text = "set" if text else "unset"
+    return ShownSetting(
+        name=_variable(name), value=text, secret=is_secret, default=value == field.default
+    )
+
+
 def _shown(value: Any) -> str:  # noqa: ANN401 - any setting
     """A value as the environment takes it; a secret as stars."""
     if value is None:

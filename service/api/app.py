@@ -22,9 +22,11 @@ from service.api import (
     filter,
     health,
     jobs,
+    keys,
     problems,
     recall,
     scrape,
+    summariser,
 )
 from service.api.deps import WITHOUT_TELEMETRY, InFlight, KeyRing, known_parameters
 from service.api.health import Refusals
@@ -238,6 +240,7 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
     app.state.refusals = Refusals()
     problems.install(app)
     docs.install(app)
-    for module in (context, filter, events, recall, chats, jobs, audit, health, scrape):
+    operators = (chats, jobs, summariser, keys, audit)
+    for module in (context, filter, events, recall, *operators, health, scrape):
         app.include_router(module.router)
     return app

@@ -162,8 +162,14 @@ async def _filter_key(request: Request, _: _Described) -> keys.Key:
     return await caller(request, "filter")
 
 
-async def _operator(request: Request, _: _Described) -> Operator:
-    key = await caller(request, "operator")
+async def _operator_key(request: Request, _: _Described) -> keys.Key:
+    return await caller(request, "operator")
+
+
+OperatorKey = Annotated[keys.Key, Depends(_operator_key)]
+
+
+async def _operator(key: OperatorKey) -> Operator:
     return Operator(key.tenant, key.actor)
 
 

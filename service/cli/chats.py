@@ -49,6 +49,8 @@ CheckpointId = Annotated[
 Tenant = Annotated[str, typer.Option(callback=shell.text, help="Tenant: one Open WebUI.")]
 Result = TypeVar("Result")
 
+CLI = "cli"
+"""Who acts, in the audit log, when a command does."""
 _REQUEST_ID = 12  # characters of a request id in a table: enough to search a log by
 _PINS = TypeAdapter(list[PinRequest])
 _WAITS = (
@@ -82,7 +84,7 @@ async def operator_of(engine: AsyncEngine, tenant: str) -> Operator:
         identity = await keys.tenant(connection, tenant)
     if identity is None:
         raise NotFound(f"there is no tenant {tenant!r}; see `precis keys list`")
-    return Operator(identity, "cli")
+    return Operator(identity, CLI)
 
 
 @app.command("list")
