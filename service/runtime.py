@@ -13,6 +13,7 @@ import structlog
 
 from service import tracing
 from service.clients.summarisers import configured, for_models, probe
+from service.dumps import before_migration
 from service.embedded.servers import embedded_servers
 from service.processes import Texts
 from service.queue import Queue
@@ -49,10 +50,11 @@ class Runtime:
 async def servers(settings: Settings) -> AsyncIterator[Urls]:
     """The servers of the settings, or embedded ones in `data_dir`.
 
-    `data_dir` is made when it is missing, and its database is migrated.
+    `data_dir` is made when it is missing, and its database is dumped and migrated.
 
     Raises:
-        ConfigurationError: only one of the two URLs is set.
+        ConfigurationError: only one of the two URLs is set, or no dump can be made before a
+            migration.
         EmbeddedServerError: an embedded server cannot run.
         SchemaError: the database is newer than this version.
     """
@@ -60,6 +62,7 @@ async def servers(settings: Settings) -> AsyncIterator[Urls]:
         yield urls
         return
     async with _embedded(settings) as urls:
+        await before_migration(urls.database, settings)
         await migrate(urls.database)
         with announcing(settings.data_dir, urls):
             yield urls

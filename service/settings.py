@@ -356,6 +356,14 @@ class Settings(BaseSettings):
         " One year: audits usually come late.",
     )
 
+    # Before an upgrade.
+    backup_before_migration: bool = Field(
+        True,
+        description="Whether an embedded database is dumped into `backups/` in the data folder"
+        " before it is migrated to a newer schema; the last three dumps are kept. Without a dump"
+        " there is no migration.",
+    )
+
     # Limits, monitoring and logs.
     fast_and_unsafe: bool = Field(
         False,
