@@ -18,6 +18,7 @@ import inspect
 import json
 import logging
 import re
+import secrets
 import sys
 import time
 from collections import Counter
@@ -128,6 +129,7 @@ class Request:
     waiting: str = ""  # the status if something was
     status: str = ""
     told: str = ""
+    trace: str = field(default_factory=lambda: secrets.token_hex(16))  # request id in Precis' logs
 
 
 class Filter:
@@ -492,7 +494,7 @@ class Filter:
             parts = {name: native[name][:most] for name in ("questions", "asked")}
             question["native"] = native | parts
             # Ends before inlet's own deadline, so that silence is a failure, and a Stop is not.
-            sent = await self._send("POST", url, question, self._left(request, 0.85))
+            sent = await self._send("POST", url, question, self._left(request, 0.85), request.trace)
             answer: Message = sent.json()
             needed = more_needed(answer, path, pairs, most)
             if needed == (pairs, most):
@@ -568,7 +570,7 @@ class Filter:
         reported = dict(outcomes)
         numbers = Counter(" ".join(reported.values()).split())
         report = ", ".join(f"{name}={number}" for name, number in numbers.items())
-        answer = await self._send("PUT", url, transcript, 30.0, report)
+        answer = await self._send("PUT", url, transcript, 30.0, request.trace, report)
         for one in reported if answer.status_code != 409 else ():
             outcomes.pop(one, None)
         return answer
@@ -584,7 +586,13 @@ class Filter:
             raise ConnectionError("after failures in a row the service is left alone for a while")
 
     async def _send(
-        self, method: str, path: str, payload: object, seconds: float, report: str = ""
+        self,
+        method: str,
+        path: str,
+        payload: object,
+        seconds: float,
+        trace: str = "",
+        report: str = "",
     ) -> httpx.Response:
         """One request to the service. 409 is an answer; other errors are raised."""
         self._left_alone()
@@ -594,7 +602,7 @@ class Filter:
         # An error about a stray line end or a typographic quote would show the key in the log.
         key = "".join(character for character in self.valves.api_key if "!" <= character <= "~")
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-        headers["Precis-Filter"] = VERSION
+        headers |= {"Precis-Filter": VERSION, "traceparent": traceparent(trace)}
         if report:  # no field of the body, which an older service would refuse
             headers["Precis-Outcomes"] = report
         url = f"{self.valves.service_url.rstrip('/')}/v1/{path}"
@@ -652,6 +660,15 @@ class Filter:
             return
         request.cut = f"left out {what}: {request.why}"
         request.status = request.status or request.waiting
+
+
+def traceparent(trace: str) -> str:
+    """W3C's header: Open WebUI's own trace goes on where it makes some by OpenTelemetry."""
+    tracing = sys.modules.get("opentelemetry.trace")
+    here = tracing.get_current_span().get_span_context() if tracing else None
+    if here and here.is_valid:
+        return f"00-{here.trace_id:032x}-{here.span_id:016x}-{here.trace_flags:02x}"
+    return f"00-{trace or secrets.token_hex(16)}-{secrets.token_hex(8)}-01"
 
 
 @contextmanager

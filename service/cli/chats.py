@@ -49,6 +49,9 @@ CheckpointId = Annotated[
 Tenant = Annotated[str, typer.Option(callback=shell.text, help="Tenant: one Open WebUI.")]
 Result = TypeVar("Result")
 
+CLI = "cli"
+"""Who acts, in the audit log, when a command does."""
+_REQUEST_ID = 12  # characters of a request id in a table: enough to search a log by
 _PINS = TypeAdapter(list[PinRequest])
 _WAITS = (
     "Texts that new summaries need were deleted (see PRECIS_KEEP_BODIES): the work waits for the"
@@ -81,7 +84,7 @@ async def operator_of(engine: AsyncEngine, tenant: str) -> Operator:
         identity = await keys.tenant(connection, tenant)
     if identity is None:
         raise NotFound(f"there is no tenant {tenant!r}; see `precis keys list`")
-    return Operator(identity, "cli")
+    return Operator(identity, CLI)
 
 
 @app.command("list")
@@ -433,12 +436,14 @@ def _checkpoint_table(checkpoints: Sequence[Made]) -> Table:
 
 
 def _run_table(runs: Sequence[Run]) -> Table:
-    columns = ("run", "outcome", "calls", "read", "written", "published", "started", "reason")
-    table = Table(*columns, title="latest work")
+    counted = ("calls", "read", "written", "published")
+    table = Table("run", "outcome", *counted, "started", "request", "reason", title="latest work")
     for run in runs:
         counts = (str(run.calls), f"{run.tokens_read:,}", f"{run.tokens_written:,}")
         started = f"{run.started_at:%Y-%m-%d %H:%M:%S}"
-        add_row(table, str(run.id), run.outcome, *counts, str(run.published), started, run.reason)
+        request = (run.request_id or "")[:_REQUEST_ID]
+        told = (str(run.published), started, request, run.reason)
+        add_row(table, str(run.id), run.outcome, *counts, *told)
     return table
 
 

@@ -15,7 +15,7 @@ import msgspec
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from service import metrics, policy
+from service import metrics, policy, tracing
 from service.errors import Conflict, TextProcessAway, TextTooHard, Unavailable, Unprocessable
 from service.planning import Checkpoint
 from service.processes import Texts, intake
@@ -116,6 +116,16 @@ async def ingest(
         Unprocessable: the path contradicts itself, or what is stored; nothing was stored.
         Unavailable: large texts cannot be read, because no text process starts.
     """
+    with tracing.span("ingest", {"precis.chat": handed.chat}) as span:
+        span.set("precis.messages", len(handed.messages))
+        accepted = await _ingest(engine, texts, handed, debounce)
+        span.set("precis.due", accepted.due)
+    return accepted
+
+
+async def _ingest(
+    engine: AsyncEngine, texts: Texts, handed: Transcript, debounce: float
+) -> Accepted:
     check_chain(handed)
     async with engine.begin() as connection:
         chat, wants_bodies = await _open(connection, handed)
@@ -141,7 +151,9 @@ async def ingest(
         # The next request would have to be cut, so nobody waits for more messages.
         pressing = size > handed.policy.apply_at
         delay = 0 if pressing else debounce
-        wake_up = await work.mark_due(connection, chat, delay, pressing=pressing)
+        wake_up = await work.mark_due(
+            connection, chat, delay, pressing=pressing, traceparent=tracing.current()
+        )
         return Accepted(due=True, wake_up=wake_up, delay=delay)
 
 

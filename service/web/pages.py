@@ -7,10 +7,32 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from service.web import audit, chats, checkpoints, jobs, overview, settings, sign_in, worth
+from service.web import (
+    audit,
+    chats,
+    checkpoints,
+    jobs,
+    keys,
+    overview,
+    settings,
+    sign_in,
+    summarisers,
+    worth,
+)
 from service.web.page import FOLDER, HEADERS
 
-_MODULES: Final = (sign_in, overview, worth, chats, checkpoints, jobs, audit, settings)
+_MODULES: Final = (
+    sign_in,
+    overview,
+    worth,
+    summarisers,
+    chats,
+    checkpoints,
+    jobs,
+    keys,
+    audit,
+    settings,
+)
 # Each address has the version in it.
 _FOR_A_YEAR: Final = "public, max-age=31536000, immutable"
 
