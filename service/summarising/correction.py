@@ -80,13 +80,13 @@ def _narrated(text: str) -> tuple[Paragraph, ...]:
         why = f"/narrative has a line of more than {_LONGEST_LINE} characters; begin a new one"
         raise Unprocessable(why, pointer="/narrative")
     said = answer.parse(text)
-    # An empty file is a slip of a pipe or an editor, and the correction would be served at once.
-    if not said.narrative and not (said.keeps or said.replaced or said.drops):
-        raise Unprocessable("/narrative is empty; leave it out to keep it", pointer="/narrative")
     if said.keeps or said.replaced or said.drops:
         heads = ", ".join(NARRATIVE)
         why = f"the heads of a narrative are {heads}; give the rest as pins"
         raise Unprocessable(why, pointer="/narrative")
+    # An empty file is a slip of a pipe or an editor, and the correction would be served at once.
+    if not said.narrative:
+        raise Unprocessable("/narrative is empty; leave it out to keep it", pointer="/narrative")
     return said.narrative
 
 
