@@ -164,8 +164,7 @@ class Filter:
         self._remembered: dict[str, tuple[str, list[Node]]] = {}
         self._last: dict[tuple[str, str], Message] = {}  # answers, by chat and model
         self._sources: dict[str, Message] = {}  # of answers to come
-        # What became of requests, by chat and model, until the service is told.
-        self._outcomes: dict[tuple[str, str], dict[object, str]] = {}
+        self._outcomes: dict[tuple[str, str], dict[object, str]] = {}  # that nobody was told yet
         self._recall, self._recall_until = False, 0.0  # whether the tool is installed
 
     async def inlet(
