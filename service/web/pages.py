@@ -3,14 +3,15 @@
 from typing import Final
 
 from fastapi import FastAPI
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from service.web import audit, chats, checkpoints, jobs, settings, sign_in
+from service.web import audit, chats, checkpoints, find, jobs, settings, sign_in
 from service.web.page import FOLDER, HEADERS
 
-_MODULES: Final = (sign_in, chats, checkpoints, jobs, audit, settings)
+_MODULES: Final = (sign_in, chats, find, checkpoints, jobs, audit, settings)
 # Each address has the version in it.
 _FOR_A_YEAR: Final = "public, max-age=31536000, immutable"
 
@@ -25,6 +26,8 @@ class _Static(StaticFiles):
 def install(app: FastAPI) -> None:
     """Adds the pages to `app`."""
     app.state.sign_ins = sign_in.attempts()
-    app.mount("/static", _Static(directory=FOLDER / "static"))
+    # Only these are compressed: in a compressed page, the length would tell a form's token beside
+    # words of the request (BREACH).
+    app.mount("/static", GZipMiddleware(_Static(directory=FOLDER / "static")))
     for module in _MODULES:
         app.include_router(module.router)
