@@ -15,12 +15,11 @@ SAME_ORIGIN = {"Sec-Fetch-Site": "same-origin"}
 
 @dataclass
 class Form:
-    """A form of a page, with what its fields hold; `label` is what its button says."""
+    """A form of a page, with what its fields hold."""
 
     method: str
     action: str
     fields: list[tuple[str, str]] = field(default_factory=list)
-    label: str = ""
 
 
 class _Reader(HTMLParser):
@@ -32,8 +31,7 @@ class _Reader(HTMLParser):
         self.links: list[str] = []
         self.scripts: list[str] = []
         self.seen: list[str] = []
-        self._in: str | None = None
-        self._select: str | None = None
+        self._option = False
         self._area: str | None = None
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -44,10 +42,9 @@ class _Reader(HTMLParser):
             case "input" if given.get("type") != "checkbox":
                 self.forms[-1].fields.append((given["name"], given.get("value", "")))
             case "select":
-                self._select = given["name"]
                 self.forms[-1].fields.append((given["name"], ""))
-            case "option" if "selected" in given and self._select:
-                self.forms[-1].fields.append((self._select, given.get("value", "")))
+            case "option" if "selected" in given:
+                self._option = True
             case "textarea":
                 self._area = given["name"]
                 self.forms[-1].fields.append((given["name"], ""))
@@ -55,21 +52,21 @@ class _Reader(HTMLParser):
                 self.links.append(given["href"])
             case "script":
                 self.scripts.append(given.get("src", "inline"))
-            case "button":
-                self._in = "button"
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "textarea":
             self._area = None
-        elif tag == "button":
-            self._in = None
+        elif tag == "option":
+            self._option = False
 
     def handle_data(self, data: str) -> None:
         if self._area:
             name, before = self.forms[-1].fields.pop()
             self.forms[-1].fields.append((name, before + data))
-        elif self._in == "button" and self.forms:
-            self.forms[-1].label += data
+        elif self._option:
+            # Without a `value`, the text is it.
+            name, _ = self.forms[-1].fields.pop()
+            self.forms[-1].fields.append((name, data.strip()))
         self.seen.append(data)
 
 
