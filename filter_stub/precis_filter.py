@@ -20,6 +20,7 @@ import logging
 import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -118,6 +119,7 @@ class Request:
     pairs: list[tuple[str, str]] = field(default_factory=list)  # of the branch; for `RECALL`,
     offered: bool = False  # which the model may call,
     recalls: int = 0  # and has called so often
+    away: bool = False  # the service did not answer
     read: int = 0  # results of the running turn that the model has read
     left_out: int = 0  # messages
     before: int = 0  # of these by inlet; each call of a tool loop begins again from there
@@ -160,6 +162,8 @@ class Filter:
         self._remembered: dict[str, tuple[str, list[Node]]] = {}
         self._last: dict[tuple[str, str], Message] = {}  # answers, by chat and model
         self._sources: dict[str, Message] = {}  # of answers to come
+        # What became of requests, by chat and model, until the service is told.
+        self._outcomes: dict[tuple[str, str], dict[object, str]] = {}
         self._recall, self._recall_until = False, 0.0  # whether the tool is installed
 
     async def inlet(
@@ -182,6 +186,7 @@ class Filter:
                     await self._compress(body, metadata, request)
                     await self._offer(body, metadata, request)
             self._fit(body, request)
+            self._note(request)
             request.before = request.left_out
             if request.status or request.cut:
                 body["messages"] = merged(body["messages"])
@@ -206,6 +211,7 @@ class Filter:
             if self._concerned(body["messages"], request):
                 self._hooked = True
                 self._fit(body, request)
+                self._note(request)
                 async with asyncio.timeout(self.valves.timeout):
                     await self._tell(request, __event_emitter__)
             request.read = sum(m.get("role") == "tool" for m in turn)
@@ -361,7 +367,7 @@ class Filter:
         try:
             return await self._ask(body, path, request)
         except Exception:
-            request.why = "Precis is away"
+            request.why, request.away = "Precis is away", True
             last = self._last.get((request.chat, request.model))
             if not last:
                 raise
@@ -546,7 +552,7 @@ class Filter:
             transcript["after"] = (path[start - 1].id, path[start - 1].digest) if start else None
             transcript["served"] = request.served if end == len(path) else None
             transcript["messages"] = [node.message for node in path[start:end]]
-            answer = await self._send("PUT", url, transcript, 30.0)
+            answer = await self._put(url, transcript, request)
             if answer.status_code != 409:
                 start = end
             elif again or not start:
@@ -556,12 +562,29 @@ class Filter:
         request.answered, request.known = True, path[-1].id
         return bool(answer.json().get("due"))
 
+    async def _put(self, url: str, transcript: Message, request: Request) -> httpx.Response:
+        """Sends a part of a branch, and what became of the chat's requests since the last one."""
+        outcomes = self._outcomes.get((request.chat, request.model), {})
+        reported = dict(outcomes)
+        numbers = Counter(" ".join(reported.values()).split())
+        report = ", ".join(f"{name}={number}" for name, number in numbers.items())
+        answer = await self._send("PUT", url, transcript, 30.0, report)
+        for one in reported if answer.status_code != 409 else ():
+            outcomes.pop(one, None)
+        return answer
+
+    def _note(self, request: Request) -> None:
+        """Keeps what became of a request; of its model calls, the last one counts."""
+        outcomes = self._outcomes.get((request.chat, request.model), {})
+        remember(outcomes, request.reply or request.begun, outcome_of(request))
+        remember(self._outcomes, (request.chat, request.model), outcomes)
+
     def _left_alone(self) -> None:
         if self._failures >= FAILURES and time.monotonic() < self._again_at:
             raise ConnectionError("after failures in a row the service is left alone for a while")
 
     async def _send(
-        self, method: str, path: str, payload: object, seconds: float
+        self, method: str, path: str, payload: object, seconds: float, report: str = ""
     ) -> httpx.Response:
         """One request to the service. 409 is an answer; other errors are raised."""
         self._left_alone()
@@ -572,6 +595,8 @@ class Filter:
         key = "".join(character for character in self.valves.api_key if "!" <= character <= "~")
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
         headers["Precis-Filter"] = VERSION
+        if report:  # no field of the body, which an older service would refuse
+            headers["Precis-Outcomes"] = report
         url = f"{self.valves.service_url.rstrip('/')}/v1/{path}"
         content = json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace")
         try:
@@ -885,6 +910,15 @@ def pairs_of(path: list[Node], answer: Message) -> list[tuple[str, str]]:
     """What tells the service a branch: its newest messages, leaf first, and the boundary."""
     newest = [(node.id, node.digest) for node in path[::-1][:PAIRS]]
     return [*newest, (answer["covered_until"], answer["covered_digest"])]
+
+
+def outcome_of(request: Request) -> str:
+    """What became of a request, in the service's words."""
+    if request.cut:
+        became = "truncated_with_summary" if request.pairs else "truncated"
+    else:
+        became = "compressed" if request.pairs else "unchanged"
+    return f"{became} away" if request.away else became
 
 
 def first_to_send(path: list[Node], request: Request) -> int:

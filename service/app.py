@@ -24,6 +24,7 @@ from service.api import (
     problems,
     recall,
     scrape,
+    stats,
 )
 from service.api.deps import InFlight, KeyRing, known_parameters
 from service.api.problems import ProblemBody
@@ -184,7 +185,7 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
     app.state.figures = Figures()
     problems.install(app)
     docs.install(app)
-    for module in (context, filter, events, recall, chats, jobs, audit, health, scrape):
+    for module in (context, filter, events, recall, chats, jobs, stats, audit, health, scrape):
         app.include_router(module.router)
     pages.install(app)
     return app

@@ -138,6 +138,16 @@ _FILTERS: Final = _Count(
     "Requests with a filter key, by the version of the filter.",
     "version",
 )
+OUTCOMES: Final = _counter(
+    "precis_filter_outcomes_total",
+    "What became of requests, as filters report it with their next upload of the chat.",
+    "outcome",
+    ("compressed", "truncated_with_summary", "truncated", "unchanged"),
+)
+AWAY: Final = _counter(
+    "precis_filter_away_total",
+    "Reported requests during which the service did not answer the filter.",
+)
 CONNECTIONS_REFUSED: Final = _counter(
     "precis_connections_refused_total",
     "Connections refused before a request reached its route, by the type of the problem.",
@@ -156,7 +166,7 @@ DELETED: Final = _counter(
     "precis_deleted_total",
     "What was deleted, by its kind; a chat counts as one, with everything stored for it.",
     "kind",
-    ("chats", "messages", "checkpoints", "bodies", "runs", "audit"),
+    ("chats", "messages", "checkpoints", "bodies", "runs", "audit", "sums"),
 )
 
 # Work.

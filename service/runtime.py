@@ -21,6 +21,7 @@ from service.storage.database import Database, check_schema, connect, migrate
 from service.urls import Urls as Urls
 from service.urls import announcing, existing, given
 from service.usecases.compress import WorkerContext
+from service.usecases.counting import Counting, counting
 
 FIRST_TENANT = "default"
 _PROBE_AGAIN = 60  # seconds until the next look at a summariser with which something is amiss
@@ -41,6 +42,7 @@ class Runtime:
     queue: Queue
     worker_context: WorkerContext
     texts: Texts
+    counting: Counting
     first_keys: dict[keys.Scope, str] = field(default_factory=dict)
 
 
@@ -109,8 +111,9 @@ async def running(
             database.engine, settings, summariser, texts, others=others, warnings=warnings(settings)
         )
         await stack.enter_async_context(_probing(worker_context, http))
+        counted = await stack.enter_async_context(counting(database.engine))
         first_keys = await _first_keys(database, settings)
-        yield Runtime(settings, urls, database, queue, worker_context, texts, first_keys)
+        yield Runtime(settings, urls, database, queue, worker_context, texts, counted, first_keys)
 
 
 @asynccontextmanager

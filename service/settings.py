@@ -97,6 +97,21 @@ def _from_json(value: Any) -> Any:  # noqa: ANN401 - from the environment
 
 Models = Annotated[dict[str, ModelSettings], NoDecode, BeforeValidator(_from_json)]
 
+_PerMillion = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Price(BaseModel):
+    """What a million tokens of a model cost: of its `input`, and of its `output`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    input: _PerMillion
+    # None and not 0: the chats' models need none, and a summariser's must not be taken as free.
+    output: _PerMillion | None = None
+
+
+Prices = Annotated[dict[str, Price], NoDecode, BeforeValidator(_from_json)]
+
 
 class _FromFiles(PydanticBaseSettingsSource):
     """`PRECIS_X_FILE=/run/secrets/x` sets X to the content of that file, less its last line end."""
@@ -295,6 +310,21 @@ class Settings(BaseSettings):
         " The settings above apply to whatever is left out.",
     )
 
+    # What tokens are worth.
+    prices: Prices = Field(
+        {},
+        description="Prices of a million tokens by model, as JSON:"
+        ' `{"gpt-4o": {"input": 2.5}, "gpt-4o-mini": {"input": 0.15, "output": 0.6}}`. The name is'
+        " the model's id in Open WebUI, whose `input` price is that of a token that was not sent,"
+        " or the summariser's (PRECIS_SUMMARISER_MODEL). They are applied when somebody looks, to"
+        " all that was counted. A model without one is shown in tokens only.",
+    )
+    currency: str = Field(
+        "USD",
+        max_length=20,
+        description="Currency of PRECIS_PRICES, as it is shown behind an amount.",
+    )
+
     # Workers.
     debounce: float = Field(
         1.0,
@@ -354,6 +384,12 @@ class Settings(BaseSettings):
         365,
         description="Days that audit rows are kept, or `forever`."
         " One year: audits usually come late.",
+    )
+
+    keep_sums: Days = Field(
+        730,
+        description="Days that the daily figures of tokens, calls and answers by user and model are"
+        " kept, or `forever`. Two years: to compare a year with the one before.",
     )
 
     # Limits, monitoring and logs.

@@ -30,6 +30,7 @@ from service.errors import TooLarge, Unprocessable
 from service.processes.intake import CONTROL
 from service.settings import Settings
 from service.storage.contexts import Served
+from service.storage.sums import Share
 from service.usecases import context
 
 _ROUTE = "/v1/chats/{chat_id}/context"
@@ -80,7 +81,10 @@ async def post_context(request: Request) -> Response:
     began = perf_counter()
     answer = await context.answer(runtime.database.reads, asked)
     seconds = perf_counter() - began
-    metrics.context_answered(answer.status, seconds, saved=answer.before - answer.after)
+    kept_out = context.not_sent(asked, answer)
+    metrics.context_answered(answer.status, seconds, saved=kept_out)
+    share = Share(key.tenant, chat, body.user_id or "", body.model)
+    runtime.counting.answered(share, answer.status, kept_out)
     return Response(_ENCODE(_context(answer)), media_type="application/json")
 
 

@@ -1,9 +1,11 @@
 """The filter's routes: new messages of a path, and who answers, for `precis install-filter`."""
 
 import json
+import re
+from typing import Annotated, Final
 
 import msgspec
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Header, Request
 
 from service import LEAST_FILTER, __version__, policy
 from service.api import problems
@@ -13,10 +15,23 @@ from service.errors import TooLarge
 from service.processes.intake import Head
 from service.settings import Settings
 from service.storage import chats
+from service.storage.sums import Share
+from service.storage.worth import OUTCOMES
 from service.usecases.ingest import Handed, Transcript, ingest
 
 _DECODE = msgspec.json.Decoder(TranscriptRequest).decode
 _DECODE_HEAD = msgspec.json.Decoder(Head).decode
+# One of the entries of the header `Precis-Outcomes`.
+_OUTCOME: Final = re.compile(rf"({'|'.join(OUTCOMES)}|away)=(\d{{1,4}})", re.ASCII)
+_Outcomes = Annotated[
+    str,
+    Header(
+        alias="Precis-Outcomes",
+        description="What became of the chat's requests since its last upload, such as"
+        f" `compressed=3, truncated=1, away=1`: {', '.join(OUTCOMES)}, and of these `away`, while"
+        " the service did not answer.",
+    ),
+]
 
 router = APIRouter(tags=["filter"])
 
@@ -43,7 +58,11 @@ async def get_filter(key: FilterKey, runtime: RuntimeDep) -> FilterAnswer:
     "/v1/chats/{chat_id}/transcript", status_code=202, openapi_extra=documented(TranscriptRequest)
 )
 async def put_transcript(
-    request: Request, chat_id: ChatId, key: FilterKey, runtime: RuntimeDep
+    request: Request,
+    chat_id: ChatId,
+    key: FilterKey,
+    runtime: RuntimeDep,
+    outcomes: _Outcomes = "",
 ) -> TranscriptAnswer:
     """Stores the new messages of a path, and makes work due in the same transaction. Idempotent.
 
@@ -54,10 +73,23 @@ async def put_transcript(
     body, messages = await worked(whole, _decoded, whole, settings.max_path)
     transcript = _transcript(key.tenant, chat_id, body, messages, settings)
     accepted = await ingest(runtime.database.engine, runtime.texts, transcript, settings.debounce)
+    if reported := _reported(outcomes):
+        share = Share(key.tenant, chat_id, body.user_id, body.model)
+        runtime.counting.reported(share, reported)
     if accepted.wake_up:
         # Woken after the commit: a worker that comes earlier would find no work.
         await runtime.queue.wake(accepted.wake_up, accepted.delay)
     return TranscriptAnswer(due=accepted.due)
+
+
+def _reported(header: str) -> dict[str, int]:
+    """Requests by their outcome.
+
+    What cannot be read is left out: a newer filter may report more, and no message is refused for
+    the sake of a figure.
+    """
+    found = (_OUTCOME.fullmatch(entry.strip()) for entry in header.split(","))
+    return {one[1]: int(one[2]) for one in found if one}
 
 
 def _transcript(

@@ -30,9 +30,9 @@ class RetryAnswer(BaseModel):
 async def status(operator: OperatorDep, runtime: RuntimeDep) -> Status:
     """Shows this tenant's queue, the chats being worked on, circuit breakers, and who lives.
 
-    `stalled` says that work is due and no worker lives.
+    `stalled` says that work is due and no worker lives; `worth` has the tokens that were not sent.
     """
-    return await monitor.status(runtime.database.reads, operator.tenant)
+    return await monitor.status(runtime.database.reads, operator.tenant, runtime.settings)
 
 
 @router.get("/jobs")

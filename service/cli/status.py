@@ -16,6 +16,7 @@ from service.cli import shell
 from service.cli.output import add_row, print_json, print_table
 from service.usecases import monitor
 from service.usecases.monitor import Status
+from service.usecases.worth import worth_lines
 
 _LOOK = 0.2  # seconds between two looks of `status --wait`
 
@@ -42,9 +43,10 @@ def status(
 
 async def _status(wait: float | None) -> Status:
     until = time.monotonic() + (wait or 0)
-    async with shell.reads(shell.settings()) as reads:
+    settings = shell.settings()
+    async with shell.reads(settings) as reads:
         while True:
-            seen = await monitor.status(reads, None)
+            seen = await monitor.status(reads, None, settings)
             if seen.idle or time.monotonic() >= until:
                 return seen
             await asyncio.sleep(_LOOK)
@@ -58,12 +60,10 @@ def _print(seen: Status) -> None:
         f" {queue.waiting} waiting, {queue.dead} dead",
         highlight=False,
     )
-    if seen.stalled:
-        shell.console.print(
-            "[red]Work is due, and no worker lives.[/] Start `precis serve`, or `precis worker`."
-        )
-    for warning in sorted({one for process in seen.alive for one in process.warnings}):
-        shell.console.print(f"[yellow]{escape(warning)}.[/]", highlight=False, soft_wrap=True)
+    for one in seen.advice:
+        shell.console.print(f"[yellow]{escape(one.text)}.[/]", highlight=False, soft_wrap=True)
+    for line in worth_lines(seen.worth):
+        shell.console.print(line, highlight=False, soft_wrap=True)
     for table in (_alive(seen), _leases(seen), _breakers(seen)):
         if table.row_count:
             print_table(shell.console, table)

@@ -66,6 +66,16 @@ class QueueCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class Stored:
+    """How many chats there are, have a summary, and have a degraded one; each at most `most`."""
+
+    chats: int
+    compressed: int
+    degraded: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
 class Breaker:
     """How a summariser endpoint stands. `failures` counts consecutive ones."""
 
@@ -99,6 +109,7 @@ HEARTBEAT: Final = 10
 """Seconds between two signs of life of a process."""
 _SILENT = 3.5 * HEARTBEAT  # seconds without one, after which a process counts as gone
 
+_MOST_COUNTED = 10_000
 _WORKING = "coalesce(chats.lease_until > now(), false)"
 _STATE = f"""
 case when {_WORKING} then 'working'
@@ -151,6 +162,29 @@ async def counts(reads: Reads, tenant: int | None) -> QueueCounts:
         dead=count.get("dead", 0),
         oldest_due_seconds=round(float(seconds.get("due", 0)), 3),
     )
+
+
+async def stored(reads: Reads, tenant: int | None) -> Stored:
+    """Counts chats up to a bound, so that it takes no longer the more there are."""
+    of_tenant, given = _of(tenant, 2)
+    query = f"""
+        select
+            (select count(*) from (select from chats where {of_tenant} limit $1) as found),
+            (select count(*) from (
+                select from chats where {of_tenant} and cardinality(leaf_line) > 0 limit $1
+            ) as found),
+            (select count(*) from (
+                select distinct checkpoints.chat_id
+                from checkpoints join chats
+                    on chats.tenant_id = checkpoints.tenant_id and chats.id = checkpoints.chat_id
+                where {of_tenant} and {of_tenant.replace("chats.", "checkpoints.")}
+                    and checkpoints.kind = 'degraded' and checkpoints.retired_at is null
+                limit $1
+            ) as found)
+    """
+    (row,) = await reads.fetch(query, _MOST_COUNTED, *given)
+    chats, compressed, degraded = row
+    return Stored(chats, compressed, degraded, _MOST_COUNTED)
 
 
 async def breakers(reads: Reads) -> list[Breaker]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
+    Date,
     FromClause,
     Select,
     Subquery,
@@ -29,7 +30,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage.clock import in_seconds
 from service.storage.many import among
-from service.storage.tables import audit, chats, checkpoints, messages, runs
+from service.storage.tables import (
+    audit,
+    chats,
+    checkpoints,
+    day_sums,
+    messages,
+    runs,
+    user_sums,
+)
 from service.storage.tenancy import ChatKey, of
 
 PAGE = 1000  # rows
@@ -100,6 +109,22 @@ async def old_rows(
     if ids and not dry:
         await connection.execute(delete(table).where(among(table.c.id, ids)))
     return ids
+
+
+async def old_sums(connection: AsyncConnection, days: int, *, dry: bool) -> int:
+    """Removes the old sums of days and users; returns how many rows.
+
+    Not by pages, because nobody writes to these rows any more.
+    """
+    removed = 0
+    for table in (day_sums, user_sums):
+        old = table.c.day < _before(days).cast(Date)
+        if dry:
+            found = await connection.execute(select(func.count()).select_from(table).where(old))
+            removed += int(found.scalar_one())
+        else:
+            removed += (await connection.execute(delete(table).where(old))).rowcount
+    return removed
 
 
 async def expired_chats(connection: AsyncConnection) -> int:

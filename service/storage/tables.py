@@ -8,6 +8,7 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    Date,
     DateTime,
     ForeignKey,
     ForeignKeyConstraint,
@@ -425,4 +426,77 @@ audit = Table(
     Column("details", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
     _now("at"),
     Index("ix_audit_tenant", "tenant_id", text("id desc")),
+)
+
+
+def _tenant() -> Column[int]:
+    return Column(
+        "tenant_id", BigInteger, ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True
+    )
+
+
+def _models() -> list[Column[Any]]:
+    return [
+        Column("model", Text, primary_key=True, comment="The model of the chat."),
+        Column(
+            "summariser",
+            Text,
+            primary_key=True,
+            comment="The model that wrote summaries; empty in the row that counts requests.",
+        ),
+    ]
+
+
+def _count(name: str, comment: str | None = None) -> Column[int]:
+    return Column(name, BigInteger, nullable=False, server_default="0", comment=comment)
+
+
+def _counts() -> list[Column[int]]:
+    """The columns of `storage.worth.COUNTS`."""
+    return [
+        _count("ready", "Answers to requests, by status."),
+        _count("not_needed"),
+        _count("pending"),
+        _count("unknown"),
+        _count("tokens_not_sent", "What summaries kept out of requests."),
+        _count("calls", "Answered calls of the summariser."),
+        _count("tokens_read", "By the summariser."),
+        _count("tokens_written", "By the summariser."),
+        _count("compressed", "What became of requests, as the filter reports it."),
+        _count("truncated_with_summary"),
+        _count("truncated"),
+        _count("unchanged"),
+        _count("away", "Of these, while the service did not answer."),
+    ]
+
+
+day_sums = Table(
+    "day_sums",
+    metadata,
+    _tenant(),
+    Column("day", Date, primary_key=True, comment="In UTC."),
+    *_models(),
+    *_counts(),
+    comment="What was answered, saved and spent, by day.",
+)
+
+user_sums = Table(
+    "user_sums",
+    metadata,
+    _tenant(),
+    Column("user_id", Text, primary_key=True, comment="Empty: unknown, or deleted."),
+    Column("day", Date, primary_key=True, comment="In UTC."),
+    *_models(),
+    *_counts(),
+    Index("ix_user_sums_day", "tenant_id", "day"),
+    comment="The same by user.",
+)
+
+chat_sums = Table(
+    "chat_sums",
+    metadata,
+    *_chat(primary_key=True),
+    *_models(),
+    *_counts(),
+    comment="The same by chat, over its whole life; deleted with it.",
 )

@@ -71,6 +71,16 @@ async def answer(pool: "asyncpg.Pool[asyncpg.Record]", asked: Lookup) -> Decisio
     return _with_edit(found, asked, asked.request) if asked.request else found
 
 
+def not_sent(asked: Lookup, decided: Decision) -> int:
+    """Tokens that a summary keeps out of the request.
+
+    None without an edit for a filter that wants one: it asks again, or sends the request unchanged.
+    """
+    if asked.request and not decided.edit:
+        return 0
+    return decided.before - decided.after
+
+
 def _with_edit(found: Decision, asked: Lookup, request: edit.Request) -> Decision:
     if found.status == "unknown":
         return found._replace(window=asked.window or asked.usual_window)

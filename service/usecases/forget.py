@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service import metrics
-from service.storage import audit, chats, deletions
+from service.storage import audit, chats, deletions, sums
 from service.storage.chats import LockedChat
 from service.storage.keys import Key
 
@@ -56,6 +56,8 @@ async def _chats_deleted(connection: AsyncConnection, by: Key, event: Event) -> 
                 await _forget_of(connection, by, event, event.user, event.left, unsaved=False)
         case Event(type="chat.deleted_all" | "user.deleted", user=str(user)):
             await _forget_of(connection, by, event, user, (), unsaved=True)
+            if event.type == "user.deleted":
+                await sums.forget_user(connection, by.tenant, user)
         case Event(type="folder.deleted", user=str(user), left=left) if left is not None:
             await _forget_of(connection, by, event, user, left, unsaved=False)
 

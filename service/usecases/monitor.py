@@ -6,17 +6,21 @@ Apart from `inspect`, so that `precis status` loads neither SQLAlchemy nor what 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from service.settings import Settings
 from service.storage import jobs
-from service.storage.jobs import Alive, Breaker, Job, QueueCounts, Reads
+from service.storage.jobs import Alive, Breaker, Job, QueueCounts, Reads, Stored
+from service.usecases import worth
+from service.usecases.advice import Advice, advice
+from service.usecases.worth import Worth
 
 _MOST_LEASES = 100  # shown
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The queue in numbers, who works on what, the summarisers' breakers, and who lives.
+    """The queue in numbers, who works on what, breakers, who lives, and what it is all worth.
 
-    `stalled` says that work is due and no worker lives to do it.
+    `stalled` says that work is due and no worker lives to do it; `advice` is what to look at.
     """
 
     queue: QueueCounts
@@ -24,6 +28,9 @@ class Status:
     endpoints: list[Breaker]
     alive: list[Alive]
     stalled: bool
+    worth: Worth
+    stored: Stored
+    advice: list[Advice]
 
     @property
     def idle(self) -> bool:
@@ -31,17 +38,24 @@ class Status:
         return not (self.queue.working or self.queue.due or self.queue.waiting)
 
 
-async def status(reads: Reads, tenant: int | None) -> Status:
+async def status(reads: Reads, tenant: int | None, settings: Settings) -> Status:
     """How the work stands; of all tenants for None. Endpoints and processes are the fleet's."""
     queue = await jobs.counts(reads, tenant)
     alive = await jobs.alive(reads)
+    endpoints = await jobs.breakers(reads)
+    figures = await worth.overview(reads, tenant, settings)
+    stored = await jobs.stored(reads, tenant)
     works = any(one.role == "worker" for one in alive)
+    stalled = queue.due > 0 and not works
     return Status(
         queue,
         await jobs.page(reads, tenant, ["working"], limit=_MOST_LEASES),
-        await jobs.breakers(reads),
+        endpoints,
         alive,
-        stalled=queue.due > 0 and not works,
+        stalled,
+        figures,
+        stored,
+        advice(queue, stored, endpoints, alive, figures.today, stalled=stalled),
     )
 
 

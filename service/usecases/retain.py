@@ -24,7 +24,7 @@ Kept = int | str
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """How many of each kind. `bodies` are texts of messages.
+    """How many of each kind. `bodies` are texts of messages, `sums` rows of daily figures.
 
     With a chat, everything stored for it is removed.
     """
@@ -34,6 +34,7 @@ class Removed:
     runs: int
     chats: int
     audit: int
+    sums: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ async def remove_old(engine: AsyncEngine, settings: Settings, *, dry: bool = Fal
         runs=await _old_rows(this, runs, settings.keep_runs),
         chats=await _old_rows(this, chats, settings.keep_chats),
         audit=await _old_rows(this, audit, settings.keep_audit),
+        sums=await _old_sums(this, settings.keep_sums),
     )
     if not dry:
         for kind, number in asdict(removed).items():
@@ -86,6 +88,13 @@ async def _old_rows(this: _Sweep, table: Table, days: Kept) -> int:
         if not ids:
             return count
         count, after = count + len(ids), ids[-1]
+
+
+async def _old_sums(this: _Sweep, days: Kept) -> int:
+    if not isinstance(days, int):
+        return 0
+    async with this.engine.begin() as connection:
+        return await retention.old_sums(connection, days, dry=this.dry)
 
 
 async def _old_bodies(this: _Sweep, days: Kept) -> int:

@@ -26,7 +26,7 @@ async def list_jobs(
     """The queue in numbers, and its jobs."""
     tenant = signed_in.by.tenant
     reads = runtime.database.reads
-    status = await monitor.status(reads, tenant)
+    status = await monitor.status(reads, tenant, runtime.settings)
     # One more than is shown says whether there is a next page.
     found = await monitor.list_jobs(
         reads, tenant, [state] if state else STATES, after=cursor, limit=_SHOWN + 1

@@ -8,10 +8,30 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from service.web import audit, chats, checkpoints, find, jobs, settings, sign_in
+from service.web import (
+    audit,
+    chats,
+    checkpoints,
+    find,
+    jobs,
+    overview,
+    settings,
+    sign_in,
+    worth,
+)
 from service.web.page import FOLDER, HEADERS
 
-_MODULES: Final = (sign_in, chats, find, checkpoints, jobs, audit, settings)
+_MODULES: Final = (
+    sign_in,
+    overview,
+    worth,
+    chats,
+    find,
+    checkpoints,
+    jobs,
+    audit,
+    settings,
+)
 # Each address has the version in it.
 _FOR_A_YEAR: Final = "public, max-age=31536000, immutable"
 

@@ -96,7 +96,8 @@ async def _answer(
     tap.arrived.set()
     match tap.behaviour:
         case str(url):
-            headers = {name: seen.headers[name] for name in ("authorization", "content-type")}
+            ours = ("authorization", "content-type", "precis-filter", "precis-outcomes")
+            headers = {name: seen.headers[name] for name in ours if name in seen.headers}
             response = await upstream.request(seen.method, url + seen.path, content=raw.content, headers=headers)
             return await _send(writer, response.status_code, response.content)
         case Answer(body, status):

@@ -119,6 +119,7 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     await still()
     await _recall(a, leaf)
     await still()
+    await _worth(a)
     await _pages(a, own, theirs)
     await still()
 
@@ -171,6 +172,7 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
         {"type": "message.deleted", "chat_id": "chat-1", "message_id": leaf},
         {"type": "folder.deleted", "user_id": a.talk.user, "left": ["chat-1"]},
         {"type": "chat.deleted_all", "user_id": b.talk.user},
+        {"type": "user.deleted", "user_id": b.talk.user},
     ):
         assert (await a.filter.post("/v1/events", json=happened)).status_code == 202
         await still()
@@ -224,6 +226,15 @@ async def _by_hand(a: Tenant, harness: Harness) -> None:
         await work.wait_on(connection, lease)
 
 
+async def _worth(a: Tenant) -> None:
+    """What was counted is stored, and an operator looks at it."""
+    await a.service.runtime.counting.store(wait=True)
+    for by in ("day", "user", "model", "chat"):
+        found = (await a.get(f"/v1/stats?by={by}")).json()
+        assert found["overview"]["whole"]["calls"] == found["breakdown"]["total"]["calls"] > 0
+        assert (await a.get(f"/v1/stats.csv?by={by}&model={a.talk.model}")).text.startswith(f"{by},ready,")
+
+
 async def _recall(a: Tenant, leaf: str) -> None:
     """A model and an operator look something up, as if an older release had stored the messages."""
     whose = f"tenant_id = {await a.identity()}"
@@ -239,12 +250,13 @@ async def _pages(a: Tenant, own: int, theirs: int) -> None:
     key = a.operator.headers["Authorization"].removeprefix("Bearer ")
     async with visiting(a.service, key) as visitor:
         at = "/chats/chat-1"
-        shown = [await visitor.get(path) for path in ("/chats", at, f"{at}/find?query=pump", "/jobs", "/audit")]
+        shown = [await visitor.get(path) for path in ("/", "/worth", "/worth.csv", "/jobs", "/audit")]
+        shown += [await visitor.get(path) for path in ("/chats?has=degraded", f"{at}/find?query=pump", at)]
         shown += [await visitor.get(f"{at}/checkpoints/{own}{more}") for more in ("", "/text", f"/diff?against={own}")]
         assert {one.status for one in shown} == {200}
         assert "Narrative of tenant-a" in shown[-2].html
         assert not any("tenant-b" in one.html for one in shown)
-        form = shown[1].form(f"{at}/reset")
+        form = shown[7].form(f"{at}/reset")
         hidden = [await visitor.get(f"{at}/checkpoints/{theirs}{more}") for more in ("", "/text")]
         hidden.append(await visitor.get(f"{at}/checkpoints/{own}/diff?against={theirs}"))
         hidden += [

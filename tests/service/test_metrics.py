@@ -282,9 +282,10 @@ ALLOWED = {
     "direction": r"read|written",
     "pool": r"engine|reads",
     "state": r"working|due|waiting|dead|waiting_for_texts|open|half-open|closed|in_use|idle",
-    "kind": r"llm|extractive|degraded|interim|chats|messages|checkpoints|bodies|runs|audit",
+    "kind": r"llm|extractive|degraded|interim|chats|messages|checkpoints|bodies|runs|audit|sums",
     "outcome": r"done|nothing to do|waits|rejected|failed|too hard|refused|released|answered|away"
-    r"|found|nothing|not_kept|not_covered",
+    r"|found|nothing|not_kept|not_covered"
+    r"|compressed|truncated_with_summary|truncated|unchanged",
     "reason": r"[a-z_-]{3,20}",
 }
 

@@ -75,6 +75,29 @@ async def test_a_chat_that_is_new_meanwhile_shifts_no_page(service: Service) -> 
     assert second["next"] is None
 
 
+async def test_chats_are_listed_by_how_their_id_begins_what_they_have_and_their_size(service: Service) -> None:
+    for number, turns in enumerate((1, 14, 3)):
+        talk = Talk(service.as_filter, chat=f"{'b' if number else 'a'}-{number}")
+        await talk.ingest(talk.turns(turns), expires_in=3600 if number == 2 else None)
+    await drain(service.runtime)
+
+    async def listed(**which: str | int) -> list[str]:
+        return [one["chat_id"] for one in (await get(service, "", **which))["chats"]]
+
+    assert await listed(begins="b-") == ["b-2", "b-1"]
+    assert await listed(begins="%") == []
+    assert await listed(has="summary") == ["b-1"]
+    assert await listed(has="expiry") == ["b-2"]
+    assert await listed(has="degraded") == []
+    await run_sql(service.runtime, "update checkpoints set kind = 'degraded'")
+    assert await listed(has="degraded") == ["b-1"]
+    assert await listed(order="tokens") == ["b-1", "b-2", "a-0"]
+    first = await get(service, "", order="tokens", limit=1)
+    assert await listed(order="tokens", cursor=first["next"]) == ["b-2", "a-0"]
+    wrong = await service.as_operator.get("/v1/chats", params={"order": "updated", "cursor": first["next"]})
+    assert wrong.status_code == 400
+
+
 async def test_without_chats_the_list_is_empty(service: Service) -> None:
     assert await get(service, "") == {"chats": [], "next": None}
 
@@ -247,14 +270,34 @@ async def test_every_change_leaves_an_audit_row_with_who_did_it(service: Service
     ]
 
 
-async def test_looking_leaves_no_audit_row(service: Service, talk: Talk) -> None:
+async def test_only_reading_texts_leaves_an_audit_row(service: Service, talk: Talk) -> None:
     leaf = await summarised(service, talk)
     made = (await talk.ask(leaf))["checkpoint_id"]
 
-    for where in ("", "/chat-1", "/chat-1/checkpoints", f"/chat-1/checkpoints/{made}"):
+    for where in ("", "/chat-1", "/chat-1/checkpoints"):
         await get(service, where)
-
     assert await audited(service) == []
+
+    await get(service, f"/chat-1/checkpoints/{made}")
+    await get(service, f"/chat-1/checkpoints/{made}/diff", against=made)
+    assert [(one["action"], one["details"]) for one in await audited(service)] == [
+        ("summary.read", {"checkpoint": made}),
+        ("summary.read", {"checkpoint": made, "against": made}),
+    ]
+
+
+async def test_two_summaries_are_compared_line_by_line(service: Service, talk: Talk) -> None:
+    leaf = await summarised(service, talk)
+    made = (await talk.ask(leaf))["checkpoint_id"]
+    body = {"narrative": "## Current state\n- Everything is done."}
+    corrected = await service.as_operator.patch(f"/v1/chats/chat-1/checkpoints/{made}", json=body)
+    new = corrected.json()["checkpoint"]["id"]
+
+    lines = (await get(service, f"/chat-1/checkpoints/{new}/diff", against=made))["lines"]
+
+    assert "+- Everything is done." in lines
+    assert {line[0] for line in lines} <= set("@+- ")
+    assert (await get(service, f"/chat-1/checkpoints/{new}/diff", against=new))["lines"] == []
 
 
 @pytest.mark.parametrize(

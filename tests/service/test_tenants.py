@@ -28,7 +28,9 @@ from service.storage import (
     recalls,
     retention,
     runs,
+    sums,
     work,
+    worth,
 )
 from tests.conftest import Service
 from tests.service.harness import Harness
@@ -50,13 +52,15 @@ STORAGE = (
     recalls,
     retention,
     runs,
+    sums,
     work,
+    worth,
 )
 # Workers wake for any tenant: a sweep counts all due chats, a claim all that ask one summariser.
 SYSTEM_WIDE = {"work.waiting", "work.claim"}
 # Retention is a rule of the whole installation: it pages through the rows of all, and then works chat by chat.
 SYSTEM_WIDE |= {"retention.old_rows", "retention.old_bodies", "retention.covered_chats", "retention.lost_chats"}
-SYSTEM_WIDE |= {"retention.expired_chats"}
+SYSTEM_WIDE |= {"retention.expired_chats", "retention.old_sums"}
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -90,18 +94,23 @@ async def test_what_one_tenant_does_leaves_every_row_of_another_as_it_was_and_sh
     a, b = pair
     leaf = await settle(a, harness)
     assert await settle(b, harness) == leaf
+    served = await b.talk.ask(leaf)
+    assert served["status"] == "ready"
+    await b.service.runtime.counting.store(wait=True)
     before = await b.rows()
     assert all(before.values()), "B has rows in every table"
     assert any("Narrative of tenant-b" in made for made in before["checkpoints"])
-    served = await b.talk.ask(leaf)
-    assert served["status"] == "ready"
 
     async def still() -> None:
         assert await b.rows() == before
 
     await journey(a, b, leaf, harness, still)
 
-    assert {name: found for name, found in (await a.rows()).items() if found}.keys() == {"audit"}
+    assert {name: found for name, found in (await a.rows()).items() if found}.keys() == {
+        "audit",
+        "day_sums",
+        "user_sums",
+    }
     assert await b.talk.ask(leaf) == served
     shown = "\n".join(answer.text for answer in a.answers)
     assert {"Narrative of tenant-a", "user of tenant-a", "model of tenant-a"} <= set(

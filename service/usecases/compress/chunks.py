@@ -14,7 +14,7 @@ from service import metrics
 from service.errors import PrecisError, SummariserError, TextTooHard
 from service.planning import Checkpoint, Chunk, PartialTurn
 from service.processes import rounds
-from service.storage import breakers, checkpoints, messages, partials, runs
+from service.storage import breakers, checkpoints, messages, partials, runs, sums
 from service.storage.checkpoints import Fresh
 from service.storage.messages import Row
 from service.summarising import prompt, writing
@@ -315,6 +315,11 @@ async def _note_answer(connection: AsyncConnection, this: Round) -> None:
 async def _count(
     connection: AsyncConnection, this: Round, attempt: Attempt, *, published: bool
 ) -> None:
+    # Before the run: see `sums.summarised`.
+    if this.summariser and (attempt.read or attempt.wrote):
+        # `openai:gpt-4o-mini` is named without its kind, as prices are.
+        model = this.summariser.name.partition(":")[2]
+        await sums.summarised(connection, this.chat, model, attempt.read, attempt.wrote)
     await runs.count(
         connection, this.chat, this.claim.run, attempt.read, attempt.wrote, published=published
     )

@@ -1,0 +1,91 @@
+"""What an operator should look at, in words: from the figures of `monitor.status`. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from service.storage.jobs import Alive, Breaker, QueueCounts, Stored
+from service.storage.worth import Sums
+
+About = Literal["work", "dead", "summariser", "chats", "requests", "settings"]
+
+_LONG: Final = 120
+"""Seconds that due work may wait before somebody should look: as in the alert rules."""
+_MANY_DEGRADED: Final = 0.2  # of the chats with a summary
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """One thing to look at, and what it is about."""
+
+    about: About
+    text: str
+
+
+def advice(
+    queue: QueueCounts,
+    stored: Stored,
+    endpoints: list[Breaker],
+    alive: list[Alive],
+    today: Sums,
+    *,
+    stalled: bool,
+) -> list[Advice]:
+    """What is amiss, the most urgent first."""
+    found = [
+        *_of_work(queue, stalled=stalled),
+        *_of_summarisers(endpoints, stored),
+        *_of_requests(today),
+        *_of_settings(alive),
+    ]
+    return found
+
+
+def _of_work(queue: QueueCounts, *, stalled: bool) -> Iterator[Advice]:
+    if stalled:
+        yield Advice(
+            "work", "Work is due, and no worker lives. Start `precis serve`, or `precis worker`"
+        )
+    elif queue.oldest_due_seconds > _LONG:
+        yield Advice(
+            "work",
+            f"Due work waits for {queue.oldest_due_seconds:.0f} s already. Start more workers, or"
+            " look whether the summariser is slow",
+        )
+    if queue.dead:
+        chats = "1 chat is" if queue.dead == 1 else f"{queue.dead:,} chats are"
+        yield Advice("dead", f"{chats} dead: the work was given up. Read why, and retry it")
+
+
+def _of_summarisers(endpoints: list[Breaker], stored: Stored) -> Iterator[Advice]:
+    for one in endpoints:
+        if one.state == "open" and one.open_until:
+            yield Advice(
+                "summariser",
+                f"The summariser {one.name} keeps failing, and is not asked before"
+                f" {one.open_until:%H:%M:%S} UTC: {one.last_error or 'no reason is known'}",
+            )
+    if stored.degraded > _MANY_DEGRADED * max(stored.compressed, 1):
+        yield Advice(
+            "chats",
+            f"{stored.degraded:,} chats have a summary that code wrote, because the summariser"
+            " failed or its replies were rejected",
+        )
+
+
+def _of_requests(today: Sums) -> Iterator[Advice]:
+    if today.truncated:
+        yield Advice(
+            "requests",
+            f"{today.truncated:,} requests of today lost text without any summary of it: they came"
+            " before one was written, or could not reach the service",
+        )
+    if today.away:
+        yield Advice(
+            "requests", f"The service did not answer {today.away:,} requests of today in time"
+        )
+
+
+def _of_settings(alive: list[Alive]) -> Iterator[Advice]:
+    for warning in sorted({one for process in alive for one in process.warnings}):
+        yield Advice("settings", warning)
