@@ -22,7 +22,8 @@ from service.usecases.operate import ServedCheckpoint
 
 router = APIRouter(prefix="/v1/chats", tags=["operators"])
 
-CheckpointId = Annotated[int, Path(ge=1, le=2**62)]
+LAST_ID = 2**62
+CheckpointId = Annotated[int, Path(ge=1, le=LAST_ID)]
 
 
 class ChatPage(BaseModel):

@@ -77,7 +77,7 @@ async def find(
 
     Looks at the path that was stored last, covered or not.
     """
-    _check(query, ref, "/query")
+    check_question(query, ref, "/query")
     question = Question(query, ref, line, grep, max_tokens)
     engine, mask = runtime.database.engine, runtime.settings.mask_secrets
     found = await recall.of_chat(
@@ -97,11 +97,12 @@ def _asked(body: bytearray, most: int) -> RecallRequest:
             f"the path has {len(asked.path)} messages, and {most} are accepted; send the newest of"
             " them, or raise PRECIS_MAX_PATH"
         )
-    _check(asked.query, asked.ref, "/query")
+    check_question(asked.query, asked.ref, "/query")
     return asked
 
 
-def _check(query: str, ref: str, pointer: str) -> None:
+def check_question(query: str, ref: str, pointer: str) -> None:
+    """Raises Unprocessable unless there are either words or a reference."""
     if bool(query.strip()) == bool(ref.strip()):
         raise Unprocessable(
             "give either `query`, words to look for, or `ref`, what to read", pointer=pointer

@@ -11,7 +11,6 @@ from typing import Any, Literal, cast
 from sqlalchemy import (
     ColumnElement,
     Select,
-    and_,
     case,
     delete,
     func,
@@ -291,13 +290,7 @@ def _has_degraded(tenant: int) -> ColumnElement[bool]:
 
 
 def _overviews(tenant: int) -> Select[Any]:
-    leaf = and_(
-        messages.c.tenant_id == tenant,
-        messages.c.chat_id == chats.c.id,
-        messages.c.message_id == chats.c.leaf_id,
-    )
-    columns = _overview_columns(tenant)
-    return select(*columns).outerjoin(messages, leaf).where(chats.c.tenant_id == tenant)
+    return select(*_overview_columns(tenant)).where(chats.c.tenant_id == tenant)
 
 
 def _overview_columns(tenant: int) -> list[ColumnElement[Any]]:
@@ -310,7 +303,7 @@ def _overview_columns(tenant: int) -> list[ColumnElement[Any]]:
         chats.c.window_tokens,
         chats.c.overhead_tokens,
         chats.c.leaf_id,
-        func.coalesce(messages.c.depth, 0),
+        func.coalesce(_leaf_depth(tenant), 0),
         _TOKENS,
         _checkpoint_count(tenant),
         literal_column(CHAT_STATE),
@@ -325,6 +318,16 @@ def _overview_columns(tenant: int) -> list[ColumnElement[Any]]:
         chats.c.created_at,
         chats.c.updated_at,
     ]
+
+
+def _leaf_depth(tenant: int) -> ColumnElement[int]:
+    # Not a join: a page that is sorted by tokens would join all chats first.
+    leaf = select(messages.c.depth).where(
+        messages.c.tenant_id == tenant,
+        messages.c.chat_id == chats.c.id,
+        messages.c.message_id == chats.c.leaf_id,
+    )
+    return leaf.scalar_subquery()
 
 
 def _checkpoint_count(tenant: int) -> ColumnElement[int]:

@@ -4,9 +4,11 @@ from typing import Annotated, Final, Literal, get_args
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Response
+from pydantic import Field, TypeAdapter, ValidationError
 
 from service import policy
-from service.api.chats import as_text, cursor_of
+from service.api import problems
+from service.api.chats import LAST_ID, as_text, cursor_of
 from service.api.deps import ChatId, RuntimeDep
 from service.api.wire import Id
 from service.storage.chats import Filters, Has, Order
@@ -21,6 +23,8 @@ from service.web.words import segment
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 _SHOWN: Final = 50
+# Whatever else a form has there: to keep nothing instead would delete what was to be kept.
+_CHECKPOINT: Final = TypeAdapter(Annotated[int, Field(ge=1, le=LAST_ID)])
 _DELETED_TEXTS: Final = (
     "Texts that new summaries need were deleted. The work waits for the chat's next turn, with"
     " which the filter sends them again"
@@ -137,9 +141,12 @@ async def reset(
     chat_id: ChatId, signed_in: SignedInDep, runtime: RuntimeDep, form: FormDep
 ) -> Response:
     """Drops the checkpoints, or those after one to `keep`."""
-    keep = str(form.get("keep", ""))
+    keep = form.get("keep")
     dropped = await operate.reset(
-        runtime.database.engine, signed_in.by, chat_id, int(keep) if keep.isdecimal() else None
+        runtime.database.engine,
+        signed_in.by,
+        chat_id,
+        None if keep is None else _checkpoint(str(keep)),
     )
     return _after(chat_id, dropped, "reset")
 
@@ -151,6 +158,13 @@ async def delete(
     """Deletes everything stored for the chat."""
     await operate.delete(runtime.database.engine, signed_in.by, chat_id)
     return go_to("/chats")
+
+
+def _checkpoint(text: str) -> int:
+    try:
+        return _CHECKPOINT.validate_python(text)
+    except ValidationError as error:
+        raise problems.from_pydantic(error) from None
 
 
 def _after(chat_id: str, dropped: DroppedCheckpoints, done: str) -> Response:

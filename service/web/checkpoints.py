@@ -10,6 +10,7 @@ from service.api import problems
 from service.api.chats import CheckpointId, PinRequest
 from service.api.deps import ChatId, RuntimeDep
 from service.runtime import Runtime
+from service.summarising.correction import GivenPin
 from service.usecases import inspect, operate
 from service.usecases.operate import ServedCheckpoint
 from service.web.page import PageRoute, go_to, render
@@ -114,21 +115,27 @@ async def correct(
     form: FormDep,
 ) -> Response:
     """Stores a corrected version, and serves it."""
-    try:
-        pins = [one.given() for one in _PINS.validate_json(str(form.get("pins", "[]")))]
-    except ValidationError as error:
-        raise problems.from_pydantic(error) from None
+    # A part that is not there stays as it is, and so does the narrative when it is empty: that is a
+    # slip, and would be served at once.
+    narrative, pins = str(form.get("narrative", "")), form.get("pins")
     served = await operate.correct(
         runtime.database.engine,
         runtime.settings,
         signed_in.by,
         chat_id,
         checkpoint_id,
-        str(form.get("narrative", "")),
-        pins,
+        narrative if narrative.strip() else None,
+        None if pins is None else _given(str(pins)),
         [str(number) for number in form.getlist("forget")],
     )
     return await _to_chat(runtime, chat_id, served)
+
+
+def _given(pins: str) -> list[GivenPin]:
+    try:
+        return [one.given() for one in _PINS.validate_json(pins)]
+    except ValidationError as error:
+        raise problems.from_pydantic(error) from None
 
 
 async def _to_chat(runtime: Runtime, chat_id: str, served: ServedCheckpoint) -> Response:

@@ -5,6 +5,7 @@ from http import HTTPStatus
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -102,10 +103,8 @@ def _to_sign_in(request: Request) -> Response:
     if request.method != "GET" or request.url.path == "/":
         return go_to(SIGN_IN)
     back = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    return RedirectResponse(
-        request.url.replace(path=SIGN_IN, query="").include_query_params(back=back),
-        HTTPStatus.SEE_OTHER,
-    )
+    # Without a host: behind a proxy, this process may not know how it is reached.
+    return go_to(f"{SIGN_IN}?{urlencode({'back': back})}")
 
 
 def _failed(request: Request, problem: Problem) -> Response:

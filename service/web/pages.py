@@ -3,6 +3,7 @@
 from typing import Final
 
 from fastapi import FastAPI
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
@@ -11,6 +12,7 @@ from service.web import (
     audit,
     chats,
     checkpoints,
+    find,
     jobs,
     keys,
     overview,
@@ -27,6 +29,7 @@ _MODULES: Final = (
     worth,
     summarisers,
     chats,
+    find,
     checkpoints,
     jobs,
     keys,
@@ -47,6 +50,8 @@ class _Static(StaticFiles):
 def install(app: FastAPI) -> None:
     """Adds the pages to `app`."""
     app.state.sign_ins = sign_in.attempts()
-    app.mount("/static", _Static(directory=FOLDER / "static"))
+    # Only these are compressed: in a compressed page, the length would tell a form's token beside
+    # words of the request (BREACH).
+    app.mount("/static", GZipMiddleware(_Static(directory=FOLDER / "static")))
     for module in _MODULES:
         app.include_router(module.router)

@@ -21,6 +21,7 @@ from tests.conftest import Service, execute
 from tests.fakes.scripted_llm import Fail, Say
 from tests.service.harness import Harness
 from tests.service.talk import Talk, prose
+from tests.web.visitor import visiting
 
 # A key is looked up by its hash, before anybody knows whose it is.
 TABLES = [table.name for table in metadata.sorted_tables if "tenant_id" in table.c and table.name != "api_keys"]
@@ -103,6 +104,9 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     assert (await a.ask("GET", f"/chat-1/checkpoints/{own}")).json()["current"]
     assert (await a.talk.ask(leaf))["summary"].count("Narrative of tenant-a") == 1
     assert (await a.ask("GET", f"/chat-1/checkpoints/{theirs}")).status_code == 404
+    compared = f"/chat-1/checkpoints/{own}/diff"
+    assert (await a.ask("GET", compared, params={"against": own})).json()["lines"] == []
+    assert (await a.ask("GET", compared, params={"against": theirs})).status_code == 404
     assert (await a.ask("POST", "/chat-1/reset", json={"keep": theirs})).status_code == 404
     assert (await a.ask("POST", f"/chat-1/checkpoints/{theirs}/serve")).status_code == 404
     said = {"narrative": "Narrative of tenant-a, corrected.", "pins": [{"kind": "goal", "text": "Peace."}]}
@@ -116,7 +120,7 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     await _recall(a, leaf)
     await still()
     await _worth(a)
-    await _pages(a, own)
+    await _pages(a, own, theirs)
     await still()
 
     await _fork(a, leaf)
@@ -255,24 +259,24 @@ async def _recall(a: Tenant, leaf: str) -> None:
     assert (await a.ask("GET", "/chat-1/find", params={"query": "pump"})).json()["status"] == "found"
 
 
-async def _pages(a: Tenant, checkpoint: int) -> None:
-    """An operator looks at the pages."""
+async def _pages(a: Tenant, own: int, theirs: int) -> None:
+    """A's operator looks at every page; what is B's is not there."""
     key = a.operator.headers["Authorization"].removeprefix("Bearer ")
-    headers = {"Sec-Fetch-Site": "same-origin"}
-    async with httpx.AsyncClient(base_url=a.service.url, headers=headers, follow_redirects=True) as browser:
-        browser.event_hooks = a.operator.event_hooks
-        assert (await browser.post("/sign-in", data={"key": key, "back": "/chats"})).url.path == "/chats"
-        one = f"/chats/chat-1/checkpoints/{checkpoint}"
-        for path in (
-            "/",
-            "/worth",
-            "/chats?has=degraded",
-            "/chats/chat-1",
-            one,
-            f"{one}/text",
-            "/jobs",
-            "/audit",
-            "/settings",
-        ):
-            assert (await browser.get(path)).status_code == 200
-        assert (await a.ask("GET", f"/chat-1/checkpoints/{checkpoint}/diff?against={checkpoint}")).status_code == 200
+    async with visiting(a.service, key) as visitor:
+        at = "/chats/chat-1"
+        shown = [await visitor.get(path) for path in ("/", "/worth", "/worth.csv", "/jobs", "/audit")]
+        shown += [await visitor.get(path) for path in ("/chats?has=degraded", f"{at}/find?query=pump", at)]
+        shown += [await visitor.get(f"{at}/checkpoints/{own}{more}") for more in ("", "/text", f"/diff?against={own}")]
+        assert {one.status for one in shown} == {200}
+        assert "Narrative of tenant-a" in shown[-2].html
+        assert not any("tenant-b" in one.html for one in shown)
+        form = shown[7].form(f"{at}/reset")
+        hidden = [await visitor.get(f"{at}/checkpoints/{theirs}{more}") for more in ("", "/text")]
+        hidden.append(await visitor.get(f"{at}/checkpoints/{own}/diff?against={theirs}"))
+        hidden += [
+            await visitor.post(f"{at}/checkpoints/{theirs}/{action}", [*form.fields, ("narrative", "Tenant A's.")])
+            for action in ("serve", "correct")
+        ]
+        hidden.append(await visitor.send(form, ("keep", str(theirs))))
+        assert {one.status for one in hidden} == {404}
+        await visitor.send((await visitor.get("/settings")).form("/sign-out", everywhere="yes"))

@@ -1,0 +1,52 @@
+"""Finds words in a chat, or reads one message or result of it; the audit log notes who did."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, BackgroundTasks, Query, Response
+
+from service.api.deps import ChatId, RuntimeDep
+from service.api.recall import check_question
+from service.usecases import inspect, recall
+from service.usecases.recall import Question
+from service.web.page import PageRoute, render
+from service.web.session import SignedInDep
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+_ROOM = 4000
+"""Tokens of an answer."""
+
+
+@router.get("/chats/{chat_id}/find")
+async def find(
+    chat_id: ChatId,
+    signed_in: SignedInDep,
+    runtime: RuntimeDep,
+    background: BackgroundTasks,
+    query: Annotated[str, Query(max_length=2000)] = "",
+    ref: Annotated[str, Query(max_length=300)] = "",
+    grep: Annotated[str, Query(max_length=300)] = "",
+    line: Annotated[int, Query(ge=1, le=2**31)] = 1,
+) -> Response:
+    """What the newest branch has for the words, or of the reference; without both, the form."""
+    engine, by = runtime.database.engine, signed_in.by
+    found = None
+    if query.strip() or ref.strip():
+        check_question(query, ref, "/query")
+        question = Question(query, ref, line, grep, _ROOM)
+        mask = runtime.settings.mask_secrets
+        found = await recall.of_chat(
+            engine, runtime.texts, by.tenant, by.actor, chat_id, question, mask
+        )
+        background.add_task(recall.keep, engine, found)
+    else:
+        # For its NotFound.
+        await inspect.list_checkpoints(engine, by.tenant, chat_id)
+    return render(
+        "find.html",
+        who=signed_in,
+        place="/chats",
+        chat_id=chat_id,
+        asked={"query": query, "ref": ref, "grep": grep},
+        found=found,
+    )

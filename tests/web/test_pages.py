@@ -1,0 +1,672 @@
+"""What the pages show, what their forms do, and what of it the audit log notes."""
+
+import gzip
+import hashlib
+import re
+from pathlib import Path
+
+import pytest
+import typer.main
+
+import service as package
+from service.cli import chats as cli_chats
+from service.cli import jobs as cli_jobs
+from service.web.page import HEADERS
+from tests.conftest import Service
+from tests.service.grown import summarised
+from tests.service.talk import Json, Talk, long_chat, row, rows, run_sql
+from tests.web.visitor import Page, Visitor, visiting
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+HTMX = "a0abb04f2f45a1f89d1d4844023245537e5e6014c87b144553e0607b4cc32130"
+"""SHA-256 of `dist/htmx.min.js` in the package htmx.org 4.0.1."""
+STATIC = Path(package.__file__).parent / "web" / "static"
+ODD = [
+    "a chat with spaces",
+    "100%",
+    "what?",
+    "a#b",
+    "a&b=c;d",
+    "50%25",
+    "чат-日本語-🐟",
+    "<script>alert(1)",
+    '"><img src=x onerror=alert(1)>',
+    "{{7*7}}",
+    "javascript:alert(1)",
+    "a+b",
+    "C:\\temp",
+    "'; drop table chats; --",
+    "\u202egnihton",
+]
+
+
+async def audited(service: Service) -> list[tuple[str, str | None, Json]]:
+    """What the operator of these tests did since signing in, oldest first."""
+    found = await rows(service.runtime, "select actor, action, chat, details from audit order by id")
+    assert {one.actor for one in found} == {f"{service.operator_key[:14]}… test"} or not found
+    return [(one.action, one.chat, one.details) for one in found if one.action != "session.begin"]
+
+
+async def with_summaries(service: Service, talk: Talk, count: int = 2) -> tuple[str, list[int]]:
+    """A chat with so many checkpoints; returns its leaf and their ids, oldest first."""
+    leaf = await summarised(service, talk, least=count)
+    return leaf, [one.id for one in await rows(service.runtime, "select id from checkpoints order by id")]
+
+
+async def fill(service: Service, count: int) -> None:
+    """Chats `filled-1` to `filled-<count>` of ten users, each a second older than the one before."""
+    await run_sql(
+        service.runtime,
+        "insert into chats (tenant_id, external_id, user_id, model, window_tokens, updated_at, leaf_tokens)"
+        " select 1, 'filled-' || n, 'user-' || n % 10, 'model-' || n % 2, 8192,"
+        " now() - n * interval '1 second', n % 7 from generate_series(1, :count) n",
+        count=count,
+    )
+
+
+def ids(page: Page) -> list[str]:
+    """The chats of a list, in its order."""
+    return re.findall(r'<th scope="row"><a class="id" href="/chats/[^"]+">([^<]+)</a>', page.html)
+
+
+# Pages as such
+
+
+async def test_every_page_its_errors_and_its_files_have_the_strict_headers(service: Service, talk: Talk) -> None:
+    _, (first, second, *_) = await with_summaries(service, talk)
+    async with visiting(service, service.operator_key) as visitor, visiting(service) as stranger:
+        at = f"/chats/chat-1/checkpoints/{second}"
+        found = {
+            path: await visitor.get(path)
+            for path in (
+                "/sign-in",
+                "/chats",
+                "/chats?part=true",
+                "/chats/chat-1",
+                "/chats/chat-1/find",
+                "/chats/chat-1/find?query=pump",
+                at,
+                f"{at}/text",
+                f"{at}/diff?against={first}",
+                "/jobs",
+                "/audit",
+                "/settings",
+                "/chats/unknown",
+                "/chats?state=unknown",
+                f"{at}/diff?against=no",
+                "/chats/chat-1/checkpoints/999999",
+                "/static/precis.css",
+                "/static/htmx.min.js",
+                "/static/page.js",
+                "/static/favicon.svg",
+            )
+        }
+        found["stranger"] = await stranger.get("/chats")
+        found["forged"] = await visitor.post("/jobs/retry", [], Sec_Fetch_Site="cross-site")
+    for path, page in found.items():
+        headers = dict(page.response.headers)
+        expected = {name.lower(): value for name, value in HEADERS.items()}
+        if path.startswith("/static"):
+            expected["cache-control"] = "public, max-age=31536000, immutable"
+        assert headers.items() >= expected.items(), path
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        if page.html.startswith("<!doctype"):
+            assert "style=" not in page.html, path
+            assert not re.search(r"\son\w+=", page.html), path
+            assert all(one.startswith("/static/") for one in page.scripts), path
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("/chats/unknown", 404, "There is no chat 'unknown'."),
+        ("/chats/chat-1/checkpoints/999", 404, "has no checkpoint 999"),
+        ("/chats/chat-1/checkpoints/999/text", 404, "has no checkpoint 999"),
+        ("/chats/unknown/find?query=pump", 404, "There is no chat 'unknown'."),
+        ("/chats/unknown/find", 404, "There is no chat 'unknown'."),
+        ("/chats/chat-1/checkpoints/none", 422, "expected shape"),
+        ("/chats/chat-1/checkpoints/0", 422, "expected shape"),
+        ("/chats/chat-1/checkpoints/99999999999999999999", 422, "expected shape"),
+        ("/chats?state=tired", 422, "expected shape"),
+        ("/chats?has=fleas", 422, "expected shape"),
+        ("/chats?order=chaos", 422, "expected shape"),
+        ("/chats?part=perhaps", 422, "expected shape"),
+        (f"/chats?begins={'x' * 300}", 422, "expected shape"),
+        ("/chats?user=%00", 422, "expected shape"),
+        ("/chats?cursor=nonsense", 400, "cursor"),
+        ("/chats?cursor=MSAxMjM0NTY3ODkwMTIzNDU2Nzg5MDEyMzQ1Njc4OTA=&order=tokens", 400, "cursor"),
+        ("/jobs?state=idle", 422, "expected shape"),
+        ("/jobs?cursor=-1", 422, "expected shape"),
+        ("/audit?cursor=99999999999999999999", 422, "expected shape"),
+        ("/chats/chat-1/find?query=a&ref=T1", 422, "either"),
+        ("/chats/chat-1/find?ref=T1&line=0", 422, "expected shape"),
+    ],
+)
+async def test_what_is_not_there_or_makes_no_sense_is_a_page_with_the_reason(
+    service: Service, visitor: Visitor, path: str, status: int, said: str
+) -> None:
+    await long_chat(service.as_filter)
+    page = await visitor.get(path)
+    assert page.status == status
+    assert said in page.text
+    assert page.html.startswith("<!doctype html>")
+    assert "Traceback" not in page.html
+
+
+async def test_an_error_within_a_page_is_only_its_sentence(visitor: Visitor) -> None:
+    page = await visitor.get("/chats?state=tired&part=true", headers={"HX-Request": "true"})
+    assert page.html.startswith('<p class="wrong" role="alert">')
+
+
+async def test_the_script_from_elsewhere_is_the_published_one_and_its_licence_is_said() -> None:
+    assert hashlib.sha256((STATIC / "htmx.min.js").read_bytes()).hexdigest() == HTMX
+    assert "htmx.org 4.0.1" in (STATIC / "README.md").read_text()
+    assert "0BSD" in (STATIC / "README.md").read_text()
+
+
+async def test_the_first_look_at_the_chats_weighs_80_kilobytes_at_most_and_comes_from_here(
+    service: Service, visitor: Visitor
+) -> None:
+    await fill(service, 60)
+    page = await visitor.get("/chats")
+    own = re.findall(r'(?:src|href)="(/static/[^"]+)"', page.html)
+    weights = {"/chats": len(page.html.encode())}
+    for path in own:
+        async with visitor.client.stream("GET", path, headers={"Accept-Encoding": "gzip"}) as response:
+            weights[path] = sum([len(chunk) async for chunk in response.aiter_raw()])
+            assert response.headers.get("content-encoding") == "gzip" or weights[path] < 500, path
+    assert len(own) == 4
+    assert sum(weights.values()) <= 80_000, weights
+    assert not re.findall(r'(?:src|href|action|url)[=(]"?(?:https?:)?//', page.html)
+    style = (STATIC / "precis.css").read_text()
+    assert "url(" not in style
+    assert "@import" not in style
+
+
+async def test_pages_with_a_token_and_the_api_are_not_compressed(service: Service, visitor: Visitor) -> None:
+    await fill(service, 60)
+    for path in ("/chats", "/chats?part=true", "/audit"):
+        assert "content-encoding" not in (await visitor.get(path)).response.headers, path
+    answer = await service.as_operator.get("/v1/chats", headers={"Accept-Encoding": "gzip"})
+    assert "content-encoding" not in answer.headers
+    assert len(gzip.compress(answer.content)) < len(answer.content) / 2, "it would have been worth it"
+
+
+# The list
+
+
+async def test_the_list_goes_on_page_by_page_each_chat_once(service: Service, visitor: Visitor) -> None:
+    await fill(service, 120)
+    # Of the same moment: the id decides.
+    await run_sql(service.runtime, "update chats set updated_at = now() where id % 3 = 0")
+    for order in ("updated", "tokens"):
+        pages, path = [], f"/chats?order={order}&model=model-1"
+        while path:
+            page = await visitor.get(path)
+            pages.append(ids(page))
+            path = next((one for one in page.links if "cursor=" in one), "")
+        assert [len(one) for one in pages] == [50, 10]
+        assert len({one for some in pages for one in some}) == 60
+    whole = [one for some in pages for one in some]
+    tokens = {one.external_id: one.leaf_tokens for one in await rows(service.runtime, "select * from chats")}
+    assert [tokens[one] for one in whole] == sorted((tokens[one] for one in whole), reverse=True)
+
+
+async def test_each_filter_shows_what_it_says(service: Service, visitor: Visitor, talk: Talk) -> None:
+    await with_summaries(service, talk)
+    await fill(service, 30)
+    for name, change in {
+        "filled-3": "dead_at = now(), last_error = 'no answer'",
+        "filled-4": "due_at = now() - interval '1 minute'",
+        "filled-5": "due_at = now() + interval '1 hour', attempts = 1",
+        "filled-6": "due_at = now(), lease_until = now() + interval '1 minute', leased_by = 'host-1'",
+        "filled-7": "expires_at = now() + interval '1 day'",
+    }.items():
+        await run_sql(service.runtime, f"update chats set {change} where external_id = '{name}'")
+    await run_sql(
+        service.runtime,
+        "insert into checkpoints (tenant_id, chat_id, parent_id, ancestors, savings, covered_until, covered_digest,"
+        " covered_messages, covered_tokens, kind, ledger, summary, tokens, summariser, prompt_version)"
+        " select 1, id, 0, '{}', '{1}', 'm', 'd', 1, 1, 'degraded', '[]', 's', 1, 'rules', '1'"
+        " from chats where external_id = 'filled-8'",
+    )
+
+    async def shown(**query: str) -> set[str]:
+        page = await visitor.get("/chats", params=query)
+        assert page.status == 200
+        for name, value in query.items():
+            assert dict(page.form("/chats").fields)[name] == value, "the form shows what was asked"
+        return set(ids(page))
+
+    assert await shown(state="dead") == {"filled-3"}
+    assert await shown(state="due") == {"filled-4"}
+    assert await shown(state="waiting") == {"filled-5"}
+    assert await shown(state="working") == {"filled-6"}
+    assert len(await shown(state="idle")) == 27
+    assert await shown(has="expiry") == {"filled-7"}
+    assert await shown(has="degraded") == {"filled-8"}
+    assert await shown(has="summary") == {"chat-1"}
+    assert await shown(user="user-3") == {"filled-3", "filled-13", "filled-23"}
+    assert await shown(user="user-1") == {"chat-1", "filled-1", "filled-11", "filled-21"}
+    assert len(await shown(model="model-0")) == 15
+    assert await shown(begins="filled-2") == {"filled-2", *(f"filled-{n}" for n in range(20, 30))}
+    assert await shown(begins="filled-2", user="user-2", model="model-0") == {"filled-2", "filled-22"}
+    assert await shown(begins="%") == set()
+    assert ids(await visitor.get("/chats?order=tokens"))[0] == "chat-1"
+    empty = await visitor.get("/chats?begins=&user=&model=&state=&has=&order=updated")
+    assert len(ids(empty)) == 31, "a form sends its empty fields too"
+    assert ids(await visitor.get("/chats?state=dead&part=true")) == ["filled-3"]
+
+
+@pytest.mark.parametrize("chat", ODD)
+async def test_a_chat_with_an_odd_id_has_its_page_and_its_actions(
+    service: Service, visitor: Visitor, chat: str
+) -> None:
+    await run_sql(
+        service.runtime,
+        "insert into chats (tenant_id, external_id, user_id, model, window_tokens, last_error, dead_at)"
+        " values (1, :chat, :chat, :chat, 8192, :chat, now())",
+        chat=chat,
+    )
+    listed = await visitor.get("/chats")
+    (link,) = [one for one in listed.links if one.startswith("/chats/")]
+
+    page = await visitor.get(link)
+
+    assert page.status == 200
+    assert " ".join(chat.split()) in page.text
+    assert "<script>alert" not in page.html
+    assert "<img" not in page.html
+    assert all(one.startswith(("/", "#main")) for one in page.links), "no link leads elsewhere"
+    of_user = next(one for one in page.links if one.startswith("/chats?user="))
+    assert len([one for one in (await visitor.get(of_user)).links if one.startswith("/chats/")]) == 1
+    retried = await visitor.send(page.form(f"{link}/retry"))
+    assert "The work is due now." in (await visitor.get(retried.leads_to)).text
+    assert (await audited(service))[-1][:2] == ("job.retry", chat)
+    history = next(one for one in page.links if one.startswith("/audit?chat="))
+    assert "job.retry" in (await visitor.get(history)).text
+    deleted = await visitor.send(page.form(f"{link}/delete"))
+    assert deleted.leads_to.startswith("/chats")
+    assert not await rows(service.runtime, "select 1 from chats")
+
+
+# Actions
+
+
+async def test_retry_makes_the_work_due_and_is_noted(service: Service, visitor: Visitor) -> None:
+    await long_chat(service.as_filter)
+    dying = "update chats set due_at = null, dead_at = now(), attempts = 5, last_error = 'no answer'"
+    await run_sql(service.runtime, dying)
+    page = await visitor.get("/chats/chat-1")
+    assert "Dead after 5 attempts." in page.text
+    assert "no answer" in page.text
+
+    done = await visitor.get((await visitor.send(page.form("/chats/chat-1/retry"))).leads_to)
+
+    assert "The work is due now." in done.text
+    chat = await row(service.runtime, "select due_at <= now() as due, dead_at, attempts from chats")
+    assert (chat.due, chat.dead_at, chat.attempts) == (True, None, 0)
+    assert await audited(service) == [("job.retry", "chat-1", {})]
+
+
+async def test_all_dead_work_is_retried_at_once_and_no_other(service: Service, visitor: Visitor) -> None:
+    await fill(service, 4)
+    await run_sql(service.runtime, "update chats set dead_at = now() where external_id in ('filled-1', 'filled-2')")
+    await run_sql(service.runtime, "update chats set due_at = now() + interval '1 day' where external_id = 'filled-3'")
+    page = await visitor.get("/jobs")
+    assert "2 dead" in page.text
+
+    after = await visitor.get((await visitor.send(page.form("/jobs/retry"))).leads_to)
+
+    assert "2 due" in after.text
+    assert "1 put off" in after.text
+    assert "0 dead" in after.text
+    assert "/jobs/retry" not in after.posts()
+    assert await audited(service) == [("job.retry", None, {"revived": 2})]
+
+
+async def test_the_jobs_are_shown_by_state_with_their_reasons_page_by_page(service: Service, visitor: Visitor) -> None:
+    await fill(service, 60)
+    await run_sql(
+        service.runtime, "update chats set dead_at = now(), last_error = 'the reason', attempts = 3 where id % 20 > 0"
+    )
+    await run_sql(service.runtime, "update chats set due_at = now() - interval '2 hours' where id % 20 = 0")
+    first = await visitor.get("/jobs")
+    assert "3 due, the oldest for 2 h" in first.text
+    assert len(ids(first)) == 50
+    second = await visitor.get(next(one for one in first.links if "cursor=" in one))
+    assert len(set(ids(first) + ids(second))) == 60
+    assert len(ids(await visitor.get("/jobs?state=due"))) == 3
+    assert "the reason" not in (await visitor.get("/jobs?state=due")).text
+    assert "the reason" in (await visitor.get("/jobs?state=dead")).text
+    assert ids(await visitor.get("/jobs?state=working")) == []
+
+
+async def test_recompute_deletes_the_checkpoints_and_makes_work_due(
+    service: Service, visitor: Visitor, talk: Talk
+) -> None:
+    _, made = await with_summaries(service, talk)
+    page = await visitor.get("/chats/chat-1")
+
+    done = await visitor.get((await visitor.send(page.form("/chats/chat-1/recompute"))).leads_to)
+
+    assert "All checkpoints are deleted, and the chat is summarised again." in done.text
+    assert not await rows(service.runtime, "select 1 from checkpoints")
+    assert (await row(service.runtime, "select due_at <= now() as due from chats")).due
+    assert await audited(service) == [("chat.recompute", "chat-1", {"dropped": len(made)})]
+
+
+async def test_recompute_says_that_it_waits_where_texts_are_not_kept(
+    service: Service, visitor: Visitor, talk: Talk
+) -> None:
+    await with_summaries(service, talk)
+    await run_sql(service.runtime, "update messages set body = null")
+    page = await visitor.get("/chats/chat-1")
+
+    done = await visitor.get((await visitor.send(page.form("/chats/chat-1/recompute"))).leads_to)
+
+    assert "The work waits for the chat's next turn" in done.text
+
+
+async def test_reset_deletes_all_checkpoints_and_keep_only_this_all_behind_one(
+    service: Service, visitor: Visitor, talk: Talk
+) -> None:
+    _, made = await with_summaries(service, talk, 3)
+    page = await visitor.get("/chats/chat-1")
+
+    kept = await visitor.send(page.form("/chats/chat-1/reset", keep=str(made[0])))
+
+    assert "checkpoints are deleted" in (await visitor.get(kept.leads_to)).text
+    assert [one.id for one in await rows(service.runtime, "select id from checkpoints")] == made[:1]
+    (whole,) = [one for one in page.forms if one.action.endswith("/reset") and "keep" not in dict(one.fields)]
+    await visitor.send(whole)
+    assert not await rows(service.runtime, "select 1 from checkpoints")
+    assert await audited(service) == [
+        ("chat.reset", "chat-1", {"dropped": len(made) - 1, "kept": made[0]}),
+        ("chat.reset", "chat-1", {"dropped": 1, "kept": None}),
+    ]
+
+
+@pytest.mark.parametrize("keep", ["", "x", "1x", "-1", "0", "1e3", "9" * 30, "²"])
+async def test_what_to_keep_is_a_checkpoint_or_nothing_is_deleted(
+    service: Service, visitor: Visitor, talk: Talk, keep: str
+) -> None:
+    _, made = await with_summaries(service, talk)
+    form = (await visitor.get("/chats/chat-1")).form("/chats/chat-1/reset")
+
+    assert (await visitor.send(form, ("keep", keep))).status == 422
+
+    assert len(await rows(service.runtime, "select id from checkpoints")) == len(made)
+
+
+async def test_an_older_checkpoint_serves_when_told_to(service: Service, visitor: Visitor, talk: Talk) -> None:
+    _, made = await with_summaries(service, talk, 3)
+    await visitor.send(
+        (await visitor.get(f"/chats/chat-1/checkpoints/{made[-1]}/text")).form(
+            f"/chats/chat-1/checkpoints/{made[-1]}/correct"
+        )
+    )
+    page = await visitor.get("/chats/chat-1")
+    old = f"/chats/chat-1/checkpoints/{made[-1]}/serve"
+
+    done = await visitor.get((await visitor.send(page.form(old))).leads_to)
+
+    assert "This checkpoint serves now" in done.text
+    served = (await service.as_operator.get(f"/v1/chats/chat-1/checkpoints/{made[-1]}")).json()["checkpoint"]
+    assert served["serving"]
+    assert old not in done.posts()
+    assert ("checkpoint.serve", "chat-1", {"checkpoint": made[-1]}) in await audited(service)
+
+
+async def correction(service: Service, visitor: Visitor, talk: Talk) -> tuple[int, Page, str]:
+    """The newest checkpoint of a new chat, the page with its texts, and where its form goes."""
+    _, made = await with_summaries(service, talk)
+    page = await visitor.get(f"/chats/chat-1/checkpoints/{made[-1]}/text")
+    return made[-1], page, f"/chats/chat-1/checkpoints/{made[-1]}/correct"
+
+
+async def newest(service: Service) -> Json:
+    last = await row(service.runtime, "select max(id) as id from checkpoints")
+    found: Json = (await service.as_operator.get(f"/v1/chats/chat-1/checkpoints/{last.id}")).json()
+    return found
+
+
+async def test_a_correction_is_a_new_version_with_what_was_written(
+    service: Service, visitor: Visitor, talk: Talk
+) -> None:
+    old, page, action = await correction(service, visitor, talk)
+    said = (await newest(service))["talk"]
+    forgotten = [one["number"] for one in said[:2]]
+    fields = [
+        ("narrative", "## Current state\r\n- Pump <b>P-7</b> & others.\r\n- Second line."),
+        ("pins", '[{"kind": "goal", "text": "Peace."}]'),
+        *[("forget", number) for number in forgotten],
+    ]
+
+    done = await visitor.get((await visitor.send(page.form(action), *fields)).leads_to)
+
+    assert "This checkpoint serves now" in done.text
+    made = await newest(service)
+    assert made["checkpoint"]["version"] == 2
+    assert made["checkpoint"]["serving"]
+    assert made["narrative"] == "## Current state\n- Pump <b>P-7</b> & others.\n- Second line."
+    assert [(one["kind"], one["text"]) for one in made["pins"] if one["replaced_by"] is None] == [("goal", "Peace.")]
+    assert [one["number"] for one in made["talk"]] == [one["number"] for one in said[2:]]
+    noted = await audited(service)
+    assert ("checkpoint.correct", "chat-1", {"checkpoint": old, "made": made["checkpoint"]["id"]}) in noted
+
+
+async def test_a_correction_without_a_change_keeps_every_part(service: Service, visitor: Visitor, talk: Talk) -> None:
+    _, page, action = await correction(service, visitor, talk)
+    before = await newest(service)
+
+    assert (await visitor.send(page.form(action))).status == 303
+
+    after = await newest(service)
+    assert after["checkpoint"]["version"] == 2
+    for part in ("narrative", "pins", "talk", "ledger"):
+        assert after[part] == before[part], part
+
+
+async def test_a_part_that_a_correction_lacks_stays(service: Service, visitor: Visitor, talk: Talk) -> None:
+    _, page, action = await correction(service, visitor, talk)
+    await visitor.send(
+        page.form(action), ("narrative", "## Goal\n- First."), ("pins", '[{"kind": "goal", "text": "Peace."}]')
+    )
+    made = await newest(service)
+    at = f"/chats/chat-1/checkpoints/{made['checkpoint']['id']}"
+    form = (await visitor.get(f"{at}/text")).form(f"{at}/correct")
+
+    forgotten = made["talk"][0]["number"]
+    assert (await visitor.send(form, ("narrative", " \r\n "), without="pins")).status == 422, "nothing is changed"
+    await visitor.send(form, ("narrative", " \r\n "), ("forget", forgotten), without="pins")
+
+    after = await newest(service)
+    assert after["checkpoint"]["id"] > made["checkpoint"]["id"]
+    assert after["narrative"] == made["narrative"]
+    assert after["pins"] == made["pins"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "status", "said"),
+    [
+        ("pins", "not JSON", 400, "not valid JSON"),
+        ("pins", "", 400, "not valid JSON"),
+        ("pins", '[{"kind": "wish", "text": "Peace."}]', 422, "/0/kind"),
+        ("pins", '[{"kind": "goal", "text": "Peace.", "more": 1}]', 422, "/0/more"),
+        ("narrative", "x" * 200_000, 422, "/narrative"),
+        ("forget", "no number", 422, "no sentence"),
+    ],
+)
+async def test_a_correction_that_makes_no_sense_stores_nothing(
+    service: Service, visitor: Visitor, talk: Talk, field: str, value: str, status: int, said: str
+) -> None:
+    _, page, action = await correction(service, visitor, talk)
+    before = len(await rows(service.runtime, "select 1 from checkpoints"))
+
+    refused = await visitor.send(page.form(action), (field, value))
+
+    assert refused.status == status
+    assert said in refused.text
+    assert len(await rows(service.runtime, "select 1 from checkpoints")) == before
+
+
+async def test_a_chat_is_deleted_with_all_that_is_stored_for_it(service: Service, visitor: Visitor, talk: Talk) -> None:
+    await with_summaries(service, talk)
+    page = await visitor.get("/chats/chat-1")
+
+    done = await visitor.send(page.form("/chats/chat-1/delete"))
+
+    assert done.leads_to.startswith("/chats")
+    assert not await rows(service.runtime, "select 1 from messages")
+    assert (await visitor.get("/chats/chat-1")).status == 404
+    assert await audited(service) == [("chat.delete", "chat-1", {})]
+
+
+async def test_a_second_press_on_a_button_of_a_deleted_chat_is_a_page(service: Service, visitor: Visitor) -> None:
+    await long_chat(service.as_filter)
+    page = await visitor.get("/chats/chat-1")
+    await visitor.send(page.form("/chats/chat-1/delete"))
+    for form in page.forms:
+        if form.action.startswith("/chats/"):
+            assert (await visitor.send(form)).status == 404, form.action
+
+
+# Reading
+
+
+async def test_the_texts_stand_behind_a_step_that_is_noted(service: Service, visitor: Visitor, talk: Talk) -> None:
+    _, made = await with_summaries(service, talk)
+    shown = (await service.as_operator.get(f"/v1/chats/chat-1/checkpoints/{made[-1]}")).json()
+    await run_sql(service.runtime, "delete from audit")
+    line = max(shown["summary"].splitlines(), key=len)
+    at = f"/chats/chat-1/checkpoints/{made[-1]}"
+
+    before = [await visitor.get(path) for path in ("/chats", "/chats/chat-1", at, "/jobs", "/audit")]
+    assert not await rows(service.runtime, "select 1 from audit where action = 'summary.read'")
+    text = await visitor.get(f"{at}/text")
+
+    assert line in text.text
+    assert all(line not in one.text for one in before)
+    assert await audited(service) == [("summary.read", "chat-1", {"checkpoint": made[-1]})]
+
+
+async def test_two_summaries_are_compared_line_by_line_which_is_noted(
+    service: Service, visitor: Visitor, talk: Talk
+) -> None:
+    old, page, action = await correction(service, visitor, talk)
+    await visitor.send(page.form(action), ("narrative", "## Current state\n- Another line."))
+    new = (await newest(service))["checkpoint"]["id"]
+    form = (await visitor.get(f"/chats/chat-1/checkpoints/{new}")).form(f"/chats/chat-1/checkpoints/{new}/diff")
+
+    compared = await visitor.get(form.action, params={"against": str(old)})
+
+    assert "Another line." in compared.text
+    assert 'class="added"' in compared.html
+    assert (await audited(service))[-1] == ("summary.read", "chat-1", {"checkpoint": new, "against": old})
+    same = await visitor.get(form.action, params={"against": str(new)})
+    assert "The two summaries are equal." in same.text
+
+
+async def test_words_are_found_in_a_chat_and_messages_read_which_is_noted(service: Service, visitor: Visitor) -> None:
+    await long_chat(service.as_filter)
+    form = (await visitor.get("/chats/chat-1/find")).form("/chats/chat-1/find")
+    assert await audited(service) == [], "the empty form shows nothing"
+
+    found = await visitor.get(form.action, params={**dict(form.fields), "query": "showed bar"})
+
+    reference = next(one for one in found.links if "?ref=" in one)
+    read = await visitor.get(reference)
+    assert "Reading" in found.text
+    assert "showed" in read.text
+    missing = await visitor.get(form.action, params={"ref": "M9999"})
+    assert missing.status == 200
+    assert await audited(service) == [
+        ("chat.recall", "chat-1", {"mode": "search", "status": "found"}),
+        ("chat.recall", "chat-1", {"mode": "read", "status": "found"}),
+        ("chat.recall", "chat-1", {"mode": "read", "status": "nothing"}),
+    ]
+
+
+async def test_a_long_message_is_read_on_from_a_line(visitor: Visitor, talk: Talk) -> None:
+    lines = "\n".join(f"Line {number} of <b>the</b> report, with some more words." for number in range(1200))
+    leaf = talk.add("long", talk.turns(1), content=lines)
+    await talk.ingest(leaf)
+    first = await visitor.get("/chats/chat-1/find?ref=M3")
+    assert "<b>the</b>" not in first.html
+    further = next(one for one in first.links if "line=" in one)
+    assert "Line 1199" not in first.text
+
+    second = await visitor.get(further)
+
+    number = int(further.rpartition("=")[2])
+    assert f"Line {number - 1} of" in second.text
+    assert "Line 0 of" not in second.text
+
+
+async def test_the_audit_log_is_shown_by_chat_and_by_actor_page_by_page(service: Service, visitor: Visitor) -> None:
+    await run_sql(
+        service.runtime,
+        "insert into audit (tenant_id, actor, action, chat) select 1, 'actor-' || n % 2, 'action-' || n,"
+        " case when n % 3 > 0 then 'chat-' || n % 3 end from generate_series(1, 120) n",
+    )
+    found, path = [], "/audit?actor=actor-1"
+    while path:
+        page = await visitor.get(path)
+        found += re.findall(r"<td>action-(\d+)</td>", page.html)
+        path = next((one for one in page.links if "cursor=" in one), "")
+    assert found == [str(number) for number in range(119, 0, -2)]
+    of_chat = re.findall(r"<td>action-(\d+)</td>", (await visitor.get("/audit?chat=chat-2&actor=actor-0")).html)
+    assert of_chat == [str(number) for number in range(116, 0, -6)]
+
+
+async def test_settings_are_shown_with_their_secrets_hidden(service: Service, visitor: Visitor) -> None:
+    page = await visitor.get("/settings")
+    assert "PRECIS_DEBOUNCE" in page.text
+    assert service.operator_key not in page.html
+    assert str(service.runtime.settings.database_url) not in page.html or "@" not in str(
+        service.runtime.settings.database_url
+    )
+
+
+async def test_a_done_message_is_one_of_ours(service: Service, visitor: Visitor) -> None:
+    await long_chat(service.as_filter)
+    page = await visitor.get("/chats/chat-1?done=You+are+hacked")
+    assert page.status == 200
+    assert "hacked" not in page.html
+    assert 'class="done"' not in page.html
+
+
+# The command line has nothing that the pages lack
+
+
+async def test_the_pages_have_every_command_for_chats_and_jobs(service: Service, visitor: Visitor, talk: Talk) -> None:
+    old, texts, action = await correction(service, visitor, talk)
+    await visitor.send(texts.form(action))
+    at = f"/chats/chat-1/checkpoints/{old}"
+    chat, made = await visitor.get("/chats/chat-1"), await visitor.get(at)
+    await run_sql(service.runtime, "update chats set dead_at = now()")
+    jobs = await visitor.get("/jobs")
+    there = {
+        "chats list": "/chats" in chat.links,
+        "chats show": "/chats/chat-1" in (await visitor.get("/chats")).links and f"{at}/text" in made.links,
+        "chats diff": bool(made.form(f"{at}/diff")),
+        "chats find": "/chats/chat-1/find" in chat.links,
+        "chats serve": f"{at}/serve" in chat.posts() & made.posts(),
+        "chats correct": bool(texts.form(action)),
+        "chats reset": "/chats/chat-1/reset" in chat.posts() & made.posts(),
+        "chats recompute": "/chats/chat-1/recompute" in chat.posts() & made.posts(),
+        "chats delete": "/chats/chat-1/delete" in chat.posts(),
+        "jobs list": "/jobs" in chat.links,
+        "jobs retry": {"/jobs/retry", "/chats/chat-1/retry"} <= jobs.posts(),
+    }
+    assert all(there.values()), there
+    commands = _commands("chats", cli_chats.app) | _commands("jobs", cli_jobs.app)
+    assert commands == there.keys(), "a new command needs its place on the pages"
+
+
+def _commands(group: str, app: typer.Typer) -> set[str]:
+    return {f"{group} {name}" for name in typer.main.get_group(app).commands}

@@ -1,0 +1,309 @@
+"""Signing in to the pages and out, what a session opens and what ends it, and whose forms are taken."""
+
+from http.cookies import SimpleCookie
+
+import httpx
+import pytest
+
+from service.storage import keys
+from tests.conftest import Service
+from tests.service.talk import Talk, long_chat, row, rows, run_sql
+from tests.web.visitor import SAME_ORIGIN, Page, Visitor, visiting
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+HTTPS = {"X-Forwarded-Proto": "https"}
+
+
+def cookie(page: Page) -> tuple[str, dict[str, str]]:
+    """The name and the attributes of the cookie that an answer sets."""
+    ((name, morsel),) = SimpleCookie(page.response.headers["set-cookie"]).items()
+    return name, {key: str(value) for key, value in morsel.items() if value} | {"value": morsel.value}
+
+
+async def new_key(service: Service, name: str, scope: keys.Scope = "operator", tenant: str = "default") -> str:
+    async with service.runtime.database.engine.begin() as connection:
+        return await keys.create(connection, tenant, scope, name)
+
+
+async def revoke(service: Service, key: str) -> None:
+    await run_sql(service.runtime, "update api_keys set revoked_at = now() where hash = :it", it=keys.hash_of(key))
+
+
+# In and out
+
+
+async def test_a_page_asks_for_a_key_and_then_shows_what_was_asked_for(service: Service) -> None:
+    async with visiting(service) as visitor:
+        refused = await visitor.get("/chats?state=dead&user=a%26b")
+        assert refused.status == 303
+        form_page = await visitor.get(refused.leads_to)
+        form = form_page.form("/sign-in")
+        page = await visitor.send(form, ("key", service.operator_key))
+
+        assert page.status == 303
+        assert page.leads_to == "/chats?state=dead&user=a%26b"
+        assert (await visitor.get(page.leads_to)).status == 200
+    last = await row(service.runtime, "select actor, action from audit order by id desc limit 1")
+    assert last.action == "session.begin"
+    assert last.actor.startswith(service.operator_key[:12])
+
+
+async def test_spaces_around_a_pasted_key_do_not_matter(service: Service) -> None:
+    async with visiting(service) as visitor:
+        assert (await visitor.sign_in(f" {service.operator_key}\n")).status == 303
+
+
+@pytest.mark.parametrize("which", ["wrong", "filter", "revoked", "none"])
+async def test_only_an_operator_key_in_use_signs_in(service: Service, which: str) -> None:
+    revoked = await new_key(service, "revoked")
+    await revoke(service, revoked)
+    key = {"wrong": "precis_op_nobodys", "filter": service.filter_key, "revoked": revoked, "none": ""}[which]
+    async with visiting(service, address="127.0.0.10") as visitor:
+        page = await visitor.sign_in(key)
+
+        assert page.status == 401
+        assert "no operator key in use" in page.text
+        assert "set-cookie" not in page.response.headers
+        assert not key or key not in page.html
+        assert (await visitor.get("/chats")).status == 303
+
+
+async def test_after_ten_wrong_keys_an_address_has_to_wait_and_others_do_not(service: Service) -> None:
+    async with visiting(service, address="127.0.0.20") as visitor, visiting(service, address="127.0.0.21") as other:
+        for _ in range(10):
+            assert (await visitor.sign_in("precis_op_guess")).status == 401
+
+        refused = await visitor.sign_in(service.operator_key)
+
+        assert refused.status == 429
+        assert "five minutes" in refused.text
+        assert "Content-Security-Policy" in refused.response.headers
+        assert (await other.sign_in(service.operator_key)).status == 303
+
+
+async def test_scripts_and_other_sites_do_not_get_the_cookie(service: Service) -> None:
+    async with visiting(service) as visitor:
+        name, attributes = cookie(await visitor.sign_in(service.operator_key))
+    assert name == "precis"
+    assert attributes.pop("value")
+    assert attributes == {"httponly": "True", "samesite": "strict", "path": "/", "max-age": "43200"}
+
+
+async def test_behind_a_proxy_with_https_the_cookie_is_guarded_by_its_name(service: Service) -> None:
+    # As a proxy on this machine says it; `FORWARDED_ALLOW_IPS` names others (docs/howto/pages.md).
+    async with visiting(service) as visitor:
+        begun = await visitor.post("/sign-in", [("key", service.operator_key)], **SAME_ORIGIN, **HTTPS)
+        name, attributes = cookie(begun)
+        assert name == "__Host-precis"
+        assert attributes["secure"]
+        assert attributes["path"] == "/"
+        assert "domain" not in attributes
+        sent = {"Cookie": f"{name}={attributes['value']}"}
+        visitor.client.cookies.clear()
+
+        assert (await visitor.get("/chats", headers=sent | HTTPS)).status == 200
+        assert (await visitor.get("/chats", headers=sent)).status == 303, "on http, another cookie counts"
+        # An older browser names where a form was, in https.
+        host = service.url.removeprefix("http://")
+        out = await visitor.get("/settings", headers=sent | HTTPS)
+        ended = await visitor.post("/sign-out", out.form("/sign-out").fields, Origin=f"https://{host}", **sent, **HTTPS)
+        assert ended.leads_to == "/sign-in"
+        assert cookie(ended)[0] == "__Host-precis"
+
+
+async def test_a_session_ends_after_twelve_hours(service: Service, visitor: Visitor) -> None:
+    left = await row(service.runtime, "select max(expires_at) - now() as left from sessions")
+    assert 0 <= 12 * 3600 - left.left.total_seconds() < 600
+    await run_sql(service.runtime, "update sessions set expires_at = now()")
+
+    assert (await visitor.get("/chats")).leads_to == "/sign-in?back=%2Fchats"
+
+    async with visiting(service, service.operator_key):
+        assert len(await rows(service.runtime, "select 1 from sessions")) == 1, "what has expired is forgotten"
+
+
+async def test_a_session_ends_with_its_key(service: Service) -> None:
+    key = await new_key(service, "short-lived")
+    async with visiting(service, key) as visitor:
+        assert (await visitor.get("/jobs")).status == 200
+
+        await revoke(service, key)
+
+        assert (await visitor.get("/jobs")).status == 303
+
+
+async def test_signing_out_ends_this_session_only(service: Service, visitor: Visitor) -> None:
+    async with visiting(service, service.operator_key) as elsewhere:
+        kept = dict(visitor.client.cookies)
+        left = await visitor.send((await visitor.get("/jobs")).form("/sign-out"))
+
+        assert left.leads_to == "/sign-in"
+        assert "Max-Age=0" in left.response.headers["set-cookie"]
+        visitor.client.cookies.update(kept)
+        assert (await visitor.get("/jobs")).status == 303, "the cookie is worth nothing any more"
+        assert (await elsewhere.get("/jobs")).status == 200
+
+
+async def test_signing_out_everywhere_ends_all_sessions_of_the_key_and_no_other_keys(
+    service: Service, visitor: Visitor
+) -> None:
+    async with (
+        visiting(service, service.operator_key) as elsewhere,
+        visiting(service, await new_key(service, "colleague")) as colleague,
+    ):
+        await visitor.send((await visitor.get("/settings")).form("/sign-out", everywhere="yes"))
+
+        assert (await visitor.get("/jobs")).status == 303
+        assert (await elsewhere.get("/jobs")).status == 303
+        assert (await colleague.get("/jobs")).status == 200
+
+
+async def test_neither_a_key_is_a_cookie_nor_a_cookie_a_key(service: Service, visitor: Visitor) -> None:
+    value = visitor.client.cookies["precis"]
+    async with visiting(service) as other:
+        other.client.cookies["precis"] = service.operator_key
+        assert (await other.get("/chats")).status == 303
+        assert (await other.get("/chats", headers={"Authorization": f"Bearer {service.operator_key}"})).status == 303
+        assert (await other.get("/v1/chats", headers={"Authorization": f"Bearer {value}"})).status == 401
+    assert (await visitor.get("/v1/chats")).status == 401
+    assert (await visitor.get("/v1/status")).status == 401
+    assert value not in str(await rows(service.runtime, "select * from sessions")), "only its hash is stored"
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        "//evil.example",
+        "/\\evil.example",
+        "https://evil.example",
+        "https:evil.example",
+        "javascript:alert(1)",
+        "\\/evil.example",
+        "/\t/evil.example",
+        "/\n/evil.example",
+        " //evil.example",
+        "evil.example",
+        "",
+    ],
+)
+async def test_nobody_is_led_away_after_signing_in(service: Service, back: str) -> None:
+    async with visiting(service) as visitor:
+        assert (await visitor.sign_in(service.operator_key, back)).leads_to == "/"
+        form = (await visitor.get("/sign-in", params={"back": back})).form("/sign-in")
+        assert dict(form.fields)["back"] == "/"
+
+
+# Forms from elsewhere
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Sec_Fetch_Site": "same-site"},
+        {"Sec_Fetch_Site": "cross-site", "Origin": "{here}"},
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "{here}.evil.example"},
+        {"Accept": "*/*"},
+    ],
+)
+async def test_a_form_that_no_page_of_the_service_sent_is_refused(
+    service: Service, visitor: Visitor, sent: dict[str, str]
+) -> None:
+    await long_chat(service.as_filter)
+    given = {name: value.format(here=service.url) for name, value in sent.items()}
+    form = (await visitor.get("/chats/chat-1")).form("/chats/chat-1/delete")
+
+    refused = await visitor.post(form.action, form.fields, **given)
+
+    assert refused.status == 403
+    assert "not sent by a page of this service" in refused.text
+    assert (await visitor.get("/chats/chat-1")).status == 200
+    assert (await visitor.post("/sign-in", [("key", service.operator_key)], **given)).status == 403
+
+
+async def test_an_older_browser_names_the_origin_of_a_form(service: Service, visitor: Visitor) -> None:
+    await long_chat(service.as_filter)
+    form = (await visitor.get("/chats/chat-1")).form("/chats/chat-1/retry")
+    assert (await visitor.post(form.action, form.fields, Origin=service.url)).status == 303
+
+
+async def test_a_form_needs_the_token_of_its_own_session(service: Service, visitor: Visitor) -> None:
+    await long_chat(service.as_filter)
+    form = (await visitor.get("/chats/chat-1")).form("/chats/chat-1/delete")
+    async with visiting(service, service.operator_key) as other:
+        others = dict((await other.get("/jobs")).form("/sign-out").fields)["form_token"]
+
+    tries = [
+        await visitor.send(form, without="form_token"),
+        *[await visitor.send(form, ("form_token", token)) for token in ("", "0" * 64, "ä", others)],
+    ]
+
+    assert [one.status for one in tries] == [403] * 5
+    assert (await visitor.get("/chats/chat-1")).status == 200
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/plain", "multipart/form-data; boundary=x", ""])
+async def test_only_a_form_is_taken(service: Service, visitor: Visitor, kind: str) -> None:
+    await long_chat(service.as_filter)
+    form = (await visitor.get("/chats/chat-1")).form("/chats/chat-1/delete")
+    body = "&".join(f"{name}={value}" for name, value in form.fields)
+    sent = await visitor.client.post(form.action, content=body, headers=SAME_ORIGIN | {"Content-Type": kind})
+    assert sent.status_code == 400
+    assert "Send a form as" in sent.text
+
+
+@pytest.mark.parametrize("body", [b"form_token=%ff", b"\xff=1", b"&".join(b"a=1" for _ in range(6000))])
+async def test_a_form_that_cannot_be_read_is_refused_with_a_reason(visitor: Visitor, body: bytes) -> None:
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    sent = await visitor.client.post("/jobs/retry", content=body, headers=SAME_ORIGIN | kind)
+    assert sent.status_code == 400
+    assert "The form is not UTF-8, or has too many fields" in sent.text
+
+
+async def test_a_form_of_a_session_that_has_ended_leads_to_signing_in(service: Service, visitor: Visitor) -> None:
+    _, _ = await long_chat(service.as_filter)
+    form = (await visitor.get("/chats/chat-1")).form("/chats/chat-1/delete")
+    await run_sql(service.runtime, "update sessions set expires_at = now()")
+
+    assert (await visitor.send(form)).leads_to == "/sign-in"
+
+    assert await rows(service.runtime, "select 1 from chats")
+
+
+async def test_a_part_of_a_page_asks_for_a_reload_when_the_session_has_ended(
+    service: Service, visitor: Visitor
+) -> None:
+    await run_sql(service.runtime, "update sessions set expires_at = now()")
+    part = await visitor.get("/chats?part=true", headers={"HX-Request": "true"})
+    assert part.status == 204
+    assert part.response.headers["HX-Refresh"] == "true"
+
+
+# Tenants
+
+
+async def test_a_session_sees_and_changes_nothing_of_another_tenant(service: Service) -> None:
+    await long_chat(service.as_filter, "mine")
+    key = await new_key(service, "of the other", tenant="other")
+    filter_key = await new_key(service, "filter of the other", "filter", "other")
+    async with httpx.AsyncClient(
+        base_url=service.url, headers={"Authorization": f"Bearer {filter_key}"}
+    ) as as_other_filter:
+        talk = Talk(as_other_filter, "theirs", user="user of theirs")
+        await talk.ingest(talk.turns(1))
+    async with visiting(service, key) as other:
+        seen = "".join(
+            [(await other.get(path)).text for path in ("/chats", "/jobs", "/audit", "/chats?begins=mine", "/settings")]
+        )
+        assert "theirs" in seen
+        assert "user of mine" not in seen
+        token = (await other.get("/chats/theirs")).form("/chats/theirs/retry").fields
+        for path in ("", "/find", "/find?query=pump", "/checkpoints/1", "/checkpoints/1/text"):
+            assert (await other.get(f"/chats/mine{path}")).status == 404, path
+        for path in ("retry", "reset", "recompute", "delete", "checkpoints/1/serve", "checkpoints/1/correct"):
+            refused = await other.post(f"/chats/mine/{path}", [*token, ("narrative", "n")])
+            assert refused.status == 404, path
+    assert len(await rows(service.runtime, "select 1 from chats where external_id = 'mine'")) == 1
