@@ -24,6 +24,7 @@ from service.api import (
     problems,
     recall,
     scrape,
+    wishes,
 )
 from service.api.deps import InFlight, KeyRing, known_parameters
 from service.api.problems import ProblemBody

@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import NotFound
-from service.storage import audit, chats, checkpoints, messages, runs
+from service.storage import audit, chats, checkpoints, messages, runs, wishes
 from service.storage.audit import Change
 from service.storage.chats import EVERY, Filters, Overview
 from service.storage.checkpoints import Made
@@ -21,13 +21,17 @@ from service.summarising.utterances import Speaker
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """One chat with its branches, checkpoints and latest rounds of work."""
+    """One chat with its branches, checkpoints and latest rounds of work.
+
+    `wishes` are the sentences that its user wants in its summaries.
+    """
 
     chat: Overview
     branches: list[Branch]
     checkpoints: list[Made]
     runs: list[Run]
     spent: Spent
+    wishes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +109,14 @@ async def show_chat(engine: AsyncEngine, tenant: int, chat: str) -> Detail:
         if not found:
             raise no_chat(chat)
         key = ChatKey(tenant, found[0].id)
+        wanted = await wishes.find(connection, tenant, chat, None)
         return Detail(
             chat=found[0],
             branches=await messages.branches(connection, key),
             checkpoints=await checkpoints.everyone(connection, key),
             runs=await runs.latest(connection, key),
             spent=await runs.spent(connection, key),
+            wishes=wanted.wishes if wanted else (),
         )
 
 

@@ -13,7 +13,7 @@ from service.planning import Chunk, PartialTurn, Plan
 from service.storage import chats, partials, work
 from service.storage.messages import Row
 from service.summarising.memory import Memory
-from service.usecases.compress import chunks, interim, round
+from service.usecases.compress import chunks, interim, renewal, round
 from service.usecases.compress.chunks import Written
 from service.usecases.compress.lease import Claim
 from service.usecases.compress.round import Begun, Round
@@ -59,6 +59,8 @@ async def work_round(claim: Claim) -> Done | None:
     """
     if claim.lease.compactor == chats.COMPACTS_ITSELF:
         return Done("Open WebUI compacts this chat itself")
+    if claim.lease.left_alone:
+        return Done("its user wants this chat left alone")
     begun = await round.begin(claim)
     this = begun.round
     if this.summariser and not this.hard:
@@ -66,6 +68,10 @@ async def work_round(claim: Claim) -> Done | None:
     if claim.lease.at_once:
         return None
     plan, read_before = await _plan(this, begun)
+    if begun.made and not plan.chunks:
+        renewed = await renewal.renew(this, begun.made)
+        if renewed:
+            return Done("", deepest=renewed)
     async with interim.served_meanwhile(this):
         carried = await _carry_out(this, plan, read_before)
     deepest = carried.last or (begun.made.id if begun.made else None)
