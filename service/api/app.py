@@ -184,6 +184,7 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
     app.state.figures = Figures()
     problems.install(app)
     docs.install(app)
-    for module in (context, filter, events, recall, chats, jobs, audit, health, scrape):
+    routed = (context, filter, events, recall, wishes, chats, jobs, audit, health, scrape)
+    for module in routed:
         app.include_router(module.router)
     return app

@@ -447,7 +447,9 @@ class ViewAnswer(WishesAnswer):
         description="As of `context`; `not_needed` also when the chat is left alone."
     )
     summary: str = Field(description="As the model is sent it, in Markdown; empty if it is none.")
-    covered_messages: int = Field(description="Messages, from the first one on, that it stands for.")
+    covered_messages: int = Field(
+        description="Messages, from the first one on, that it stands for."
+    )
     covered_until: str | None = Field(description="Id of the last of them.")
     before: int = Field(description="Estimated tokens of the request without the summary.")
     after: int = Field(description="And with it.")

@@ -383,9 +383,7 @@ def _print_chat(detail: inspect.Detail) -> None:
     for line in _remarks(chat):
         shell.console.print(line, highlight=False)
     for place, sentence in enumerate(detail.wishes, 1):
-        shell.console.print(
-            f"[dim]focus {place}:[/] {escape(visible(sentence))}", highlight=False
-        )
+        shell.console.print(f"[dim]focus {place}:[/] {escape(visible(sentence))}", highlight=False)
     print_table(shell.console, _branch_table(detail.branches))
     print_table(shell.console, _checkpoint_table(detail.checkpoints))
     print_table(shell.console, _run_table(detail.runs))

@@ -146,9 +146,7 @@ async def ingest(
         return Accepted(due=True, wake_up=wake_up, delay=delay)
 
 
-def _is_work(
-    handed: Transcript, size: int, made: checkpoints.Along, opened: chats.Opened
-) -> bool:
+def _is_work(handed: Transcript, size: int, made: checkpoints.Along, opened: chats.Opened) -> bool:
     """Whether a worker has to look at a chat whose next request has this size."""
     if handed.compactor == chats.COMPACTS_ITSELF or opened.left_alone:
         return False

@@ -127,7 +127,7 @@ class _Book:
             self._pin(pin.utterance, pin.kinds, chosen=pin.chosen)
 
     def replace(self, change: Replaced, targets: Sequence[_Target]) -> None:
-        """Marks a pin as replaced. A user's rule yields to a user's own words only, a wish never."""
+        """Marks a pin as replaced. A user's rule yields to their own words only, a wish never."""
         fitting = [
             self._number(target) for target in targets if self._may_replace(target, change.number)
         ]

@@ -57,21 +57,16 @@ async def work_round(claim: Claim) -> Done | None:
         TextTooHard: a text took too long or too much memory.
         TextProcessAway: no process for texts could be started.
     """
-    if claim.lease.compactor == chats.COMPACTS_ITSELF:
-        return Done("Open WebUI compacts this chat itself")
-    if claim.lease.left_alone:
-        return Done("its user wants this chat left alone")
-    begun = await round.begin(claim)
+    unwanted = _unwanted(claim)
+    if unwanted:
+        return Done(unwanted)
+    begun = await renewal.renewed(await round.begin(claim))
     this = begun.round
     if this.summariser and not this.hard:
         this = await interim.serve_at_once(begun)
     if claim.lease.at_once:
         return None
     plan, read_before = await _plan(this, begun)
-    if begun.made and not plan.chunks:
-        renewed = await renewal.renew(this, begun.made)
-        if renewed:
-            return Done("", deepest=renewed)
     async with interim.served_meanwhile(this):
         carried = await _carry_out(this, plan, read_before)
     deepest = carried.last or (begun.made.id if begun.made else None)
@@ -81,6 +76,13 @@ async def work_round(claim: Claim) -> Done | None:
         complete=carried.complete,
         deepest=None if carried.no_gain else deepest,
     )
+
+
+def _unwanted(claim: Claim) -> str:
+    """Why no summary of this chat is wanted; empty when one is."""
+    if claim.lease.compactor == chats.COMPACTS_ITSELF:
+        return "Open WebUI compacts this chat itself"
+    return "its user wants this chat left alone" if claim.lease.left_alone else ""
 
 
 async def _plan(this: Round, begun: Begun) -> tuple[Plan, Memory | None]:

@@ -1,7 +1,9 @@
 """Puts the wishes of a chat's user into its deepest summary as it is, without a call.
 
-For a round that has nothing to read: else what a user wants would wait until the chat has grown.
+Else what a user wants would wait until the chat has grown by another summary.
 """
+
+import structlog
 
 from service.planning import Checkpoint
 from service.storage import checkpoints
@@ -9,40 +11,50 @@ from service.storage.checkpoints import Fresh
 from service.summarising import compose, message
 from service.summarising.compose import Covered
 from service.summarising.kept.wishes import wished
-from service.usecases.compress import chunks
-from service.usecases.compress.round import Round
+from service.summarising.memory import Memory
+from service.usecases.compress import chunks, round
+from service.usecases.compress.round import Begun, Round
+
+log = structlog.get_logger(__name__)
 
 
-async def renew(this: Round, made: Checkpoint) -> int | None:
-    """Publishes the deepest checkpoint of the path once more, if the wishes are others now.
-
-    Returns:
-        The id of the new one, which serves in its place; None when nothing has changed.
+async def renewed(begun: Begun) -> Begun:
+    """The round after its deepest checkpoint was published once more, if the wishes are others now.
 
     Raises:
         Refused: the chat is not as it was planned on any more.
     """
-    # One that is degraded because of the fallback is soon written again, if it stays the only one.
-    if this.claim.lease.fallback:
-        return None
+    this, made = begun.round, begun.made
+    # What is degraded is written again anyway, from what it grew from.
+    if made is None or this.redoes or this.claim.lease.fallback:
+        return begun
     memory = await chunks.memory_of(this, made)
     changed = wished(memory, this.claim.lease.wishes)
     if changed is memory:
-        return None
+        return begun
+    await _publish(this, made, changed)
+    log.info("summary.renewed", chat=this.claim.lease.chat_id, messages=made.messages)
+    return await round.begin(this.claim)
+
+
+async def _publish(this: Round, made: Checkpoint, memory: Memory) -> None:
+    """Publishes a checkpoint with another memory in the place of `made`."""
     until = this.rows[made.messages - 1]
     covered = Covered(until.depth, until.path_tokens, until.sent_at)
     texts = this.claim.context.texts
-    rendered, left_out = await texts.run(compose.rendered, changed, this.policy, covered)
+    rendered, left_out = await texts.run(compose.rendered, memory, this.policy, covered)
     async with this.engine.begin() as connection:
         found = await checkpoints.summary(connection, this.chat, made.id)
         if found is None:
             raise chunks.changed()
         before, _ = found
         fresh = Fresh(
-            parent=before.parent_id or 0,
+            # Alone: those that it grew from do not have the wishes, and would serve while the
+            # request is small enough for them.
+            parent=0,
             until=until,
             kind=before.kind,
-            memory=changed,
+            memory=memory,
             rendered=rendered,
             tokens=message.size(rendered),
             summariser=before.summariser,
@@ -53,4 +65,3 @@ async def renew(this: Round, made: Checkpoint) -> int | None:
         published = await checkpoints.publish(connection, this.claim.lease, fresh)
     if published is None:
         raise chunks.changed()
-    return published
