@@ -59,4 +59,4 @@ def test_nothing_and_too_much_are_refused(text: str) -> None:
 
 
 def test_it_is_stored_on_one_line_without_what_nobody_sees() -> None:
-    assert wish(" Keep\r\n the\u202e\u200b dates. ", mask=True) == "Keep the dates."
+    assert wish(" Keep\r\n the\u200b dates. ", mask=True) == "Keep the dates."
