@@ -13,6 +13,7 @@ license: MIT
 
 import asyncio
 import base64
+import contextlib
 import inspect
 import json
 import logging
@@ -66,6 +67,7 @@ KEPT = "The next summary of this chat will have it."
 WITHDRAWN = "The next summary of this chat will be without it."
 UNKNOWN = "Precis does not know this chat: it is short, new or somebody else's."
 NOT_SAVED = "Precis has no summaries of chats that are not saved."
+LATE = "Nothing was changed: the dialog was open for too long. Click again."
 AWAY = "Precis cannot be asked now."
 REFUSED = "Precis refuses it: {}."
 
@@ -204,7 +206,8 @@ async def show(chat: Chat, call: Send) -> Told | None:
     """Shows the summary, what it stands for, and what the user wants in it."""
     path = await chat.branch()
     view = await chat.look(path)
-    await answer(call, "confirmation", title=TITLE, message=shown(view, path))
+    with contextlib.suppress(RefusedError):  # who reads for long need not confirm it
+        await answer(call, "confirmation", title=TITLE, message=shown(view, path))
     return None
 
 
@@ -237,13 +240,18 @@ DONE = {"summary": show, "leave": leave, "focus": focus}
 
 
 async def answer(call: Send, kind: str, **data: str) -> object:
-    """What a user says in a dialog: True or a text; None when they cancel it, or say nothing."""
+    """What a user says in a dialog: True or a text; False or nothing when they cancel it.
+
+    Raises:
+        RefusedError: they did not answer within the minutes that Open WebUI waits.
+    """
     try:
         said = await call({"type": kind, "data": data})
-    except Exception as error:  # the tab was closed, or the dialog stood open for minutes
-        log.info("precis: a dialog was not answered: %s", type(error).__name__)
-        return None
-    return said if said is True or isinstance(said, str) else None
+    except Exception as error:  # up to 0.8
+        raise RefusedError(LATE) from error
+    if isinstance(said, dict):  # since 0.9
+        raise RefusedError(LATE)
+    return said
 
 
 def shown(view: Json, path: list[Any]) -> str:

@@ -115,6 +115,8 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     await still()
     await _recall(a, leaf)
     await still()
+    await _wish(a, b, leaf)
+    await still()
 
     await _fork(a, leaf)
     await still()
@@ -216,6 +218,21 @@ async def _by_hand(a: Tenant, harness: Harness) -> None:
         assert await checkpoints.degraded(connection, lease.chat, first) is None
         await work.give_back(connection, lease, None, 0)
         await work.wait_on(connection, lease)
+
+
+async def _wish(a: Tenant, b: Tenant, leaf: str) -> None:
+    """A user looks, wishes, and leaves the chat alone; an operator undoes it."""
+    path = a.talk.question(leaf)["path"]
+    own, theirs = {"user_id": a.talk.user}, {"user_id": b.talk.user}
+    seen = await a.filter.post("/v1/chats/chat-1/view", json=own | {"path": path, "depth": len(path)})
+    assert "Narrative of tenant-a" in seen.json()["summary"]
+    assert (await a.filter.post("/v1/chats/chat-1/wishes", json=theirs | {"focus": "No."})).status_code == 404
+    await a.filter.post("/v1/chats/chat-1/wishes", json=own | {"focus": "Wish of tenant-a."})
+    await a.filter.post("/v1/chats/chat-1/wishes", json=own | {"left_alone": True})
+    assert (await a.ask("GET", "/chat-1")).json()["wishes"] == ["Wish of tenant-a."]
+    assert (await a.ask("DELETE", "/chat-1/wishes/1")).json()["wishes"] == []
+    assert not (await a.ask("POST", "/chat-1/resume")).json()["left_alone"]
+    await a.put_off("now() + interval '1 day'")
 
 
 async def _recall(a: Tenant, leaf: str) -> None:

@@ -28,6 +28,7 @@ from service.storage import (
     recalls,
     retention,
     runs,
+    wishes,
     work,
 )
 from tests.conftest import Service
@@ -50,6 +51,7 @@ STORAGE = (
     recalls,
     retention,
     runs,
+    wishes,
     work,
 )
 # Workers wake for any tenant: a sweep counts all due chats, a claim all that ask one summariser.
@@ -118,7 +120,7 @@ async def test_what_one_tenant_does_leaves_every_row_of_another_as_it_was_and_sh
 
 
 def _route(request: httpx.Request) -> str:
-    path = request.url.path.replace("/chat-1", "/{chat_id}")
+    path = re.sub("/wishes/[0-9]+", "/wishes/{place}", request.url.path.replace("/chat-1", "/{chat_id}"))
     return f"{request.method} {re.sub('/checkpoints/[0-9]+', '/checkpoints/{checkpoint_id}', path)}"
 
 

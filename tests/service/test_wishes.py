@@ -3,8 +3,9 @@
 import httpx
 import pytest
 
+from tests.fakes.scripted_llm import Fail, Say
 from tests.service.harness import Harness
-from tests.service.talk import Json, rows
+from tests.service.talk import Json, rows, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -185,6 +186,26 @@ async def test_a_sentence_is_in_the_summary_although_there_is_nothing_new_to_rea
     assert (after[-1].covered_digest, after[-1].kind) == (before[-1].covered_digest, before[-1].kind)
     assert after[-1].ancestors == [], "none without the sentence serves"
     assert (await audit(harness))[-1] == ("user user-1", "wish.add", {"place": 1})
+
+
+async def test_a_summary_by_code_that_serves_until_the_summarisers_is_there_has_it_too(harness: Harness) -> None:
+    harness.talk.window = 8192
+    leaf = await harness.long_chat()
+    harness.llm.default = Fail(500)
+    await harness.compress()
+    assert await harness.interim()
+    await wished(harness, focus=SENTENCE)
+
+    await harness.compress()
+
+    (served,) = await harness.interim()
+    assert CONSTRAINT in served.summary
+    assert (await harness.talk.ask(leaf))["checkpoint_id"] == served.id
+    harness.llm.default = Say("## Current state\n- Fine.")
+    await run_sql(harness.runtime, "delete from endpoints")
+    await harness.due_now()
+    await harness.drain()
+    assert CONSTRAINT in (await harness.talk.ask(leaf))["summary"]
 
 
 async def test_it_is_a_users_own_constraint_where_those_alone_are_a_system_message(harness: Harness) -> None:

@@ -1,4 +1,4 @@
-"""Puts the wishes of a chat's user into its deepest summary as it is, without a call.
+"""Puts the wishes of a chat's user into its deepest summaries as they are, without a call.
 
 Else what a user wants would wait until the chat has grown by another summary.
 """
@@ -11,7 +11,6 @@ from service.storage.checkpoints import Fresh
 from service.summarising import compose, message
 from service.summarising.compose import Covered
 from service.summarising.kept.wishes import wished
-from service.summarising.memory import Memory
 from service.usecases.compress import chunks, round
 from service.usecases.compress.round import Begun, Round
 
@@ -19,26 +18,38 @@ log = structlog.get_logger(__name__)
 
 
 async def renewed(begun: Begun) -> Begun:
-    """The round after its deepest checkpoint was published once more, if the wishes are others now.
+    """The round after its summaries were published once more, if the wishes are others now.
+
+    These are the deepest checkpoint that others grow from, and the interim ones below it.
 
     Raises:
         Refused: the chat is not as it was planned on any more.
     """
     this, made = begun.round, begun.made
     # What is degraded is written again anyway, from what it grew from.
-    if made is None or this.redoes or this.claim.lease.fallback:
+    if this.redoes or this.claim.lease.fallback:
         return begun
-    memory = await chunks.memory_of(this, made)
-    changed = wished(memory, this.claim.lease.wishes)
-    if changed is memory:
+    # Alone: those that it grew from do not have the wishes, and would serve while the request is
+    # small enough for them.
+    number = await _renew(this, made, parent=0) if made else None
+    parent = number or (made.id if made else 0)
+    others = [await _renew(this, one, parent) for one in this.instead_of]
+    if not any((number, *others)):
         return begun
-    await _publish(this, made, changed)
-    log.info("summary.renewed", chat=this.claim.lease.chat_id, messages=made.messages)
+    log.info("summary.renewed", chat=this.claim.lease.chat_id)
     return await round.begin(this.claim)
 
 
-async def _publish(this: Round, made: Checkpoint, memory: Memory) -> None:
-    """Publishes a checkpoint with another memory in the place of `made`."""
+async def _renew(this: Round, made: Checkpoint, parent: int) -> int | None:
+    """Publishes a checkpoint with the present wishes in the place of `made`.
+
+    Returns:
+        The id of the new one; None when `made` has these wishes.
+    """
+    before = await chunks.memory_of(this, made)
+    memory = wished(before, this.claim.lease.wishes)
+    if memory is before:
+        return None
     until = this.rows[made.messages - 1]
     covered = Covered(until.depth, until.path_tokens, until.sent_at)
     texts = this.claim.context.texts
@@ -47,21 +58,20 @@ async def _publish(this: Round, made: Checkpoint, memory: Memory) -> None:
         found = await checkpoints.summary(connection, this.chat, made.id)
         if found is None:
             raise chunks.changed()
-        before, _ = found
+        stored, _ = found
         fresh = Fresh(
-            # Alone: those that it grew from do not have the wishes, and would serve while the
-            # request is small enough for them.
-            parent=0,
+            parent=parent,
             until=until,
-            kind=before.kind,
+            kind=stored.kind,
             memory=memory,
             rendered=rendered,
             tokens=message.size(rendered),
-            summariser=before.summariser,
-            prompt_version=before.prompt_version,
-            verdict=before.verdict | {"left_out": left_out},
+            summariser=stored.summariser,
+            prompt_version=stored.prompt_version,
+            verdict=stored.verdict | {"left_out": left_out},
             replaces=[made.id],
         )
         published = await checkpoints.publish(connection, this.claim.lease, fresh)
     if published is None:
         raise chunks.changed()
+    return published
