@@ -13,8 +13,8 @@ SENTENCE = "Keep every figure about pump P-7."
 CONSTRAINT = f"## Constraints and preferences\n- {SENTENCE}"
 
 
-async def post(harness: Harness, route: str, user: str = "user-1", **body: object) -> httpx.Response:
-    return await harness.talk.client.post(f"/v1/chats/chat-1/{route}", json={"user_id": user} | body)
+async def post(harness: Harness, route: str, /, **body: object) -> httpx.Response:
+    return await harness.talk.client.post(f"/v1/chats/chat-1/{route}", json={"user_id": "user-1"} | body)
 
 
 async def wished(harness: Harness, **body: object) -> Json:
@@ -88,9 +88,10 @@ async def test_it_says_that_a_summary_is_being_written_and_that_none_is_ready(ha
 @pytest.mark.parametrize("route", ["view", "wishes"])
 async def test_the_chat_of_another_user_is_as_if_it_were_not_there(harness: Harness, route: str) -> None:
     await summarised(harness)
-    body = {"view": {"path": [("m", "d")], "depth": 1}, "wishes": {"left_alone": True}}[route]
+    bodies: dict[str, Json] = {"view": {"path": [("m", "d")], "depth": 1}, "wishes": {"left_alone": True}}
+    body = bodies[route]
 
-    theirs = await post(harness, route, user="somebody else", **body)
+    theirs = await post(harness, route, user_id="somebody else", **body)
     missing = await harness.talk.client.post(f"/v1/chats/none/{route}", json={"user_id": "user-1"} | body)
 
     assert theirs.status_code == missing.status_code == 404
@@ -124,7 +125,7 @@ async def test_a_chat_that_is_left_alone_on_any_path_and_as_a_fork_is_served_not
     assert (await harness.talk.ask(newest))["status"] == "ready"
     harness.talk.chat = "fork"
     await harness.talk.ingest(list(harness.talk.rows)[1])
-
+    # Of a fork that is stored under its first messages only, and whose newest ones are asked about.
     body = harness.talk.question(leaf) | {"user_id": "user-1"}
     body["path"] = [one for one in body["path"] if one[0] not in list(harness.talk.rows)[:2]]
     body["sizes"] = []
