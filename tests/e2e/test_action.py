@@ -66,11 +66,12 @@ async def test_a_branch_shows_its_own_summary(rig: Rig, tab: Tab) -> None:
     (*_, deepest) = await rig.checkpoints(str(tab.chat_id))
     await tab.send(question())
     await rig.settled(tab)
-    here = (await rig.compressed()).summary
+    here = view(rig.model.received[-1]).summary
     await tab.edit_and_send(path[deepest.messages - 2]["id"], question())
     await rig.settled(tab)
-    there = (await rig.compressed()).summary
+    there = view(rig.model.received[-1]).summary
     assert here != there
+    assert "" not in (here, there)
 
     (dialog,) = await tab.click(SHOW, True)
 
