@@ -32,7 +32,10 @@ PAIRS = 200  # newest messages of a branch that are described
 LONGEST = 60_000  # characters of a summary that are shown
 BEGINNING = 80  # characters of a message that is named
 UNSAVED = ("temporary:", "local:", "channel:")
-SCROLLS = '<div tabindex="0" style="max-height:55vh;overflow:auto;white-space:pre-wrap">{}</div>'
+SCROLLS = (
+    '<div tabindex="0" style="margin-top:1em;max-height:50vh;overflow:auto;white-space:pre-wrap">'
+    "{}</div>"
+)
 
 # What a user reads.
 TITLE = "What stands for the earlier part of this chat"
@@ -47,7 +50,7 @@ NOTHING = {
 }
 WORKING = "A newer one is being written."
 LEFT_ALONE = "Nothing: this chat is left alone, as you wanted. The model is sent it as it is."
-FOCUSED = "**Your focus**, in each summary from the next one on:"
+FOCUSED = "Your focus, in each summary from the next one on:"
 LEAVE = "Leave this chat alone?"
 LEAVING = (
     "The model is then sent the chat as it is. When it no longer fits into the model's window, its"
@@ -224,7 +227,7 @@ async def leave(chat: Chat, call: Send) -> Told | None:
 async def focus(chat: Chat, call: Send) -> Told | None:
     """Takes a sentence that summaries are to keep, or withdraws one."""
     wishes = (await chat.look(await chat.branch()))["wishes"]
-    message = "\n\n".join([FOCUSING, *listed(wishes)])
+    message = "\n\n".join([FOCUSING, *scrolling(listed(wishes))])
     said = await answer(call, "input", title=FOCUS, message=message, placeholder=SENTENCE, value="")
     text = said.strip() if isinstance(said, str) else ""
     if not text:
@@ -259,11 +262,9 @@ def shown(view: Json, path: list[Any]) -> str:
     parts = [what_stands(view, path)]
     if view["working"]:
         parts.append(WORKING)
-    if view["wishes"]:
-        parts += [FOCUSED, *listed(view["wishes"])]
-    if view["summary"]:
-        parts.append(SCROLLS.format(harmless(view["summary"][:LONGEST])))
-    return "\n\n".join(parts)
+    wishes = listed(view["wishes"])
+    texts = [FOCUSED, *wishes, ""] if wishes else []
+    return "\n\n".join([*parts, *scrolling([*texts, view["summary"][:LONGEST]])])
 
 
 def what_stands(view: Json, path: list[Any]) -> str:
@@ -282,8 +283,14 @@ def what_stands(view: Json, path: list[Any]) -> str:
 
 
 def listed(wishes: list[str]) -> list[str]:
-    """The sentences of a focus with their numbers, a paragraph each."""
-    return [f"{place}&#46; {harmless(one)}" for place, one in enumerate(wishes, 1)]
+    """The sentences of a focus with their numbers."""
+    return [f"{place}. {one}" for place, one in enumerate(wishes, 1)]
+
+
+def scrolling(lines: list[str]) -> list[str]:
+    """A box with these lines, if there are any; the dialog itself would not scroll."""
+    text = "\n".join(lines).strip()
+    return [SCROLLS.format(harmless(text))] if text else []
 
 
 def harmless(text: str) -> str:

@@ -232,6 +232,8 @@ async def test_on_the_page_a_focus_is_in_the_next_summary_and_no_text_becomes_ma
     await page.goto(f"{rig.server.url}/c/{tab.chat_id}")
     for sentence in ("Keep every figure about pump P-7.", HOSTILE):
         await page.get_by_role("button", name="Precis: focus on …").last.click()
+        await expect(page.get_by_text("A sentence that each summary")).to_be_visible()
+        await page.screenshot(path=pictures / "action-focus.png", animations="disabled")
         await page.locator("textarea:not(#chat-input)").last.fill(sentence)
         await page.get_by_role("button", name="Confirm").click()
         await expect(page.get_by_text(KEPT).last).to_be_visible()
@@ -245,7 +247,6 @@ async def test_on_the_page_a_focus_is_in_the_next_summary_and_no_text_becomes_ma
 
     dialog = page.locator("div").filter(has=page.get_by_text("A sentence that each summary")).last
     await expect(dialog).to_contain_text(HOSTILE)
-    await page.screenshot(path=pictures / "action-focus.png", animations="disabled")
     await expect(dialog.locator("img, a, script")).to_have_count(0)
     await page.get_by_role("button", name="Cancel").click()
     await page.get_by_role("button", name="Precis: the summary").last.click()
