@@ -69,6 +69,8 @@ async def test_a_branch_shows_its_own_summary(rig: Rig, tab: Tab) -> None:
     here = view(rig.model.received[-1]).summary
     await tab.edit_and_send(path[deepest.messages - 2]["id"], question())
     await rig.settled(tab)
+    await tab.send(question())
+    await rig.settled(tab)
     there = view(rig.model.received[-1]).summary
     assert here != there
     assert "" not in (here, there)
