@@ -28,6 +28,7 @@ from service.api import (
     scrape,
     stats,
     summariser,
+    wishes,
 )
 from service.api.deps import WITHOUT_TELEMETRY, InFlight, KeyRing, known_parameters
 from service.api.health import Refusals
@@ -243,7 +244,7 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
     problems.install(app)
     docs.install(app)
     operators = (chats, jobs, stats, summariser, keys, audit)
-    for module in (context, filter, events, recall, *operators, health, scrape):
+    for module in (context, filter, events, recall, wishes, *operators, health, scrape):
         app.include_router(module.router)
     pages.install(app)
     return app

@@ -1,4 +1,4 @@
-"""`precis chats`: list, show, find, correct, serve a version, reset, recompute, delete."""
+"""`precis chats`: list, show, find, correct, serve a version, reset, recompute, resume, delete."""
 
 import json
 import sys
@@ -32,10 +32,11 @@ from service.storage.runs import Run
 from service.summarising.correction import GivenPin
 from service.summarising.kept.pins import shown as holding
 from service.summarising.memory import Pin
-from service.usecases import inspect, operate, recall
+from service.usecases import inspect, operate, recall, wishes
 from service.usecases.inspect import Said
 from service.usecases.operate import Operator
 from service.usecases.recall import Question, Recalled
+from service.usecases.wishes import Asker
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Chats and their summaries.")
 
@@ -338,6 +339,28 @@ def recompute(chat: ChatId, tenant: Tenant = FIRST_TENANT) -> None:
 
 
 @app.command()
+def resume(chat: ChatId, tenant: Tenant = FIRST_TENANT) -> None:
+    """Summarises a chat again that its user wanted left alone."""
+    with_tenant(tenant, lambda engine, by: wishes.resume(engine, Asker(by), chat))
+    shell.console.print("It is summarised again; work is due.")
+
+
+@app.command()
+def withdraw(
+    chat: ChatId,
+    place: Annotated[
+        int, typer.Argument(min=1, max=1000, help="As `precis chats show` numbers them.")
+    ],
+    tenant: Tenant = FIRST_TENANT,
+) -> None:
+    """Withdraws a sentence that a user wanted in a chat's summaries."""
+    changed = with_tenant(
+        tenant, lambda engine, by: wishes.withdraw(engine, Asker(by), chat, place)
+    )
+    shell.console.print(f"Withdrawn; {len(changed.wishes)} are left.")
+
+
+@app.command()
 def delete(
     chat: ChatId,
     tenant: Tenant = FIRST_TENANT,
@@ -382,6 +405,8 @@ def _print_served(served: operate.ServedCheckpoint) -> None:
 
 
 def _by_others(chat: Overview) -> str:
+    if chat.left_alone_at:
+        return "left alone, as its user wants"
     return f"compressed by {chat.compactor}" if chat.compactor else ""
 
 
@@ -393,6 +418,8 @@ def _print_chat(detail: inspect.Detail) -> None:
     )
     for line in _remarks(chat):
         shell.console.print(line, highlight=False)
+    for place, sentence in enumerate(detail.wishes, 1):
+        shell.console.print(f"[dim]focus {place}:[/] {escape(visible(sentence))}", highlight=False)
     print_table(shell.console, _branch_table(detail.branches))
     print_table(shell.console, _checkpoint_table(detail.checkpoints))
     print_table(shell.console, _run_table(detail.runs))
@@ -403,7 +430,10 @@ def _remarks(chat: Overview) -> Iterator[str]:
     if policy.is_crowded(chat.window_tokens, chat.overhead_tokens):
         crowding = policy.crowding(chat.window_tokens, chat.overhead_tokens)
         yield f"[yellow]{crowding.capitalize()}.[/]"
-    if chat.compactor:
+    if chat.left_alone_at:
+        since = f"{chat.left_alone_at:%Y-%m-%d %H:%M} UTC"
+        yield f"[yellow]Left alone since {since}, as its user wants; see `precis chats resume`.[/]"
+    elif chat.compactor:
         yield escape(f"{_by_others(chat).capitalize()}.")
     if chat.masked:
         yield f"{chat.masked} secrets are masked in its stored texts."

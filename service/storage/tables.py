@@ -177,6 +177,18 @@ chats = Table(
         server_default="0",
         comment="Secrets masked in what is stored of it.",
     ),
+    Column(
+        "left_alone_at",
+        DateTime(timezone=True),
+        comment="Since when its user wants no summaries of it: none is made and none serves.",
+    ),
+    Column(
+        "wishes",
+        ARRAY(Text),
+        nullable=False,
+        server_default=text("'{}'::text[]"),
+        comment="Sentences that its user wants in its summaries.",
+    ),
     _now("created_at"),
     _now("updated_at"),
     CheckConstraint("compactor in ('open-webui', 'provider')", name="compactor"),

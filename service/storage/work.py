@@ -5,6 +5,7 @@ do not choose: `claim` gives each the chat whose turn it is. All times are the d
 workers' clocks do not matter.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID, uuid4
 
@@ -38,6 +39,7 @@ class Lease:
     often. `at_once` says that the LLM is away or has enough to do, but the chat's next request is
     too large: code makes an interim summary, and the chat waits on. `chat_id` and `user_id` are
     Open WebUI's, for the log; `traceparent` is that of the request that made the work due.
+    `left_alone` and `wishes` are what the user wants of the chat.
     """
 
     chat: ChatKey
@@ -55,6 +57,8 @@ class Lease:
     chat_id: str
     user_id: str
     traceparent: str | None
+    left_alone: bool
+    wishes: Sequence[str]
 
 
 _LONGEST_CLAIM = 10  # seconds that a worker may be silent in the middle of one
@@ -74,6 +78,8 @@ _LEASED = (
     chats.c.external_id,
     chats.c.user_id,
     chats.c.traceparent,
+    chats.c.left_alone_at.is_not(None),
+    chats.c.wishes,
 )
 
 # Claims are made one by one: two at the same time would count the same work under way, and each

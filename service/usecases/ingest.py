@@ -128,7 +128,8 @@ async def _ingest(
 ) -> Accepted:
     check_chain(handed)
     async with engine.begin() as connection:
-        chat, wants_bodies = await _open(connection, handed)
+        opened = await _open(connection, handed)
+        chat = opened.key
         known = await _known(connection, chat, handed)
         taken = await _take(texts, _wanted(handed, known), handed.mask_secrets)
         _check_contents(handed, known.found, taken)
@@ -146,7 +147,7 @@ async def _ingest(
         )
         made = await _deepest(connection, chat, leaf, adopted)
         size = _size(leaf, [*made.settled, *made.interim], overhead)
-        if not _is_work(handed, size, made, wants_bodies):
+        if not _is_work(handed, size, made, opened):
             return Accepted(due=False)
         # The next request would have to be cut, so nobody waits for more messages.
         pressing = size > handed.policy.apply_at
@@ -157,12 +158,12 @@ async def _ingest(
         return Accepted(due=True, wake_up=wake_up, delay=delay)
 
 
-def _is_work(handed: Transcript, size: int, made: checkpoints.Along, wants_bodies: bool) -> bool:
+def _is_work(handed: Transcript, size: int, made: checkpoints.Along, opened: chats.Opened) -> bool:
     """Whether a worker has to look at a chat whose next request has this size."""
-    if handed.compactor == chats.COMPACTS_ITSELF:
+    if handed.compactor == chats.COMPACTS_ITSELF or opened.left_alone:
         return False
     # What an interim summary covers is to be read by a summariser.
-    return size >= handed.policy.prepare_at or bool(made.interim) or wants_bodies
+    return size >= handed.policy.prepare_at or bool(made.interim) or opened.wants_bodies
 
 
 def check_chain(handed: Transcript) -> None:
@@ -193,9 +194,8 @@ def check_chain(handed: Transcript) -> None:
         above = message.digest
 
 
-async def _open(connection: AsyncConnection, handed: Transcript) -> tuple[ChatKey, bool]:
-    """The chat, locked, and whether work waits for texts that are not kept any more."""
-    chat, wants_bodies = await chats.open_chat(
+async def _open(connection: AsyncConnection, handed: Transcript) -> chats.Opened:
+    opened = await chats.open_chat(
         connection,
         handed.tenant,
         handed.chat,
@@ -205,9 +205,9 @@ async def _open(connection: AsyncConnection, handed: Transcript) -> tuple[ChatKe
         expires_in=handed.expires_in,
         compactor=handed.compactor,
     )
-    if wants_bodies and handed.after:
+    if opened.wants_bodies and handed.after:
         raise Conflict("texts above `after` are wanted again; send the whole path")
-    return chat, wants_bodies
+    return opened
 
 
 async def _known(connection: AsyncConnection, chat: ChatKey, handed: Transcript) -> _Known:
