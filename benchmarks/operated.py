@@ -46,7 +46,8 @@ _MANY = (
     insert into checkpoints (tenant_id, chat_id, parent_id, ancestors, covered_until, covered_digest, covered_messages,
                              covered_tokens, savings, kind, ledger, summary, tokens, summariser, prompt_version)
     select $1, id, 0, '{}', 'leaf', leaf_digest, 4, 2000, '{1000}',
-           case when id % 50 = 0 then 'degraded' else 'llm' end, '[]', repeat(md5(id::text), 20), 700, 'ollama:qwen3:8b', '1'
+           case when id % 50 = 0 then 'degraded' else 'llm' end, '[]', repeat(md5(id::text), 20), 700,
+           'ollama:qwen3:8b', '1'
     from chats where tenant_id = $1 and leaf_line is not null and $2::int > 0
     """,
 )
