@@ -18,6 +18,7 @@ import inspect
 import json
 import logging
 import re
+import secrets
 import sys
 import time
 from collections import Counter
@@ -77,6 +78,7 @@ ON_OVERFLOW = "Above the window: leave out old results and turns, or send the re
 TEMPORARY_HOURS = "Hours that Precis keeps temporary chats; 0: they are never sent to it."
 SUMMARY_ROLE = "`record`: only what users laid down themselves is a system message."
 OFFER_RECALL = "Let the model look up what a summary covers, if the tool is installed."
+COMPRESS = "Send my chats to Precis, and its summaries for their earlier part to the model."
 WRITE_CONTEXT_SUMMARY = "Also store summaries where Open WebUI's own compaction does."
 
 Message = dict[str, Any]
@@ -128,6 +130,9 @@ class Request:
     waiting: str = ""  # the status if something was
     status: str = ""
     told: str = ""
+    trace: str = field(default_factory=lambda: secrets.token_hex(16))  # request id in Precis' logs
+    sent: bool = True  # what the user set: Precis may have the chat,
+    shown: bool = True  # and the status line is shown
 
 
 class Filter:
@@ -152,6 +157,12 @@ class Filter:
         write_context_summary: bool = Field(False, description=WRITE_CONTEXT_SUMMARY)
         priority: int = Field(100, description="Filters run in rising order; last is best.")
 
+    class UserValves(BaseModel):
+        """What each user sets for their own chats."""
+
+        compress: bool = Field(True, description=COMPRESS)
+        show_status: bool = Field(True, description="Show under the answer what was changed.")
+
     def __init__(self) -> None:
         self.valves = self.Valves()
         self._http: httpx.AsyncClient | None = None
@@ -162,14 +173,14 @@ class Filter:
         self._remembered: dict[str, tuple[str, list[Node]]] = {}
         self._last: dict[tuple[str, str], Message] = {}  # answers, by chat and model
         self._sources: dict[str, Message] = {}  # of answers to come
-        # What became of requests, by chat and model, until the service is told.
-        self._outcomes: dict[tuple[str, str], dict[object, str]] = {}
+        self._outcomes: dict[tuple[str, str], dict[object, str]] = {}  # that nobody was told yet
         self._recall, self._recall_until = False, 0.0  # whether the tool is installed
 
     async def inlet(
         self,
         body: Message,
         __metadata__: Given = None,
+        __user__: Given = None,
         __model__: Given = None,
         __event_emitter__: Emitter = None,
     ) -> Message:
@@ -177,14 +188,16 @@ class Filter:
         with unharmed("a request goes on unchanged or without a status"):
             begun = time.monotonic()
             metadata = __metadata__ or body.get("metadata") or {}
-            request = self._request(body, metadata, __model__)
+            request = self._request(body, metadata, __model__, __user__)
             if not self._concerned(body["messages"], request):
                 return body
             request.begun = begun
             with unharmed("a request goes on without a summary"):
+                request.compactor = compactor_of(body)
                 async with asyncio.timeout(self._left(request, 0.9)):  # the rest: status
-                    await self._compress(body, metadata, request)
-                    await self._offer(body, metadata, request)
+                    if request.sent:
+                        await self._compress(body, metadata, request)
+                        await self._offer(body, metadata, request)
             self._fit(body, request)
             self._note(request)
             request.before = request.left_out
@@ -199,12 +212,14 @@ class Filter:
         self,
         body: Message,
         __metadata__: Given = None,
+        __user__: Given = None,
         __model__: Given = None,
         __event_emitter__: Emitter = None,
     ) -> Message:
         """Keeps each model call of a turn inside the window. What is saved of it stays whole."""
         with unharmed("a model call goes on unchanged or without a status"):
-            request = self._request(body, __metadata__ or body.get("metadata") or {}, __model__)
+            metadata = __metadata__ or body.get("metadata") or {}
+            request = self._request(body, metadata, __model__, __user__)
             if tools := tokens_of_tools(body):
                 self._tools[request.model] = request.beside = tools
             turn = body["messages"][newest_turn(body["messages"]) :]
@@ -231,16 +246,21 @@ class Filter:
             if body.get("precis_check") is True and user.get("role") == "admin":
                 body["precis_check"] = await self._check()
                 return body
-            self._take_later(body, __metadata__ or {}, __model__)
+            self._take_later(body, __metadata__ or {}, __model__, user)
             async with asyncio.timeout(self.valves.timeout):
                 await self._show(body, __event_emitter__)
         return body
 
-    def _take_later(self, body: Message, metadata: Message, model: Given) -> None:
-        """Begins to send a branch, unless Open WebUI does not store it or it is short."""
+    def _take_later(self, body: Message, metadata: Message, model: Given, user: Message) -> None:
+        """Begins to send a branch, if Open WebUI stores it, the user allows it and it is long."""
         chat, messages = body.get("chat_id"), body.get("messages") or []
-        request = self._request(body, {**metadata, "chat_id": chat}, model)
-        stored = saved(chat) and request.chat == chat and all(m.get("id") for m in messages)
+        request = self._request(body, {**metadata, "chat_id": chat}, model, user)
+        stored = (
+            request.sent
+            and saved(chat)
+            and request.chat == chat
+            and all(m.get("id") for m in messages)
+        )
         if stored and self._concerned(messages, request):
             # Up to 0.8 the page asks: with other metadata, and answers without output.
             leaf = None if STASH in metadata else body.get("id")
@@ -254,17 +274,20 @@ class Filter:
         except Exception as error:
             return {"error": repr(error)}
 
-    def _request(self, body: Message, metadata: Message, model: Given) -> Request:
+    def _request(self, body: Message, metadata: Message, model: Given, user: Given) -> Request:
         stored = metadata.get(STASH)
         if isinstance(stored, dict):
             request = Request(**stored)
             request.__dict__ = stored  # Open WebUI may copy the metadata, but not what is in them
             return request
-        chat, user = metadata.get("chat_id") or "", metadata.get("user_id")
+        chat, user_id = metadata.get("chat_id") or "", metadata.get("user_id")
         windows = self._windows(body, model or {})
         window = next((size for size in windows if size >= 2048), WINDOW)
         reply = metadata.get("message_id")
-        request = Request(chat, user, str(body.get("model")), windows, window, reply)
+        request = Request(chat, user_id, str(body.get("model")), windows, window, reply)
+        wanted = (user or {}).get("valves")  # Open WebUI makes them of `UserValves`
+        request.sent = getattr(wanted, "compress", True)
+        request.shown = getattr(wanted, "show_status", True)
         metadata[STASH] = vars(request)  # plain values
         return request
 
@@ -300,7 +323,8 @@ class Filter:
     async def _tell(self, request: Request, emitter: Emitter) -> None:
         """Shows the status line, if it says anything new: each is a write to the whole chat."""
         line = "; ".join(part for part in (request.status, request.cut) if part)
-        if line and line != request.told and self.valves.show_status and emitter:
+        is_shown = self.valves.show_status and request.shown
+        if line and line != request.told and is_shown and emitter:
             request.told = line
             shown = line[0].upper() + line[1:]
             await emitter({"type": "status", "data": {"description": shown, "done": True}})
@@ -319,7 +343,6 @@ class Filter:
         """Asks for the branch's summary, and puts it in."""
         if any(text_of(m).startswith(SUMMARY) for m in opening(body["messages"])):
             return
-        request.compactor = compactor_of(body)
         if request.compactor == "open-webui":
             request.status = "Context compacted by Open WebUI itself"
             return
@@ -361,6 +384,11 @@ class Filter:
         request.answered, request.known = True, None
         await self._ingest(await asyncio.to_thread(chain, rows), request)
         return True
+
+    async def branch_of(self, chat: str, message: str) -> list[Node]:
+        """The newest branch with a message, from its root on; for `precis_action`."""
+        rows = await rows_of(chat)
+        return await asyncio.to_thread(lambda: chain(branch(rows, newest_below(rows, message))))
 
     async def _ask_or_last(self, body: Message, path: list[Node], request: Request) -> Message:
         """The service's answer; while it is away the last one, which may still fit this branch."""
@@ -492,7 +520,7 @@ class Filter:
             parts = {name: native[name][:most] for name in ("questions", "asked")}
             question["native"] = native | parts
             # Ends before inlet's own deadline, so that silence is a failure, and a Stop is not.
-            sent = await self._send("POST", url, question, self._left(request, 0.85))
+            sent = await self._send("POST", url, question, self._left(request, 0.85), request.trace)
             answer: Message = sent.json()
             needed = more_needed(answer, path, pairs, most)
             if needed == (pairs, most):
@@ -568,7 +596,7 @@ class Filter:
         reported = dict(outcomes)
         numbers = Counter(" ".join(reported.values()).split())
         report = ", ".join(f"{name}={number}" for name, number in numbers.items())
-        answer = await self._send("PUT", url, transcript, 30.0, report)
+        answer = await self._send("PUT", url, transcript, 30.0, request.trace, report)
         for one in reported if answer.status_code != 409 else ():
             outcomes.pop(one, None)
         return answer
@@ -584,7 +612,13 @@ class Filter:
             raise ConnectionError("after failures in a row the service is left alone for a while")
 
     async def _send(
-        self, method: str, path: str, payload: object, seconds: float, report: str = ""
+        self,
+        method: str,
+        path: str,
+        payload: object,
+        seconds: float,
+        trace: str = "",
+        report: str = "",
     ) -> httpx.Response:
         """One request to the service. 409 is an answer; other errors are raised."""
         self._left_alone()
@@ -594,7 +628,7 @@ class Filter:
         # An error about a stray line end or a typographic quote would show the key in the log.
         key = "".join(character for character in self.valves.api_key if "!" <= character <= "~")
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-        headers["Precis-Filter"] = VERSION
+        headers |= {"Precis-Filter": VERSION, "traceparent": traceparent(trace)}
         if report:  # no field of the body, which an older service would refuse
             headers["Precis-Outcomes"] = report
         url = f"{self.valves.service_url.rstrip('/')}/v1/{path}"
@@ -652,6 +686,15 @@ class Filter:
             return
         request.cut = f"left out {what}: {request.why}"
         request.status = request.status or request.waiting
+
+
+def traceparent(trace: str) -> str:
+    """W3C's header: Open WebUI's own trace goes on where it makes some by OpenTelemetry."""
+    tracing = sys.modules.get("opentelemetry.trace")
+    here = tracing.get_current_span().get_span_context() if tracing else None
+    if here and here.is_valid:
+        return f"00-{here.trace_id:032x}-{here.span_id:016x}-{here.trace_flags:02x}"
+    return f"00-{trace or secrets.token_hex(16)}-{secrets.token_hex(8)}-01"
 
 
 @contextmanager
@@ -864,6 +907,16 @@ def branch(rows: dict[str, Message], leaf: object) -> list[Message]:
         path.append({**rows[leaf], "id": leaf})
         leaf = rows[leaf].get("parentId")
     return path[::-1] if len(path) <= len(rows) else []
+
+
+def newest_below(rows: dict[str, Message], message: str) -> str:
+    """The leaf to which a message leads by its newest answers."""
+    children: dict[object, str] = {}
+    for identity, row in sorted(rows.items(), key=lambda one: one[1].get("timestamp") or 0):
+        children[row.get("parentId")] = identity
+    for _ in rows:  # not for ever, should they run in a circle
+        message = children.get(message, message)
+    return message
 
 
 def chain(messages: list[Message], above: str = "") -> list[Node]:

@@ -14,6 +14,7 @@ license: MIT
 import asyncio
 import json
 import logging
+import secrets
 from typing import Any
 from urllib.parse import quote
 
@@ -116,7 +117,7 @@ async def looked_up(
     if stash["recalls"] > CALLS:
         return ENOUGH
     question = asked(stash, words, line) | {"max_tokens": tools.valves.answer_tokens}
-    answer = await answered(tools, stash["chat"], question)
+    answer = await answered(tools, stash, question)
     if answer["status"] == "not_kept" or answer["not_kept"]:
         again = await answered_from_whole_branch(tools, stash, question, request)
         answer = again or answer
@@ -138,8 +139,8 @@ def asked(stash: Json, words: Json, line: object) -> Json:
     return branch | texts | {"line": max(first, 1)}
 
 
-async def answered(tools: Tools, chat: str, question: Json) -> Json:
-    """What the service says.
+async def answered(tools: Tools, stash: Json, question: Json) -> Json:
+    """What the service says, under the request id that the filter's requests have.
 
     Raises:
         RefusedError: it refuses the question, and says why.
@@ -152,8 +153,10 @@ async def answered(tools: Tools, chat: str, question: Json) -> Json:
         "Authorization": f"Bearer {key}",
         "Content-Type": "application/json",
         "Precis-Filter": VERSION,
+        "traceparent": f"00-{stash.get('trace', '')}-{secrets.token_hex(8)}-01",
     }
-    url = f"{valves.service_url.rstrip('/')}/v1/chats/{quote(chat, safe='')}/recall"
+    chat = quote(stash["chat"], safe="")
+    url = f"{valves.service_url.rstrip('/')}/v1/chats/{chat}/recall"
     content = json.dumps(question, ensure_ascii=False).encode("utf-8", "replace")
     async with asyncio.timeout(valves.timeout):
         response = await tools.http.post(url, content=content, headers=headers, timeout=None)
@@ -183,7 +186,7 @@ async def answered_from_whole_branch(
         loaded = request.app.state.FUNCTIONS[FILTER]  # Open WebUI's, of this process
         async with asyncio.timeout(INGESTING):
             is_sent = await loaded.ingest_again(stash)
-        return await answered(tools, stash["chat"], question) if is_sent else None
+        return await answered(tools, stash, question) if is_sent else None
     except Exception as error:
         log.warning("precis: a chat's texts were not sent again: %s", type(error).__name__)
         return None

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from http import HTTPStatus
 from time import perf_counter
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -11,7 +12,7 @@ from fastapi import Depends, FastAPI
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from service import __version__, metrics
+from service import __version__, metrics, tracing
 from service.api import (
     audit,
     chats,
@@ -21,12 +22,16 @@ from service.api import (
     filter,
     health,
     jobs,
+    keys,
     problems,
     recall,
     scrape,
     stats,
+    summariser,
+    wishes,
 )
-from service.api.deps import InFlight, KeyRing, known_parameters
+from service.api.deps import WITHOUT_TELEMETRY, InFlight, KeyRing, known_parameters
+from service.api.health import Refusals
 from service.api.problems import ProblemBody
 from service.api.scrape import Figures
 from service.errors import BadRequest
@@ -91,14 +96,65 @@ def _noted(scope: Scope, send: Send) -> Send:
     return noted
 
 
+def _named(send: Send, request_id: bytes) -> Send:
+    """`send` with the request id in the answer's head."""
+
+    async def named(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", ()), (b"x-request-id", request_id)]
+        await send(message)
+
+    return named
+
+
+def _traceparent(scope: Scope) -> str:
+    """The `traceparent` of a request; a new one when it has none, or an invalid one."""
+    for name, value in scope["headers"]:
+        if name == b"traceparent":
+            return tracing.accepted(value.decode("latin-1"))
+    return tracing.fresh()
+
+
 class _Service(FastAPI):
     """FastAPI, except for the hot route, which is answered before it (`context.answered`)."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # FastAPI would set it, but the hot route never gets there.
         scope["app"] = self
-        if self.state.logs_requests and scope["type"] == "http":
-            send = _noted(scope, send)
+        if scope["type"] != "http":
+            await super().__call__(scope, receive, send)
+            return
+        traceparent = _traceparent(scope)
+        with tracing.within(traceparent):
+            send = _named(send, tracing.id_of(traceparent).encode())
+            if self.state.logs_requests:
+                send = _noted(scope, send)
+            # Probes and scrapes would be most of what a trace collector stores.
+            is_traced = tracing.is_on() and scope["path"].startswith("/v1/")
+            answer = self._spanned if is_traced else self._handled
+            await answer(scope, receive, send)
+
+    async def _spanned(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request in a span, which is named by the route."""
+        status = 0
+
+        async def noting(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        with tracing.span("request", kind="server") as span:
+            await self._handled(scope, receive, noting)
+            method, route = _route(scope)
+            span.rename(f"{method} {route}")
+            span.set("http.request.method", method)
+            span.set("http.route", route)
+            span.set("http.response.status_code", status)
+            span.set("precis.chat", scope.get("path_params", {}).get("chat_id"))
+            if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                span.fail(str(status))
+
+    async def _handled(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             hot = _is_text(scope) and await context.answered(scope, receive, send)
             if not hot:
@@ -177,15 +233,18 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
         redirect_slashes=False,
         docs_url=None,
         redoc_url=None,
+        telemetry=WITHOUT_TELEMETRY,
         responses={"4XX": _REFUSED},
         dependencies=[Depends(known_parameters)],
     )
     app.state.logs_requests = settings.log_level == "debug"
     app.state.in_flight = InFlight(settings.max_bytes_in_flight)
     app.state.figures = Figures()
+    app.state.refusals = Refusals()
     problems.install(app)
     docs.install(app)
-    for module in (context, filter, events, recall, chats, jobs, stats, audit, health, scrape):
+    operators = (chats, jobs, stats, summariser, keys, audit)
+    for module in (context, filter, events, recall, wishes, *operators, health, scrape):
         app.include_router(module.router)
     pages.install(app)
     return app

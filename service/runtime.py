@@ -6,12 +6,14 @@ The only difference between the embedded and the fleet way to run is here: who s
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import httpx
 import structlog
 
+from service import tracing
 from service.clients.summarisers import configured, for_models, probe
+from service.dumps import before_migration
 from service.embedded.servers import embedded_servers
 from service.processes import Texts
 from service.queue import Queue
@@ -33,7 +35,7 @@ log = structlog.get_logger(__name__)
 class Runtime:
     """The open resources.
 
-    `first_keys` (scope → key) is filled when this start made the first ones.
+    `first_key` is the operator key that this start made, because there was no key yet.
     """
 
     settings: Settings
@@ -43,17 +45,18 @@ class Runtime:
     worker_context: WorkerContext
     texts: Texts
     counting: Counting
-    first_keys: dict[keys.Scope, str] = field(default_factory=dict)
+    first_key: str | None = None
 
 
 @asynccontextmanager
 async def servers(settings: Settings) -> AsyncIterator[Urls]:
     """The servers of the settings, or embedded ones in `data_dir`.
 
-    `data_dir` is made when it is missing, and its database is migrated.
+    `data_dir` is made when it is missing, and its database is dumped and migrated.
 
     Raises:
-        ConfigurationError: only one of the two URLs is set.
+        ConfigurationError: only one of the two URLs is set, or no dump can be made before a
+            migration.
         EmbeddedServerError: an embedded server cannot run.
         SchemaError: the database is newer than this version.
     """
@@ -61,6 +64,7 @@ async def servers(settings: Settings) -> AsyncIterator[Urls]:
         yield urls
         return
     async with _embedded(settings) as urls:
+        await before_migration(urls.database, settings)
         await migrate(urls.database)
         with announcing(settings.data_dir, urls):
             yield urls
@@ -107,13 +111,14 @@ async def running(
         http = await stack.enter_async_context(httpx.AsyncClient())
         texts = shared or stack.enter_context(_text_processes(settings))
         summariser, others = configured(settings, http), for_models(settings, http)
+        amiss = warnings(settings) + tracing.warnings()
         worker_context = WorkerContext(
-            database.engine, settings, summariser, texts, others=others, warnings=warnings(settings)
+            database.engine, settings, summariser, texts, others=others, warnings=amiss
         )
         await stack.enter_async_context(_probing(worker_context, http))
         counted = await stack.enter_async_context(counting(database.engine))
-        first_keys = await _first_keys(database, settings)
-        yield Runtime(settings, urls, database, queue, worker_context, texts, counted, first_keys)
+        first_key = await _first_key(database, settings)
+        yield Runtime(settings, urls, database, queue, worker_context, texts, counted, first_key)
 
 
 @asynccontextmanager
@@ -149,18 +154,15 @@ def _text_processes(settings: Settings) -> Iterator[Texts]:
         texts.close()
 
 
-async def _first_keys(database: Database, settings: Settings) -> dict[keys.Scope, str]:
-    """One key of each scope at the first start of an embedded service.
+async def _first_key(database: Database, settings: Settings) -> str | None:
+    """An operator key at the first start of an embedded service; None at later ones.
 
-    A fleet's operator makes keys by command.
+    The filter's is made by whoever installs that: `precis install-filter`, or `precis keys create`.
+    A fleet's operator makes both by command.
     """
     if settings.database_url:
-        return {}
+        return None
     async with database.engine.begin() as connection:
         if await keys.everyone(connection):
-            return {}
-        scopes: tuple[keys.Scope, ...] = ("filter", "operator")
-        return {
-            scope: await keys.create(connection, FIRST_TENANT, scope, "first start")
-            for scope in scopes
-        }
+            return None
+        return await keys.create(connection, FIRST_TENANT, "operator", "first start")

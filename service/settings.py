@@ -391,6 +391,13 @@ class Settings(BaseSettings):
         description="Days that the daily figures of tokens, calls and answers by user and model are"
         " kept, or `forever`. Two years: to compare a year with the one before.",
     )
+    # Before an upgrade.
+    backup_before_migration: bool = Field(
+        True,
+        description="Whether an embedded database is dumped into `backups/` in the data folder"
+        " before it is migrated to a newer schema; the last three dumps are kept. Without a dump"
+        " there is no migration.",
+    )
 
     # Limits, monitoring and logs.
     fast_and_unsafe: bool = Field(
@@ -556,6 +563,30 @@ def warnings(settings: Settings) -> list[str]:
 def redacted(settings: Settings) -> dict[str, str]:
     """Every setting as text, secrets and passwords hidden."""
     return {name: _shown(value) for name, value in settings}
+
+
+class ShownSetting(BaseModel):
+    """A setting in force. Of a secret, `value` is `set` or `unset`."""
+
+    name: str
+    value: str
+    secret: bool
+    default: bool
+
+
+def shown(settings: Settings) -> list[ShownSetting]:
+    """Every setting for operators, who need not know secrets."""
+    return [_shown_setting(name, value, Settings.model_fields[name]) for name, value in settings]
+
+
+def _shown_setting(name: str, value: Any, field: FieldInfo) -> ShownSetting:  # noqa: ANN401
+    is_secret = "SecretStr" in str(field.annotation)
+    text = _shown(value)
+    if is_secret:
+        text = "set" if text else "unset"
+    return ShownSetting(
+        name=_variable(name), value=text, secret=is_secret, default=value == field.default
+    )
 
 
 def _shown(value: Any) -> str:  # noqa: ANN401 - any setting

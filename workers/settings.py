@@ -12,6 +12,7 @@ from typing import Any
 
 from arq import cron, func
 
+from service import tracing
 from service.queue import HEARTBEAT, JOB, dumps, loads, redis_settings
 from service.runtime import running, servers
 from service.settings import Settings, load
@@ -56,6 +57,7 @@ async def load_vocabulary() -> None:
 
 async def _open(ctx: dict[str, Any]) -> None:
     settings, stack = load(), AsyncExitStack()
+    stack.enter_context(tracing.exporting())
     runtime = await stack.enter_async_context(
         running(settings, await stack.enter_async_context(servers(settings)))
     )

@@ -88,6 +88,9 @@ async def post_context(request: Request) -> Response:
     return Response(_ENCODE(_context(answer)), media_type="application/json")
 
 
+[_HOT] = router.routes
+
+
 def _chat_id(request: Request) -> str:
     chat: str = request.path_params["chat_id"]
     if len(chat) > _LONGEST or _CONTROL.search(chat):
@@ -226,6 +229,7 @@ async def answered(scope: Scope, receive: Receive, send: Send) -> bool:
         return False
     began = perf_counter()
     scope["path_params"] = {"chat_id": hot[1]}
+    scope["route"] = _HOT
     try:
         response = await post_context(Request(scope, receive))
     except Exception as error:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar, cast
 import msgspec
 from fastapi import Depends, Path, Request, Security
 from fastapi.security import HTTPBearer
+from fastapi.telemetry import TelemetryConfig
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 from starlette.types import Scope
@@ -42,6 +43,10 @@ _SMALL = 2**16
 _SHOWN, _SHOWN_UNKNOWN = 40, 5
 # Key in a request's scope: bytes of its body that are counted as held.
 _HELD = "precis.held"
+
+# FastAPI's own spans and logs hold errors' messages and validated bodies, which are chats; whoever
+# starts the service under OpenTelemetry's agent would send them. `tracing` makes ours.
+WITHOUT_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False}
 
 Model = TypeVar("Model", bound=BaseModel)
 Given = ParamSpec("Given")
@@ -157,8 +162,14 @@ async def _filter_key(request: Request, _: _Described) -> keys.Key:
     return await caller(request, "filter")
 
 
-async def _operator(request: Request, _: _Described) -> Operator:
-    key = await caller(request, "operator")
+async def _operator_key(request: Request, _: _Described) -> keys.Key:
+    return await caller(request, "operator")
+
+
+OperatorKey = Annotated[keys.Key, Depends(_operator_key)]
+
+
+async def _operator(key: OperatorKey) -> Operator:
     return Operator(key.tenant, key.actor)
 
 

@@ -9,18 +9,54 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service import __version__
 from service.api.deps import RuntimeDep
 from service.errors import SchemaError, SchemaNewer
 from service.runtime import Runtime
-from service.storage.database import check_schema, is_read_only
+from service.storage import outage
+from service.storage.database import check_schema, is_read_only, try_write
 
 router = APIRouter(tags=["health"])
 
 _FULL = 16 * 2**20  # bytes free on the disk, below which it counts as full
-# Seconds after which a request that the database refused to store is forgotten.
-_REMEMBERED = 30
+# Seconds until the next try after the database refused to store something.
+_TRY_AGAIN = 10
+
+
+class Refusals:
+    """Why the database stores nothing, since it refused a request's write and until one goes well.
+
+    A probe that wrote each time would wear the disk, and a reason that was forgotten by the clock
+    would send requests to a disk that is still full. So a try is made only after a refusal.
+    """
+
+    def __init__(self) -> None:
+        self._why: str | None = None
+        self._tried = 0.0
+
+    def note(self, why: str) -> None:
+        """A request's write was refused just now."""
+        self._why, self._tried = why, time.monotonic()
+
+    async def current(self, engine: AsyncEngine) -> str | None:
+        """Why nothing can be stored; None when nothing is known against it."""
+        if self._why is None or time.monotonic() - self._tried < _TRY_AGAIN:
+            return self._why
+        # Noted before the try, so that probes that come meanwhile make none.
+        self._tried = time.monotonic()
+        self._why = await _refused(engine)
+        return self._why
+
+
+async def _refused(engine: AsyncEngine) -> str | None:
+    try:
+        await try_write(engine)
+    except (SQLAlchemyError, OSError) as error:
+        # Another error, such as a right that is missing, says nothing about requests' writes.
+        return outage.refusal(error)
+    return None
 
 
 class Alive(BaseModel):
@@ -47,7 +83,9 @@ async def livez() -> Alive:
 async def readyz(request: Request, runtime: RuntimeDep) -> JSONResponse:
     """Whether requests are answered; 503 with the reason when they are not.
 
-    A database that is read-only or whose disk is full is such a reason.
+    A database that is read-only or whose disk is full is such a reason. That a disk is full shows
+    when a request's write is refused; from then on it is tried every ten seconds, and counts until
+    a write goes well.
 
     The service stays ready while Redis is down (`queue` says so; its work is found later), and
     after a newer version has migrated the database (`schema` says so). `warnings` counts what is
@@ -83,9 +121,9 @@ async def _refusal(request: Request, runtime: Runtime) -> str | None:
     settings = runtime.settings
     if not settings.database_url and shutil.disk_usage(settings.data_dir).free < _FULL:
         return "the disk of the database is full"
-    why, at = getattr(request.app.state, "refused", ("", -_REMEMBERED))
-    if time.monotonic() - at < _REMEMBERED:
-        return cast(str, why)
+    refusals = cast(Refusals, request.app.state.refusals)
+    if why := await refusals.current(runtime.database.engine):
+        return why
     try:
         read_only = await is_read_only(runtime.database.engine)
     except (SQLAlchemyError, OSError) as error:

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
 from service.api.deps import ChatId, OperatorDep, RuntimeDep
+from service.storage.breakers import OpenBreaker
 from service.storage.jobs import STATES, Job, State
 from service.usecases import monitor, operate
 from service.usecases.monitor import Status
@@ -21,9 +22,20 @@ class JobPage(BaseModel):
 
 
 class RetryAnswer(BaseModel):
-    """Work is due now."""
+    """Work is due now.
+
+    `breakers` are the summarisers that nobody asks before `until`, whatever is due:
+    `POST /v1/summariser/reset` closes them.
+    """
 
     due: bool = True
+    breakers: list[OpenBreaker] = []
+
+
+class RetryDeadAnswer(RetryAnswer):
+    """How many chats' dead work is due now."""
+
+    chats: int
 
 
 @router.get("/status")
@@ -58,6 +70,19 @@ async def list_jobs(
 @router.post("/jobs/{chat_id}/retry", status_code=202)
 async def retry(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> RetryAnswer:
     """Makes a chat's work due now and forgets its failed attempts."""
-    wake_up = await operate.retry(runtime.database.engine, operator, chat_id)
+    engine = runtime.database.engine
+    wake_up = await operate.retry(engine, operator, chat_id)
     await runtime.queue.wake(wake_up)
-    return RetryAnswer()
+    return RetryAnswer(breakers=await operate.open_breakers(engine))
+
+
+@router.post("/jobs/retry", status_code=202)
+async def retry_dead(operator: OperatorDep, runtime: RuntimeDep) -> RetryDeadAnswer:
+    """Makes all dead work of this tenant due now."""
+    engine = runtime.database.engine
+    revived = await operate.retry_dead(engine, operator)
+    if revived:
+        # One is enough: each chat that is done wakes a worker for the next.
+        await runtime.queue.wake()
+    breakers = await operate.open_breakers(engine)
+    return RetryDeadAnswer(due=revived > 0, chats=revived, breakers=breakers)

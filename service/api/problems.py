@@ -5,7 +5,6 @@ fix it.
 """
 
 import re
-import time
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any, cast
@@ -19,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
-from service import LEAST_FILTER
+from service import LEAST_FILTER, tracing
 from service.errors import BadRequest, Problem, Unavailable, Unprocessable, trace
 from service.storage import outage
 
@@ -46,6 +45,7 @@ class ProblemBody(BaseModel):
     title: str
     status: int
     detail: str
+    request_id: str | None = None
 
 
 def install(app: FastAPI) -> None:
@@ -76,7 +76,7 @@ async def _http_error(_: Request, error: Exception) -> JSONResponse:
 async def _any_other(request: Request, error: Exception) -> JSONResponse:
     if refusal := outage.refusal(error):
         # `/readyz` tells it: a full disk shows only when something is written.
-        request.app.state.refused = refusal, time.monotonic()
+        request.app.state.refusals.note(refusal)
     return answer(of(error, request.url.path))
 
 
@@ -94,7 +94,7 @@ def of(error: Exception, path: str) -> Problem:
         log.warning("request.without_database", path=path, why=why, error=type(error).__name__)
         return Unavailable(f"{why}; try again {'later' if refusal else 'in a moment'}")
     log.error("request.failed", path=path, error=type(error).__name__, exception=trace(error))
-    return Problem("the service failed on this request; look for `request.failed` in its log")
+    return Problem("the service failed on this request; look for this `request_id` in its log")
 
 
 def answer(problem: Problem) -> JSONResponse:
@@ -154,6 +154,8 @@ def _json(
         "title": title,
         "status": status,
         "detail": detail,
+        # By which the log has more about it.
+        "request_id": tracing.request_id(),
         **extensions,
     }
     return JSONResponse(body, status, _HEADERS.get(status), media_type="application/problem+json")

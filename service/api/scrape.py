@@ -20,7 +20,7 @@ from sqlalchemy.pool import QueuePool
 
 from service import __version__, metrics
 from service.api import health, problems
-from service.api.deps import RuntimeDep
+from service.api.deps import WITHOUT_TELEMETRY, RuntimeDep
 from service.errors import Unauthorised
 from service.metrics import Fleet, Pool
 from service.runtime import Runtime
@@ -103,7 +103,13 @@ async def get_metrics(request: Request, runtime: RuntimeDep) -> Response:
 
 def create_worker_app(settings: Settings) -> FastAPI:
     """What a worker serves on its own port: `/livez`, and its own metrics."""
-    app = FastAPI(title="Precis worker", version=__version__, openapi_url=None)
+    app = FastAPI(
+        title="Precis worker",
+        version=__version__,
+        openapi_url=None,
+        telemetry=WITHOUT_TELEMETRY,
+    )
+    app.state.refusals = health.Refusals()
     problems.install(app)
 
     @app.get("/metrics")

@@ -410,3 +410,64 @@ class RecallAnswer(BaseModel):
     not_kept: int = Field(
         description="Messages that could not be searched, because their texts are not kept."
     )
+
+
+class ViewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A user looks at what stands for the earlier part of a branch of their chat."""
+
+    user_id: Annotated[intake.Id, Meta(description="The user who asks; it has to be their chat.")]
+    path: Annotated[
+        list[tuple[intake.Id, intake.Hash]],
+        Meta(
+            min_length=1,
+            max_length=10_000,
+            description="`[message id, digest]` of the branch, leaf first, as for `context`.",
+        ),
+    ]
+    depth: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="Number of messages on the whole branch.")
+    ]
+
+
+class WishesAnswer(BaseModel):
+    """What a user wants of a chat."""
+
+    left_alone: bool = Field(
+        description="No summary of it is made, and its requests carry none; what is stored stays."
+    )
+    wishes: list[str] = Field(
+        description="Sentences that its summaries have as the user's own constraints."
+    )
+
+
+class ViewAnswer(WishesAnswer):
+    """What a request of this branch would carry now in place of its earlier part."""
+
+    status: Literal["ready", "not_needed", "pending", "unknown"] = Field(
+        description="As of `context`; `not_needed` also when the chat is left alone."
+    )
+    summary: str = Field(description="As the model is sent it, in Markdown; empty if it is none.")
+    covered_messages: int = Field(
+        description="Messages, from the first one on, that it stands for."
+    )
+    covered_until: str | None = Field(description="Id of the last of them.")
+    before: int = Field(description="Estimated tokens of the request without the summary.")
+    after: int = Field(description="And with it.")
+    working: bool = Field(description="Whether a newer summary is due or being written.")
+
+
+class WishRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a user wants of their chat: exactly one of `left_alone`, `focus` and `withdraw`."""
+
+    user_id: Annotated[intake.Id, Meta(description="The user who asks; it has to be their chat.")]
+    left_alone: Annotated[
+        bool | None, Meta(description="True: leave it alone; false: summarise it again.")
+    ] = None
+    focus: Annotated[
+        Annotated[str, Meta(max_length=2000)] | None,
+        Meta(description="A sentence to keep in all summaries; line breaks become spaces."),
+    ] = None
+    withdraw: Annotated[
+        Annotated[int, Meta(ge=1, le=1000)] | None,
+        Meta(description="The place, from 1, of the sentence in `wishes` to keep no longer."),
+    ] = None

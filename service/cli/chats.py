@@ -1,4 +1,4 @@
-"""`precis chats`: list, show, find, correct, serve a version, reset, recompute, delete."""
+"""`precis chats`: list, show, find, correct, serve a version, reset, recompute, resume, delete."""
 
 import json
 import sys
@@ -32,10 +32,11 @@ from service.storage.runs import Run
 from service.summarising.correction import GivenPin
 from service.summarising.kept.pins import shown as holding
 from service.summarising.memory import Pin
-from service.usecases import inspect, operate, recall
+from service.usecases import inspect, operate, recall, wishes
 from service.usecases.inspect import Said
 from service.usecases.operate import Operator
 from service.usecases.recall import Question, Recalled
+from service.usecases.wishes import Asker
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Chats and their summaries.")
 
@@ -49,6 +50,9 @@ CheckpointId = Annotated[
 Tenant = Annotated[str, typer.Option(callback=shell.text, help="Tenant: one Open WebUI.")]
 Result = TypeVar("Result")
 
+CLI = "cli"
+"""Who acts, in the audit log, when a command does."""
+_REQUEST_ID = 12  # characters of a request id in a table: enough to search a log by
 _PINS = TypeAdapter(list[PinRequest])
 _WAITS = (
     "Texts that new summaries need were deleted (see PRECIS_KEEP_BODIES): the work waits for the"
@@ -81,7 +85,7 @@ async def operator_of(engine: AsyncEngine, tenant: str) -> Operator:
         identity = await keys.tenant(connection, tenant)
     if identity is None:
         raise NotFound(f"there is no tenant {tenant!r}; see `precis keys list`")
-    return Operator(identity, "cli")
+    return Operator(identity, CLI)
 
 
 @app.command("list")
@@ -335,6 +339,28 @@ def recompute(chat: ChatId, tenant: Tenant = FIRST_TENANT) -> None:
 
 
 @app.command()
+def resume(chat: ChatId, tenant: Tenant = FIRST_TENANT) -> None:
+    """Summarises a chat again that its user wanted left alone."""
+    with_tenant(tenant, lambda engine, by: wishes.resume(engine, Asker(by), chat))
+    shell.console.print("It is summarised again; work is due.")
+
+
+@app.command()
+def withdraw(
+    chat: ChatId,
+    place: Annotated[
+        int, typer.Argument(min=1, max=1000, help="As `precis chats show` numbers them.")
+    ],
+    tenant: Tenant = FIRST_TENANT,
+) -> None:
+    """Withdraws a sentence that a user wanted in a chat's summaries."""
+    changed = with_tenant(
+        tenant, lambda engine, by: wishes.withdraw(engine, Asker(by), chat, place)
+    )
+    shell.console.print(f"Withdrawn; {len(changed.wishes)} are left.")
+
+
+@app.command()
 def delete(
     chat: ChatId,
     tenant: Tenant = FIRST_TENANT,
@@ -379,6 +405,8 @@ def _print_served(served: operate.ServedCheckpoint) -> None:
 
 
 def _by_others(chat: Overview) -> str:
+    if chat.left_alone_at:
+        return "left alone, as its user wants"
     return f"compressed by {chat.compactor}" if chat.compactor else ""
 
 
@@ -390,6 +418,8 @@ def _print_chat(detail: inspect.Detail) -> None:
     )
     for line in _remarks(chat):
         shell.console.print(line, highlight=False)
+    for place, sentence in enumerate(detail.wishes, 1):
+        shell.console.print(f"[dim]focus {place}:[/] {escape(visible(sentence))}", highlight=False)
     print_table(shell.console, _branch_table(detail.branches))
     print_table(shell.console, _checkpoint_table(detail.checkpoints))
     print_table(shell.console, _run_table(detail.runs))
@@ -400,7 +430,10 @@ def _remarks(chat: Overview) -> Iterator[str]:
     if policy.is_crowded(chat.window_tokens, chat.overhead_tokens):
         crowding = policy.crowding(chat.window_tokens, chat.overhead_tokens)
         yield f"[yellow]{crowding.capitalize()}.[/]"
-    if chat.compactor:
+    if chat.left_alone_at:
+        since = f"{chat.left_alone_at:%Y-%m-%d %H:%M} UTC"
+        yield f"[yellow]Left alone since {since}, as its user wants; see `precis chats resume`.[/]"
+    elif chat.compactor:
         yield escape(f"{_by_others(chat).capitalize()}.")
     if chat.masked:
         yield f"{chat.masked} secrets are masked in its stored texts."
@@ -433,12 +466,14 @@ def _checkpoint_table(checkpoints: Sequence[Made]) -> Table:
 
 
 def _run_table(runs: Sequence[Run]) -> Table:
-    columns = ("run", "outcome", "calls", "read", "written", "published", "started", "reason")
-    table = Table(*columns, title="latest work")
+    counted = ("calls", "read", "written", "published")
+    table = Table("run", "outcome", *counted, "started", "request", "reason", title="latest work")
     for run in runs:
         counts = (str(run.calls), f"{run.tokens_read:,}", f"{run.tokens_written:,}")
         started = f"{run.started_at:%Y-%m-%d %H:%M:%S}"
-        add_row(table, str(run.id), run.outcome, *counts, str(run.published), started, run.reason)
+        request = (run.request_id or "")[:_REQUEST_ID]
+        told = (str(run.published), started, request, run.reason)
+        add_row(table, str(run.id), run.outcome, *counts, *told)
     return table
 
 

@@ -46,9 +46,12 @@ def install_filter(
     recall: Annotated[
         bool, typer.Option(help="With the tool that looks up what a summary covers, or without it.")
     ] = True,
+    action: Annotated[
+        bool, typer.Option(help="With the buttons under messages for users, or without them.")
+    ] = True,
     dry_run: DryRun = False,
 ) -> None:
-    """Installs or updates the filter and its tool in Open WebUI, with a key, and switches them on.
+    """Installs or updates the filter, its tool and its buttons, with a key, and switches them on.
 
     Then it checks, from inside Open WebUI, that the filter reaches this service. Running it again
     changes nothing.
@@ -56,7 +59,7 @@ def install_filter(
     current = shell.settings()
     # Where it really listens: `precis serve --port` is in nobody's settings.
     here = address(current) or reached_at(current.host, current.port)
-    wish = Wish(tuple(model or ()), service_url, tenant, here, FIRST_TENANT, recall)
+    wish = Wish(tuple(model or ()), service_url, tenant, here, FIRST_TENANT, recall, action)
 
     async def work() -> None:
         async with signed_in(url, _who(current, email, api_key)) as webui:
@@ -70,7 +73,7 @@ def install_filter(
 def uninstall_filter(
     url: Url, email: Email = None, api_key: ApiKey = None, dry_run: DryRun = False
 ) -> None:
-    """Removes the filter and its tool from Open WebUI, and revokes the keys made for it."""
+    """Removes the filter, its tool and its buttons, and revokes the keys made for them."""
     current = shell.settings()
 
     async def work() -> None:

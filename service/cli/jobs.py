@@ -10,6 +10,7 @@ from service.cli import shell
 from service.cli.chats import Tenant, operator_of, with_tenant
 from service.cli.output import print_json, print_rows
 from service.runtime import FIRST_TENANT
+from service.storage.breakers import OpenBreaker
 from service.storage.jobs import STATES, Job, State
 from service.usecases import monitor, operate
 from service.usecases.operate import Operator
@@ -71,7 +72,7 @@ def retry(
     if (chat is None) is not dead:
         raise typer.BadParameter("Pass a chat id or --dead.")
 
-    async def work(engine: AsyncEngine, by: Operator) -> list[tuple[str, datetime]]:
+    async def work(engine: AsyncEngine, by: Operator) -> list[OpenBreaker]:
         if chat is None:
             count = await operate.retry_dead(engine, by)
             shell.console.print(f"{count} chats are due again.")
@@ -80,10 +81,10 @@ def retry(
             shell.console.print("The work is due now.")
         return await operate.open_breakers(engine)
 
-    for name, until in with_tenant(tenant, work):
+    for breaker in with_tenant(tenant, work):
         shell.console.print(
-            f"The circuit breaker of {name} is open until {until:%H:%M:%S} UTC: it is not asked"
-            " before, unless `precis summariser reset` closes it.",
+            f"The circuit breaker of {breaker.name} is open until {breaker.until:%H:%M:%S} UTC:"
+            " it is not asked before, unless `precis summariser reset` closes it.",
             markup=False,
             highlight=False,
             soft_wrap=True,

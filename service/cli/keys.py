@@ -5,11 +5,12 @@ from typing import Annotated
 import typer
 
 from service.cli import shell
+from service.cli.chats import CLI
 from service.cli.output import print_json, print_rows
-from service.errors import NotFound
 from service.runtime import FIRST_TENANT
 from service.storage import keys
 from service.storage.keys import Scope
+from service.usecases import keys as usecases
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, help="API keys: shown once, stored as hashes."
@@ -33,11 +34,9 @@ def create(
     """Makes a key and prints it."""
 
     async def work() -> str:
-        async with (
-            shell.database(shell.settings()) as database,
-            database.engine.begin() as connection,
-        ):
-            return await keys.create(connection, tenant, scope, name)
+        async with shell.database(shell.settings()) as database:
+            made = await usecases.create(database.engine, tenant, CLI, scope, name)
+            return made.key
 
     typer.echo(shell.run(work()))
 
@@ -82,12 +81,8 @@ def revoke(
     """Revokes a key; running services reject it within ten seconds."""
 
     async def work() -> None:
-        async with (
-            shell.database(shell.settings()) as database,
-            database.engine.begin() as connection,
-        ):
-            if not await keys.revoke(connection, identity):
-                raise NotFound(f"there is no key {identity} in use; see `precis keys list`")
+        async with shell.database(shell.settings()) as database:
+            await usecases.revoke_any(database.engine, CLI, identity)
 
     shell.run(work())
     shell.console.print(f"Key {identity} is revoked.")

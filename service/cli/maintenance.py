@@ -9,6 +9,7 @@ from rich.table import Column, Table
 from service import __version__
 from service.cli import shell
 from service.cli.output import print_json
+from service.dumps import before_migration
 from service.runtime import servers
 from service.settings import Settings
 from service.storage.database import migrate as migrate_database
@@ -22,7 +23,9 @@ def migrate() -> None:
     async def work() -> None:
         current = shell.settings()
         if current.database_url:  # Redis has nothing to migrate, and need not be there
-            await migrate_database(current.database_url.get_secret_value())
+            url = current.database_url.get_secret_value()
+            await before_migration(url, current)
+            await migrate_database(url)
         else:
             await _migrate_embedded(current)
 

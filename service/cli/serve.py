@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from uvicorn.loops.auto import auto_loop_factory
 
-from service import __version__
+from service import __version__, tracing
 from service.api.connection import Limits
 from service.api.scrape import create_worker_app
 from service.api.server import answering, bind, listening, raise_open_files
@@ -27,7 +27,7 @@ from service.settings import PREFIX, Settings
 from service.urls import announce_address, reached_at
 from workers.worker import running as worker_running
 
-_FIRST_KEYS = "first-keys"
+_FIRST_KEY = "operator-key"
 
 
 def serve(
@@ -91,7 +91,8 @@ def demo(
 
 def _run(work: Coroutine[None, None, None]) -> None:
     """Runs a command on uvloop where there is one, as uvicorn does."""
-    shell.run(work, auto_loop_factory())
+    with tracing.exporting():
+        shell.run(work, auto_loop_factory())
 
 
 async def _serve(current: Settings, *beside: Beside) -> None:
@@ -156,19 +157,27 @@ def _greet(runtime: Runtime, listener: socket.socket) -> None:
         f"Precis {__version__} on [bold]http://{host}:{port}[/],"
         f" summaries by {runtime.worker_context.by}"
     )
-    if not runtime.first_keys:
-        return
+    if runtime.first_key:
+        _hand_over(runtime.settings, runtime.first_key)
+
+
+def _hand_over(current: Settings, key: str) -> None:
+    """Shows the first operator key, or names the file that has it."""
+    say = shell.console.print
     if sys.stdout.isatty():
-        say("First start. These keys are shown once and stored as hashes:")
-        for scope, key in runtime.first_keys.items():
-            say(f"  {scope:8} [bold]{key}[/]", highlight=False)
-        return
-    # What is no terminal may be a journal that many read and somebody ships elsewhere.
-    path = runtime.settings.data_dir.absolute() / _FIRST_KEYS
-    _write_private(path, "".join(f"{scope:8} {key}\n" for scope, key in runtime.first_keys.items()))
+        say("First start. This key is for the REST API; it is shown once and stored as a hash:")
+        say(f"  [bold]{key}[/]", highlight=False)
+    else:
+        # What is no terminal may be a journal that many read and somebody ships elsewhere.
+        path = current.data_dir.absolute() / _FIRST_KEY
+        _write_private(path, f"{key}\n")
+        say(
+            f"First start. {path} has a key for the REST API, for this user alone. Take it, and"
+            " delete the file.",
+            soft_wrap=True,
+        )
     say(
-        f"First start. The keys are in {path}, for this user alone. Take them, and delete the"
-        " file.",
+        "Next: `precis install-filter` installs the filter in Open WebUI, with a key of its own.",
         soft_wrap=True,
     )
 

@@ -1,6 +1,5 @@
 """`precis summariser`: one call of the summariser, and its circuit breaker."""
 
-import time
 from typing import Annotated
 
 import httpx
@@ -10,25 +9,14 @@ from service.cli import shell
 from service.cli.chats import Tenant, with_tenant
 from service.cli.output import print_json
 from service.clients.summarisers import configured
-from service.errors import ConfigurationError
+from service.errors import SummariserError
 from service.runtime import FIRST_TENANT
-from service.settings import PREFIX
-from service.summarising.reading import Excerpt, Reading, Reply
 from service.usecases import operate
+from service.usecases.operate import Trial
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, help="The summariser and its circuit breaker."
 )
-
-_READING = Reading(
-    previous=(),
-    excerpts=(
-        Excerpt("user", "[1.1] The pump in cellar 3 has to run at 40 Hz until Friday."),
-        Excerpt("assistant", "[1.2] Noted: the pump in cellar 3 runs at 40 Hz until Friday."),
-    ),
-    summary_tokens=200,
-)
-"""Two sentences of nobody's chat."""
 
 
 @app.command("test")
@@ -40,39 +28,25 @@ def ask_once(as_json: shell.Json = False) -> None:
     """
     current = shell.settings()
 
-    async def ask() -> tuple[str, Reply, float]:
+    async def ask() -> Trial:
         async with httpx.AsyncClient() as http:
-            summariser = configured(current, http)
-            if summariser is None:
-                raise ConfigurationError(
-                    f"{PREFIX}SUMMARISER is extractive: code writes summaries, and there is nobody"
-                    " to ask"
-                )
-            began = time.monotonic()
-            reply = await summariser.summarise(_READING)
-            return summariser.name, reply, time.monotonic() - began
+            return await operate.ask_once(configured(current, http))
 
-    name, reply, seconds = shell.run(ask())
+    trial = shell.run(ask())
+    if trial.error:
+        shell.fail(SummariserError(trial.error))
     if as_json:
-        print_json(
-            {
-                "summariser": name,
-                "seconds": round(seconds, 2),
-                "tokens_read": reply.prompt_tokens,
-                "tokens_written": reply.completion_tokens,
-                "finish": reply.finish.value,
-                "text": reply.text,
-            }
-        )
+        print_json(trial)
         return
     shell.console.print(
-        f"{name} answered in {seconds:.1f} s: {_count(reply.prompt_tokens)} tokens read,"
-        f" {_count(reply.completion_tokens)} written, finish {reply.finish.value}.",
+        f"{trial.summariser} answered in {trial.seconds:.1f} s:"
+        f" {_count(trial.tokens_read)} tokens read, {_count(trial.tokens_written)} written,"
+        f" finish {trial.finish}.",
         markup=False,
         highlight=False,
         soft_wrap=True,
     )
-    shell.console.print(reply.text or "The answer is empty.", markup=False, highlight=False)
+    shell.console.print(trial.text or "The answer is empty.", markup=False, highlight=False)
 
 
 @app.command()

@@ -242,7 +242,7 @@ async def stage(worker: Beside, *, fleet: bool, keep: Path | None = None) -> Asy
             if fleet:
                 settings = await stack.enter_async_context(_by_url(settings))
             runtime, url = await stack.enter_async_context(_served(settings, worker))
-            made = runtime.first_keys or await _keys(runtime)
+            made = await _keys(runtime)
             headers = {"Authorization": f"Bearer {made['operator']}"}
             operator = await stack.enter_async_context(
                 httpx.AsyncClient(base_url=url, headers=headers)

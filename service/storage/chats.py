@@ -6,7 +6,7 @@ Every statement names the tenant.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from sqlalchemy import (
     ColumnElement,
@@ -36,6 +36,7 @@ class Overview:
     `wants_bodies` says that work waits for texts that are not kept any more; they come with the
     chat's next turn. `compactor` is who else compresses the chat; while it is `open-webui`, no
     summary is made here. `masked` counts the secrets that were masked in what is stored of it.
+    While there is a `left_alone_at`, its user wants no summaries of it.
     """
 
     id: int
@@ -57,6 +58,7 @@ class Overview:
     expires_at: datetime | None
     compactor: str | None
     masked: int
+    left_alone_at: datetime | None
     created_at: datetime
     updated_at: datetime
 
@@ -81,6 +83,18 @@ class Filters:
 
 
 EVERY = Filters()
+
+
+class Opened(NamedTuple):
+    """A chat that is ingested, locked.
+
+    `wants_bodies` says that work waits for texts that are not kept any more, and `left_alone` that
+    its user wants no summaries of it.
+    """
+
+    key: ChatKey
+    wants_bodies: bool
+    left_alone: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +162,10 @@ async def open_chat(
     window: int,
     expires_in: int | None = None,
     compactor: str | None = None,
-) -> tuple[ChatKey, bool]:
+) -> Opened:
     """Makes a chat when it is new, brings it up to date, and locks it until the transaction ends.
 
     One that has expired is deleted first, whether a sweep has come by or not.
-
-    Returns:
-        Its key, and whether work waits for texts that are not kept any more.
     """
     named = (chats.c.tenant_id == tenant, chats.c.external_id == chat)
     await connection.execute(delete(chats).where(*named, chats.c.expires_at <= func.now()))
@@ -171,8 +182,10 @@ async def open_chat(
     statement = statement.on_conflict_do_update(
         index_elements=["tenant_id", "external_id"], set_=values
     )
-    row = (await connection.execute(statement.returning(chats.c.id, chats.c.wants_bodies))).one()
-    return ChatKey(tenant, row.id), row.wants_bodies
+    left_alone = chats.c.left_alone_at.is_not(None)
+    returned = statement.returning(chats.c.id, chats.c.wants_bodies, left_alone)
+    identity, wants_bodies, is_left_alone = (await connection.execute(returned)).one()
+    return Opened(ChatKey(tenant, identity), wants_bodies, is_left_alone)
 
 
 async def ingested(
@@ -315,6 +328,7 @@ def _overview_columns(tenant: int) -> list[ColumnElement[Any]]:
         chats.c.expires_at,
         chats.c.compactor,
         chats.c.masked,
+        chats.c.left_alone_at,
         chats.c.created_at,
         chats.c.updated_at,
     ]

@@ -30,7 +30,7 @@ select chat.window_tokens, {_OVERHEAD}, known.id, known.tokens,
        made.id, made.covered_until, made.covered_digest, made.covered_messages,
        made.covered_tokens, made.tokens,
        case when $8 and made.record <> '' then made.rules else made.summary end,
-       case when $8 then made.record end
+       case when $8 then made.record end, chat.left_alone_at is not null
 """
 # The shallowest checkpoint that brings the request under apply_at and into its room, because the
 # injected prefix then changes least often; when none does, the deepest. Savings never fall, so
@@ -80,11 +80,14 @@ where chat.tenant_id = $1 and
 _BRANCHED = f"{_BY_PAIRS} chat.external_id = $2 and {_LIVES}"
 # In another chat, for a fork, a clone or an import: these keep the ids of their messages, and so
 # the digests. Of several chats, the one that knows the newest message. A chat that expires lends
-# nothing: it is deleted with everything stored for it.
+# nothing: it is deleted with everything stored for it. One that is left alone borrows nothing.
 _ELSEWHERE = f"""
 {_BY_PAIRS} ($2::text is null or chat.user_id = $2) and chat.expires_at is null and chat.id in (
     select lent.chat_id from checkpoints lent
     where lent.tenant_id = $1 and lent.covered_digest = any($4::text[])
+) and not exists (
+    select 1 from chats asking where asking.tenant_id = $1 and asking.external_id = $11
+        and asking.left_alone_at is not null
 )
 order by known.place, chat.id desc limit 1
 """
@@ -113,7 +116,8 @@ class StoredContext(NamedTuple):
 
     `tokens` is the estimated size of the request without a summary, of which `overhead` is what the
     provider counts beside the messages. `checkpoint` is the one to serve if that is over
-    `apply_at`; None when there is none. `known` is None when it is another chat's.
+    `apply_at`; None when there is none. `known` is None when it is another chat's. `left_alone`:
+    its user wants no summaries of it.
     """
 
     window: int
@@ -123,6 +127,7 @@ class StoredContext(NamedTuple):
     checkpoint: Checkpoint | None
     summary: str
     record: str
+    left_alone: bool
 
 
 async def find(
@@ -161,20 +166,22 @@ async def find(
 async def find_elsewhere(
     pool: "asyncpg.Pool[asyncpg.Record]",
     tenant: int,
+    chat: str,
     user: str | None,
     pairs: Sequence[tuple[str, str]],
     sizes: Sequence[int],
     window: int | None = None,
     served: Served = _USUAL,
 ) -> StoredContext | None:
-    """The same of another chat that has a checkpoint on the path.
+    """The same of another chat than `chat` that has a checkpoint on the path.
 
     It is one of `user`, or of anyone in the tenant for None. The checkpoint's boundary has to be
     among `pairs`. The other arguments are those of `find`.
     """
-    found = await _branched(pool, _ELSEWHERE, tenant, user, pairs, sizes, window, served)
+    found = await _branched(pool, _ELSEWHERE, tenant, user, pairs, sizes, window, served, chat)
     # What another chat has stored is not stored for this one, so all of it is still to be ingested.
-    return found._replace(known=None) if found else None
+    # Whether the other one is left alone, is a wish about that one.
+    return found._replace(known=None, left_alone=False) if found else None
 
 
 async def _branched(
@@ -186,13 +193,14 @@ async def _branched(
     sizes: Sequence[int],
     window: int | None,
     served: Served,
+    *more: str,
 ) -> StoredContext | None:
     ids, digests = zip(*pairs, strict=True)
     before = [0, *(size // _CHARACTERS for size in accumulate(sizes))]
     # By place: what those before it cost. Of messages without a known size, nothing is added.
     new = before[: len(pairs)] + before[-1:] * (len(pairs) - len(before))
     how = _how(served)
-    row = await pool.fetchrow(statement, tenant, whose, ids, digests, new, window, *how)
+    row = await pool.fetchrow(statement, tenant, whose, ids, digests, new, window, *how, *more)
     return _found(row) if row else None
 
 
@@ -202,6 +210,8 @@ def _how(served: Served) -> tuple[int, bool, int, int | None]:
 
 
 def _found(row: "asyncpg.Record") -> StoredContext:
-    window, overhead, known, tokens, *made, summary, record = row.values()
+    window, overhead, known, tokens, *made, summary, record, left_alone = row.values()
     checkpoint = Checkpoint(*made) if summary is not None else None
-    return StoredContext(window, overhead, known, tokens, checkpoint, summary or "", record or "")
+    return StoredContext(
+        window, overhead, known, tokens, checkpoint, summary or "", record or "", left_alone
+    )

@@ -87,6 +87,31 @@ async def migrate(url: str, revision: str = "head") -> None:
         ) from error
 
 
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A database that a migration would change: its revision, and the newest one."""
+
+    current: str
+    head: str
+
+
+async def pending(url: str) -> Pending | None:
+    """What a migration would change; None for a new database, and for one that is not older.
+
+    Raises:
+        ConfigurationError: the database cannot be reached, or is too old.
+    """
+    known = ScriptDirectory(str(MIGRATIONS))
+    head = known.get_current_head() or ""
+    async with (
+        connect(url, name="precis-migration") as database,
+        database.engine.connect() as opened,
+    ):
+        current = await opened.run_sync(_current_revision)
+    is_older = current in {one.revision for one in known.walk_revisions()} - {head}
+    return Pending(current, head) if current and is_older else None
+
+
 async def check_schema(engine: AsyncEngine) -> None:
     """Refuses a database that is not at the newest migration.
 
@@ -121,6 +146,16 @@ async def is_read_only(engine: AsyncEngine) -> bool:
     async with engine.connect() as connection:
         found = await connection.execute(text("select current_setting('transaction_read_only')"))
         return bool(found.scalar_one() == "on")
+
+
+async def try_write(engine: AsyncEngine) -> None:
+    """Writes some 300 kB that are gone at once; raises what the database has against it."""
+    # A full disk refuses what makes a file longer; a small change of a row may well fit.
+    wide = "select md5(number::text) as word from generate_series(1, 5000) as number"
+    async with engine.begin() as connection:
+        await connection.execute(
+            text(f"create temporary table precis_probe on commit drop as {wide}")
+        )
 
 
 def alembic_config(url: str) -> Config:

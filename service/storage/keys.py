@@ -90,6 +90,19 @@ async def everyone(connection: AsyncConnection) -> list[Key]:
     return [Key(*row) for row in rows]
 
 
+async def of_tenant(connection: AsyncConnection, tenant: int) -> list[Key]:
+    """A tenant's keys, revoked ones too."""
+    query = select(*_COLUMNS).join(tenants).where(api_keys.c.tenant_id == tenant)
+    return [Key(*row) for row in await connection.execute(query.order_by(api_keys.c.id))]
+
+
+async def one(connection: AsyncConnection, identity: int) -> Key | None:
+    """The key with this id, of whatever tenant."""
+    query = select(*_COLUMNS).join(tenants).where(api_keys.c.id == identity)
+    row = (await connection.execute(query)).one_or_none()
+    return Key(*row) if row else None
+
+
 async def revoke(connection: AsyncConnection, identity: int) -> bool:
     """Revokes a key; False when there is no such key, or it was revoked before."""
     query = (

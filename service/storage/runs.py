@@ -19,10 +19,14 @@ TOO_HARD = "too hard"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One round of work on a chat."""
+    """One round of work on a chat.
+
+    `request_id` is that of the request that made the work due: its log lines have it too.
+    """
 
     id: int
     seq: int
+    request_id: str | None
     outcome: str
     reason: str
     calls: int
@@ -66,9 +70,10 @@ async def before(connection: AsyncConnection, chat: ChatKey, run: int) -> str | 
     return found.scalar_one_or_none()
 
 
-async def begin(connection: AsyncConnection, chat: ChatKey, seq: int) -> int:
+async def begin(connection: AsyncConnection, chat: ChatKey, seq: int, request_id: str) -> int:
     """Notes that a round has begun."""
-    query = insert(runs).values(**chat.columns, seq=seq).returning(runs.c.id)
+    begun = insert(runs).values(**chat.columns, seq=seq, request_id=request_id)
+    query = begun.returning(runs.c.id)
     return cast(int, (await connection.execute(query)).scalar_one())
 
 

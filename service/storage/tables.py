@@ -159,6 +159,11 @@ chats = Table(
     Column("attempts", SmallInteger, nullable=False, server_default="0"),
     Column("last_error", Text),
     Column(
+        "traceparent",
+        Text,
+        comment="Of the request that made work due last, as W3C's Trace Context has it.",
+    ),
+    Column(
         "expires_at",
         DateTime(timezone=True),
         comment="From then on it is not served,"
@@ -171,6 +176,18 @@ chats = Table(
         nullable=False,
         server_default="0",
         comment="Secrets masked in what is stored of it.",
+    ),
+    Column(
+        "left_alone_at",
+        DateTime(timezone=True),
+        comment="Since when its user wants no summaries of it: none is made and none serves.",
+    ),
+    Column(
+        "wishes",
+        ARRAY(Text),
+        nullable=False,
+        server_default=text("'{}'::text[]"),
+        comment="Sentences that its user wants in its summaries.",
     ),
     _now("created_at"),
     _now("updated_at"),
@@ -397,6 +414,11 @@ runs = Table(
     _id(),
     *_chat(),
     Column("seq", BigInteger, nullable=False, comment="The handed_seq that it worked on."),
+    Column(
+        "request_id",
+        Text,
+        comment="Of the request that made the work due; all log lines of the round have it.",
+    ),
     Column("outcome", Text, nullable=False, server_default="running"),
     Column("reason", Text, nullable=False, server_default=""),
     Column("calls", Integer, nullable=False, server_default="0"),

@@ -5,6 +5,7 @@ do not choose: `claim` gives each the chat whose turn it is. All times are the d
 workers' clocks do not matter.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID, uuid4
 
@@ -37,7 +38,8 @@ class Lease:
     `fallback` says that the built-in summariser writes, because the LLM has failed on this chat too
     often. `at_once` says that the LLM is away or has enough to do, but the chat's next request is
     too large: code makes an interim summary, and the chat waits on. `chat_id` and `user_id` are
-    Open WebUI's, for the log.
+    Open WebUI's, for the log; `traceparent` is that of the request that made the work due.
+    `left_alone` and `wishes` are what the user wants of the chat.
     """
 
     chat: ChatKey
@@ -54,6 +56,9 @@ class Lease:
     compactor: str | None
     chat_id: str
     user_id: str
+    traceparent: str | None
+    left_alone: bool
+    wishes: Sequence[str]
 
 
 _LONGEST_CLAIM = 10  # seconds that a worker may be silent in the middle of one
@@ -72,6 +77,9 @@ _LEASED = (
     chats.c.compactor,
     chats.c.external_id,
     chats.c.user_id,
+    chats.c.traceparent,
+    chats.c.left_alone_at.is_not(None),
+    chats.c.wishes,
 )
 
 # Claims are made one by one: two at the same time would count the same work under way, and each
@@ -105,12 +113,18 @@ limit 1 for update of chats skip locked
 
 
 async def mark_due(
-    connection: AsyncConnection, chat: ChatKey, debounce: float, *, pressing: bool
+    connection: AsyncConnection,
+    chat: ChatKey,
+    debounce: float,
+    *,
+    pressing: bool,
+    traceparent: str | None = None,
 ) -> str | None:
     """Marks work due, in the transaction that stores what it is about.
 
     Work that is due already stays as it is, so that a failing chat is not tried again at every
-    turn. Dead work gets one more try: what was ingested may be what it needed.
+    turn. Dead work gets one more try: what was ingested may be what it needed. The work belongs to
+    the newest request, whose messages it surely reads: hence its `traceparent`.
 
     Returns:
         The key of the wake-up message; None when nobody need be woken, because it was due before.
@@ -123,6 +137,7 @@ async def mark_due(
             handed_seq=chats.c.handed_seq + 1,
             due_at=func.coalesce(chats.c.due_at, in_seconds(debounce)),
             pressing=pressing,
+            traceparent=traceparent,
             dead_at=None,
         )
         .returning(chats.c.handed_seq, before)  # a subquery sees the row as it was
@@ -131,7 +146,9 @@ async def mark_due(
     return f"{chat.id}:{seq}" if fresh else None
 
 
-async def mark_due_at_once(connection: AsyncConnection, chat: ChatKey) -> str:
+async def mark_due_at_once(
+    connection: AsyncConnection, chat: ChatKey, traceparent: str | None = None
+) -> str:
     """Marks work due now, as an operator wants it: whatever failed before does not put it off.
 
     Returns:
@@ -142,6 +159,7 @@ async def mark_due_at_once(connection: AsyncConnection, chat: ChatKey) -> str:
         "handed_seq": chats.c.handed_seq + 1,
         "due_at": func.now(),
         "attempts": 0,
+        "traceparent": traceparent,
         "dead_at": None,
     }
     return f"{chat.id}:{(await connection.execute(query.values(values))).scalar_one()}"

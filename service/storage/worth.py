@@ -106,6 +106,7 @@ _PRICES: Final = """
     left join unnest($1::text[], $2::float8[], $3::float8[]) as writer (name, input, output)
         on writer.name = s.summariser
 """
+_TOKENS: Final = "sum(s.tokens_not_sent + s.tokens_read)"
 _NAMES: Final[Mapping[By, str]] = {
     "day": "s.day::text",
     "user": "s.user_id",
@@ -143,10 +144,17 @@ async def parts(
     query = _Query(prices)
     source, user = _source(by, wanted)
     where = query.where(wanted, user)
-    most = "1 desc" if by == "day" else "sum(s.tokens_not_sent + s.tokens_read) desc, 1"
+    most = "1 desc" if by == "day" else f"{_TOKENS} desc, 1"
+    limited = f"limit {query.add(limit)}"
+    if by == "chat":
+        # All chats are only ranked, and the rest is read of those that are shown: 100 of 100,000
+        # chats took 460 ms in one step, and take 170 in two.
+        of_whom = source if wanted.user is not None else "chat_sums s"
+        ranked = f"select s.chat_id from {of_whom} {where} group by 1 order by {_TOKENS} desc, 1"
+        source = f"{source} join ({ranked} {limited}) top on top.chat_id = s.chat_id"
     rows = await reads.fetch(
         f"select {_NAMES[by]}, {_SUMS} from {source} {_PRICES} {where}"
-        f" group by 1 order by {most} limit {query.add(limit)}",
+        f" group by 1 order by {most} {limited}",
         *query.given,
     )
     return [Part(name, Sums(*sums)) for name, *sums in rows]

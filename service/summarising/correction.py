@@ -84,6 +84,9 @@ def _narrated(text: str) -> tuple[Paragraph, ...]:
         heads = ", ".join(NARRATIVE)
         why = f"the heads of a narrative are {heads}; give the rest as pins"
         raise Unprocessable(why, pointer="/narrative")
+    # An empty file is a slip of a pipe or an editor, and the correction would be served at once.
+    if not said.narrative:
+        raise Unprocessable("/narrative is empty; leave it out to keep it", pointer="/narrative")
     return said.narrative
 
 

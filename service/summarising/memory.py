@@ -50,6 +50,10 @@ SECTION_OF = {
 }
 
 
+WISH = "wish"
+"""Source of a pin that the user wants in all summaries of the chat (`kept.wishes`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Paragraph:
     """The narrative's lines under one head, without list marks."""
@@ -60,15 +64,16 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A sentence of the chat that a summariser chose, or an operator wrote.
+    """A sentence of the chat that a summariser chose, or that an operator or its user wrote.
 
     Attributes:
         number: shown as `P12`; the same in all later checkpoints.
         kind: which section it belongs to.
         text: the words, on one line.
-        source: id of the message that they came from; `operator` for an operator's.
+        source: id of the message that they came from; `operator` for an operator's, `wish` for
+            what the user wants in all summaries.
         speaker: who said it.
-        utterance: number of the utterance, such as `12.3`; "" for an operator's.
+        utterance: number of the utterance, such as `12.3`; "" for an operator's and for a wish.
         at: Unix seconds of the message.
         answers: whether its text may have words of somebody else: the question before it, or a
             document's.

@@ -114,7 +114,7 @@ def _decided(found: contexts.StoredContext, asked: Lookup) -> Decision:
     unchanged = Decision("not_needed", found.known, window, overhead, before, before)
     apply_at = policy.apply_at(window, asked.served.apply_at)
     # A long answer needs its room even where the chat alone would not need a summary yet.
-    if before <= min(apply_at, asked.served.room or apply_at):
+    if found.left_alone or before <= min(apply_at, asked.served.room or apply_at):
         return unchanged
     made = found.checkpoint
     # One that saves nothing would only take words away.
@@ -139,7 +139,7 @@ async def _elsewhere(
     lender = None if asked.anyone else asked.user
     path, sizes = asked.path.pairs, asked.sizes
     return await contexts.find_elsewhere(
-        pool, asked.tenant, lender, path, sizes, asked.window, asked.served
+        pool, asked.tenant, asked.chat, lender, path, sizes, asked.window, asked.served
     )
 
 

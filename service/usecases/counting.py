@@ -15,6 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service import metrics
+from service.errors import trace
 from service.storage import outage, sums
 from service.storage.sums import ChatShare, Share
 from service.storage.worth import OUTCOMES
@@ -107,3 +108,5 @@ async def _store(this: Counting, *, wait: bool) -> None:
         await this.store(wait=wait)
     except _AWAY as error:  # the next one may get through
         log.warning("sums.not_stored", error=type(error).__name__)
+    except Exception as error:  # a mistake of ours must not end the counting
+        log.error("sums.not_stored", exception=trace(error))

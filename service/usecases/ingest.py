@@ -15,7 +15,7 @@ import msgspec
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from service import metrics, policy
+from service import metrics, policy, tracing
 from service.errors import Conflict, TextProcessAway, TextTooHard, Unavailable, Unprocessable
 from service.planning import Checkpoint
 from service.processes import Texts, intake
@@ -116,9 +116,20 @@ async def ingest(
         Unprocessable: the path contradicts itself, or what is stored; nothing was stored.
         Unavailable: large texts cannot be read, because no text process starts.
     """
+    with tracing.span("ingest", {"precis.chat": handed.chat}) as span:
+        span.set("precis.messages", len(handed.messages))
+        accepted = await _ingest(engine, texts, handed, debounce)
+        span.set("precis.due", accepted.due)
+    return accepted
+
+
+async def _ingest(
+    engine: AsyncEngine, texts: Texts, handed: Transcript, debounce: float
+) -> Accepted:
     check_chain(handed)
     async with engine.begin() as connection:
-        chat, wants_bodies = await _open(connection, handed)
+        opened = await _open(connection, handed)
+        chat = opened.key
         known = await _known(connection, chat, handed)
         taken = await _take(texts, _wanted(handed, known), handed.mask_secrets)
         _check_contents(handed, known.found, taken)
@@ -136,21 +147,23 @@ async def ingest(
         )
         made = await _deepest(connection, chat, leaf, adopted)
         size = _size(leaf, [*made.settled, *made.interim], overhead)
-        if not _is_work(handed, size, made, wants_bodies):
+        if not _is_work(handed, size, made, opened):
             return Accepted(due=False)
         # The next request would have to be cut, so nobody waits for more messages.
         pressing = size > handed.policy.apply_at
         delay = 0 if pressing else debounce
-        wake_up = await work.mark_due(connection, chat, delay, pressing=pressing)
+        wake_up = await work.mark_due(
+            connection, chat, delay, pressing=pressing, traceparent=tracing.current()
+        )
         return Accepted(due=True, wake_up=wake_up, delay=delay)
 
 
-def _is_work(handed: Transcript, size: int, made: checkpoints.Along, wants_bodies: bool) -> bool:
+def _is_work(handed: Transcript, size: int, made: checkpoints.Along, opened: chats.Opened) -> bool:
     """Whether a worker has to look at a chat whose next request has this size."""
-    if handed.compactor == chats.COMPACTS_ITSELF:
+    if handed.compactor == chats.COMPACTS_ITSELF or opened.left_alone:
         return False
     # What an interim summary covers is to be read by a summariser.
-    return size >= handed.policy.prepare_at or bool(made.interim) or wants_bodies
+    return size >= handed.policy.prepare_at or bool(made.interim) or opened.wants_bodies
 
 
 def check_chain(handed: Transcript) -> None:
@@ -181,9 +194,8 @@ def check_chain(handed: Transcript) -> None:
         above = message.digest
 
 
-async def _open(connection: AsyncConnection, handed: Transcript) -> tuple[ChatKey, bool]:
-    """The chat, locked, and whether work waits for texts that are not kept any more."""
-    chat, wants_bodies = await chats.open_chat(
+async def _open(connection: AsyncConnection, handed: Transcript) -> chats.Opened:
+    opened = await chats.open_chat(
         connection,
         handed.tenant,
         handed.chat,
@@ -193,9 +205,9 @@ async def _open(connection: AsyncConnection, handed: Transcript) -> tuple[ChatKe
         expires_in=handed.expires_in,
         compactor=handed.compactor,
     )
-    if wants_bodies and handed.after:
+    if opened.wants_bodies and handed.after:
         raise Conflict("texts above `after` are wanted again; send the whole path")
-    return chat, wants_bodies
+    return opened
 
 
 async def _known(connection: AsyncConnection, chat: ChatKey, handed: Transcript) -> _Known:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import NotFound
-from service.storage import audit, chats, checkpoints, messages, runs
+from service.storage import audit, chats, checkpoints, messages, runs, wishes
 from service.storage.audit import Change
 from service.storage.chats import EVERY, Cursor, Filters, Overview
 from service.storage.checkpoints import Made
@@ -28,13 +28,17 @@ _TELLING = 40  # characters by which a sentence is found in a summary
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """One chat with its branches, checkpoints and latest rounds of work."""
+    """One chat with its branches, checkpoints and latest rounds of work.
+
+    `wishes` are the sentences that its user wants in its summaries.
+    """
 
     chat: Overview
     branches: list[Branch]
     checkpoints: list[Made]
     runs: list[Run]
     spent: Spent
+    wishes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +130,14 @@ async def show_chat(engine: AsyncEngine, tenant: int, chat: str) -> Detail:
         if not found:
             raise no_chat(chat)
         key = ChatKey(tenant, found[0].id)
+        wanted = await wishes.find(connection, tenant, chat, None)
         return Detail(
             chat=found[0],
             branches=await messages.branches(connection, key),
             checkpoints=await checkpoints.everyone(connection, key),
             runs=await runs.latest(connection, key),
             spent=await runs.spent(connection, key),
+            wishes=wanted.wishes if wanted else (),
         )
 
 

@@ -1,6 +1,6 @@
 """Use case: put Precis into an Open WebUI, keep it as it should be, take it out again.
 
-That is the filter, the events function and the tool, their valves and a key.
+That is the filter, the events function, the action and the tool, their valves and a key.
 
 In: a signed-in Open WebUI, a wish, a way to the database, where keys are made. Out: what was done,
 line by line. A run that finds everything as wished changes nothing.
@@ -27,13 +27,21 @@ from service.errors import OpenWebUIError
 from service.storage import keys
 from service.storage.database import Database
 
-FILTER, EVENTS, RECALL = "precis", "precis_events", "precis_recall"
+FILTER, EVENTS, ACTION = "precis", "precis_events", "precis_action"
+RECALL = "precis_recall"
 
 _DESCRIBED = {
     FILTER: ("Precis", "Keeps long chats inside the model's context window."),
     EVENTS: ("Precis events", "Tells Precis about deleted and edited chats."),
+    ACTION: ("Precis action", "Shows users the summary of a chat, and takes what they want of it."),
     RECALL: ("Precis recall", "Looks up what a summary of Precis covers."),
 }
+_FILES = {
+    FILTER: "precis_filter.py",
+    EVENTS: "precis_events.py",
+    ACTION: "precis_action.py",
+}
+_TYPES = {FILTER: "filter", EVENTS: "event", ACTION: "action"}
 _OLDEST, _WITH_EVENTS = (0, 6, 43), (0, 10)
 
 _TOOLS_OFF = (
@@ -47,7 +55,9 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How it should be. `models` empty is all of them; `recall` is whether there is the tool.
+    """How it should be. `models` empty is all of them.
+
+    `recall` is whether there is the tool, and `action` whether there are the buttons.
 
     None leaves it as it is; at the first time it is `first_url` and `first_tenant`.
     """
@@ -58,6 +68,7 @@ class Wish:
     first_url: str
     first_tenant: str
     recall: bool = True
+    action: bool = True
 
 
 class Change(NamedTuple):
@@ -103,7 +114,7 @@ async def install(
         OpenWebUIError: something is in the way; or all is done, but the filter does not reach the
             service.
     """
-    wanted = _wanted(webui)
+    wanted = _wanted(webui, wish)
     found = await _look(webui, wish, wanted)
     if wish.recall and webui.tools_off:
         say(_TOOLS_OFF)
@@ -133,10 +144,8 @@ async def uninstall(webui: OpenWebUI, databases: Databases, say: Say, *, dry: bo
     """
     functions = await webui.functions()
     changes = [_without(webui, model) for model in await webui.models_with(FILTER)]
-    for name in (FILTER, EVENTS):
-        if name in functions:
-            _check_ours(functions[name])
-            changes.append(Change(f"function {name}: deleted", partial(webui.delete, name)))
+    for name in _FILES:
+        changes += _without_function(webui, functions, name)
     changes += _without_tool(webui, await _our_tool(webui))
     await _carry_out(changes, say, dry=dry)
     if dry:
@@ -203,17 +212,21 @@ class _Keys:
                     say(f"key {key.id} ({key.prefix}…): revoked")
 
 
-def _wanted(webui: OpenWebUI) -> dict[str, str]:
-    """The functions that this version takes, by id, and their texts."""
+def _wanted(webui: OpenWebUI, wish: Wish) -> dict[str, str]:
+    """The wished functions that this version takes, by id, and their texts."""
     if webui.version < _OLDEST:
         raise OpenWebUIError(
             f"Open WebUI {_dotted(webui.version)} is too old: Precis needs {_dotted(_OLDEST)}"
         )
-    names = (FILTER, EVENTS) if webui.version >= _WITH_EVENTS else (FILTER,)
+    names = {FILTER}
+    if webui.version >= _WITH_EVENTS:
+        names.add(EVENTS)
+    if wish.action:
+        names.add(ACTION)
     folder = files("filter_stub")
     return {
         name: (folder / file).read_text(encoding="utf-8")
-        for name, file in ((FILTER, "precis_filter.py"), (EVENTS, "precis_events.py"))
+        for name, file in _FILES.items()
         if name in names
     }
 
@@ -235,7 +248,7 @@ async def _our_tool(webui: OpenWebUI) -> Tool | None:
 
 async def _look(webui: OpenWebUI, wish: Wish, wanted: dict[str, str]) -> Installed:
     functions = await webui.functions()
-    _check_functions(functions, wanted)
+    _check_functions(functions)
     tool = await _our_tool(webui)
     models = await webui.models()
     _check_models(wish, models)
@@ -251,14 +264,14 @@ async def _look(webui: OpenWebUI, wish: Wish, wanted: dict[str, str]) -> Install
     return Installed(functions, sources, valves, filters, models, tool, reached)
 
 
-def _check_functions(functions: dict[str, Function], wanted: dict[str, str]) -> None:
+def _check_functions(functions: dict[str, Function]) -> None:
     """Whether the ids are free or ours, and no other function is the filter too."""
-    for name in wanted:
+    for name in _FILES:
         if name in functions:
             _check_ours(functions[name])
     for other in functions.values():
         is_filter = other.active and other.title == _DESCRIBED[FILTER][0]
-        if is_filter and other.id not in wanted:
+        if is_filter and other.id not in _FILES:
             raise OpenWebUIError(
                 f"the function {other.id!r} in Open WebUI is a second copy of the filter:"
                 " delete it, or both would run"
@@ -273,7 +286,7 @@ def _check_models(wish: Wish, models: dict[str, str]) -> None:
 
 
 def _check_ours(function: Function) -> None:
-    if function.type not in ("filter", "event") or not function.title.startswith("Precis"):
+    if function.type != _TYPES[function.id] or not function.title.startswith("Precis"):
         raise OpenWebUIError(
             f"the function {function.id!r} in Open WebUI is not of Precis: its title is"
             f" {function.title!r}; delete it in Open WebUI, or give it another id"
@@ -311,6 +324,7 @@ def _changes(
     changes = _of_tool(webui, found, wish, valves)
     for name, text in wanted.items():
         changes += _of_function(webui, found, name, text, valves)
+    changes += _of_action(webui, found, wish)
     stored = found.functions.get(FILTER)
     if (stored is not None and stored.everywhere) == bool(wish.models):
         says = "off, it works on the named ones" if wish.models else "on"
@@ -335,10 +349,29 @@ def _of_function(
         change = f"function {name}: {_release(found.sources[name])} replaced by {_release(text)}"
         changes.append(Change(change, partial(webui.update, stored, text)))
     # The key comes before the switch, so that no request meets a filter without one.
-    changes += _of_valves(webui, found, name, "functions", valves)
+    wanted = valves if name == FILTER else {one: valves[one] for one in ("service_url", "api_key")}
+    changes += _of_valves(webui, found, name, "functions", wanted)
     if stored is None or not stored.active:
         changes.append(Change(f"function {name}: switched on", partial(webui.toggle, name)))
     return changes
+
+
+def _of_action(webui: OpenWebUI, found: Installed, wish: Wish) -> list[Change]:
+    """The buttons are for all chats, or they are there against the wish."""
+    if not wish.action:
+        return _without_function(webui, found.functions, ACTION)
+    stored = found.functions.get(ACTION)
+    if stored is not None and stored.everywhere:
+        return []
+    return [Change("buttons on all models: on", partial(webui.toggle, ACTION, "/global"))]
+
+
+def _without_function(webui: OpenWebUI, functions: dict[str, Function], name: str) -> list[Change]:
+    """What takes a function away, if it is there and ours."""
+    if name not in functions:
+        return []
+    _check_ours(functions[name])
+    return [Change(f"function {name}: deleted", partial(webui.delete, name))]
 
 
 def _created(webui: OpenWebUI, name: str, text: str) -> Change:

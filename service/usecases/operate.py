@@ -4,22 +4,24 @@ What they look at is in `inspect`.
 """
 
 import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from service import metrics
-from service.errors import Conflict, NotFound
+from service import metrics, tracing
+from service.errors import Conflict, NotFound, SummariserError
 from service.settings import Settings
 from service.storage import audit, breakers, chats, checkpoints, messages, work
+from service.storage.breakers import OpenBreaker
 from service.storage.chats import LockedChat
 from service.storage.checkpoints import Made
 from service.summarising import compose, message
 from service.summarising.compose import Covered
 from service.summarising.correction import GivenPin, check_size, corrected
 from service.summarising.memory import Memory
+from service.summarising.reading import Excerpt, Finish, Reading, Summariser
 from service.usecases import inspect
 
 
@@ -55,6 +57,34 @@ class ServedCheckpoint:
     checkpoint: Made
     waits: bool
     wake_up: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What one call of the summariser came to.
+
+    `error` says why there is no answer; the rest is None then. Tokens are None when the server
+    does not count them.
+    """
+
+    summariser: str
+    seconds: float
+    tokens_read: int | None = None
+    tokens_written: int | None = None
+    finish: Finish | None = None
+    text: str | None = None
+    error: str | None = None
+
+
+_READING = Reading(
+    previous=(),
+    excerpts=(
+        Excerpt("user", "[1.1] The pump in cellar 3 has to run at 40 Hz until Friday."),
+        Excerpt("assistant", "[1.2] Noted: the pump in cellar 3 runs at 40 Hz until Friday."),
+    ),
+    summary_tokens=200,
+)
+"""Two sentences of nobody's chat."""
 
 
 async def serve(engine: AsyncEngine, by: Operator, chat: str, checkpoint: int) -> ServedCheckpoint:
@@ -136,7 +166,7 @@ async def recompute(engine: AsyncEngine, by: Operator, chat: str) -> DroppedChec
         dropped = await _drop(connection, by, locked, chat, None)
         # Without the texts there is nothing to do; the filter's next whole path makes it due.
         if not dropped.waits:
-            wake_up = await work.mark_due_at_once(connection, locked.key)
+            wake_up = await work.mark_due_at_once(connection, locked.key, tracing.current())
             dropped = replace(dropped, wake_up=wake_up)
         await _note(connection, by, "chat.recompute", chat, dropped=dropped.checkpoints)
     return dropped
@@ -153,7 +183,7 @@ async def retry(engine: AsyncEngine, by: Operator, chat: str) -> str:
     """
     async with engine.begin() as connection:
         locked = await _lock(connection, by.tenant, chat)
-        wake_up = await work.mark_due_at_once(connection, locked.key)
+        wake_up = await work.mark_due_at_once(connection, locked.key, tracing.current())
         await _note(connection, by, "job.retry", chat)
     return wake_up
 
@@ -180,10 +210,48 @@ async def reset_breakers(engine: AsyncEngine, by: Operator, name: str | None) ->
     return closed
 
 
-async def open_breakers(engine: AsyncEngine) -> list[tuple[str, datetime]]:
-    """The endpoints that nobody asks now, and until when."""
+async def open_breakers(engine: AsyncEngine) -> list[OpenBreaker]:
+    """The endpoints that nobody asks now, and until when: work that is due waits for them."""
     async with engine.connect() as connection:
         return await breakers.open_ones(connection)
+
+
+async def ask_once(summariser: Summariser | None) -> Trial:
+    """Asks a summariser about two sentences of nobody's chat. An error is part of the answer.
+
+    Raises:
+        Conflict: there is none: code writes summaries.
+    """
+    if summariser is None:
+        raise Conflict(
+            "PRECIS_SUMMARISER is extractive: code writes summaries, and there is nobody to ask"
+        )
+    began = time.monotonic()
+    try:
+        reply = await summariser.summarise(_READING)
+    except SummariserError as error:
+        return Trial(summariser.name, round(time.monotonic() - began, 2), error=str(error))
+    return Trial(
+        summariser.name,
+        round(time.monotonic() - began, 2),
+        tokens_read=reply.prompt_tokens,
+        tokens_written=reply.completion_tokens,
+        finish=reply.finish,
+        text=reply.text,
+    )
+
+
+async def try_summariser(engine: AsyncEngine, by: Operator, summariser: Summariser | None) -> Trial:
+    """The same, with an audit row, because the call costs tokens.
+
+    Raises:
+        Conflict: there is none: code writes summaries.
+    """
+    trial = await ask_once(summariser)
+    async with engine.begin() as connection:
+        answered = trial.error is None
+        await _note(connection, by, "summariser.test", None, answered=answered)
+    return trial
 
 
 async def delete(engine: AsyncEngine, by: Operator, chat: str) -> None:
@@ -266,7 +334,7 @@ async def _serve(
         await work.ask_for_bodies(connection, locked.key)
     else:
         # What follows it has no summary now, whatever its size.
-        wake_up = await work.mark_due_at_once(connection, locked.key)
+        wake_up = await work.mark_due_at_once(connection, locked.key, tracing.current())
     made, _ = await inspect.summary_of(connection, locked.key, chat, checkpoint)
     return ServedCheckpoint(made, waits, wake_up)
 

@@ -7,7 +7,7 @@ corrected. Loads little, because monitors run `precis status` often.
 import csv
 import io
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from datetime import date, timedelta
 from typing import Final
 
@@ -21,6 +21,7 @@ from service.storage.worth import Part, Sums, Wanted
 _MONTH: Final = timedelta(days=29)  # with today, 30 days
 # With these, spreadsheets begin a formula, some of them after spaces too.
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+_NAMES: Final = [field.name for field in fields(Sums)]
 MOST_PARTS: Final = 10_000
 """Parts that are read at a time: more would keep other requests waiting."""
 
@@ -144,14 +145,15 @@ def as_csv(found: Breakdown) -> str:
     """The parts as a table for spreadsheets, without the total."""
     out = io.StringIO()
     writer = csv.writer(out)
-    writer.writerow([found.by, *(field.name for field in fields(Sums)), "currency"])
+    writer.writerow([found.by, *_NAMES, "currency"])
     for part in found.parts:
         writer.writerow([_harmless(part.name), *_cells(part.sums), _harmless(found.currency)])
     return out.getvalue()
 
 
 def _cells(sums: Sums) -> Iterator[str]:
-    for value in asdict(sums).values():
+    for name in _NAMES:
+        value = getattr(sums, name)
         # Without an exponent, which some spreadsheets read as text.
         yield f"{value:.6f}" if isinstance(value, float) else str("" if value is None else value)
 

@@ -41,6 +41,7 @@ async def overview(
         status=status,
         days=columns(days),
         where=_WHERE,
+        by_code=settings.summariser == "extractive",
         amount=worth.amount,
     )
 

@@ -14,9 +14,11 @@ from service.web import (
     checkpoints,
     find,
     jobs,
+    keys,
     overview,
     settings,
     sign_in,
+    summarisers,
     worth,
 )
 from service.web.page import FOLDER, HEADERS
@@ -25,10 +27,12 @@ _MODULES: Final = (
     sign_in,
     overview,
     worth,
+    summarisers,
     chats,
     find,
     checkpoints,
     jobs,
+    keys,
     audit,
     settings,
 )

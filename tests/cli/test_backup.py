@@ -2,15 +2,41 @@
 
 import asyncio
 import os
+import shutil
 import stat
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
+import asyncpg
+import pytest
 from alembic import command
+from structlog.testing import capture_logs
 
+from service import dumps
+from service.embedded.servers import embedded_servers
+from service.errors import ConfigurationError
+from service.runtime import Urls, servers
+from service.settings import load
 from service.storage.database import alembic_config
 from tests.cli.conftest import Cli, says
 from tests.conftest import Service, drain
 from tests.service.talk import Talk, row
+
+
+async def revision(url: str) -> str:
+    connection = await asyncpg.connect(url.replace("+asyncpg", ""))
+    try:
+        return str(await connection.fetchval("select version_num from alembic_version"))
+    finally:
+        await connection.close()
+
+
+async def taken_back(url: str) -> tuple[str, str]:
+    """The newest revision, and the one before it, which the database has now."""
+    newest = await revision(url)
+    await asyncio.to_thread(command.downgrade, alembic_config(url), "-1")
+    return newest, await revision(url)
 
 
 async def test_a_backup_brings_everything_back_also_over_an_older_schema(
@@ -40,9 +66,8 @@ async def test_a_backup_brings_everything_back_also_over_an_older_schema(
 
 async def test_a_backup_of_an_older_version_is_migrated(cli: Cli, service: Service, tmp_path: Path) -> None:
     url, file = service.runtime.urls.database, tmp_path / "old.dump"
-    newest = (await row(service.runtime, "select version_num from alembic_version")).version_num
-    await asyncio.to_thread(command.downgrade, alembic_config(url), "-1")
-    assert "migration" in (await cli("chats", "list")).stderr
+    newest, older = await taken_back(url)
+    assert older in (await cli("chats", "list")).stderr
     made = await cli("backup", str(file))
     assert made.exit_code == 0, made.output
 
@@ -50,6 +75,73 @@ async def test_a_backup_of_an_older_version_is_migrated(cli: Cli, service: Servi
 
     assert restored.exit_code == 0, restored.output
     assert (await row(service.runtime, "select version_num from alembic_version")).version_num == newest
+
+
+async def test_of_a_database_by_url_the_log_says_that_no_dump_is_made(cli: Cli, urls: Urls) -> None:
+    newest, older = await taken_back(urls.database)
+
+    with capture_logs() as logs:
+        assert (await cli("migrate")).exit_code == 0
+
+    without = {"event": "migration.without_dump", "log_level": "warning", "current": older, "head": newest}
+    assert [line for line in logs if "dump" in line["event"]] == [without]
+    with capture_logs() as logs:
+        assert (await cli("migrate")).exit_code == 0
+    assert logs == []
+
+
+@pytest.fixture
+def data_dir() -> Iterator[Path]:
+    """Not under pytest's own folders: as root, the servers run as another user who cannot get there."""
+    folder = Path(tempfile.mkdtemp(prefix="precis-tests-"))
+    folder.chmod(0o711)
+    yield folder / "data"
+    shutil.rmtree(folder)
+
+
+async def test_an_embedded_database_is_dumped_before_it_is_migrated(data_dir: Path) -> None:
+    settings, backups = load(data_dir=data_dir, fast_and_unsafe=True), data_dir / "backups"
+    async with servers(settings) as urls:
+        newest, older = await taken_back(urls.database)
+    assert not backups.exists(), "a new database has nothing to dump"
+    backups.mkdir()
+    earlier = [backups / f"2020010{day}T000000Z-0001-before-0002.dump" for day in range(1, 4)]
+    for file in earlier:
+        file.touch()
+    (backups / "my own.dump").touch()
+
+    with capture_logs() as logs:
+        async with servers(settings) as urls:
+            assert await revision(urls.database) == newest
+    (told,) = [line for line in logs if line["event"] == "migration.dumped"]
+    file = Path(told["file"])
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert file.name.endswith(f"-{older}-before-{newest}.dump")
+    kept = {path.name for path in backups.iterdir()}
+    assert kept == {"my own.dump", file.name, earlier[1].name, earlier[2].name}
+
+    with capture_logs() as logs:
+        async with servers(settings) as urls:
+            assert len(list(backups.iterdir())) == 4, "nothing is dumped where nothing is migrated"
+            await dumps.load(urls.database, file)
+            assert await revision(urls.database) == older, "the dump is of the time before"
+    assert not [line for line in logs if "dump" in line["event"]]
+
+
+async def test_without_a_dump_an_embedded_database_is_not_migrated_unless_a_setting_allows_it(data_dir: Path) -> None:
+    settings = load(data_dir=data_dir, fast_and_unsafe=True)
+    async with servers(settings) as urls:
+        newest, older = await taken_back(urls.database)
+    (data_dir / "backups").write_text("in the way")
+
+    with pytest.raises(ConfigurationError, match="PRECIS_BACKUP_BEFORE_MIGRATION=false"):
+        async with servers(settings):
+            raise AssertionError("it was migrated")
+    async with embedded_servers(data_dir, fast=True) as started:
+        assert await revision(started.database_url) == older
+
+    async with servers(settings.model_copy(update={"backup_before_migration": False})) as urls:
+        assert await revision(urls.database) == newest
 
 
 async def test_what_is_no_backup_changes_nothing(cli: Cli, service: Service, tmp_path: Path) -> None:

@@ -176,6 +176,30 @@ async def test_reset_recompute_and_delete_do_what_they_say_and_are_audited(cli: 
     ]
 
 
+async def test_what_a_user_wants_of_a_chat_is_told_and_undone(cli: Cli, service: Service) -> None:
+    talk, leaf = await summarised(service)
+    for wish in ({"focus": "Keep [bold]the dates[/]."}, {"left_alone": True}):
+        told = {"user_id": talk.user} | wish
+        assert (await service.as_filter.post("/v1/chats/chat-1/wishes", json=told)).status_code == 200
+
+    shown = (await cli("chats", "show", "chat-1")).stdout
+    assert "Left alone since" in shown
+    assert "focus 1: Keep [bold]the dates[/]." in shown
+    assert "left alone" in (await cli("chats", "list")).stdout
+    assert "summarised again" in (await cli("chats", "resume", "chat-1")).stdout
+    assert (await talk.ask(leaf))["status"] == "ready"
+    assert (await cli("chats", "withdraw", "chat-1", "1")).stdout == "Withdrawn; 0 are left.\n"
+    says(await cli("chats", "withdraw", "chat-1", "1"), "has no sentence 1")
+    says(await cli("chats", "resume", "nowhere"), "there is no chat 'nowhere'")
+    audited = await rows(service.runtime, "select actor, action from audit order by id")
+    assert [tuple(one) for one in audited] == [
+        (f"user {talk.user}", "wish.add"),
+        (f"user {talk.user}", "chat.leave"),
+        ("cli", "chat.resume"),
+        ("cli", "wish.withdraw"),
+    ]
+
+
 async def test_a_summary_is_corrected_from_files_and_the_old_version_served_again(
     cli: Cli, service: Service, tmp_path: Path
 ) -> None:

@@ -137,6 +137,59 @@ async def test_an_older_tool_is_replaced_and_keeps_its_valves_and_who_may_use_it
     assert install.webui.valves["precis_recall"]["answer_tokens"] == 4000
 
 
+async def test_it_installs_the_buttons_for_all_chats_with_the_filters_key(install: Installer) -> None:
+    result = await install()
+
+    assert "function precis_action 0." in result.stdout
+    assert "buttons on all models: on" in result.stdout
+    action, now = install.webui.functions["precis_action"], install.webui.valves["precis"]
+    assert action["type"] == "action"
+    assert action["is_active"]
+    assert action["is_global"]
+    reach = {"service_url": install.service.url, "api_key": now["api_key"]}
+    assert install.webui.valves["precis_action"] == reach
+    assert "nothing to change" in (await install()).stdout
+
+    action["is_global"] = action["is_active"] = False
+    await install()
+    assert action["is_global"]
+    assert action["is_active"]
+
+
+async def test_without_action_there_are_no_buttons_and_those_that_are_there_go(install: Installer) -> None:
+    await install("--no-action")
+    assert "precis_action" not in install.webui.functions
+
+    await install()
+    assert "function precis_action: deleted" in (await install("--no-action")).stdout
+    assert "precis_action" not in install.webui.functions
+    assert "nothing to change" in (await install("--no-action")).stdout
+
+
+async def test_buttons_of_an_older_release_are_replaced_and_go_with_the_rest(install: Installer) -> None:
+    await install()
+    action = install.webui.functions["precis_action"]
+    text = action["content"]
+    action["content"] = text.replace("version: ", "version: 0.", 1)
+
+    assert "function precis_action: 0.0." in (await install()).stdout
+    assert action["content"] == text
+
+    assert "function precis_action: deleted" in (await install.cli("uninstall-filter", "--api-key", TOKEN)).stdout
+    assert install.webui.functions == {}
+
+
+@pytest.mark.parametrize("kind", ["action", "filter"])
+async def test_an_action_of_somebody_else_is_left_alone(install: Installer, kind: str) -> None:
+    title = {"action": "Mine", "filter": "Precis action"}[kind]
+    theirs = {"id": "precis_action", "name": "Mine", "type": kind, "content": "", "is_active": True, "is_global": True}
+    install.webui.functions["precis_action"] = theirs | {"meta": {"manifest": {"title": title}}}
+
+    says(await install("--no-action"), "the function 'precis_action'", f"{title!r}")
+    says(await install.cli("uninstall-filter", "--api-key", TOKEN), f"{title!r}")
+    assert install.webui.writes == []
+
+
 async def test_a_tool_of_somebody_else_is_left_alone(install: Installer) -> None:
     meta = {"manifest": {"title": "Mine"}}
     theirs = {"id": "precis_recall", "name": "Mine", "content": "", "meta": meta, "access_grants": []}
@@ -244,7 +297,7 @@ async def test_before_events_there_is_the_filter_alone(install: Installer) -> No
 
     await install()
 
-    assert set(install.webui.functions) == {"precis"}
+    assert set(install.webui.functions) == {"precis", "precis_action"}
 
 
 async def test_an_open_webui_that_is_too_old_is_told(install: Installer) -> None:

@@ -114,15 +114,8 @@ def run(folder: Path, *arguments: str, **more: str) -> subprocess.CompletedProce
     )
 
 
-def keys_in(said: str) -> dict[str, str]:
-    return dict(re.findall(r"(filter|operator)\s+(precis_\S+)", said))
-
-
-def kept_keys(folder: Path) -> dict[str, str]:
-    """The first keys, from the file that the service names."""
-    path = folder / "first-keys"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    return keys_in(path.read_text())
+def keys_in(said: str) -> list[str]:
+    return re.findall(r"precis_\w{2}_\S{43}", said)
 
 
 def one_line(finished: subprocess.CompletedProcess[str]) -> str:
@@ -134,7 +127,7 @@ def one_line(finished: subprocess.CompletedProcess[str]) -> str:
 
 
 @pytest.mark.slow
-async def test_the_first_start_keeps_the_keys_out_of_a_journal_and_all_of_it_works(folder: Path) -> None:
+async def test_the_first_start_keeps_its_key_out_of_a_journal_and_all_of_it_works(folder: Path) -> None:
     """The story of a first day, in one test because a first start takes seconds."""
     async with serving(folder) as precis:
         async with httpx.AsyncClient(base_url=precis.url, timeout=20) as http:
@@ -147,7 +140,7 @@ async def test_the_first_start_keeps_the_keys_out_of_a_journal_and_all_of_it_wor
         # A command meanwhile uses the running servers: it starts none, and sees the keys.
         listed = await asyncio.to_thread(run, folder, "keys", "list")
         assert listed.returncode == 0, listed.stderr
-        assert listed.stdout.count("first start") == 2
+        assert listed.stdout.count("first start") == 1
 
         # A second service on the same folder is refused, and the first goes on.
         second = one_line(await asyncio.to_thread(run, folder, "serve", "--port", "0"))
@@ -155,18 +148,27 @@ async def test_the_first_start_keeps_the_keys_out_of_a_journal_and_all_of_it_wor
         assert "in use" in second
 
         assert await precis.end() == 0
-    assert "precis_" not in precis.said
-    assert f"The keys are in {folder}/first-keys" in precis.said
-    keys = kept_keys(folder)
-    assert set(keys) == {"filter", "operator"}
+    assert keys_in(precis.said) == []
+    path = folder / "operator-key"
+    assert f"First start. {path} has a key for the REST API" in precis.said
+    assert "`precis install-filter` installs the filter" in precis.said
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    (operator,) = keys_in(path.read_text())
+    assert operator.startswith("precis_op_")
     assert servers_in(folder) == []
     assert not (folder / "running.json").exists()
 
-    # The second start makes no keys; the first ones open it, and chats are worked on.
-    (folder / "first-keys").unlink()
+    # The second start makes no key; the first one opens it, and with one for the filter chats are worked on.
+    path.unlink()
     async with serving(folder) as precis:
+        seen = await asyncio.to_thread(
+            httpx.get, f"{precis.url}/v1/status", headers={"Authorization": f"Bearer {operator}"}
+        )
+        assert seen.status_code == 200
+        made = await asyncio.to_thread(run, folder, "keys", "create", "--scope", "filter")
+        (key,) = keys_in(made.stdout)
         async with httpx.AsyncClient(
-            base_url=precis.url, headers={"Authorization": f"Bearer {keys['filter']}"}, timeout=20
+            base_url=precis.url, headers={"Authorization": f"Bearer {key}"}, timeout=20
         ) as http:
             talk = Talk(http, window=8192)
             leaf = talk.turns(14)
@@ -177,8 +179,8 @@ async def test_the_first_start_keeps_the_keys_out_of_a_journal_and_all_of_it_wor
 
             await until(ready)
         assert await precis.end(signal.SIGINT) == 0
-    assert "first-keys" not in precis.said
-    assert not (folder / "first-keys").exists()
+    assert "First start" not in precis.said
+    assert not path.exists()
     assert "Traceback" not in precis.said
 
 
@@ -239,7 +241,7 @@ async def test_a_command_without_a_running_service_starts_servers_for_its_time(f
 
 
 @pytest.mark.slow
-async def test_a_first_start_at_a_terminal_shows_the_keys_there_and_writes_no_file(folder: Path) -> None:
+async def test_a_first_start_at_a_terminal_shows_its_key_there_and_writes_no_file(folder: Path) -> None:
     place = folder.parent / "at-a-terminal"
     here, there = pty.openpty()
     process = await asyncio.create_subprocess_exec(
@@ -249,14 +251,14 @@ async def test_a_first_start_at_a_terminal_shows_the_keys_there_and_writes_no_fi
     said = ""
     try:
         async with asyncio.timeout(60):
-            while len(keys_in(said)) < 2:
+            while not keys_in(said):
                 said += (await asyncio.to_thread(os.read, here, 4096)).decode()
     finally:
         process.send_signal(signal.SIGTERM)
         await process.wait()
         os.close(here)
-    assert set(keys_in(said)) == {"filter", "operator"}
-    assert not (place / "first-keys").exists()
+    assert [key[:10] for key in keys_in(said)] == ["precis_op_"]
+    assert not (place / "operator-key").exists()
 
 
 def test_the_address_of_a_running_service_is_announced_beside_its_servers(tmp_path: Path) -> None:

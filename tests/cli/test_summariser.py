@@ -24,7 +24,7 @@ async def test_one_call_says_how_long_it_took_and_what_was_answered(cli: Cli) ->
     assert "openai:m answered in " in told.stdout
     assert "The pump runs." in told.stdout
     assert len(llm.requests) == 3, "one call each"
-    assert {"summariser", "seconds", "tokens_read", "tokens_written", "finish", "text"} == found.keys()
+    assert {"summariser", "seconds", "tokens_read", "tokens_written", "finish", "text", "error"} == found.keys()
     says(refused, "HTTP 401", "Check the API key")
 
 

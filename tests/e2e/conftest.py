@@ -3,15 +3,18 @@
 These tests run by `scripts/e2e`; pytest does not come here by itself.
 """
 
+import os
 from collections.abc import AsyncIterator, Generator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 from packaging.version import Version
+from playwright.async_api import Browser, Page, async_playwright
 from pytest_asyncio import is_async_test
 
 from tests.e2e import matrix
+from tests.e2e.browser import CHROMIUM, FLAGS, PATIENCE
 from tests.e2e.model import model_server
 from tests.e2e.openwebui import open_webui
 from tests.e2e.precis import keep_facts, precis
@@ -103,3 +106,32 @@ async def tab(rig: Rig) -> AsyncIterator[Tab]:
     """A browser tab of the admin."""
     async with open_tab(rig.admin) as opened:
         yield opened
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        opened = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield opened
+        await opened.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def page(browser: Browser, rig: Rig) -> AsyncIterator[Page]:
+    """A page of the admin, without what is new in this version."""
+    context = await browser.new_context(viewport={"width": 1100, "height": 720})
+    opened = await context.new_page()
+    opened.set_default_timeout(PATIENCE)
+    await opened.goto(rig.server.url)
+    await opened.evaluate("token => localStorage.setItem('token', token)", rig.admin.token)
+    await rig.admin.post("/api/v1/users/user/settings/update", {"ui": {"version": rig.version}})
+    yield opened
+    await context.close()
+    await rig.admin.post("/api/v1/users/user/settings/update", {"ui": {}})  # the page keeps more in it
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    folder = Path(os.environ.get("E2E_SCREENSHOTS") or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

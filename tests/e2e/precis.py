@@ -80,7 +80,7 @@ class Precis:
         return (self.folder / "precis.log").read_text(errors="replace")
 
     async def start(self) -> None:
-        """Returns when it answers. The first start notes the keys that it writes."""
+        """Returns when it answers. At the first start it has a key made for the filter."""
         greetings = len(_GREETING.findall(self.log)) if (self.folder / "precis.log").exists() else 0
         with (self.folder / "precis.log").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
@@ -89,11 +89,13 @@ class Precis:
         process = self._process
 
         def ready() -> bool:
-            self.keys = self.keys or _keys(self.folder)
-            return process.returncode is not None or (bool(self.keys) and len(_GREETING.findall(self.log)) > greetings)
+            return process.returncode is not None or len(_GREETING.findall(self.log)) > greetings
 
         await until(ready, 120)
         assert process.returncode is None, self.log
+        if not self.keys:
+            made = {scope: await self.run("keys", "create", "--scope", scope) for scope in ("filter", "operator")}
+            self.keys = {scope: said.split()[-1] for scope, said in made.items()}
 
     async def kill(self) -> None:
         """Kill -9; its servers end with it."""
@@ -182,13 +184,6 @@ class Precis:
         ours = {"DATA_DIR": str(self.folder / "data"), "FAST_AND_UNSAFE": "true", "DEBOUNCE": "0.05"}
         ours |= {"PORT": str(self.port), "FALLBACK_AFTER": "0"}  # every summary is the scripted one
         return plain | {f"PRECIS_{name}": value for name, value in (ours | self.settings).items()} | {"COLUMNS": "200"}
-
-
-def _keys(folder: Path) -> dict[str, str]:
-    """The keys by scope, when the first start has written both."""
-    path = folder / "data" / "first-keys"
-    found = dict(re.findall(r"(filter|operator)\s+(precis_\S+)\n", path.read_text())) if path.is_file() else {}
-    return found if len(found) == 2 else {}
 
 
 def _checkpoint(shown: Json) -> Checkpoint:

@@ -60,6 +60,9 @@ class Tab:
         self.models = list(models)
         self.page = page(user.server.version)
         self.events: list[Json] = []
+        self.dialogs: list[Json] = []
+        self._says: list[object] = []  # to the dialogs to come
+        self._clicked = 0  # events before the newest click
         self.new_chat()
         self._socket = socketio.AsyncClient(reconnection=False)
         self._socket.on("events", self._hear)
@@ -140,6 +143,25 @@ class Tab:
             await until(lambda: self._settled.issuperset(turn.answers), 120)
         elif not self.page.saves:
             await self._load(self.current)
+
+    async def click(self, action: str, *says: object) -> list[Json]:
+        """Clicks a button of an action under the current answer, and answers its dialogs; what they showed."""
+        self.dialogs, self._says, self._clicked = [], list(says), len(self.events)
+        answer = self.messages[str(self.current)]
+        messages = [{name: one[name] for name in ("id", "role", "content")} for one in self.path()]
+        body = {"model": answer["model"], "messages": messages, "chat_id": self.chat_id, "id": answer["id"]}
+        await self.user.post(f"/api/chat/actions/{action}", body | self._who(answer))
+        return self.dialogs
+
+    async def notified(self) -> str:
+        """What the page says after the newest click, in a corner for a moment."""
+
+        def notes() -> list[str]:
+            told = (one["data"] for one in self.events[self._clicked :])
+            return [one["data"]["content"] for one in told if one.get("type") == "notification"]
+
+        await until(lambda: bool(notes()))
+        return notes()[-1]
 
     # Changing the chat
 
@@ -345,9 +367,16 @@ class Tab:
             children = self.messages[message]["childrenIds"]
         return message
 
-    async def _hear(self, event: Json) -> None:
-        """`chatEventHandler`."""
+    async def _hear(self, event: Json) -> object:
+        """`chatEventHandler`; what it returns is a user's answer to a dialog."""
         self.events.append(event)
+        if event["data"].get("type") in ("confirmation", "input"):
+            self.dialogs.append(event["data"])
+            return self._says.pop(0)
+        self._note(event)
+        return None
+
+    def _note(self, event: Json) -> None:
         message = self.messages.get(event.get("message_id") or "")
         if message is None or (self.chat_id and event.get("chat_id") != self.chat_id):
             return

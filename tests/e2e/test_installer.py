@@ -93,9 +93,11 @@ async def test_an_admin_with_a_password_installs_it_and_it_reaches_the_service(s
 
     assert REACHED in result.stdout, result.output
     functions = await shop.functions()
-    assert set(functions) == ({"precis", "precis_events"} if since(shop.server.version, "0.10") else {"precis"})
+    events = {"precis_events"} if since(shop.server.version, "0.10") else set()
+    assert set(functions) == {"precis", "precis_action"} | events
     assert all(one["is_active"] for one in functions.values())
     assert functions["precis"]["is_global"]
+    assert functions["precis_action"]["is_global"]
     for name in functions:
         assert (await shop.valves(name))["service_url"] == shop.precis.url
     assert len(await shop.keys()) == 1
@@ -282,6 +284,14 @@ async def test_it_can_be_installed_without_the_tool(shop: Shop) -> None:
 
     assert await shop.tool() is None
     assert UNTOUCHED in await shop.install("--no-recall")
+
+
+async def test_it_can_be_installed_without_the_buttons(shop: Shop) -> None:
+    await shop.install()
+    assert "function precis_action: deleted" in await shop.install("--no-action")
+
+    assert "precis_action" not in await shop.functions()
+    assert UNTOUCHED in await shop.install("--no-action")
 
 
 async def test_a_tool_of_somebody_else_under_its_id_is_left_alone(shop: Shop) -> None:

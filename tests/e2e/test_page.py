@@ -1,30 +1,16 @@
-"""The real page in a headless browser: what a user sees of a compressed chat, and what an admin sees of the filter.
+"""The real page in a headless browser: what a user sees of a compressed chat, and what an admin sees of the filter."""
 
-Needs Debian's chromium. `E2E_SCREENSHOTS=docs/images` keeps the pictures of the documentation.
-"""
-
-import os
 import re
-import shutil
-from collections.abc import AsyncIterator
 from pathlib import Path
 
-import pytest
-import pytest_asyncio
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import Page, expect
 
-from tests.e2e.model import MODELS, Call, Reply
-from tests.e2e.rig import Rig, as_posted
+from tests.e2e.browser import NEWER_PAGES, NO_CHROMIUM, WINDOW, ask, open_log
+from tests.e2e.model import Call, Reply
+from tests.e2e.rig import Rig
 from tests.e2e.tab import Tab
-from tests.waiting import until
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-FLAGS = (
-    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-)
 STATUS = re.compile("Summarised [0-9]+ earlier messages")
-WINDOW = 32_768  # room for the tools that Open WebUI gives the model on its page
 PUMPS = "\n".join(
     (
         "## Facts and values",
@@ -35,42 +21,8 @@ PUMPS = "\n".join(
         "- Nothing has to be done before the next inspection.",
     )
 )
-PATIENCE = 60_000  # milliseconds, on a machine that is busy with tests
-expect.set_options(timeout=PATIENCE)
 
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: apt-get install -y chromium"),
-    pytest.mark.since("0.11", "the page's marks are those of 0.11 and 0.12"),
-]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def browser() -> AsyncIterator[Browser]:
-    async with async_playwright() as playwright:
-        opened = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield opened
-        await opened.close()
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def page(browser: Browser, rig: Rig) -> AsyncIterator[Page]:
-    """A page of the admin, without what is new in this version."""
-    context = await browser.new_context(viewport={"width": 1100, "height": 720})
-    opened = await context.new_page()
-    opened.set_default_timeout(PATIENCE)
-    await opened.goto(rig.server.url)
-    await opened.evaluate("token => localStorage.setItem('token', token)", rig.admin.token)
-    await rig.admin.post("/api/v1/users/user/settings/update", {"ui": {"version": rig.version}})
-    yield opened
-    await context.close()
-    await rig.admin.post("/api/v1/users/user/settings/update", {"ui": {}})  # the page keeps more in it
-
-
-@pytest.fixture
-def pictures(tmp_path: Path) -> Path:
-    folder = Path(os.environ.get("E2E_SCREENSHOTS") or tmp_path)
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+pytestmark = [NO_CHROMIUM, NEWER_PAGES]
 
 
 async def test_the_status_line_is_under_the_answer_and_still_there_after_a_reload(
@@ -203,42 +155,3 @@ async def test_an_admin_sees_the_filter_its_text_and_its_valves(rig: Rig, page: 
 def words(text: str) -> set[str]:
     """The words and numbers of a text, without what may be Markdown."""
     return set(re.findall(r"\w+", text))
-
-
-async def open_log(rig: Rig, tab: Tab) -> None:
-    """A long chat that has a summary: the log of a pumping station."""
-    await rig.valves(window_tokens=WINDOW)
-    log = as_posted("Pumping station", MODELS[0], [(_report(day), _answer(day)) for day in range(1, 81)])
-    made = await rig.admin.post("/api/v1/chats/new", {"chat": log})
-    await tab.open(made["id"])
-    rig.model.script.append(Reply("Noted: P-7 runs again, with 2.1 mm/s."))
-    await tab.send("P-7 is back since 14:05. Vibration 2.1 mm/s, bearing at 47 °C.")
-    await rig.settled(tab)
-    assert await rig.precis.checkpoints(str(tab.chat_id)), "no summary was made"
-
-
-async def ask(rig: Rig, chat: str, page: Page, question: str, answer: str) -> None:
-    """Types a question as a user does, and waits until the scripted answer is on the page and done."""
-    rig.model.script.append(Reply(answer))
-    await page.locator("#chat-input").click()
-    await page.keyboard.type(question)
-    await page.keyboard.press("Enter")
-    await expect(page.get_by_text(answer)).to_be_visible()
-
-    async def finished() -> bool:
-        return any(one["content"] == answer and one.get("done") for one in (await rig.saved(chat)).values())
-
-    await until(finished, 60)
-
-
-def _report(day: int) -> str:
-    return f"Day {day}: P-{day % 9} showed {day * 37 % 90 / 10 + 1:.1f} mm/s and {40 + day % 20} °C at the bearing."
-
-
-def _answer(day: int) -> str:
-    lines = (
-        f"P-{pump}: {(day * 7 + pump * 13) % 60 / 10 + 1:.1f} mm/s, {38 + (day + pump) % 15} °C, flow"
-        f" {310 + (day * pump) % 50} m³/h, so nothing to do before the next inspection, in {day % 28 + 2} days."
-        for pump in range(1, 10)
-    )
-    return "I have added it to the log. The other pumps on that day:\n\n- " + "\n- ".join(lines)

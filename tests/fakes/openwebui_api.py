@@ -96,7 +96,8 @@ class OpenWebUIApi:
             case ["list"]:
                 return list(self.functions.values())
             case ["create"]:
-                kind = "event" if "class Event" in body["content"] else "filter"
+                kinds = ("event", "action", "filter")
+                kind = next(one for one in kinds if f"class {one.capitalize()}" in body["content"])
                 made = {"type": kind, "is_active": False, "is_global": False, "meta": _with_manifest(body)}
                 self.functions[body["id"]] = {**made, **{name: body[name] for name in ("id", "name", "content")}}
                 return self.functions[body["id"]]

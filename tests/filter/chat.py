@@ -83,6 +83,7 @@ class Chat:
     system: str = SYSTEM
     window: int | None = None
     numbers: int = 0
+    wanted: object = None  # the user's own valves of the filter
 
     def __post_init__(self) -> None:
         self.host.chats.setdefault(self.id, {})
@@ -92,6 +93,11 @@ class Chat:
     def rows(self) -> Rows:
         """The saved messages by id."""
         return self.host.chats[self.id]
+
+    @property
+    def asker(self) -> Json:
+        """The user, as Open WebUI tells filters of them."""
+        return {"id": self.user} | ({"valves": self.wanted} if self.wanted else {})
 
     def path(self, leaf: str | None = None) -> list[Json]:
         """The saved messages from the root to `leaf`, or to the leaf."""
@@ -144,7 +150,11 @@ class Chat:
         turn.original = copy.deepcopy(turn.messages)
         with self.host.importable():
             out = await self.filter.inlet(
-                turn.body, __metadata__=turn.metadata, __model__={}, __event_emitter__=self.host.emit
+                turn.body,
+                __metadata__=turn.metadata,
+                __user__=self.asker,
+                __model__={},
+                __event_emitter__=self.host.emit,
             )
         assert out is turn.body
         return turn
@@ -155,7 +165,7 @@ class Chat:
         assert here
         body = outlet_body(self.rows, here, chat=self.id, model=MODEL)
         before = copy.deepcopy(body)
-        told: Json = {"__metadata__": turn.metadata, "__user__": {"id": self.user}}
+        told: Json = {"__metadata__": turn.metadata, "__user__": self.asker}
         assert await self.filter.outlet(body, **told, __event_emitter__=self.host.emit) is body
         assert body == before
         await ingested(self.filter)

@@ -69,12 +69,12 @@ def test_a_forgotten_sentence_goes_from_the_talk_and_the_rest_stays() -> None:
     assert new == replace(old, talk=talk[1:])
 
 
-def test_a_summary_of_talk_alone_is_left_when_narrative_and_pins_go() -> None:
-    old = replace(OLD, talk=(Utterance(1, 1, Speaker.USER, "Well.", "u1"),))
+def test_a_summary_of_talk_alone_is_left_when_the_pins_go() -> None:
+    old = replace(OLD, narrative=(), talk=(Utterance(1, 1, Speaker.USER, "Well.", "u1"),))
 
-    assert corrected(old, "", []).talk == old.talk
+    assert corrected(old, None, []).talk == old.talk
     with pytest.raises(Unprocessable, match="nothing would be left"):
-        corrected(old, "", [], ["1.1"])
+        corrected(old, None, [], ["1.1"])
 
 
 def test_a_sentence_that_is_not_there_is_refused_with_its_place() -> None:
@@ -90,7 +90,9 @@ def test_a_sentence_that_is_not_there_is_refused_with_its_place() -> None:
     ("narrative", "pins", "pointer"),
     [
         (None, None, None),
-        ("", [], None),
+        ("", None, "/narrative"),
+        (" \n", [], "/narrative"),
+        ("## Current state\n", None, "/narrative"),
         ("## Constraints\n- Never above 5 bar.", None, "/narrative"),
         ("drop: P2", None, "/narrative"),
         ("x" * 100_001, None, "/narrative"),

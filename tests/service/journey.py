@@ -119,6 +119,7 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     await still()
     await _recall(a, leaf)
     await still()
+    await _wish(a, b, leaf)
     await _worth(a)
     await _pages(a, own, theirs)
     await still()
@@ -161,9 +162,10 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     assert [job["state"] for job in (await a.get("/v1/jobs")).json()["jobs"]] == ["dead"]
     assert (await a.get("/v1/status")).json()["queue"]["dead"] == 1
     assert {one["chat"] for one in (await a.get("/v1/audit")).json()["changes"]} == {"chat-1", None}
-    async with a.service.runtime.database.engine.begin() as connection:
-        assert await work.revive(connection, await a.identity()) == 1
+    assert (await a.operator.post("/v1/jobs/retry")).json()["chats"] == 1
     assert (await a.operator.post("/v1/jobs/chat-1/retry")).status_code == 202
+    await still()
+    await _administer(a, b)
     await still()
 
     whole = {identity: fingerprint for identity, fingerprint, _ in a.talk.chain(leaf)}
@@ -192,6 +194,19 @@ async def _fork(a: Tenant, leaf: str) -> None:
     whose = f"external_id = 'fork' and tenant_id = {await a.identity()}"
     await execute(a.service.runtime.urls.database, f"update chats set expires_at = now() where {whose}")
     assert await remove_expired(a.service.runtime.database.engine) == 1
+
+
+async def _administer(a: Tenant, b: Tenant) -> None:
+    """Keys of its own alone; the summariser and the settings are everybody's."""
+    made = (await a.operator.post("/v1/keys", json={"scope": "filter", "name": "key of tenant-a"})).json()
+    theirs = [one["id"] for one in (await b.get("/v1/keys")).json()["keys"]]
+    assert made["id"] not in theirs
+    assert not set(theirs) & {one["id"] for one in (await a.get("/v1/keys")).json()["keys"]}
+    assert (await a.operator.delete(f"/v1/keys/{theirs[0]}")).status_code == 404
+    assert (await a.operator.delete(f"/v1/keys/{made['id']}")).status_code == 204
+    assert (await a.operator.post("/v1/summariser/test")).status_code == 409
+    assert (await a.operator.post("/v1/summariser/reset")).status_code == 200
+    assert (await a.get("/v1/settings")).status_code == 200
 
 
 async def _grow_old(a: Tenant) -> None:
@@ -233,6 +248,21 @@ async def _worth(a: Tenant) -> None:
         found = (await a.get(f"/v1/stats?by={by}")).json()
         assert found["overview"]["whole"]["calls"] == found["breakdown"]["total"]["calls"] > 0
         assert (await a.get(f"/v1/stats.csv?by={by}&model={a.talk.model}")).text.startswith(f"{by},ready,")
+
+
+async def _wish(a: Tenant, b: Tenant, leaf: str) -> None:
+    """A user looks, wishes, and leaves the chat alone; an operator undoes it."""
+    path = a.talk.question(leaf)["path"]
+    own, theirs = {"user_id": a.talk.user}, {"user_id": b.talk.user}
+    seen = await a.filter.post("/v1/chats/chat-1/view", json=own | {"path": path, "depth": len(path)})
+    assert "Narrative of tenant-a" in seen.json()["summary"]
+    assert (await a.filter.post("/v1/chats/chat-1/wishes", json=theirs | {"focus": "No."})).status_code == 404
+    await a.filter.post("/v1/chats/chat-1/wishes", json=own | {"focus": "Wish of tenant-a."})
+    await a.filter.post("/v1/chats/chat-1/wishes", json=own | {"left_alone": True})
+    assert (await a.ask("GET", "/chat-1")).json()["wishes"] == ["Wish of tenant-a."]
+    assert (await a.ask("DELETE", "/chat-1/wishes/1")).json()["wishes"] == []
+    assert not (await a.ask("POST", "/chat-1/resume")).json()["left_alone"]
+    await a.put_off("now() + interval '1 day'")
 
 
 async def _recall(a: Tenant, leaf: str) -> None:

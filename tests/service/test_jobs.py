@@ -167,11 +167,15 @@ async def test_the_oldest_due_work_counts_from_when_it_was_due(service: Service)
 async def test_without_work_all_figures_are_zero(service: Service) -> None:
     status = await get(service, "/status")
     del status["alive"]
+    worth = status.pop("worth")
+    assert not [sums for sums in worth.values() if isinstance(sums, dict) and any(sums.values())]
     assert status == {
         "queue": {"working": 0, "due": 0, "waiting": 0, "dead": 0, "oldest_due_seconds": 0},
         "leases": [],
         "endpoints": [],
         "stalled": False,
+        "stored": {"chats": 0, "compressed": 0, "degraded": 0, "most": 10_000},
+        "advice": [],
     }
     assert await get(service, "/jobs") == {"jobs": [], "next": None}
 

@@ -37,8 +37,50 @@ async def test_a_full_disk_is_an_answer_and_a_reason_not_to_be_ready(
     ready = await service.as_filter.get("/readyz")
     assert ready.status_code == 503
     assert ready.json()["database"] == "the disk of the database is full"
-    monkeypatch.setattr(health, "_REMEMBERED", 0)
-    assert (await service.as_filter.get("/readyz")).status_code == 200
+
+
+# What the try writes calls this instead of PostgreSQL's own, and so ends as on a disk that is full.
+NO_ROOM = """create function public.md5(text) returns text language plpgsql as
+    $$ begin raise exception 'could not extend file' using errcode = 'disk_full'; end $$"""
+
+
+async def test_a_full_disk_is_told_until_a_write_goes_well_and_tried_only_after_a_refusal(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert settings.database_url
+    url = settings.database_url.get_secret_value()
+    monkeypatch.setattr(health, "_TRY_AGAIN", 0)
+    async with serving(settings) as service:
+        probe = service.as_filter
+        await execute(url, NO_ROOM, f"alter database {url.rpartition('/')[2]} set search_path = public, pg_catalog")
+        await service.runtime.database.engine.dispose()
+        assert (await probe.get("/readyz")).status_code == 200, "no probe writes while nothing was refused"
+        talk = Talk(service.as_filter)
+        with monkeypatch.context() as patched:
+            patched.setattr(messages, "find", refuse)
+            assert (await talk.put(talk.transcript(talk.turns(3)))).status_code == 503
+        for _ in range(2):
+            still = await probe.get("/readyz")
+            assert (still.status_code, still.json()["database"]) == (503, "the disk of the database is full")
+
+        await execute(url, "drop function public.md5(text)")
+        assert (await probe.get("/readyz")).status_code == 200
+        assert (await probe.get("/readyz")).json()["database"] == "ok"
+
+
+async def test_between_two_tries_probes_write_nothing(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    async def try_write(_: object) -> None:
+        tried.append(True)
+        raise asyncpg.DiskFullError("could not extend file")
+
+    monkeypatch.setattr(health, "try_write", try_write)
+    refusals = health.Refusals()
+    refusals.note("the disk of the database is full")
+    for _ in range(3):
+        assert await refusals.current(service.runtime.database.engine) == "the disk of the database is full"
+    assert tried == []
 
 
 @pytest.mark.asyncio(loop_scope="function")

@@ -29,6 +29,7 @@ from service.storage import (
     retention,
     runs,
     sums,
+    wishes,
     work,
     worth,
 )
@@ -53,6 +54,7 @@ STORAGE = (
     retention,
     runs,
     sums,
+    wishes,
     work,
     worth,
 )
@@ -128,6 +130,8 @@ async def test_what_one_tenant_does_leaves_every_row_of_another_as_it_was_and_sh
 
 def _route(request: httpx.Request) -> str:
     path = request.url.path.replace("/chat-1", "/{chat_id}")
+    path = re.sub("/keys/[0-9]+", "/keys/{key_id}", path)
+    path = re.sub("/wishes/[0-9]+", "/wishes/{place}", path)
     return f"{request.method} {re.sub('/checkpoints/[0-9]+', '/checkpoints/{checkpoint_id}', path)}"
 
 

@@ -178,6 +178,29 @@ async def test_what_cannot_be_stored_is_kept_and_stored_once(service: Service, m
     assert (total["ready"], total["pending"], total["tokens_not_sent"]) == (1, 1, 3)
 
 
+@pytest.mark.parametrize("error", [ConnectionError, KeyError])
+async def test_no_error_ends_the_counting(
+    service: Service, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    failed = asyncio.Event()
+
+    async def fail(*_: object, **__: object) -> None:
+        failed.set()
+        raise error
+
+    monkeypatch.setattr(counting_module, "EVERY", 0.01)
+    async with counting(service.runtime.database.engine) as counted:
+        counted.answered(Share(await tenant_of(service), "chat-1", "user-1", "model-1"), "ready", 3)
+        with monkeypatch.context() as broken:
+            broken.setattr(sums, "add", fail)
+            await failed.wait()
+
+        async def stored() -> bool:
+            return bool(await rows(service.runtime, "select 1 from day_sums where ready = 1"))
+
+        await until(stored)
+
+
 async def test_nobody_waits_for_a_chat_that_is_locked_and_it_gets_its_share_later(service: Service) -> None:
     await chats(service, "locked", "free")
     tenant, counted = await tenant_of(service), service.runtime.counting
@@ -468,8 +491,9 @@ async def test_an_answer_waits_for_no_figure(service: Service, talk: Talk, monke
     leaf = await summarised(service, talk)
 
     async def never(*_: Any, **__: Any) -> None:
-        raise AssertionError("a request stored figures")
+        await asyncio.Event().wait()
 
+    monkeypatch.setattr(counting_module, "_PATIENCE", 0.1)  # of whoever stores in the background meanwhile
     with monkeypatch.context() as broken:
         broken.setattr(sums, "add", never)
         assert (await talk.ask(leaf))["status"] == "ready"

@@ -6,6 +6,7 @@ Data flows one way: a worker's `context`; a `lease` on a chat; its `round`; `chu
 
 from dataclasses import dataclass
 
+from service import tracing
 from service.usecases.compress import lease, outcomes
 from service.usecases.compress.context import WorkerContext
 
@@ -28,5 +29,11 @@ async def compress(context: WorkerContext) -> Worked | None:
     claim = await lease.claim(context)
     if claim is None:
         return None
-    async with lease.kept(claim):
-        return Worked(await outcomes.attempt(claim))
+    whose: dict[str, tracing.Value] = {
+        "precis.chat": claim.lease.chat_id,
+        "precis.run": claim.run,
+        "precis.attempt": claim.lease.attempts,
+    }
+    with tracing.within(claim.traceparent), tracing.span("round", whose, kind="consumer"):
+        async with lease.kept(claim):
+            return Worked(await outcomes.attempt(claim))

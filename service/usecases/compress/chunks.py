@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service import metrics
+from service import metrics, tracing
 from service.errors import PrecisError, SummariserError, TextTooHard
 from service.planning import Checkpoint, Chunk, PartialTurn
 from service.processes import rounds
@@ -19,6 +19,7 @@ from service.storage.checkpoints import Fresh
 from service.storage.messages import Row
 from service.summarising import prompt, writing
 from service.summarising.compose import Covered, Material
+from service.summarising.kept.wishes import wished
 from service.summarising.memory import Memory
 from service.summarising.reading import Summariser
 from service.summarising.writing import Attempt, Unread
@@ -119,13 +120,14 @@ async def write_by_size(this: Round, chunk: Chunk, memory: Memory) -> Written:
     """
     covered = _covered(this, chunk)
     unread = _unread(this, chunk)
-    texts = this.claim.context.texts
+    texts, wishes = this.claim.context.texts, this.claim.lease.wishes
     try:
-        attempt = await texts.run(writing.by_size, memory, unread, this.policy, covered)
+        whole = wished(memory, wishes)
+        attempt = await texts.run(writing.by_size, whole, unread, this.policy, covered)
     except TextTooHard as error:
         log.warning("compress.memory_too_hard", chat=this.claim.lease.chat_id, kind=error.kind)
-        # An empty memory is easy, so this needs no process of its own.
-        attempt = writing.by_size(Memory(), unread, this.policy, covered)
+        # A memory of nothing else is easy, so this needs no process of its own.
+        attempt = writing.by_size(wished(Memory(), wishes), unread, this.policy, covered)
     return Written(attempt, "degraded", writing.BY_CODE, asked=False)
 
 
@@ -150,17 +152,19 @@ async def publish(this: Round, chunk: Chunk, parent: int, written: Written) -> i
     Raises:
         Refused: the chat is not as it was planned on any more.
     """
-    async with this.engine.begin() as connection:
-        if written.asked:
-            await _note_answer(connection, this)
-        if chunk.covers is not None:
-            until = this.rows[chunk.covers - 1]
-            checkpoint = fresh(this, until, parent, written)
-            parent = await checkpoints.publish(connection, this.claim.lease, checkpoint) or 0
-            stored = bool(parent)
-        else:
-            stored = await _save_partial(connection, this, chunk, parent, written.memory)
-        await _count(connection, this, written.attempt, published=stored)
+    with tracing.span("publish", {"precis.kind": written.kind}) as span:
+        async with this.engine.begin() as connection:
+            if written.asked:
+                await _note_answer(connection, this)
+            if chunk.covers is not None:
+                until = this.rows[chunk.covers - 1]
+                checkpoint = fresh(this, until, parent, written)
+                parent = await checkpoints.publish(connection, this.claim.lease, checkpoint) or 0
+                stored = bool(parent)
+            else:
+                stored = await _save_partial(connection, this, chunk, parent, written.memory)
+            await _count(connection, this, written.attempt, published=stored)
+        span.set("precis.stored", stored)
     # Raised after the transaction: what the call cost stays counted.
     if not stored:
         raise changed()
@@ -227,8 +231,9 @@ async def _gather(this: Round, chunk: Chunk, memory: Memory) -> tuple[Material, 
     mask = context.settings.mask_secrets
     # In a process of its own, because any text may take too long or too much memory.
     gather = context.writer.gather
+    whole = wished(memory, this.claim.lease.wishes)
     return await context.texts.run(
-        rounds.gathered, packed, ids, chunk.reads, memory, this.policy, part_of, mask, gather
+        rounds.gathered, packed, ids, chunk.reads, whole, this.policy, part_of, mask, gather
     )
 
 

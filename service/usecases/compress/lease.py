@@ -14,7 +14,7 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from service import metrics
+from service import metrics, tracing
 from service.storage import breakers, outage, runs, work
 from service.storage.tenancy import ChatKey
 from service.usecases.compress.context import WorkerContext
@@ -24,11 +24,15 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A chat that this worker works on: under which lease, in which run, and since when."""
+    """A chat that this worker works on: under which lease, in which run, and since when.
+
+    `traceparent` is that of the request that made the work due; a new one when nobody knows it.
+    """
 
     context: WorkerContext
     lease: work.Lease
     run: int
+    traceparent: str
     began: float = field(default_factory=perf_counter)
 
     @property
@@ -69,8 +73,10 @@ async def claim(context: WorkerContext) -> Claim | None:
         lease = await work.claim(connection, context.worker, context.endpoint, context.settings)
         if lease is None:
             return None
-        run = await runs.begin(connection, lease.chat, lease.seq)
-    return Claim(context, lease, run)
+        traceparent = tracing.accepted(lease.traceparent or "")
+        request_id = tracing.id_of(traceparent)
+        run = await runs.begin(connection, lease.chat, lease.seq, request_id)
+    return Claim(context, lease, run, traceparent)
 
 
 @asynccontextmanager
@@ -103,6 +109,7 @@ async def end(
 ) -> None:
     """Notes how the round ended, for operators and for their monitors."""
     await runs.end(connection, claim.chat, claim.run, outcome, reason, markers)
+    tracing.note("precis.outcome", outcome)
     metrics.RUNS.labels(outcome).observe(perf_counter() - claim.began)
 
 

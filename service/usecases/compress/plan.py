@@ -8,12 +8,12 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from service import planning
+from service import planning, tracing
 from service.planning import Chunk, PartialTurn, Plan
 from service.storage import chats, partials, work
 from service.storage.messages import Row
 from service.summarising.memory import Memory
-from service.usecases.compress import chunks, interim, round
+from service.usecases.compress import chunks, interim, renewal, round
 from service.usecases.compress.chunks import Written
 from service.usecases.compress.lease import Claim
 from service.usecases.compress.round import Begun, Round
@@ -57,9 +57,10 @@ async def work_round(claim: Claim) -> Done | None:
         TextTooHard: a text took too long or too much memory.
         TextProcessAway: no process for texts could be started.
     """
-    if claim.lease.compactor == chats.COMPACTS_ITSELF:
-        return Done("Open WebUI compacts this chat itself")
-    begun = await round.begin(claim)
+    unwanted = _unwanted(claim)
+    if unwanted:
+        return Done(unwanted)
+    begun = await renewal.renewed(await round.begin(claim))
     this = begun.round
     if this.summariser and not this.hard:
         this = await interim.serve_at_once(begun)
@@ -77,14 +78,23 @@ async def work_round(claim: Claim) -> Done | None:
     )
 
 
+def _unwanted(claim: Claim) -> str:
+    """Why no summary of this chat is wanted; empty when one is."""
+    if claim.lease.compactor == chats.COMPACTS_ITSELF:
+        return "Open WebUI compacts this chat itself"
+    return "its user wants this chat left alone" if claim.lease.left_alone else ""
+
+
 async def _plan(this: Round, begun: Begun) -> tuple[Plan, Memory | None]:
     """The plan, and what was read before of the long turn that it goes on with."""
-    async with this.engine.connect() as connection:
-        kept = await partials.find(connection, this.chat)
-    partial, memory = _on_path(kept, this.rows)
-    plan_of = planning.plan if this.summariser else planning.plan_by_code
-    made = [begun.made] if begun.made else []
-    plan = await asyncio.to_thread(plan_of, begun.path, made, this.policy, partial=partial)
+    with tracing.span("plan", {"precis.messages": len(this.rows)}) as span:
+        async with this.engine.connect() as connection:
+            kept = await partials.find(connection, this.chat)
+        partial, memory = _on_path(kept, this.rows)
+        plan_of = planning.plan if this.summariser else planning.plan_by_code
+        made = [begun.made] if begun.made else []
+        plan = await asyncio.to_thread(plan_of, begun.path, made, this.policy, partial=partial)
+        span.set("precis.chunks", len(plan.chunks))
     return plan, memory if plan.partial else None
 
 

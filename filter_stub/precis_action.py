@@ -1,0 +1,299 @@
+"""
+title: Precis action
+author: The Precis authors
+description: Shows what stands for the earlier part of a chat, and takes what its user wants of it.
+version: 0.3.0
+required_open_webui_version: 0.6.43
+license: MIT
+"""
+
+# Buttons under a message. What they show stands in a dialog, and nothing of it in the chat: a copy
+# there would be sent to models again, and would outlive what was deleted. No text of a chat becomes
+# markup of the page: each of its characters that could is sent as a number.
+
+import asyncio
+import base64
+import contextlib
+import inspect
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+from pydantic import BaseModel, Field
+
+log = logging.getLogger("precis")
+
+VERSION = "0.3.0"
+FILTER = "precis"  # the filter's id in Open WebUI
+PAIRS = 200  # newest messages of a branch that are described
+LONGEST = 60_000  # characters of a summary that are shown
+BEGINNING = 80  # characters of a message that is named
+UNSAVED = ("temporary:", "local:", "channel:")
+SCROLLS = (
+    '<div tabindex="0" style="margin-top:1em;max-height:50vh;overflow:auto;white-space:pre-wrap">'
+    "{}</div>"
+)
+
+# What a user reads.
+TITLE = "What stands for the earlier part of this chat"
+READY = (
+    "In what the model is sent, this summary stands for the first {messages} messages{until}:"
+    " about {before:,} → {after:,} tokens."
+)
+NOTHING = {
+    "not_needed": "Nothing: this chat still fits, so the model is sent all of it.",
+    "pending": "Nothing yet: this chat needs a summary, and none is ready.",
+    "unknown": "Nothing yet: Precis does not know this branch; it will after its next turn.",
+}
+WORKING = "A newer one is being written."
+LEFT_ALONE = "Nothing: this chat is left alone, as you wanted. The model is sent it as it is."
+FOCUSED = "Your focus, in each summary from the next one on:"
+LEAVE = "Leave this chat alone?"
+LEAVING = (
+    "The model is then sent the chat as it is. When it no longer fits into the model's window, its"
+    " oldest messages are left out. What is stored stays. The same button undoes it."
+)
+RESUME = "Summarise this chat again?"
+RESUMING = "It is left alone now. Summaries will stand for its earlier part again."
+LEFT = "This chat is left alone from now on."
+RESUMED = "This chat is summarised again."
+FOCUS = "Focus on …"
+FOCUSING = (
+    "A sentence that each summary of this chat is going to have, in your own words. To withdraw"
+    " one, give its number."
+)
+SENTENCE = "Keep every figure about pump P-7."
+KEPT = "The next summary of this chat will have it."
+WITHDRAWN = "The next summary of this chat will be without it."
+UNKNOWN = "Precis does not know this chat: it is short, new or somebody else's."
+NOT_SAVED = "Precis has no summaries of chats that are not saved."
+LATE = "Nothing was changed: the dialog was open for too long. Click again."
+AWAY = "Precis cannot be asked now."
+REFUSED = "Precis refuses it: {}."
+
+# Texts of the valves.
+SECRET: Any = {"input": {"type": "password"}}
+PRIORITY = "Buttons stand in rising order."
+
+Json = dict[str, Any]
+HttpRequest = Any  # Open WebUI's own
+Send = Callable[[Json], Awaitable[Any]]
+Told = tuple[str, str]  # the kind of a notification, and its text
+
+
+def icon(paths: str) -> str:
+    """A small picture of lines, as the address of itself. Open WebUI makes it light on dark."""
+    head = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" fill="none" stroke="#000"'
+    drawn = f'{head} stroke-width="2" stroke-linecap="round">{paths}</svg>'
+    return "data:image/svg+xml;base64," + base64.b64encode(drawn.encode()).decode()
+
+
+LINES = icon('<path d="M5 4h14M5 9h14M5 14h9M5 19h6"/>')
+PAUSE = icon('<circle cx="12" cy="12" r="8"/><path d="M10 9v6M14 9v6"/>')
+TARGET = icon('<circle cx="12" cy="12" r="6"/><path d="M12 2v4M12 18v4M2 12h4M18 12h4"/>')
+
+
+class RefusedError(Exception):
+    """Why there is nothing to show or to change, in words for the user."""
+
+
+class Action:
+    """What Open WebUI calls: one object for all requests."""
+
+    class Valves(BaseModel):
+        """What an admin sets in Open WebUI."""
+
+        service_url: str = Field("http://127.0.0.1:8377", description="Address of Precis.")
+        api_key: str = Field("", description="Key with scope `filter`.", json_schema_extra=SECRET)
+        timeout: float = Field(5.0, gt=0, description="Seconds that Precis may take to answer.")
+        priority: int = Field(0, description=PRIORITY)
+
+    actions = [  # noqa: RUF012 - read by Open WebUI, which makes a button of each
+        {"id": "summary", "name": "Precis: the summary", "icon_url": LINES},
+        {"id": "focus", "name": "Precis: focus on …", "icon_url": TARGET},
+        {"id": "leave", "name": "Precis: leave this chat alone", "icon_url": PAUSE},
+    ]
+
+    def __init__(self) -> None:
+        self.valves = self.Valves()
+        self.http: httpx.AsyncClient | None = None
+
+    async def action(
+        self,
+        body: Json,
+        __id__: str = "summary",
+        __user__: Json | None = None,
+        __request__: HttpRequest = None,
+        __event_call__: Send | None = None,
+        __event_emitter__: Send | None = None,
+    ) -> None:
+        """Called for a click on one of the buttons."""
+        # The page also calls all actions when an answer is regenerated or rated.
+        if body.get("event") or __event_call__ is None:
+            return
+        try:
+            chat = Chat(self, body, str((__user__ or {}).get("id") or ""), __request__)
+            told = await DONE[__id__](chat, __event_call__)
+        except RefusedError as error:
+            told = ("warning", str(error))
+        except Exception as error:
+            # The error itself may quote the chat.
+            log.warning("precis: a button did nothing: %s", type(error).__name__)
+            told = ("error", AWAY)
+        if told and __event_emitter__:
+            kind, text = told
+            await __event_emitter__(
+                {"type": "notification", "data": {"type": kind, "content": text}}
+            )
+
+
+class Chat:
+    """The chat of a click, for the user who clicked."""
+
+    def __init__(self, action: Action, body: Json, user: str, request: HttpRequest) -> None:
+        self.action, self.user, self.request = action, user, request
+        self.id, self.message = str(body.get("chat_id") or ""), str(body.get("id") or "")
+        if not self.id or self.id.startswith(UNSAVED):
+            raise RefusedError(NOT_SAVED)
+
+    async def branch(self) -> list[Any]:
+        """The newest branch with the clicked message, from its root on, as the filter has it."""
+        from open_webui.utils.plugin import get_function_module_from_cache
+
+        loaded = get_function_module_from_cache(self.request, FILTER)
+        if inspect.isawaitable(loaded):  # since 0.9
+            loaded = await loaded
+        path: list[Any] = await loaded[0].branch_of(self.id, self.message)
+        if not path:
+            raise RefusedError(UNKNOWN)
+        return path
+
+    async def ask(self, route: str, question: Json) -> Json:
+        """What the service answers.
+
+        Raises:
+            RefusedError: it refuses the question, and says why.
+        """
+        valves = self.action.valves
+        self.action.http = self.action.http or httpx.AsyncClient()
+        # An error about a stray line end or a typographic quote would show the key in the log.
+        key = "".join(character for character in valves.api_key if "!" <= character <= "~")
+        headers = {
+            "Authorization": f"Bearer {key}",
+            "Content-Type": "application/json",
+            "Precis-Filter": VERSION,
+        }
+        url = f"{valves.service_url.rstrip('/')}/v1/chats/{quote(self.id, safe='')}/{route}"
+        told = question | {"user_id": self.user or self.id}
+        content = json.dumps(told, ensure_ascii=False).encode("utf-8", "replace")
+        post = self.action.http.post
+        async with asyncio.timeout(valves.timeout):
+            response = await post(url, content=content, headers=headers, timeout=None)
+        if response.status_code == httpx.codes.NOT_FOUND:
+            raise RefusedError(UNKNOWN)
+        answer: Json = response.json()
+        if response.is_error:
+            raise RefusedError(REFUSED.format(str(answer["detail"])[:300].rstrip(".")))
+        return answer
+
+    async def look(self, path: list[Any]) -> Json:
+        """What stands for the earlier part of a branch, and what the user wants of the chat."""
+        pairs = [(node.id, node.digest) for node in path[::-1][:PAIRS]]
+        return await self.ask("view", {"path": pairs, "depth": len(path)})
+
+
+async def show(chat: Chat, call: Send) -> Told | None:
+    """Shows the summary, what it stands for, and what the user wants in it."""
+    path = await chat.branch()
+    view = await chat.look(path)
+    with contextlib.suppress(RefusedError):  # who reads for long need not confirm it
+        await answer(call, "confirmation", title=TITLE, message=shown(view, path))
+    return None
+
+
+async def leave(chat: Chat, call: Send) -> Told | None:
+    """Leaves the chat alone, or summarises it again."""
+    alone = bool((await chat.look(await chat.branch()))["left_alone"])
+    title, message = (RESUME, RESUMING) if alone else (LEAVE, LEAVING)
+    if not await answer(call, "confirmation", title=title, message=message):
+        return None
+    await chat.ask("wishes", {"left_alone": not alone})
+    return "success", RESUMED if alone else LEFT
+
+
+async def focus(chat: Chat, call: Send) -> Told | None:
+    """Takes a sentence that summaries are to keep, or withdraws one."""
+    wishes = (await chat.look(await chat.branch()))["wishes"]
+    message = "\n\n".join([FOCUSING, *scrolling(listed(wishes))])
+    said = await answer(call, "input", title=FOCUS, message=message, placeholder=SENTENCE, value="")
+    text = said.strip() if isinstance(said, str) else ""
+    if not text:
+        return None
+    if text.isdecimal() and 1 <= int(text) <= len(wishes):
+        await chat.ask("wishes", {"withdraw": int(text)})
+        return "success", WITHDRAWN
+    await chat.ask("wishes", {"focus": text[:2000]})
+    return "success", KEPT
+
+
+DONE = {"summary": show, "leave": leave, "focus": focus}
+
+
+async def answer(call: Send, kind: str, **data: str) -> object:
+    """What a user says in a dialog: True or a text; False or nothing when they cancel it.
+
+    Raises:
+        RefusedError: they did not answer within the minutes that Open WebUI waits.
+    """
+    try:
+        said = await call({"type": kind, "data": data})
+    except Exception as error:  # up to 0.8
+        raise RefusedError(LATE) from error
+    if isinstance(said, dict):  # since 0.9
+        raise RefusedError(LATE)
+    return said
+
+
+def shown(view: Json, path: list[Any]) -> str:
+    """The dialog's text in Markdown."""
+    parts = [what_stands(view, path)]
+    if view["working"]:
+        parts.append(WORKING)
+    wishes = listed(view["wishes"])
+    texts = [FOCUSED, *wishes, ""] if wishes else []
+    return "\n\n".join([*parts, *scrolling([*texts, view["summary"][:LONGEST]])])
+
+
+def what_stands(view: Json, path: list[Any]) -> str:
+    """One sentence about the summary, or why there is none."""
+    if view["left_alone"]:
+        return LEFT_ALONE
+    if view["status"] != "ready":
+        return NOTHING[view["status"]]
+    named = [node for node in path if node.id == view["covered_until"]]
+    words = " ".join(str(node.message.get("content") or "") for node in named)
+    beginning = " ".join(words.split())[:BEGINNING]
+    until = f", up to “{harmless(beginning)}…”" if beginning else ""
+    return READY.format(
+        messages=view["covered_messages"], until=until, before=view["before"], after=view["after"]
+    )
+
+
+def listed(wishes: list[str]) -> list[str]:
+    """The sentences of a focus with their numbers."""
+    return [f"{place}. {one}" for place, one in enumerate(wishes, 1)]
+
+
+def scrolling(lines: list[str]) -> list[str]:
+    """A box with these lines, if there are any; the dialog itself would not scroll."""
+    text = "\n".join(lines).strip()
+    return [SCROLLS.format(harmless(text))] if text else []
+
+
+def harmless(text: str) -> str:
+    """A text of which nothing is markup, in Markdown or HTML, and nothing becomes a link."""
+    seen = (character for character in text if character.isprintable() or character == "\n")
+    return "".join(one if one.isalnum() or one == " " else f"&#{ord(one)};" for one in seen)

@@ -1,0 +1,132 @@
+"""The whole database in one file and back, by PostgreSQL's own programs; and before a migration.
+
+The programs come with the embedded server.
+"""
+
+import asyncio
+import os
+import tempfile
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import structlog
+from sqlalchemy import URL, make_url
+
+from service.embedded.postgres import binary
+from service.errors import ConfigurationError
+from service.settings import Settings
+from service.storage.database import Pending, pending
+from service.storage.tables import metadata
+
+FOLDER = "backups"  # in the data folder
+_KEPT = 3  # dumps before migrations
+
+_TABLES = [*(table.name for table in metadata.sorted_tables), "alembic_version"]
+# Not `pg_restore --clean`, which leaves the tables that are newer than the dump.
+_EMPTY = f"drop table if exists {', '.join(_TABLES)} cascade"
+
+log = structlog.get_logger(__name__)
+
+
+async def dump(url: str, file: Path) -> None:
+    """Writes the database to a new file that this user alone can read; no file when it fails.
+
+    Raises:
+        ConfigurationError: the file cannot be written, or the program failed.
+    """
+    options = ("--format=custom", "--no-owner", "--no-privileges", f"--file={file}")
+    with _private(file):
+        await _run("pg_dump", url, *options, *(f"--table=public.{name}" for name in _TABLES))
+
+
+@contextmanager
+def _private(file: Path) -> Iterator[None]:
+    """A new file that this user alone can read, and none when what writes it fails."""
+    try:
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except OSError as error:
+        raise ConfigurationError(f"{file} cannot be written: {error.strerror}") from error
+    try:
+        yield
+    except BaseException:
+        file.unlink(missing_ok=True)
+        raise
+
+
+async def load(url: str, file: Path) -> None:
+    """Replaces the database by a dump: all of it, or nothing.
+
+    Raises:
+        ConfigurationError: a program failed.
+    """
+    # Beside the file, where there is room for what it holds; a whole script first, because of a
+    # pipe that breaks the first half would be committed.
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(file) or ".", prefix=".precis-") as folder:
+        script = f"{folder}/restore.sql"
+        await _run("pg_restore", None, "--no-owner", f"--file={script}", str(file))
+        once = ("--single-transaction", "--set=ON_ERROR_STOP=1", "--quiet", "--no-psqlrc")
+        await _run("psql", url, *once, f"--command={_EMPTY}", f"--file={script}")
+
+
+async def before_migration(url: str, settings: Settings) -> None:
+    """Dumps an embedded database that is about to be migrated, and keeps the last three dumps.
+
+    Of a database by URL none is made, because it is backed up where it runs: the log says so.
+    Nothing is done when the database is new, or at this version's migration.
+
+    Raises:
+        ConfigurationError: no dump can be made.
+    """
+    coming = await pending(url)
+    if coming is None:
+        return
+    if settings.database_url or not settings.backup_before_migration:
+        log.warning("migration.without_dump", **_told(coming))
+        return
+    folder = settings.data_dir / FOLDER
+    at = datetime.now(UTC)
+    file = folder / f"{at:%Y%m%dT%H%M%SZ}-{coming.current}-before-{coming.head}.dump"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        await dump(url, file)
+    except (ConfigurationError, OSError) as error:
+        raise ConfigurationError(
+            f"the database was not migrated from {coming.current} to {coming.head}, because no dump"
+            f" of it could be made before: {error}. Make room in {folder}, or set"
+            " PRECIS_BACKUP_BEFORE_MIGRATION=false"
+        ) from error
+    log.info("migration.dumped", file=str(file), size=file.stat().st_size, **_told(coming))
+    for old in sorted(folder.glob("*-before-*.dump"))[:-_KEPT]:
+        old.unlink()
+
+
+def _told(coming: Pending) -> dict[str, str]:
+    return {"current": coming.current, "head": coming.head}
+
+
+async def _run(program: str, url: str | None, *arguments: str) -> None:
+    """Runs a program of PostgreSQL; the password is in its environment, where only we see it."""
+    environment = dict(os.environ)
+    if url:
+        where = make_url(url).set(drivername="postgresql")
+        environment["PGPASSWORD"] = where.password or ""
+        plain = URL.create(
+            "postgresql",
+            where.username,
+            host=where.host,
+            port=where.port,
+            database=where.database,
+            # libpq calls `sslmode` what asyncpg calls `ssl`.
+            query={"sslmode" if name == "ssl" else name: at for name, at in where.query.items()},
+        )
+        arguments = (f"--dbname={plain.render_as_string()}", *arguments)
+    process = await asyncio.create_subprocess_exec(
+        binary().with_name(program), *arguments, env=environment, stdout=DEVNULL, stderr=PIPE
+    )
+    _, said = await process.communicate()
+    if process.returncode:
+        why = " ".join(said.decode(errors="replace").split())[:1000]
+        raise ConfigurationError(f"{program} failed: {why}")

@@ -1,0 +1,257 @@
+"""The buttons under a message: a user sees the summary, leaves a chat alone, and says what summaries keep."""
+
+import contextlib
+import html
+import re
+from pathlib import Path
+
+from playwright.async_api import Page, expect
+
+from filter_stub.precis_action import KEPT, LEAVE, LEFT, LEFT_ALONE, RESUMED, UNKNOWN, WITHDRAWN
+from filter_stub.precis_action import TITLE as SUMMARY_TITLE
+from tests.builders import Json
+from tests.e2e.browser import NEWER_PAGES, NO_CHROMIUM, ask, open_log
+from tests.e2e.model import Reply
+from tests.e2e.openwebui import RefusedError, User
+from tests.e2e.rig import FILTER, Rig, filler, question, story
+from tests.e2e.tab import Tab
+from tests.e2e.tab import tab as open_tab
+from tests.e2e.view import view
+
+SHOW, FOCUS, LEAVE_ALONE = (f"precis_action.{one}" for one in ("summary", "focus", "leave"))
+BUTTONS = {SHOW, FOCUS, LEAVE_ALONE}
+SENTENCE = "Keep every code of a gate."
+HOSTILE = "<img src=x onerror=\"document.title='taken'\"> ![x](/evil.png) [y](javascript:z) https://evil.example"
+
+
+def shown(dialog: Json) -> str:
+    """What a reader sees of a dialog."""
+    return html.unescape(re.sub(r"<[^>]*>", "", dialog["data"]["message"]))
+
+
+async def wants(user: User, **valves: bool) -> None:
+    """The user's own valves of the filter."""
+    await user.post(f"/api/v1/functions/id/{FILTER}/valves/user/update", valves)
+
+
+# By what the page posts
+
+
+async def test_every_user_has_the_buttons_under_every_model(rig: Rig) -> None:
+    user = await rig.server.add_user(rig.admin, "has-buttons")
+
+    for one in (await user.get("/api/models"))["data"]:
+        assert {action["id"] for action in one["actions"]} == BUTTONS
+
+
+async def test_a_user_sees_the_summary_that_the_model_was_sent_and_the_chat_stays_as_it_is(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+    await tab.send(question())
+    await rig.settled(tab)
+    sent = (await rig.compressed()).summary
+    before = await rig.saved(str(tab.chat_id))
+
+    (dialog,) = await tab.click(SHOW, True)
+
+    assert dialog["type"] == "confirmation"
+    assert sent in shown(dialog)
+    assert re.search(r"stands for the first \d+ messages, up to “.+…”: about [\d,]+ → [\d,]+ tokens", shown(dialog))
+    assert await rig.saved(str(tab.chat_id)) == before
+    await tab.send(question())
+    assert SUMMARY_TITLE not in str(rig.model.received[-1].messages)
+
+
+async def test_a_branch_shows_its_own_summary(rig: Rig, tab: Tab) -> None:
+    path = await rig.long_chat(tab, turns=40)
+    (*_, deepest) = await rig.checkpoints(str(tab.chat_id))
+    await tab.send(question())
+    await rig.settled(tab)
+    here = view(rig.model.received[-1]).summary
+    await tab.edit_and_send(path[deepest.messages - 2]["id"], question())
+    await rig.settled(tab)
+    await tab.send(question())
+    await rig.settled(tab)
+    there = view(rig.model.received[-1]).summary
+    assert here != there
+    assert "" not in (here, there)
+
+    (dialog,) = await tab.click(SHOW, True)
+
+    assert there in shown(dialog)
+    assert here not in shown(dialog)
+
+
+async def test_a_chat_that_is_left_alone_carries_no_summary_until_that_is_undone(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+    await tab.send(question())
+    await rig.settled(tab)
+    await rig.compressed()
+
+    await tab.click(LEAVE_ALONE, True)
+    assert await tab.notified() == LEFT
+    await tab.send(question())
+
+    alone = await rig.seen()
+    assert not alone.summary
+    assert alone.note, "the window still holds"
+    assert shown((await tab.click(SHOW, True))[0]) == LEFT_ALONE
+    leaf = tab.current
+    await tab.click(LEAVE_ALONE, True)
+    assert await tab.notified() == RESUMED
+    await rig.settled(tab, leaf)
+    await tab.send(question())
+    await rig.compressed()
+
+
+async def test_the_next_summary_has_a_sentence_until_it_is_withdrawn(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+
+    await tab.click(FOCUS, SENTENCE)
+    assert await tab.notified() == KEPT
+    await rig.settled(tab)
+    await tab.send(question())
+    await rig.settled(tab)
+    assert f"- {SENTENCE}" in (await rig.compressed()).summary
+    for _ in range(3):
+        rig.model.script.append(Reply(filler("Answer", 2000)))
+        await tab.send(question())
+        await rig.settled(tab)
+    assert f"- {SENTENCE}" in view(rig.model.received[-1]).summary
+
+    (dialog,) = await tab.click(FOCUS, "1")
+    assert f"1. {SENTENCE}" in shown(dialog)
+    assert await tab.notified() == WITHDRAWN
+    await rig.settled(tab)
+    await tab.send(question())
+    assert SENTENCE not in (await rig.compressed()).summary
+
+
+async def test_the_chat_of_somebody_else_is_neither_shown_nor_changed(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+    other = await rig.server.add_user(rig.admin, "curious")
+    async with open_tab(other) as theirs:
+        theirs.chat_id, theirs.messages, theirs.current = tab.chat_id, tab.messages, tab.current
+        for button in BUTTONS:
+            with contextlib.suppress(RefusedError):  # since 0.12, by Open WebUI itself
+                assert await theirs.click(button, "Mine.") == []
+                assert await theirs.notified() == UNKNOWN
+
+    await tab.send(question())
+    await rig.compressed()
+
+
+async def test_a_user_who_does_not_want_it_is_not_compressed_and_others_are(rig: Rig, tab: Tab) -> None:
+    other = await rig.server.add_user(rig.admin, "private")
+    await wants(other, compress=False)
+    async with open_tab(other) as theirs:
+        made = await other.post("/api/v1/chats/new", {"chat": story(22, theirs.models[0])})
+        await theirs.open(made["id"])
+        for _ in range(2):
+            await theirs.send(question())
+            assert not view(rig.model.received[-1]).summary
+            assert view(rig.model.received[-1]).note, "the window still holds"
+        await rig.long_chat(tab)
+        assert await rig.precis.show(str(theirs.chat_id)) is None
+
+        await wants(other, compress=True)
+        await theirs.send(question())
+        await rig.settled(theirs)
+        await theirs.send(question())
+        assert view(rig.model.received[-1]).summary
+
+
+async def test_a_user_who_does_not_want_the_line_has_none(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+    assert tab.statuses((await tab.send(question())).answer)
+    await wants(rig.admin, show_status=False)
+    try:
+        quiet = await tab.send(question())
+    finally:
+        await wants(rig.admin)
+
+    await rig.compressed()
+    assert tab.statuses(quiet.answer) == []
+
+
+# On the page
+
+
+@NO_CHROMIUM
+@NEWER_PAGES
+async def test_on_the_page_a_click_shows_the_summary_in_a_dialog_that_scrolls(
+    rig: Rig, tab: Tab, page: Page, pictures: Path
+) -> None:
+    await open_log(rig, tab)
+    await page.goto(f"{rig.server.url}/c/{tab.chat_id}")
+    await ask(rig, str(tab.chat_id), page, "When was P-7 back?", "At 14:05, with 2.1 mm/s.")
+    await rig.precis.settled(str(tab.chat_id))
+    sent = (await rig.seen()).summary
+
+    await page.get_by_role("button", name="Precis: the summary").last.click()
+
+    scrolls = page.locator("div[style*='max-height']").filter(has_text="Previous conversation summary")
+    await expect(page.get_by_text(SUMMARY_TITLE)).to_be_visible()
+    await expect(scrolls).to_contain_text("[End of summary")
+    assert sent in await scrolls.inner_text()
+    assert await scrolls.evaluate("one => one.scrollHeight > one.clientHeight")
+    await page.screenshot(path=pictures / "action-summary.png", animations="disabled")
+    await page.get_by_role("button", name="Confirm").click()
+    await expect(page.get_by_text(SUMMARY_TITLE)).to_have_count(0)
+    await page.reload()
+    await expect(page.get_by_text("At 14:05, with 2.1 mm/s.")).to_be_visible()
+    await expect(page.get_by_text("Previous conversation summary")).to_have_count(0)
+
+
+@NO_CHROMIUM
+@NEWER_PAGES
+async def test_on_the_page_a_chat_is_left_alone_and_the_next_request_carries_no_summary(
+    rig: Rig, tab: Tab, page: Page
+) -> None:
+    await open_log(rig, tab)
+    await page.goto(f"{rig.server.url}/c/{tab.chat_id}")
+    await ask(rig, str(tab.chat_id), page, "When was P-7 back?", "At 14:05.")
+    assert (await rig.seen()).summary
+    await rig.precis.settled(str(tab.chat_id))
+
+    await page.get_by_role("button", name="Precis: leave this chat alone").last.click()
+    await expect(page.get_by_text(LEAVE, exact=True)).to_be_visible()
+    await page.get_by_role("button", name="Confirm").click()
+    await expect(page.get_by_text(LEFT)).to_be_visible()
+    await ask(rig, str(tab.chat_id), page, "And the seal?", "The seal is new.")
+
+    received = [one for one in rig.model.received if one.question == "And the seal?"]
+    assert not (await rig.seen(received[0])).summary
+
+
+@NO_CHROMIUM
+@NEWER_PAGES
+async def test_on_the_page_a_focus_is_in_the_next_summary_and_no_text_becomes_markup(
+    rig: Rig, tab: Tab, page: Page, pictures: Path
+) -> None:
+    await open_log(rig, tab)
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
+    await page.goto(f"{rig.server.url}/c/{tab.chat_id}")
+    for sentence in ("Keep every figure about pump P-7.", HOSTILE):
+        await page.get_by_role("button", name="Precis: focus on …").last.click()
+        await expect(page.get_by_text("A sentence that each summary")).to_be_visible()
+        await page.screenshot(path=pictures / "action-focus.png", animations="disabled")
+        await page.locator("textarea:not(#chat-input)").last.fill(sentence)
+        await page.get_by_role("button", name="Confirm").click()
+        await expect(page.get_by_text(KEPT).last).to_be_visible()
+        await expect(page.get_by_text(KEPT)).to_have_count(0)
+    await rig.precis.settled(str(tab.chat_id))
+
+    await ask(rig, str(tab.chat_id), page, "When was P-7 back?", "At 14:05.")
+    received = [one for one in rig.model.received if one.question == "When was P-7 back?"]
+    assert "- Keep every figure about pump P-7." in (await rig.seen(received[0])).summary
+    await page.get_by_role("button", name="Precis: focus on …").last.click()
+
+    dialog = page.locator("div").filter(has=page.get_by_text("A sentence that each summary")).last
+    await expect(dialog).to_contain_text(HOSTILE)
+    await expect(dialog.locator("img, a, script")).to_have_count(0)
+    await page.get_by_role("button", name="Cancel").click()
+    await page.get_by_role("button", name="Precis: the summary").last.click()
+    await expect(page.get_by_text(SUMMARY_TITLE)).to_be_visible()
+    assert await page.title() != "taken"
+    assert not [url for url in requested if "evil" in url]

@@ -1,0 +1,376 @@
+"""The buttons under a message: what a user sees of a summary, leaves alone and focuses on, against a real service."""
+
+import ast
+import contextlib
+import html
+import inspect
+import re
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from filter_stub import precis_action
+from service.demo.host import Host
+from tests.conftest import Service, drain
+from tests.filter.chat import Chat, filter_of
+from tests.filter.wire import Answer, Behaviour, HangUp, Silence, wire
+from tests.service.talk import row
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+Json = dict[str, Any]
+FILE = Path(precis_action.__file__)
+SOURCE = FILE.read_text(encoding="utf-8")
+REQUEST = SimpleNamespace()
+SENTENCE = "Keep the order INV-2031."
+VIEW = {
+    **{"status": "ready", "summary": "## Goal", "covered_messages": 2, "covered_until": "a2"},
+    **{"before": 12000, "after": 3000, "working": False, "left_alone": False, "wishes": []},
+}
+
+
+def load(url: str, key: str = "key", **valves: object) -> Any:
+    """As Open WebUI does: the text is executed in a module of its own, valves are set before each call."""
+    module = ModuleType("function_precis_action")
+    exec(compile(SOURCE, str(FILE), "exec"), module.__dict__)
+    loaded = module.__dict__["Action"]()
+    loaded.valves = loaded.Valves(service_url=url, api_key=key, **valves)
+    return loaded
+
+
+@dataclass
+class Page:
+    """What stands for the page of Open WebUI and its server: it clicks, and answers dialogs as scripted."""
+
+    action: Any
+    chat: Chat
+    answers: list[object] = field(default_factory=list)
+    dialogs: list[Json] = field(default_factory=list)
+    told: list[tuple[str, str]] = field(default_factory=list)
+
+    async def call(self, event: Json) -> object:
+        self.dialogs.append(event)
+        answer = self.answers.pop(0) if self.answers else False
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def emit(self, event: Json) -> None:
+        assert event["type"] == "notification", "all else is stored in the chat"
+        self.told.append((event["data"]["type"], event["data"]["content"]))
+
+    async def click(self, button: str, *answers: object, user: str = "", **body: object) -> None:
+        self.answers = list(answers)
+        posted: Json = {"chat_id": self.chat.id, "id": self.chat.leaf, "session_id": "s", "model": "m", "messages": []}
+        with self.chat.host.importable(), plugin(self.chat.filter):
+            out = await self.action.action(
+                posted | body,
+                __id__=button,
+                __user__={"id": user or self.chat.user},
+                __request__=REQUEST,
+                __event_call__=self.call,
+                __event_emitter__=self.emit,
+            )
+        assert out is None, "what is returned would be made messages of the chat"
+
+    @property
+    def shown(self) -> str:
+        """What the last dialog shows to a reader."""
+        return html.unescape(re.sub(r"<[^>]*>", "", self.dialogs[-1]["data"]["message"]))
+
+
+@contextlib.contextmanager
+def plugin(loaded: Any) -> Iterator[None]:
+    """`open_webui.utils.plugin` with the filter, as 0.12 has it."""
+
+    async def get_function_module_from_cache(request: object, function_id: str) -> tuple[Any, str, Json]:
+        assert (request, function_id) == (REQUEST, "precis")
+        return loaded, "filter", {}
+
+    names = ("open_webui.utils", "open_webui.utils.plugin")
+    modules = {name: ModuleType(name) for name in names}
+    modules["open_webui.utils.plugin"].__dict__["get_function_module_from_cache"] = get_function_module_from_cache
+    before = {name: sys.modules.get(name) for name in names}
+    sys.modules.update(modules)
+    try:
+        yield
+    finally:
+        for name, module in before.items():
+            if module is None:
+                del sys.modules[name]
+            else:
+                sys.modules[name] = module
+
+
+@contextlib.asynccontextmanager
+async def page_of(chat: Chat, behaviour: Behaviour, key: str = "key", **valves: object) -> AsyncIterator[Page]:
+    async with wire(behaviour) as tap:
+        loaded = load(tap.url, key, **valves)
+        page = Page(loaded, chat)
+        try:
+            yield page
+        finally:
+            if loaded.http:
+                await loaded.http.aclose()
+
+
+async def compressed(chat: Chat, service: Service) -> str:
+    """A chat whose requests carry a summary; this summary."""
+    chat.window = 8192
+    chat.grow(14, 250)
+    await chat.say("Order INV-2031 goes to Trondheim.", "Noted.")
+    await drain(service.runtime)
+    turn = await chat.say("And now?", "Now nothing.")
+    assert turn.summary
+    return turn.summary
+
+
+# The file
+
+
+async def test_the_front_matter_is_complete_and_it_imports_only_what_every_open_webui_has() -> None:
+    lines = SOURCE.split('"""')[1].strip().splitlines()
+    matter = dict(re.fullmatch(r"([a-z_]+): (.+)", line).groups() for line in lines)  # type: ignore[union-attr, misc]
+    assert set(matter) == {"title", "author", "description", "version", "required_open_webui_version", "license"}
+    assert matter["version"] == precis_action.VERSION
+    for phrase in ("from utils", "from main", "from config", "from apps"):  # Open WebUI rewrites these
+        assert phrase not in SOURCE
+    for node in ast.walk(ast.parse(SOURCE)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+            roots = {name.partition(".")[0] for name in names}
+            assert roots <= set(sys.stdlib_module_names) | {"httpx", "pydantic", "open_webui"}
+
+
+async def test_open_webui_finds_an_action_of_three_buttons_whose_key_is_hidden() -> None:
+    loaded = load("http://127.0.0.1:1")
+
+    assert not {"Pipe", "Filter", "Tools", "Event"} & set(vars(precis_action))
+    assert [one["id"] for one in loaded.actions] == ["summary", "focus", "leave"]
+    assert set(precis_action.DONE) == {one["id"] for one in loaded.actions}
+    assert all(one["icon_url"].startswith("data:image/svg+xml;base64,") for one in loaded.actions)
+    for parameter in list(inspect.signature(loaded.action).parameters.values())[1:]:
+        assert parameter.default is not parameter.empty
+    assert loaded.Valves.model_json_schema()["properties"]["api_key"]["input"] == {"type": "password"}
+
+
+# What it shows
+
+
+async def test_it_shows_the_summary_that_the_model_was_sent_and_what_it_covers(chat: Chat, service: Service) -> None:
+    sent = await compressed(chat, service)
+    before = dict(chat.rows)
+    async with page_of(chat, service.url, service.filter_key) as page:
+        await page.click("summary", True)
+
+    (dialog,) = page.dialogs
+    assert dialog["type"] == "confirmation"
+    assert sent in page.shown
+    covered = int(re.search(r"the first (\d+) messages, up to “", page.shown)[1])  # type: ignore[index]
+    last = chat.path()[covered - 1]["content"]
+    assert f"up to “{' '.join(last.split())[:80]}…”" in page.shown
+    before_after = re.search(r"about ([\d,]+) → ([\d,]+) tokens", page.shown)
+    assert before_after
+    more, less = (int(one.replace(",", "")) for one in before_after.groups())
+    assert more > less > 0
+    assert page.told == []
+    assert chat.rows == before
+
+
+async def test_an_older_message_shows_what_stands_in_the_newest_request_of_its_branch(
+    chat: Chat, service: Service
+) -> None:
+    sent = await compressed(chat, service)
+    async with page_of(chat, service.url, service.filter_key) as page:
+        await page.click("summary", id=chat.path()[1]["id"])
+    assert sent in page.shown
+
+
+async def test_a_short_chat_and_one_of_somebody_else_are_told_apart_from_nothing(chat: Chat, service: Service) -> None:
+    await chat.say("Hello.", "Hello.")
+    async with page_of(chat, service.url, service.filter_key) as page:
+        await page.click("summary")
+        assert "this chat still fits" in page.shown
+
+        await page.click("summary", user="somebody else")
+        assert page.told == [("warning", precis_action.UNKNOWN)]
+        await page.click("leave", True, user="somebody else")
+        await page.click("focus", "Mine.", user="somebody else")
+        assert len(page.dialogs) == 1
+
+
+class Elements(HTMLParser):
+    """The elements of a text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append(tag)
+        self.found += [name for name, _ in attrs if name not in ("tabindex", "style")]
+
+
+HOSTILE = (
+    '<img src=x onerror="alert(1)">',
+    "![](https://evil.example/a.png) [here](javascript:alert(1)) https://evil.example www.evil.example",
+    "</div><script>alert(1)</script>",
+    "&lt;script&gt; &#60;b&#62;",
+    "\n\n# Head\n\n```\ncode\n```\n$$x$$ \\(y\\) ~~z~~ | a | b |\n|---|---|",
+)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+async def test_nothing_of_a_text_is_markup(chat: Chat, text: str) -> None:
+    await chat.say(text, text)
+    view = VIEW | {"summary": text, "wishes": [text], "covered_until": chat.leaf}
+    async with page_of(chat, Answer(view)) as page:
+        await page.click("summary")
+        message = page.dialogs[-1]["data"]["message"]
+        assert Elements(message).found == ["div"]
+        assert text in page.shown
+        assert set(re.sub(r"&#\d+;|\w| ", "", message.partition("<div")[2].partition(">")[2])) <= set("</>")
+        await page.click("focus")
+        assert Elements(page.dialogs[-1]["data"]["message"]).found == ["div"]
+        for part in ("![", "](", "://", "www.", "```", "$$"):
+            assert part not in page.dialogs[-1]["data"]["message"]
+
+
+# What a user wants
+
+
+async def test_a_chat_is_left_alone_and_its_next_request_carries_no_summary(chat: Chat, service: Service) -> None:
+    await compressed(chat, service)
+    async with page_of(chat, service.url, service.filter_key) as page:
+        await page.click("leave", False)
+        assert page.told == [], "cancelled"
+        assert (await chat.say("Still?", "Yes.")).summary
+
+        await page.click("leave", True)
+        assert page.told == [("success", precis_action.LEFT)]
+        turn = await chat.say("And now?", "No.")
+        assert turn.messages == turn.original
+        await page.click("summary")
+        assert "left alone" in page.shown
+
+        await page.click("leave", True)
+        assert page.told[-1] == ("success", precis_action.RESUMED)
+        await drain(service.runtime)
+        assert (await chat.say("Again?", "Yes.")).summary
+
+
+async def test_a_sentence_is_in_the_next_summary_until_it_is_withdrawn(chat: Chat, service: Service) -> None:
+    await compressed(chat, service)
+    async with page_of(chat, service.url, service.filter_key) as page:
+        await page.click("focus", SENTENCE)
+        assert page.dialogs[-1]["type"] == "input"
+        assert page.told == [("success", precis_action.KEPT)]
+        await drain(service.runtime)
+        assert f"- {SENTENCE}" in (await chat.say("Go on.", "Yes.")).summary
+
+        await page.click("focus", "")
+        assert f"1. {SENTENCE}" in page.shown
+        await page.click("focus", "1")
+        assert page.told[-1] == ("success", precis_action.WITHDRAWN)
+        await drain(service.runtime)
+        assert SENTENCE not in (await chat.say("Go on.", "Yes.")).summary
+
+
+async def test_what_the_service_refuses_is_told_in_its_words(chat: Chat, service: Service) -> None:
+    await chat.say("Hello.", "Hello.")
+    async with page_of(chat, service.url, service.filter_key) as page:
+        await page.click("focus", "x" * 301)
+    ((kind, text),) = page.told
+    assert kind == "warning"
+    assert "300 are the most" in text
+
+
+# What it does not do
+
+
+async def test_a_regeneration_or_rating_shows_nothing(chat: Chat, service: Service) -> None:
+    async with page_of(chat, service.url, service.filter_key) as page:
+        await page.click("leave", True, event={"id": "regenerate-response", "data": {"messageId": "m"}})
+    assert not page.dialogs
+    assert not page.told
+
+
+@pytest.mark.parametrize("identity", ["", "local:1", "temporary:1", "channel:1"])
+async def test_a_chat_that_is_not_saved_is_told_so(chat: Chat, identity: str) -> None:
+    async with page_of(chat, HangUp()) as page:
+        await page.click("summary", chat_id=identity)
+    assert page.told == [("warning", precis_action.NOT_SAVED)]
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [Silence(), HangUp(), Answer("<html>It works!</html>"), Answer("null"), Answer({}), Answer([], 426)],
+    ids=repr,
+)
+@pytest.mark.parametrize("button", ["summary", "leave", "focus"])
+async def test_whatever_goes_wrong_the_user_is_told_and_the_log_has_no_text(
+    chat: Chat, behaviour: Behaviour, button: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    chat.ask("words of somebody")
+    async with page_of(chat, behaviour, "secret-key", timeout=0.3) as page:
+        await page.click(button, True)
+    assert page.told == [("error", precis_action.AWAY)]
+    assert "words of somebody" not in caplog.text
+    assert "secret-key" not in caplog.text
+
+
+async def test_a_dialog_that_nobody_answers_changes_nothing(chat: Chat, service: Service) -> None:
+    await chat.say("Hello.", "Hello.")
+    async with page_of(chat, service.url, service.filter_key) as page:
+        await page.click("summary", TimeoutError())
+        assert page.told == []
+        for button in ("leave", "focus"):
+            for late in (TimeoutError(), {"error": "Event call timed out."}):
+                await page.click(button, late)
+                assert page.told.pop() == ("warning", precis_action.LATE)
+    found = await row(
+        service.runtime, "select left_alone_at, wishes from chats where external_id = :chat", chat=chat.id
+    )
+    assert (found.left_alone_at, found.wishes) == (None, [])
+
+
+# What users set for themselves
+
+
+async def test_who_does_not_want_it_is_neither_asked_about_nor_sent(service: Service) -> None:
+    async with wire(service.url) as tap, filter_of(tap.url, service.filter_key) as loaded:
+        chat = _chat_of(loaded)
+        chat.grow(14, 250)
+        chat.ask("And now?")
+        chat.wanted = loaded.UserValves(compress=False)
+        turn = await chat.inlet()
+        await chat.reply(turn, "Nothing.")
+
+        assert tap.seen == []
+        assert len(turn.messages) < len(turn.original), "the window still holds"
+        (status,) = chat.host.statuses
+        assert re.fullmatch(r"Left out \d+ older messages: they do not fit into the model's window", status)
+
+
+async def test_who_does_not_want_the_line_has_none(service: Service) -> None:
+    async with filter_of(service.url, service.filter_key) as loaded:
+        chat = _chat_of(loaded)
+        chat.grow(14, 250)
+        chat.ask("And now?")
+        chat.wanted = loaded.UserValves(show_status=False)
+        turn = await chat.inlet()
+
+        assert len(turn.messages) < len(turn.original)
+        assert chat.host.statuses == []
+
+
+def _chat_of(loaded: Any) -> Chat:
+    return Chat(Host(), loaded, f"chat-{id(loaded)}", window=4096)

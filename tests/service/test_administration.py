@@ -1,0 +1,194 @@
+"""What operators do to the service itself over REST: keys, the summariser and its breaker, dead work, settings."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from service.clients.summarisers import configured
+from service.settings import load
+from service.storage import keys
+from service.usecases.operate import ask_once
+from tests.conftest import Service, serving
+from tests.fakes.scripted_llm import Fail, Say, scripted_llm
+from tests.service.harness import Harness
+from tests.service.problems import is_problem
+from tests.service.talk import Json, Talk, row, rows, run_sql
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+OPEN = "insert into endpoints (name, failures, open_until) values (:name, 5, now() + interval '5 minutes')"
+ENDPOINT = "openai:m http://llm/v1"
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def neighbour(service: Service) -> AsyncIterator[httpx.AsyncClient]:
+    """The operator of another tenant."""
+    async with AsyncExitStack() as stack:
+        async with service.runtime.database.engine.begin() as connection:
+            key = await keys.create(connection, "neighbour", "operator", "theirs")
+        headers = {"Authorization": f"Bearer {key}"}
+        yield await stack.enter_async_context(httpx.AsyncClient(base_url=service.url, headers=headers))
+
+
+async def audited(service: Service) -> list[tuple[str, Json]]:
+    found = await rows(service.runtime, "select action, details from audit order by id")
+    return [(one.action, one.details) for one in found]
+
+
+async def test_a_key_is_told_once_opens_what_it_is_for_and_is_revoked(service: Service) -> None:
+    made = await service.as_operator.post("/v1/keys", json={"scope": "filter", "name": "my webui"})
+    assert made.status_code == 201
+    assert made.headers["Cache-Control"] == "no-store"
+    told = made.json()
+    assert told["key"].startswith(f"{told['prefix']}")
+    headers = {"Authorization": f"Bearer {told['key']}"}
+    async with httpx.AsyncClient(base_url=service.url, headers=headers) as http:
+        assert (await http.get("/v1/filter")).json()["tenant"] == "default"
+
+    listed = await service.as_operator.get("/v1/keys")
+    assert told["key"] not in listed.text
+    (row_of_it,) = [one for one in listed.json()["keys"] if one["id"] == told["id"]]
+    assert (row_of_it["name"], row_of_it["scope"], row_of_it["revoked_at"]) == ("my webui", "filter", None)
+    assert set(row_of_it) == {"id", "scope", "name", "prefix", "created_at", "revoked_at"}
+
+    assert (await service.as_operator.delete(f"/v1/keys/{told['id']}")).status_code == 204
+    is_problem(await service.as_operator.delete(f"/v1/keys/{told['id']}"), 404)
+    async with service.runtime.database.engine.connect() as connection:
+        assert await keys.find(connection, told["key"]) is None
+    assert await audited(service) == [
+        ("key.create", {"key": told["id"], "scope": "filter", "name": "my webui"}),
+        ("key.revoke", {"key": told["id"], "name": "my webui"}),
+    ]
+
+
+async def test_keys_of_another_tenant_are_neither_seen_nor_revoked(
+    service: Service, neighbour: httpx.AsyncClient
+) -> None:
+    ours = (await service.as_operator.get("/v1/keys")).json()["keys"]
+    theirs = (await neighbour.get("/v1/keys")).json()["keys"]
+    assert not {one["id"] for one in ours} & {one["id"] for one in theirs}
+    assert {one["name"] for one in theirs} == {"theirs"}
+    for one in ours:
+        is_problem(await neighbour.delete(f"/v1/keys/{one['id']}"), 404)
+    assert (await service.as_operator.get("/v1/keys")).json()["keys"] == ours
+    assert await audited(service) == []
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"scope": "root"}, {"scope": "filter", "name": "a\nb"}, {"scope": "filter", "tenant": "other"}]
+)
+async def test_a_key_that_cannot_be_made_is_refused(service: Service, body: Json) -> None:
+    before = (await service.as_operator.get("/v1/keys")).json()
+    is_problem(await service.as_operator.post("/v1/keys", json=body), 422)
+    assert (await service.as_operator.get("/v1/keys")).json() == before
+
+
+async def test_a_retry_names_the_open_breaker_and_until_when_it_waits(service: Service, talk: Talk) -> None:
+    assert await talk.ingest(talk.turns(14))
+    assert (await service.as_operator.post("/v1/jobs/chat-1/retry")).json() == {"due": True, "breakers": []}
+    await run_sql(service.runtime, OPEN, name=ENDPOINT)
+    until = (await row(service.runtime, "select open_until from endpoints")).open_until
+
+    (breaker,) = (await service.as_operator.post("/v1/jobs/chat-1/retry")).json()["breakers"]
+
+    assert breaker == {"name": ENDPOINT, "until": until.isoformat().replace("+00:00", "Z")}
+
+
+async def test_all_dead_work_of_the_tenant_is_due_again(service: Service, neighbour: httpx.AsyncClient) -> None:
+    for name in ("chat-1", "chat-2"):
+        talk = Talk(service.as_filter, name)
+        assert await talk.ingest(talk.turns(14))
+    await run_sql(service.runtime, "update chats set due_at = null, dead_at = now()")
+    await run_sql(service.runtime, OPEN, name=ENDPOINT)
+
+    assert (await neighbour.post("/v1/jobs/retry")).json()["chats"] == 0
+    answer = await service.as_operator.post("/v1/jobs/retry")
+
+    assert answer.status_code == 202
+    assert (answer.json()["due"], answer.json()["chats"]) == (True, 2)
+    assert [one["name"] for one in answer.json()["breakers"]] == [ENDPOINT]
+    left = await row(service.runtime, "select count(*) filter (where due_at <= now()) as due from chats")
+    assert left.due == 2
+    assert (await audited(service))[-1] == ("job.retry", {"revived": 2})
+
+
+async def test_a_breaker_is_closed_by_name_or_with_all_others(service: Service) -> None:
+    for name in (ENDPOINT, "openai:other http://llm/v1"):
+        await run_sql(service.runtime, OPEN, name=name)
+    reset = "/v1/summariser/reset"
+    is_problem(await service.as_operator.post(reset, json={"name": "nobody"}), 404)
+    assert (await service.as_operator.post(reset, json={"name": ENDPOINT})).json() == {"reset": [ENDPOINT]}
+    assert (await service.as_operator.post(reset)).json() == {"reset": ["openai:other http://llm/v1"]}
+    assert (await service.as_operator.get("/v1/status")).json()["endpoints"] == []
+    assert [action for action, _ in await audited(service)] == ["summariser.reset"] * 2
+
+
+@pytest.mark.asyncio(loop_scope="function")
+async def test_one_call_of_the_summariser_says_how_long_it_took_or_why_it_failed(urls: Any) -> None:
+    async with scripted_llm(Say("The pump runs.")) as llm:
+        told = {"summariser": "openai", "summariser_url": llm.openai_url, "summariser_model": "scripted"}
+        settings = load(database_url=urls.database, redis_url=urls.redis, **told)
+        async with serving(settings) as service:
+            good = (await service.as_operator.post("/v1/summariser/test")).json()
+            llm.script(Fail(401, {"error": "wrong key"}))
+            bad = await service.as_operator.post("/v1/summariser/test")
+            assert [details for _, details in await audited(service)] == [{"answered": True}, {"answered": False}]
+
+    assert (good["summariser"], good["text"], good["error"]) == ("openai:scripted", "The pump runs.", None)
+    assert good["tokens_read"] > good["tokens_written"] > 0
+    assert (good["finish"], good["seconds"] >= 0) == ("stop", True)
+    assert bad.status_code == 200
+    assert "HTTP 401. Check the API key" in bad.json()["error"]
+    assert "wrong key" not in bad.text
+    assert bad.json()["text"] is None
+
+
+async def test_without_a_model_there_is_nobody_to_ask(service: Service) -> None:
+    is_problem(await service.as_operator.post("/v1/summariser/test"), 409)
+    assert await audited(service) == []
+
+
+async def test_a_test_says_nothing_of_anybodys_chat(harness: Harness) -> None:
+    await harness.talk.ingest(harness.talk.turns(3))
+    await ask_once(configured(harness.worker_context().settings, harness.http))
+    (asked,) = harness.llm.requests
+    assert "The pump in cellar 3" in asked.text
+    assert not [row["content"] for row in harness.talk.rows.values() if row["content"] in asked.text]
+
+
+async def test_settings_are_listed_and_secrets_only_as_set_or_unset(service: Service) -> None:
+    answer = await service.as_operator.get("/v1/settings")
+    settings = {one["name"]: one for one in answer.json()["settings"]}
+    database = service.runtime.urls.database
+    assert settings["PRECIS_WINDOW"] == {"name": "PRECIS_WINDOW", "value": "8192", "secret": False, "default": False}
+    assert settings["PRECIS_PORT"]["default"]
+    assert settings["PRECIS_DATABASE_URL"]["value"] == "set"
+    assert settings["PRECIS_SUMMARISER_KEY"] == {
+        "name": "PRECIS_SUMMARISER_KEY",
+        "value": "unset",
+        "secret": True,
+        "default": True,
+    }
+    assert database not in answer.text
+    assert database.partition("@")[2] not in answer.text
+    secrets = {name for name, one in settings.items() if one["secret"]}
+    assert {name for name in settings if name.endswith(("_KEY", "_PASSWORD", "_TOKEN"))} <= secrets
+
+
+@pytest.mark.parametrize("narrative", ["", " \n", "## Current state\n"])
+async def test_an_empty_narrative_is_refused_and_nothing_changes(harness: Harness, narrative: str) -> None:
+    await harness.long_chat()
+    await harness.drain()
+    operator = harness.service.as_operator
+    before = (await operator.get("/v1/chats/chat-1/checkpoints")).json()
+    where = f"/v1/chats/chat-1/checkpoints/{before[-1]['id']}"
+
+    refused = await operator.patch(where, json={"narrative": narrative})
+
+    is_problem(refused, 422)
+    assert refused.json()["pointer"] == "/narrative"
+    assert (await operator.get("/v1/chats/chat-1/checkpoints")).json() == before
