@@ -16,7 +16,7 @@ import httpx
 
 from benchmarks import operated, stage
 from benchmarks.report import Figure, Report, command, timed
-from service.runtime import FIRST_TENANT
+from service.runtime import FIRST_TENANT, Urls
 from service.storage import keys
 from service.storage.database import connect
 
@@ -80,7 +80,7 @@ async def measure(quick: bool) -> Report:
     return timed("pages", "Operators' pages", _figures(times), in_microseconds, *facts)
 
 
-async def _site(stack: AsyncExitStack, servers: stage.Urls, size: int) -> _Site:
+async def _site(stack: AsyncExitStack, servers: Urls, size: int) -> _Site:
     urls = await stack.enter_async_context(stage.database(servers))
     async with connect(urls.database) as opened, opened.engine.begin() as connection:
         key = await keys.create(connection, FIRST_TENANT, "operator", "benchmark")
@@ -101,11 +101,11 @@ async def _site(stack: AsyncExitStack, servers: stage.Urls, size: int) -> _Site:
 def _figures(times: Mapping[str, list[float]]) -> list[Figure]:
     figures = []
     for name in _OVERVIEWS | _CHAT:
-        many = times[f"{name}, {_MANY:,}"]
+        whole = times[f"{name}, {_MANY:,}"]
         bound = _CHAT_MS if name in _CHAT else _OVERVIEW_MS
         label = "pages_" + name.replace(" ", "_")
         figures.append(
-            Figure(label, f"{name}, ms, median of requests, {_MANY:,} chats", statistics.median(many), bound)
+            Figure(label, f"{name}, ms, median of requests, {_MANY:,} chats", statistics.median(whole), bound)
         )
     for name in ("chats", "chat", "jobs"):
         many, few = (min(times[f"{name}, {size:,}"]) for size in _SIZES)

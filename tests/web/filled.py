@@ -65,7 +65,14 @@ async def fill(service: Service) -> Filled:
     """Fills an empty service."""
     async with scripted_llm(Say(_NARRATIVE)) as llm, httpx.AsyncClient() as http:
         harness = Harness(service, Talk(service.as_filter), llm, http)
-        pumps = await _grown(harness, Talk(service.as_filter, PUMPS, model="llama3.3:70b", user="anna"), _QUESTIONS)
+        talk = Talk(service.as_filter, PUMPS, model="llama3.3:70b", user="anna")
+        pumps = await _grown(harness, talk, _QUESTIONS)
+        for fork in (9, 13):
+            # Somebody went back, and asked on from there.
+            branch = talk.turns(3, tokens=300, leaf=f"{PUMPS[:4]}-a{fork}", prefix=f"{fork}-")
+            await talk.ingest(branch)
+        await talk.ingest(f"{PUMPS[:4]}-a15")
+        await _work(harness)
         llm.default = Say(f"## Goal\n- {HOSTILE}\n## Current state\n- {HOSTILE}")
         asked = tuple(f"{HOSTILE} Number {number}." for number in range(8))
         hostile = await _grown(
@@ -84,6 +91,11 @@ async def fill(service: Service) -> Filled:
     whose = "chat_id = (select id from chats where external_id = :id)"
     await run_sql(service.runtime, f"update runs set reason = :text where {whose}", id=HOSTILE_ID, text=HOSTILE)
     await run_sql(service.runtime, "update audit set chat = :id where chat = 'hostile'", id=HOSTILE_ID)
+    await run_sql(
+        service.runtime,
+        "insert into heartbeats (role, name, version, summariser, warnings, started_at, seen_at) values"
+        " ('worker', 'worker-1:4711', '0.3.0', 'openai:qwen3:8b', '{}', now(), now() + interval '1 day')",
+    )
     url = service.runtime.urls.database.replace("+asyncpg", "")
     connection = await asyncpg.connect(url)
     try:
@@ -109,8 +121,12 @@ async def _grown(harness: Harness, talk: Talk, questions: tuple[str, ...]) -> in
         leaf = talk.add(f"{talk.chat[:4]}-a{number}", leaf, "assistant", "-", output=[*call, answer])
     assert leaf
     await talk.ingest(leaf)
-    while await compress(harness.worker_context()):
-        pass
+    await _work(harness)
     made = (await harness.service.as_operator.get(f"/v1/chats/{talk.chat}/checkpoints")).json()
     newest: int = made[-1]["id"]
     return newest
+
+
+async def _work(harness: Harness) -> None:
+    while await compress(harness.worker_context(summariser_model="qwen3:8b")):
+        pass

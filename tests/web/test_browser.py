@@ -399,7 +399,7 @@ async def test_the_pictures_of_the_documentation_are_small(site: Site, pictures:
     calm = "update chats set dead_at = null, last_error = null where external_id = :id"
     await run_sql(site.service.runtime, calm, id=HOSTILE_ID)
     async with opened(site, viewport={"width": 1280, "height": 900}, color_scheme="light") as tab:
-        for name, path in {"page-chat": f"/chats/{TREE}", "page-jobs": "/jobs", "page-checkpoint": at}.items():
+        for name, path in {"page-chat": f"/chats/{PUMPS}", "page-jobs": "/jobs", "page-checkpoint": at}.items():
             await tab.goto(path)
             if name == "page-checkpoint":
                 await tab.page.get_by_role("link", name="Show the texts").click()

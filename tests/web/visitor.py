@@ -86,7 +86,7 @@ class Page:
     @property
     def leads_to(self) -> str:
         """Where the browser is sent."""
-        return self.response.headers.get("location", "")
+        return str(self.response.headers.get("location", ""))
 
     def form(self, action: str, **fields: str) -> Form:
         """The form that goes to `action` and has these fields."""
