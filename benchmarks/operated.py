@@ -48,7 +48,7 @@ _MANY = (
     select $1, id, 0, '{}', 'leaf', leaf_digest, 4, 2000, '{1000}',
            case when id % 50 = 0 then 'degraded' else 'llm' end, '[]', repeat(md5(id::text), 20), 700,
            'ollama:qwen3:8b', '1'
-    from chats where tenant_id = $1 and leaf_line is not null and $2::int > 0
+    from chats where tenant_id = $1 and leaf_id = 'leaf' and leaf_line is not null and $2::int > 0
     """,
 )
 _CHAT = """
@@ -84,7 +84,7 @@ _LINE = """
 
 
 async def many(connection: Connection, tenant: int, count: int) -> None:
-    """So many chats into an empty tenant; a third has a summary."""
+    """So many chats; a third has a summary."""
     for statement in _MANY:
         await connection.execute(statement, tenant, count)
 

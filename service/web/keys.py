@@ -5,6 +5,7 @@ from typing import Final, cast, get_args
 from fastapi import APIRouter, Response
 
 from service.api.deps import RuntimeDep
+from service.api.keys import KeyId
 from service.errors import Unprocessable
 from service.storage.keys import Scope
 from service.usecases import keys
@@ -42,7 +43,10 @@ async def create(signed_in: SignedInDep, runtime: RuntimeDep, form: FormDep) -> 
 
 @router.post("/{identity}/revoke")
 async def revoke(
-    identity: int, signed_in: SignedInDep, runtime: RuntimeDep, _: FormDep
+    identity: KeyId,
+    signed_in: SignedInDep,
+    runtime: RuntimeDep,
+    _: FormDep,
 ) -> Response:
     """Revokes a key; its sessions end with it."""
     await keys.revoke(runtime.database.engine, signed_in.by, identity)

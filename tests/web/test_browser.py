@@ -76,6 +76,7 @@ class Site:
             "a hostile difference": f"{bad}/diff?against={self.filled.hostile - 1}",
             "hostile words": f"{self.filled.hostile_at}/find?query=script",
             "jobs": "/jobs",
+            "keys": "/keys",
             "audit": "/audit",
             "settings": "/settings",
         }

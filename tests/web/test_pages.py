@@ -89,6 +89,10 @@ async def test_every_page_its_errors_and_its_files_have_the_strict_headers(servi
                 at,
                 f"{at}/text",
                 f"{at}/diff?against={first}",
+                "/",
+                "/worth",
+                "/worth.csv",
+                "/keys",
                 "/jobs",
                 "/audit",
                 "/settings",
@@ -535,6 +539,62 @@ async def test_a_second_press_on_a_button_of_a_deleted_chat_is_a_page(service: S
             assert (await visitor.send(form)).status == 404, form.action
 
 
+async def test_what_a_user_wants_of_a_chat_is_lifted_and_noted(service: Service, visitor: Visitor) -> None:
+    await long_chat(service.as_filter)
+    await run_sql(service.runtime, "update chats set left_alone_at = now(), wishes = '{First <b>,Second}'")
+    page = await visitor.get("/chats/chat-1")
+    assert "First <b>" in page.text
+
+    resumed = await visitor.get((await visitor.send(page.form("/chats/chat-1/resume"))).leads_to)
+    withdrawn = await visitor.get((await visitor.send(page.form("/chats/chat-1/wishes/1/withdraw"))).leads_to)
+
+    assert "This chat is summarised again." in resumed.text
+    assert "The next summary goes without this sentence." in withdrawn.text
+    chat = await row(service.runtime, "select left_alone_at, wishes from chats")
+    assert (chat.left_alone_at, list(chat.wishes)) == (None, ["Second"])
+    assert [one[:2] for one in await audited(service)] == [("chat.resume", "chat-1"), ("wish.withdraw", "chat-1")]
+
+
+@pytest.mark.parametrize("place", ["0", "-1", "2", "x", "9" * 30])
+async def test_only_a_wish_that_is_there_is_withdrawn(service: Service, visitor: Visitor, place: str) -> None:
+    await long_chat(service.as_filter)
+    await run_sql(service.runtime, "update chats set wishes = '{First}'")
+    form = (await visitor.get("/chats/chat-1")).form("/chats/chat-1/wishes/1/withdraw")
+    refused = await visitor.post(f"/chats/chat-1/wishes/{place}/withdraw", form.fields)
+    assert refused.status in (404, 422)
+    assert list((await row(service.runtime, "select wishes from chats")).wishes) == ["First"]
+
+
+async def test_a_key_is_shown_once_signs_in_and_is_revoked(service: Service, visitor: Visitor) -> None:
+    form = (await visitor.get("/keys")).form("/keys")
+    made = await visitor.send(form, ("scope", "operator"), ("name", "<i>Eva</i>"))
+    (key,) = re.findall("precis_op_[A-Za-z0-9_-]{20,}", made.html)
+    assert key not in (await visitor.get("/keys")).html
+    assert "<i>" not in made.html
+    async with visiting(service, key) as eva:
+        newest = (await row(service.runtime, "select max(id) as id from api_keys")).id
+        after = await visitor.send((await visitor.get("/keys")).form(f"/keys/{newest}/revoke"))
+        assert after.leads_to == "/keys"
+        assert (await eva.get("/jobs")).status == 303
+    noted = await rows(service.runtime, "select actor, action from audit order by id")
+    ours = [one.action for one in noted if one.actor == f"{service.operator_key[:14]}… test"]
+    assert ours == ["session.begin", "key.create", "key.revoke"]
+
+
+@pytest.mark.parametrize("fields", [("admin", "Eva"), ("", "Eva"), ("operator", ""), ("operator", "x" * 101)])
+async def test_a_key_has_a_scope_and_a_name(visitor: Visitor, fields: tuple[str, str]) -> None:
+    form = (await visitor.get("/keys")).form("/keys")
+    refused = await visitor.send(form, ("scope", fields[0]), ("name", fields[1]))
+    assert refused.status == 422
+    assert "precis_op_" not in refused.html
+
+
+@pytest.mark.parametrize("identity", ["0", "-1", "x", "999999", "9" * 30])
+async def test_only_a_key_that_is_there_is_revoked(visitor: Visitor, identity: str) -> None:
+    fields = (await visitor.get("/keys")).form("/keys").fields
+    assert (await visitor.post(f"/keys/{identity}/revoke", fields)).status in (404, 422)
+
+
 # Reading
 
 
@@ -647,6 +707,7 @@ async def test_the_pages_have_every_command_for_chats_and_jobs(service: Service,
     old, texts, action = await correction(service, visitor, talk)
     await visitor.send(texts.form(action))
     at = f"/chats/chat-1/checkpoints/{old}"
+    await run_sql(service.runtime, "update chats set left_alone_at = now(), wishes = '{Peace.}'")
     chat, made = await visitor.get("/chats/chat-1"), await visitor.get(at)
     await run_sql(service.runtime, "update chats set dead_at = now()")
     jobs = await visitor.get("/jobs")
@@ -659,6 +720,8 @@ async def test_the_pages_have_every_command_for_chats_and_jobs(service: Service,
         "chats correct": bool(texts.form(action)),
         "chats reset": "/chats/chat-1/reset" in chat.posts() & made.posts(),
         "chats recompute": "/chats/chat-1/recompute" in chat.posts() & made.posts(),
+        "chats resume": "/chats/chat-1/resume" in chat.posts(),
+        "chats withdraw": "/chats/chat-1/wishes/1/withdraw" in chat.posts(),
         "chats delete": "/chats/chat-1/delete" in chat.posts(),
         "jobs list": "/jobs" in chat.links,
         "jobs retry": {"/jobs/retry", "/chats/chat-1/retry"} <= jobs.posts(),
