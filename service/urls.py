@@ -91,7 +91,7 @@ def address(settings: Settings) -> str | None:
 
 def reached_at(host: str, port: int) -> str:
     """The URL at which this machine reaches a service that listens there."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - not bound
     shown = f"[{host}]" if ":" in host else host
     return f"http://{shown}:{port}"
 

@@ -42,7 +42,8 @@ def healthcheck() -> None:
     For Docker and monitors.
     """
     current = shell.settings()
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(current.host, current.host)
+    every = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - asked for, not bound
+    host = every.get(current.host, current.host)
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{current.port}/readyz"
     asked = HTTPConnection(host, current.port, timeout=_PATIENCE)

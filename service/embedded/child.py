@@ -46,7 +46,7 @@ def main(argv: list[str]) -> None:
     os.umask(0o077)
     become(uid, gid)
     die_with(parent, signal_number)
-    os.execve(argv[4], argv[4:], ENVIRONMENT)
+    os.execve(argv[4], argv[4:], ENVIRONMENT)  # noqa: S606 - the embedded server
 
 
 if __name__ == "__main__":

@@ -219,7 +219,7 @@ def _spawned() -> _Child:
     ours, theirs = Pipe()
     command = [sys.executable, "-I", child.__file__, str(theirs.fileno()), str(os.getpid())]
     try:
-        process = subprocess.Popen(
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter
             command,
             env=_environment(),
             pass_fds=[theirs.fileno()],

@@ -15,7 +15,7 @@ from service.web.page import SignInNeeded
 
 _FORM: Final = "application/x-www-form-urlencoded"
 _MOST_FIELDS: Final = 5000
-TOKEN: Final = "form_token"
+TOKEN: Final = "form_token"  # noqa: S105 - a field's name
 
 
 def cookie_name(url: URL) -> str:
