@@ -28,6 +28,7 @@ from service.storage import (
     recalls,
     retention,
     runs,
+    sealing,
     work,
 )
 from tests.conftest import Service
@@ -50,6 +51,7 @@ STORAGE = (
     recalls,
     retention,
     runs,
+    sealing,
     work,
 )
 # Workers wake for any tenant: a sweep counts all due chats, a claim all that ask one summariser.
