@@ -9,11 +9,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, bindparam, delete, func, or_, select, update
+from sqlalchemy import Column, ColumnElement, Select, bindparam, delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.storage import sealing
 from service.storage.many import among, not_among
+from service.storage.sealing import Seal, Where
 from service.storage.tables import checkpoints, messages
 from service.storage.tenancy import ChatKey, of
 
@@ -111,16 +113,26 @@ async def words(
 
 
 async def _packed(
-    connection: AsyncConnection, chat: ChatKey, ids: Collection[str], column: ColumnElement[bytes]
+    connection: AsyncConnection, chat: ChatKey, ids: Collection[str], column: Column[Any]
 ) -> dict[str, bytes]:
-    query = select(messages.c.message_id, column.label("packed")).where(
+    seal = await sealing.of(connection, chat.tenant)
+    query = select(messages.c.message_id, column.label("stored")).where(
         *of(chat, messages), among(messages.c.message_id, ids), column.is_not(None)
     )
-    return {row.message_id: row.packed for row in await connection.execute(query)}
+    return {
+        row.message_id: seal.open(place_of(chat, row.message_id, column.name), row.stored)
+        for row in await connection.execute(query)
+    }
+
+
+def place_of(chat: ChatKey, message_id: str, column: str) -> Where:
+    """Where a body or words are sealed."""
+    return Where(messages.name, column, chat, message_id)
 
 
 async def store_words(connection: AsyncConnection, chat: ChatKey, made: Sequence[Searched]) -> None:
     """Stores what was made of bodies for a search, where these are still what they were."""
+    seal = await sealing.of(connection, chat.tenant)
     query = update(messages).where(
         *of(chat, messages),
         messages.c.message_id == bindparam("id"),
@@ -133,10 +145,21 @@ async def store_words(connection: AsyncConnection, chat: ChatKey, made: Sequence
     await connection.execute(
         query,
         [
-            {"id": one.message_id, "of": one.digest, "packed": one.words, "calls": one.step_calls}
+            {
+                "id": one.message_id,
+                "of": one.digest,
+                "packed": _sealed(seal, chat, one.message_id, "words", one.words),
+                "calls": one.step_calls,
+            }
             for one in made
         ],
     )
+
+
+def _sealed(
+    seal: Seal, chat: ChatKey, message_id: str, column: str, packed: bytes | None
+) -> bytes | None:
+    return packed and seal.seal(place_of(chat, message_id, column), packed)
 
 
 async def without_body(
@@ -153,9 +176,13 @@ async def give_back(connection: AsyncConnection, chat: ChatKey, packed: dict[str
     """Stores the bodies of messages again, by id."""
     # Their age begins again, or the next sweep might drop them before a worker has read them.
     query = update(messages).where(*of(chat, messages), messages.c.message_id == bindparam("id"))
+    seal = await sealing.of(connection, chat.tenant)
     await connection.execute(
         query.values(body=bindparam("packed"), created_at=func.now()),
-        [{"id": identity, "packed": body} for identity, body in packed.items()],
+        [
+            {"id": identity, "packed": _sealed(seal, chat, identity, "body", body)}
+            for identity, body in packed.items()
+        ],
     )
 
 
@@ -180,9 +207,13 @@ async def write(
     connection: AsyncConnection, chat: ChatKey, rows: Iterable[tuple[Row, bytes, bytes | None]]
 ) -> None:
     """Inserts rows, bodies and words, or rewrites those that an edit or a deletion has moved."""
+    seal = await sealing.of(connection, chat.tenant)
     values = [
         chat.columns
-        | {"body": body, "words": words}
+        | {
+            "body": _sealed(seal, chat, row.message_id, "body", body),
+            "words": _sealed(seal, chat, row.message_id, "words", words),
+        }
         | {name: getattr(row, name) for name in Row.__dataclass_fields__}
         for row, body, words in rows
     ]
