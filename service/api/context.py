@@ -78,7 +78,7 @@ async def post_context(request: Request) -> Response:
     body = _question(await read_bytes(request), runtime.settings.max_path)
     asked = _asked(key.tenant, chat, body, runtime.settings)
     began = perf_counter()
-    answer = await context.answer(runtime.database.reads, asked)
+    answer = await context.answer(runtime.database, asked)
     seconds = perf_counter() - began
     metrics.context_answered(answer.status, seconds, saved=answer.before - answer.after)
     return Response(_ENCODE(_context(answer)), media_type="application/json")

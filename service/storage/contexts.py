@@ -14,6 +14,9 @@ import asyncpg
 from service.planning import Checkpoint
 from service.policy import APPLY_AT, APPLY_PARTS, parts_of
 from service.storage.chats import LINE, MORE_TOOLS, SAVINGS
+from service.storage.checkpoints import place_of
+from service.storage.database import Database
+from service.storage.tenancy import ChatKey
 
 _CHARACTERS = 4  # per token, of a message that was not ingested yet
 
@@ -24,13 +27,16 @@ _OVERHEAD = (
     " then $9 else chat.overhead_tokens end"
 )
 # An older checkpoint has no record, and serves what it has. A text that is not asked for is not
-# fetched.
+# fetched. One that is sealed is empty where it stands plain.
+_HAS_RECORD = "(made.record <> '' or made.sealed_record is not null)"
 _ANSWER = f"""
-select chat.window_tokens, {_OVERHEAD}, known.id, known.tokens,
+select chat.id, chat.window_tokens, {_OVERHEAD}, known.id, known.tokens,
        made.id, made.covered_until, made.covered_digest, made.covered_messages,
        made.covered_tokens, made.tokens,
-       case when $8 and made.record <> '' then made.rules else made.summary end,
-       case when $8 then made.record end
+       case when $8 and {_HAS_RECORD} then made.rules else made.summary end,
+       case when $8 then made.record end,
+       case when $8 and {_HAS_RECORD} then made.sealed_rules else made.sealed_summary end,
+       case when $8 then made.sealed_record end
 """
 # The shallowest checkpoint that brings the request under apply_at and into its room, because the
 # injected prefix then changes least often; when none does, the deepest. Savings never fall, so
@@ -126,7 +132,7 @@ class StoredContext(NamedTuple):
 
 
 async def find(
-    pool: "asyncpg.Pool[asyncpg.Record]",
+    database: Database,
     tenant: int,
     chat: str,
     pairs: Sequence[tuple[str, str]],
@@ -139,7 +145,7 @@ async def find(
     None when none of the path is stored.
 
     Args:
-        pool: the read pool.
+        database: what it is read from.
         tenant: whose chat it is.
         chat: Open WebUI's chat id.
         pairs: (id, digest), leaf first.
@@ -152,14 +158,16 @@ async def find(
     above = pairs[1][1] if len(pairs) > 1 else leaf
     question = sizes[0] // _CHARACTERS if sizes else 0
     how = _how(served)
-    row = await pool.fetchrow(_CONTINUED, tenant, chat, leaf, above, question, window, *how)
+    row = await database.reads.fetchrow(
+        _CONTINUED, tenant, chat, leaf, above, question, window, *how
+    )
     if row is not None:
-        return _found(row)
-    return await _branched(pool, _BRANCHED, tenant, chat, pairs, sizes, window, served)
+        return await _found(database, tenant, row)
+    return await _branched(database, _BRANCHED, tenant, chat, pairs, sizes, window, served)
 
 
 async def find_elsewhere(
-    pool: "asyncpg.Pool[asyncpg.Record]",
+    database: Database,
     tenant: int,
     user: str | None,
     pairs: Sequence[tuple[str, str]],
@@ -172,13 +180,13 @@ async def find_elsewhere(
     It is one of `user`, or of anyone in the tenant for None. The checkpoint's boundary has to be
     among `pairs`. The other arguments are those of `find`.
     """
-    found = await _branched(pool, _ELSEWHERE, tenant, user, pairs, sizes, window, served)
+    found = await _branched(database, _ELSEWHERE, tenant, user, pairs, sizes, window, served)
     # What another chat has stored is not stored for this one, so all of it is still to be ingested.
     return found._replace(known=None) if found else None
 
 
 async def _branched(
-    pool: "asyncpg.Pool[asyncpg.Record]",
+    database: Database,
     statement: str,
     tenant: int,
     whose: str | None,
@@ -192,8 +200,8 @@ async def _branched(
     # By place: what those before it cost. Of messages without a known size, nothing is added.
     new = before[: len(pairs)] + before[-1:] * (len(pairs) - len(before))
     how = _how(served)
-    row = await pool.fetchrow(statement, tenant, whose, ids, digests, new, window, *how)
-    return _found(row) if row else None
+    row = await database.reads.fetchrow(statement, tenant, whose, ids, digests, new, window, *how)
+    return await _found(database, tenant, row) if row else None
 
 
 def _how(served: Served) -> tuple[int, bool, int, int | None]:
@@ -201,7 +209,18 @@ def _how(served: Served) -> tuple[int, bool, int, int | None]:
     return parts_of(served.apply_at), served.record, served.overhead, served.room
 
 
-def _found(row: "asyncpg.Record") -> StoredContext:
-    window, overhead, known, tokens, *made, summary, record = row.values()
-    checkpoint = Checkpoint(*made) if summary is not None else None
-    return StoredContext(window, overhead, known, tokens, checkpoint, summary or "", record or "")
+async def _found(database: Database, tenant: int, row: "asyncpg.Record") -> StoredContext:
+    chat, window, overhead, known, tokens, *made, text, record, sealed_text, sealed_record = (
+        row.values()
+    )
+    if text is None:
+        return StoredContext(window, overhead, known, tokens, None, "", "")
+    checkpoint = Checkpoint(*made)
+    if sealed_text or sealed_record:
+        seal = await database.seals.of(tenant)
+        key = ChatKey(tenant, chat)
+        column = "sealed_rules" if sealed_record else "sealed_summary"
+        text = seal.open_text(place_of(key, checkpoint.id, column), sealed_text, text)
+        where = place_of(key, checkpoint.id, "sealed_record")
+        record = seal.open_text(where, sealed_record, record or "")
+    return StoredContext(window, overhead, known, tokens, checkpoint, text, record or "")

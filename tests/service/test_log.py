@@ -1,12 +1,15 @@
 """One line a summary, with Open WebUI's ids; the start; each migration; requests at `debug` alone."""
 
+import asyncio
+
 import pytest
+from alembic import command
 from structlog.testing import capture_logs
 
 from service.runtime import Urls
 from service.settings import Settings
-from service.storage.database import migrate
-from tests.conftest import execute, serving
+from service.storage.database import alembic_config, migrate
+from tests.conftest import serving
 from tests.fakes.scripted_llm import Say
 from tests.service.harness import Harness
 from tests.service.talk import Talk
@@ -51,7 +54,7 @@ async def test_the_start_is_a_line_and_requests_are_at_debug(settings: Settings,
 
 @pytest.mark.asyncio(loop_scope="function")
 async def test_each_migration_is_a_line(urls: Urls) -> None:
-    await execute(urls.database, "drop table heartbeats", "update alembic_version set version_num = '0012'")
+    await asyncio.to_thread(command.downgrade, alembic_config(urls.database), "0012")
     with capture_logs() as logs:
         await migrate(urls.database)
 
