@@ -9,6 +9,7 @@ import json
 import os
 import re
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -31,6 +32,7 @@ from service.policy import APPLY_AT, DEFAULT_WINDOW, KEEP_MESSAGES, SUMMARY_SHAR
 PREFIX = "PRECIS_"
 _KEY_BYTES = 32  # AES-256
 _MOST_KEYS = 255  # an id is one byte of what is stored
+_WRITES_PLAIN = "none"
 _MAKE_KEY = "`precis keys new-encryption-key` makes one"
 # A hundred years: what is longer is a mistake, or means `forever`.
 _MOST_DAYS = 36_500
@@ -75,14 +77,29 @@ class EncryptionKey(NamedTuple):
     secret: bytes
 
 
-def _encryption_keys(text: str) -> list[EncryptionKey]:
+class EncryptionKeys(NamedTuple):
+    """All keys, and the id of the one that writes; None when nothing new is to be sealed."""
+
+    keys: Sequence[EncryptionKey] = ()
+    writes: int | None = None
+
+
+def _encryption_keys(text: str) -> EncryptionKeys:
     """The keys of a list `id:base64`, separated by commas or white space.
 
     Raises:
         ValueError: one is no such key; the message has no part of it.
     """
+    entries = re.split(r"[,\s]+", text.strip(", \t\r\n"))
+    if entries[0] == _WRITES_PLAIN:
+        return EncryptionKeys(_each_key(entries[1:]))
+    keys = _each_key(entries)
+    return EncryptionKeys(keys, keys[0].id)
+
+
+def _each_key(entries: Sequence[str]) -> list[EncryptionKey]:
     keys = list[EncryptionKey]()
-    for place, entry in enumerate(re.split(r"[,\s]+", text.strip(", \t\r\n")), 1):
+    for place, entry in enumerate(entries, 1):
         number, _, encoded = entry.partition(":")
         try:
             key = EncryptionKey(int(number), base64.b64decode(encoded, validate=True))
@@ -191,7 +208,8 @@ class Settings(BaseSettings):
     encryption_keys: SecretStr = Field(
         SecretStr(""),
         description="Keys that stored texts are sealed with, as `id:base64`, separated by commas or"
-        " line ends: the first writes, all read. `precis keys new-encryption-key` makes one."
+        " line ends: the first writes, all read; with `none` before them, new texts are stored as"
+        " they are. `precis keys new-encryption-key` makes one."
         " Unset: texts are stored as they are. Without its key, a sealed text is lost.",
     )
     redis_url: SecretStr | None = Field(
@@ -498,10 +516,10 @@ class Settings(BaseSettings):
         return self
 
     @property
-    def sealing_keys(self) -> list[EncryptionKey]:
-        """The keys that texts are sealed with, the one that writes first; empty for none."""
+    def sealing_keys(self) -> EncryptionKeys:
+        """The keys that texts are sealed with."""
         given = self.encryption_keys.get_secret_value()
-        return _encryption_keys(given) if given.strip() else []
+        return _encryption_keys(given) if given.strip() else EncryptionKeys()
 
     def of_model(self, model: str) -> ModelSettings:
         """What `PRECIS_MODELS` sets for one model."""

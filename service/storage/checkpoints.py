@@ -50,6 +50,8 @@ CONTENT = [column for column in checkpoints.c if column.name not in _OF_ITS_CHAT
 """The columns that say the same in whatever chat and version, once they are opened."""
 TEXTS = ("summary", "rules", "record")
 """The columns of the rendered texts; each has a sealed one, `sealed_` and its name."""
+SEALED = (*(f"sealed_{name}" for name in TEXTS), memories.SEALED, "sealed_verdict")
+"""The columns for the sealed form of what stands in others."""
 _QUOTES = frozenset({"reasons", "dropped", "unfounded"})  # of a verdict
 
 # In the order of `planning.Checkpoint`.
@@ -157,7 +159,7 @@ async def find(
     """A checkpoint as planning sees it; None when there is none of this id."""
     query = select(*_PLANNED).where(*of(chat, checkpoints), checkpoints.c.id == checkpoint)
     row = (await connection.execute(query)).one_or_none()
-    return Checkpoint(*row) if row else None
+    return _as_planned(row, await sealing.of(connection, chat.tenant)) if row else None
 
 
 async def everyone(connection: AsyncConnection, chat: ChatKey) -> list[Made]:
@@ -192,10 +194,11 @@ async def along(connection: AsyncConnection, chat: ChatKey, ids: Collection[int]
     """Those of a path, of which `ids` are what its messages point to."""
     interim = and_(checkpoints.c.kind == INTERIM, ~_WANTED_AS_IT_IS)
     query = select(interim, *_PLANNED).where(*of(chat, checkpoints), among(checkpoints.c.id, ids))
+    seal = await sealing.of(connection, chat.tenant)
     found = Along([], [])
     for is_interim, *row in (await connection.execute(query)).all():
         kind = found.interim if is_interim else found.settled
-        kind.append(Checkpoint(*row))
+        kind.append(_as_planned(row, seal))
     return found
 
 
@@ -336,9 +339,9 @@ async def add(
     saved = content["covered_tokens"] - content["tokens"]
     # The hot read bisects the savings, which therefore never fall along a line.
     savings = [*line.savings, max([*line.savings[-1:], saved])]
-    version = _next_version(chat, parent, content["covered_digest"])
-    grown = {"parent_id": parent, "ancestors": line.ids, "savings": savings, "version": version}
     seal = await sealing.of(connection, chat.tenant)
+    version = _next_version(chat, parent, seal.forms(content["covered_digest"]))
+    grown = {"parent_id": parent, "ancestors": line.ids, "savings": savings, "version": version}
     values = chat.columns | grown | stored(content, seal, chat, number) | {"id": number}
     query = insert(checkpoints).values(values).returning(checkpoints.c.savings)
     return Line([*line.ids, number], (await connection.execute(query)).scalar_one())
@@ -346,7 +349,8 @@ async def add(
 
 def stored(plain: Mapping[str, Any], seal: Seal, chat: ChatKey, number: int) -> dict[str, Any]:
     """The content of a checkpoint as it is stored: its texts sealed, or as they are."""
-    content = {**plain}
+    until, digest = plain["covered_until"], plain["covered_digest"]
+    content = {**plain, "covered_digest": messages.as_stored(chat, until, digest, seal)}
     for name in TEXTS:
         sealed = seal.seal_text(place_of(chat, number, f"sealed_{name}"), plain[name])
         content[f"sealed_{name}"] = sealed
@@ -360,6 +364,7 @@ def opened(row: Mapping[Any, Any], seal: Seal, chat: ChatKey) -> dict[str, Any]:
     """The content of a stored checkpoint, not sealed any more."""
     number = row["id"]
     content = {column.name: row[column.name] for column in CONTENT}
+    content["covered_digest"] = seal.show(row["covered_digest"])
     for name in TEXTS:
         sealed = content.pop(f"sealed_{name}")
         content[name] = seal.open_text(place_of(chat, number, f"sealed_{name}"), sealed, row[name])
@@ -399,20 +404,26 @@ def _opened_verdict(
     return verdict | quotes
 
 
+def _as_planned(row: Sequence[Any], seal: Seal) -> Checkpoint:
+    """A row of `_PLANNED`."""
+    made = Checkpoint(*row)
+    return replace(made, digest=seal.show(made.digest))
+
+
 def _as_made(row: Sequence[Any], seal: Seal, chat: ChatKey) -> Made:
     """A row of `_made`."""
     sealed_verdict, *rest = row
     made = Made(*rest)
     verdict = _opened_verdict(made.verdict, sealed_verdict, seal, chat, made.id)
-    return replace(made, verdict=verdict)
+    return replace(made, verdict=verdict, covered_digest=seal.show(made.covered_digest))
 
 
-def _next_version(chat: ChatKey, parent: int, digest: str) -> ScalarSelect[int]:
-    """The next version's number among those of one parent and boundary."""
+def _next_version(chat: ChatKey, parent: int, digests: list[str]) -> ScalarSelect[int]:
+    """The next version's number among those of one parent and boundary: any form of its digest."""
     versions = select(func.coalesce(func.max(checkpoints.c.version), 0) + 1).where(
         *of(chat, checkpoints),
         checkpoints.c.parent_id == parent,
-        checkpoints.c.covered_digest == digest,
+        among(checkpoints.c.covered_digest, digests),
     )
     return versions.scalar_subquery()
 

@@ -16,6 +16,7 @@ from service.policy import APPLY_AT, APPLY_PARTS, parts_of
 from service.storage.chats import LINE, MORE_TOOLS, SAVINGS
 from service.storage.checkpoints import place_of
 from service.storage.database import Database
+from service.storage.sealing import Seal
 from service.storage.tenancy import ChatKey
 
 _CHARACTERS = 4  # per token, of a message that was not ingested yet
@@ -30,7 +31,7 @@ _OVERHEAD = (
 # fetched. One that is sealed is empty where it stands plain.
 _HAS_RECORD = "(made.record <> '' or made.sealed_record is not null)"
 _ANSWER = f"""
-select chat.id, chat.window_tokens, {_OVERHEAD}, known.id, known.tokens,
+select chat.id as chat, chat.window_tokens, {_OVERHEAD}, known.id, known.tokens,
        made.id, made.covered_until, made.covered_digest, made.covered_messages,
        made.covered_tokens, made.tokens,
        case when $8 and {_HAS_RECORD} then made.rules else made.summary end,
@@ -51,16 +52,18 @@ left join checkpoints made on made.tenant_id = $1 and made.chat_id = chat.id and
 """
 _LIVES = "coalesce(chat.expires_at > now(), true)"
 # The path that was ingested last, and goes on from its leaf or from the message above a new
-# question. Digests alone are compared, since a digest is made of the id.
+# question. Digests alone are compared, since a digest is made of the id; each may be stored in
+# several forms (`sealing.Seal.forms`).
 _CONTINUED = f"""
 {_ANSWER}
 from chats chat
 cross join lateral (select chat.leaf_id, chat.leaf_line, chat.leaf_savings,
-    chat.leaf_tokens + {_OVERHEAD} + case when chat.leaf_digest = $3 then 0 else $5::bigint end
+    chat.leaf_tokens + {_OVERHEAD}
+        + case when chat.leaf_digest = any($3::text[]) then 0 else $5::bigint end
 ) known (id, line, savings, tokens)
 {_CHOSEN}
-where chat.tenant_id = $1 and chat.external_id = $2 and chat.leaf_digest in ($3, $4)
-    and {_LIVES}
+where chat.tenant_id = $1 and chat.external_id = $2
+    and chat.leaf_digest = any($3::text[] || $4::text[]) and {_LIVES}
 """
 # Any path. ORDER BY, because no join keeps the order of the pairs by itself (a hash join did not).
 _BY_PAIRS = f"""
@@ -72,9 +75,10 @@ cross join lateral (
         {LINE.format("head")}, {SAVINGS.format("head")}
     from (
         select stored.message_id, stored.path_tokens, stored.checkpoint_id, pair.place
-        from unnest($3::text[], $4::text[]) with ordinality as pair (id, digest, place)
+        from unnest($3::text[], $4::text[], $11::text[])
+            with ordinality as pair (id, digest, hidden, place)
         join messages stored on stored.tenant_id = $1 and stored.chat_id = chat.id
-            and stored.message_id = pair.id and stored.digest = pair.digest
+            and stored.message_id = pair.id and stored.digest in (pair.digest, pair.hidden)
         order by pair.place limit 1
     ) newest
     left join checkpoints head
@@ -90,7 +94,7 @@ _BRANCHED = f"{_BY_PAIRS} chat.external_id = $2 and {_LIVES}"
 _ELSEWHERE = f"""
 {_BY_PAIRS} ($2::text is null or chat.user_id = $2) and chat.expires_at is null and chat.id in (
     select lent.chat_id from checkpoints lent
-    where lent.tenant_id = $1 and lent.covered_digest = any($4::text[])
+    where lent.tenant_id = $1 and lent.covered_digest = any($4::text[] || $11::text[])
 )
 order by known.place, chat.id desc limit 1
 """
@@ -157,12 +161,12 @@ async def find(
     leaf = pairs[0][1]
     above = pairs[1][1] if len(pairs) > 1 else leaf
     question = sizes[0] // _CHARACTERS if sizes else 0
-    how = _how(served)
-    row = await database.reads.fetchrow(
-        _CONTINUED, tenant, chat, leaf, above, question, window, *how
-    )
+    seal = await database.seals.of(tenant)
+    ends = seal.forms(leaf), seal.forms(above)
+    asked = tenant, chat, *ends, question, window, *_how(served)
+    row = await database.reads.fetchrow(_CONTINUED, *asked)
     if row is not None:
-        return await _found(database, tenant, row)
+        return _found(row, ChatKey(tenant, row["chat"]), seal)
     return await _branched(database, _BRANCHED, tenant, chat, pairs, sizes, window, served)
 
 
@@ -199,9 +203,11 @@ async def _branched(
     before = [0, *(size // _CHARACTERS for size in accumulate(sizes))]
     # By place: what those before it cost. Of messages without a known size, nothing is added.
     new = before[: len(pairs)] + before[-1:] * (len(pairs) - len(before))
-    how = _how(served)
-    row = await database.reads.fetchrow(statement, tenant, whose, ids, digests, new, window, *how)
-    return await _found(database, tenant, row) if row else None
+    seal = await database.seals.of(tenant)
+    hidden = [seal.hide(digest) for digest in digests]
+    asked = tenant, whose, ids, digests, new, window, *_how(served), hidden
+    row = await database.reads.fetchrow(statement, *asked)
+    return _found(row, ChatKey(tenant, row["chat"]), seal) if row else None
 
 
 def _how(served: Served) -> tuple[int, bool, int, int | None]:
@@ -209,18 +215,16 @@ def _how(served: Served) -> tuple[int, bool, int, int | None]:
     return parts_of(served.apply_at), served.record, served.overhead, served.room
 
 
-async def _found(database: Database, tenant: int, row: "asyncpg.Record") -> StoredContext:
-    chat, window, overhead, known, tokens, *made, text, record, sealed_text, sealed_record = (
+def _found(row: "asyncpg.Record", chat: ChatKey, seal: Seal) -> StoredContext:
+    _, window, overhead, known, tokens, *made, text, record, sealed_text, sealed_record = (
         row.values()
     )
     if text is None:
         return StoredContext(window, overhead, known, tokens, None, "", "")
-    checkpoint = Checkpoint(*made)
-    if sealed_text or sealed_record:
-        seal = await database.seals.of(tenant)
-        key = ChatKey(tenant, chat)
-        column = "sealed_rules" if sealed_record else "sealed_summary"
-        text = seal.open_text(place_of(key, checkpoint.id, column), sealed_text, text)
-        where = place_of(key, checkpoint.id, "sealed_record")
-        record = seal.open_text(where, sealed_record, record or "")
-    return StoredContext(window, overhead, known, tokens, checkpoint, text, record or "")
+    identity, until, digest, *sizes = made
+    checkpoint = Checkpoint(identity, until, seal.show(digest), *sizes)
+    column = "sealed_rules" if sealed_record else "sealed_summary"
+    text = seal.open_text(place_of(chat, identity, column), sealed_text, text)
+    where = place_of(chat, identity, "sealed_record")
+    record = seal.open_text(where, sealed_record, record or "")
+    return StoredContext(window, overhead, known, tokens, checkpoint, text, record)

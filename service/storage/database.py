@@ -4,7 +4,7 @@ The SQLAlchemy engine is for everything, a small asyncpg pool for the one read o
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +20,12 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from service.errors import ConfigurationError, SchemaError, SchemaNewer
-from service.settings import EncryptionKey
+from service.settings import EncryptionKeys
 from service.storage import sealing
 from service.storage.sealing import Seals
 
 MIGRATIONS = Path(__file__).parents[2] / "migrations"
+_NO_KEYS = EncryptionKeys()
 OLDEST = 14  # major of PostgreSQL; `scripts/test-postgres` tests from it on
 
 
@@ -39,12 +40,12 @@ class Database:
 
 @asynccontextmanager
 async def connect(
-    url: str, *, name: str = "precis", keys: Sequence[EncryptionKey] = ()
+    url: str, *, name: str = "precis", keys: EncryptionKeys = _NO_KEYS
 ) -> AsyncIterator[Database]:
     """Opens both pools; `name` is shown in `pg_stat_activity`.
 
-    Texts are sealed with the first of `keys`; `sealing.check` says whether these are the right
-    ones. Without any, texts are stored as they are.
+    Texts are sealed with `keys`; `Seals.check` says whether these are the right ones. Without any,
+    texts are stored as they are.
     """
     where = _parsed(url)
     # The read pool holds no session state, so its connections need no reset between users: that

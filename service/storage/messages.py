@@ -6,7 +6,7 @@ its running total is right.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Select, bindparam, delete, func, or_, select, update
@@ -41,7 +41,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """What recall has made of a message's body; `words` is None where it need not be stored."""
+    """What recall has made of a message's body; `words` is None where it need not be stored.
+
+    `digest` is as it is stored.
+    """
 
     message_id: str
     digest: str
@@ -64,8 +67,33 @@ _COLUMNS = [messages.c[name] for name in Row.__dataclass_fields__]
 
 async def find(connection: AsyncConnection, chat: ChatKey, ids: Collection[str]) -> dict[str, Row]:
     """The rows of these messages, by id, without their bodies."""
+    seal = await sealing.of(connection, chat.tenant)
     query = select(*_COLUMNS).where(*of(chat, messages), among(messages.c.message_id, ids))
-    return {row.message_id: Row(*row) for row in await connection.execute(query)}
+    return {row.message_id: _shown(Row(*row), seal) for row in await connection.execute(query)}
+
+
+def _shown(row: Row, seal: Seal) -> Row:
+    """A row with its digests as the filter knows them."""
+    if not seal.opens:
+        return row
+    return replace(
+        row,
+        fingerprint=seal.show(row.fingerprint),
+        digest=seal.show(row.digest),
+        content_hash=seal.show_hash(row.content_hash),
+    )
+
+
+def as_stored(chat: ChatKey, message_id: str, digest: str, seal: Seal) -> str | ColumnElement[str]:
+    """A message's digest for another row, in the form that the message's own row has.
+
+    So SQL may compare the two while some rows are hidden and some are not yet.
+    """
+    if not seal.opens:
+        return digest
+    this = (*of(chat, messages), messages.c.message_id == message_id)
+    own = select(messages.c.digest).where(*this, among(messages.c.digest, seal.forms(digest)))
+    return func.coalesce(own.scalar_subquery(), seal.hide(digest))
 
 
 async def path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[Row]:
@@ -78,7 +106,9 @@ async def path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[Ro
     up = up.union_all(
         select(*_COLUMNS).where(*of(chat, messages), messages.c.message_id == up.c.parent_id)
     )
-    rows = [Row(*row) for row in await connection.execute(select(up).order_by(up.c.depth))]
+    seal = await sealing.of(connection, chat.tenant)
+    found = await connection.execute(select(up).order_by(up.c.depth))
+    rows = [_shown(Row(*row), seal) for row in found]
     # Without its root it is no path: a message above was deleted.
     return rows if rows and rows[0].parent_id is None else []
 
@@ -190,17 +220,20 @@ async def checkpoints_by_digest(
     connection: AsyncConnection, chat: ChatKey, digests: Collection[str]
 ) -> dict[str, int]:
     """The newest checkpoint that ends at each digest, where one is not retired."""
+    seal = await sealing.of(connection, chat.tenant)
+    forms = [form for digest in digests for form in seal.forms(digest)]
     query = (
         select(checkpoints.c.covered_digest, checkpoints.c.id)
         .where(
             *of(chat, checkpoints),
-            among(checkpoints.c.covered_digest, digests),
+            among(checkpoints.c.covered_digest, forms),
             checkpoints.c.retired_at.is_(None),
         )
         .order_by(checkpoints.c.id)
     )
     # By rising ids, so that of one digest the newest stays in the dictionary.
-    return {row.covered_digest: row.id for row in await connection.execute(query)}
+    found = await connection.execute(query)
+    return {seal.show(row.covered_digest): row.id for row in found}
 
 
 async def write(
@@ -215,6 +248,11 @@ async def write(
             "words": _sealed(seal, chat, row.message_id, "words", words),
         }
         | {name: getattr(row, name) for name in Row.__dataclass_fields__}
+        | {
+            "fingerprint": seal.hide(row.fingerprint),
+            "digest": seal.hide(row.digest),
+            "content_hash": seal.hide_hash(row.content_hash),
+        }
         for row, body, words in rows
     ]
     statement = insert(messages)

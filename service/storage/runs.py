@@ -5,13 +5,13 @@ Operators see in it what was read, written, rejected, and why.
 
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import cast
+from typing import Any, cast
 
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import sealing
-from service.storage.sealing import Where
+from service.storage.sealing import Seal, Where
 from service.storage.tables import runs
 from service.storage.tenancy import ChatKey, of
 
@@ -121,12 +121,12 @@ async def end(
     `done`, `nothing to do`, `waits`, `rejected`, `failed`, `too hard`, `refused`, or `released`.
     """
     seal = await sealing.of(connection, chat.tenant)
-    sealed = seal.seal_text(place_of(chat, run), reason)
-    values = {
-        "outcome": outcome,
-        "reason": reason if sealed is None else "",
-        _SEALED.name: sealed,
-        "markers": markers,
-        "ended_at": func.now(),
-    }
+    values = {"outcome": outcome, "markers": markers, "ended_at": func.now()}
+    values |= stored_reason(place_of(chat, run), reason, seal)
     await connection.execute(update(runs).where(*of(chat, runs), runs.c.id == run).values(values))
+
+
+def stored_reason(where: Where, reason: str, seal: Seal) -> dict[str, Any]:
+    """A round's reason as its columns: sealed, or as it is."""
+    sealed = seal.seal_text(where, reason)
+    return {"reason": reason if sealed is None else "", _SEALED.name: sealed}

@@ -4,12 +4,16 @@ In: keys of the settings (`PRECIS_ENCRYPTION_KEYS`), bytes, and where they are s
 bytes, `0x02 | key id | nonce | ciphertext`, AES-256-GCM-SIV. What they belong to (table, column,
 tenant, chat, row) is authenticated with them, so nothing can be moved. Each tenant has keys of its
 own, made of the first ones by HKDF with a salt that is stored for it: without that salt, nothing
-sealed for the tenant can be opened again. Why: docs/adr/0030.
+sealed for the tenant can be opened again.
+
+Digests are hidden, because a short message could be guessed from them: by AES-SIV, under which
+equal digests stay equal and can be looked for. The key of that is made once for each tenant and is
+stored sealed, so digests stay the same when keys are rotated. Why all this: docs/adr/0030.
 """
 
 import hmac
 import os
-from collections.abc import Sequence
+from base64 import b64decode, b64encode
 from typing import NamedTuple
 
 import asyncpg
@@ -20,18 +24,25 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.errors import CannotOpen, ConfigurationError
-from service.settings import EncryptionKey
+from service.settings import EncryptionKey, EncryptionKeys
 from service.storage import codec
 from service.storage.tenancy import ChatKey
 
+SEALED = 2
+"""The first byte of a sealed value; codec's own encodings have others."""
 OPTION = "seals"
 """The execution option of an engine that holds its `Seals`."""
 
-_SEALED = 2  # the first byte; codec's own encodings have others
 _NONCE = 12  # bytes
 _HEAD = 2 + _NONCE
 _SALT = 32  # bytes
 _DIGEST_KEY = 64  # bytes, for AES-SIV with 256 bits
+_PLAIN_KEY = b"\0"  # stands before it, or its first byte might say that it is sealed
+_HIDDEN = " "  # begins a hidden digest; none of a filter has a space
+_OF_DIGESTS, _OF_HASHES = [b"digest"], [b"content hash"]
+_HIDDEN_HASH = 1 + 16 + 32  # bytes
+IS_HIDDEN = f"{_HIDDEN}%"
+"""What a hidden digest is LIKE."""
 
 
 class Where(NamedTuple):
@@ -62,12 +73,17 @@ class Seal:
         self.writes = writes
         self._digests = digests
 
+    @property
+    def opens(self) -> bool:
+        """Whether anything of the tenant may be sealed."""
+        return self._digests is not None
+
     def seal(self, where: Where, plain: bytes) -> bytes:
         """The bytes as they are to be stored."""
         if self.writes is None:
             return plain
         nonce = os.urandom(_NONCE)
-        head = bytes((_SEALED, self.writes))
+        head = bytes((SEALED, self.writes))
         return head + nonce + self._ciphers[self.writes].encrypt(nonce, plain, where.bound)
 
     def open(self, where: Where, stored: bytes) -> bytes:
@@ -76,7 +92,7 @@ class Seal:
         Raises:
             CannotOpen: the key is not among ours, or this was not stored there.
         """
-        if stored[0] != _SEALED:
+        if stored[0] != SEALED:
             return stored
         cipher = self._ciphers.get(stored[1])
         if cipher is None:
@@ -92,6 +108,53 @@ class Seal:
                 f" row {str(where.row)[:80]!r}, is not what was sealed there: it was moved or"
                 " changed in the database."
                 " Restore it from a backup, or delete the chat"
+            ) from None
+
+    def hide(self, digest: str) -> str:
+        """A digest or fingerprint as it is to be stored: the same one always becomes the same."""
+        return digest if self.writes is None else self._hidden(digest)
+
+    def _hidden(self, digest: str) -> str:
+        assert self._digests is not None
+        hidden = self._digests.encrypt(digest.encode(), _OF_DIGESTS)
+        return _HIDDEN + b64encode(hidden).decode()
+
+    def show(self, stored: str) -> str:
+        """The digest or fingerprint again, whether it was hidden or not.
+
+        Raises:
+            CannotOpen: it was hidden with another key.
+        """
+        if not stored.startswith(_HIDDEN):
+            return stored
+        return self._shown(b64decode(stored[1:]), _OF_DIGESTS).decode()
+
+    def forms(self, digest: str) -> list[str]:
+        """All that a digest may be stored as: rows from before there was a key have it plain."""
+        return [digest] if self._digests is None else [self._hidden(digest), digest]
+
+    def hide_hash(self, content_hash: bytes) -> bytes:
+        """The same for the hash of a content."""
+        if self.writes is None or self._digests is None:
+            return content_hash
+        return bytes((SEALED,)) + self._digests.encrypt(content_hash, _OF_HASHES)
+
+    def show_hash(self, stored: bytes) -> bytes:
+        """The hash again."""
+        # A plain one has 32 bytes, and may begin with any.
+        if len(stored) != _HIDDEN_HASH:
+            return stored
+        return self._shown(stored[1:], _OF_HASHES)
+
+    def _shown(self, hidden: bytes, use: list[bytes]) -> bytes:
+        try:
+            if self._digests is None:
+                raise InvalidTag
+            return self._digests.decrypt(hidden, use)
+        except InvalidTag:
+            raise CannotOpen(
+                "a digest is hidden with a key that is not given:"
+                " add all keys of this database to PRECIS_ENCRYPTION_KEYS"
             ) from None
 
     def with_digests(self, digests: AESSIV) -> "Seal":
@@ -113,12 +176,13 @@ _PLAIN = Seal({}, None, None)
 
 
 class Seals:
-    """The seals of all tenants; those that were asked for stay in memory."""
+    """The seals of all tenants; those that were asked for stay in memory.
 
-    def __init__(
-        self, keys: Sequence[EncryptionKey], reads: "asyncpg.Pool[asyncpg.Record]"
-    ) -> None:
-        self._keys = keys
+    `writes` is the id of the key that seals, or None.
+    """
+
+    def __init__(self, keys: EncryptionKeys, reads: "asyncpg.Pool[asyncpg.Record]") -> None:
+        self._keys, self.writes = keys
         self._reads = reads
         self._of: dict[int, Seal] = {}
 
@@ -149,23 +213,25 @@ class Seals:
                     f"key {known.id} of PRECIS_ENCRYPTION_KEYS is not the one that texts in the"
                     " database are sealed with: correct it, or give the new key another id"
                 )
-        if self._keys:
-            await self._reads.execute(_NOTE_KEY, self._keys[0].id, _proof(self._keys[0]))
+        if self.writes is not None:
+            await self._reads.execute(_NOTE_KEY, self.writes, _proof(given[self.writes]))
 
     async def _made(self, tenant: int) -> Seal:
         row = await self._reads.fetchrow(_SECRETS_OF, tenant)
         if row is None:
-            salt, digest_key = os.urandom(_SALT), os.urandom(_DIGEST_KEY)
+            if self.writes is None:  # nothing of it is sealed
+                return _PLAIN
+            salt, digest_key = os.urandom(_SALT), _PLAIN_KEY + os.urandom(_DIGEST_KEY)
             sealed = self._texts(salt).seal(digest_key_of(tenant), digest_key)
             row = await self._reads.fetchrow(_NEW_SECRETS, tenant, salt, sealed)
             assert row is not None
         texts = self._texts(row["salt"])
-        digests = AESSIV(texts.open(digest_key_of(tenant), row["digest_key"]))
-        return texts.with_digests(digests)
+        digest_key = texts.open(digest_key_of(tenant), row["digest_key"])
+        return texts.with_digests(AESSIV(digest_key.removeprefix(_PLAIN_KEY)))
 
     def _texts(self, salt: bytes) -> Seal:
         ciphers = {key.id: AESGCMSIV(_derived(key, "texts", salt)) for key in self._keys}
-        return Seal(ciphers, self._keys[0].id, None)
+        return Seal(ciphers, self.writes, None)
 
 
 _SECRETS_OF = """

@@ -8,7 +8,7 @@ import pytest_asyncio
 
 from service.errors import CannotOpen, ConfigurationError
 from service.runtime import Urls
-from service.settings import EncryptionKey, load
+from service.settings import EncryptionKey, EncryptionKeys, load
 from service.storage.database import connect
 from service.storage.sealing import Seal, Where
 from service.storage.tenancy import ChatKey
@@ -28,7 +28,7 @@ async def url(urls: Urls) -> AsyncIterator[str]:
 
 async def seal_with(url: str, *keys: EncryptionKey, tenant: int = 1) -> Seal:
     """A new process's seal of a tenant."""
-    async with connect(url, keys=keys) as database:
+    async with connect(url, keys=EncryptionKeys(keys, keys[0].id if keys else None)) as database:
         return await database.seals.of(tenant)
 
 
@@ -89,7 +89,7 @@ async def test_each_tenant_has_keys_of_its_own_and_without_its_salt_nothing_open
 
 
 async def checked(url: str, *keys: EncryptionKey) -> None:
-    async with connect(url, keys=keys) as database:
+    async with connect(url, keys=EncryptionKeys(keys, keys[0].id if keys else None)) as database:
         await database.seals.check()
 
 
@@ -109,8 +109,9 @@ async def test_no_start_while_a_key_of_the_database_is_missing_or_another(url: s
 def test_keys_are_read_from_a_list_of_commas_or_lines() -> None:
     encoded = [f"{key.id}:{base64.b64encode(key.secret).decode()}" for key in (TWO, ONE)]
     for given in (",".join(encoded), "\n".join([*encoded, ""]), ", ".join(encoded)):
-        assert load(encryption_keys=given).sealing_keys == [TWO, ONE]
-    assert load().sealing_keys == []
+        assert load(encryption_keys=given).sealing_keys == ([TWO, ONE], 2)
+    assert load(encryption_keys=f"none,{encoded[0]}").sealing_keys == ([TWO], None)
+    assert load().sealing_keys == ((), None)
 
 
 @pytest.mark.parametrize(
