@@ -204,7 +204,7 @@ async def _branched(
     # By place: what those before it cost. Of messages without a known size, nothing is added.
     new = before[: len(pairs)] + before[-1:] * (len(pairs) - len(before))
     seal = await database.seals.of(tenant)
-    hidden = [seal.hide(digest) for digest in digests]
+    hidden = [seal.forms(digest)[0] for digest in digests]
     asked = tenant, whose, ids, digests, new, window, *_how(served), hidden
     row = await database.reads.fetchrow(statement, *asked)
     return _found(row, ChatKey(tenant, row["chat"]), seal) if row else None

@@ -108,7 +108,7 @@ async def covered(
         "user": user,
         "ids": [identity for identity, _ in pairs],
         "digests": [digest for _, digest in pairs],
-        "hidden": [seal.hide(digest) for _, digest in pairs],
+        "hidden": [seal.forms(digest)[0] for _, digest in pairs],
         "checkpoint": checkpoint or 0,
         "whole": whole,
     }

@@ -130,7 +130,10 @@ class Seal:
         return self._shown(b64decode(stored[1:]), _OF_DIGESTS).decode()
 
     def forms(self, digest: str) -> list[str]:
-        """All that a digest may be stored as: rows from before there was a key have it plain."""
+        """All that a digest may be stored as, the hidden form first, if there may be one.
+
+        Rows from before there was a key have it plain.
+        """
         return [digest] if self._digests is None else [self._hidden(digest), digest]
 
     def hide_hash(self, content_hash: bytes) -> bytes:

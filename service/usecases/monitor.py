@@ -16,7 +16,8 @@ _MOST_LEASES = 100  # shown
 class Status:
     """The queue in numbers, who works on what, the summarisers' breakers, and who lives.
 
-    `stalled` says that work is due and no worker lives to do it.
+    `stalled` says that work is due and no worker lives to do it. `encryption_keys` are the ids of
+    the keys that stored texts may be sealed with: none, one, or more until a rotation is done.
     """
 
     queue: QueueCounts
@@ -24,6 +25,7 @@ class Status:
     endpoints: list[Breaker]
     alive: list[Alive]
     stalled: bool
+    encryption_keys: list[int]
 
     @property
     def idle(self) -> bool:
@@ -42,6 +44,7 @@ async def status(reads: Reads, tenant: int | None) -> Status:
         await jobs.breakers(reads),
         alive,
         stalled=queue.due > 0 and not works,
+        encryption_keys=await jobs.encryption_keys(reads),
     )
 
 

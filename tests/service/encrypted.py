@@ -1,6 +1,7 @@
 """Services whose stored texts are sealed, a chat with a row of every kind, and what anybody finds in the tables."""
 
 import base64
+import re
 import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -101,7 +102,7 @@ async def answers(service: Service, talk: Talk, leaf: str) -> list[Any]:
     made = (await service.as_operator.get(f"{chats}/checkpoints")).json()
     found += [(await service.as_operator.get(f"{chats}/checkpoints/{one['id']}")).json() for one in made]
     runs = (await service.as_operator.get(chats)).json()["runs"]
-    return [_timeless(one) for one in (found, made, runs)]
+    return [_timeless(one) for one in [*found, *made, *runs]]
 
 
 def _timeless(value: Any) -> Any:
@@ -111,5 +112,7 @@ def _timeless(value: Any) -> Any:
         case dict():
             times = ("created_at", "started_at", "ended_at", "updated_at")
             return {name: _timeless(one) for name, one in value.items() if name not in times}
+        case str():
+            return re.sub(r"127\.0\.0\.1:\d+|precis_op_\S+", "", value)  # the model's address, the operator's key
         case _:
             return value

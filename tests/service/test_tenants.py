@@ -27,6 +27,7 @@ from service.storage import (
     partials,
     recalls,
     retention,
+    rotation,
     runs,
     sealing,
     work,
@@ -50,6 +51,7 @@ STORAGE = (
     partials,
     recalls,
     retention,
+    rotation,
     runs,
     sealing,
     work,
@@ -59,6 +61,8 @@ SYSTEM_WIDE = {"work.waiting", "work.claim"}
 # Retention is a rule of the whole installation: it pages through the rows of all, and then works chat by chat.
 SYSTEM_WIDE |= {"retention.old_rows", "retention.old_bodies", "retention.covered_chats", "retention.lost_chats"}
 SYSTEM_WIDE |= {"retention.expired_chats"}
+# Keys are of the whole installation too: a rotation pages through all chats, and then works chat by chat.
+SYSTEM_WIDE |= {"rotation.chats_after", "rotation.reseal_secrets", "rotation.held"}
 
 
 @pytest_asyncio.fixture(loop_scope="module")
