@@ -131,7 +131,7 @@ async def find(
     database: Database, tenant: int, chat: str, pairs: Sequence[tuple[str, str]]
 ) -> contexts.StoredContext | None:
     """The hot read, through the service's own pool; each message that is not stored has 80 characters."""
-    return await contexts.find(database.reads, tenant, chat, pairs, [80] * len(pairs))
+    return await contexts.find(database, tenant, chat, pairs, [80] * len(pairs))
 
 
 async def note_leaf(url: str, tenant: int, chat: int) -> None:
@@ -202,4 +202,4 @@ async def ask(runtime: Runtime, tenant: int, chat: str, path: Sequence[Message])
         context.Path(len(path), [(one.id, one.digest) for one in newest]),
         [len(one.text) for one in newest],
     )
-    return await context.answer(runtime.database.reads, asked)
+    return await context.answer(runtime.database, asked)

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import structlog
-from sqlalchemy import URL, make_url
+from sqlalchemy import URL, Table, make_url
 
 from service.embedded.postgres import binary
 from service.errors import ConfigurationError
@@ -31,15 +31,28 @@ _EMPTY = f"drop table if exists {', '.join(_TABLES)} cascade"
 log = structlog.get_logger(__name__)
 
 
-async def dump(url: str, file: Path) -> None:
+async def dump(
+    url: str, file: Path, *, without: Table | None = None, only: Table | None = None
+) -> None:
     """Writes the database to a new file that this user alone can read; no file when it fails.
+
+    Args:
+        url: of the database.
+        file: is not there yet.
+        without: a table whose rows are left out.
+        only: a table whose rows alone are written, without the schema.
 
     Raises:
         ConfigurationError: the file cannot be written, or the program failed.
     """
-    options = ("--format=custom", "--no-owner", "--no-privileges", f"--file={file}")
+    options = ["--format=custom", "--no-owner", "--no-privileges", f"--file={file}"]
+    if without is not None:
+        options.append(f"--exclude-table-data=public.{without.name}")
+    if only is not None:
+        options.append("--data-only")
+    tables = _TABLES if only is None else [only.name]
     with _private(file):
-        await _run("pg_dump", url, *options, *(f"--table=public.{name}" for name in _TABLES))
+        await _run("pg_dump", url, *options, *(f"--table=public.{name}" for name in tables))
 
 
 @contextmanager
@@ -56,19 +69,22 @@ def _private(file: Path) -> Iterator[None]:
         raise
 
 
-async def load(url: str, file: Path) -> None:
-    """Replaces the database by a dump: all of it, or nothing.
+async def load(url: str, *files: Path) -> None:
+    """Replaces the database by a dump, and what was written apart from it: all of it, or nothing.
 
     Raises:
         ConfigurationError: a program failed.
     """
-    # Beside the file, where there is room for what it holds; a whole script first, because of a
+    # Beside the file, where there is room for what it holds; whole scripts first, because of a
     # pipe that breaks the first half would be committed.
-    with tempfile.TemporaryDirectory(dir=os.path.dirname(file) or ".", prefix=".precis-") as folder:
-        script = f"{folder}/restore.sql"
-        await _run("pg_restore", None, "--no-owner", f"--file={script}", str(file))
+    beside = os.path.dirname(files[0]) or "."
+    with tempfile.TemporaryDirectory(dir=beside, prefix=".precis-") as folder:
+        scripts = [f"{folder}/{place}.sql" for place in range(len(files))]
+        for script, file in zip(scripts, files, strict=True):
+            await _run("pg_restore", None, "--no-owner", f"--file={script}", str(file))
         once = ("--single-transaction", "--set=ON_ERROR_STOP=1", "--quiet", "--no-psqlrc")
-        await _run("psql", url, *once, f"--command={_EMPTY}", f"--file={script}")
+        commands = (f"--command={_EMPTY}", *(f"--file={script}" for script in scripts))
+        await _run("psql", url, *once, *commands)
 
 
 async def before_migration(url: str, settings: Settings) -> None:

@@ -10,6 +10,7 @@
     ├── SummariserError         the summariser gave no usable answer
     │   └── SummariserAway      its server is down, overloaded, or refuses everybody
     ├── UnknownEncoding         a newer version stored this data
+    ├── CannotOpen              a sealed text has no key here, or is not where it was stored
     ├── TextTooHard             a text needs more time or memory than is allowed
     ├── TextWorkFailed          work on a text raised an error
     ├── TextProcessAway         no text process could be started
@@ -108,6 +109,10 @@ class SummariserAway(SummariserError):
 
 class UnknownEncoding(PrecisError):
     """A newer version stored this data."""
+
+
+class CannotOpen(PrecisError):
+    """A sealed text cannot be opened: its key is not given, or it was moved or changed."""
 
 
 class TextTooHard(PrecisError):

@@ -104,8 +104,10 @@ async def running(
     The text processes are our own, unless several runtimes of one process are to share some.
     """
     async with AsyncExitStack() as stack:
-        database = await stack.enter_async_context(connect(urls.database))
+        connecting = connect(urls.database, keys=settings.sealing_keys)
+        database = await stack.enter_async_context(connecting)
         await check_schema(database.engine)
+        await database.seals.check()
         queue = await Queue.connect(urls.redis)
         stack.push_async_callback(queue.close)
         http = await stack.enter_async_context(httpx.AsyncClient())

@@ -4,11 +4,14 @@
 `--env`); tests compare them.
 """
 
+import base64
 import json
 import os
+import re
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import (
     BaseModel,
@@ -27,6 +30,10 @@ from service.errors import ConfigurationError
 from service.policy import APPLY_AT, DEFAULT_WINDOW, KEEP_MESSAGES, SUMMARY_SHARE, Policy
 
 PREFIX = "PRECIS_"
+_KEY_BYTES = 32  # AES-256
+_MOST_KEYS = 255  # an id is one byte of what is stored
+_WRITES_PLAIN = "none"
+_MAKE_KEY = "`precis keys new-encryption-key` makes one"
 # A hundred years: what is longer is a mistake, or means `forever`.
 _MOST_DAYS = 36_500
 
@@ -61,6 +68,55 @@ ApplyAt = Annotated[float, Field(ge=0.3, le=0.95)]
 KeepMessages = Annotated[int, Field(ge=2, le=200)]
 SummaryShare = Annotated[float, Field(ge=0.05, le=0.4)]
 Window = Annotated[int, Field(ge=2048)]
+
+
+class EncryptionKey(NamedTuple):
+    """One of `PRECIS_ENCRYPTION_KEYS`: a number from 1 to 255, and 32 bytes."""
+
+    id: int
+    secret: bytes
+
+
+class EncryptionKeys(NamedTuple):
+    """All keys, and the id of the one that writes; None when nothing new is to be sealed."""
+
+    keys: Sequence[EncryptionKey] = ()
+    writes: int | None = None
+
+
+def _encryption_keys(text: str) -> EncryptionKeys:
+    """The keys of a list `id:base64`, separated by commas or white space.
+
+    Raises:
+        ValueError: one is no such key; the message has no part of it.
+    """
+    entries = re.split(r"[,\s]+", text.strip(", \t\r\n"))
+    if entries[0] == _WRITES_PLAIN:
+        return EncryptionKeys(_each_key(entries[1:]))
+    keys = _each_key(entries)
+    return EncryptionKeys(keys, keys[0].id)
+
+
+def _each_key(entries: Sequence[str]) -> list[EncryptionKey]:
+    keys = list[EncryptionKey]()
+    for place, entry in enumerate(entries, 1):
+        number, _, encoded = entry.partition(":")
+        try:
+            key = EncryptionKey(int(number), base64.b64decode(encoded, validate=True))
+        except ValueError:
+            raise ValueError(f"key {place} is not of the form `id:base64`; {_MAKE_KEY}") from None
+        if not 1 <= key.id <= _MOST_KEYS:
+            raise ValueError(
+                f"key {place} has the id {key.id}, which is not from 1 to {_MOST_KEYS}"
+            )
+        if len(key.secret) != _KEY_BYTES:
+            raise ValueError(
+                f"key {key.id} has {len(key.secret)} bytes and not {_KEY_BYTES}; {_MAKE_KEY}"
+            )
+        if key.id in (other.id for other in keys):
+            raise ValueError(f"there are two keys of the id {key.id}")
+        keys.append(key)
+    return keys
 
 
 class ModelSettings(BaseModel):
@@ -163,6 +219,13 @@ class Settings(BaseSettings):
         None,
         description="PostgreSQL, as `postgresql://user:password@host/database`."
         " Unset: the embedded one.",
+    )
+    encryption_keys: SecretStr = Field(
+        SecretStr(""),
+        description="Keys that stored texts are sealed with, as `id:base64`, separated by commas or"
+        " line ends: the first writes, all read; with `none` before them, new texts are stored as"
+        " they are. `precis keys new-encryption-key` makes one."
+        " Unset: texts are stored as they are. Without its key, a sealed text is lost.",
     )
     redis_url: SecretStr | None = Field(
         None,
@@ -486,6 +549,20 @@ class Settings(BaseSettings):
                 f" {PREFIX}SUMMARISER_URL and {PREFIX}SUMMARISER_MODEL"
             )
         return self
+
+    @model_validator(mode="after")
+    def _encryption_keys_are_keys(self) -> "Settings":
+        try:
+            _ = self.sealing_keys
+        except ValueError as error:
+            raise ValueError(f"{PREFIX}ENCRYPTION_KEYS: {error}") from None
+        return self
+
+    @property
+    def sealing_keys(self) -> EncryptionKeys:
+        """The keys that texts are sealed with."""
+        given = self.encryption_keys.get_secret_value()
+        return _encryption_keys(given) if given.strip() else EncryptionKeys()
 
     def of_model(self, model: str) -> ModelSettings:
         """What `PRECIS_MODELS` sets for one model."""

@@ -79,7 +79,7 @@ async def post_context(request: Request) -> Response:
     body = _question(await read_bytes(request), runtime.settings.max_path)
     asked = _asked(key.tenant, chat, body, runtime.settings)
     began = perf_counter()
-    answer = await context.answer(runtime.database.reads, asked)
+    answer = await context.answer(runtime.database, asked)
     seconds = perf_counter() - began
     kept_out = context.not_sent(asked, answer)
     metrics.context_answered(answer.status, seconds, saved=kept_out)

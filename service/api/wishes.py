@@ -44,8 +44,7 @@ async def post_view(
             " them, or raise PRECIS_MAX_PATH"
         )
     seen = await wishes.view(
-        runtime.database.engine,
-        runtime.database.reads,
+        runtime.database,
         runtime.settings,
         wishes.of_user(key.tenant, body.user_id),
         chat_id,

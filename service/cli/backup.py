@@ -13,26 +13,51 @@ from service.errors import ConfigurationError
 from service.runtime import reachable, servers
 from service.settings import Settings
 from service.storage.database import migrate
+from service.storage.tables import tenant_secrets
 from service.urls import Urls, announced
 
 
 def backup(
     file: Annotated[Path, typer.Argument(help="Where to write it; must not be there yet.")],
+    secrets: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where to write the tenants' salts instead: see docs/howto/encryption.md"
+        ),
+    ] = None,
 ) -> None:
-    """Writes the whole database to a file that this user alone can read. The service may run."""
-    if file.exists():
-        shell.fail(ConfigurationError(f"{file} is there already; name another file"))
+    """Writes the whole database to a file that this user alone can read. The service may run.
+
+    What is sealed stays sealed in it.
+    """
+    files = [one for one in (file, secrets) if one]
+    for one in files:
+        if one.exists():
+            shell.fail(ConfigurationError(f"{one} is there already; name another file"))
 
     async def work() -> None:
         async with reachable(shell.settings()) as urls:
-            await dumps.dump(urls.database, file)
+            await dumps.dump(urls.database, file, without=tenant_secrets if secrets else None)
+            if secrets:
+                await dumps.dump(urls.database, secrets, only=tenant_secrets)
 
-    shell.run(work())
-    shell.console.print(f"{file}: {file.stat().st_size:,} bytes.", highlight=False, soft_wrap=True)
+    try:
+        shell.run(work())
+    except BaseException:
+        # One without the other brings nothing back.
+        file.unlink(missing_ok=True)
+        raise
+    for one in files:
+        size = f"{one.stat().st_size:,}"
+        shell.console.print(f"{one}: {size} bytes.", highlight=False, soft_wrap=True)
 
 
 def restore(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="From a backup.")],
+    secrets: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="The salts, if they were written apart."),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Replaces the whole database by a backup, and migrates it to this version.
@@ -44,7 +69,7 @@ def restore(
 
     async def work() -> None:
         async with _target(shell.settings()) as urls:
-            await dumps.load(urls.database, file)
+            await dumps.load(urls.database, *(one for one in (file, secrets) if one))
             await migrate(urls.database)
 
     shell.run(work())

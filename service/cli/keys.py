@@ -1,5 +1,8 @@
 """`precis keys`: API keys of tenants."""
 
+import base64
+import secrets
+import time
 from typing import Annotated
 
 import typer
@@ -10,11 +13,16 @@ from service.cli.output import print_json, print_rows
 from service.runtime import FIRST_TENANT
 from service.storage import keys
 from service.storage.keys import Scope
+from service.storage.rotation import Held
 from service.usecases import keys as usecases
+from service.usecases import rotate
 
 app = typer.Typer(
-    add_completion=False, no_args_is_help=True, help="API keys: shown once, stored as hashes."
+    add_completion=False,
+    no_args_is_help=True,
+    help="API keys: shown once, stored as hashes. Encryption keys: docs/howto/encryption.md.",
 )
+_EVERY = 2.0  # seconds between two lines of progress
 
 
 @app.command()
@@ -86,3 +94,55 @@ def revoke(
 
     shell.run(work())
     shell.console.print(f"Key {identity} is revoked.")
+
+
+@app.command("new-encryption-key")
+def new_encryption_key() -> None:
+    """Prints a new key for PRECIS_ENCRYPTION_KEYS. It is stored nowhere: keep it, and a copy."""
+    taken = [key.id for key in shell.settings().sealing_keys.keys]
+    secret = base64.b64encode(secrets.token_bytes(32)).decode()
+    typer.echo(f"{max(taken, default=0) + 1}:{secret}")
+
+
+@app.command("rotate-encryption")
+def rotate_encryption() -> None:
+    """Seals all that is stored with the first of PRECIS_ENCRYPTION_KEYS, while the service runs.
+
+    Also what was stored before there was a key. With `none` as the first, it is stored plain again.
+    May be stopped at any time: the next call does what is left.
+    """
+    shown_at = time.monotonic()
+
+    def show(progress: rotate.Progress) -> None:
+        nonlocal shown_at
+        if time.monotonic() - shown_at >= _EVERY:
+            shown_at = time.monotonic()
+            shell.errors.print(
+                f"{progress.chats:,} chats done, {progress.rows:,} rows changed", highlight=False
+            )
+
+    async def work() -> list[Held]:
+        async with shell.database(shell.settings()) as database:
+            return await rotate.rotate(database, show)
+
+    _print_held(shell.run(work()))
+
+
+@app.command("encryption")
+def encryption(as_json: shell.Json = False) -> None:
+    """Counts the stored values that each encryption key seals. Reads all of them."""
+
+    async def work() -> list[Held]:
+        async with shell.database(shell.settings()) as database:
+            return await rotate.held(database)
+
+    found = shell.run(work())
+    if as_json:
+        print_json(found)
+    else:
+        _print_held(found)
+
+
+def _print_held(found: list[Held]) -> None:
+    rows = [("plain" if one.key is None else f"key {one.key}", f"{one.values:,}") for one in found]
+    print_rows(shell.console, ("sealed with", "values"), rows)

@@ -109,6 +109,11 @@ async def database(current: "Settings") -> AsyncIterator["Database"]:
     from service.runtime import reachable
     from service.storage.database import check_schema, connect
 
-    async with reachable(current) as urls, connect(urls.database, name="precis-cli") as opened:
+    keys = current.sealing_keys
+    async with (
+        reachable(current) as urls,
+        connect(urls.database, name="precis-cli", keys=keys) as opened,
+    ):
         await check_schema(opened.engine)
+        await opened.seals.check()
         yield opened

@@ -64,9 +64,18 @@ def _print(seen: Status) -> None:
         shell.console.print(f"[yellow]{escape(one.text)}.[/]", highlight=False, soft_wrap=True)
     for line in worth_lines(seen.worth):
         shell.console.print(line, highlight=False, soft_wrap=True)
+    if seen.encryption_keys:
+        shell.console.print(_encryption(seen.encryption_keys), highlight=False, soft_wrap=True)
     for table in (_alive(seen), _leases(seen), _breakers(seen)):
         if table.row_count:
             print_table(shell.console, table)
+
+
+def _encryption(keys: list[int]) -> str:
+    if len(keys) == 1:
+        return f"encryption key {keys[0]}"
+    listed = ", ".join(map(str, keys))
+    return f"encryption keys {listed}: `precis keys rotate-encryption` brings all to one"
 
 
 def _alive(seen: Status) -> Table:

@@ -5,11 +5,12 @@ to it. One that was put out of service is `retired`, so that a message which an 
 back does not find it by its digest.
 """
 
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
+import msgspec
 from sqlalchemy import (
     ARRAY,
     BigInteger,
@@ -28,8 +29,9 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.planning import Checkpoint
-from service.storage import chats, memories, messages, partials, work
+from service.storage import chats, memories, messages, partials, sealing, work
 from service.storage.many import among, not_among
+from service.storage.sealing import Seal, Where
 from service.storage.tables import checkpoints
 from service.storage.tables import messages as message_rows
 from service.storage.tenancy import ChatKey, of
@@ -45,7 +47,12 @@ _OF_ITS_CHAT = (
     *("version", "created_at", "retired_at"),
 )
 CONTENT = [column for column in checkpoints.c if column.name not in _OF_ITS_CHAT]
-"""The columns that say the same in whatever chat and version."""
+"""The columns that say the same in whatever chat and version, once they are opened."""
+TEXTS = ("summary", "rules", "record")
+"""The columns of the rendered texts; each has a sealed one, `sealed_` and its name."""
+SEALED = (*(f"sealed_{name}" for name in TEXTS), memories.SEALED, "sealed_verdict")
+"""The columns for the sealed form of what stands in others."""
+_QUOTES = frozenset({"reasons", "dropped", "unfounded"})  # of a verdict
 
 # In the order of `planning.Checkpoint`.
 _PLANNED = (
@@ -152,26 +159,29 @@ async def find(
     """A checkpoint as planning sees it; None when there is none of this id."""
     query = select(*_PLANNED).where(*of(chat, checkpoints), checkpoints.c.id == checkpoint)
     row = (await connection.execute(query)).one_or_none()
-    return Checkpoint(*row) if row else None
+    return _as_planned(row, await sealing.of(connection, chat.tenant)) if row else None
 
 
 async def everyone(connection: AsyncConnection, chat: ChatKey) -> list[Made]:
     """The chat's checkpoints, oldest first."""
+    seal = await sealing.of(connection, chat.tenant)
     query = select(*_made(chat)).where(*of(chat, checkpoints)).order_by(checkpoints.c.id)
-    return [Made(*row) for row in await connection.execute(query)]
+    return [_as_made(row, seal, chat) for row in await connection.execute(query)]
 
 
 async def summary(
     connection: AsyncConnection, chat: ChatKey, checkpoint: int
 ) -> tuple[Made, str] | None:
     """One checkpoint and its summary message; None when there is none of this id."""
-    query = select(*_made(chat), checkpoints.c.summary)
+    query = select(*_made(chat), checkpoints.c.sealed_summary, checkpoints.c.summary)
     this = (*of(chat, checkpoints), checkpoints.c.id == checkpoint)
     row = (await connection.execute(query.where(*this))).one_or_none()
     if row is None:
         return None
-    *made, summary_message = row
-    return Made(*made), summary_message
+    seal = await sealing.of(connection, chat.tenant)
+    *made, sealed, plain = row
+    text = seal.open_text(place_of(chat, checkpoint, "sealed_summary"), sealed, plain)
+    return _as_made(made, seal, chat), text
 
 
 async def ancestors(connection: AsyncConnection, chat: ChatKey) -> dict[int, list[int]]:
@@ -184,10 +194,11 @@ async def along(connection: AsyncConnection, chat: ChatKey, ids: Collection[int]
     """Those of a path, of which `ids` are what its messages point to."""
     interim = and_(checkpoints.c.kind == INTERIM, ~_WANTED_AS_IT_IS)
     query = select(interim, *_PLANNED).where(*of(chat, checkpoints), among(checkpoints.c.id, ids))
+    seal = await sealing.of(connection, chat.tenant)
     found = Along([], [])
     for is_interim, *row in (await connection.execute(query)).all():
         kind = found.interim if is_interim else found.settled
-        kind.append(Checkpoint(*row))
+        kind.append(_as_planned(row, seal))
     return found
 
 
@@ -195,7 +206,10 @@ async def memory(connection: AsyncConnection, chat: ChatKey, checkpoint: int) ->
     """What a stored checkpoint says; None when it is not stored any more."""
     query = select(*memories.COLUMNS).where(*of(chat, checkpoints), checkpoints.c.id == checkpoint)
     row = (await connection.execute(query)).mappings().one_or_none()
-    return memories.memory_of(row) if row else None
+    if row is None:
+        return None
+    seal = await sealing.of(connection, chat.tenant)
+    return memories.memory_of(row, seal, place_of(chat, checkpoint, memories.SEALED))
 
 
 async def degraded(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> Degraded | None:
@@ -239,8 +253,8 @@ async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) 
     if line is None:
         return None
     # Before the row is written: its text names its id.
-    number = await _next(connection)
-    grown = await add(connection, chat, line, _content(fresh, until, number))
+    number = await next_id(connection)
+    grown = await add(connection, chat, line, number, _content(fresh, until, number))
     # A message that leads to none of these was given another summary, which it keeps.
     instead_of = [*grown.ids[:-1], *fresh.replaces]
     await messages.point_to(connection, chat, until.message_id, number, instead_of)
@@ -274,13 +288,12 @@ async def correct(
     """
     query = select(checkpoints).where(*of(chat, checkpoints), checkpoints.c.id == original)
     row = (await connection.execute(query)).mappings().one()
-    number = await _next(connection)
-    content = {column.name: row[column.name] for column in CONTENT}
-    content |= memories.columns(memory) | _texts(message.named(rendered, number))
-    content |= changed | {"id": number}
+    number = await next_id(connection)
+    content = opened(row, await sealing.of(connection, chat.tenant), chat)
+    content |= memories.plain(memory) | _texts(message.named(rendered, number)) | changed
     # The last of the savings is the original's own.
     grew_from = Line(row["ancestors"], row["savings"][:-1])
-    await add(connection, chat, grew_from, content)
+    await add(connection, chat, grew_from, number, content)
     return number
 
 
@@ -312,12 +325,12 @@ async def serve(connection: AsyncConnection, chat: ChatKey, checkpoint: int, by:
 
 
 async def add(
-    connection: AsyncConnection, chat: ChatKey, line: Line, content: dict[str, Any]
+    connection: AsyncConnection, chat: ChatKey, line: Line, number: int, content: dict[str, Any]
 ) -> Line:
-    """Inserts a checkpoint that grew from the last one of `line`, as the next version.
+    """Inserts checkpoint `number`, which grew from the last one of `line`, as the next version.
 
-    `content` are the columns that do not depend on the chat, and the id of one that names itself in
-    its text; a copy names its original. No message points to it yet.
+    `content` are the columns that do not depend on the chat, not sealed yet. No message points to
+    it yet.
 
     Returns:
         The line that ends with it.
@@ -326,19 +339,91 @@ async def add(
     saved = content["covered_tokens"] - content["tokens"]
     # The hot read bisects the savings, which therefore never fall along a line.
     savings = [*line.savings, max([*line.savings[-1:], saved])]
-    version = _next_version(chat, parent, content["covered_digest"])
+    seal = await sealing.of(connection, chat.tenant)
+    version = _next_version(chat, parent, seal.forms(content["covered_digest"]))
     grown = {"parent_id": parent, "ancestors": line.ids, "savings": savings, "version": version}
-    query = insert(checkpoints).values(**chat.columns, **grown, **content)
-    row = (await connection.execute(query.returning(checkpoints.c.id, checkpoints.c.savings))).one()
-    return Line([*line.ids, row.id], row.savings)
+    values = chat.columns | grown | stored(content, seal, chat, number) | {"id": number}
+    query = insert(checkpoints).values(values).returning(checkpoints.c.savings)
+    return Line([*line.ids, number], (await connection.execute(query)).scalar_one())
 
 
-def _next_version(chat: ChatKey, parent: int, digest: str) -> ScalarSelect[int]:
-    """The next version's number among those of one parent and boundary."""
+def stored(plain: Mapping[str, Any], seal: Seal, chat: ChatKey, number: int) -> dict[str, Any]:
+    """The content of a checkpoint as it is stored: its texts sealed, or as they are."""
+    until, digest = plain["covered_until"], plain["covered_digest"]
+    content = {**plain, "covered_digest": messages.as_stored(chat, until, digest, seal)}
+    for name in TEXTS:
+        sealed = seal.seal_text(place_of(chat, number, f"sealed_{name}"), plain[name])
+        content[f"sealed_{name}"] = sealed
+        content[name] = plain[name] if sealed is None else ""
+    where = place_of(chat, number, memories.SEALED)
+    content |= memories.stored({name: plain[name] for name in memories.PLAIN}, seal, where)
+    return content | _stored_verdict(plain["verdict"], seal, chat, number)
+
+
+def opened(row: Mapping[Any, Any], seal: Seal, chat: ChatKey) -> dict[str, Any]:
+    """The content of a stored checkpoint, not sealed any more."""
+    number = row["id"]
+    content = {column.name: row[column.name] for column in CONTENT}
+    content["covered_digest"] = seal.show(row["covered_digest"])
+    for name in TEXTS:
+        sealed = content.pop(f"sealed_{name}")
+        content[name] = seal.open_text(place_of(chat, number, f"sealed_{name}"), sealed, row[name])
+    content |= memories.opened(row, seal, place_of(chat, number, memories.SEALED))
+    del content[memories.SEALED]
+    sealed_verdict = content.pop("sealed_verdict")
+    content["verdict"] = _opened_verdict(row["verdict"], sealed_verdict, seal, chat, number)
+    return content
+
+
+def place_of(chat: ChatKey, number: int, column: str) -> Where:
+    """Where a part of a checkpoint is sealed."""
+    return Where(checkpoints.name, column, chat, number)
+
+
+def _stored_verdict(
+    verdict: Mapping[str, Any], seal: Seal, chat: ChatKey, number: int
+) -> dict[str, Any]:
+    """A verdict; what of it quotes a text is apart when it is sealed."""
+    quotes = {name: found for name, found in verdict.items() if name in _QUOTES}
+    if seal.writes is None or not quotes:
+        return {"verdict": verdict, "sealed_verdict": None}
+    where = place_of(chat, number, "sealed_verdict")
+    return {
+        "verdict": {name: found for name, found in verdict.items() if name not in _QUOTES},
+        "sealed_verdict": seal.seal_text(where, msgspec.json.encode(quotes).decode()),
+    }
+
+
+def _opened_verdict(
+    verdict: dict[str, Any], sealed: bytes | None, seal: Seal, chat: ChatKey, number: int
+) -> dict[str, Any]:
+    if sealed is None:
+        return verdict
+    text = seal.open_text(place_of(chat, number, "sealed_verdict"), sealed, "")
+    quotes: dict[str, Any] = msgspec.json.decode(text)
+    return verdict | quotes
+
+
+def _as_planned(row: Sequence[Any], seal: Seal) -> Checkpoint:
+    """A row of `_PLANNED`."""
+    made = Checkpoint(*row)
+    return replace(made, digest=seal.show(made.digest))
+
+
+def _as_made(row: Sequence[Any], seal: Seal, chat: ChatKey) -> Made:
+    """A row of `_made`."""
+    sealed_verdict, *rest = row
+    made = Made(*rest)
+    verdict = _opened_verdict(made.verdict, sealed_verdict, seal, chat, made.id)
+    return replace(made, verdict=verdict, covered_digest=seal.show(made.covered_digest))
+
+
+def _next_version(chat: ChatKey, parent: int, digests: list[str]) -> ScalarSelect[int]:
+    """The next version's number among those of one parent and boundary: any form of its digest."""
     versions = select(func.coalesce(func.max(checkpoints.c.version), 0) + 1).where(
         *of(chat, checkpoints),
         checkpoints.c.parent_id == parent,
-        checkpoints.c.covered_digest == digest,
+        among(checkpoints.c.covered_digest, digests),
     )
     return versions.scalar_subquery()
 
@@ -363,8 +448,9 @@ async def drop_all_but(connection: AsyncConnection, chat: ChatKey, keep: Collect
 
 
 def _made(chat: ChatKey) -> list[ColumnElement[Any]]:
-    """The columns in the order of `Made`."""
+    """The sealed part of the verdict, and then the columns in the order of `Made`."""
     return [
+        checkpoints.c.sealed_verdict,
         checkpoints.c.id,
         func.nullif(checkpoints.c.parent_id, 0),
         _serving(chat),
@@ -394,7 +480,6 @@ def _serving(chat: ChatKey) -> ColumnElement[bool]:
 def _content(fresh: Fresh, until: messages.Row, number: int) -> dict[str, Any]:
     """The columns of a new checkpoint; `number` is its id, which its text names."""
     return {
-        "id": number,
         "covered_until": until.message_id,
         "covered_digest": until.digest,
         "covered_messages": until.depth,
@@ -405,7 +490,7 @@ def _content(fresh: Fresh, until: messages.Row, number: int) -> dict[str, Any]:
         "prompt_version": fresh.prompt_version,
         "verdict": fresh.verdict,
         **_texts(message.named(fresh.rendered, number)),
-        **memories.columns(fresh.memory),
+        **memories.plain(fresh.memory),
     }
 
 
@@ -421,7 +506,7 @@ async def _as_read(
     return row if row and row.digest == digest else None
 
 
-async def _next(connection: AsyncConnection) -> int:
+async def next_id(connection: AsyncConnection) -> int:
     """The id of a checkpoint that is about to be added."""
     sequence = func.pg_get_serial_sequence(checkpoints.name, checkpoints.c.id.name)
     number: int = (await connection.execute(select(func.nextval(sequence)))).scalar_one()

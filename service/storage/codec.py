@@ -1,8 +1,7 @@
-"""Message bodies, and words for searches, as bytes, behind one codec: compressed JSON.
+"""Texts as bytes, behind one codec: compressed JSON. The first byte names the encoding.
 
-The first byte names the encoding, so bodies could be encrypted without a change of schema. That
-holds for bodies alone: what summaries say (text, narrative, pins, talk, ledger) and partial turns
-are plain columns, text and JSONB, and encrypting those would change the schema.
+Message bodies and words for searches are always stored so. What summaries say is, in columns of its
+own, when it is sealed (`storage.sealing`); otherwise it stands in plain columns, text and JSONB.
 """
 
 import json
@@ -43,6 +42,17 @@ def pack_words(found: Words) -> bytes:
 def unpack_words(data: bytes) -> Words:
     """The same again; `UnknownEncoding` as for `unpack`."""
     return _DECODE_WORDS(_unpacked(data))
+
+
+def pack_text(text: str) -> bytes:
+    """A text as bytes."""
+    return _packed(text)
+
+
+def unpack_text(data: bytes) -> str:
+    """The text again; `UnknownEncoding` as for `unpack`."""
+    text: str = msgspec.json.decode(_unpacked(data), type=str)
+    return text
 
 
 def _packed(value: Any) -> bytes:  # noqa: ANN401 - JSON

@@ -14,6 +14,10 @@ import asyncpg
 from service.planning import Checkpoint
 from service.policy import APPLY_AT, APPLY_PARTS, parts_of
 from service.storage.chats import LINE, MORE_TOOLS, SAVINGS
+from service.storage.checkpoints import place_of
+from service.storage.database import Database
+from service.storage.sealing import Seal
+from service.storage.tenancy import ChatKey
 
 _CHARACTERS = 4  # per token, of a message that was not ingested yet
 
@@ -24,13 +28,17 @@ _OVERHEAD = (
     " then $9 else chat.overhead_tokens end"
 )
 # An older checkpoint has no record, and serves what it has. A text that is not asked for is not
-# fetched.
+# fetched. One that is sealed is empty where it stands plain.
+_HAS_RECORD = "(made.record <> '' or made.sealed_record is not null)"
 _ANSWER = f"""
-select chat.window_tokens, {_OVERHEAD}, known.id, known.tokens,
+select chat.id as chat, chat.window_tokens, {_OVERHEAD}, known.id, known.tokens,
        made.id, made.covered_until, made.covered_digest, made.covered_messages,
        made.covered_tokens, made.tokens,
-       case when $8 and made.record <> '' then made.rules else made.summary end,
-       case when $8 then made.record end, chat.left_alone_at is not null
+       case when $8 and {_HAS_RECORD} then made.rules else made.summary end,
+       case when $8 then made.record end,
+       case when $8 and {_HAS_RECORD} then made.sealed_rules else made.sealed_summary end,
+       case when $8 then made.sealed_record end,
+       chat.left_alone_at is not null
 """
 # The shallowest checkpoint that brings the request under apply_at and into its room, because the
 # injected prefix then changes least often; when none does, the deepest. Savings never fall, so
@@ -45,16 +53,18 @@ left join checkpoints made on made.tenant_id = $1 and made.chat_id = chat.id and
 """
 _LIVES = "coalesce(chat.expires_at > now(), true)"
 # The path that was ingested last, and goes on from its leaf or from the message above a new
-# question. Digests alone are compared, since a digest is made of the id.
+# question. Digests alone are compared, since a digest is made of the id; each may be stored in
+# several forms (`sealing.Seal.forms`).
 _CONTINUED = f"""
 {_ANSWER}
 from chats chat
 cross join lateral (select chat.leaf_id, chat.leaf_line, chat.leaf_savings,
-    chat.leaf_tokens + {_OVERHEAD} + case when chat.leaf_digest = $3 then 0 else $5::bigint end
+    chat.leaf_tokens + {_OVERHEAD}
+        + case when chat.leaf_digest = any($3::text[]) then 0 else $5::bigint end
 ) known (id, line, savings, tokens)
 {_CHOSEN}
-where chat.tenant_id = $1 and chat.external_id = $2 and chat.leaf_digest in ($3, $4)
-    and {_LIVES}
+where chat.tenant_id = $1 and chat.external_id = $2
+    and chat.leaf_digest = any($3::text[] || $4::text[]) and {_LIVES}
 """
 # Any path. ORDER BY, because no join keeps the order of the pairs by itself (a hash join did not).
 _BY_PAIRS = f"""
@@ -66,9 +76,10 @@ cross join lateral (
         {LINE.format("head")}, {SAVINGS.format("head")}
     from (
         select stored.message_id, stored.path_tokens, stored.checkpoint_id, pair.place
-        from unnest($3::text[], $4::text[]) with ordinality as pair (id, digest, place)
+        from unnest($3::text[], $4::text[], $11::text[])
+            with ordinality as pair (id, digest, hidden, place)
         join messages stored on stored.tenant_id = $1 and stored.chat_id = chat.id
-            and stored.message_id = pair.id and stored.digest = pair.digest
+            and stored.message_id = pair.id and stored.digest in (pair.digest, pair.hidden)
         order by pair.place limit 1
     ) newest
     left join checkpoints head
@@ -84,9 +95,9 @@ _BRANCHED = f"{_BY_PAIRS} chat.external_id = $2 and {_LIVES}"
 _ELSEWHERE = f"""
 {_BY_PAIRS} ($2::text is null or chat.user_id = $2) and chat.expires_at is null and chat.id in (
     select lent.chat_id from checkpoints lent
-    where lent.tenant_id = $1 and lent.covered_digest = any($4::text[])
+    where lent.tenant_id = $1 and lent.covered_digest = any($4::text[] || $11::text[])
 ) and not exists (
-    select 1 from chats asking where asking.tenant_id = $1 and asking.external_id = $11
+    select 1 from chats asking where asking.tenant_id = $1 and asking.external_id = $12
         and asking.left_alone_at is not null
 )
 order by known.place, chat.id desc limit 1
@@ -131,7 +142,7 @@ class StoredContext(NamedTuple):
 
 
 async def find(
-    pool: "asyncpg.Pool[asyncpg.Record]",
+    database: Database,
     tenant: int,
     chat: str,
     pairs: Sequence[tuple[str, str]],
@@ -144,7 +155,7 @@ async def find(
     None when none of the path is stored.
 
     Args:
-        pool: the read pool.
+        database: what it is read from.
         tenant: whose chat it is.
         chat: Open WebUI's chat id.
         pairs: (id, digest), leaf first.
@@ -156,15 +167,17 @@ async def find(
     leaf = pairs[0][1]
     above = pairs[1][1] if len(pairs) > 1 else leaf
     question = sizes[0] // _CHARACTERS if sizes else 0
-    how = _how(served)
-    row = await pool.fetchrow(_CONTINUED, tenant, chat, leaf, above, question, window, *how)
+    seal = await database.seals.of(tenant)
+    ends = seal.forms(leaf), seal.forms(above)
+    asked = tenant, chat, *ends, question, window, *_how(served)
+    row = await database.reads.fetchrow(_CONTINUED, *asked)
     if row is not None:
-        return _found(row)
-    return await _branched(pool, _BRANCHED, tenant, chat, pairs, sizes, window, served)
+        return _found(row, ChatKey(tenant, row["chat"]), seal)
+    return await _branched(database, _BRANCHED, tenant, chat, pairs, sizes, window, served)
 
 
 async def find_elsewhere(
-    pool: "asyncpg.Pool[asyncpg.Record]",
+    database: Database,
     tenant: int,
     chat: str,
     user: str | None,
@@ -178,14 +191,14 @@ async def find_elsewhere(
     It is one of `user`, or of anyone in the tenant for None. The checkpoint's boundary has to be
     among `pairs`. The other arguments are those of `find`.
     """
-    found = await _branched(pool, _ELSEWHERE, tenant, user, pairs, sizes, window, served, chat)
+    found = await _branched(database, _ELSEWHERE, tenant, user, pairs, sizes, window, served, chat)
     # What another chat has stored is not stored for this one, so all of it is still to be ingested.
     # Whether the other one is left alone, is a wish about that one.
     return found._replace(known=None, left_alone=False) if found else None
 
 
 async def _branched(
-    pool: "asyncpg.Pool[asyncpg.Record]",
+    database: Database,
     statement: str,
     tenant: int,
     whose: str | None,
@@ -199,9 +212,11 @@ async def _branched(
     before = [0, *(size // _CHARACTERS for size in accumulate(sizes))]
     # By place: what those before it cost. Of messages without a known size, nothing is added.
     new = before[: len(pairs)] + before[-1:] * (len(pairs) - len(before))
-    how = _how(served)
-    row = await pool.fetchrow(statement, tenant, whose, ids, digests, new, window, *how, *more)
-    return _found(row) if row else None
+    seal = await database.seals.of(tenant)
+    hidden = [seal.forms(digest)[0] for digest in digests]
+    asked = tenant, whose, ids, digests, new, window, *_how(served), hidden, *more
+    row = await database.reads.fetchrow(statement, *asked)
+    return _found(row, ChatKey(tenant, row["chat"]), seal) if row else None
 
 
 def _how(served: Served) -> tuple[int, bool, int, int | None]:
@@ -209,9 +224,16 @@ def _how(served: Served) -> tuple[int, bool, int, int | None]:
     return parts_of(served.apply_at), served.record, served.overhead, served.room
 
 
-def _found(row: "asyncpg.Record") -> StoredContext:
-    window, overhead, known, tokens, *made, summary, record, left_alone = row.values()
-    checkpoint = Checkpoint(*made) if summary is not None else None
-    return StoredContext(
-        window, overhead, known, tokens, checkpoint, summary or "", record or "", left_alone
+def _found(row: "asyncpg.Record", chat: ChatKey, seal: Seal) -> StoredContext:
+    _, window, overhead, known, tokens, *made, text, record, sealed_text, sealed_record, alone = (
+        row.values()
     )
+    if text is None:
+        return StoredContext(window, overhead, known, tokens, None, "", "", alone)
+    identity, until, digest, *sizes = made
+    checkpoint = Checkpoint(identity, until, seal.show(digest), *sizes)
+    column = "sealed_rules" if sealed_record else "sealed_summary"
+    text = seal.open_text(place_of(chat, identity, column), sealed_text, text)
+    where = place_of(chat, identity, "sealed_record")
+    record = seal.open_text(where, sealed_record, record or "")
+    return StoredContext(window, overhead, known, tokens, checkpoint, text, record, alone)

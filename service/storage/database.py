@@ -20,8 +20,12 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from service.errors import ConfigurationError, SchemaError, SchemaNewer
+from service.settings import EncryptionKeys
+from service.storage import sealing
+from service.storage.sealing import Seals
 
 MIGRATIONS = Path(__file__).parents[2] / "migrations"
+_NO_KEYS = EncryptionKeys()
 OLDEST = 14  # major of PostgreSQL; `scripts/test-postgres` tests from it on
 
 
@@ -31,18 +35,19 @@ class Database:
 
     engine: AsyncEngine
     reads: "asyncpg.Pool[asyncpg.Record]"
+    seals: Seals
 
 
 @asynccontextmanager
-async def connect(url: str, *, name: str = "precis") -> AsyncIterator[Database]:
-    """Opens both pools; `name` is shown in `pg_stat_activity`."""
+async def connect(
+    url: str, *, name: str = "precis", keys: EncryptionKeys = _NO_KEYS
+) -> AsyncIterator[Database]:
+    """Opens both pools; `name` is shown in `pg_stat_activity`.
+
+    Texts are sealed with `keys`; `Seals.check` says whether these are the right ones. Without any,
+    texts are stored as they are.
+    """
     where = _parsed(url)
-    engine = create_async_engine(
-        where.set(drivername="postgresql+asyncpg"),
-        connect_args={"server_settings": {"application_name": name, "timezone": "UTC"}},
-        pool_pre_ping=True,
-        hide_parameters=True,  # they hold what people wrote, and errors are logged
-    )
     # The read pool holds no session state, so its connections need no reset between users: that
     # second round trip costs more than the read itself.
     with _first_contact(where):
@@ -55,8 +60,16 @@ async def connect(url: str, *, name: str = "precis") -> AsyncIterator[Database]:
             server_settings={"application_name": f"{name}-reads"},
         )
     async with pool as reads:
+        seals = Seals(keys, reads)
+        engine = create_async_engine(
+            where.set(drivername="postgresql+asyncpg"),
+            connect_args={"server_settings": {"application_name": name, "timezone": "UTC"}},
+            pool_pre_ping=True,
+            hide_parameters=True,  # they hold what people wrote, and errors are logged
+            execution_options={sealing.OPTION: seals},
+        )
         try:
-            yield Database(engine, reads)
+            yield Database(engine, reads, seals)
         finally:
             await engine.dispose()
 

@@ -11,7 +11,7 @@ from itertools import takewhile
 from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage import chats, messages
+from service.storage import chats, messages, sealing
 from service.storage.chats import LockedChat
 from service.storage.many import not_among
 from service.storage.tables import chats as chat_rows
@@ -65,8 +65,11 @@ async def differing(
     """The topmost stored messages that are not in `known`, or there with another fingerprint."""
     columns = message_rows.c.message_id, message_rows.c.parent_id, message_rows.c.fingerprint
     query = select(*columns).where(*of(chat, message_rows))
+    seal = await sealing.of(connection, chat.tenant)
     rows = (await connection.execute(query)).all()
-    differ = {row.message_id for row in rows if known.get(row.message_id) != row.fingerprint}
+    differ = {
+        row.message_id for row in rows if known.get(row.message_id) != seal.show(row.fingerprint)
+    }
     return {
         row.message_id for row in rows if row.message_id in differ and row.parent_id not in differ
     }

@@ -11,8 +11,8 @@ from typing import Any
 from sqlalchemy import Row, Select, and_, func, or_, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage import messages
-from service.storage.checkpoints import CONTENT, Line, add
+from service.storage import messages, sealing
+from service.storage.checkpoints import CONTENT, Line, add, next_id, opened, place_of
 from service.storage.many import among
 from service.storage.tables import chats, checkpoints
 from service.storage.tenancy import ChatKey, of
@@ -36,7 +36,9 @@ async def adopt(
         The copies by the ids of the originals, shallowest first; none when this chat has one as
         deep itself.
     """
-    found = (await connection.execute(_deepest(chat, user, digests))).one_or_none()
+    seal = await sealing.of(connection, chat.tenant)
+    forms = [form for digest in digests for form in seal.forms(digest)]
+    found = (await connection.execute(_deepest(chat, user, forms))).one_or_none()
     # One of our own wins among equals, and needs no copy.
     if found is None or found.chat_id == chat.id:
         return {}
@@ -75,17 +77,18 @@ async def _copy(
     query = select(checkpoints.c.id, *CONTENT).where(
         *of(lender, checkpoints), among(checkpoints.c.id, ids)
     )
+    seal = await sealing.of(connection, chat.tenant)
     # Ids rise from parent to child, so this is the order in which they grew.
-    originals = (await connection.execute(query.order_by(checkpoints.c.id))).mappings().all()
+    rows = (await connection.execute(query.order_by(checkpoints.c.id))).mappings()
+    originals = [opened(row, seal, lender) for row in rows]
     # Only this chat is locked: the lender's may have been deleted since they were found.
     if len(originals) < len(ids):
         return {}
     line = Line([], [])
     for original in originals:
-        content = {column.name: original[column] for column in CONTENT}
-        known = await _known(connection, chat, line, content)
+        known = await _known(connection, chat, line, original)
         if known is None:
-            line = await add(connection, chat, line, content)
+            line = await add(connection, chat, line, await next_id(connection), original)
         elif known.retired_at:
             return {}
         else:
@@ -99,12 +102,24 @@ async def _copy(
 
 async def _known(
     connection: AsyncConnection, chat: ChatKey, line: Line, content: dict[str, Any]
-) -> Row[Any, Any, Any] | None:
+) -> Row[Any, Any, Any, Any, Any] | None:
     """The copy that was made before: the fork is ingested bit by bit."""
-    query = select(checkpoints.c.id, checkpoints.c.savings, checkpoints.c.retired_at).where(
+    seal = await sealing.of(connection, chat.tenant)
+    columns = (
+        checkpoints.c.id,
+        checkpoints.c.savings,
+        checkpoints.c.retired_at,
+        checkpoints.c.summary,
+        checkpoints.c.sealed_summary,
+    )
+    query = select(*columns).where(
         *of(chat, checkpoints),
         checkpoints.c.parent_id == (line.ids[-1] if line.ids else 0),
-        checkpoints.c.covered_digest == content["covered_digest"],
-        checkpoints.c.summary == content["summary"],
+        among(checkpoints.c.covered_digest, seal.forms(content["covered_digest"])),
     )
-    return (await connection.execute(query.limit(1))).one_or_none()
+    # Sealed texts differ even where they say the same, so they are compared here and not in SQL.
+    for row in await connection.execute(query):
+        where = place_of(chat, row.id, "sealed_summary")
+        if seal.open_text(where, row.sealed_summary, row.summary) == content["summary"]:
+            return row
+    return None

@@ -205,6 +205,12 @@ async def alive(reads: Reads) -> list[Alive]:
     return [Alive(*row) for row in rows]
 
 
+async def encryption_keys(reads: Reads) -> list[int]:
+    """The ids of the keys that stored texts may be sealed with."""
+    rows = await reads.fetch("select id from sealing_keys order by id")
+    return [row["id"] for row in rows]
+
+
 def _of(tenant: int | None, place: int) -> tuple[str, tuple[int, ...]]:
     """The condition on the tenant, with its parameter at this place; none for all tenants."""
     return ("true", ()) if tenant is None else (f"chats.tenant_id = ${place}", (tenant,))

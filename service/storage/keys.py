@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from sqlalchemy import func, select, update
+from sqlalchemy import delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -118,3 +118,12 @@ async def tenant(connection: AsyncConnection, name: str) -> int | None:
     return (
         await connection.execute(select(tenants.c.id).where(tenants.c.name == name))
     ).scalar_one_or_none()
+
+
+async def erase_tenant(connection: AsyncConnection, name: str) -> bool:
+    """Deletes a tenant with its salt, its keys and everything stored for it; False for none.
+
+    Without the salt, what is sealed for it in copies of the database cannot be opened either.
+    """
+    gone = await connection.execute(delete(tenants).where(tenants.c.name == name))
+    return gone.rowcount == 1

@@ -1,6 +1,7 @@
 """What a summary says, between its columns and its types.
 
-JSON that does not fit the types is an error, not a guess.
+Sealed, all of it is one value in a column of its own, and the plain columns are empty. JSON that
+does not fit the types is an error, not a guess.
 """
 
 from collections.abc import Mapping
@@ -9,6 +10,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import ColumnElement
 
+from service.storage.sealing import Seal, Where
 from service.storage.tables import checkpoints
 from service.summarising.memory import Memory
 
@@ -21,20 +23,48 @@ _COLUMNS = {
 }
 """Of a memory's fields, in tables `checkpoints` and `drafts`."""
 
-COLUMNS: tuple[ColumnElement[Any], ...] = tuple(checkpoints.c[name] for name in _COLUMNS.values())
+SEALED = "sealed_memory"
+"""The column for the sealed form of all that are texts."""
+TEXTS = ("sections", "pins", "talk", "ledger")
+"""The columns that are empty then: JSON lists."""
+
+PLAIN = tuple(_COLUMNS.values())
+"""The columns of a row that is not sealed."""
+
+COLUMNS: tuple[ColumnElement[Any], ...] = tuple(checkpoints.c[name] for name in [*PLAIN, SEALED])
 """Those of a checkpoint."""
 
 
-def columns(memory: Memory) -> dict[str, Any]:
-    """A memory as the columns of a row."""
+def plain(memory: Memory) -> dict[str, Any]:
+    """A memory as columns that are not sealed yet."""
     parts = msgspec.to_builtins(memory)
     return {column: parts[field] for field, column in _COLUMNS.items()}
 
 
-def memory_of(row: Mapping[Any, Any]) -> Memory:
+def stored(columns: Mapping[str, Any], seal: Seal, where: Where) -> dict[str, Any]:
+    """The plain columns as they are stored: sealed, or as they are."""
+    if seal.writes is None:
+        return {**columns, SEALED: None}
+    texts = {name: columns[name] for name in TEXTS}
+    sealed = seal.seal_text(where, msgspec.json.encode(texts).decode())
+    return {**columns, **{name: [] for name in TEXTS}, SEALED: sealed}
+
+
+def opened(row: Mapping[Any, Any], seal: Seal, where: Where) -> dict[str, Any]:
+    """The plain columns of a row, however it is stored."""
+    columns = {name: row[name] for name in PLAIN}
+    if row[SEALED] is None:
+        return columns
+    texts: dict[str, Any] = msgspec.json.decode(seal.open_text(where, row[SEALED], ""))
+    return columns | texts
+
+
+def memory_of(row: Mapping[Any, Any], seal: Seal, where: Where) -> Memory:
     """The memory in the columns of a row.
 
     Raises:
         msgspec.ValidationError: a row is of another version, or was written by somebody else.
+        CannotOpen: its key is missing, or it was not sealed for this row.
     """
-    return msgspec.convert({field: row[column] for field, column in _COLUMNS.items()}, Memory)
+    columns = opened(row, seal, where)
+    return msgspec.convert({field: columns[column] for field, column in _COLUMNS.items()}, Memory)

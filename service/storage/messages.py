@@ -6,14 +6,27 @@ its running total is right.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, bindparam, delete, func, or_, select, true, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Select,
+    bindparam,
+    delete,
+    func,
+    or_,
+    select,
+    true,
+    update,
+)
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.storage import sealing
 from service.storage.many import among, not_among
+from service.storage.sealing import Seal, Where
 from service.storage.tables import checkpoints, messages
 from service.storage.tenancy import ChatKey, of
 
@@ -39,7 +52,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """What recall has made of a message's body; `words` is None where it need not be stored."""
+    """What recall has made of a message's body; `words` is None where it need not be stored.
+
+    `digest` is as it is stored.
+    """
 
     message_id: str
     digest: str
@@ -73,8 +89,33 @@ _COLUMNS = [messages.c[name] for name in Row.__dataclass_fields__]
 
 async def find(connection: AsyncConnection, chat: ChatKey, ids: Collection[str]) -> dict[str, Row]:
     """The rows of these messages, by id, without their bodies."""
+    seal = await sealing.of(connection, chat.tenant)
     query = select(*_COLUMNS).where(*of(chat, messages), among(messages.c.message_id, ids))
-    return {row.message_id: Row(*row) for row in await connection.execute(query)}
+    return {row.message_id: _shown(Row(*row), seal) for row in await connection.execute(query)}
+
+
+def _shown(row: Row, seal: Seal) -> Row:
+    """A row with its digests as the filter knows them."""
+    if not seal.opens:
+        return row
+    return replace(
+        row,
+        fingerprint=seal.show(row.fingerprint),
+        digest=seal.show(row.digest),
+        content_hash=seal.show_hash(row.content_hash),
+    )
+
+
+def as_stored(chat: ChatKey, message_id: str, digest: str, seal: Seal) -> str | ColumnElement[str]:
+    """A message's digest for another row, in the form that the message's own row has.
+
+    So SQL may compare the two while some rows are hidden and some are not yet.
+    """
+    if not seal.opens:
+        return digest
+    this = (*of(chat, messages), messages.c.message_id == message_id)
+    own = select(messages.c.digest).where(*this, among(messages.c.digest, seal.forms(digest)))
+    return func.coalesce(own.scalar_subquery(), seal.hide(digest))
 
 
 async def path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[Row]:
@@ -93,7 +134,9 @@ async def path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[Ro
         .lateral("parent")
     )
     up = up.union_all(select(parent).select_from(up.join(parent, true())))
-    rows = [Row(*row) for row in await connection.execute(select(up).order_by(up.c.depth))]
+    seal = await sealing.of(connection, chat.tenant)
+    found = await connection.execute(select(up).order_by(up.c.depth))
+    rows = [_shown(Row(*row), seal) for row in found]
     # Without its root it is no path: a message above was deleted.
     return rows if rows and rows[0].parent_id is None else []
 
@@ -138,16 +181,26 @@ async def words(
 
 
 async def _packed(
-    connection: AsyncConnection, chat: ChatKey, ids: Collection[str], column: ColumnElement[bytes]
+    connection: AsyncConnection, chat: ChatKey, ids: Collection[str], column: Column[Any]
 ) -> dict[str, bytes]:
-    query = select(messages.c.message_id, column.label("packed")).where(
+    seal = await sealing.of(connection, chat.tenant)
+    query = select(messages.c.message_id, column.label("stored")).where(
         *of(chat, messages), among(messages.c.message_id, ids), column.is_not(None)
     )
-    return {row.message_id: row.packed for row in await connection.execute(query)}
+    return {
+        row.message_id: seal.open(place_of(chat, row.message_id, column.name), row.stored)
+        for row in await connection.execute(query)
+    }
+
+
+def place_of(chat: ChatKey, message_id: str, column: str) -> Where:
+    """Where a body or words are sealed."""
+    return Where(messages.name, column, chat, message_id)
 
 
 async def store_words(connection: AsyncConnection, chat: ChatKey, made: Sequence[Searched]) -> None:
     """Stores what was made of bodies for a search, where these are still what they were."""
+    seal = await sealing.of(connection, chat.tenant)
     query = update(messages).where(
         *of(chat, messages),
         messages.c.message_id == bindparam("id"),
@@ -160,10 +213,21 @@ async def store_words(connection: AsyncConnection, chat: ChatKey, made: Sequence
     await connection.execute(
         query,
         [
-            {"id": one.message_id, "of": one.digest, "packed": one.words, "calls": one.step_calls}
+            {
+                "id": one.message_id,
+                "of": one.digest,
+                "packed": _sealed(seal, chat, one.message_id, "words", one.words),
+                "calls": one.step_calls,
+            }
             for one in made
         ],
     )
+
+
+def _sealed(
+    seal: Seal, chat: ChatKey, message_id: str, column: str, packed: bytes | None
+) -> bytes | None:
+    return packed and seal.seal(place_of(chat, message_id, column), packed)
 
 
 async def without_body(
@@ -180,9 +244,13 @@ async def give_back(connection: AsyncConnection, chat: ChatKey, packed: dict[str
     """Stores the bodies of messages again, by id."""
     # Their age begins again, or the next sweep might drop them before a worker has read them.
     query = update(messages).where(*of(chat, messages), messages.c.message_id == bindparam("id"))
+    seal = await sealing.of(connection, chat.tenant)
     await connection.execute(
         query.values(body=bindparam("packed"), created_at=func.now()),
-        [{"id": identity, "packed": body} for identity, body in packed.items()],
+        [
+            {"id": identity, "packed": _sealed(seal, chat, identity, "body", body)}
+            for identity, body in packed.items()
+        ],
     )
 
 
@@ -190,27 +258,39 @@ async def checkpoints_by_digest(
     connection: AsyncConnection, chat: ChatKey, digests: Collection[str]
 ) -> dict[str, int]:
     """The newest checkpoint that ends at each digest, where one is not retired."""
+    seal = await sealing.of(connection, chat.tenant)
+    forms = [form for digest in digests for form in seal.forms(digest)]
     query = (
         select(checkpoints.c.covered_digest, checkpoints.c.id)
         .where(
             *of(chat, checkpoints),
-            among(checkpoints.c.covered_digest, digests),
+            among(checkpoints.c.covered_digest, forms),
             checkpoints.c.retired_at.is_(None),
         )
         .order_by(checkpoints.c.id)
     )
     # By rising ids, so that of one digest the newest stays in the dictionary.
-    return {row.covered_digest: row.id for row in await connection.execute(query)}
+    found = await connection.execute(query)
+    return {seal.show(row.covered_digest): row.id for row in found}
 
 
 async def write(
     connection: AsyncConnection, chat: ChatKey, rows: Iterable[tuple[Row, bytes, bytes | None]]
 ) -> None:
     """Inserts rows, bodies and words, or rewrites those that an edit or a deletion has moved."""
+    seal = await sealing.of(connection, chat.tenant)
     values = [
         chat.columns
-        | {"body": body, "words": words}
+        | {
+            "body": _sealed(seal, chat, row.message_id, "body", body),
+            "words": _sealed(seal, chat, row.message_id, "words", words),
+        }
         | {name: getattr(row, name) for name in Row.__dataclass_fields__}
+        | {
+            "fingerprint": seal.hide(row.fingerprint),
+            "digest": seal.hide(row.digest),
+            "content_hash": seal.hide_hash(row.content_hash),
+        }
         for row, body, words in rows
     ]
     statement = insert(messages)

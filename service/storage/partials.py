@@ -5,7 +5,8 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.planning import PartialTurn, Position
-from service.storage import memories, work
+from service.storage import memories, messages, sealing, work
+from service.storage.sealing import Where
 from service.storage.tables import partials
 from service.storage.tenancy import ChatKey, of
 from service.summarising.memory import Memory
@@ -23,8 +24,10 @@ async def find(
     if row is None:
         return None
     position = Position(0, row["step"], row["piece"])
-    place = PartialTurn(row["base_id"] or None, row["digest"], position, row["pieces"])
-    return row["message_id"], place, memories.memory_of(row)
+    seal = await sealing.of(connection, chat.tenant)
+    digest = seal.show(row["digest"])
+    place = PartialTurn(row["base_id"] or None, digest, position, row["pieces"])
+    return row["message_id"], place, memories.memory_of(row, seal, place_of(chat))
 
 
 async def save(
@@ -37,19 +40,25 @@ async def save(
     """Keeps what has been read of a long turn; False when the lease is lost."""
     if not await work.holds(connection, lease):
         return False
+    seal = await sealing.of(connection, lease.chat.tenant)
     values = {
         "base_id": place.base or 0,
         "message_id": message_id,
-        "digest": place.digest,
+        "digest": messages.as_stored(lease.chat, message_id, place.digest, seal),
         "step": place.position.step,
         "piece": place.position.piece,
         "pieces": place.pieces,
-        **memories.columns(so_far),
+        **memories.stored(memories.plain(so_far), seal, place_of(lease.chat)),
     }
     statement = insert(partials).values(**lease.chat.columns, **values)
     statement = statement.on_conflict_do_update(index_elements=["chat_id"], set_=values)
     await connection.execute(statement)
     return True
+
+
+def place_of(chat: ChatKey) -> Where:
+    """Where a chat's partial turn is sealed."""
+    return Where(partials.name, memories.SEALED, chat)
 
 
 async def drop(connection: AsyncConnection, chat: ChatKey) -> None:

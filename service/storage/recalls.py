@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import ARRAY, Text, bindparam, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.storage import sealing
 from service.storage.tenancy import ChatKey
 
 # The newest message of the pairs that is stored, its deepest checkpoint, and of this the one that
@@ -17,10 +18,10 @@ select chat.id, made.id,
 from chats chat
 cross join lateral (
     select stored.message_id, stored.digest, stored.checkpoint_id, pair.place
-    from unnest(cast(:ids as text[]), cast(:digests as text[]))
-        with ordinality as pair (id, digest, place)
+    from unnest(cast(:ids as text[]), cast(:digests as text[]), cast(:hidden as text[]))
+        with ordinality as pair (id, digest, hidden, place)
     join messages stored on stored.tenant_id = :tenant and stored.chat_id = chat.id
-        and stored.message_id = pair.id and stored.digest = pair.digest
+        and stored.message_id = pair.id and stored.digest in (pair.digest, pair.hidden)
     order by pair.place limit 1
 ) newest
 join checkpoints head
@@ -35,7 +36,7 @@ _OWN = f"{_COVERED} and chat.external_id = :chat and chat.user_id = :user"
 _ELSEWHERE = f"""{_COVERED}
 and (:anyone or chat.user_id = :user) and chat.expires_at is null and chat.id in (
     select lent.chat_id from checkpoints lent
-    where lent.tenant_id = :tenant and lent.covered_digest = any(:digests)
+    where lent.tenant_id = :tenant and lent.covered_digest = any(:digests || :hidden)
 )
 order by newest.place, chat.id desc limit 1
 """
@@ -55,7 +56,10 @@ _LEAF = text(
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A message of a path. `step_calls` is None where its calls were not counted yet."""
+    """A message of a path. `step_calls` is None where its calls were not counted yet.
+
+    `digest` is as it is stored.
+    """
 
     message_id: str
     digest: str
@@ -98,12 +102,13 @@ async def covered(
         whole: what is below the checkpoint too, because some of it was left out of the request.
         anyone: whether chats of all users lend to forks.
     """
-    ids, digests = map(list, zip(*pairs, strict=True))
+    seal = await sealing.of(connection, tenant)
     asked = {
         "tenant": tenant,
         "user": user,
-        "ids": ids,
-        "digests": digests,
+        "ids": [identity for identity, _ in pairs],
+        "digests": [digest for _, digest in pairs],
+        "hidden": [seal.forms(digest)[0] for _, digest in pairs],
         "checkpoint": checkpoint or 0,
         "whole": whole,
     }
@@ -117,7 +122,7 @@ async def covered(
     key = ChatKey(tenant, identity)
     path = await _path(connection, key, until)
     # Rows below an edit are gone, or have other digests: then nothing of it is covered any more.
-    if not path or path[-1].digest != digest:
+    if not path or seal.show(path[-1].digest) != seal.show(digest):
         return None
     return Scope(key, made, path)
 
@@ -146,5 +151,5 @@ async def _path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[P
 
 
 def _statement(sql: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
-    arrays = (bindparam("ids", type_=ARRAY(Text)), bindparam("digests", type_=ARRAY(Text)))
+    arrays = (bindparam(name, type_=ARRAY(Text)) for name in ("ids", "digests", "hidden"))
     return text(sql).bindparams(*arrays)

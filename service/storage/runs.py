@@ -3,13 +3,15 @@
 Operators see in it what was read, written, rejected, and why.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import cast
+from typing import Any, cast
 
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.storage import sealing
+from service.storage.sealing import Seal, Where
 from service.storage.tables import runs
 from service.storage.tenancy import ChatKey, of
 
@@ -48,13 +50,25 @@ class Spent:
 
 
 _RUN = [runs.c[name] for name in Run.__dataclass_fields__]
+_SEALED = runs.c.sealed_reason
 _SUMS = [func.coalesce(func.sum(runs.c[name]), 0) for name in Spent.__dataclass_fields__]
 
 
 async def latest(connection: AsyncConnection, chat: ChatKey, limit: int = 20) -> list[Run]:
     """The newest rounds of work, newest first."""
-    query = select(*_RUN).where(*of(chat, runs)).order_by(runs.c.id.desc()).limit(limit)
-    return [Run(*row) for row in await connection.execute(query)]
+    query = select(*_RUN, _SEALED).where(*of(chat, runs)).order_by(runs.c.id.desc()).limit(limit)
+    seal = await sealing.of(connection, chat.tenant)
+    found: list[Run] = []
+    for *row, sealed in await connection.execute(query):
+        run = Run(*row)
+        reason = seal.open_text(place_of(chat, run.id), sealed, run.reason)
+        found.append(replace(run, reason=reason))
+    return found
+
+
+def place_of(chat: ChatKey, run: int) -> Where:
+    """Where a round's reason is sealed."""
+    return Where(runs.name, _SEALED.name, chat, run)
 
 
 async def spent(connection: AsyncConnection, chat: ChatKey) -> Spent:
@@ -111,8 +125,13 @@ async def end(
 
     `done`, `nothing to do`, `waits`, `rejected`, `failed`, `too hard`, `refused`, or `released`.
     """
-    await connection.execute(
-        update(runs)
-        .where(*of(chat, runs), runs.c.id == run)
-        .values(outcome=outcome, reason=reason, markers=markers, ended_at=func.now())
-    )
+    seal = await sealing.of(connection, chat.tenant)
+    values = {"outcome": outcome, "markers": markers, "ended_at": func.now()}
+    values |= stored_reason(place_of(chat, run), reason, seal)
+    await connection.execute(update(runs).where(*of(chat, runs), runs.c.id == run).values(values))
+
+
+def stored_reason(where: Where, reason: str, seal: Seal) -> dict[str, Any]:
+    """A round's reason as its columns: sealed, or as it is."""
+    sealed = seal.seal_text(where, reason)
+    return {"reason": reason if sealed is None else "", _SEALED.name: sealed}

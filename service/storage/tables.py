@@ -61,6 +61,11 @@ def _chat(*, primary_key: bool = False) -> tuple[SchemaItem, ...]:
     )
 
 
+def _sealed(name: str, what: str) -> Column[Any]:
+    """A column for the sealed form of `what`, which is empty then. See `storage.sealing`."""
+    return Column(name, LargeBinary, comment=f"Sealed: {what}; null where they are plain.")
+
+
 tenants = Table(
     "tenants",
     metadata,
@@ -73,6 +78,30 @@ tenants = Table(
     ),
     _now("created_at"),
     comment="One Open WebUI installation each.",
+)
+
+tenant_secrets = Table(
+    "tenant_secrets",
+    metadata,
+    Column("tenant_id", BigInteger, ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True),
+    Column(
+        "salt",
+        LargeBinary,
+        nullable=False,
+        comment="Of the tenant's keys: without it, nothing sealed for the tenant can be opened.",
+    ),
+    Column("digest_key", LargeBinary, nullable=False, comment="Seals digests; itself sealed."),
+    comment="One row for each tenant that has something sealed. A table of its own, so that a"
+    " backup can leave it out.",
+)
+
+sealing_keys = Table(
+    "sealing_keys",
+    metadata,
+    Column("id", SmallInteger, primary_key=True, autoincrement=False),
+    Column("proof", LargeBinary, nullable=False, comment="Tells another key of the same id."),
+    _now("created_at"),
+    comment="The keys of PRECIS_ENCRYPTION_KEYS that rows may be sealed with.",
 )
 
 api_keys = Table(
@@ -189,6 +218,7 @@ chats = Table(
         server_default=text("'{}'::text[]"),
         comment="Sentences that its user wants in its summaries.",
     ),
+    _sealed("sealed_wishes", "wishes"),
     _now("created_at"),
     _now("updated_at"),
     CheckConstraint("compactor in ('open-webui', 'provider')", name="compactor"),
@@ -266,6 +296,7 @@ def _memory() -> list[Column[Any]]:
         Column("talk", JSONB, nullable=False, server_default=none),
         Column("ledger", JSONB, nullable=False),
         Column("heard", Integer, nullable=False, server_default="0", comment="Steps read."),
+        _sealed("sealed_memory", "sections, pins, talk and ledger"),
     ]
 
 
@@ -326,6 +357,11 @@ checkpoints = Table(
         server_default="",
         comment="And all else; empty in older checkpoints.",
     ),
+    # Apart, because the read on the request path opens one or two of them.
+    _sealed("sealed_summary", "summary"),
+    _sealed("sealed_rules", "rules"),
+    _sealed("sealed_record", "record"),
+    _sealed("sealed_verdict", "what of the verdict quotes a text"),
     Column("tokens", Integer, nullable=False, comment="Size of the summary message."),
     Column("summariser", Text, nullable=False),
     Column("prompt_version", Text, nullable=False),
@@ -421,6 +457,7 @@ runs = Table(
     ),
     Column("outcome", Text, nullable=False, server_default="running"),
     Column("reason", Text, nullable=False, server_default=""),
+    _sealed("sealed_reason", "reason"),
     Column("calls", Integer, nullable=False, server_default="0"),
     Column("tokens_read", BigInteger, nullable=False, server_default="0"),
     Column("tokens_written", BigInteger, nullable=False, server_default="0"),

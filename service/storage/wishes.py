@@ -1,12 +1,16 @@
 """What users want of their chats: to be left alone, and sentences for their summaries."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import ColumnElement, func, null, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.storage import sealing
+from service.storage.sealing import Seal, Where
 from service.storage.tables import chats
 from service.storage.tenancy import ChatKey, of
 
@@ -38,8 +42,8 @@ async def find(
         user: whose it has to be; None for operators, who see all of the tenant's.
         lock: whether nobody else may change it until the transaction ends.
     """
-    columns = chats.c.model, _is_working(), chats.c.left_alone_at, chats.c.wishes
-    query = select(chats.c.id, *columns).where(
+    columns = chats.c.model, _is_working(), chats.c.left_alone_at
+    query = select(chats.c.id, *columns, chats.c.wishes, chats.c.sealed_wishes).where(
         chats.c.tenant_id == tenant,
         chats.c.external_id == chat,
         func.coalesce(chats.c.expires_at > func.now(), True),
@@ -49,7 +53,12 @@ async def find(
     if lock:
         query = query.with_for_update()
     row = (await connection.execute(query)).one_or_none()
-    return Wanted(ChatKey(tenant, row.id), *row[1:]) if row else None
+    if row is None:
+        return None
+    identity, *known, plain, sealed = row
+    key = ChatKey(tenant, identity)
+    seal = await sealing.of(connection, tenant)
+    return Wanted(key, *known, wishes=opened(key, plain, sealed, seal))
 
 
 def _is_working() -> ColumnElement[bool]:
@@ -59,7 +68,28 @@ def _is_working() -> ColumnElement[bool]:
 
 async def store(connection: AsyncConnection, chat: ChatKey, wishes: Sequence[str]) -> None:
     """Stores the wishes in the place of those that are there."""
-    await connection.execute(update(chats).where(*of(chat, chats)).values(wishes=list(wishes)))
+    seal = await sealing.of(connection, chat.tenant)
+    values = stored(chat, wishes, seal)
+    await connection.execute(update(chats).where(*of(chat, chats)).values(values))
+
+
+def place_of(chat: ChatKey) -> Where:
+    """Where a chat's wishes are sealed."""
+    return Where(chats.name, chats.c.sealed_wishes.name, chat)
+
+
+def stored(chat: ChatKey, wishes: Sequence[str], seal: Seal) -> dict[str, Any]:
+    """Wishes as their columns: sealed, or as they are."""
+    sealed = seal.seal_text(place_of(chat), json.dumps(wishes)) if wishes else None
+    return {"wishes": list(wishes) if sealed is None else [], "sealed_wishes": sealed}
+
+
+def opened(chat: ChatKey, plain: Sequence[str], sealed: bytes | None, seal: Seal) -> list[str]:
+    """Wishes from their columns."""
+    if sealed is None:
+        return list(plain)
+    found: list[str] = json.loads(seal.open_text(place_of(chat), sealed, ""))
+    return found
 
 
 async def leave_alone(connection: AsyncConnection, chat: ChatKey) -> None:

@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.settings import Settings
-from service.storage import breakers
+from service.storage import breakers, sealing, wishes
 from service.storage.clock import in_seconds
 from service.storage.tables import chats, tenants
 from service.storage.tenancy import ChatKey, of
@@ -65,7 +65,7 @@ _LONGEST_CLAIM = 10  # seconds that a worker may be silent in the middle of one
 _MOST_ATTEMPTS = 1000  # counted; a chat may fail for ever, a column does not count for ever
 _FREE = or_(chats.c.lease_until.is_(None), chats.c.lease_until < func.now())
 _RELEASED = {"lease_token": None, "lease_until": None, "lease_endpoint": None, "leased_by": None}
-# In the order of the last fields of `Lease`.
+# In the order of the last fields of `Lease`; its wishes are in one of two columns.
 _LEASED = (
     chats.c.handed_seq,
     chats.c.epoch,
@@ -80,6 +80,7 @@ _LEASED = (
     chats.c.traceparent,
     chats.c.left_alone_at.is_not(None),
     chats.c.wishes,
+    chats.c.sealed_wishes,
 )
 
 # Claims are made one by one: two at the same time would count the same work under way, and each
@@ -240,7 +241,9 @@ async def _lease(
         "attempts": func.least(chats.c.attempts, _MOST_ATTEMPTS) + 1,
     }
     query = update(chats).where(*of(chat, chats)).values(values).returning(*_LEASED)
-    return Lease(chat, token, fallback, at_once, *(await connection.execute(query)).one())
+    *leased, plain, sealed = (await connection.execute(query)).one()
+    wanted = wishes.opened(chat, plain, sealed, await sealing.of(connection, chat.tenant))
+    return Lease(chat, token, fallback, at_once, *leased, wishes=wanted)
 
 
 async def renew(connection: AsyncConnection, lease: Lease, seconds: float) -> bool:

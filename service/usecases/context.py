@@ -7,13 +7,12 @@ no LLM, no tokenizer.
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-import asyncpg
-
 from service import edit, policy
 from service.edit import Edit
 from service.planning import Checkpoint
 from service.storage import contexts
 from service.storage.contexts import Served
+from service.storage.database import Database
 
 
 class Path(NamedTuple):
@@ -65,9 +64,9 @@ class Decision(NamedTuple):
     status_text: str = ""
 
 
-async def answer(pool: "asyncpg.Pool[asyncpg.Record]", asked: Lookup) -> Decision:
+async def answer(database: Database, asked: Lookup) -> Decision:
     """What the request should carry, and how it is put in if the request is described."""
-    found = await _stored(pool, asked)
+    found = await _stored(database, asked)
     return _with_edit(found, asked, asked.request) if asked.request else found
 
 
@@ -99,13 +98,13 @@ def _with_edit(found: Decision, asked: Lookup, request: edit.Request) -> Decisio
     return found._replace(edit=edit.propose(request, made.messages, insert), status_text=text)
 
 
-async def _stored(pool: "asyncpg.Pool[asyncpg.Record]", asked: Lookup) -> Decision:
+async def _stored(database: Database, asked: Lookup) -> Decision:
     path, sizes = asked.path.pairs, asked.sizes
     found = await contexts.find(
-        pool, asked.tenant, asked.chat, path, sizes, asked.window, asked.served
+        database, asked.tenant, asked.chat, path, sizes, asked.window, asked.served
     )
     if found is None:
-        found = await _elsewhere(pool, asked)
+        found = await _elsewhere(database, asked)
     return _decided(found, asked) if found else Decision("unknown")
 
 
@@ -129,9 +128,7 @@ def _decided(found: contexts.StoredContext, asked: Lookup) -> Decision:
     )
 
 
-async def _elsewhere(
-    pool: "asyncpg.Pool[asyncpg.Record]", asked: Lookup
-) -> contexts.StoredContext | None:
+async def _elsewhere(database: Database, asked: Lookup) -> contexts.StoredContext | None:
     """What another chat has for the path of a fork that is not stored yet."""
     # A request that does not say who asks is served nothing of other chats (ADR 9).
     if not (asked.user or asked.anyone):
@@ -139,7 +136,7 @@ async def _elsewhere(
     lender = None if asked.anyone else asked.user
     path, sizes = asked.path.pairs, asked.sizes
     return await contexts.find_elsewhere(
-        pool, asked.tenant, asked.chat, lender, path, sizes, asked.window, asked.served
+        database, asked.tenant, asked.chat, lender, path, sizes, asked.window, asked.served
     )
 
 

@@ -21,6 +21,8 @@ class Status:
     """The queue in numbers, who works on what, breakers, who lives, and what it is all worth.
 
     `stalled` says that work is due and no worker lives to do it; `advice` is what to look at.
+    `encryption_keys` are the ids of the keys that stored texts may be sealed with: none, one, or
+    more until a rotation is done.
     """
 
     queue: QueueCounts
@@ -31,6 +33,7 @@ class Status:
     worth: Worth
     stored: Stored
     advice: list[Advice]
+    encryption_keys: list[int]
 
     @property
     def idle(self) -> bool:
@@ -56,6 +59,7 @@ async def status(reads: Reads, tenant: int | None, settings: Settings) -> Status
         figures,
         stored,
         advice(queue, stored, endpoints, alive, figures.today, stalled=stalled),
+        await jobs.encryption_keys(reads),
     )
 
 

@@ -7,13 +7,13 @@ do the same for users. Each change leaves an audit row, without a word of the ch
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import asyncpg
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import NotFound, Unprocessable
 from service.settings import Settings
 from service.storage import audit, wishes, work
 from service.storage.contexts import Served
+from service.storage.database import Database
 from service.storage.wishes import Wanted
 from service.summarising.kept.wishes import MOST, wish
 from service.usecases import context, inspect
@@ -55,8 +55,7 @@ def of_user(tenant: int, user: str) -> Asker:
 
 
 async def view(
-    engine: AsyncEngine,
-    pool: "asyncpg.Pool[asyncpg.Record]",
+    database: Database,
     settings: Settings,
     asker: Asker,
     chat: str,
@@ -66,8 +65,7 @@ async def view(
     """What a request of this branch would carry now.
 
     Args:
-        engine: the database.
-        pool: the read pool.
+        database: what it is read from.
         settings: the rules.
         asker: who looks.
         chat: Open WebUI's chat id.
@@ -77,12 +75,12 @@ async def view(
     Raises:
         NotFound: this user has no such chat here.
     """
-    async with engine.connect() as connection:
+    async with database.engine.connect() as connection:
         wanted = await _find(connection, asker, chat)
     served = Served(settings.apply_share(wanted.model))
     path = Path(depth, pairs)
     asked = Lookup(asker.by.tenant, chat, None, path, sizes=(), served=served)
-    return View(await context.answer(pool, asked), wanted)
+    return View(await context.answer(database, asked), wanted)
 
 
 async def leave_alone(engine: AsyncEngine, asker: Asker, chat: str) -> Changed:

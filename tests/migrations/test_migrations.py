@@ -22,7 +22,9 @@ from service.settings import load
 from service.storage import memories
 from service.storage.database import MIGRATIONS, alembic_config, check_schema, connect, migrate
 from service.storage.reading import newest
+from service.storage.sealing import Seal, Where
 from service.storage.tables import metadata
+from service.storage.tenancy import ChatKey
 from service.summarising.ledger import Detail, Part
 from service.summarising.memory import Kind, Paragraph, Pin, Section
 from service.summarising.utterances import Speaker
@@ -373,7 +375,8 @@ async def test_old_memories_are_typed_and_their_summaries_stay_as_they_are(empty
     assert set(await fetch(empty, "select rules || record from checkpoints")) == {""}
     for table in ("checkpoints", "drafts"):
         (row, *others) = [
-            memories.memory_of(json.loads(one)) for one in await fetch(empty, f"select to_jsonb(t) from {table} t")
+            memories.memory_of(json.loads(one), Seal({}, None, None), Where(table, "", ChatKey(1, 1)))
+            for one in await fetch(empty, f"select to_jsonb(t) from {table} t")
         ]
         assert all(one == row for one in others)
         assert row.narrative == (

@@ -7,12 +7,11 @@ import statistics
 import sys
 import time
 
-import asyncpg
 from sqlalchemy import make_url
 
 from service.embedded.servers import embedded_servers
 from service.runtime import Urls
-from service.storage.database import connect, migrate
+from service.storage.database import Database, connect, migrate
 from service.usecases import context
 from tests.conftest import drain, execute, small_window
 from tests.conftest import serving as service_on
@@ -53,7 +52,7 @@ async def _compared(direct: str, pooled: str, redis: str) -> str:
     question = talk.question(leaf)
     asked = context.Lookup(1, talk.chat, None, context.Path(question["depth"], question["path"]), question["sizes"])
     async with connect(ways[0]) as one, connect(ways[1]) as other:
-        times = await _interleaved((one.reads, other.reads), asked)
+        times = await _interleaved((one, other), asked)
     plain, through = (statistics.median(one) for one in times)
     return (
         f"hot read, p50 of {READS}: {plain * 1e3:.2f} ms directly, {through * 1e3:.2f} ms through PgBouncer: "
@@ -61,12 +60,12 @@ async def _compared(direct: str, pooled: str, redis: str) -> str:
     )
 
 
-async def _interleaved(pools: "tuple[asyncpg.Pool[asyncpg.Record], ...]", asked: context.Lookup) -> list[list[float]]:
-    times: list[list[float]] = [[] for _ in pools]
+async def _interleaved(databases: tuple[Database, ...], asked: context.Lookup) -> list[list[float]]:
+    times: list[list[float]] = [[] for _ in databases]
     for _ in range(READS):
-        for pool, seen in zip(pools, times, strict=True):
+        for database, seen in zip(databases, times, strict=True):
             start = time.perf_counter()
-            answer = await context.answer(pool, asked)
+            answer = await context.answer(database, asked)
             seen.append(time.perf_counter() - start)
             assert answer.status == "ready"
     return times

@@ -17,6 +17,7 @@ from service.summarising.memory import Memory
 from service.summarising.message import Rendered
 from service.usecases.compress import compress
 from service.usecases.retain import remove_expired, remove_old
+from service.usecases.rotate import rotate
 from tests.conftest import Service, execute
 from tests.fakes.scripted_llm import Fail, Say
 from tests.service.harness import Harness
@@ -125,6 +126,8 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     await still()
 
     await _fork(a, leaf)
+    await still()
+    await rotate(a.service.runtime.database, lambda _: None)
     await still()
 
     await a.talk.ingest(a.talk.turns(3, leaf=list(a.talk.rows)[4], prefix="branch-"))

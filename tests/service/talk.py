@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -190,8 +191,8 @@ async def check_tree(runtime: Runtime) -> None:
 
     Every chat's row says of its leaf what the leaf's row says.
     """
-    stored = await rows(runtime, "select * from messages")
-    made = {one.id: one for one in await rows(runtime, "select * from checkpoints")}
+    stored = await _shown(runtime, "select * from messages")
+    made = {one.id: one for one in await _shown(runtime, "select * from checkpoints")}
     by_id = {(one.chat_id, one.message_id): one for one in stored}
     for one in stored:
         above = by_id[one.chat_id, one.parent_id] if one.parent_id is not None else None
@@ -214,9 +215,20 @@ async def check_tree(runtime: Runtime) -> None:
             assert chosen in on_path
             assert not chosen.retired_at
             assert all(made[ancestor] in on_path for ancestor in chosen.ancestors)
-    for chat in await rows(runtime, "select * from chats where leaf_id is not null"):
+    for chat in await _shown(runtime, "select * from chats where leaf_id is not null"):
         leaf = by_id[chat.id, chat.leaf_id]
         chosen = made[leaf.checkpoint_id] if leaf.checkpoint_id else None
         assert (chat.leaf_digest, chat.leaf_tokens) == (leaf.digest, leaf.path_tokens)
         assert chat.leaf_line == ([*chosen.ancestors, chosen.id][-16:] if chosen else None)
         assert chat.leaf_savings == (list(chosen.savings)[-16:] if chosen else None)
+
+
+async def _shown(runtime: Runtime, query: str) -> list[Any]:
+    """The rows of a query with their digests as the filter knows them."""
+    shown = []
+    for found in await rows(runtime, query):
+        seal = await runtime.database.seals.of(found.tenant_id)
+        values = found._mapping
+        digests = [name for name in ("digest", "covered_digest", "leaf_digest", "fingerprint") if values.get(name)]
+        shown.append(SimpleNamespace(**{**values, **{name: seal.show(values[name]) for name in digests}}))
+    return shown

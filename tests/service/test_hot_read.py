@@ -120,9 +120,7 @@ async def test_the_statement_chooses_what_the_rule_says(service: Service) -> Non
             chat=line.chat,
         )
         for window in windows(line, overhead):
-            found = await contexts.find(
-                service.runtime.database.reads, tenant, line.chat, [("leaf", "d")], [999], window
-            )
+            found = await contexts.find(service.runtime.database, tenant, line.chat, [("leaf", "d")], [999], window)
             wanted = line.chosen(Policy.sized(window).apply_at, overhead)
             assert found
             assert found.checkpoint == wanted, (line, window)
@@ -141,7 +139,7 @@ async def test_the_statement_counts_with_the_share_of_the_model(service: Service
     tenant = (await row(service.runtime, "select id from tenants where name = 'default'")).id
     for line in some:
         for window in windows(line, 0):
-            reads, served = service.runtime.database.reads, contexts.Served(share)
+            reads, served = service.runtime.database, contexts.Served(share)
             found = await contexts.find(reads, tenant, line.chat, [("leaf", "d")], [999], window, served)
             assert found
             assert found.checkpoint == line.chosen(apply_at(window, share), 0), (line, window)
@@ -156,7 +154,7 @@ async def test_a_record_is_fetched_only_for_who_asks_and_an_older_summary_has_no
         ids=[one.id for one in newer.made],
     )
     tenant = (await row(service.runtime, "select id from tenants where name = 'default'")).id
-    reads, texts = service.runtime.database.reads, []
+    reads, texts = service.runtime.database, []
     for line in (older, newer):
         for served in (contexts.Served(), contexts.Served(record=True)):
             found = await contexts.find(reads, tenant, line.chat, [("leaf", "d")], [], 2048, served)

@@ -22,9 +22,10 @@ from hypothesis import strategies as st
 from sqlalchemy import Table, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage import chats, checkpoints, keys, messages, tables
+from service.storage import chats, checkpoints, keys, memories, messages, tables
 from service.storage.checkpoints import Line
 from service.storage.tenancy import ChatKey
+from service.summarising.memory import Memory
 from service.text import languages
 from tests.builders import called, returned, said
 from tests.conftest import Service
@@ -191,13 +192,16 @@ async def cover(service: Service, tenant: str, talk: Talk, leaf: str, depth: int
             "covered_tokens": row.path_tokens,
             "kind": "llm",
             "summary": "-",
+            "rules": "",
+            "record": "",
             "tokens": 1,
-            "ledger": [],
+            "verdict": {},
+            **memories.plain(Memory()),
             "summariser": "-",
             "prompt_version": "-",
         }
         above = Line([one.id for one in line], list(line[-1].savings) if line else [])
-        grown = await checkpoints.add(connection, key, above, content)
+        grown = await checkpoints.add(connection, key, above, await checkpoints.next_id(connection), content)
         await messages.point_to(connection, key, until, grown.ids[-1], above.ids)
         await chats.note_leaf(connection, key)
 

@@ -1,0 +1,118 @@
+"""Services whose stored texts are sealed, a chat with a row of every kind, and what anybody finds in the tables."""
+
+import base64
+import re
+import zlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import asyncpg
+import httpx
+from sqlalchemy import make_url
+
+from service.runtime import Urls
+from service.settings import load
+from tests.conftest import Service, serving
+from tests.fakes.scripted_llm import Fail, Say, scripted_llm
+from tests.service.harness import Harness
+from tests.service.talk import Talk, prose, run_sql
+
+FIRST = "1:" + base64.b64encode(b"1" * 32).decode()
+SECOND = "2:" + base64.b64encode(b"2" * 32).decode()
+MARK = "zyxomark"
+WRITTEN = Say(f"## Current state\n- The {MARK} pump is watched.\n- The {MARK} pump costs 31,337 EUR.")
+REJECTED = Say(f"## Current state\n- Never buy the {MARK} pump for 31,337 EUR.")
+
+
+@asynccontextmanager
+async def service_with(urls: Urls, keys: str) -> AsyncIterator[Harness]:
+    """A service with these encryption keys, and a model beside it."""
+    settings = load(database_url=urls.database, redis_url=urls.redis, window=8192, debounce=0, encryption_keys=keys)
+    async with serving(settings) as service, scripted_llm(WRITTEN) as llm, httpx.AsyncClient() as http:
+        yield Harness(service, Talk(service.as_filter), llm, http)
+
+
+async def lived(harness: Harness) -> str:
+    """A chat with everything that is made from texts, all of it marked. Returns its leaf."""
+    talk = harness.talk
+    first = talk.add("marked", None, content=f"Never sell the {MARK} pump.")
+    leaf = talk.turns(12, leaf=talk.add("answer", first, "assistant", f"The {MARK} pump is watched."))
+    assert await talk.ingest(leaf)
+    await harness.compress()
+    deepest = (await harness.service.as_operator.get("/v1/chats/chat-1/checkpoints")).json()[-1]["id"]
+    await harness.service.as_operator.post("/v1/chats/chat-1/reset", json={"keep": deepest})
+    rule = {"kind": "constraint", "text": f"Never sell the {MARK} pump."}
+    said = {"narrative": f"The {MARK} pump is watched.", "pins": [rule]}
+    await harness.service.as_operator.patch(f"/v1/chats/chat-1/checkpoints/{deepest}", json=said)
+    leaf = talk.add("long", talk.add("q", leaf), "assistant", f"The {MARK} pump. {prose(9000, MARK)}")
+    leaf = talk.turns(6, leaf=leaf)
+    await talk.ingest(leaf)
+    # A turn that is half read, and then a round whose reply the gate rejects.
+    harness.llm.script(*[WRITTEN] * 4, Fail(400))
+    await harness.compress()
+    await harness.due_now()
+    harness.llm.default = REJECTED
+    await harness.compress(harness.worker_context(fallback_after=0))
+    harness.llm.default = WRITTEN
+    await run_sql(harness.runtime, "update chats set due_at = now() + interval '1 day' where due_at is not null")
+    return leaf
+
+
+async def columns(urls: Urls, words: str) -> set[str]:
+    """The columns that have these words in some row, as they are or compressed: `table.column`."""
+    url = make_url(urls.database).set(drivername="postgresql").render_as_string(hide_password=False)
+    connection: Any = await asyncpg.connect(url)
+    try:
+        tables = await connection.fetch("select tablename from pg_tables where schemaname = 'public'")
+        found = set()
+        for (table,) in tables:
+            for row in await connection.fetch(f'select * from "{table}"'):
+                found |= {f"{table}.{name}" for name, value in row.items() if words.encode() in readable(value)}
+        return found
+    finally:
+        await connection.close()
+
+
+def readable(value: object) -> bytes:
+    """What is in a value for whoever knows the format of a body."""
+    if not isinstance(value, bytes):
+        return str(value).encode()
+    return value + b"".join(unpacked(value))
+
+
+def unpacked(data: bytes) -> list[bytes]:
+    """Every stream of zlib in some bytes."""
+    found, place = [], data.find(b"\x78\x9c")
+    while place >= 0:
+        with suppress(zlib.error):
+            found.append(zlib.decompressobj().decompress(data[place:]))
+        place = data.find(b"\x78\x9c", place + 1)
+    return found
+
+
+async def answers(service: Service, talk: Talk, leaf: str) -> list[Any]:
+    """All that the service says of a chat."""
+    found: list[Any] = [await talk.ask(leaf), await talk.ask(leaf, summary_role="record")]
+    path = talk.question(leaf)["path"]
+    for asked in ({"query": f"{MARK} pump"}, {"query": "bar below reading"}, {"ref": "M1"}):
+        body = {"user_id": talk.user, "path": path, "whole": True} | asked
+        found.append((await talk.client.post(f"/v1/chats/{talk.chat}/recall", json=body)).json())
+    chats = f"/v1/chats/{talk.chat}"
+    made = (await service.as_operator.get(f"{chats}/checkpoints")).json()
+    found += [(await service.as_operator.get(f"{chats}/checkpoints/{one['id']}")).json() for one in made]
+    runs = (await service.as_operator.get(chats)).json()["runs"]
+    return [_timeless(one) for one in [*found, *made, *runs]]
+
+
+def _timeless(value: Any) -> Any:
+    match value:
+        case list():
+            return [_timeless(one) for one in value]
+        case dict():
+            times = ("created_at", "started_at", "ended_at", "updated_at")
+            return {name: _timeless(one) for name, one in value.items() if name not in times}
+        case str():
+            return re.sub(r"127\.0\.0\.1:\d+|precis_op_\S+", "", value)  # the model's address, the operator's key
+        case _:
+            return value

@@ -1,0 +1,213 @@
+"""With a key, no word of a chat is in the database, rows cannot be moved, and all answers are the same."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from service.errors import CannotOpen, ConfigurationError
+from service.runtime import Urls, running
+from service.settings import load
+from service.storage import checkpoints, contexts, messages
+from service.storage.tenancy import ChatKey
+from service.usecases import ingest as ingesting
+from service.usecases import recall, rotate
+from tests.conftest import execute, fresh_database
+from tests.service.encrypted import FIRST, MARK, SECOND, answers, columns, lived, service_with
+from tests.service.talk import Talk, check_tree, row, rows, run_sql
+
+pytestmark = pytest.mark.words
+
+HELD = {
+    "messages.body",
+    "messages.words",
+    "checkpoints.summary",
+    "checkpoints.rules",
+    "checkpoints.record",
+    "checkpoints.talk",
+    "checkpoints.sections",
+    "checkpoints.verdict",
+    "drafts.talk",
+    "runs.reason",
+}
+DIGESTS = {
+    "chats.leaf_digest",
+    "messages.digest",
+    "checkpoints.covered_digest",
+    "drafts.digest",
+}
+
+
+@pytest_asyncio.fixture(loop_scope="function")
+async def other_urls(servers: Urls) -> AsyncIterator[Urls]:
+    async with fresh_database(servers) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _short_chats_are_searched_by_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingesting, "STORED_FROM", 4)
+    monkeypatch.setattr(recall, "STORED_FROM", 4)
+
+
+async def digest_columns(urls: Urls, talk: Talk, leaf: str) -> set[str]:
+    found = set()
+    for _, fingerprint, digest in talk.chain(leaf):
+        found |= await columns(urls, digest) | await columns(urls, fingerprint)
+    return found
+
+
+async def test_no_column_has_a_word_of_the_chat_and_every_answer_is_the_same(urls: Urls, other_urls: Urls) -> None:
+    async with service_with(urls, "") as plain, service_with(other_urls, FIRST) as sealed:
+        leaf = await lived(plain)
+        assert await lived(sealed) == leaf
+
+        assert await columns(urls, MARK) >= HELD, "the search finds what is there"
+        assert await columns(other_urls, MARK) == set()
+        assert await digest_columns(urls, plain.talk, leaf) >= {*DIGESTS, "messages.fingerprint"}
+        assert await digest_columns(other_urls, sealed.talk, leaf) == set()
+
+        said = await answers(plain.service, plain.talk, leaf)
+        assert MARK in str(said)
+        assert await answers(sealed.service, sealed.talk, leaf) == said
+        await check_tree(sealed.runtime)
+
+
+async def test_a_fork_reads_what_it_adopts_and_a_correction_is_sealed(urls: Urls) -> None:
+    async with service_with(urls, FIRST) as harness:
+        leaf = await lived(harness)
+        talk, operator = harness.talk, harness.service.as_operator
+        fork = Talk(harness.service.as_filter, "fork", talk.rows)
+        lent = await fork.ask(leaf, user_id=fork.user)
+        assert MARK in lent["summary"]
+        await fork.ingest(leaf)
+        assert (await fork.ask(leaf))["summary"] == lent["summary"]
+        copies = "select count(*) as n from checkpoints where chat_id = 2"
+        before = await row(harness.runtime, copies)
+        await fork.ingest(fork.add("more", leaf))
+        assert await row(harness.runtime, copies) == before, "a copy is known again"
+
+        served = (await talk.ask(leaf))["checkpoint_id"]
+        said = {"narrative": f"The {MARK} pump is sold.", "pins": []}
+        corrected = await operator.patch(f"/v1/chats/chat-1/checkpoints/{served}", json=said)
+        assert corrected.status_code == 200, corrected.text
+        assert f"{MARK} pump is sold" in (await talk.ask(leaf))["summary"]
+        assert await columns(urls, MARK) == set()
+        await check_tree(harness.runtime)
+
+
+SWAPS = {
+    "bodies of two messages": "update messages set body = (select body from messages where message_id = 'answer')"
+    " where message_id = 'marked'",
+    "a body and words": "update messages set body = (select words from messages where words is not null limit 1)"
+    " where message_id = 'marked'",
+    "a body of another chat": "update messages set body = (select body from messages m where m.message_id ="
+    " 'marked' and m.chat_id <> messages.chat_id) where message_id = 'marked'",
+}
+
+
+@pytest.mark.parametrize("swap", SWAPS)
+async def test_a_body_that_was_moved_is_refused(urls: Urls, swap: str) -> None:
+    async with service_with(urls, FIRST) as harness:
+        await lived(harness)
+        other = Talk(harness.service.as_filter, "other", harness.talk.rows, user="user-2")
+        await other.ingest("marked")
+        key = ChatKey(1, (await row(harness.runtime, "select id from chats where external_id = 'chat-1'")).id)
+        async with harness.runtime.database.engine.connect() as connection:
+            assert await messages.bodies(connection, key, ["marked"])
+        await run_sql(harness.runtime, SWAPS[swap])
+        async with harness.runtime.database.engine.connect() as connection:
+            with pytest.raises(CannotOpen, match=rf"messages\.body of chat {key.id}, row 'marked'") as refused:
+                await messages.bodies(connection, key, ["marked"])
+        assert MARK not in str(refused.value)
+
+
+async def test_summaries_and_memories_that_were_moved_are_refused(urls: Urls) -> None:
+    async with service_with(urls, FIRST) as harness:
+        leaf = await lived(harness)
+        database, talk = harness.runtime.database, harness.talk
+        question = talk.question(leaf)
+        asked = 1, "chat-1", question["path"], question["sizes"]
+        found = await contexts.find(database, *asked)
+        assert found
+        assert found.checkpoint
+        this = found.checkpoint.id
+        names = ["sealed_summary", "sealed_rules", "sealed_record", "sealed_memory"]
+        turned = ", ".join(f"{name} = other.{name}" for name in names)
+        await run_sql(
+            harness.runtime,
+            f"update checkpoints set {turned} from checkpoints other"
+            " where checkpoints.id = :this and other.id <> :this and other.sealed_rules is not null",
+            this=this,
+        )
+        for served in (contexts.Served(), contexts.Served(record=True)):
+            with pytest.raises(CannotOpen, match=r"checkpoints\.sealed_"):
+                await contexts.find(database, *asked, served=served)
+        async with database.engine.connect() as connection:
+            key = ChatKey(1, 1)
+            with pytest.raises(CannotOpen, match=r"checkpoints\.sealed_memory"):
+                await checkpoints.memory(connection, key, this)
+            with pytest.raises(CannotOpen, match=r"checkpoints\.sealed_summary"):
+                await checkpoints.summary(connection, key, this)
+        assert (await talk.client.post("/v1/chats/chat-1/context", json=question)).status_code == 500
+
+
+async def test_a_plain_database_goes_on_with_a_key_is_rotated_and_becomes_plain_again(urls: Urls) -> None:
+    async with service_with(urls, "") as plain:
+        leaf = await lived(plain)
+        said = await answers(plain.service, plain.talk, leaf)
+        talk_rows = plain.talk.rows
+    async with service_with(urls, FIRST) as mixed:
+        mixed.talk.rows.update(talk_rows)
+        assert await answers(mixed.service, mixed.talk, leaf) == said
+        leaf = mixed.talk.turns(2, leaf=leaf)
+        await mixed.talk.ingest(leaf)
+        await mixed.due_now()
+        await mixed.compress()
+        await check_tree(mixed.runtime)
+        mixed.talk.edit("u0" if "u0" in mixed.talk.rows else "answer", "Something else.")
+        await mixed.talk.ingest(leaf)
+        await check_tree(mixed.runtime)
+        await mixed.compress()
+        said = await answers(mixed.service, mixed.talk, leaf)
+        assert {one.key for one in await rotate.held(mixed.runtime.database)} == {None, 1}
+
+        held = await rotate.rotate(mixed.runtime.database, lambda _: None)
+
+        assert {one.key for one in held} == {1}
+        assert await columns(urls, MARK) == set()
+        assert await digest_columns(urls, mixed.talk, leaf) == set()
+        assert await answers(mixed.service, mixed.talk, leaf) == said
+        await check_tree(mixed.runtime)
+    for keys, left in ((f"{SECOND},{FIRST}", {2}), (f"none,{SECOND}", {None}), ("", {None})):
+        async with service_with(urls, keys) as rotated:
+            rotated.talk.rows.update(mixed.talk.rows)
+            assert await answers(rotated.service, rotated.talk, leaf) == said
+            held = await rotate.rotate(rotated.runtime.database, lambda _: None)
+            assert {one.key for one in held} == left
+            assert await answers(rotated.service, rotated.talk, leaf) == said
+            await check_tree(rotated.runtime)
+            assert await rotate.rotate(rotated.runtime.database, lambda _: None) == held
+    assert await columns(urls, MARK) >= HELD - {"drafts.talk"}
+
+
+async def test_a_key_may_be_removed_only_when_nothing_is_sealed_with_it(urls: Urls) -> None:
+    async with service_with(urls, FIRST) as harness:
+        await lived(harness)
+    with pytest.raises(ConfigurationError, match="sealed with key 1"):
+        async with running(load(database_url=urls.database, redis_url=urls.redis, encryption_keys=SECOND), urls):
+            pass
+    async with service_with(urls, f"{SECOND},{FIRST}") as harness:
+        assert len(await rows(harness.runtime, "select * from sealing_keys")) == 2
+        await rotate.rotate(harness.runtime.database, lambda _: None)
+    async with service_with(urls, SECOND) as harness:
+        assert [one.id for one in await rows(harness.runtime, "select * from sealing_keys")] == [2]
+
+
+async def test_a_tenant_without_its_salt_is_erased_in_every_copy(urls: Urls) -> None:
+    async with service_with(urls, FIRST) as harness:
+        await harness.talk.ingest(harness.talk.turns(1))
+    await execute(urls.database, "delete from tenant_secrets")
+    async with service_with(urls, FIRST) as harness, harness.runtime.database.engine.connect() as connection:
+        with pytest.raises(CannotOpen):
+            await messages.bodies(connection, ChatKey(1, 1), ["u0"])

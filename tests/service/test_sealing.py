@@ -1,0 +1,133 @@
+"""Sealed values and the keys of them: what opens, what does not, and which keys a start refuses."""
+
+import base64
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from service.errors import CannotOpen, ConfigurationError
+from service.runtime import Urls
+from service.settings import EncryptionKey, EncryptionKeys, load
+from service.storage.database import connect
+from service.storage.sealing import Seal, Where
+from service.storage.tenancy import ChatKey
+from tests.conftest import execute
+
+ONE, TWO = EncryptionKey(1, b"1" * 32), EncryptionKey(2, b"2" * 32)
+OTHER_ONE = EncryptionKey(1, b"x" * 32)
+HERE = Where("messages", "body", ChatKey(1, 7), "m1")
+PLAIN = b"\x01some text"
+
+
+@pytest_asyncio.fixture(loop_scope="function")
+async def url(urls: Urls) -> AsyncIterator[str]:
+    await execute(urls.database, "insert into tenants (name) values ('a'), ('b')")
+    yield urls.database
+
+
+async def seal_with(url: str, *keys: EncryptionKey, tenant: int = 1) -> Seal:
+    """A new process's seal of a tenant."""
+    async with connect(url, keys=EncryptionKeys(keys, keys[0].id if keys else None)) as database:
+        return await database.seals.of(tenant)
+
+
+async def test_what_was_sealed_opens_in_another_process_and_nobody_reads_it(url: str) -> None:
+    first, second = await seal_with(url, ONE), await seal_with(url, TWO, ONE)
+
+    sealed = first.seal(HERE, PLAIN)
+
+    assert b"some text" not in sealed
+    assert sealed[:2] == b"\x02\x01"
+    assert len(sealed) == len(PLAIN) + 30
+    assert second.open(HERE, sealed) == PLAIN
+    assert second.seal(HERE, PLAIN)[:2] == b"\x02\x02", "the first key writes"
+    assert first.seal(HERE, PLAIN) != sealed, "equal texts are not seen to be equal"
+
+
+async def test_without_keys_bytes_stay_as_they_are_and_plain_ones_open_with_keys(url: str) -> None:
+    assert (await seal_with(url)).seal(HERE, PLAIN) == PLAIN
+    assert (await seal_with(url, ONE)).open(HERE, PLAIN) == PLAIN
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        HERE._replace(table="checkpoints"),
+        HERE._replace(column="words"),
+        HERE._replace(chat=ChatKey(1, 8)),
+        HERE._replace(chat=ChatKey(2, 7)),
+        HERE._replace(row="m2"),
+    ],
+)
+async def test_a_value_opens_nowhere_but_where_it_was_sealed(url: str, elsewhere: Where) -> None:
+    seal = await seal_with(url, ONE)
+    with pytest.raises(CannotOpen, match=f"{elsewhere.table}.{elsewhere.column} of chat {elsewhere.chat.id}, row"):
+        seal.open(elsewhere, seal.seal(HERE, PLAIN))
+
+
+async def test_a_changed_value_and_one_of_an_unknown_key_do_not_open(url: str) -> None:
+    sealed = (await seal_with(url, ONE)).seal(HERE, PLAIN)
+    with pytest.raises(CannotOpen, match=r"messages\.body of chat 7, row 'm1'"):
+        (await seal_with(url, ONE)).open(HERE, sealed[:-1] + bytes([sealed[-1] ^ 1]))
+    await execute(url, "delete from tenant_secrets")
+    with pytest.raises(CannotOpen, match="sealed with key 1: add that key to PRECIS_ENCRYPTION_KEYS"):
+        (await seal_with(url, TWO)).open(HERE, sealed)
+    with pytest.raises(CannotOpen, match="sealed with key 1"):
+        (await seal_with(url)).open(HERE, sealed)
+
+
+async def test_each_tenant_has_keys_of_its_own_and_without_its_salt_nothing_opens(url: str) -> None:
+    sealed = (await seal_with(url, ONE)).seal(HERE, PLAIN)
+    with pytest.raises(CannotOpen):
+        (await seal_with(url, ONE, tenant=2)).open(HERE, sealed)
+
+    await execute(url, "delete from tenant_secrets where tenant_id = 1")
+
+    with pytest.raises(CannotOpen):
+        (await seal_with(url, ONE)).open(HERE, sealed)
+
+
+async def checked(url: str, *keys: EncryptionKey) -> None:
+    async with connect(url, keys=EncryptionKeys(keys, keys[0].id if keys else None)) as database:
+        await database.seals.check()
+
+
+async def test_no_start_while_a_key_of_the_database_is_missing_or_another(url: str) -> None:
+    await checked(url)
+    await checked(url, ONE, TWO)
+    await checked(url, TWO, ONE)
+
+    with pytest.raises(ConfigurationError, match="sealed with key 1, which is not in PRECIS_ENCRYPTION_KEYS"):
+        await checked(url, TWO)
+    with pytest.raises(ConfigurationError, match="sealed with key 1"):
+        await checked(url)
+    with pytest.raises(ConfigurationError, match="key 1 of PRECIS_ENCRYPTION_KEYS is not the one"):
+        await checked(url, OTHER_ONE, TWO)
+
+
+def test_keys_are_read_from_a_list_of_commas_or_lines() -> None:
+    encoded = [f"{key.id}:{base64.b64encode(key.secret).decode()}" for key in (TWO, ONE)]
+    for given in (",".join(encoded), "\n".join([*encoded, ""]), ", ".join(encoded)):
+        assert load(encryption_keys=given).sealing_keys == ([TWO, ONE], 2)
+    assert load(encryption_keys=f"none,{encoded[0]}").sealing_keys == ([TWO], None)
+    assert load().sealing_keys == ((), None)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("1:c2hvcnQ=", "key 1 has 5 bytes and not 32"),
+        (base64.b64encode(b"1" * 32).decode(), "key 1 is not of the form `id:base64`"),
+        ("0:" + base64.b64encode(b"1" * 32).decode(), "the id 0"),
+        ("256:" + base64.b64encode(b"1" * 32).decode(), "the id 256"),
+        ("1:c2VjcmV0!", "key 1 is not of the form"),
+        (",".join(["3:" + base64.b64encode(b"1" * 32).decode()] * 2), "two keys of the id 3"),
+    ],
+)
+def test_what_is_no_key_is_refused_without_showing_it(given: str, told: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        load(encryption_keys=given)
+    assert told in str(refused.value)
+    assert "PRECIS_ENCRYPTION_KEYS" in str(refused.value)
+    assert "c2" not in str(refused.value)
