@@ -58,7 +58,7 @@ async def find(
     identity, *known, plain, sealed = row
     key = ChatKey(tenant, identity)
     seal = await sealing.of(connection, tenant)
-    return Wanted(key, *known, wishes=opened(key, plain, sealed, seal))
+    return Wanted(key, *(*known, opened(key, plain, sealed, seal)))
 
 
 def _is_working() -> ColumnElement[bool]:

@@ -243,7 +243,7 @@ async def _lease(
     query = update(chats).where(*of(chat, chats)).values(values).returning(*_LEASED)
     *leased, plain, sealed = (await connection.execute(query)).one()
     wanted = wishes.opened(chat, plain, sealed, await sealing.of(connection, chat.tenant))
-    return Lease(chat, token, fallback, at_once, *leased, wishes=wanted)
+    return Lease(chat, token, fallback, at_once, *(*leased, wanted))
 
 
 async def renew(connection: AsyncConnection, lease: Lease, seconds: float) -> bool:

@@ -45,6 +45,8 @@ async def lived(harness: Harness) -> str:
     rule = {"kind": "constraint", "text": f"Never sell the {MARK} pump."}
     said = {"narrative": f"The {MARK} pump is watched.", "pins": [rule]}
     await harness.service.as_operator.patch(f"/v1/chats/chat-1/checkpoints/{deepest}", json=said)
+    wish = {"user_id": talk.user, "focus": f"Keep the {MARK} pump in mind."}
+    assert (await talk.client.post(f"/v1/chats/{talk.chat}/wishes", json=wish)).status_code == 200
     leaf = talk.add("long", talk.add("q", leaf), "assistant", f"The {MARK} pump. {prose(9000, MARK)}")
     leaf = talk.turns(6, leaf=leaf)
     await talk.ingest(leaf)
@@ -101,8 +103,8 @@ async def answers(service: Service, talk: Talk, leaf: str) -> list[Any]:
     chats = f"/v1/chats/{talk.chat}"
     made = (await service.as_operator.get(f"{chats}/checkpoints")).json()
     found += [(await service.as_operator.get(f"{chats}/checkpoints/{one['id']}")).json() for one in made]
-    runs = (await service.as_operator.get(chats)).json()["runs"]
-    return [_timeless(one) for one in [*found, *made, *runs]]
+    chat = (await service.as_operator.get(chats)).json()
+    return [_timeless(one) for one in [*found, *made, *chat["runs"], *chat["wishes"]]]
 
 
 def _timeless(value: Any) -> Any:
@@ -110,8 +112,8 @@ def _timeless(value: Any) -> Any:
         case list():
             return [_timeless(one) for one in value]
         case dict():
-            times = ("created_at", "started_at", "ended_at", "updated_at")
-            return {name: _timeless(one) for name, one in value.items() if name not in times}
+            passing = ("created_at", "started_at", "ended_at", "updated_at", "request_id")
+            return {name: _timeless(one) for name, one in value.items() if name not in passing}
         case str():
             return re.sub(r"127\.0\.0\.1:\d+|precis_op_\S+", "", value)  # the model's address, the operator's key
         case _:

@@ -29,6 +29,7 @@ HELD = {
     "checkpoints.verdict",
     "drafts.talk",
     "runs.reason",
+    "chats.wishes",
 }
 DIGESTS = {
     "chats.leaf_digest",
