@@ -38,6 +38,7 @@ PAIRS, QUESTIONS = 16, 32  # newest messages of the path, and of users, that are
 SLICE = 2_000_000  # characters in one upload; the first one of a long chat takes several
 REMEMBERED = 200  # chats whose path and last answer are kept in memory
 FAILURES, PAUSE = 3, 30.0  # after so many in a row the service is left alone for so many seconds
+GONE = 3600.0  # seconds without another try to store a chat that the service calls deleted
 WINDOW = 131_072  # tokens of a model that nobody knows anything about
 SHORT = 600  # characters that are left of an old tool result
 TEMPORARY = ("temporary:", "local:")
@@ -166,6 +167,8 @@ class Filter:
         self._sources: dict[str, Message] = {}  # of answers to come
         self._outcomes: dict[tuple[str, str], dict[object, str]] = {}  # that nobody was told yet
         self._recall, self._recall_until = False, 0.0  # whether the tool is installed
+        self._gone: dict[str, float] = {}  # chats that the service calls deleted, and until when
+        self._theirs: dict[tuple[str, str], bool] = {}  # chats and users that belong together
 
     async def inlet(
         self,
@@ -326,7 +329,7 @@ class Filter:
             return
         request.served = 0
         path = await self._path(body, metadata, request)
-        if not path:
+        if not path or self._is_gone(request.chat):
             return
         request.guided = bool(metadata.get("regeneration_message_id"))
         whole = body["messages"]
@@ -439,6 +442,8 @@ class Filter:
         """The branch up to the question; empty when it may not be sent."""
         if not saved(request.chat):
             return await self._path_without_ids(body, request)
+        if not await self._is_theirs(request):
+            return []
         question, leaf = question_of(metadata)
         path: list[Node] = []
         if question.get("id") == leaf:
@@ -451,6 +456,20 @@ class Filter:
         if path or leaf:
             return path
         return await self._path_without_ids(body, request)  # an API client that names no question
+
+    async def _is_theirs(self, request: Request) -> bool:
+        """Whether a chat is its user's: up to 0.10, anybody may name any chat of Open WebUI."""
+        key = (request.chat, request.user or "")
+        if not request.user or running_version() >= (0, 11) or key in self._theirs:
+            return True
+        # What Open WebUI does not have either belongs to nobody.
+        theirs = await is_of(*key) or not await rows_of(request.chat)
+        if theirs:
+            remember(self._theirs, key, True)
+        return theirs
+
+    def _is_gone(self, chat: str) -> bool:
+        return time.monotonic() < self._gone.get(chat, 0.0)
 
     def _remembered_path(self, messages: list[Message], question: Message, chat: str) -> list[Node]:
         """What outlet saw, and the question below it; empty when this is another branch."""
@@ -520,6 +539,8 @@ class Filter:
 
     async def _take(self, messages: list[Message], request: Request, leaf: object) -> None:
         """Sends what outlet was shown, or what is stored of it up to `leaf`."""
+        if not await self._is_theirs(request):
+            return
         if leaf:
             stored = branch(await rows_of(request.chat), leaf)
             if [m["id"] for m in stored] == [m["id"] for m in messages]:
@@ -538,6 +559,8 @@ class Filter:
 
         True when the service is going to make a summary.
         """
+        if self._is_gone(request.chat):
+            return False
         transcript: Message = {
             "model": request.model,
             "user_id": request.user or request.chat,
@@ -554,6 +577,9 @@ class Filter:
             transcript["served"] = request.served if end == len(path) else None
             transcript["messages"] = [node.message for node in path[start:end]]
             answer = await self._put(url, transcript, request)
+            if answer.status_code == 410:
+                remember(self._gone, request.chat, time.monotonic() + GONE)
+                return False
             if answer.status_code != 409:
                 start = end
             elif again or not start:
@@ -593,7 +619,7 @@ class Filter:
         trace: str = "",
         report: str = "",
     ) -> httpx.Response:
-        """One request to the service. 409 is an answer; other errors are raised."""
+        """One request to the service. 409 and 410 are answers; other errors are raised."""
         self._left_alone()
         # After a pause one request tries again, and the others go on without.
         self._again_at = time.monotonic() + PAUSE
@@ -615,7 +641,7 @@ class Filter:
             self._failures += 1
             raise
         self._failures = self._failures + 1 if response.status_code >= 500 else 0
-        if response.is_error and response.status_code != 409:
+        if response.is_error and response.status_code not in (409, 410):
             raise ConnectionError(f"the service says {response.status_code}: {response.text[:300]}")
         return response
 
@@ -705,6 +731,13 @@ async def rows_of(chat: str) -> dict[str, Message]:
     return await called(Chats.get_messages_map_by_chat_id, chat) or {}
 
 
+async def is_of(chat: str, user: str) -> bool:
+    """Whether a chat of Open WebUI is this user's."""
+    from open_webui.models.chats import Chats
+
+    return await called(Chats.get_chat_by_id_and_user_id, chat, user) is not None
+
+
 async def has_tool(name: str) -> bool:
     """Whether a tool is installed."""
     from open_webui.models.tools import Tools
@@ -717,8 +750,13 @@ def calls_natively(metadata: Message) -> bool:
     calling = (metadata.get("params") or {}).get("function_calling")
     if calling in ("native", "legacy"):
         return bool(calling == "native")
+    return running_version() >= (0, 10)
+
+
+def running_version() -> tuple[int, ...]:
+    """Open WebUI's version, its first two numbers."""
     version = getattr(sys.modules.get("open_webui.env"), "VERSION", "0.0")
-    return [int(number) for number in version.split(".")[:2]] >= [0, 10]
+    return tuple(int(number) for number in version.split(".")[:2])
 
 
 def offering(message: Message) -> Message:

@@ -31,6 +31,7 @@ _COMMANDS = {
     "chats": ("chats", "app", "Show, correct, recompute and delete chats and summaries."),
     "summariser": ("summariser", "app", "Ask the summariser once, or reset its breaker."),
     "audit": ("audit", "audit", "List what operators changed, and who."),
+    "users": ("people", "app", "Find, export and erase what is stored of one user."),
     "stats": ("stats", "stats", "Show tokens not sent, and what summaries cost, by day or user."),
     "jobs": ("jobs", "app", "List and retry pending or dead work."),
 }

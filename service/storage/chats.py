@@ -106,6 +106,20 @@ class LockedChat:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenedChat:
+    """A chat that is ingested.
+
+    `wants_bodies` says that work waits for texts that are not kept any more. `user` wrote in it
+    last, and `begun_by` began it.
+    """
+
+    key: ChatKey
+    wants_bodies: bool
+    user: str
+    begun_by: str
+
+
+@dataclass(frozen=True, slots=True)
 class ServedModel:
     """A model, its window in tokens, and the tokens of its requests that are no messages."""
 
@@ -148,31 +162,40 @@ async def open_chat(
     window: int,
     expires_in: int | None = None,
     compactor: str | None = None,
-) -> tuple[ChatKey, bool]:
+) -> OpenedChat:
     """Makes a chat when it is new, brings it up to date, and locks it until the transaction ends.
 
-    One that has expired is deleted first, whether a sweep has come by or not.
-
-    Returns:
-        Its key, and whether work waits for texts that are not kept any more.
+    One that has expired is deleted first, whether a sweep has come by or not. A chat that is there
+    keeps its user: see `pass_on`.
     """
     named = (chats.c.tenant_id == tenant, chats.c.external_id == chat)
     await connection.execute(delete(chats).where(*named, chats.c.expires_at <= func.now()))
     values = {
-        "user_id": user,
         "model": model,
         "window_tokens": window,
         "expires_at": in_seconds(expires_in) if expires_in else None,
         "compactor": compactor,
         "updated_at": func.now(),
     }
-    statement = insert(chats).values(tenant_id=tenant, external_id=chat, **values)
+    statement = insert(chats).values(tenant_id=tenant, external_id=chat, user_id=user, **values)
     # `do nothing` would neither lock nor return a chat that is there already.
     statement = statement.on_conflict_do_update(
         index_elements=["tenant_id", "external_id"], set_=values
     )
-    row = (await connection.execute(statement.returning(chats.c.id, chats.c.wants_bodies))).one()
-    return ChatKey(tenant, row.id), row.wants_bodies
+    columns = (chats.c.id, chats.c.wants_bodies, chats.c.user_id, begun_by())
+    row = (await connection.execute(statement.returning(*columns))).one()
+    return OpenedChat(ChatKey(tenant, row.id), *row[1:])
+
+
+def begun_by() -> ColumnElement[str]:
+    """Whose chat it is: who began it."""
+    return func.coalesce(chats.c.begun_by, chats.c.user_id)
+
+
+async def pass_on(connection: AsyncConnection, chat: ChatKey, user: str) -> None:
+    """Makes `user` the one who wrote in a chat last; who began it is kept."""
+    query = update(chats).where(*of(chat, chats))
+    await connection.execute(query.values(begun_by=begun_by(), user_id=user))
 
 
 async def ingested(

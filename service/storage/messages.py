@@ -7,9 +7,9 @@ its running total is right.
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, bindparam, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Select, bindparam, case, delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -68,6 +68,9 @@ class Place:
     checkpoint_id: int | None
 
 
+ERASED: Final = ""
+"""The author of a message whose text was erased: a note stands in its place, and stays."""
+
 _COLUMNS = [messages.c[name] for name in Row.__dataclass_fields__]
 
 
@@ -75,6 +78,12 @@ async def find(connection: AsyncConnection, chat: ChatKey, ids: Collection[str])
     """The rows of these messages, by id, without their bodies."""
     query = select(*_COLUMNS).where(*of(chat, messages), among(messages.c.message_id, ids))
     return {row.message_id: Row(*row) for row in await connection.execute(query)}
+
+
+async def has_any(connection: AsyncConnection, chat: ChatKey) -> bool:
+    """Whether a chat has messages."""
+    query = select(messages.c.message_id).where(*of(chat, messages)).limit(1)
+    return (await connection.execute(query)).first() is not None
 
 
 async def path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[Row]:
@@ -198,12 +207,18 @@ async def checkpoints_by_digest(
 
 
 async def write(
-    connection: AsyncConnection, chat: ChatKey, rows: Iterable[tuple[Row, bytes, bytes | None]]
+    connection: AsyncConnection,
+    chat: ChatKey,
+    rows: Iterable[tuple[Row, bytes, bytes | None]],
+    author: str | None,
 ) -> None:
-    """Inserts rows, bodies and words, or rewrites those that an edit or a deletion has moved."""
+    """Inserts rows, bodies and words, or rewrites those that an edit or a deletion has moved.
+
+    `author` is whose turns they are; None for who began the chat.
+    """
     values = [
         chat.columns
-        | {"body": body, "words": words}
+        | {"body": body, "words": words, "author_id": author}
         | {name: getattr(row, name) for name in Row.__dataclass_fields__}
         for row, body, words in rows
     ]
@@ -214,6 +229,12 @@ async def write(
     }
     # The age of a text; what was moved or edited has a new one.
     fresh["created_at"] = func.now()
+    # What was only moved is still of who said it; and what was erased does not come back with it.
+    same = messages.c.fingerprint == statement.excluded.fingerprint
+    fresh["author_id"] = case((same, messages.c.author_id), else_=fresh["author_id"])
+    for name in ("body", "words"):
+        erased = same & (messages.c.author_id == ERASED)
+        fresh[name] = case((erased, messages.c[name]), else_=fresh[name])
     await connection.execute(
         statement.on_conflict_do_update(index_elements=["chat_id", "message_id"], set_=fresh),
         values,

@@ -16,18 +16,28 @@ import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service import metrics, policy, tracing
-from service.errors import Conflict, TextProcessAway, TextTooHard, Unavailable, Unprocessable
+from service.errors import (
+    Conflict,
+    Gone,
+    NotTheirs,
+    TextProcessAway,
+    TextTooHard,
+    Unavailable,
+    Unprocessable,
+)
 from service.planning import Checkpoint
 from service.processes import Texts, intake
 from service.processes.intake import Taken, Wanted, Weighed
 from service.recall.parts import STORED_FROM
-from service.storage import chats, checkpoints, forks, messages, work
+from service.storage import authors, chats, checkpoints, forks, messages, tombstones, work
+from service.storage.chats import OpenedChat
 from service.storage.messages import Row
 from service.storage.tenancy import ChatKey
 from service.transcript import ROOT, digest
 
 _SMALL = 2**14  # bytes; reading so few takes milliseconds, whatever they are
 _SLICE = 2**16  # bytes that are read in one go
+_A_TURN = 2  # messages; only more at once may be those of another chat, of which this is a fork
 _MOST_HARD = 2  # deadlines that one ingest may cost
 
 log = structlog.get_logger(__name__)
@@ -115,6 +125,8 @@ async def ingest(
         Conflict: `after` is not stored, or texts above it are wanted again: send the whole path.
         Unprocessable: the path contradicts itself, or what is stored; nothing was stored.
         Unavailable: large texts cannot be read, because no text process starts.
+        Gone: the chat or its user was deleted a short time ago.
+        NotTheirs: the chat is another user's, and the path goes on from nothing that it has.
     """
     with tracing.span("ingest", {"precis.chat": handed.chat}) as span:
         span.set("precis.messages", len(handed.messages))
@@ -128,12 +140,14 @@ async def _ingest(
 ) -> Accepted:
     check_chain(handed)
     async with engine.begin() as connection:
-        chat, wants_bodies = await _open(connection, handed)
+        opened = await _open(connection, handed)
+        chat = opened.key
         known = await _known(connection, chat, handed)
+        await _check_user(connection, opened, handed, known)
         taken = await _take(texts, _wanted(handed, known), handed.mask_secrets)
         _check_contents(handed, known.found, taken)
         await _give_back(connection, chat, handed, taken, known.gone)
-        rows, masks = await _store(connection, chat, handed, known, taken)
+        rows, masks = await _store(connection, opened, handed, known, taken)
         metrics.MASKED.inc(masks)
         # After the rows, which point to the copies then; before the usage, which may name one.
         adopted = await _adopt(connection, chat, handed, known.found)
@@ -146,7 +160,7 @@ async def _ingest(
         )
         made = await _deepest(connection, chat, leaf, adopted)
         size = _size(leaf, [*made.settled, *made.interim], overhead)
-        if not _is_work(handed, size, made, wants_bodies):
+        if not _is_work(handed, size, made, opened.wants_bodies):
             return Accepted(due=False)
         # The next request would have to be cut, so nobody waits for more messages.
         pressing = size > handed.policy.apply_at
@@ -193,9 +207,10 @@ def check_chain(handed: Transcript) -> None:
         above = message.digest
 
 
-async def _open(connection: AsyncConnection, handed: Transcript) -> tuple[ChatKey, bool]:
-    """The chat, locked, and whether work waits for texts that are not kept any more."""
-    chat, wants_bodies = await chats.open_chat(
+async def _open(connection: AsyncConnection, handed: Transcript) -> OpenedChat:
+    """The chat, locked."""
+    await tombstones.begin(connection, handed.tenant, handed.chat, handed.user)
+    opened = await chats.open_chat(
         connection,
         handed.tenant,
         handed.chat,
@@ -205,9 +220,34 @@ async def _open(connection: AsyncConnection, handed: Transcript) -> tuple[ChatKe
         expires_in=handed.expires_in,
         compactor=handed.compactor,
     )
-    if wants_bodies and handed.after:
+    # Now, because somebody who deletes may have had the row.
+    if await tombstones.found(connection, handed.tenant, handed.chat, handed.user):
+        raise Gone(
+            "this chat or its user was deleted; nothing of it is stored before a day is over, so"
+            " stop sending it"
+        )
+    if opened.wants_bodies and handed.after:
         raise Conflict("texts above `after` are wanted again; send the whole path")
-    return chat, wants_bodies
+    return opened
+
+
+async def _check_user(
+    connection: AsyncConnection, opened: OpenedChat, handed: Transcript, known: _Known
+) -> None:
+    """Notes who writes. A chat goes over to another user only with what it has.
+
+    Raises:
+        NotTheirs: the path goes on from no stored message.
+    """
+    if handed.user != opened.user:
+        goes_on = known.base is not None or known.same > 0
+        if not goes_on and await messages.has_any(connection, opened.key):
+            raise NotTheirs(
+                "this chat is stored for another user, and the path has no message of it: send it"
+                " under its own chat id; an operator may delete what is stored of the chat"
+            )
+        await chats.pass_on(connection, opened.key, handed.user)
+    await authors.add(connection, opened.key, [handed.user])
 
 
 async def _known(connection: AsyncConnection, chat: ChatKey, handed: Transcript) -> _Known:
@@ -317,7 +357,7 @@ async def _give_back(
 
 async def _store(
     connection: AsyncConnection,
-    chat: ChatKey,
+    opened: OpenedChat,
     handed: Transcript,
     known: _Known,
     taken: Sequence[Taken],
@@ -331,6 +371,7 @@ async def _store(
     changed = handed.messages[known.same :]
     if not changed:
         return rows, 0
+    chat = opened.key
     moved = [message.id for message in changed if message.id in known.found]
     # What hung below a moved message has totals and digests of the old path. Those sent are kept
     # as rows, to be written over.
@@ -341,7 +382,10 @@ async def _store(
     made = await messages.checkpoints_by_digest(connection, chat, digests)
     parent = rows[-1] if rows else known.base
     fresh, masks = _fresh(changed, taken[known.same :], parent, made)
-    await messages.write(connection, chat, fresh)
+    author = None if handed.user == opened.begun_by else handed.user
+    await messages.write(connection, chat, fresh, author)
+    if len(fresh) > _A_TURN:
+        await authors.copy(connection, chat, [row.message_id for row, _, _ in fresh])
     return rows + [row for row, _, _ in fresh], masks
 
 

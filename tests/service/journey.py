@@ -80,6 +80,7 @@ class Tenant:
 async def settle(tenant: Tenant, harness: Harness) -> str:
     """Rows in every table: checkpoints, a half-read turn, work that failed and is due tomorrow. Returns the leaf."""
     talk = tenant.talk
+    assert (await tenant.filter.post("/v1/events", json={"type": "chat.deleted", "chat_id": "gone"})).status_code == 202
     leaf = talk.turns(14)
     await talk.ingest(leaf)
     await tenant.work(harness)
@@ -124,6 +125,8 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     await still()
 
     await _fork(a, leaf)
+    await still()
+    await _people(a, b, leaf)
     await still()
 
     await a.talk.ingest(a.talk.turns(3, leaf=list(a.talk.rows)[4], prefix="branch-"))
@@ -193,6 +196,28 @@ async def _fork(a: Tenant, leaf: str) -> None:
     whose = f"external_id = 'fork' and tenant_id = {await a.identity()}"
     await execute(a.service.runtime.urls.database, f"update chats set expires_at = now() where {whose}")
     assert await remove_expired(a.service.runtime.database.engine) == 1
+
+
+async def _people(a: Tenant, b: Tenant, leaf: str) -> None:
+    """A guest clones the chat, and writes in it too; what is stored of both is looked at, and the guest erased."""
+    guest = "guest of tenant-a"
+    clone = Talk(a.filter, "clone", dict(a.talk.rows), user=guest, model=a.talk.model)
+    await clone.ingest(clone.turns(1, leaf=leaf, prefix="clone-"))
+    theirs = Talk(a.filter, "chat-1", dict(a.talk.rows), user=guest, model=a.talk.model)
+    await theirs.ingest(theirs.turns(1, leaf=leaf, prefix="guest-"), after=leaf)
+    await a.talk.ingest(leaf)
+    stranger = Talk(a.filter, "chat-1", user="stranger", model=a.talk.model)
+    assert (await stranger.put(stranger.transcript(stranger.turns(1)))).status_code == 403
+    first, second = (a.talk.user, guest)
+    assert [one["user_id"] for one in (await a.get("/v1/users")).json()["users"]] == [second, first]
+    shown = (await a.get(f"/v1/users/{first}")).json()
+    assert (shown["chats"], shown["beside"]) == (["chat-1"], ["clone"])
+    assert shown["stored"]["written_beside"] > 0
+    exported = (await a.get(f"/v1/users/{first}/export")).text
+    assert "Narrative of tenant-a" in exported
+    assert (await b.get(f"/v1/users/{first}")).status_code == 404
+    erased = (await a.operator.delete(f"/v1/users/{guest}")).json()
+    assert (erased["chats"], erased["messages_beside"]) == (1, 2)
 
 
 async def _administer(a: Tenant, b: Tenant) -> None:
