@@ -51,7 +51,7 @@ async def export_user(
 ) -> StreamingResponse:
     """Exports everything that is stored of a user, with texts, as lines of JSON.
 
-    Each line is a record whose `kind` says what it is: `user`, `chat`, `message`, `checkpoint`,
+    Each line is a record whose `type` says what it is: `user`, `chat`, `message`, `checkpoint`,
     `work`, `figures` or `audit`.
     """
     records = await people.export(runtime.database.engine, operator, user_id)

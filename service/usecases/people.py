@@ -115,7 +115,7 @@ async def export(engine: AsyncEngine, by: Operator, user: str) -> AsyncIterator[
 async def _records(
     engine: AsyncEngine, by: Operator, user: str, found: _Found
 ) -> AsyncIterator[dict[str, Any]]:
-    yield {"kind": "user", "user_id": user, "stored": found.stored}
+    yield {"type": "user", "user_id": user, "stored": found.stored}
     for chat in found.own:
         async for record in _own_chat(engine, chat, user):
             yield record
@@ -123,15 +123,15 @@ async def _records(
         async with engine.connect() as connection:
             written = await people.read_messages(connection, chat.key, user)
         for message in written:
-            yield {"kind": "message", "chat_id": chat.chat_id, "own_chat": False, **message}
+            yield {"type": "message", "chat_id": chat.chat_id, "own_chat": False, **message}
     async with engine.connect() as connection:
         figures = await people.read_figures(connection, by.tenant, user)
         names = [chat.chat_id for chat in found.own]
         changes = await people.read_audit(connection, by.tenant, user, names)
     for figure in figures:
-        yield {"kind": "figures", **figure}
+        yield {"type": "figures", **figure}
     for change in changes:
-        yield {"kind": "audit", **change}
+        yield {"type": "audit", **change}
 
 
 async def _own_chat(engine: AsyncEngine, chat: Chat, user: str) -> AsyncIterator[dict[str, Any]]:
@@ -144,19 +144,19 @@ async def _own_chat(engine: AsyncEngine, chat: Chat, user: str) -> AsyncIterator
         messages = await people.read_messages(connection, chat.key, None)
         checkpoints = await people.read_checkpoints(connection, chat.key)
         rounds = await people.read_work(connection, chat.key)
-    yield {"kind": "chat", **of_chat, **about}
+    yield {"type": "chat", **of_chat, **about}
     for message in messages:
         author = message.pop("author_id")
         yield {
-            "kind": "message",
+            "type": "message",
             **of_chat,
             "own_chat": True,
             "by_user": author in (None, user),
         } | message
     for checkpoint in checkpoints:
-        yield {"kind": "checkpoint", **of_chat, **checkpoint}
+        yield {"type": "checkpoint", **of_chat, **checkpoint}
     for one in rounds:
-        yield {"kind": "work", **of_chat, **one}
+        yield {"type": "work", **of_chat, **one}
 
 
 async def erase(engine: AsyncEngine, by: Operator, user: str, *, dry: bool = False) -> Erased:

@@ -111,9 +111,7 @@ async def race(service: Service, number: int, event: str) -> None:
     assert {one.status_code for one in answers if one is not None} <= {202, 410, 403, 409}
 
 
-@pytest.mark.parametrize(
-    "races", [pytest.param(50, id="50"), pytest.param(1000, marks=pytest.mark.slow, id="1000")]
-)
+@pytest.mark.parametrize("races", [pytest.param(50, id="50"), pytest.param(1000, marks=pytest.mark.slow, id="1000")])
 @pytest.mark.parametrize("event", ["chat.deleted", "user.deleted"])
 async def test_of_all_races_between_a_deletion_and_ingests_none_brings_a_chat_back(
     harness: Harness, races: int, event: str
