@@ -106,6 +106,14 @@ class LockedChat:
 
 
 @dataclass(frozen=True, slots=True)
+class Saved:
+    """A chat that Open WebUI stores, by its id there, and who began it."""
+
+    chat_id: str
+    begun_by: str
+
+
+@dataclass(frozen=True, slots=True)
 class OpenedChat:
     """A chat that is ingested.
 
@@ -230,6 +238,14 @@ async def note_leaf(connection: AsyncConnection, chat: ChatKey, leaf: str | None
     one of the leaf; `leaf` None keeps the leaf.
     """
     await connection.execute(_NOTE_LEAF, {"tenant": chat.tenant, "chat": chat.id, "leaf": leaf})
+
+
+async def saved(connection: AsyncConnection, tenant: int, unsaved: str) -> list[Saved]:
+    """All chats of a tenant but those whose id begins with `unsaved`, oldest first."""
+    query = select(chats.c.external_id, begun_by()).where(
+        chats.c.tenant_id == tenant, ~chats.c.external_id.startswith(unsaved, autoescape=True)
+    )
+    return [Saved(*row) for row in await connection.execute(query.order_by(chats.c.id))]
 
 
 async def find(connection: AsyncConnection, tenant: int, chat: str) -> ChatKey | None:

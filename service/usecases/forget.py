@@ -52,7 +52,7 @@ async def _chats_deleted(connection: AsyncConnection, by: Key, event: Event) -> 
         case Event(type="chat.deleted", chat=str(chat)):
             if event.user:
                 await tombstones.alone(connection, by.tenant, "user", event.user)
-            await _forget(connection, by, chat)
+            await forget(connection, by.tenant, by.actor, chat, "Open WebUI deleted it")
             # With it Open WebUI deletes the chats of its sub-agents.
             if event.user and event.left is not None:
                 await _forget_of(connection, by, event, event.user, event.left, unsaved=False)
@@ -85,17 +85,17 @@ async def _roots(connection: AsyncConnection, locked: LockedChat, event: Event) 
     return await deletions.differing(connection, locked.key, event.fingerprints)
 
 
-async def _forget(connection: AsyncConnection, by: Key, chat: str) -> None:
+async def forget(connection: AsyncConnection, tenant: int, actor: str, chat: str, why: str) -> None:
+    """Deletes a chat that Open WebUI does not have any more; it does not come back for a day."""
     # Whether it is stored or not: its first ingest may be under way.
-    await tombstones.alone(connection, by.tenant, "chat", chat)
-    await tombstones.put(connection, by.tenant, "chat", [chat])
-    locked = await chats.lock(connection, by.tenant, chat)
+    await tombstones.alone(connection, tenant, "chat", chat)
+    await tombstones.put(connection, tenant, "chat", [chat])
+    locked = await chats.lock(connection, tenant, chat)
     if locked is None:
         return
     await chats.forget(connection, locked.key)
     metrics.DELETED.labels("chats").inc()
-    why = "Open WebUI deleted it"
-    await audit.record(connection, by.tenant, by.actor, "chat.delete", chat, why=why)
+    await audit.record(connection, tenant, actor, "chat.delete", chat, why=why)
 
 
 async def _forget_of(

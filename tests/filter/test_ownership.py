@@ -1,7 +1,9 @@
 """Whose chats the filter reads and sends: up to 0.10, Open WebUI lets anybody name any chat."""
 
 import sys
+import time
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -17,7 +19,7 @@ DELETED = Answer({"type": "urn:precis:problem:gone", "status": 410, "detail": "d
 
 async def completed(chat: Chat, user: str) -> None:
     """`POST /api/chat/completed`, which runs outlet on any chat id and any messages."""
-    mine = [{"id": "x1", "role": "user", "content": "Take it over."}]
+    mine: list[dict[str, Any]] = [{"id": "x1", "role": "user", "content": "Take it over."}]
     mine.append({"id": "x2", "role": "assistant", "content": "Done.", "output": [said("Done.")]})
     body = {"model": "m", "messages": mine, "chat_id": chat.id, "id": "x2", "session_id": "s"}
     metadata = {"chat_id": chat.id, "message_id": "x2", "session_id": "s", "filter_ids": [], "user_id": user}
@@ -76,7 +78,8 @@ async def test_a_chat_that_was_deleted_is_left_alone_without_an_error(
         assert again.messages == again.original
         assert chat.host.statuses == []
         assert caplog.records == []
-        monkeypatch.setattr("time.monotonic", lambda real=__import__("time").monotonic: real() + GONE)
+        real = time.monotonic
+        monkeypatch.setattr("time.monotonic", lambda: real() + GONE)
         tap.behaviour = NOT_NEEDED
         await chat.say("And now?", "Yes.")
         assert len(tap.asked) > len(before)

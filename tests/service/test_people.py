@@ -179,7 +179,7 @@ async def test_chats_that_expire_are_erased_too(service: Service, talk: Talk, ch
 
 
 async def test_a_partial_turn_goes_with_what_it_has_read(harness: Harness) -> None:
-    _, clone, _, _ = await shared(harness)
+    await shared(harness)
     await run_sql(
         harness.runtime,
         "insert into drafts (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"
