@@ -207,7 +207,7 @@ async def _people(a: Tenant, b: Tenant, leaf: str) -> None:
     await theirs.ingest(theirs.turns(1, leaf=leaf, prefix="guest-"), after=leaf)
     await a.talk.ingest(leaf)
     stranger = Talk(a.filter, "chat-1", user="stranger", model=a.talk.model)
-    assert (await stranger.put(stranger.transcript(stranger.turns(1)))).status_code == 403
+    assert (await stranger.put(stranger.transcript(stranger.turns(1, prefix="stranger-")))).status_code == 403
     first, second = (a.talk.user, guest)
     assert [one["user_id"] for one in (await a.get("/v1/users")).json()["users"]] == [second, first]
     shown = (await a.get(f"/v1/users/{first}")).json()
