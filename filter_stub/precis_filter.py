@@ -248,7 +248,7 @@ class Filter:
         if stored and self._concerned(messages, request):
             # Up to 0.8 the page asks: with other metadata, and answers without output.
             leaf = None if STASH in metadata else body.get("id")
-            self._later(self._take, messages, request, leaf)
+            self._later(self._take_if_theirs, messages, request, leaf)
 
     async def _check(self) -> object:
         """Who answers, for `precis install-filter`, which asks after changing the valves."""
@@ -329,7 +329,7 @@ class Filter:
             return
         request.served = 0
         path = await self._path(body, metadata, request)
-        if not path or self._is_gone(request.chat):
+        if not path:
             return
         request.guided = bool(metadata.get("regeneration_message_id"))
         whole = body["messages"]
@@ -442,7 +442,7 @@ class Filter:
         """The branch up to the question; empty when it may not be sent."""
         if not saved(request.chat):
             return await self._path_without_ids(body, request)
-        if not await self._is_theirs(request):
+        if not await self._may_send(request):
             return []
         question, leaf = question_of(metadata)
         path: list[Node] = []
@@ -457,8 +457,10 @@ class Filter:
             return path
         return await self._path_without_ids(body, request)  # an API client that names no question
 
-    async def _is_theirs(self, request: Request) -> bool:
-        """Whether a chat is its user's: up to 0.10, anybody may name any chat of Open WebUI."""
+    async def _may_send(self, request: Request) -> bool:
+        """Whether a chat is its user's, and was not deleted: up to 0.10, anybody may name any."""
+        if self._is_gone(request.chat):
+            return False
         key = (request.chat, request.user or "")
         if not request.user or running_version() >= (0, 11) or key in self._theirs:
             return True
@@ -491,6 +493,8 @@ class Filter:
         if not (hours and first and request.user):
             return []
         request.chat = f"content:{hashed(request.user, first)}"
+        if self._is_gone(request.chat):
+            return []
         request.expires_in = hours * 3600
         # No usage will tell what goes along with the messages.
         tools = tokens_of_tools(body) or self._tools.get(request.model, 0)
@@ -537,10 +541,14 @@ class Filter:
             "summary_role": self.valves.summary_role,
         }
 
+    async def _take_if_theirs(
+        self, messages: list[Message], request: Request, leaf: object
+    ) -> None:
+        if await self._may_send(request):
+            await self._take(messages, request, leaf)
+
     async def _take(self, messages: list[Message], request: Request, leaf: object) -> None:
         """Sends what outlet was shown, or what is stored of it up to `leaf`."""
-        if not await self._is_theirs(request):
-            return
         if leaf:
             stored = branch(await rows_of(request.chat), leaf)
             if [m["id"] for m in stored] == [m["id"] for m in messages]:
@@ -559,8 +567,6 @@ class Filter:
 
         True when the service is going to make a summary.
         """
-        if self._is_gone(request.chat):
-            return False
         transcript: Message = {
             "model": request.model,
             "user_id": request.user or request.chat,

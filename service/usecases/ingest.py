@@ -384,9 +384,17 @@ async def _store(
     fresh, masks = _fresh(changed, taken[known.same :], parent, made)
     author = None if handed.user == opened.begun_by else handed.user
     await messages.write(connection, chat, fresh, author)
-    if len(fresh) > _A_TURN:
-        await authors.copy(connection, chat, [row.message_id for row, _, _ in fresh])
-    return rows + [row for row, _, _ in fresh], masks
+    new = [row for row, _, _ in fresh]
+    await _take_authors_over(connection, chat, new)
+    return rows + new, masks
+
+
+async def _take_authors_over(
+    connection: AsyncConnection, chat: ChatKey, new: Sequence[Row]
+) -> None:
+    """Of a fork or a clone, others may have written what is new."""
+    if len(new) > _A_TURN:
+        await authors.copy(connection, chat, [row.message_id for row in new])
 
 
 def _fresh(

@@ -10,14 +10,18 @@ from typing import Any
 import asyncpg
 import httpx
 
+from service.clients.openwebui import signed_in
 from service.storage import checkpoints, keys, messages, work
 from service.storage.checkpoints import Fresh
 from service.storage.tables import metadata
 from service.summarising.memory import Memory
 from service.summarising.message import Rendered
 from service.usecases.compress import compress
+from service.usecases.operate import Operator
+from service.usecases.reconcile import reconcile
 from service.usecases.retain import remove_expired, remove_old
 from tests.conftest import Service, execute
+from tests.fakes.openwebui_api import TOKEN, openwebui_api
 from tests.fakes.scripted_llm import Fail, Say
 from tests.service.harness import Harness
 from tests.service.talk import Talk, prose
@@ -216,6 +220,12 @@ async def _people(a: Tenant, b: Tenant, leaf: str) -> None:
     exported = (await a.get(f"/v1/users/{first}/export")).text
     assert "Narrative of tenant-a" in exported
     assert (await b.get(f"/v1/users/{first}")).status_code == 404
+    async with openwebui_api() as webui, signed_in(webui.url, TOKEN) as admin:
+        webui.features["enable_admin_chat_access"] = True
+        webui.chats = {"chat-1": first}
+        who = Operator(await a.identity(), "operator of tenant-a")
+        found = await reconcile(a.service.runtime.database.engine, admin, who, most=100, dry=True)
+    assert (found.asked, found.missing) == (2, ["clone"])
     erased = (await a.operator.delete(f"/v1/users/{guest}")).json()
     assert (erased["chats"], erased["messages_beside"]) == (1, 2)
 
