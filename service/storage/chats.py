@@ -126,6 +126,10 @@ class OpenedChat:
     user: str
     begun_by: str
 
+    def author(self, user: str) -> str | None:
+        """How its messages name a user who wrote them."""
+        return None if user == self.begun_by else user
+
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:

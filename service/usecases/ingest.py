@@ -382,8 +382,7 @@ async def _store(
     made = await messages.checkpoints_by_digest(connection, chat, digests)
     parent = rows[-1] if rows else known.base
     fresh, masks = _fresh(changed, taken[known.same :], parent, made)
-    author = None if handed.user == opened.begun_by else handed.user
-    await messages.write(connection, chat, fresh, author)
+    await messages.write(connection, chat, fresh, opened.author(handed.user))
     new = [row for row, _, _ in fresh]
     await _take_authors_over(connection, chat, new)
     return rows + new, masks
