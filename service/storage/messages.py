@@ -156,6 +156,8 @@ async def store_words(connection: AsyncConnection, chat: ChatKey, made: Sequence
         messages.c.message_id == bindparam("id"),
         messages.c.digest == bindparam("of"),
         messages.c.body.is_not(None),
+        # An erased one may have been read before.
+        messages.c.author_id.is_distinct_from(ERASED),
     )
     query = query.values(
         words=func.coalesce(bindparam("packed"), messages.c.words), step_calls=bindparam("calls")
