@@ -38,6 +38,7 @@ PAIRS, QUESTIONS = 16, 32  # newest messages of the path, and of users, that are
 SLICE = 2_000_000  # characters in one upload; the first one of a long chat takes several
 REMEMBERED = 200  # chats whose path and last answer are kept in memory
 FAILURES, PAUSE = 3, 30.0  # after so many in a row the service is left alone for so many seconds
+GONE = 3600.0  # seconds without another try to store a chat that the service calls deleted
 WINDOW = 131_072  # tokens of a model that nobody knows anything about
 SHORT = 600  # characters that are left of an old tool result
 TEMPORARY = ("temporary:", "local:")
@@ -175,6 +176,8 @@ class Filter:
         self._sources: dict[str, Message] = {}  # of answers to come
         self._outcomes: dict[tuple[str, str], dict[object, str]] = {}  # that nobody was told yet
         self._recall, self._recall_until = False, 0.0  # whether the tool is installed
+        self._gone: dict[str, float] = {}  # chats that the service calls deleted, and until when
+        self._theirs: dict[tuple[str, str], bool] = {}  # chats and users that belong together
 
     async def inlet(
         self,
@@ -264,7 +267,7 @@ class Filter:
         if stored and self._concerned(messages, request):
             # Up to 0.8 the page asks: with other metadata, and answers without output.
             leaf = None if STASH in metadata else body.get("id")
-            self._later(self._take, messages, request, leaf)
+            self._later(self._take_if_theirs, messages, request, leaf)
 
     async def _check(self) -> object:
         """Who answers, for `precis install-filter`, which asks after changing the valves."""
@@ -466,6 +469,8 @@ class Filter:
         """The branch up to the question; empty when it may not be sent."""
         if not saved(request.chat):
             return await self._path_without_ids(body, request)
+        if not await self._may_send(request):
+            return []
         question, leaf = question_of(metadata)
         path: list[Node] = []
         if question.get("id") == leaf:
@@ -478,6 +483,22 @@ class Filter:
         if path or leaf:
             return path
         return await self._path_without_ids(body, request)  # an API client that names no question
+
+    async def _may_send(self, request: Request) -> bool:
+        """Whether a chat is its user's, and was not deleted: up to 0.10, anybody may name any."""
+        if self._is_gone(request.chat):
+            return False
+        key = (request.chat, request.user or "")
+        if not request.user or running_version() >= (0, 11) or key in self._theirs:
+            return True
+        # What Open WebUI does not have either belongs to nobody.
+        theirs = await is_of(*key) or not await rows_of(request.chat)
+        if theirs:
+            remember(self._theirs, key, True)
+        return theirs
+
+    def _is_gone(self, chat: str) -> bool:
+        return time.monotonic() < self._gone.get(chat, 0.0)
 
     def _remembered_path(self, messages: list[Message], question: Message, chat: str) -> list[Node]:
         """What outlet saw, and the question below it; empty when this is another branch."""
@@ -499,6 +520,8 @@ class Filter:
         if not (hours and first and request.user):
             return []
         request.chat = f"content:{hashed(request.user, first)}"
+        if self._is_gone(request.chat):
+            return []
         request.expires_in = hours * 3600
         # No usage will tell what goes along with the messages.
         tools = tokens_of_tools(body) or self._tools.get(request.model, 0)
@@ -545,6 +568,12 @@ class Filter:
             "summary_role": self.valves.summary_role,
         }
 
+    async def _take_if_theirs(
+        self, messages: list[Message], request: Request, leaf: object
+    ) -> None:
+        if await self._may_send(request):
+            await self._take(messages, request, leaf)
+
     async def _take(self, messages: list[Message], request: Request, leaf: object) -> None:
         """Sends what outlet was shown, or what is stored of it up to `leaf`."""
         if leaf:
@@ -581,6 +610,9 @@ class Filter:
             transcript["served"] = request.served if end == len(path) else None
             transcript["messages"] = [node.message for node in path[start:end]]
             answer = await self._put(url, transcript, request)
+            if answer.status_code == 410:
+                remember(self._gone, request.chat, time.monotonic() + GONE)
+                return False
             if answer.status_code != 409:
                 start = end
             elif again or not start:
@@ -620,7 +652,7 @@ class Filter:
         trace: str = "",
         report: str = "",
     ) -> httpx.Response:
-        """One request to the service. 409 is an answer; other errors are raised."""
+        """One request to the service. 409 and 410 are answers; other errors are raised."""
         self._left_alone()
         # After a pause one request tries again, and the others go on without.
         self._again_at = time.monotonic() + PAUSE
@@ -642,7 +674,7 @@ class Filter:
             self._failures += 1
             raise
         self._failures = self._failures + 1 if response.status_code >= 500 else 0
-        if response.is_error and response.status_code != 409:
+        if response.is_error and response.status_code not in (409, 410):
             raise ConnectionError(f"the service says {response.status_code}: {response.text[:300]}")
         return response
 
@@ -732,6 +764,13 @@ async def rows_of(chat: str) -> dict[str, Message]:
     return await called(Chats.get_messages_map_by_chat_id, chat) or {}
 
 
+async def is_of(chat: str, user: str) -> bool:
+    """Whether a chat of Open WebUI is this user's."""
+    from open_webui.models.chats import Chats
+
+    return await called(Chats.get_chat_by_id_and_user_id, chat, user) is not None
+
+
 async def has_tool(name: str) -> bool:
     """Whether a tool is installed."""
     from open_webui.models.tools import Tools
@@ -744,8 +783,13 @@ def calls_natively(metadata: Message) -> bool:
     calling = (metadata.get("params") or {}).get("function_calling")
     if calling in ("native", "legacy"):
         return bool(calling == "native")
+    return running_version() >= (0, 10)
+
+
+def running_version() -> tuple[int, ...]:
+    """Open WebUI's version, its first two numbers."""
     version = getattr(sys.modules.get("open_webui.env"), "VERSION", "0.0")
-    return [int(number) for number in version.split(".")[:2]] >= [0, 10]
+    return tuple(int(number) for number in version.split(".")[:2])
 
 
 def offering(message: Message) -> Message:

@@ -23,6 +23,7 @@ from service.api import (
     health,
     jobs,
     keys,
+    people,
     problems,
     recall,
     scrape,
@@ -243,7 +244,7 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
     app.state.refusals = Refusals()
     problems.install(app)
     docs.install(app)
-    operators = (chats, jobs, stats, summariser, keys, audit)
+    operators = (chats, jobs, stats, summariser, keys, audit, people)
     for module in (context, filter, events, recall, wishes, *operators, health, scrape):
         app.include_router(module.router)
     pages.install(app)

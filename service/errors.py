@@ -19,9 +19,11 @@
         ├── Unauthorised                401
         ├── WrongScope                  403
         ├── Forbidden                   403
+        ├── NotTheirs                   403
         ├── NotFound                    404
         ├── TooSlow                     408
         ├── Conflict                    409
+        ├── Gone                        410
         ├── TooLarge                    413
         ├── Unprocessable               422
         ├── FilterTooOld                426
@@ -178,6 +180,13 @@ class Forbidden(Problem):
     type = "forbidden"
 
 
+class NotTheirs(Problem):
+    """This chat is another user's."""
+
+    status = 403
+    type = "not-theirs"
+
+
 class NotFound(Problem):
     """This tenant has nothing under that id."""
 
@@ -197,6 +206,13 @@ class Conflict(Problem):
 
     status = 409
     type = "conflict"
+
+
+class Gone(Problem):
+    """This was deleted, and is not stored again for a day."""
+
+    status = 410
+    type = "gone"
 
 
 class TooLarge(Problem):

@@ -245,9 +245,18 @@ class Settings(BaseSettings):
         " stored tool results and in summaries.",
     )
 
-    # For `precis install-filter` only.
+    # For `precis install-filter` and `precis reconcile`.
     openwebui_key: SecretStr = Field(
-        SecretStr(""), description="API key of an admin of Open WebUI, for `precis install-filter`."
+        SecretStr(""),
+        description="API key of an admin of Open WebUI, for `precis install-filter` and"
+        " `precis reconcile`.",
+    )
+    openwebui_url: str = Field(
+        "",
+        description="Address of Open WebUI, such as `https://chat.example.org`. With it and"
+        " PRECIS_OPENWEBUI_KEY, a worker asks once a night for the chats that are stored for the"
+        " tenant `default`, and deletes those that Open WebUI has no more, as `precis reconcile`"
+        " does. Unset: it does not.",
     )
     openwebui_password: SecretStr = Field(
         SecretStr(""),

@@ -1,4 +1,4 @@
-"""The jobs that arq runs: work on the chat whose turn it is, sweeps, and retention.
+"""The jobs that arq runs: work on the chat whose turn it is, sweeps, retention, reconciliation.
 
 Their context holds `context` (a `WorkerContext`) and `queue`.
 """
@@ -8,8 +8,13 @@ from typing import Any
 
 import structlog
 
-from service.storage import work
+from service.clients.openwebui import signed_in
+from service.errors import PrecisError
+from service.runtime import FIRST_TENANT
+from service.storage import keys, work
 from service.usecases.compress import WorkerContext, compress
+from service.usecases.operate import Operator
+from service.usecases.reconcile import reconcile
 from service.usecases.retain import remove_expired, remove_old
 
 _WAKE_UPS = 20  # of one sweep; each chat that is done wakes a worker for the next
@@ -48,3 +53,23 @@ async def remove(ctx: dict[str, Any]) -> None:
         removed = asdict(await remove_old(context.engine, context.settings))
         if any(removed.values()):
             log.info("retention.removed", **removed)
+
+
+async def compare(ctx: dict[str, Any]) -> None:
+    """Deletes the chats that Open WebUI has no more, where its address and a key are set."""
+    context: WorkerContext = ctx["context"]
+    settings = context.settings
+    key = settings.openwebui_key.get_secret_value()
+    if not (settings.openwebui_url and key):
+        return
+    async with context.engine.connect() as connection:
+        tenant = await keys.tenant(connection, FIRST_TENANT)
+    if tenant is None:
+        return
+    try:
+        async with signed_in(settings.openwebui_url, key) as webui:
+            done = await reconcile(context.engine, webui, Operator(tenant, "worker"))
+    except PrecisError as error:
+        log.warning("reconcile.stopped", why=str(error))
+        return
+    log.info("reconcile.done", asked=done.asked, deleted=len(done.missing))

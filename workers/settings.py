@@ -18,10 +18,12 @@ from service.runtime import running, servers
 from service.settings import Settings, load
 from service.text import tokens
 from service.usecases.alive import living
-from workers.jobs import remove, sweep, work_off
+from workers.jobs import compare, remove, sweep, work_off
 
 # Seconds. The lease in the database decides, this only bounds arq's own bookkeeping.
 _LONGEST_JOB = 3600
+_HOUR = 3  # at which Open WebUI is asked for its chats
+_NIGHT = 4 * 3600  # seconds that this may take
 _MINUTE = 37  # of each hour, at which what is too old is removed
 
 
@@ -37,6 +39,7 @@ def worker_settings(settings: Settings, redis_url: str) -> dict[str, Any]:
                 keep_result=0,
             ),
             cron(remove, minute=_MINUTE, keep_result=0, timeout=_LONGEST_JOB),
+            cron(compare, hour=_HOUR, minute=_MINUTE, keep_result=0, timeout=_NIGHT),
         ],
         "redis_settings": redis_settings(redis_url),
         "max_jobs": settings.worker_jobs,

@@ -147,9 +147,19 @@ async def show_chat(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep)
 
 
 @router.delete("/{chat_id}", status_code=204)
-async def delete_chat(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> None:
-    """Deletes a chat with everything stored for it. Nothing is deleted in Open WebUI."""
-    await operate.delete(runtime.database.engine, operator, chat_id)
+async def delete_chat(
+    chat_id: ChatId,
+    operator: OperatorDep,
+    runtime: RuntimeDep,
+    for_good: Annotated[
+        bool, Query(description="Store nothing of this chat for a day, if it goes on.")
+    ] = False,
+) -> None:
+    """Deletes a chat with everything stored for it. Nothing is deleted in Open WebUI.
+
+    There the chat may go on, and is stored again then, unless it was deleted `for_good`.
+    """
+    await operate.delete(runtime.database.engine, operator, chat_id, for_good=for_good)
 
 
 @router.get("/{chat_id}/checkpoints")

@@ -365,11 +365,15 @@ def delete(
     chat: ChatId,
     tenant: Tenant = FIRST_TENANT,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    for_good: Annotated[
+        bool,
+        typer.Option("--for-good", help="Store nothing of this chat for a day, if it goes on."),
+    ] = False,
 ) -> None:
     """Deletes a chat with everything that is stored for it."""
     if not yes:
         typer.confirm(f"Delete everything that Precis stores for chat {chat}?", abort=True)
-    with_tenant(tenant, lambda engine, by: operate.delete(engine, by, chat))
+    with_tenant(tenant, lambda engine, by: operate.delete(engine, by, chat, for_good=for_good))
     shell.console.print("Deleted.")
 
 

@@ -22,6 +22,11 @@ _COMMANDS = {
     "backup": ("backup", "backup", "Write the whole database to a file."),
     "restore": ("backup", "restore", "Replace the whole database by a backup."),
     "retention": ("maintenance", "retention", "Delete what is older than the settings allow."),
+    "reconcile": (
+        "maintenance",
+        "reconcile",
+        "Delete the chats that Open WebUI has no more.",
+    ),
     "config": ("checks", "config", "Print the settings in force, secrets hidden."),
     "healthcheck": ("checks", "healthcheck", "Exit with 0 when the service is ready, else with 1."),
     "status": ("status", "status", "Show the queue, running work, breakers, and who lives."),
@@ -32,6 +37,7 @@ _COMMANDS = {
     "chats": ("chats", "app", "Show, correct, recompute and delete chats and summaries."),
     "summariser": ("summariser", "app", "Ask the summariser once, or reset its breaker."),
     "audit": ("audit", "audit", "List what operators changed, and who."),
+    "users": ("people", "app", "Find, export and erase what is stored of one user."),
     "stats": ("stats", "stats", "Show tokens not sent, and what summaries cost, by day or user."),
     "jobs": ("jobs", "app", "List and retry pending or dead work."),
 }

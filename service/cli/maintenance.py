@@ -1,19 +1,24 @@
-"""`precis migrate` and `precis retention`: what is run once, by people or by a scheduler."""
+"""What is run once, by people or by a scheduler: `precis migrate`, `retention`, `reconcile`."""
 
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 from rich.table import Column, Table
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service import __version__
 from service.cli import shell
-from service.cli.output import print_json
+from service.cli.chats import Tenant, with_tenant
+from service.cli.output import print_json, shown
+from service.clients.openwebui import signed_in
 from service.dumps import before_migration
-from service.runtime import servers
+from service.runtime import FIRST_TENANT, servers
 from service.settings import Settings
 from service.storage.database import migrate as migrate_database
 from service.urls import announced
+from service.usecases import reconcile as reconciling
+from service.usecases.operate import Operator
 from service.usecases.retain import Removed, remove_old
 
 
@@ -55,6 +60,42 @@ def retention(
     for kind, count in removed.items():
         table.add_row(kind, f"{count:,}")
     shell.console.print(table)
+
+
+def reconcile(
+    url: Annotated[
+        str | None, typer.Option(help="Address of Open WebUI; or set PRECIS_OPENWEBUI_URL.")
+    ] = None,
+    api_key: Annotated[
+        str | None,
+        typer.Option(help="An admin's API key; or set PRECIS_OPENWEBUI_KEY."),
+    ] = None,
+    most: Annotated[
+        int, typer.Option(min=0, max=100, help="Percent of the chats that may go, at most.")
+    ] = reconciling.MOST,
+    tenant: Tenant = FIRST_TENANT,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Ask, and delete nothing.")] = False,
+    as_json: shell.Json = False,
+) -> None:
+    """Deletes the chats that Open WebUI has no more; a worker does so once a night."""
+    current = shell.settings()
+    where = url or current.openwebui_url
+    key = api_key or current.openwebui_key.get_secret_value()
+    if not (where and key):
+        raise typer.BadParameter("set PRECIS_OPENWEBUI_URL and PRECIS_OPENWEBUI_KEY, or pass them")
+
+    async def work(engine: AsyncEngine, by: Operator) -> reconciling.Reconciled:
+        async with signed_in(where, key) as webui:
+            return await reconciling.reconcile(engine, webui, by, most=most, dry=dry_run)
+
+    found = with_tenant(tenant, work)
+    if as_json:
+        print_json(found)
+        return
+    for chat in found.missing:
+        typer.echo(shown(chat))
+    what = "would be deleted" if dry_run else "were deleted"
+    shell.console.print(f"{len(found.missing)} of {found.asked} chats {what}.", highlight=False)
 
 
 async def _migrate_embedded(current: Settings) -> None:

@@ -1,4 +1,4 @@
-"""Open WebUI's REST interface, as far as the installer needs it.
+"""Open WebUI's REST interface, as far as the installer and `precis reconcile` need it.
 
 Answers are JSON, or an error that says what to do.
 
@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
+from urllib.parse import quote
 
 import httpx
 
@@ -25,6 +26,8 @@ _SECONDS = 60.0  # saving a function runs it, and the first list of models waits
 _OTHERWISE = (
     "for an account without a password of its own (LDAP, single sign-on), give an API key instead"
 )
+
+_NOT_FOUND = "We could not find what you're looking for"  # the detail of a 401, in all versions
 
 _EVERYBODY: Json = {"principal_type": "user", "principal_id": "*", "permission": "read"}
 
@@ -190,6 +193,31 @@ class OpenWebUI:
                 f"{login.email} is no admin of this Open WebUI, but {said.get('role')!r}"
             )
         return str(said["token"])
+
+    async def whoami(self) -> str:
+        """The id of the admin who is signed in."""
+        return str((await self.ask("GET", "/api/v1/auths/"))["id"])
+
+    async def shows_all_chats(self) -> bool:
+        """Whether it says that admins may read everybody's chats; up to 0.8 they may not."""
+        features = (await self.ask("GET", "/api/config"))["features"]
+        return bool(features.get("enable_admin_chat_access"))
+
+    async def owner_of(self, chat: str) -> str | None:
+        """Whose chat it is; None when Open WebUI shows none of this id to this admin.
+
+        Raises:
+            OpenWebUIError: any other answer.
+        """
+        try:
+            found = await self.ask("GET", f"/api/v1/chats/{quote(chat, safe='')}")
+        except RequestRefused as refused:
+            if refused.status in (401, 404) and refused.detail.startswith(_NOT_FOUND):
+                return None
+            raise
+        if not isinstance(found, dict) or not found.get("user_id"):
+            raise OpenWebUIError(f"{self.url} does not say whose chat {chat} is")
+        return str(found["user_id"])
 
     async def functions(self) -> dict[str, Function]:
         """All functions by id."""

@@ -30,12 +30,14 @@ class Host:
         reads: the chats whose rows were read, in order.
         statuses: the status lines that were emitted.
         sources: the sources that were emitted.
+        owners: the users of chats; a chat that is not here is whoever's asks.
     """
 
     chats: dict[str, Rows] = field(default_factory=dict)
     reads: list[str] = field(default_factory=list)
     statuses: list[str] = field(default_factory=list)
     sources: list[dict[str, Any]] = field(default_factory=list)
+    owners: dict[str, str] = field(default_factory=dict)
 
     async def emit(self, event: dict[str, Any]) -> None:
         """Open WebUI's event emitter; keeps the status lines and the sources."""
@@ -49,6 +51,10 @@ class Host:
         self.reads.append(chat_id)
         # As from a database: what a filter does to its rows must not change ours.
         return copy.deepcopy(self.chats.get(chat_id))
+
+    async def get_chat_by_id_and_user_id(self, chat_id: str, user_id: str) -> Rows | None:
+        """`Chats.get_chat_by_id_and_user_id`: a chat, if it is this user's."""
+        return self.chats.get(chat_id) if self.owners.get(chat_id, user_id) == user_id else None
 
     async def upsert_message_to_chat_by_id_and_message_id(
         self, chat_id: str, message_id: str, message: Stored

@@ -189,6 +189,11 @@ def _weighed_note(stored: Stored, size: int) -> Weighed:
     return replace(weighed, tokens=max(size // _BYTES_PER_TOKEN, weighed.tokens))
 
 
+def noted(head: Stored, note: str) -> Weighed:
+    """A message whose text is a note; `head` has its id and role."""
+    return _weighed(head | {"content": note}, mask_secrets=False)
+
+
 def _decoded(place: int, text: bytes) -> tuple[Stored, Stored]:
     """A message as it was ingested, and without NUL characters."""
     try:

@@ -6,7 +6,7 @@ Every statement names the tenant.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
 from sqlalchemy import (
     ColumnElement,
@@ -85,18 +85,6 @@ class Filters:
 EVERY = Filters()
 
 
-class Opened(NamedTuple):
-    """A chat that is ingested, locked.
-
-    `wants_bodies` says that work waits for texts that are not kept any more, and `left_alone` that
-    its user wants no summaries of it.
-    """
-
-    key: ChatKey
-    wants_bodies: bool
-    left_alone: bool
-
-
 @dataclass(frozen=True, slots=True)
 class Cursor:
     """The last chat of a page: its value in the order of the list, and its id."""
@@ -117,6 +105,33 @@ class LockedChat:
     window: int
     overhead: int
     leaf: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A chat that Open WebUI stores, by its id there, and who began it."""
+
+    chat_id: str
+    begun_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedChat:
+    """A chat that is ingested.
+
+    `wants_bodies` says that work waits for texts that are not kept any more, and `left_alone` that
+    its user wants no summaries of it. `user` wrote in it last, and `begun_by` began it.
+    """
+
+    key: ChatKey
+    wants_bodies: bool
+    left_alone: bool
+    user: str
+    begun_by: str
+
+    def author(self, user: str) -> str | None:
+        """How its messages name a user who wrote them."""
+        return None if user == self.begun_by else user
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,30 +177,46 @@ async def open_chat(
     window: int,
     expires_in: int | None = None,
     compactor: str | None = None,
-) -> Opened:
+) -> OpenedChat:
     """Makes a chat when it is new, brings it up to date, and locks it until the transaction ends.
 
-    One that has expired is deleted first, whether a sweep has come by or not.
+    One that has expired is deleted first, whether a sweep has come by or not. A chat that is there
+    keeps its user: see `pass_on`.
     """
     named = (chats.c.tenant_id == tenant, chats.c.external_id == chat)
     await connection.execute(delete(chats).where(*named, chats.c.expires_at <= func.now()))
     values = {
-        "user_id": user,
         "model": model,
         "window_tokens": window,
         "expires_at": in_seconds(expires_in) if expires_in else None,
         "compactor": compactor,
         "updated_at": func.now(),
     }
-    statement = insert(chats).values(tenant_id=tenant, external_id=chat, **values)
+    statement = insert(chats).values(tenant_id=tenant, external_id=chat, user_id=user, **values)
     # `do nothing` would neither lock nor return a chat that is there already.
     statement = statement.on_conflict_do_update(
         index_elements=["tenant_id", "external_id"], set_=values
     )
-    left_alone = chats.c.left_alone_at.is_not(None)
-    returned = statement.returning(chats.c.id, chats.c.wants_bodies, left_alone)
-    identity, wants_bodies, is_left_alone = (await connection.execute(returned)).one()
-    return Opened(ChatKey(tenant, identity), wants_bodies, is_left_alone)
+    columns = (
+        chats.c.id,
+        chats.c.wants_bodies,
+        chats.c.left_alone_at.is_not(None),
+        chats.c.user_id,
+        begun_by(),
+    )
+    identity, *rest = (await connection.execute(statement.returning(*columns))).one()
+    return OpenedChat(ChatKey(tenant, identity), *rest)
+
+
+def begun_by() -> ColumnElement[str]:
+    """Whose chat it is: who began it."""
+    return func.coalesce(chats.c.begun_by, chats.c.user_id)
+
+
+async def pass_on(connection: AsyncConnection, chat: ChatKey, user: str) -> None:
+    """Makes `user` the one who wrote in a chat last; who began it is kept."""
+    query = update(chats).where(*of(chat, chats))
+    await connection.execute(query.values(begun_by=begun_by(), user_id=user))
 
 
 async def ingested(
@@ -220,6 +251,14 @@ async def note_leaf(connection: AsyncConnection, chat: ChatKey, leaf: str | None
     one of the leaf; `leaf` None keeps the leaf.
     """
     await connection.execute(_NOTE_LEAF, {"tenant": chat.tenant, "chat": chat.id, "leaf": leaf})
+
+
+async def saved(connection: AsyncConnection, tenant: int, unsaved: str) -> list[Saved]:
+    """All chats of a tenant but those whose id begins with `unsaved`, oldest first."""
+    query = select(chats.c.external_id, begun_by()).where(
+        chats.c.tenant_id == tenant, ~chats.c.external_id.startswith(unsaved, autoescape=True)
+    )
+    return [Saved(*row) for row in await connection.execute(query.order_by(chats.c.id))]
 
 
 async def find(connection: AsyncConnection, tenant: int, chat: str) -> ChatKey | None:

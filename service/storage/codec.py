@@ -53,7 +53,7 @@ def unpack_words(data: bytes) -> Words:
 
 def pack_text(text: str) -> bytes:
     """A text as bytes."""
-    return _LZ4_UTF8 + lz4.block.compress(text.encode())
+    return b"".join((_LZ4_UTF8, lz4.block.compress(text.encode())))
 
 
 def unpack_text(data: bytes) -> str:

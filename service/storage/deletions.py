@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import chats, messages, sealing
 from service.storage.chats import LockedChat
-from service.storage.many import not_among
+from service.storage.many import among, not_among
 from service.storage.tables import chats as chat_rows
 from service.storage.tables import checkpoints, partials
 from service.storage.tables import messages as message_rows
@@ -77,20 +77,25 @@ async def differing(
 
 async def forget_of(
     connection: AsyncConnection, tenant: int, user: str, but: Collection[str], prefix: str | None
-) -> int:
-    """Deletes a user's chats, but those of these ids and those whose id begins with `prefix`.
+) -> list[str]:
+    """Deletes the chats that a user began, but those of these ids or that begin with `prefix`.
 
     Returns:
-        How many.
+        Their ids in Open WebUI.
     """
-    query = delete(chat_rows).where(
+    query = select(chat_rows.c.id, chat_rows.c.external_id).where(
         chat_rows.c.tenant_id == tenant,
-        chat_rows.c.user_id == user,
+        chats.begun_by() == user,
         not_among(chat_rows.c.external_id, but),
     )
     if prefix:
         query = query.where(~chat_rows.c.external_id.startswith(prefix, autoescape=True))
-    return (await connection.execute(query)).rowcount
+    # In the order in which everybody locks chats.
+    locked = query.order_by(chat_rows.c.id).with_for_update()
+    found = (await connection.execute(locked)).all()
+    gone = among(chat_rows.c.id, [row.id for row in found])
+    await connection.execute(delete(chat_rows).where(chat_rows.c.tenant_id == tenant, gone))
+    return [row.external_id for row in found]
 
 
 async def _drop_lost(connection: AsyncConnection, chat: ChatKey) -> int:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from sqlalchemy import ARRAY, ColumnElement, all_, any_, literal
 
-Value = TypeVar("Value", int, str)
+Value = TypeVar("Value", int, str, bytes)
 
 
 def among(column: ColumnElement[Value], values: Collection[Value]) -> ColumnElement[bool]:

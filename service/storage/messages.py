@@ -7,13 +7,14 @@ its running total is right.
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import (
     Column,
     ColumnElement,
     Select,
     bindparam,
+    case,
     delete,
     func,
     or_,
@@ -84,6 +85,9 @@ class Place:
     checkpoint_id: int | None
 
 
+ERASED: Final = ""
+"""The author of a message whose text was erased: a note stands in its place, and stays."""
+
 _COLUMNS = [messages.c[name] for name in Row.__dataclass_fields__]
 
 
@@ -116,6 +120,12 @@ def as_stored(chat: ChatKey, message_id: str, digest: str, seal: Seal) -> str | 
     this = (*of(chat, messages), messages.c.message_id == message_id)
     own = select(messages.c.digest).where(*this, among(messages.c.digest, seal.forms(digest)))
     return func.coalesce(own.scalar_subquery(), seal.hide(digest))
+
+
+async def has_any(connection: AsyncConnection, chat: ChatKey) -> bool:
+    """Whether a chat has messages."""
+    query = select(messages.c.message_id).where(*of(chat, messages)).limit(1)
+    return (await connection.execute(query)).first() is not None
 
 
 async def path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[Row]:
@@ -206,6 +216,8 @@ async def store_words(connection: AsyncConnection, chat: ChatKey, made: Sequence
         messages.c.message_id == bindparam("id"),
         messages.c.digest == bindparam("of"),
         messages.c.body.is_not(None),
+        # An erased one may have been read before.
+        messages.c.author_id.is_distinct_from(ERASED),
     )
     query = query.values(
         words=func.coalesce(bindparam("packed"), messages.c.words), step_calls=bindparam("calls")
@@ -275,15 +287,22 @@ async def checkpoints_by_digest(
 
 
 async def write(
-    connection: AsyncConnection, chat: ChatKey, rows: Iterable[tuple[Row, bytes, bytes | None]]
+    connection: AsyncConnection,
+    chat: ChatKey,
+    rows: Iterable[tuple[Row, bytes, bytes | None]],
+    author: str | None,
 ) -> None:
-    """Inserts rows, bodies and words, or rewrites those that an edit or a deletion has moved."""
+    """Inserts rows, bodies and words, or rewrites those that an edit or a deletion has moved.
+
+    `author` is whose turns they are; None for who began the chat.
+    """
     seal = await sealing.of(connection, chat.tenant)
     values = [
         chat.columns
         | {
             "body": _sealed(seal, chat, row.message_id, "body", body),
             "words": _sealed(seal, chat, row.message_id, "words", words),
+            "author_id": author,
         }
         | {name: getattr(row, name) for name in Row.__dataclass_fields__}
         | {
@@ -300,6 +319,12 @@ async def write(
     }
     # The age of a text; what was moved or edited has a new one.
     fresh["created_at"] = func.now()
+    # What was only moved is still of who said it; and what was erased does not come back with it.
+    same = messages.c.fingerprint == statement.excluded.fingerprint
+    fresh["author_id"] = case((same, messages.c.author_id), else_=fresh["author_id"])
+    for name in ("body", "words"):
+        erased = same & (messages.c.author_id == ERASED)
+        fresh[name] = case((erased, messages.c[name]), else_=fresh[name])
     await connection.execute(
         statement.on_conflict_do_update(index_elements=["chat_id", "message_id"], set_=fresh),
         values,

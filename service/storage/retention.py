@@ -30,6 +30,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage.clock import in_seconds
 from service.storage.many import among
+from service.storage.messages import ERASED
 from service.storage.tables import (
     audit,
     chats,
@@ -37,6 +38,7 @@ from service.storage.tables import (
     day_sums,
     messages,
     runs,
+    tombstones,
     user_sums,
 )
 from service.storage.tenancy import ChatKey, of
@@ -80,6 +82,7 @@ with recursive needed as (
 """
 _UNNEEDED = """
 where messages.tenant_id = :tenant and messages.chat_id = :chat and body is not null
+    and author_id is distinct from ''
     and message_id not in (select message_id from needed)
 """
 _DROP_COVERED = text(
@@ -143,6 +146,11 @@ async def expired_chats(connection: AsyncConnection) -> int:
     if ids:
         await connection.execute(delete(chats).where(among(chats.c.id, ids)))
     return len(ids)
+
+
+async def past_tombstones(connection: AsyncConnection) -> None:
+    """Removes the tombstones that do not stand any more."""
+    await connection.execute(delete(tombstones).where(tombstones.c.until <= func.now()))
 
 
 async def old_bodies(
@@ -225,6 +233,8 @@ def _old_bodies(days: int, after: Place | None) -> Select[Any]:
     query = select(*place).join(chats, in_chat)
     query = query.where(
         messages.c.body.is_not(None),
+        # Without its note, an erased text would be asked for again.
+        messages.c.author_id.is_distinct_from(ERASED),
         messages.c.created_at < _before(days),
         chats.c.due_at.is_(None),
         or_(chats.c.lease_until.is_(None), chats.c.lease_until < func.now()),

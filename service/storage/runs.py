@@ -54,8 +54,8 @@ _SEALED = runs.c.sealed_reason
 _SUMS = [func.coalesce(func.sum(runs.c[name]), 0) for name in Spent.__dataclass_fields__]
 
 
-async def latest(connection: AsyncConnection, chat: ChatKey, limit: int = 20) -> list[Run]:
-    """The newest rounds of work, newest first."""
+async def latest(connection: AsyncConnection, chat: ChatKey, limit: int | None = 20) -> list[Run]:
+    """The newest rounds of work, newest first; all of them for None."""
     query = select(*_RUN, _SEALED).where(*of(chat, runs)).order_by(runs.c.id.desc()).limit(limit)
     seal = await sealing.of(connection, chat.tenant)
     found: list[Run] = []

@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, Date, Select, Table, delete, func, literal
 from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.storage import tombstones
 from service.storage.many import among
 from service.storage.tables import chat_sums, chats, day_sums, user_sums
 from service.storage.tenancy import ChatKey, of
@@ -73,7 +74,11 @@ async def add(
         for (tenant, model), numbers in sorted(of_days.items())
     ]
     await _add(connection, day_sums, days)
-    of_users = _summed(((one.tenant, one.user, one.model), n) for one, n in shares.items())
+    gone = await _gone(connection, shares)
+    of_users = _summed(
+        ((one.tenant, "" if (one.tenant, one.user) in gone else one.user, one.model), n)
+        for one, n in shares.items()
+    )
     users = [
         {"tenant_id": tenant, "user_id": user, "model": model, **numbers}
         for (tenant, user, model), numbers in sorted(of_users.items())
@@ -140,6 +145,18 @@ async def _add_to_chats(
     rows.sort(key=lambda row: (row["chat_id"], row["model"]))
     await _add(connection, chat_sums, rows)
     return left
+
+
+async def _gone(connection: AsyncConnection, shares: Iterable[Share]) -> set[tuple[int, str]]:
+    """The users who were erased since they were counted, with their tenants."""
+    by_tenant: dict[int, set[str]] = {}
+    for share in shares:
+        by_tenant.setdefault(share.tenant, set()).add(share.user)
+    return {
+        (tenant, user)
+        for tenant, users in by_tenant.items()
+        for user in await tombstones.erased(connection, tenant, users)
+    }
 
 
 def _ids(found: Iterable[Any]) -> dict[str, int]:

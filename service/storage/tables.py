@@ -76,6 +76,11 @@ tenants = Table(
         DateTime(timezone=True),
         comment="When a worker last took one of its chats: whose turn it is.",
     ),
+    Column(
+        "secret",
+        LargeBinary,
+        comment="Key of the hashes that stand for ids of deleted chats and erased users.",
+    ),
     _now("created_at"),
     comment="One Open WebUI installation each.",
 )
@@ -136,6 +141,7 @@ chats = Table(
     Column("tenant_id", BigInteger, ForeignKey("tenants.id", ondelete="CASCADE"), nullable=False),
     Column("external_id", Text, nullable=False, comment="Open WebUI's chat id."),
     Column("user_id", Text, nullable=False),
+    Column("begun_by", Text, comment="Whose chat it is; null: `user_id`, who wrote in it last."),
     Column("model", Text, nullable=False),
     Column("window_tokens", Integer, nullable=False),
     Column("overhead_tokens", Integer, nullable=False, server_default="0"),
@@ -280,10 +286,41 @@ messages = Table(
         comment="What recall searches it by, packed as bodies are; null where that is made of the"
         " body when somebody asks.",
     ),
+    Column(
+        "author_id",
+        Text,
+        comment="Whose turn it is of; null: who began the chat; empty: erased.",
+    ),
     _now("created_at", comment="When this version of it was stored: a body's age."),
     Index("ix_messages_parent", "chat_id", "parent_id"),
+    # Forks and clones begin with the same message.
+    Index("ix_messages_roots", "tenant_id", "digest", postgresql_where=text("depth = 1")),
     # For retention.
     Index("ix_messages_kept", "created_at", postgresql_where=text("body is not null")),
+)
+
+chat_authors = Table(
+    "chat_authors",
+    metadata,
+    *_chat(primary_key=True),
+    Column("user_id", Text, primary_key=True),
+    Index("ix_chat_authors_user", "tenant_id", "user_id"),
+    comment="Whose messages a chat has.",
+)
+
+tombstones = Table(
+    "tombstones",
+    metadata,
+    Column("tenant_id", BigInteger, ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True),
+    Column(
+        "hash",
+        LargeBinary,
+        primary_key=True,
+        comment="Of Open WebUI's id of a chat or of a user, keyed with the tenant's secret.",
+    ),
+    Column("until", DateTime(timezone=True), nullable=False),
+    Index("ix_tombstones_until", "until"),
+    comment="What was deleted, and is not stored again before `until`.",
 )
 
 

@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service import metrics
-from service.storage import audit, chats, deletions, sums
+from service.storage import audit, chats, deletions, sums, tombstones
 from service.storage.chats import LockedChat
 from service.storage.keys import Key
 
-_UNSAVED = "content:"  # how the filter's own ids of chats begin, which Open WebUI does not store
+UNSAVED = "content:"  # how the filter's own ids of chats begin, which Open WebUI does not store
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,16 @@ async def hear(engine: AsyncEngine, by: Key, event: Event) -> None:
 async def _chats_deleted(connection: AsyncConnection, by: Key, event: Event) -> None:
     match event:
         case Event(type="chat.deleted", chat=str(chat)):
-            await _forget(connection, by, chat)
+            if event.user:
+                await tombstones.alone(connection, by.tenant, "user", event.user)
+            await forget(connection, by.tenant, by.actor, chat, "Open WebUI deleted it")
             # With it Open WebUI deletes the chats of its sub-agents.
             if event.user and event.left is not None:
                 await _forget_of(connection, by, event, event.user, event.left, unsaved=False)
         case Event(type="chat.deleted_all" | "user.deleted", user=str(user)):
             await _forget_of(connection, by, event, user, (), unsaved=True)
             if event.type == "user.deleted":
+                await tombstones.put(connection, by.tenant, "user", [user])
                 await sums.forget_user(connection, by.tenant, user)
         case Event(type="folder.deleted", user=str(user), left=left) if left is not None:
             await _forget_of(connection, by, event, user, left, unsaved=False)
@@ -82,14 +85,17 @@ async def _roots(connection: AsyncConnection, locked: LockedChat, event: Event) 
     return await deletions.differing(connection, locked.key, event.fingerprints)
 
 
-async def _forget(connection: AsyncConnection, by: Key, chat: str) -> None:
-    locked = await chats.lock(connection, by.tenant, chat)
+async def forget(connection: AsyncConnection, tenant: int, actor: str, chat: str, why: str) -> None:
+    """Deletes a chat that Open WebUI does not have any more; it does not come back for a day."""
+    # Whether it is stored or not: its first ingest may be under way.
+    await tombstones.alone(connection, tenant, "chat", chat)
+    await tombstones.put(connection, tenant, "chat", [chat])
+    locked = await chats.lock(connection, tenant, chat)
     if locked is None:
         return
     await chats.forget(connection, locked.key)
     metrics.DELETED.labels("chats").inc()
-    why = "Open WebUI deleted it"
-    await audit.record(connection, by.tenant, by.actor, "chat.delete", chat, why=why)
+    await audit.record(connection, tenant, actor, "chat.delete", chat, why=why)
 
 
 async def _forget_of(
@@ -102,12 +108,25 @@ async def _forget_of(
     unsaved: bool,
 ) -> None:
     # An unsaved chat is not in Open WebUI's lists, so only a user who leaves takes it along.
-    prefix = None if unsaved else _UNSAVED
+    prefix = None if unsaved else UNSAVED
+    await tombstones.alone(connection, by.tenant, "user", user)
     deleted = await deletions.forget_of(connection, by.tenant, user, but, prefix)
-    metrics.DELETED.labels("chats").inc(deleted)
+    # The id of an unsaved chat is made of its first question: the user may ask that again.
+    saved = [chat for chat in deleted if not chat.startswith(UNSAVED)]
+    await tombstones.put(connection, by.tenant, "chat", saved)
+    metrics.DELETED.labels("chats").inc(len(deleted))
     if deleted:
-        details = {"user": user, "deleted": deleted, "why": f"Open WebUI: {event.type}"}
+        whose = await _named(connection, by, event, user)
+        details = {"user": whose, "deleted": len(deleted), "why": f"Open WebUI: {event.type}"}
         await audit.record(connection, by.tenant, by.actor, "chats.delete", None, **details)
+
+
+async def _named(connection: AsyncConnection, by: Key, event: Event, user: str) -> str:
+    """A user for the audit log: of one who is gone, a keyed hash."""
+    if event.type != "user.deleted":
+        return user
+    key = await tombstones.secret(connection, by.tenant)
+    return tombstones.keyed(key, "user", user).hex()
 
 
 async def _cut(

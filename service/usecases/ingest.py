@@ -16,18 +16,28 @@ import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service import metrics, policy, tracing
-from service.errors import Conflict, TextProcessAway, TextTooHard, Unavailable, Unprocessable
+from service.errors import (
+    Conflict,
+    Gone,
+    NotTheirs,
+    TextProcessAway,
+    TextTooHard,
+    Unavailable,
+    Unprocessable,
+)
 from service.planning import Checkpoint
 from service.processes import Texts, intake
 from service.processes.intake import Taken, Wanted, Weighed
 from service.recall.parts import STORED_FROM
-from service.storage import chats, checkpoints, forks, messages, work
+from service.storage import authors, chats, checkpoints, forks, messages, tombstones, work
+from service.storage.chats import OpenedChat
 from service.storage.messages import Row
 from service.storage.tenancy import ChatKey
 from service.transcript import ROOT, digest
 
 _SMALL = 2**14  # bytes; reading so few takes milliseconds, whatever they are
 _SLICE = 2**16  # bytes that are read in one go
+_A_TURN = 2  # messages; only more at once may be those of another chat, of which this is a fork
 _MOST_HARD = 2  # deadlines that one ingest may cost
 
 log = structlog.get_logger(__name__)
@@ -115,6 +125,8 @@ async def ingest(
         Conflict: `after` is not stored, or texts above it are wanted again: send the whole path.
         Unprocessable: the path contradicts itself, or what is stored; nothing was stored.
         Unavailable: large texts cannot be read, because no text process starts.
+        Gone: the chat or its user was deleted a short time ago.
+        NotTheirs: the chat is another user's, and the path goes on from nothing that it has.
     """
     with tracing.span("ingest", {"precis.chat": handed.chat}) as span:
         span.set("precis.messages", len(handed.messages))
@@ -131,10 +143,11 @@ async def _ingest(
         opened = await _open(connection, handed)
         chat = opened.key
         known = await _known(connection, chat, handed)
+        await _check_user(connection, opened, handed, known)
         taken = await _take(texts, _wanted(handed, known), handed.mask_secrets)
         _check_contents(handed, known.found, taken)
         await _give_back(connection, chat, handed, taken, known.gone)
-        rows, masks = await _store(connection, chat, handed, known, taken)
+        rows, masks = await _store(connection, opened, handed, known, taken)
         metrics.MASKED.inc(masks)
         # After the rows, which point to the copies then; before the usage, which may name one.
         adopted = await _adopt(connection, chat, handed, known.found)
@@ -158,7 +171,7 @@ async def _ingest(
         return Accepted(due=True, wake_up=wake_up, delay=delay)
 
 
-def _is_work(handed: Transcript, size: int, made: checkpoints.Along, opened: chats.Opened) -> bool:
+def _is_work(handed: Transcript, size: int, made: checkpoints.Along, opened: OpenedChat) -> bool:
     """Whether a worker has to look at a chat whose next request has this size."""
     if handed.compactor == chats.COMPACTS_ITSELF or opened.left_alone:
         return False
@@ -194,7 +207,9 @@ def check_chain(handed: Transcript) -> None:
         above = message.digest
 
 
-async def _open(connection: AsyncConnection, handed: Transcript) -> chats.Opened:
+async def _open(connection: AsyncConnection, handed: Transcript) -> OpenedChat:
+    """The chat, locked."""
+    await tombstones.begin(connection, handed.tenant, handed.chat, handed.user)
     opened = await chats.open_chat(
         connection,
         handed.tenant,
@@ -205,9 +220,34 @@ async def _open(connection: AsyncConnection, handed: Transcript) -> chats.Opened
         expires_in=handed.expires_in,
         compactor=handed.compactor,
     )
+    # Now, because somebody who deletes may have had the row.
+    if await tombstones.found(connection, handed.tenant, handed.chat, handed.user):
+        raise Gone(
+            "this chat or its user was deleted; nothing of it is stored before a day is over, so"
+            " stop sending it"
+        )
     if opened.wants_bodies and handed.after:
         raise Conflict("texts above `after` are wanted again; send the whole path")
     return opened
+
+
+async def _check_user(
+    connection: AsyncConnection, opened: OpenedChat, handed: Transcript, known: _Known
+) -> None:
+    """Notes who writes. A chat goes over to another user only with what it has.
+
+    Raises:
+        NotTheirs: the path goes on from no stored message.
+    """
+    if handed.user != opened.user:
+        goes_on = known.base is not None or known.same > 0
+        if not goes_on and await messages.has_any(connection, opened.key):
+            raise NotTheirs(
+                "this chat is stored for another user, and the path has no message of it: send it"
+                " under its own chat id; an operator may delete what is stored of the chat"
+            )
+        await chats.pass_on(connection, opened.key, handed.user)
+    await authors.add(connection, opened.key, [handed.user])
 
 
 async def _known(connection: AsyncConnection, chat: ChatKey, handed: Transcript) -> _Known:
@@ -317,7 +357,7 @@ async def _give_back(
 
 async def _store(
     connection: AsyncConnection,
-    chat: ChatKey,
+    opened: OpenedChat,
     handed: Transcript,
     known: _Known,
     taken: Sequence[Taken],
@@ -331,6 +371,7 @@ async def _store(
     changed = handed.messages[known.same :]
     if not changed:
         return rows, 0
+    chat = opened.key
     moved = [message.id for message in changed if message.id in known.found]
     # What hung below a moved message has totals and digests of the old path. Those sent are kept
     # as rows, to be written over.
@@ -341,8 +382,18 @@ async def _store(
     made = await messages.checkpoints_by_digest(connection, chat, digests)
     parent = rows[-1] if rows else known.base
     fresh, masks = _fresh(changed, taken[known.same :], parent, made)
-    await messages.write(connection, chat, fresh)
-    return rows + [row for row, _, _ in fresh], masks
+    await messages.write(connection, chat, fresh, opened.author(handed.user))
+    new = [row for row, _, _ in fresh]
+    await _take_authors_over(connection, chat, new)
+    return rows + new, masks
+
+
+async def _take_authors_over(
+    connection: AsyncConnection, chat: ChatKey, new: Sequence[Row]
+) -> None:
+    """Of a fork or a clone, others may have written what is new."""
+    if len(new) > _A_TURN:
+        await authors.copy(connection, chat, [row.message_id for row in new])
 
 
 def _fresh(

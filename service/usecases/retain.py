@@ -67,7 +67,9 @@ async def remove_old(engine: AsyncEngine, settings: Settings, *, dry: bool = Fal
 
 
 async def remove_expired(engine: AsyncEngine) -> int:
-    """Removes the chats that have expired; returns how many."""
+    """Removes the chats that have expired, and past tombstones; returns how many chats."""
+    async with engine.begin() as connection:
+        await retention.past_tombstones(connection)
     count = 0
     while True:
         async with engine.begin() as connection:

@@ -124,7 +124,7 @@ def test_every_route_with_a_body_describes_it(path: str, method: str, operation:
 async def test_no_route_but_health_and_version_answers_without_a_key(service: Service) -> None:
     async with httpx.AsyncClient(base_url=service.url) as client:
         for path, method, _ in OPERATIONS:
-            where = path.format(chat_id="chat-1", checkpoint_id=1, key_id=1, place=1)
+            where = path.format(chat_id="chat-1", checkpoint_id=1, key_id=1, place=1, user_id="user-1")
             status = (await client.request(method, where)).status_code
             assert status == (200 if path in OPEN else 401), f"{method} {path}"
         for page in ("/docs", "/redoc", "/openapi.json"):

@@ -1,4 +1,6 @@
-"""The part of Open WebUI's REST interface that the installer uses, on loopback, for what a real one cannot be asked.
+"""The part of Open WebUI's REST interface that the installer and `precis reconcile` use, on loopback.
+
+For what a real one cannot be asked.
 
     async with openwebui_api() as webui:
         webui.refuse["POST", "/api/v1/functions/create"] = 400, "it does not load"
@@ -22,6 +24,8 @@ from service.api.server import bind, listening
 Json = dict[str, Any]
 
 EMAIL, PASSWORD, TOKEN = "admin@example.org", "a-password", "a-session"
+ADMIN = "the-admin"
+NOT_FOUND = "We could not find what you're looking for :/"
 
 
 @dataclass
@@ -33,6 +37,7 @@ class OpenWebUIApi:
     role: str = "admin"
     features: Json = field(default_factory=lambda: {"auth": True})
     models: list[str] = field(default_factory=lambda: ["model-1", "model-2"])
+    chats: dict[str, str] = field(default_factory=dict)  # users by chat
     functions: dict[str, Json] = field(default_factory=dict)
     tools: dict[str, Json] = field(default_factory=dict)
     valves: dict[str, Json] = field(default_factory=dict)
@@ -52,6 +57,8 @@ class OpenWebUIApi:
                 return {"token": TOKEN, "role": self.role} if known else None
             case _ if not authorised:
                 return None
+            case "GET", ["auths" | "chats" as what, name]:
+                return self._of_users(what, name)
             case "GET", ["models"]:
                 return {"data": [{"id": one, "name": one} for one in self.models]}
             case "GET", ["models", "export" | "base"]:
@@ -61,6 +68,11 @@ class OpenWebUIApi:
             case _, ["tools", *where]:
                 return self._tools(method, where, body)
         return None
+
+    def _of_users(self, what: str, name: str) -> object:
+        if what == "auths":
+            return {"id": ADMIN, "role": self.role}
+        return {"id": name, "user_id": self.chats[name], "chat": {}} if name in self.chats else None
 
     def _tools(self, method: str, where: list[str], body: Json) -> object:
         if method != "GET":
@@ -154,7 +166,8 @@ async def openwebui_api() -> AsyncIterator[OpenWebUIApi]:
         if path == "/api/chat/completed" and authorised:
             return JSONResponse(await webui.checked(body))
         answer = webui.answer(request.method, path, body, authorised)
-        return JSONResponse({"detail": "not for you"}, 401) if answer is None else JSONResponse(answer)
+        detail = NOT_FOUND if authorised and path.startswith("/api/v1/chats/") else "not for you"
+        return JSONResponse({"detail": detail}, 401) if answer is None else JSONResponse(answer)
 
     async with listening(app, listener):
         webui.url = f"http://127.0.0.1:{listener.getsockname()[1]}"

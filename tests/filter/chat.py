@@ -166,9 +166,10 @@ class Chat:
         body = outlet_body(self.rows, here, chat=self.id, model=MODEL)
         before = copy.deepcopy(body)
         told: Json = {"__metadata__": turn.metadata, "__user__": self.asker}
-        assert await self.filter.outlet(body, **told, __event_emitter__=self.host.emit) is body
+        with self.host.importable():
+            assert await self.filter.outlet(body, **told, __event_emitter__=self.host.emit) is body
+            await ingested(self.filter)
         assert body == before
-        await ingested(self.filter)
 
     async def reply(self, turn: Turn, text: str, *output: Json, **more: object) -> None:
         """An answer, and the `outlet` after it."""

@@ -95,7 +95,7 @@ _NUMBERED = ("chats", "checkpoints", "runs", "audit")
 # In 0.6 ms; "truncate … restart identity" takes 5.
 _EMPTIED = "".join(
     [
-        *(f"delete from {name};" for name in ("chats", "audit", "endpoints", "day_sums", "user_sums")),
+        *(f"delete from {name};" for name in ("chats", "audit", "endpoints", "day_sums", "user_sums", "tombstones")),
         *(f"select setval(pg_get_serial_sequence('{name}', 'id'), 1, false);" for name in _NUMBERED),
     ]
 )

@@ -10,15 +10,19 @@ from typing import Any
 import asyncpg
 import httpx
 
+from service.clients.openwebui import signed_in
 from service.storage import checkpoints, keys, messages, work
 from service.storage.checkpoints import Fresh
 from service.storage.tables import metadata
 from service.summarising.memory import Memory
 from service.summarising.message import Rendered
 from service.usecases.compress import compress
+from service.usecases.operate import Operator
+from service.usecases.reconcile import reconcile
 from service.usecases.retain import remove_expired, remove_old
 from service.usecases.rotate import rotate
 from tests.conftest import Service, execute
+from tests.fakes.openwebui_api import TOKEN, openwebui_api
 from tests.fakes.scripted_llm import Fail, Say
 from tests.service.harness import Harness
 from tests.service.talk import Talk, prose
@@ -81,6 +85,7 @@ class Tenant:
 async def settle(tenant: Tenant, harness: Harness) -> str:
     """Rows in every table: checkpoints, a half-read turn, work that failed and is due tomorrow. Returns the leaf."""
     talk = tenant.talk
+    assert (await tenant.filter.post("/v1/events", json={"type": "chat.deleted", "chat_id": "gone"})).status_code == 202
     leaf = talk.turns(14)
     await talk.ingest(leaf)
     await tenant.work(harness)
@@ -127,6 +132,7 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
 
     await _fork(a, leaf)
     await still()
+    await _people(a, b, leaf)
     await rotate(a.service.runtime.database, lambda _: None)
     await still()
 
@@ -197,6 +203,34 @@ async def _fork(a: Tenant, leaf: str) -> None:
     whose = f"external_id = 'fork' and tenant_id = {await a.identity()}"
     await execute(a.service.runtime.urls.database, f"update chats set expires_at = now() where {whose}")
     assert await remove_expired(a.service.runtime.database.engine) == 1
+
+
+async def _people(a: Tenant, b: Tenant, leaf: str) -> None:
+    """A guest clones the chat, and writes in it too; what is stored of both is looked at, and the guest erased."""
+    guest = "guest of tenant-a"
+    clone = Talk(a.filter, "clone", dict(a.talk.rows), user=guest, model=a.talk.model)
+    await clone.ingest(clone.turns(1, leaf=leaf, prefix="clone-"))
+    theirs = Talk(a.filter, "chat-1", dict(a.talk.rows), user=guest, model=a.talk.model)
+    await theirs.ingest(theirs.turns(1, leaf=leaf, prefix="guest-"), after=leaf)
+    await a.talk.ingest(leaf)
+    stranger = Talk(a.filter, "chat-1", user="stranger", model=a.talk.model)
+    assert (await stranger.put(stranger.transcript(stranger.turns(1, prefix="stranger-")))).status_code == 403
+    first, second = (a.talk.user, guest)
+    assert [one["user_id"] for one in (await a.get("/v1/users")).json()["users"]] == [second, first]
+    shown = (await a.get(f"/v1/users/{first}")).json()
+    assert (shown["chats"], shown["beside"]) == (["chat-1"], ["clone"])
+    assert shown["stored"]["written_beside"] > 0
+    exported = (await a.get(f"/v1/users/{first}/export")).text
+    assert "Narrative of tenant-a" in exported
+    assert (await b.get(f"/v1/users/{first}")).status_code == 404
+    async with openwebui_api() as webui, signed_in(webui.url, TOKEN) as admin:
+        webui.features["enable_admin_chat_access"] = True
+        webui.chats = {"chat-1": first}
+        who = Operator(await a.identity(), "operator of tenant-a")
+        found = await reconcile(a.service.runtime.database.engine, admin, who, most=100, dry=True)
+    assert (found.asked, found.missing) == (2, ["clone"])
+    erased = (await a.operator.delete(f"/v1/users/{guest}")).json()
+    assert (erased["chats"], erased["messages_beside"]) == (1, 2)
 
 
 async def _administer(a: Tenant, b: Tenant) -> None:

@@ -64,7 +64,8 @@ async def test_all_chats_of_a_user_go_and_nobody_elses(service: Service, kind: s
 
     assert [one.external_id for one in await rows(service.runtime, "select * from chats")] == ["chat-2"]
     (said,) = await audited(service)
-    assert (said.action, said.details["user"], said.details["deleted"]) == ("chats.delete", "user-1", 3)
+    assert (said.action, said.details["deleted"]) == ("chats.delete", 3)
+    assert (said.details["user"] == "user-1") == (kind == "chat.deleted_all"), "who is gone is a hash"
 
 
 async def test_after_a_folder_was_deleted_the_users_chats_that_open_webui_still_has_stay(service: Service) -> None:

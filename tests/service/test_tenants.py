@@ -16,6 +16,7 @@ from sqlalchemy import event
 
 from service.storage import (
     audit,
+    authors,
     chats,
     checkpoints,
     contexts,
@@ -25,12 +26,14 @@ from service.storage import (
     keys,
     messages,
     partials,
+    people,
     recalls,
     retention,
     rotation,
     runs,
     sealing,
     sums,
+    tombstones,
     wishes,
     work,
     worth,
@@ -44,6 +47,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 STORAGE = (
     audit,
+    authors,
     chats,
     checkpoints,
     contexts,
@@ -52,12 +56,14 @@ STORAGE = (
     jobs,
     messages,
     partials,
+    people,
     recalls,
     retention,
     rotation,
     runs,
     sealing,
     sums,
+    tombstones,
     wishes,
     work,
     worth,
@@ -66,7 +72,7 @@ STORAGE = (
 SYSTEM_WIDE = {"work.waiting", "work.claim"}
 # Retention is a rule of the whole installation: it pages through the rows of all, and then works chat by chat.
 SYSTEM_WIDE |= {"retention.old_rows", "retention.old_bodies", "retention.covered_chats", "retention.lost_chats"}
-SYSTEM_WIDE |= {"retention.expired_chats", "retention.old_sums"}
+SYSTEM_WIDE |= {"retention.expired_chats", "retention.old_sums", "retention.past_tombstones"}
 # Keys are of the whole installation too: a rotation pages through all chats, and then works chat by chat.
 SYSTEM_WIDE |= {"rotation.chats_after", "rotation.reseal_secrets", "rotation.held"}
 
@@ -118,6 +124,7 @@ async def test_what_one_tenant_does_leaves_every_row_of_another_as_it_was_and_sh
         "audit",
         "day_sums",
         "user_sums",
+        "tombstones",
     }
     assert await b.talk.ask(leaf) == served
     shown = "\n".join(answer.text for answer in a.answers)
@@ -138,6 +145,7 @@ def _route(request: httpx.Request) -> str:
     path = request.url.path.replace("/chat-1", "/{chat_id}")
     path = re.sub("/keys/[0-9]+", "/keys/{key_id}", path)
     path = re.sub("/wishes/[0-9]+", "/wishes/{place}", path)
+    path = re.sub("/users/[^/]+", "/users/{user_id}", path)
     return f"{request.method} {re.sub('/checkpoints/[0-9]+', '/checkpoints/{checkpoint_id}', path)}"
 
 

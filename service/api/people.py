@@ -1,0 +1,80 @@
+"""Operators' routes for what is stored of one user: list, show, export, erase."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Path, Query
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
+
+from service.api.deps import OperatorDep, RuntimeDep
+from service.api.wire import Id
+from service.storage.people import User
+from service.usecases import people
+from service.usecases.people import Erased, Person
+
+router = APIRouter(prefix="/v1/users", tags=["operators"])
+
+UserId = Annotated[Id, Path(description="Open WebUI's id of the user.")]
+
+
+class UserPage(BaseModel):
+    """A page of users; `next` is the `cursor` for the next page, null on the last one."""
+
+    users: list[User]
+    next: str | None = None
+
+
+@router.get("")
+async def list_users(
+    operator: OperatorDep,
+    runtime: RuntimeDep,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    cursor: Annotated[Id | None, Query(description="`next` of the previous page.")] = None,
+) -> UserPage:
+    """Lists the users who wrote in chats, by id."""
+    found = await people.list_users(runtime.database.engine, operator.tenant, limit + 1, cursor)
+    page = found[:limit]
+    return UserPage(users=page, next=page[-1].user_id if len(found) > limit else None)
+
+
+@router.get("/{user_id}")
+async def show_user(user_id: UserId, operator: OperatorDep, runtime: RuntimeDep) -> Person:
+    """Shows what is stored of a user: chats, messages, summaries, figures; no texts."""
+    return await people.show(runtime.database.engine, operator, user_id)
+
+
+@router.get("/{user_id}/export", response_class=StreamingResponse)
+async def export_user(
+    user_id: UserId, operator: OperatorDep, runtime: RuntimeDep
+) -> StreamingResponse:
+    """Exports everything that is stored of a user, with texts, as lines of JSON.
+
+    Each line is a record whose `type` says what it is: `user`, `chat`, `message`, `checkpoint`,
+    `work`, `figures` or `audit`.
+    """
+    records = await people.export(runtime.database.engine, operator, user_id)
+    headers = {"Cache-Control": "no-store"}
+    return StreamingResponse(_lines(records), headers=headers, media_type="application/x-ndjson")
+
+
+@router.delete("/{user_id}")
+async def erase_user(
+    user_id: UserId,
+    operator: OperatorDep,
+    runtime: RuntimeDep,
+    dry_run: Annotated[
+        bool, Query(description="Only say what would be deleted, and what would remain.")
+    ] = False,
+) -> Erased:
+    """Deletes everything that is stored of a user. Answers what was deleted, and what remains.
+
+    Nothing is deleted in Open WebUI. For a day, nothing of the user is stored.
+    """
+    return await people.erase(runtime.database.engine, operator, user_id, dry=dry_run)
+
+
+async def _lines(records: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes]:
+    async for record in records:
+        yield msgspec.json.encode(record) + b"\n"

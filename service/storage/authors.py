@@ -1,0 +1,54 @@
+"""Whose messages a chat has.
+
+Who sends messages first is taken for their author, questions and answers alike. Forks and clones
+keep the ids and digests of the chat that they were made from, so they take its authors over.
+"""
+
+from collections.abc import Collection
+
+from sqlalchemy import ARRAY, Text, bindparam, text
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.storage.tables import chat_authors
+from service.storage.tenancy import ChatKey
+
+# The messages of this chat that another chat with the same root has at the same place. Of several,
+# the chat that is stored for longest says whose they are.
+_COPY = text("""
+with theirs as (
+    select distinct on (own.message_id) own.message_id,
+        coalesce(lent.author_id, lender.begun_by, lender.user_id) as author
+    from messages own
+    join messages root on root.tenant_id = :tenant and root.digest in (
+        select begun.digest from messages begun
+        where begun.tenant_id = :tenant and begun.chat_id = :chat and begun.depth = 1
+    ) and root.depth = 1 and root.chat_id != :chat
+    join messages lent on lent.tenant_id = :tenant and lent.chat_id = root.chat_id
+        and lent.message_id = own.message_id and lent.digest = own.digest
+    join chats lender on lender.tenant_id = :tenant and lender.id = lent.chat_id
+    where own.tenant_id = :tenant and own.chat_id = :chat and own.message_id = any(:ids)
+    order by own.message_id, lender.id
+)
+update messages set author_id = theirs.author
+from theirs, chats this
+where messages.tenant_id = :tenant and messages.chat_id = :chat
+    and messages.message_id = theirs.message_id
+    and this.tenant_id = :tenant and this.id = :chat
+    and theirs.author not in ('', coalesce(this.begun_by, this.user_id))
+returning messages.author_id
+""").bindparams(bindparam("ids", type_=ARRAY(Text)))
+
+
+async def add(connection: AsyncConnection, chat: ChatKey, users: Collection[str]) -> None:
+    """Notes that these users wrote in a chat."""
+    statement = insert(chat_authors).on_conflict_do_nothing()
+    await connection.execute(statement, [chat.columns | {"user_id": user} for user in users])
+
+
+async def copy(connection: AsyncConnection, chat: ChatKey, ids: Collection[str]) -> None:
+    """Takes over whose these messages are from the chat that this one was made from, if any."""
+    asked = {"tenant": chat.tenant, "chat": chat.id, "ids": list(ids)}
+    copied = set((await connection.execute(_COPY, asked)).scalars())
+    if copied:
+        await add(connection, chat, sorted(copied))

@@ -1,0 +1,389 @@
+"""Everything that is stored of one user: found, read for an export, and erased.
+
+A user's own chats are those that the user began. In chats of others, the user's are the messages
+that say so (`messages.author_id`).
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import ARRAY, BigInteger, Text, bindparam, delete, func, select, text, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.storage import checkpoints as made
+from service.storage import memories, sealing, wishes
+from service.storage import partials as of_partials
+from service.storage import runs as of_runs
+from service.storage.chats import begun_by
+from service.storage.codec import unpack
+from service.storage.many import among, not_among
+from service.storage.messages import ERASED, place_of, subtree
+from service.storage.sealing import Seal
+from service.storage.tables import (
+    audit,
+    chat_authors,
+    chats,
+    checkpoints,
+    messages,
+    partials,
+    runs,
+    user_sums,
+)
+from service.storage.tenancy import ChatKey, of
+from service.storage.worth import COUNTS
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A user of Open WebUI who wrote in chats.
+
+    `chats` are the user's own, `beside` those of others; `updated_at` is when one of them grew
+    last.
+    """
+
+    user_id: str
+    chats: int
+    beside: int
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """A chat, by its key and by Open WebUI's id."""
+
+    key: ChatKey
+    chat_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How much is stored of a user.
+
+    Attributes:
+        messages: in the user's own chats.
+        of_others: those of them that other users wrote.
+        checkpoints: of own chats.
+        runs: of own chats.
+        written_beside: the user's messages in chats of others.
+        covered_beside: checkpoints of chats of others that have read one of these.
+        figures: rows of daily figures.
+        audit: rows of the audit log that name the user, or one of the own chats.
+    """
+
+    messages: int
+    of_others: int
+    checkpoints: int
+    runs: int
+    written_beside: int
+    covered_beside: int
+    figures: int
+    audit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What takes the place of an erased message's text; `steps` as in `messages.Row`."""
+
+    body: bytes
+    step_tokens: list[int]
+    step_calls: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One message that a user wrote in another's chat."""
+
+    message_id: str
+    role: str
+
+
+_USERS: Final = text("""
+select chat_authors.user_id,
+    count(*) filter (where coalesce(chats.begun_by, chats.user_id) = chat_authors.user_id),
+    count(*) filter (where coalesce(chats.begun_by, chats.user_id) != chat_authors.user_id),
+    max(chats.updated_at)
+from chat_authors
+join chats on chats.tenant_id = :tenant and chats.id = chat_authors.chat_id
+where chat_authors.tenant_id = :tenant and chat_authors.user_id > :after
+group by 1 order by 1 limit :limit
+""")
+_COUNTS: Final = text("""
+select
+    (select count(*) from messages
+        where messages.tenant_id = :tenant and messages.chat_id = any(:own)),
+    (select count(*) from messages
+        where messages.tenant_id = :tenant and messages.chat_id = any(:own)
+            and messages.author_id not in (:user, '')),
+    (select count(*) from checkpoints
+        where checkpoints.tenant_id = :tenant and checkpoints.chat_id = any(:own)),
+    (select count(*) from runs where runs.tenant_id = :tenant and runs.chat_id = any(:own)),
+    (select count(*) from messages
+        where messages.tenant_id = :tenant and messages.chat_id = any(:beside)
+            and messages.author_id = :user),
+    :covered,
+    (select count(*) from user_sums
+        where user_sums.tenant_id = :tenant and user_sums.user_id = :user),
+    (select count(*) from audit where audit.tenant_id = :tenant
+        and (audit.details ->> 'user' = :user or audit.chat = any(:names)))
+""").bindparams(
+    bindparam("own", type_=ARRAY(BigInteger)),
+    bindparam("beside", type_=ARRAY(BigInteger)),
+    bindparam("names", type_=ARRAY(Text)),
+    bindparam("covered", type_=BigInteger),
+)
+
+
+async def users(connection: AsyncConnection, tenant: int, limit: int, after: str) -> list[User]:
+    """A page of users by id, behind the user `after`."""
+    asked = {"tenant": tenant, "after": after, "limit": limit}
+    return [User(*row) for row in await connection.execute(_USERS, asked)]
+
+
+async def own(
+    connection: AsyncConnection, tenant: int, user: str, *, lock: bool = False
+) -> list[Chat]:
+    """The chats that a user began, oldest first; with `lock`, nobody else changes them."""
+    query = select(chats.c.id, chats.c.external_id).where(
+        chats.c.tenant_id == tenant, begun_by() == user
+    )
+    query = query.order_by(chats.c.id)
+    found = await connection.execute(query.with_for_update() if lock else query)
+    return [Chat(ChatKey(tenant, row.id), row.external_id) for row in found]
+
+
+async def beside(
+    connection: AsyncConnection, tenant: int, user: str, *, lock: bool = False
+) -> list[Chat]:
+    """The chats of others in which a user wrote, oldest first."""
+    wrote = select(chat_authors.c.chat_id).where(
+        chat_authors.c.tenant_id == tenant, chat_authors.c.user_id == user
+    )
+    query = select(chats.c.id, chats.c.external_id).where(
+        chats.c.tenant_id == tenant, chats.c.id.in_(wrote), begun_by() != user
+    )
+    query = query.order_by(chats.c.id)
+    found = await connection.execute(query.with_for_update() if lock else query)
+    return [Chat(ChatKey(tenant, row.id), row.external_id) for row in found]
+
+
+async def counts(
+    connection: AsyncConnection,
+    tenant: int,
+    user: str,
+    theirs: Collection[Chat],
+    others: Collection[Chat],
+) -> Counts:
+    """How much is stored of a user, whose own chats are `theirs`, and who wrote in `others`."""
+    covered = 0
+    for chat in others:
+        written = [one.message_id for one in await written_in(connection, chat.key, user)]
+        covered += len(await _covering(connection, chat.key, written))
+    asked = {
+        "tenant": tenant,
+        "user": user,
+        "own": [chat.key.id for chat in theirs],
+        "beside": [chat.key.id for chat in others],
+        "names": [chat.chat_id for chat in theirs],
+        "covered": covered,
+    }
+    return Counts(*(await connection.execute(_COUNTS, asked)).one())
+
+
+async def written_in(connection: AsyncConnection, chat: ChatKey, user: str) -> list[Written]:
+    """The messages that a user wrote in another's chat."""
+    query = select(messages.c.message_id, messages.c.role).where(
+        *of(chat, messages), messages.c.author_id == user
+    )
+    return [Written(*row) for row in await connection.execute(query)]
+
+
+async def delete_chats(connection: AsyncConnection, tenant: int, theirs: Collection[Chat]) -> None:
+    """Deletes chats with everything stored for them."""
+    ids = among(chats.c.id, [chat.key.id for chat in theirs])
+    await connection.execute(delete(chats).where(chats.c.tenant_id == tenant, ids))
+
+
+async def blank(
+    connection: AsyncConnection, chat: ChatKey, user: str, notes: Mapping[str, Note]
+) -> int:
+    """Puts notes in place of a user's messages in another's chat, and deletes what is made of them.
+
+    Of each message its place, its size and its hashes stay, which the others' messages follow from.
+    Whoever began the chat is the one who wrote in it last, if that was this user.
+
+    Returns:
+        How many checkpoints were deleted.
+    """
+    lost = await _covering(connection, chat, notes)
+    kept = select(checkpoints.c.id).where(*of(chat, checkpoints), not_among(checkpoints.c.id, lost))
+    await made.drop_all_but(connection, chat, list((await connection.execute(kept)).scalars()))
+    one = (*of(chat, messages), messages.c.message_id == bindparam("which"))
+    noted = (
+        update(messages)
+        .where(*one)
+        .values(
+            body=bindparam("note"),
+            words=None,
+            step_tokens=bindparam("sizes"),
+            step_calls=bindparam("counts"),
+            author_id=ERASED,
+        )
+    )
+    seal = await sealing.of(connection, chat.tenant)
+    rows = [
+        {
+            "which": name,
+            "note": seal.seal(place_of(chat, name, "body"), note.body),
+            "sizes": note.step_tokens,
+            "counts": note.step_calls,
+        }
+        for name, note in notes.items()
+    ]
+    if rows:
+        await connection.execute(noted, rows)
+    # An error may quote what a summariser answered.
+    no_reason = {"reason": "", "sealed_reason": None}
+    await connection.execute(update(runs).where(*of(chat, runs)).values(no_reason))
+    await connection.execute(update(chats).where(*of(chat, chats)).values(last_error=None))
+    await connection.execute(
+        update(chats).where(*of(chat, chats), chats.c.user_id == user).values(user_id=begun_by())
+    )
+    await connection.execute(
+        delete(chat_authors).where(*of(chat, chat_authors), chat_authors.c.user_id == user)
+    )
+    return len(lost)
+
+
+async def hide_in_audit(
+    connection: AsyncConnection, tenant: int, user: str, hashed: str, names: Mapping[str, str]
+) -> int:
+    """Puts hashes in place of a user's id, and of those of chats, in the audit log.
+
+    Args:
+        connection: of a transaction.
+        tenant: whose log it is.
+        user: the user's id.
+        hashed: what takes its place.
+        names: the hashes by the ids of chats.
+
+    Returns:
+        How many rows name the user.
+    """
+    details = audit.c.details.concat(func.jsonb_build_object("user", hashed))
+    named = update(audit).where(audit.c.tenant_id == tenant, audit.c.details["user"].astext == user)
+    count = (await connection.execute(named.values(details=details))).rowcount
+    about = update(audit).where(audit.c.tenant_id == tenant, audit.c.chat == bindparam("which"))
+    rows = [{"which": name, "hash": one} for name, one in names.items()]
+    if rows:
+        await connection.execute(about.values(chat=bindparam("hash")), rows)
+    return count
+
+
+async def read_chat(connection: AsyncConnection, chat: ChatKey) -> Json | None:
+    """The row of a chat, as far as it is about its user; None when it was deleted meanwhile."""
+    columns = ("external_id", "user_id", "model", "created_at", "updated_at", "expires_at")
+    wanted = chats.c.left_alone_at, chats.c.wishes, chats.c.sealed_wishes
+    query = select(*(chats.c[name] for name in columns), *wanted).where(*of(chat, chats))
+    row = (await connection.execute(query)).mappings().one_or_none()
+    if row is None:
+        return None
+    found = dict(row)
+    seal = await sealing.of(connection, chat.tenant)
+    sealed = found.pop("sealed_wishes")
+    return found | {"wishes": wishes.opened(chat, row["wishes"], sealed, seal)}
+
+
+async def read_messages(
+    connection: AsyncConnection, chat: ChatKey, author: str | None
+) -> list[Json]:
+    """The messages of a chat with their texts, the root first; with `author`, only that user's.
+
+    `content` is all that is kept of a message, None when its text is not kept any more.
+    """
+    columns = ("message_id", "parent_id", "author_id", "tokens", "sent_at", "created_at", "body")
+    query = select(*(messages.c[name] for name in columns)).where(*of(chat, messages))
+    if author is not None:
+        query = query.where(messages.c.author_id == author)
+    rows = await connection.execute(query.order_by(messages.c.depth, messages.c.message_id))
+    seal = await sealing.of(connection, chat.tenant)
+    return [_with_text(dict(row), chat, seal) for row in rows.mappings()]
+
+
+async def read_checkpoints(connection: AsyncConnection, chat: ChatKey) -> list[Json]:
+    """The summaries of a chat with all their parts, oldest first."""
+    columns = ("covered_until", "covered_messages", "kind", "summary", "rules", "record")
+    more = ("sections", "pins", "talk", "ledger")
+    query = select(checkpoints).where(*of(chat, checkpoints)).order_by(checkpoints.c.id)
+    seal = await sealing.of(connection, chat.tenant)
+    found = []
+    for row in (await connection.execute(query)).mappings():
+        content = made.opened(row, seal, chat)
+        kept = {name: content[name] for name in (*columns, *more)}
+        found.append({"id": row["id"], **kept, "created_at": row["created_at"]})
+    return found
+
+
+async def read_work(connection: AsyncConnection, chat: ChatKey) -> list[Json]:
+    """What was read so far of a turn that is too long for one call, and the rounds of work."""
+    seal = await sealing.of(connection, chat.tenant)
+    drafts = await connection.execute(select(partials).where(*of(chat, partials)))
+    where = of_partials.place_of(chat)
+    found = [
+        {"message_id": row["message_id"], "memory": memories.memory_of(row, seal, where)}
+        for row in drafts.mappings()
+    ]
+    rounds = [asdict(run) for run in await of_runs.latest(connection, chat, limit=None)]
+    return [*found, *rounds]
+
+
+async def read_figures(connection: AsyncConnection, tenant: int, user: str) -> list[Json]:
+    """The daily figures of a user."""
+    columns = ("day", "model", "summariser", *COUNTS)
+    query = select(*(user_sums.c[name] for name in columns)).where(
+        user_sums.c.tenant_id == tenant, user_sums.c.user_id == user
+    )
+    rows = await connection.execute(query.order_by(user_sums.c.day))
+    return [dict(row) for row in rows.mappings()]
+
+
+async def read_audit(
+    connection: AsyncConnection, tenant: int, user: str, names: Collection[str]
+) -> list[Json]:
+    """The rows of the audit log that name a user, or one of these chats."""
+    query = select(audit.c.at, audit.c.actor, audit.c.action, audit.c.chat, audit.c.details).where(
+        audit.c.tenant_id == tenant,
+        (audit.c.details["user"].astext == user) | among(audit.c.chat, names),
+    )
+    return [dict(row) for row in (await connection.execute(query.order_by(audit.c.id))).mappings()]
+
+
+async def _covering(
+    connection: AsyncConnection, chat: ChatKey, written: Collection[str]
+) -> list[int]:
+    """The checkpoints that have read one of these messages, or a path that is not stored now."""
+    if not written:
+        return []
+    free = (
+        select(messages.c.message_id)
+        .where(
+            *of(chat, messages),
+            messages.c.message_id == checkpoints.c.covered_until,
+            messages.c.digest == checkpoints.c.covered_digest,
+            messages.c.message_id.not_in(subtree(chat, written)),
+        )
+        .exists()
+    )
+    query = select(checkpoints.c.id).where(*of(chat, checkpoints), ~free)
+    return list((await connection.execute(query)).scalars())
+
+
+def _with_text(row: Json, chat: ChatKey, seal: Seal) -> Json:
+    body = row.pop("body")
+    if body is None:
+        return row | {"content": None}
+    where = place_of(chat, row["message_id"], "body")
+    return row | {"content": unpack(seal.open(where, body))}

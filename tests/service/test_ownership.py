@@ -1,0 +1,119 @@
+"""Who may write in a chat that is stored: who began it, and who goes on from what it has."""
+
+import pytest
+
+from tests.conftest import Service
+from tests.service.problems import is_problem
+from tests.service.talk import Talk, row, rows, tables
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def authors(service: Service, chat: str = "chat-1") -> list[str]:
+    query = "select a.user_id from chat_authors a join chats c on c.id = a.chat_id where external_id = :chat order by 1"
+    return [one.user_id for one in await rows(service.runtime, query, chat=chat)]
+
+
+async def by(service: Service, chat: str = "chat-1") -> dict[str, str]:
+    """Who wrote each message."""
+    query = (
+        "select message_id, coalesce(author_id, begun_by, user_id) as author from messages m"
+        " join chats c on c.id = m.chat_id where external_id = :chat"
+    )
+    return {one.message_id: one.author for one in await rows(service.runtime, query, chat=chat)}
+
+
+def other(talk: Talk, user: str, chat: str = "") -> Talk:
+    """Another user with the same messages."""
+    return Talk(talk.client, chat or talk.chat, {name: dict(one) for name, one in talk.rows.items()}, user=user)
+
+
+async def test_a_chat_is_not_taken_over_by_messages_that_it_does_not_have(service: Service, talk: Talk) -> None:
+    await talk.ingest(talk.turns(3))
+    before = await tables(service.runtime)
+    thief = Talk(service.as_filter, talk.chat, user="thief")
+
+    refused = await thief.put(thief.transcript(thief.turns(1, prefix="stolen-")))
+
+    assert is_problem(refused, 403)["type"] == "urn:precis:problem:not-theirs"
+    assert await tables(service.runtime) == before
+
+
+async def test_a_chat_is_not_taken_over_by_an_edited_root_either(service: Service, talk: Talk) -> None:
+    leaf = talk.turns(3)
+    await talk.ingest(leaf)
+    thief = other(talk, "thief")
+    thief.edit("u0", "Mine.")
+    assert (await thief.put(thief.transcript(leaf))).status_code == 403
+    assert (await row(service.runtime, "select user_id from chats")).user_id == talk.user
+
+
+@pytest.mark.parametrize("whole", [True, False])
+async def test_who_goes_on_from_what_is_stored_writes_in_the_chat_too(
+    service: Service, talk: Talk, whole: bool
+) -> None:
+    leaf = talk.turns(3)
+    await talk.ingest(leaf)
+    guest = other(talk, "guest")
+
+    await guest.ingest(guest.turns(1, leaf=leaf, prefix="guest-"), after=None if whole else leaf)
+
+    found = await row(service.runtime, "select user_id, begun_by from chats")
+    assert (found.user_id, found.begun_by) == ("guest", talk.user)
+    assert await authors(service) == ["guest", talk.user]
+    assert {name for name, author in (await by(service)).items() if author == "guest"} == {"guest-u6", "guest-a6"}
+
+
+async def test_two_writers_in_turns_stay_the_authors_of_their_own(service: Service, talk: Talk) -> None:
+    leaf = talk.turns(1)
+    await talk.ingest(leaf)
+    for number in range(4):
+        writer = [other(talk, "guest"), talk][number % 2]
+        writer.rows = talk.rows
+        below, leaf = leaf, writer.turns(1, leaf=leaf, prefix=f"{writer.user}-")
+        await writer.ingest(leaf, after=below)
+    assert all(name.startswith("guest-") == (author == "guest") for name, author in (await by(service)).items())
+
+
+async def test_what_another_edits_above_moves_messages_and_keeps_whose_they_are(service: Service, talk: Talk) -> None:
+    leaf = talk.turns(4)
+    await talk.ingest(leaf)
+    guest = other(talk, "guest")
+    guest.edit("a2", "Edited by the guest.")
+
+    await guest.ingest(leaf)
+
+    found = await by(service)
+    assert {name for name, author in found.items() if author == "guest"} == {"a2"}
+
+
+async def test_an_emptied_chat_is_whoevers_goes_on(service: Service, talk: Talk) -> None:
+    await talk.ingest(talk.turns(1))
+    event = {"type": "message.deleted", "chat_id": talk.chat, "message_id": "u0"}
+    assert (await service.as_filter.post("/v1/events", json=event)).status_code == 202
+    guest = Talk(service.as_filter, talk.chat, user="guest")
+    await guest.ingest(guest.turns(1, prefix="new-"))
+    assert (await row(service.runtime, "select user_id from chats")).user_id == "guest"
+
+
+@pytest.mark.parametrize("sliced", [False, True])
+async def test_a_clone_knows_whose_messages_it_has_also_without_the_chat_that_it_was_made_from(
+    service: Service, talk: Talk, sliced: bool
+) -> None:
+    leaf = talk.turns(5)
+    await talk.ingest(leaf)
+    clone = other(talk, "guest", "clone")
+    grown = clone.turns(2, leaf=leaf, prefix="guest-")
+    if sliced:
+        await clone.ingest("a2")
+        await clone.ingest(grown, after="a2")
+    else:
+        await clone.ingest(grown)
+    again = other(clone, "third", "clone of the clone")
+    assert (await service.as_operator.delete("/v1/chats/chat-1")).status_code == 204
+    await again.ingest(grown)
+
+    assert await authors(service, "clone") == ["guest", talk.user]
+    assert await authors(service, "clone of the clone") == ["guest", "third", talk.user]
+    found = await by(service, "clone of the clone")
+    assert all(author == ("guest" if name.startswith("guest-") else talk.user) for name, author in found.items())

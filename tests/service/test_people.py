@@ -1,0 +1,259 @@
+"""Everything of one user is found, exported and erased, and what is another's stays."""
+
+import json
+from typing import Any
+
+import pytest
+
+from service.storage import messages
+from service.storage.codec import unpack
+from service.storage.tables import metadata
+from service.storage.tenancy import ChatKey
+from service.usecases.compress import compress
+from tests.conftest import Service
+from tests.service.events import tell
+from tests.service.grown import by_the_model
+from tests.service.harness import Harness
+from tests.service.problems import is_problem
+from tests.service.talk import Json, Talk, check_tree, row, rows, run_sql
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+ANN, BEN = "ann-4711", "ben-0815"
+
+
+def other(talk: Talk, user: str, chat: str = "") -> Talk:
+    """Another user with the same messages."""
+    return Talk(talk.client, chat or talk.chat, {name: dict(one) for name, one in talk.rows.items()}, user=user)
+
+
+async def everything(service: Service) -> str:
+    """All that is stored, as one text, with bodies unpacked."""
+    found: list[str] = []
+    for table in metadata.sorted_tables:
+        for one in await rows(service.runtime, f"select * from {table.name}"):
+            found += [
+                str(unpack(value)) if name == "body" and value else str(value) for name, value in one._asdict().items()
+            ]
+    return "\n".join(found)
+
+
+async def get(service: Service, path: str = "") -> Json:
+    answer = await service.as_operator.get(f"/v1/users{path}")
+    assert answer.status_code == 200, answer.text
+    found: Json = answer.json()
+    return found
+
+
+async def erase(service: Service, user: str, query: str = "") -> Json:
+    answer = await service.as_operator.delete(f"/v1/users/{user}{query}")
+    assert answer.status_code == 200, answer.text
+    found: Json = answer.json()
+    return found
+
+
+async def work_off(harness: Harness) -> None:
+    """All work, whenever it is due."""
+    for _ in range(12):
+        await run_sql(harness.runtime, "update chats set due_at = now() where due_at is not null")
+        await compress(harness.worker_context())
+
+
+def secret_words(talk: Talk, prefix: str = "") -> list[str]:
+    """A line of each message that begins so."""
+    return [row["content"].splitlines()[0] for name, row in talk.rows.items() if name.startswith(prefix)]
+
+
+async def shared(harness: Harness) -> tuple[Talk, Talk, str, str]:
+    """Ann's chat with summaries, in which Ben wrote too, and Ben's clone of it, grown and with summaries of his own."""
+    harness.talk.user = ANN
+    leaf = await by_the_model(harness, 30)
+    guest = other(harness.talk, BEN)
+    mixed = guest.turns(2, leaf=leaf, prefix="ben-")
+    await guest.ingest(mixed, after=leaf)
+    clone = other(harness.talk, BEN, "clone")
+    grown = clone.turns(14, leaf=leaf, prefix="clone-")
+    await clone.ingest(grown)
+    await work_off(harness)
+    await harness.talk.ask(leaf, user_id=ANN)
+    await harness.runtime.counting.store(wait=True)
+    return guest, clone, mixed, grown
+
+
+async def test_users_are_listed_and_shown_with_all_that_is_theirs(harness: Harness) -> None:
+    await shared(harness)
+
+    listed = (await get(harness.service))["users"]
+    assert [(one["user_id"], one["chats"], one["beside"]) for one in listed] == [(ANN, 1, 1), (BEN, 1, 1)]
+    first = await get(harness.service, "?limit=1")
+    assert (await get(harness.service, f"?limit=1&cursor={first['next']}"))["users"] == listed[1:]
+
+    shown = await get(harness.service, f"/{ANN}")
+    assert (shown["chats"], shown["beside"]) == (["chat-1"], ["clone"])
+    stored = shown["stored"]
+    assert (stored["messages"], stored["of_others"], stored["written_beside"]) == (64, 4, 60)
+    assert min(stored["checkpoints"], stored["covered_beside"], stored["runs"], stored["figures"]) > 0
+    told = await row(harness.runtime, "select details from audit where action = 'user.show'")
+    assert ANN not in json.dumps(told.details)
+
+
+async def test_after_an_erasure_nothing_of_the_user_is_left_but_notes(harness: Harness) -> None:
+    _, clone, _, grown = await shared(harness)
+    await tell(harness.service, "chat.deleted_all", user_id="nobody")
+    await run_sql(
+        harness.runtime,
+        "insert into audit (tenant_id, actor, action, chat, details)"
+        " select id, 'cli', 'chats.delete', 'chat-1', jsonb_build_object('user', cast(:user as text)) from tenants",
+        user=ANN,
+    )
+    before = await get(harness.service, f"/{ANN}")
+    words = secret_words(harness.talk, "u") + secret_words(harness.talk, "a")
+    whole = await everything(harness.service)
+    assert all(one in whole for one in words)
+
+    erased = await erase(harness.service, ANN)
+
+    left = await everything(harness.service)
+    assert [one for one in words if one in left] == []
+    assert ANN not in left
+    assert "chat-1" not in left
+    assert (erased["chats"], erased["messages"]) == (1, before["stored"]["messages"])
+    assert (erased["messages_beside"], erased["checkpoints_beside"]) == (60, before["stored"]["covered_beside"])
+    assert {one["what"].split()[0] for one in erased["remains"]} == {
+        "notes",
+        "chats",
+        "daily",
+        "rows",
+        "backups",
+        "Open",
+    }
+    assert all(one["why"] for one in erased["remains"])
+    own = secret_words(clone, "clone-")
+    assert all(one in left for one in own), "what Ben said stays"
+    await check_tree(harness.runtime)
+    audited = await row(harness.runtime, "select * from audit where action = 'user.erase'")
+    assert audited.details["chats"] == 1
+    assert (await get(harness.service))["users"][0]["user_id"] == BEN
+    is_problem(await harness.service.as_operator.get(f"/v1/users/{ANN}"), 404)
+
+    await work_off(harness)
+    assert (await clone.ask(grown))["status"] == "ready", "the rest is summarised again"
+    left = await everything(harness.service)
+    assert [one for one in words if one in left] == []
+
+
+async def test_erased_texts_do_not_come_back_when_the_others_chat_goes_on(harness: Harness) -> None:
+    _, clone, _, grown = await shared(harness)
+    await erase(harness.service, ANN)
+    words = secret_words(harness.talk, "u")
+    await run_sql(harness.runtime, "update chats set wants_bodies = true")
+
+    await clone.ingest(clone.turns(1, leaf=grown, prefix="later-"))
+    clone.edit("u0", "Edited by Ben.")
+    await clone.ingest(grown)
+
+    left = await everything(harness.service)
+    assert [one for one in words if one in left] == []
+    await check_tree(harness.runtime)
+
+
+async def test_the_guest_of_a_chat_is_erased_and_its_owner_keeps_it(harness: Harness) -> None:
+    guest, _, mixed, _ = await shared(harness)
+
+    await erase(harness.service, BEN)
+
+    left = await everything(harness.service)
+    assert BEN not in left
+    assert not any(one in left for one in secret_words(guest, "ben-"))
+    assert all(one in left for one in secret_words(harness.talk, "u"))
+    assert (await row(harness.runtime, "select user_id from chats")).user_id == ANN
+    assert (await harness.talk.ask(list(harness.talk.rows)[-1]))["status"] == "ready"
+    refused = await guest.put(guest.transcript(mixed))
+    assert refused.status_code == 410
+
+
+@pytest.mark.parametrize("chat", ["content:4711", "temporary"])
+async def test_chats_that_expire_are_erased_too(service: Service, talk: Talk, chat: str) -> None:
+    talk.chat, talk.user = chat, ANN
+    await talk.ingest(talk.turns(2), expires_in=3600)
+    assert (await erase(service, ANN))["chats"] == 1
+    assert ANN not in await everything(service)
+
+
+async def test_a_partial_turn_goes_with_what_it_has_read(harness: Harness) -> None:
+    await shared(harness)
+    await run_sql(
+        harness.runtime,
+        "insert into drafts (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"
+        " select tenant_id, id, 0, 'u0', 'd', 0, 1, 2, '[\"ann said\"]' from chats",
+    )
+    await erase(harness.service, ANN)
+    assert await rows(harness.runtime, "select 1 from drafts") == []
+
+
+async def test_a_dry_run_says_the_same_and_changes_nothing(harness: Harness) -> None:
+    await shared(harness)
+    before = await everything(harness.service)
+    said = await erase(harness.service, ANN, "?dry_run=true")
+    assert await everything(harness.service) == before
+    assert said["dry"]
+    assert await erase(harness.service, ANN) | {"dry": True} == said
+
+
+async def test_figures_that_are_counted_after_an_erasure_are_nobodys(harness: Harness) -> None:
+    await shared(harness)
+    await harness.talk.ask(list(harness.talk.rows)[-1], user_id=ANN)
+    await erase(harness.service, ANN)
+    await harness.runtime.counting.store(wait=True)
+    assert ANN not in await everything(harness.service)
+
+
+async def test_a_search_that_read_a_text_before_it_was_erased_stores_nothing_of_it(harness: Harness) -> None:
+    await shared(harness)
+    found = await row(
+        harness.runtime,
+        "select m.tenant_id, chat_id, message_id, digest from messages m join chats c on c.id = m.chat_id"
+        " where external_id = 'clone' and author_id = :user limit 1",
+        user=ANN,
+    )
+    await erase(harness.service, ANN)
+    late = messages.Searched(found.message_id, found.digest, [0], b"what was said")
+    async with harness.runtime.database.engine.begin() as connection:
+        await messages.store_words(connection, ChatKey(found.tenant_id, found.chat_id), [late])
+    assert (await row(harness.runtime, "select count(*) as n from messages where words = 'what was said'")).n == 0
+
+
+async def export(service: Service, user: str) -> list[Json]:
+    answer = await service.as_operator.get(f"/v1/users/{user}/export")
+    assert answer.headers["content-type"] == "application/x-ndjson"
+    assert answer.headers["cache-control"] == "no-store"
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+async def test_an_export_has_every_text_of_the_user_and_none_that_another_wrote_elsewhere(harness: Harness) -> None:
+    guest, clone, _, _ = await shared(harness)
+    shown = await get(harness.service, f"/{ANN}")
+
+    records = await export(harness.service, ANN)
+
+    text = json.dumps(records, ensure_ascii=False)
+    assert all(one in text for one in secret_words(harness.talk, "u"))
+    assert not any(one in text for one in secret_words(clone, "clone-"))
+    kinds: dict[str, list[Any]] = {}
+    for one in records:
+        kinds.setdefault(one["type"], []).append(one)
+    assert len(kinds["message"]) == shown["stored"]["messages"] + shown["stored"]["written_beside"]
+    assert [one["by_user"] for one in kinds["message"] if one["own_chat"]].count(False) == 4
+    made = kinds["checkpoint"]
+    assert len(made) == shown["stored"]["checkpoints"]
+    assert all(one["summary"] for one in made)
+    assert {"user", "chat", "work", "figures"} <= kinds.keys()
+    audited = await row(harness.runtime, "select details from audit where action = 'user.export'")
+    assert ANN not in json.dumps(audited.details)
+    assert guest.user == BEN
+
+
+async def test_nobody_is_found_of_whom_nothing_is_stored(service: Service) -> None:
+    for method, more in (("GET", ""), ("GET", "/export"), ("DELETE", "")):
+        is_problem(await service.as_operator.request(method, f"/v1/users/nobody{more}"), 404)
+    assert await rows(service.runtime, "select 1 from audit") == []
