@@ -41,7 +41,7 @@ class Event:
         )
         api_key: str = Field(
             "",
-            description="Key with scope `filter`, the same as the filter's.",
+            description="Key with scope `events`.",
             json_schema_extra={"input": {"type": "password"}},
         )
 

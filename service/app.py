@@ -29,7 +29,8 @@ from service.api import (
     stats,
     summariser,
 )
-from service.api.deps import WITHOUT_TELEMETRY, InFlight, KeyRing, known_parameters
+from service.api.callers import KeyRing
+from service.api.deps import WITHOUT_TELEMETRY, InFlight, known_parameters
 from service.api.health import Refusals
 from service.api.problems import ProblemBody
 from service.api.scrape import Figures
@@ -38,6 +39,7 @@ from service.processes import Texts
 from service.runtime import Runtime, running, servers
 from service.settings import Settings
 from service.usecases.alive import living
+from service.usecases.key_uses import noting
 from service.web import pages
 
 log = structlog.get_logger(__name__)
@@ -50,8 +52,10 @@ Keeps long Open WebUI conversations inside the model's context window.
 
 - With a `filter` key: the filter asks for the `context` of a request before the model is called,
   and sends the `transcript` of new messages after each reply.
-- With an `operator` key: look at chats, summaries and the queue; correct a summary, serve an older
-  version, reset, recompute or delete.
+- With an `events` key: the events function tells what was deleted or edited.
+- With an `operator:read` key: look at chats, summaries and the queue.
+- With an `operator` key: correct a summary too, serve an older version, reset, recompute or delete,
+  and make keys.
 
 Send an API key as `Authorization: Bearer <key>`; `precis keys create` makes one. Errors are
 `application/problem+json` (RFC 9457).
@@ -212,7 +216,8 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
         async with AsyncExitStack() as stack:
             urls = await stack.enter_async_context(servers(settings))
             app.state.runtime = await stack.enter_async_context(running(settings, urls, texts))
-            app.state.keys = KeyRing()
+            uses = await stack.enter_async_context(noting(app.state.runtime.database.engine))
+            app.state.keys = KeyRing(uses)
             await stack.enter_async_context(living(app.state.runtime.worker_context, "api"))
             for start in beside:
                 await stack.enter_async_context(start(app.state.runtime))

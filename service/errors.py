@@ -18,6 +18,7 @@
         ├── Unauthorised                401
         ├── WrongScope                  403
         ├── Forbidden                   403
+        ├── WrongNetwork                403
         ├── NotFound                    404
         ├── TooSlow                     408
         ├── Conflict                    409
@@ -153,7 +154,7 @@ class BadRequest(Problem):
 
 
 class Unauthorised(Problem):
-    """The API key is missing, unknown or revoked."""
+    """The API key is missing, unknown, revoked or expired."""
 
     status = 401
     type = "unauthorised"
@@ -171,6 +172,13 @@ class Forbidden(Problem):
 
     status = 403
     type = "forbidden"
+
+
+class WrongNetwork(Problem):
+    """The API key may not be used from this address."""
+
+    status = 403
+    type = "wrong-network"
 
 
 class NotFound(Problem):

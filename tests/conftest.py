@@ -20,6 +20,7 @@ import asyncpg
 import httpx
 import pytest
 import pytest_asyncio
+from fastapi import FastAPI
 from redis.asyncio import Redis
 from sqlalchemy import make_url
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
@@ -35,6 +36,7 @@ from service.storage import keys
 from service.storage.database import migrate
 from service.usecases import recall
 from service.usecases.compress import compress
+from service.usecases.key_uses import KeyUses
 from tests.loopback import only_loopback
 from workers.worker import running as worker_running
 
@@ -221,6 +223,13 @@ class Service:
     operator_key: str
     as_filter: httpx.AsyncClient
     as_operator: httpx.AsyncClient
+    app: FastAPI
+
+    @property
+    def uses(self) -> KeyUses:
+        """When keys were used, that is not stored yet."""
+        uses: KeyUses = self.app.state.keys.uses
+        return uses
 
 
 @asynccontextmanager
@@ -239,7 +248,7 @@ async def serving(settings: Settings) -> AsyncIterator[Service]:
             )
             for key in made
         ]
-        yield Service(url, runtime, made[0], made[1], *clients)
+        yield Service(url, runtime, made[0], made[1], clients[0], clients[1], app)
 
 
 @pytest_asyncio.fixture(loop_scope="function")

@@ -1,5 +1,6 @@
 """`precis keys`: API keys of tenants."""
 
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -11,6 +12,7 @@ from service.runtime import FIRST_TENANT
 from service.storage import keys
 from service.storage.keys import Scope
 from service.usecases import keys as usecases
+from service.usecases.keys import MOST_DAYS, MOST_HOURS, Wanted
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, help="API keys: shown once, stored as hashes."
@@ -21,7 +23,10 @@ app = typer.Typer(
 def create(
     scope: Annotated[
         Scope,
-        typer.Option(help="`filter`: for the filter in Open WebUI; `operator`: for the REST API."),
+        typer.Option(
+            help="`filter`: for the filter in Open WebUI; `events`: for the events function;"
+            " `operator:read`: to look; `operator`: for all of REST and the pages."
+        ),
     ],
     name: Annotated[
         str, typer.Option(callback=shell.name, help="A name that `precis keys list` shows.")
@@ -30,12 +35,28 @@ def create(
         str,
         typer.Option(callback=shell.name, help="Tenant (one Open WebUI); created if it is new."),
     ] = FIRST_TENANT,
+    expires: Annotated[
+        int | None,
+        typer.Option(
+            metavar="DAYS", min=1, max=MOST_DAYS, help="Days until it expires; by default never."
+        ),
+    ] = None,
+    networks: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--from",
+            metavar="CIDR",
+            help="From where it may be used, such as 10.0.0.0/8; may be repeated. By default from"
+            " anywhere.",
+        ),
+    ] = None,
 ) -> None:
     """Makes a key and prints it."""
+    wanted = Wanted(scope, name, expires, networks or ())
 
     async def work() -> str:
         async with shell.database(shell.settings()) as database:
-            made = await usecases.create(database.engine, tenant, CLI, scope, name)
+            made = await usecases.create(database.engine, tenant, CLI, wanted)
             return made.key
 
     typer.echo(shell.run(work()))
@@ -56,20 +77,41 @@ def list_keys(as_json: shell.Json = False) -> None:
     if as_json:
         print_json(found)
         return
-    rows = [
-        (
-            str(key.id),
-            f"{key.prefix}…",
-            key.scope,
-            key.tenant_name,
-            key.name,
-            f"{key.created_at:%Y-%m-%d %H:%M}",
-            f"{key.revoked_at:%Y-%m-%d %H:%M}" if key.revoked_at else "",
-        )
-        for key in found
-    ]
-    columns = ("id", "key", "scope", "tenant", "name", "created", "revoked")
-    print_rows(shell.console, columns, rows, least=("created", "tenant"))
+    columns = (
+        "id",
+        "key",
+        "scope",
+        "tenant",
+        "name",
+        "created",
+        "expires",
+        "revoked",
+        "used",
+        "filter",
+        "from",
+    )
+    least = ("from", "created", "tenant", "revoked", "expires")
+    print_rows(shell.console, columns, [_shown(key) for key in found], least=least)
+
+
+def _shown(key: keys.Key) -> tuple[str, ...]:
+    return (
+        str(key.id),
+        f"{key.prefix}…",
+        key.scope,
+        key.tenant_name,
+        key.name,
+        _time(key.created_at),
+        _time(key.expires_at),
+        _time(key.revoked_at),
+        _time(key.last_used_at),
+        key.last_filter or "",
+        ", ".join(key.networks),
+    )
+
+
+def _time(value: datetime | None) -> str:
+    return f"{value:%Y-%m-%d %H:%M}" if value else ""
 
 
 @app.command()
@@ -86,3 +128,25 @@ def revoke(
 
     shell.run(work())
     shell.console.print(f"Key {identity} is revoked.")
+
+
+@app.command()
+def rotate(
+    identity: Annotated[
+        int, typer.Argument(metavar="ID", min=1, max=shell.LAST_ID, help="From `precis keys list`.")
+    ],
+    grace: Annotated[
+        float,
+        typer.Option(
+            metavar="HOURS", min=0, max=MOST_HOURS, help="Hours that the old key goes on working."
+        ),
+    ] = 24,
+) -> None:
+    """Makes a key like this one and prints it; the old one ends after the hours of grace."""
+
+    async def work() -> str:
+        async with shell.database(shell.settings()) as database:
+            made = await usecases.rotate_any(database.engine, CLI, identity, grace)
+            return made.key
+
+    typer.echo(shell.run(work()))

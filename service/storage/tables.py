@@ -86,7 +86,11 @@ api_keys = Table(
     Column("hash", LargeBinary, nullable=False, unique=True, comment="SHA-256 of the whole key."),
     _now("created_at"),
     Column("revoked_at", DateTime(timezone=True)),
-    CheckConstraint("scope in ('filter', 'operator')", name="scope"),
+    Column("expires_at", DateTime(timezone=True), comment="From then on it opens nothing."),
+    Column("networks", ARRAY(Text), comment="From where it opens anything; null: from anywhere."),
+    Column("last_used_at", DateTime(timezone=True), comment="To the minute."),
+    Column("last_filter", Text, comment="The version of the filter that asked last with it."),
+    CheckConstraint("scope in ('filter', 'events', 'operator:read', 'operator')", name="scope"),
 )
 
 sessions = Table(

@@ -8,12 +8,13 @@ from limits import parse
 from limits.aio.storage import MemoryStorage
 from limits.aio.strategies import MovingWindowRateLimiter
 
+from service.api.callers import address_of
 from service.api.deps import RuntimeDep
 from service.errors import TooMany, Unauthorised
 from service.usecases import sessions
 from service.web.page import SIGN_IN, PageRoute, go_to, render
 from service.web.session import (
-    FormDep,
+    OwnFormDep,
     SignedInDep,
     cookie_name,
     drop,
@@ -42,12 +43,13 @@ async def sign_in(request: Request, runtime: RuntimeDep) -> Response:
     """Begins a session, if the key is an operator's."""
     fields = await own_form(request)
     back = _own_path(str(fields.get("back", "/")))
-    address = request.client.host if request.client else ""
+    address = address_of(request)
     limiter = cast(MovingWindowRateLimiter, request.app.state.sign_ins)
     if not await limiter.test(_FAILURES, "sign-in", address):
         raise TooMany("ten keys from this address were wrong; try again in five minutes")
     try:
-        cookie = await sessions.sign_in(runtime.database.engine, str(fields.get("key", "")).strip())
+        key = str(fields.get("key", "")).strip()
+        cookie = await sessions.sign_in(runtime.database.engine, key, address)
     except Unauthorised as error:
         await limiter.hit(_FAILURES, "sign-in", address)
         return render("sign_in.html", HTTPStatus.UNAUTHORIZED, back=back, wrong=error.detail)
@@ -58,7 +60,7 @@ async def sign_in(request: Request, runtime: RuntimeDep) -> Response:
 
 @router.post("/sign-out")
 async def sign_out(
-    request: Request, runtime: RuntimeDep, signed_in: SignedInDep, form: FormDep
+    request: Request, runtime: RuntimeDep, signed_in: SignedInDep, form: OwnFormDep
 ) -> Response:
     """Ends this session, or with `everywhere` all of its key."""
     engine = runtime.database.engine

@@ -202,7 +202,10 @@ async def _administer(a: Tenant, b: Tenant) -> None:
     assert made["id"] not in theirs
     assert not set(theirs) & {one["id"] for one in (await a.get("/v1/keys")).json()["keys"]}
     assert (await a.operator.delete(f"/v1/keys/{theirs[0]}")).status_code == 404
+    assert (await a.operator.post(f"/v1/keys/{theirs[0]}/rotate")).status_code == 404
+    assert (await a.operator.post(f"/v1/keys/{made['id']}/rotate")).status_code == 201
     assert (await a.operator.delete(f"/v1/keys/{made['id']}")).status_code == 204
+    await a.service.uses.store(a.service.runtime.database.engine)
     assert (await a.operator.post("/v1/summariser/test")).status_code == 409
     assert (await a.operator.post("/v1/summariser/reset")).status_code == 200
     assert (await a.get("/v1/settings")).status_code == 200
