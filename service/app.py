@@ -31,15 +31,17 @@ from service.api import (
 )
 from service.api.callers import KeyRing
 from service.api.deps import WITHOUT_TELEMETRY, InFlight, known_parameters
-from service.api.health import Refusals
+from service.api.health import Readiness, Refusals
+from service.api.limits import Limiter
 from service.api.problems import ProblemBody
 from service.api.scrape import Figures
-from service.errors import BadRequest
+from service.errors import BadRequest, TooMany
 from service.processes import Texts
 from service.runtime import Runtime, running, servers
 from service.settings import Settings
 from service.usecases.alive import living
 from service.usecases.key_uses import noting
+from service.usecases.quotas import Quotas
 from service.web import pages
 
 log = structlog.get_logger(__name__)
@@ -160,7 +162,7 @@ class _Service(FastAPI):
     async def _handled(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             hot = _is_text(scope) and await context.answered(scope, receive, send)
-            if not hot:
+            if not hot and await self._checked(scope, receive, send):
                 await self._counted(scope, receive, send)
         finally:
             # Here and not in a dependency: the hot route has none.
@@ -192,6 +194,18 @@ class _Service(FastAPI):
         refused = BadRequest("the path is not UTF-8: percent-encode its parts as UTF-8")
         await problems.answer(refused)(scope, receive, send)
 
+    async def _checked(self, scope: Scope, receive: Receive, send: Send) -> bool:
+        """Refuses what comes too often from somebody without a key; says whether to go on."""
+        if scope["path"].startswith("/v1/"):
+            return True
+        client = scope.get("client")
+        try:
+            await self.state.limiter.check_open(client[0] if client else "")
+        except TooMany as refused:
+            await problems.answer(refused)(scope, receive, send)
+            return False
+        return True
+
 
 def _route(scope: Scope) -> tuple[str, str]:
     """The method and the template of a request's route, as metrics name them."""
@@ -217,7 +231,7 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
             urls = await stack.enter_async_context(servers(settings))
             app.state.runtime = await stack.enter_async_context(running(settings, urls, texts))
             uses = await stack.enter_async_context(noting(app.state.runtime.database.engine))
-            app.state.keys = KeyRing(uses)
+            app.state.keys = KeyRing(uses, app.state.limiter)
             await stack.enter_async_context(living(app.state.runtime.worker_context, "api"))
             for start in beside:
                 await stack.enter_async_context(start(app.state.runtime))
@@ -243,8 +257,11 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
     )
     app.state.logs_requests = settings.log_level == "debug"
     app.state.in_flight = InFlight(settings.max_bytes_in_flight)
+    app.state.limiter = Limiter(settings)
+    app.state.quotas = Quotas(settings)
     app.state.figures = Figures()
     app.state.refusals = Refusals()
+    app.state.readiness = Readiness()
     problems.install(app)
     docs.install(app)
     operators = (chats, jobs, stats, summariser, keys, audit)

@@ -19,6 +19,7 @@
         ├── WrongScope                  403
         ├── Forbidden                   403
         ├── WrongNetwork                403
+        ├── OverQuota                   403
         ├── NotFound                    404
         ├── TooSlow                     408
         ├── Conflict                    409
@@ -181,6 +182,14 @@ class WrongNetwork(Problem):
     type = "wrong-network"
 
 
+class OverQuota(Problem):
+    """The tenant or the user has stored as much as is allowed."""
+
+    # No 5xx: the filter would leave the service alone, also for what is stored already.
+    status = 403
+    type = "over-quota"
+
+
 class NotFound(Problem):
     """This tenant has nothing under that id."""
 
@@ -228,6 +237,10 @@ class TooMany(Problem):
 
     status = 429
     type = "too-many"
+
+    def __init__(self, detail: str, retry_after: int) -> None:
+        super().__init__(detail, retry_after=retry_after)
+        self.retry_after = retry_after
 
 
 class HeadTooLarge(Problem):

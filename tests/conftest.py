@@ -25,6 +25,7 @@ from redis.asyncio import Redis
 from sqlalchemy import make_url
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
+from service.api import health
 from service.api.connection import Limits
 from service.api.server import bind, listening
 from service.app import create_app
@@ -88,6 +89,11 @@ def tried_beyond(_only_loopback: list[str]) -> Iterator[list[str]]:
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """A model waits two seconds for what it looks up; a busy machine may need longer for its first text process."""
     monkeypatch.setattr(recall, "_SECONDS", 60.0)
+
+
+@pytest.fixture(autouse=True)
+def _readiness_is_found_out_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "_KEPT", 0.0)
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -187,8 +193,12 @@ async def fresh_database(servers: Urls) -> AsyncIterator[Urls]:
 
 
 def small_window(urls: Urls) -> Settings:
-    """Settings for a small window, so that short conversations need a summary; nothing is debounced."""
-    return load(database_url=urls.database, redis_url=urls.redis, window=8192, debounce=0)
+    """Settings for a small window, so that short conversations need a summary; nothing is debounced.
+
+    All tests come from one address, so that address has no limits.
+    """
+    unlimited = {"max_wrong_keys": 0, "max_open_requests": 0, "max_key_requests": 0}
+    return load(database_url=urls.database, redis_url=urls.redis, window=8192, debounce=0, **unlimited)
 
 
 @pytest_asyncio.fixture(loop_scope="function")

@@ -1,4 +1,4 @@
-"""keys: more scopes, an expiry, networks, and when and by what they were used last."""
+"""keys: scopes, expiry, networks, last use; what chats take of a quota."""
 
 from collections.abc import Sequence
 
@@ -38,6 +38,16 @@ def upgrade() -> None:
             comment="The version of the filter that asked last with it.",
         ),
     )
+    op.add_column(
+        "chats",
+        sa.Column(
+            "sent_bytes",
+            sa.BigInteger(),
+            server_default="0",
+            nullable=False,
+            comment="Of the messages that were stored, as they were sent; for quotas.",
+        ),
+    )
     op.drop_constraint(op.f("ck_api_keys_scope"), "api_keys")
     op.create_check_constraint(
         op.f("ck_api_keys_scope"),
@@ -59,5 +69,6 @@ def downgrade() -> None:
     op.create_check_constraint(
         op.f("ck_api_keys_scope"), "api_keys", "scope in ('filter', 'operator')"
     )
+    op.drop_column("chats", "sent_bytes")
     for column in ("last_filter", "last_used_at", "networks", "expires_at"):
         op.drop_column("api_keys", column)

@@ -9,9 +9,11 @@ import time
 from functools import lru_cache
 from typing import Final, cast
 
+import structlog
 from fastapi import Request
 
 from service import LEAST_FILTER, metrics
+from service.api.limits import Limiter
 from service.errors import (
     BadRequest,
     FilterTooOld,
@@ -22,6 +24,7 @@ from service.errors import (
 from service.runtime import Runtime
 from service.storage import keys
 from service.storage.keys import Key, Scope
+from service.usecases import refusals
 from service.usecases.key_uses import KeyUses
 from service.usecases.keys import is_within
 from service.usecases.operate import Operator
@@ -30,6 +33,8 @@ from service.usecases.operate import Operator
 _KNOWN_FOR: Final = 10.0
 _MOST_KNOWN: Final = 1000
 _LONGEST_PERSON: Final = 100  # characters
+log = structlog.get_logger(__name__)
+
 _VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})", re.ASCII)
 
 
@@ -56,26 +61,63 @@ def address_of(request: Request) -> str:
 class KeyRing:
     """Keys that were used recently, and when.
 
-    Unknown keys are not remembered, else anybody could fill the memory.
+    Unknown keys are not remembered, else anybody could fill the memory. A key that was known a
+    while ago is read again however many wrong ones come from its address.
     """
 
-    def __init__(self, uses: KeyUses) -> None:
+    def __init__(self, uses: KeyUses, limiter: Limiter) -> None:
         self.uses = uses
+        self.limiter = limiter
         self._known: dict[bytes, tuple[Key, float]] = {}
 
-    async def find(self, runtime: Runtime, key: str) -> Key | None:
-        """The key's row, at most `_KNOWN_FOR` seconds old; None when it opens nothing."""
+    async def find(self, request: Request, key: str) -> Key:
+        """The key's row, at most `_KNOWN_FOR` seconds old.
+
+        Raises:
+            Unauthorised: it is unknown, revoked or expired.
+            TooMany: it is unknown here, and its client's address had too many wrong ones.
+        """
         name, now = keys.hash_of(key), time.monotonic()
         known = self._known.get(name)
         if known and known[1] > now:
             return known[0]
-        async with runtime.database.engine.connect() as connection:
+        if known is None:
+            await self.limiter.check_stranger(address_of(request))
+        async with runtime_of(request).database.engine.connect() as connection:
             found = await keys.known(connection, key)
         self._known.pop(name, None)
         if found is None or not found.in_use:
-            return None
-        self._remember(name, found, now)
-        return found
+            await self._refuse(request, found)
+        else:
+            self._remember(name, found, now)
+            return found
+        raise Unauthorised(
+            "this API key is unknown, revoked or expired; make one with `precis keys create`"
+        )
+
+    async def _refuse(self, request: Request, found: Key | None) -> None:
+        """Counts and notes a key that opens nothing, and whose it was if that is known."""
+        self.limiter.wrong_key(address_of(request))
+        why = "unknown"
+        if found is not None:
+            why = "revoked" if found.revoked_at else "expired"
+        await self.note_refusal(request, found, "key.refused", why)
+
+    async def note_refusal(
+        self, request: Request, found: Key | None, action: str, why: str
+    ) -> None:
+        """Notes a refused key: in its tenant's audit log, or if nobody knows it in the log.
+
+        At most once in a minute for an address, so that nobody can fill either.
+        """
+        address = address_of(request)
+        if not self.limiter.is_first_refusal(address):
+            return
+        if found is None:
+            log.warning(action, address=address, why=why)
+            return
+        engine = runtime_of(request).database.engine
+        await refusals.note(engine, found, action, why, address)
 
     def _remember(self, name: bytes, key: Key, now: float) -> None:
         # Clearing costs one read for each key in use, and spares a bookkeeping of ages.
@@ -90,21 +132,25 @@ async def caller(request: Request, scope: Scope) -> Key:
 
     Raises:
         Unauthorised: the key is missing, unknown, revoked or expired.
+        TooMany: too many were wrong from this address, or too many requests sent with this one.
         WrongNetwork: it may not be used from the client's address.
         WrongScope: it does not open what needs this `scope`.
         FilterTooOld: the header `Precis-Filter` names a version below `LEAST_FILTER`.
         BadRequest: that header is no version.
     """
+    ring = cast(KeyRing, request.app.state.keys)
     kind, _, given = header(request, b"authorization").partition(" ")
     if kind.lower() != "bearer" or not given:
+        await ring.limiter.check_stranger(address_of(request))
+        ring.limiter.wrong_key(address_of(request))
         raise Unauthorised("send an API key as `Authorization: Bearer <key>`")
-    ring = cast(KeyRing, request.app.state.keys)
-    found = await ring.find(runtime_of(request), given.strip())
-    if found is None:
-        raise Unauthorised(
-            "this API key is unknown, revoked or expired; make one with `precis keys create`"
-        )
-    _check_use(found, scope, address_of(request))
+    found = await ring.find(request, given.strip())
+    ring.limiter.check_key(found.id)
+    try:
+        _check_use(found, scope, address_of(request))
+    except (WrongNetwork, WrongScope) as refused:
+        await ring.note_refusal(request, found, "key.refused", refused.type)
+        raise
     is_of_filter = scope in ("filter", "events")
     version = header(request, b"precis-filter") if is_of_filter else ""
     if is_of_filter:

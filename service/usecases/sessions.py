@@ -34,40 +34,55 @@ class SignedIn:
     may_change: bool
 
 
-async def sign_in(engine: AsyncEngine, key: str, address: str) -> str:
-    """Begins a session, from a client's `address`.
+class NoSignIn(Unauthorised):
+    """The API key opens no pages."""
+
+    def __init__(self, key: Key | None) -> None:
+        super().__init__(
+            "this is no operator key in use, or not for your address; make one with"
+            " `precis keys create --scope operator`"
+        )
+        self.key = key
+
+
+async def sign_in(engine: AsyncEngine, key: str, address: str, person: str = "") -> str:
+    """Begins a session, from a client's `address`; `person` is what a proxy tells of who it is.
 
     Returns:
         The cookie's value, which is not stored.
 
     Raises:
-        Unauthorised: this is no operator key, or it has ended, or may not be used from there.
+        NoSignIn: this is no operator key, or it has ended, or may not be used from there.
     """
     async with engine.begin() as connection:
-        found = await keys.find(connection, key)
+        found = await keys.known(connection, key)
         if found is None or not _opens_pages(found, address):
-            raise Unauthorised(
-                "this is no operator key in use, or not for your address; make one with"
-                " `precis keys create --scope operator`"
-            )
+            raise NoSignIn(found)
         cookie = secrets.token_urlsafe(32)
         await sessions.begin(connection, found.id, keys.hash_of(cookie), SECONDS)
-        await audit.record(connection, found.tenant, found.actor, "session.begin", None)
+        actor = found.actor + person
+        await audit.record(connection, found.tenant, actor, "session.begin", None)
     return cookie
 
 
 def _opens_pages(key: Key, address: str) -> bool:
-    return "operator:read" in keys.OPENS[key.scope] and is_within(address, key.networks)
+    is_operators = "operator:read" in keys.OPENS[key.scope]
+    return is_operators and key.in_use and is_within(address, key.networks)
 
 
-async def signed_in(engine: AsyncEngine, cookie: str, address: str) -> SignedIn | None:
-    """The session of a cookie, if it has one that has not ended and may be used from there."""
+async def signed_in(
+    engine: AsyncEngine, cookie: str, address: str, person: str = ""
+) -> SignedIn | None:
+    """The session of a cookie, if it has one that has not ended and may be used from there.
+
+    `person` is what a proxy tells of who it is.
+    """
     async with engine.connect() as connection:
         found = await sessions.find(connection, keys.hash_of(cookie))
     if found is None or not is_within(address, tuple(found.networks or ())):
         return None
     return SignedIn(
-        Operator(found.tenant, found.actor),
+        Operator(found.tenant, found.actor + person),
         found.tenant_name,
         found.key,
         found.expires_at,

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 from fastapi import Depends, Request, Response
 from starlette.datastructures import URL, FormData
 
-from service.api.callers import address_of
+from service.api.callers import address_of, told_by
 from service.api.deps import RuntimeDep, read_limited
 from service.errors import BadRequest, Forbidden, WrongScope
 from service.usecases import sessions
@@ -53,7 +53,7 @@ async def _signed_in(request: Request, runtime: RuntimeDep) -> SignedIn:
     if not cookie:
         raise SignInNeeded
     engine, address = runtime.database.engine, address_of(request)
-    found = await sessions.signed_in(engine, cookie, address)
+    found = await sessions.signed_in(engine, cookie, address, told_by(request))
     if found is None:
         raise SignInNeeded
     return found
