@@ -21,6 +21,7 @@ from service.api import (
     events,
     filter,
     health,
+    hosts,
     jobs,
     keys,
     problems,
@@ -35,7 +36,7 @@ from service.api.health import Readiness, Refusals
 from service.api.limits import Limiter
 from service.api.problems import ProblemBody
 from service.api.scrape import Figures
-from service.errors import BadRequest, TooMany
+from service.errors import BadRequest, TooMany, WrongHost
 from service.processes import Texts
 from service.runtime import Runtime, running, servers
 from service.settings import Settings
@@ -101,12 +102,19 @@ def _noted(scope: Scope, send: Send) -> Send:
     return noted
 
 
-def _named(send: Send, request_id: bytes) -> Send:
-    """`send` with the request id in the answer's head."""
+def _named(send: Send, request_id: bytes, path: str) -> Send:
+    """`send` with the request id in the answer's head, and what it says to browsers and caches."""
+    is_api = path.startswith("/v1/")
 
     async def named(message: Message) -> None:
         if message["type"] == "http.response.start":
-            message["headers"] = [*message.get("headers", ()), (b"x-request-id", request_id)]
+            headers = [*message.get("headers", ()), (b"x-request-id", request_id)]
+            # Pages have headers of their own (`web.page`).
+            if not any(name == b"x-content-type-options" for name, _ in headers):
+                headers.append((b"x-content-type-options", b"nosniff"))
+            if is_api and not any(name == b"cache-control" for name, _ in headers):
+                headers.append((b"cache-control", b"no-store"))
+            message["headers"] = headers
         await send(message)
 
     return named
@@ -131,7 +139,7 @@ class _Service(FastAPI):
             return
         traceparent = _traceparent(scope)
         with tracing.within(traceparent):
-            send = _named(send, tracing.id_of(traceparent).encode())
+            send = _named(send, tracing.id_of(traceparent).encode(), scope["path"])
             if self.state.logs_requests:
                 send = _noted(scope, send)
             # Probes and scrapes would be most of what a trace collector stores.
@@ -161,9 +169,12 @@ class _Service(FastAPI):
 
     async def _handled(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
+            hosts.check(scope, self.state.hosts)
             hot = _is_text(scope) and await context.answered(scope, receive, send)
             if not hot and await self._checked(scope, receive, send):
                 await self._counted(scope, receive, send)
+        except WrongHost as refused:
+            await problems.answer(refused)(scope, receive, send)
         finally:
             # Here and not in a dependency: the hot route has none.
             self.state.in_flight.release(scope)
@@ -258,6 +269,7 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
     app.state.logs_requests = settings.log_level == "debug"
     app.state.in_flight = InFlight(settings.max_bytes_in_flight)
     app.state.limiter = Limiter(settings)
+    app.state.hosts = settings.hosts()
     app.state.quotas = Quotas(settings)
     app.state.figures = Figures()
     app.state.refusals = Refusals()

@@ -24,6 +24,8 @@
         ├── TooSlow                     408
         ├── Conflict                    409
         ├── TooLarge                    413
+        ├── WrongMedia                  415
+        ├── WrongHost                   421
         ├── Unprocessable               422
         ├── FilterTooOld                426
         ├── TooMany                     429
@@ -216,6 +218,20 @@ class TooLarge(Problem):
 
     status = 413
     type = "too-large"
+
+
+class WrongMedia(Problem):
+    """The body is of another kind than this endpoint takes."""
+
+    status = 415
+    type = "wrong-media"
+
+
+class WrongHost(Problem):
+    """This service does not answer to this name."""
+
+    status = 421
+    type = "wrong-host"
 
 
 class Unprocessable(Problem):

@@ -470,6 +470,17 @@ class Settings(BaseSettings):
         description="Seconds within which the head of a request, and then each next part of its"
         " body, must arrive; after it, 408.",
     )
+    allowed_hosts: str = Field(
+        "",
+        description="Names that the service answers to, with commas between them, such as"
+        " `precis.example.org, *.svc.cluster.local`; others get 421. Addresses, names"
+        " without a dot and probes are always answered. Unset: any name.",
+    )
+    use_proxy: bool = Field(
+        False,
+        description="Whether the summariser is asked through the proxy that `HTTP_PROXY`,"
+        " `HTTPS_PROXY` or `ALL_PROXY` names, which then sees what it is asked.",
+    )
     metrics_token: SecretStr = Field(
         SecretStr(""),
         description="Bearer token with which other machines may read `/metrics`. Unset: only this"
@@ -523,6 +534,11 @@ class Settings(BaseSettings):
                 f" {PREFIX}SUMMARISER_URL and {PREFIX}SUMMARISER_MODEL"
             )
         return self
+
+    def hosts(self) -> tuple[str, ...]:
+        """The names of `allowed_hosts`."""
+        names = (name.strip().lower() for name in self.allowed_hosts.split(","))
+        return tuple(name for name in names if name)
 
     def of_model(self, model: str) -> ModelSettings:
         """What `PRECIS_MODELS` sets for one model."""

@@ -242,6 +242,11 @@ class Service:
         return uses
 
 
+def sending(key: str) -> dict[str, str]:
+    """The headers of a client with a key, whose bodies are JSON also where a test writes their bytes."""
+    return {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+
+
 @asynccontextmanager
 async def serving(settings: Settings) -> AsyncIterator[Service]:
     """A service with these settings, without a worker: tests decide when work is done (`drain`)."""
@@ -253,9 +258,7 @@ async def serving(settings: Settings) -> AsyncIterator[Service]:
             made = [await keys.create(connection, FIRST_TENANT, scope, "test") for scope in ("filter", "operator")]
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         clients = [
-            await stack.enter_async_context(
-                httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=30)
-            )
+            await stack.enter_async_context(httpx.AsyncClient(base_url=url, headers=sending(key), timeout=30))
             for key in made
         ]
         yield Service(url, runtime, made[0], made[1], clients[0], clients[1], app)

@@ -15,7 +15,7 @@ from starlette.types import Scope
 from service.api import problems, shape
 from service.api.callers import caller, header, operator_of, runtime_of
 from service.api.wire import Id, schema_of
-from service.errors import BadRequest, Busy, TooLarge, Unprocessable
+from service.errors import BadRequest, Busy, TooLarge, Unprocessable, WrongMedia
 from service.runtime import Runtime
 from service.storage import keys
 from service.usecases.operate import Operator
@@ -157,12 +157,28 @@ async def read_bytes(request: Request) -> bytearray:
 
     Raises:
         Problem: those of `read_limited`.
+        WrongMedia: its Content-Type is not JSON's; an empty body needs none.
         TooLarge: more than `max_items` values.
         BadRequest: it is nested too deep.
     """
+    kind = header(request, b"content-type").partition(";")[0].strip().lower()
+    if kind and not _is_json(kind):
+        raise _no_json(kind)
     body = await read_limited(request)
+    if body and not kind:
+        raise _no_json("no type")
     await worked(body, shape.check, body, runtime_of(request).settings.max_items)
     return body
+
+
+def _is_json(kind: str) -> bool:
+    return kind == "application/json" or kind.endswith("+json")
+
+
+def _no_json(kind: str) -> WrongMedia:
+    return WrongMedia(
+        f"the body is sent as {kind[:_SHOWN]!r}; send JSON, with `Content-Type: application/json`"
+    )
 
 
 async def read_limited(request: Request) -> bytearray:

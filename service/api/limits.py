@@ -5,6 +5,7 @@ those without a key only after a moment: a client that waits for its answers can
 """
 
 import asyncio
+from functools import lru_cache
 from ipaddress import ip_address, ip_network
 from math import ceil
 from time import monotonic
@@ -141,13 +142,14 @@ class Limiter:
         Raises:
             TooMany: too many were sent with it.
         """
-        item, name = self._of_key, str(key)
-        if item is None or self._windows.hit(item, "key", name):
+        item = self._of_key
+        # Not `hit`, which makes the window's name each time: the hot read asks.
+        if item is None or self._counters.incr(_name_of(item, key), 60) <= item.amount:
             return
         raise TooMany(
             "too many requests with this key; ask less often (PRECIS_MAX_KEY_REQUESTS sets the"
             " limit)",
-            self._seconds(item, "key", name),
+            self._seconds(item, "key", str(key)),
         )
 
     def check_sign_in(self, address: str) -> None:
@@ -179,6 +181,12 @@ class Limiter:
         """Seconds until the window of a limit ends."""
         ends = self._counters.get_expiry(item.key_for(*names))
         return max(1, ceil(ends - monotonic()))
+
+
+@lru_cache(maxsize=4096)
+def _name_of(item: RateLimitItem, key: int) -> str:
+    """The name of a key's window."""
+    return item.key_for("key", str(key))
 
 
 def _of_minute(most: int) -> RateLimitItem | None:

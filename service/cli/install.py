@@ -46,6 +46,9 @@ def install_filter(
     recall: Annotated[
         bool, typer.Option(help="With the tool that looks up what a summary covers, or without it.")
     ] = True,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Let the filter use http:// to a public address.")
+    ] = False,
     dry_run: DryRun = False,
 ) -> None:
     """Installs or updates the filter and its tool in Open WebUI, with a key, and switches them on.
@@ -56,7 +59,7 @@ def install_filter(
     current = shell.settings()
     # Where it really listens: `precis serve --port` is in nobody's settings.
     here = address(current) or reached_at(current.host, current.port)
-    wish = Wish(tuple(model or ()), service_url, tenant, here, FIRST_TENANT, recall)
+    wish = Wish(tuple(model or ()), service_url, tenant, here, FIRST_TENANT, recall, insecure)
 
     async def work() -> None:
         async with signed_in(url, _who(current, email, api_key)) as webui:

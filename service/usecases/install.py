@@ -59,6 +59,7 @@ class Wish:
     first_url: str
     first_tenant: str
     recall: bool = True
+    insecure: bool = False
 
 
 class Change(NamedTuple):
@@ -309,9 +310,10 @@ async def _valves(
             of_events = await harness.make(tenant, "events", say)
     # Up to 0.8.5 Open WebUI takes the order from what is stored alone.
     order = {} if now else {"priority": 100}
+    more = order | ({"insecure": True} if wish.insecure else {})
     return {
-        FILTER: {"service_url": url, "api_key": key, **order},
-        EVENTS: {"service_url": url, "api_key": of_events, **order},
+        FILTER: {"service_url": url, "api_key": key, **more},
+        EVENTS: {"service_url": url, "api_key": of_events, **more},
     }
 
 
@@ -385,7 +387,7 @@ def _of_tool(webui: OpenWebUI, found: Installed, wish: Wish, valves: Json) -> li
     if stored is not None and stored.private:
         shared = partial(webui.share_tool, stored, text)
         changes.append(Change(f"tool {RECALL}: shared with everybody", shared))
-    reach = {name: valves[name] for name in ("service_url", "api_key")}
+    reach = {name: value for name, value in valves.items() if name != "priority"}
     return changes + _of_valves(webui, found, RECALL, "tools", reach)
 
 
@@ -451,6 +453,11 @@ def _advice(error: str, url: str) -> str:
         return (
             f"the service at {url} does not know its key ({error}). Run this command with the"
             " settings of that service: the same PRECIS_DATABASE_URL, or the same PRECIS_DATA_DIR"
+        )
+    if "valve insecure" in error:
+        return (
+            f"{url} is a public address without https, on which others could read key and chats:"
+            " put Precis behind a proxy with https, or pass --insecure"
         )
     if re.search(r"\b426\b", error):
         return (
