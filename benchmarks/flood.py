@@ -37,7 +37,7 @@ async def measure(quick: bool) -> Report:
         port = await stack.enter_async_context(stage.service(urls))
         line = stack.enter_context(closing(Line(port)))
         ask = asks(line, key, chats)
-        medians: Medians = {"in peace": []} | {f"under a flood of {kind}": [] for kind in _KINDS}
+        medians: Medians = {name: [] for name in ("in peace", *(f"under a flood of {kind}" for kind in _KINDS))}
         for _ in range(rounds):
             for kind in _KINDS:
                 medians["in peace"].append(await _median(line, ask, questions))

@@ -590,6 +590,8 @@ class Filter:
     def _left_alone(self) -> None:
         if self._failures >= FAILURES and time.monotonic() < self._again_at:
             raise ConnectionError("after failures in a row the service is left alone for a while")
+        if not (self.valves.insecure or is_private(self.valves.service_url)):
+            raise ConnectionError(NOT_PRIVATE)
 
     async def _send(
         self,
@@ -602,8 +604,6 @@ class Filter:
     ) -> httpx.Response:
         """One request to the service. 409 is an answer; other errors are raised."""
         self._left_alone()
-        if not (self.valves.insecure or is_private(self.valves.service_url)):
-            raise ConnectionError(NOT_PRIVATE)
         # After a pause one request tries again, and the others go on without.
         self._again_at = time.monotonic() + PAUSE
         self._http = self._http or client(self.valves.use_proxy)

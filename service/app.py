@@ -71,6 +71,10 @@ _REFUSED: dict[str, Any] = {
 }
 
 
+_NO_GUESS = (b"x-content-type-options", b"nosniff")
+_NO_STORE = (b"cache-control", b"no-store")
+
+
 def _is_text(scope: Scope) -> bool:
     """Whether the path is UTF-8."""
     # The server replaces every wrong byte by the same character, so two ids could become one.
@@ -110,10 +114,11 @@ def _named(send: Send, request_id: bytes, path: str) -> Send:
         if message["type"] == "http.response.start":
             headers = [*message.get("headers", ()), (b"x-request-id", request_id)]
             # Pages have headers of their own (`web.page`).
-            if not any(name == b"x-content-type-options" for name, _ in headers):
-                headers.append((b"x-content-type-options", b"nosniff"))
-            if is_api and not any(name == b"cache-control" for name, _ in headers):
-                headers.append((b"cache-control", b"no-store"))
+            own = dict(headers)
+            if b"x-content-type-options" not in own:
+                headers.append(_NO_GUESS)
+            if is_api and b"cache-control" not in own:
+                headers.append(_NO_STORE)
             message["headers"] = headers
         await send(message)
 

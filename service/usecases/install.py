@@ -299,15 +299,10 @@ async def _valves(
     works = not found.reached.problem and url == now.get("service_url") and right_tenant
     key, tenant = _key_of(found, FILTER), found.reached.tenant
     if not works:
-        owner = await harness.owner(key, wish.tenant, "filter")
-        tenant = owner or wish.tenant or wish.first_tenant
-        key = key if owner else await harness.make(tenant, "filter", say)
-    of_events = _key_of(found, EVENTS)
+        key, tenant = await _filter_key(found, wish, harness, say)
+    of_events = ""
     if EVENTS in wanted:
-        # Whether it works, nobody can ask; before 0.3.0 it was the filter's.
-        is_kept = works and of_events.startswith("precis_ev_")
-        if not is_kept and not await harness.owner(of_events, tenant, "events"):
-            of_events = await harness.make(tenant, "events", say)
+        of_events = await _events_key(found, tenant, harness, say, works=works)
     # Up to 0.8.5 Open WebUI takes the order from what is stored alone.
     order = {} if now else {"priority": 100}
     more = order | ({"insecure": True} if wish.insecure else {})
@@ -315,6 +310,27 @@ async def _valves(
         FILTER: {"service_url": url, "api_key": key, **more},
         EVENTS: {"service_url": url, "api_key": of_events, **more},
     }
+
+
+async def _filter_key(found: Installed, wish: Wish, harness: _Keys, say: Say) -> tuple[str, str]:
+    """A key that the database knows, the one that is there or a new one, and its tenant."""
+    key = _key_of(found, FILTER)
+    if owner := await harness.owner(key, wish.tenant, "filter"):
+        return key, owner
+    tenant = wish.tenant or wish.first_tenant
+    return await harness.make(tenant, "filter", say), tenant
+
+
+async def _events_key(
+    found: Installed, tenant: str, harness: _Keys, say: Say, *, works: bool
+) -> str:
+    """The events function's own key. Whether it works, nobody can ask; the filter's `works`."""
+    key = _key_of(found, EVENTS)
+    # Before 0.3.0 it was the filter's.
+    is_kept = works and key.startswith("precis_ev_")
+    if is_kept or await harness.owner(key, tenant, "events"):
+        return key
+    return await harness.make(tenant, "events", say)
 
 
 def _key_of(found: Installed, function: str) -> str:
