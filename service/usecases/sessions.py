@@ -8,7 +8,7 @@ from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from service.errors import Unauthorised
+from service.errors import PrecisError
 from service.storage import audit, keys, sessions
 from service.storage.keys import Key
 from service.usecases.keys import is_within
@@ -34,8 +34,8 @@ class SignedIn:
     may_change: bool
 
 
-class NoSignIn(Unauthorised):
-    """The API key opens no pages."""
+class NoSignIn(PrecisError):
+    """The API key opens no pages; `key` is its row, if it is known."""
 
     def __init__(self, key: Key | None) -> None:
         super().__init__(

@@ -42,7 +42,7 @@ async def sign_in(request: Request, runtime: RuntimeDep) -> Response:
     except sessions.NoSignIn as error:
         ring.limiter.wrong_sign_in(address)
         await ring.note_refusal(request, error.key, "session.refused", "no operator key in use")
-        return render("sign_in.html", HTTPStatus.UNAUTHORIZED, back=back, wrong=error.detail)
+        return render("sign_in.html", HTTPStatus.UNAUTHORIZED, back=back, wrong=str(error))
     response = go_to(back)
     keep(response, request, cookie)
     return response
