@@ -15,11 +15,12 @@ import asyncio
 import base64
 import contextlib
 import inspect
+import ipaddress
 import json
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import httpx
 from pydantic import BaseModel, Field
@@ -27,6 +28,10 @@ from pydantic import BaseModel, Field
 log = logging.getLogger("precis")
 
 VERSION = "0.3.0"
+INSIDE = (".localhost", ".local", ".internal", ".svc", ".svc.cluster.local")  # names inside
+NOT_PRIVATE = "service_url is http:// to a public name: use https://, or set the valve insecure"
+INSECURE = "Send key and texts over http:// to public addresses too."
+USE_PROXY = "Reach Precis through the proxy of HTTP_PROXY, which then sees key and texts."
 FILTER = "precis"  # the filter's id in Open WebUI
 PAIRS = 200  # newest messages of a branch that are described
 LONGEST = 60_000  # characters of a summary that are shown
@@ -109,6 +114,8 @@ class Action:
         service_url: str = Field("http://127.0.0.1:8377", description="Address of Precis.")
         api_key: str = Field("", description="Key with scope `filter`.", json_schema_extra=SECRET)
         timeout: float = Field(5.0, gt=0, description="Seconds that Precis may take to answer.")
+        insecure: bool = Field(False, description=INSECURE)
+        use_proxy: bool = Field(False, description=USE_PROXY)
         priority: int = Field(0, description=PRIORITY)
 
     actions = [  # noqa: RUF012 - read by Open WebUI, which makes a button of each
@@ -178,7 +185,9 @@ class Chat:
             RefusedError: it refuses the question, and says why.
         """
         valves = self.action.valves
-        self.action.http = self.action.http or httpx.AsyncClient()
+        if not (valves.insecure or is_private(valves.service_url)):
+            raise RefusedError(REFUSED.format(NOT_PRIVATE))
+        self.action.http = self.action.http or client(valves.use_proxy)
         # An error about a stray line end or a typographic quote would show the key in the log.
         key = "".join(character for character in valves.api_key if "!" <= character <= "~")
         headers = {
@@ -297,3 +306,21 @@ def harmless(text: str) -> str:
     """A text of which nothing is markup, in Markdown or HTML, and nothing becomes a link."""
     seen = (character for character in text if character.isprintable() or character == "\n")
     return "".join(one if one.isalnum() or one == " " else f"&#{ord(one)};" for one in seen)
+
+
+def is_private(url: str) -> bool:
+    """Whether nobody on the way can read along: https, or an address inside."""
+    parts = urlsplit(url)
+    host = (parts.hostname or "").rstrip(".")
+    if parts.scheme != "http" or host.endswith(INSIDE):
+        return True
+    try:
+        return not ipaddress.ip_address(host.partition("%")[0]).is_global
+    except ValueError:
+        return "." not in host  # as in a network of containers
+
+
+def client(use_proxy: bool) -> httpx.AsyncClient:
+    """Past the proxy of the environment, but with its certificates."""
+    direct = {"all://": None, "http://": None, "https://": None}
+    return httpx.AsyncClient(mounts={} if use_proxy else direct)

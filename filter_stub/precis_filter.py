@@ -15,6 +15,7 @@ license: MIT
 import asyncio
 import hashlib
 import inspect
+import ipaddress
 import json
 import logging
 import re
@@ -26,7 +27,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import httpx
 from pydantic import BaseModel, Field
@@ -71,6 +72,8 @@ COSTS = (
 )
 UNCOUNTED = 1.15  # times the mean for what the service has not counted: it may be that much more
 CITED = re.compile(r"```.*?```|`[^`]*`|(\[\d)", re.DOTALL)  # `[1]` outside of code
+INSIDE = (".localhost", ".local", ".internal", ".svc", ".svc.cluster.local")  # names inside
+NOT_PRIVATE = "service_url is http:// to a public name: use https://, or set the valve insecure"
 STASH = "precis"  # our key in the metadata, which Open WebUI carries from hook to hook
 
 # Texts of the valves.
@@ -78,6 +81,8 @@ SECRET: Any = {"input": {"type": "password"}}
 ON_OVERFLOW = "Above the window: leave out old results and turns, or send the request as it is."
 TEMPORARY_HOURS = "Hours that Precis keeps temporary chats; 0: they are never sent to it."
 SUMMARY_ROLE = "`record`: only what users laid down themselves is a system message."
+INSECURE = "Send key and texts over http:// to public addresses too."
+USE_PROXY = "Reach Precis through the proxy of HTTP_PROXY, which then sees key and texts."
 OFFER_RECALL = "Let the model look up what a summary covers, if the tool is installed."
 COMPRESS = "Send my chats to Precis, and its summaries for their earlier part to the model."
 WRITE_CONTEXT_SUMMARY = "Also store summaries where Open WebUI's own compaction does."
@@ -156,6 +161,8 @@ class Filter:
         show_summary: bool = Field(False, description="Show the summary as a source of the answer.")
         offer_recall: bool = Field(True, description=OFFER_RECALL)
         write_context_summary: bool = Field(False, description=WRITE_CONTEXT_SUMMARY)
+        insecure: bool = Field(False, description=INSECURE)
+        use_proxy: bool = Field(False, description=USE_PROXY)
         priority: int = Field(100, description="Filters run in rising order; last is best.")
 
     class UserValves(BaseModel):
@@ -642,6 +649,8 @@ class Filter:
     def _left_alone(self) -> None:
         if self._failures >= FAILURES and time.monotonic() < self._again_at:
             raise ConnectionError("after failures in a row the service is left alone for a while")
+        if not (self.valves.insecure or is_private(self.valves.service_url)):
+            raise ConnectionError(NOT_PRIVATE)
 
     async def _send(
         self,
@@ -656,7 +665,7 @@ class Filter:
         self._left_alone()
         # After a pause one request tries again, and the others go on without.
         self._again_at = time.monotonic() + PAUSE
-        self._http = self._http or httpx.AsyncClient()
+        self._http = self._http or client(self.valves.use_proxy)
         # An error about a stray line end or a typographic quote would show the key in the log.
         key = "".join(character for character in self.valves.api_key if "!" <= character <= "~")
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
@@ -1007,6 +1016,24 @@ def pairs_of(path: list[Node], answer: Message) -> list[tuple[str, str]]:
     """What tells the service a branch: its newest messages, leaf first, and the boundary."""
     newest = [(node.id, node.digest) for node in path[::-1][:PAIRS]]
     return [*newest, (answer["covered_until"], answer["covered_digest"])]
+
+
+def is_private(url: str) -> bool:
+    """Whether nobody on the way can read along: https, or an address inside."""
+    parts = urlsplit(url)
+    host = (parts.hostname or "").rstrip(".")
+    if parts.scheme != "http" or host.endswith(INSIDE):
+        return True
+    try:
+        return not ipaddress.ip_address(host.partition("%")[0]).is_global
+    except ValueError:
+        return "." not in host  # as in a network of containers
+
+
+def client(use_proxy: bool) -> httpx.AsyncClient:
+    """Past the proxy of the environment, but with its certificates."""
+    direct = {"all://": None, "http://": None, "https://": None}
+    return httpx.AsyncClient(mounts={} if use_proxy else direct)
 
 
 def outcome_of(request: Request) -> str:

@@ -12,11 +12,12 @@ license: MIT
 # model always gets an answer in words, whatever goes wrong.
 
 import asyncio
+import ipaddress
 import json
 import logging
 import secrets
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import httpx
 from pydantic import BaseModel, Field
@@ -37,6 +38,10 @@ FAILED = "It could not be looked up: {}."
 
 # Texts of the valves.
 SECRET: Any = {"input": {"type": "password"}}
+INSIDE = (".localhost", ".local", ".internal", ".svc", ".svc.cluster.local")  # names inside
+NOT_PRIVATE = "service_url is http:// to a public name: use https://, or set the valve insecure"
+INSECURE = "Send key and texts over http:// to public addresses too."
+USE_PROXY = "Reach Precis through the proxy of HTTP_PROXY, which then sees key and texts."
 ANSWER_TOKENS = "Most tokens of one answer to the model."
 
 Json = dict[str, Any]
@@ -60,6 +65,8 @@ class Tools:
         api_key: str = Field("", description="Key with scope `filter`.", json_schema_extra=SECRET)
         timeout: float = Field(5.0, gt=0, description="Seconds that a look-up may take.")
         answer_tokens: int = Field(2000, ge=200, le=8000, description=ANSWER_TOKENS)
+        insecure: bool = Field(False, description=INSECURE)
+        use_proxy: bool = Field(False, description=USE_PROXY)
 
     def __init__(self) -> None:
         self.valves = self.Valves()
@@ -146,7 +153,9 @@ async def answered(tools: Tools, stash: Json, question: Json) -> Json:
         RefusedError: it refuses the question, and says why.
     """
     valves = tools.valves
-    tools.http = tools.http or httpx.AsyncClient()
+    if not (valves.insecure or is_private(valves.service_url)):
+        raise RefusedError(NOT_PRIVATE)
+    tools.http = tools.http or client(valves.use_proxy)
     # An error about a stray line end or a typographic quote would show the key in the log.
     key = "".join(character for character in valves.api_key if "!" <= character <= "~")
     headers = {
@@ -164,6 +173,24 @@ async def answered(tools: Tools, stash: Json, question: Json) -> Json:
         raise RefusedError(reason(response))
     answer: Json = response.json()
     return answer
+
+
+def is_private(url: str) -> bool:
+    """Whether nobody on the way can read along: https, or an address inside."""
+    parts = urlsplit(url)
+    host = (parts.hostname or "").rstrip(".")
+    if parts.scheme != "http" or host.endswith(INSIDE):
+        return True
+    try:
+        return not ipaddress.ip_address(host.partition("%")[0]).is_global
+    except ValueError:
+        return "." not in host  # as in a network of containers
+
+
+def client(use_proxy: bool) -> httpx.AsyncClient:
+    """Past the proxy of the environment, but with its certificates."""
+    direct = {"all://": None, "http://": None, "https://": None}
+    return httpx.AsyncClient(mounts={} if use_proxy else direct)
 
 
 def reason(response: httpx.Response) -> str:

@@ -21,6 +21,7 @@ from service.api import (
     events,
     filter,
     health,
+    hosts,
     jobs,
     keys,
     people,
@@ -31,15 +32,19 @@ from service.api import (
     summariser,
     wishes,
 )
-from service.api.deps import WITHOUT_TELEMETRY, InFlight, KeyRing, known_parameters
-from service.api.health import Refusals
+from service.api.callers import KeyRing
+from service.api.deps import WITHOUT_TELEMETRY, InFlight, known_parameters
+from service.api.health import Readiness, Refusals
+from service.api.limits import Limiter
 from service.api.problems import ProblemBody
 from service.api.scrape import Figures
-from service.errors import BadRequest
+from service.errors import BadRequest, TooMany, WrongHost
 from service.processes import Texts
 from service.runtime import Runtime, running, servers
 from service.settings import Settings
 from service.usecases.alive import living
+from service.usecases.key_uses import noting
+from service.usecases.quotas import Quotas
 from service.web import pages
 
 log = structlog.get_logger(__name__)
@@ -52,8 +57,10 @@ Keeps long Open WebUI conversations inside the model's context window.
 
 - With a `filter` key: the filter asks for the `context` of a request before the model is called,
   and sends the `transcript` of new messages after each reply.
-- With an `operator` key: look at chats, summaries and the queue; correct a summary, serve an older
-  version, reset, recompute or delete.
+- With an `events` key: the events function tells what was deleted or edited.
+- With an `operator:read` key: look at chats, summaries and the queue.
+- With an `operator` key: correct a summary too, serve an older version, reset, recompute or delete,
+  and make keys.
 
 Send an API key as `Authorization: Bearer <key>`; `precis keys create` makes one. Errors are
 `application/problem+json` (RFC 9457).
@@ -64,6 +71,10 @@ _REFUSED: dict[str, Any] = {
     "content": {"application/problem+json": {}},
     "description": "The request cannot be answered; `detail` says why, and what to change.",
 }
+
+
+_NO_GUESS = (b"x-content-type-options", b"nosniff")
+_NO_STORE = (b"cache-control", b"no-store")
 
 
 def _is_text(scope: Scope) -> bool:
@@ -97,12 +108,20 @@ def _noted(scope: Scope, send: Send) -> Send:
     return noted
 
 
-def _named(send: Send, request_id: bytes) -> Send:
-    """`send` with the request id in the answer's head."""
+def _named(send: Send, request_id: bytes, path: str) -> Send:
+    """`send` with the request id in the answer's head, and what it says to browsers and caches."""
+    is_api = path.startswith("/v1/")
 
     async def named(message: Message) -> None:
         if message["type"] == "http.response.start":
-            message["headers"] = [*message.get("headers", ()), (b"x-request-id", request_id)]
+            headers = [*message.get("headers", ()), (b"x-request-id", request_id)]
+            # Pages have headers of their own (`web.page`).
+            own = dict(headers)
+            if b"x-content-type-options" not in own:
+                headers.append(_NO_GUESS)
+            if is_api and b"cache-control" not in own:
+                headers.append(_NO_STORE)
+            message["headers"] = headers
         await send(message)
 
     return named
@@ -127,7 +146,7 @@ class _Service(FastAPI):
             return
         traceparent = _traceparent(scope)
         with tracing.within(traceparent):
-            send = _named(send, tracing.id_of(traceparent).encode())
+            send = _named(send, tracing.id_of(traceparent).encode(), scope["path"])
             if self.state.logs_requests:
                 send = _noted(scope, send)
             # Probes and scrapes would be most of what a trace collector stores.
@@ -157,9 +176,12 @@ class _Service(FastAPI):
 
     async def _handled(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
+            hosts.check(scope, self.state.hosts)
             hot = _is_text(scope) and await context.answered(scope, receive, send)
-            if not hot:
+            if not hot and await self._checked(scope, receive, send):
                 await self._counted(scope, receive, send)
+        except WrongHost as refused:
+            await problems.answer(refused)(scope, receive, send)
         finally:
             # Here and not in a dependency: the hot route has none.
             self.state.in_flight.release(scope)
@@ -190,6 +212,18 @@ class _Service(FastAPI):
         refused = BadRequest("the path is not UTF-8: percent-encode its parts as UTF-8")
         await problems.answer(refused)(scope, receive, send)
 
+    async def _checked(self, scope: Scope, receive: Receive, send: Send) -> bool:
+        """Refuses what comes too often from somebody without a key; says whether to go on."""
+        if scope["path"].startswith("/v1/"):
+            return True
+        client = scope.get("client")
+        try:
+            await self.state.limiter.check_open(client[0] if client else "")
+        except TooMany as refused:
+            await problems.answer(refused)(scope, receive, send)
+            return False
+        return True
+
 
 def _route(scope: Scope) -> tuple[str, str]:
     """The method and the template of a request's route, as metrics name them."""
@@ -214,7 +248,8 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
         async with AsyncExitStack() as stack:
             urls = await stack.enter_async_context(servers(settings))
             app.state.runtime = await stack.enter_async_context(running(settings, urls, texts))
-            app.state.keys = KeyRing()
+            uses = await stack.enter_async_context(noting(app.state.runtime.database.engine))
+            app.state.keys = KeyRing(uses, app.state.limiter)
             await stack.enter_async_context(living(app.state.runtime.worker_context, "api"))
             for start in beside:
                 await stack.enter_async_context(start(app.state.runtime))
@@ -240,8 +275,12 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
     )
     app.state.logs_requests = settings.log_level == "debug"
     app.state.in_flight = InFlight(settings.max_bytes_in_flight)
+    app.state.limiter = Limiter(settings)
+    app.state.hosts = settings.hosts()
+    app.state.quotas = Quotas(settings)
     app.state.figures = Figures()
     app.state.refusals = Refusals()
+    app.state.readiness = Readiness()
     problems.install(app)
     docs.install(app)
     operators = (chats, jobs, stats, summariser, keys, audit, people)

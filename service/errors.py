@@ -20,11 +20,15 @@
         ├── WrongScope                  403
         ├── Forbidden                   403
         ├── NotTheirs                   403
+        ├── WrongNetwork                403
+        ├── OverQuota                   403
         ├── NotFound                    404
         ├── TooSlow                     408
         ├── Conflict                    409
         ├── Gone                        410
         ├── TooLarge                    413
+        ├── WrongMedia                  415
+        ├── WrongHost                   421
         ├── Unprocessable               422
         ├── FilterTooOld                426
         ├── TooMany                     429
@@ -160,7 +164,7 @@ class BadRequest(Problem):
 
 
 class Unauthorised(Problem):
-    """The API key is missing, unknown or revoked."""
+    """The API key is missing, unknown, revoked or expired."""
 
     status = 401
     type = "unauthorised"
@@ -185,6 +189,21 @@ class NotTheirs(Problem):
 
     status = 403
     type = "not-theirs"
+
+
+class WrongNetwork(Problem):
+    """The API key may not be used from this address."""
+
+    status = 403
+    type = "wrong-network"
+
+
+class OverQuota(Problem):
+    """The tenant or the user has stored as much as is allowed."""
+
+    # No 5xx: the filter would leave the service alone, also for what is stored already.
+    status = 403
+    type = "over-quota"
 
 
 class NotFound(Problem):
@@ -222,6 +241,20 @@ class TooLarge(Problem):
     type = "too-large"
 
 
+class WrongMedia(Problem):
+    """The body is of another kind than this endpoint takes."""
+
+    status = 415
+    type = "wrong-media"
+
+
+class WrongHost(Problem):
+    """This service does not answer to this name."""
+
+    status = 421
+    type = "wrong-host"
+
+
 class Unprocessable(Problem):
     """The request is well-formed, but its content contradicts itself."""
 
@@ -241,6 +274,10 @@ class TooMany(Problem):
 
     status = 429
     type = "too-many"
+
+    def __init__(self, detail: str, retry_after: int) -> None:
+        super().__init__(detail, retry_after=retry_after)
+        self.retry_after = retry_after
 
 
 class HeadTooLarge(Problem):

@@ -12,7 +12,7 @@ import httpx
 import structlog
 
 from service import tracing
-from service.clients.summarisers import configured, for_models, probe
+from service.clients.summarisers import client, configured, for_models, probe
 from service.dumps import before_migration
 from service.embedded.servers import embedded_servers
 from service.processes import Texts
@@ -110,7 +110,7 @@ async def running(
         await database.seals.check()
         queue = await Queue.connect(urls.redis)
         stack.push_async_callback(queue.close)
-        http = await stack.enter_async_context(httpx.AsyncClient())
+        http = await stack.enter_async_context(client(settings))
         texts = shared or stack.enter_context(_text_processes(settings))
         summariser, others = configured(settings, http), for_models(settings, http)
         amiss = warnings(settings) + tracing.warnings()

@@ -496,6 +496,43 @@ class Settings(BaseSettings):
     max_path: int = Field(
         10_000, ge=64, description="Most messages of one path in one request; above it, 413."
     )
+    # An address may be a whole company's, so a limit by address only guards what has no key.
+    max_wrong_keys: int = Field(
+        30,
+        ge=0,
+        description="Most requests of one address in a minute whose API key is missing or wrong;"
+        " above it, 429 with `Retry-After`. Keys in use are not concerned. 0 means no limit.",
+    )
+    max_open_requests: int = Field(
+        50,
+        ge=0,
+        description="Most requests of one address in a second to what needs no API key: `/livez`,"
+        " `/readyz`, `/metrics`, the pages; above it, 429 with `Retry-After`. 0 means no limit.",
+    )
+    max_key_requests: int = Field(
+        60_000,
+        ge=0,
+        description="Most requests with one API key in a minute that one process answers; above"
+        " it, 429 with `Retry-After`. 0 means no limit.",
+    )
+    max_tenant_chats: int = Field(
+        0, ge=0, description="Most chats that one tenant stores; above it, 403. 0 means any number."
+    )
+    max_tenant_bytes: int = Field(
+        0,
+        ge=0,
+        description="Most bytes of messages, as they were sent, of all chats that one tenant"
+        " stores; above it, 403. Deleting chats makes room. 0 means any number.",
+    )
+    max_user_chats: int = Field(
+        0, ge=0, description="Most chats that one user stores; above it, 403. 0 means any number."
+    )
+    max_user_bytes: int = Field(
+        0,
+        ge=0,
+        description="Most bytes of messages, as they were sent, of all chats that one user stores;"
+        " above it, 403. 0 means any number.",
+    )
     max_connections: int = Field(
         1000, ge=1, description="Most open connections at a time; above it, 503 with `Retry-After`."
     )
@@ -504,6 +541,17 @@ class Settings(BaseSettings):
         gt=0,
         description="Seconds within which the head of a request, and then each next part of its"
         " body, must arrive; after it, 408.",
+    )
+    allowed_hosts: str = Field(
+        "",
+        description="Names that the service answers to, with commas between them, such as"
+        " `precis.example.org, *.svc.cluster.local`; others get 421. Addresses, names"
+        " without a dot and probes are always answered. Unset: any name.",
+    )
+    use_proxy: bool = Field(
+        False,
+        description="Whether the summariser is asked through the proxy that `HTTP_PROXY`,"
+        " `HTTPS_PROXY` or `ALL_PROXY` names, which then sees what it is asked.",
     )
     metrics_token: SecretStr = Field(
         SecretStr(""),
@@ -572,6 +620,11 @@ class Settings(BaseSettings):
         """The keys that texts are sealed with."""
         given = self.encryption_keys.get_secret_value()
         return _encryption_keys(given) if given.strip() else EncryptionKeys()
+
+    def hosts(self) -> tuple[str, ...]:
+        """The names of `allowed_hosts`."""
+        names = (name.strip().lower() for name in self.allowed_hosts.split(","))
+        return tuple(name for name in names if name)
 
     def of_model(self, model: str) -> ModelSettings:
         """What `PRECIS_MODELS` sets for one model."""

@@ -20,10 +20,12 @@ import asyncpg
 import httpx
 import pytest
 import pytest_asyncio
+from fastapi import FastAPI
 from redis.asyncio import Redis
 from sqlalchemy import make_url
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
+from service.api import health
 from service.api.connection import Limits
 from service.api.server import bind, listening
 from service.app import create_app
@@ -35,6 +37,7 @@ from service.storage import keys
 from service.storage.database import migrate
 from service.usecases import recall
 from service.usecases.compress import compress
+from service.usecases.key_uses import KeyUses
 from tests.loopback import only_loopback
 from workers.worker import running as worker_running
 
@@ -86,6 +89,11 @@ def tried_beyond(_only_loopback: list[str]) -> Iterator[list[str]]:
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """A model waits two seconds for what it looks up; a busy machine may need longer for its first text process."""
     monkeypatch.setattr(recall, "_SECONDS", 60.0)
+
+
+@pytest.fixture(autouse=True)
+def _readiness_is_found_out_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "_KEPT", 0.0)
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -185,8 +193,12 @@ async def fresh_database(servers: Urls) -> AsyncIterator[Urls]:
 
 
 def small_window(urls: Urls) -> Settings:
-    """Settings for a small window, so that short conversations need a summary; nothing is debounced."""
-    return load(database_url=urls.database, redis_url=urls.redis, window=8192, debounce=0)
+    """Settings for a small window, so that short conversations need a summary; nothing is debounced.
+
+    All tests come from one address, so that address has no limits.
+    """
+    unlimited = {"max_wrong_keys": 0, "max_open_requests": 0, "max_key_requests": 0}
+    return load(database_url=urls.database, redis_url=urls.redis, window=8192, debounce=0, **unlimited)
 
 
 @pytest_asyncio.fixture(loop_scope="function")
@@ -221,6 +233,18 @@ class Service:
     operator_key: str
     as_filter: httpx.AsyncClient
     as_operator: httpx.AsyncClient
+    app: FastAPI
+
+    @property
+    def uses(self) -> KeyUses:
+        """When keys were used, that is not stored yet."""
+        uses: KeyUses = self.app.state.keys.uses
+        return uses
+
+
+def sending(key: str) -> dict[str, str]:
+    """The headers of a client with a key, whose bodies are JSON also where a test writes their bytes."""
+    return {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
 
 
 @asynccontextmanager
@@ -234,12 +258,10 @@ async def serving(settings: Settings) -> AsyncIterator[Service]:
             made = [await keys.create(connection, FIRST_TENANT, scope, "test") for scope in ("filter", "operator")]
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         clients = [
-            await stack.enter_async_context(
-                httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=30)
-            )
+            await stack.enter_async_context(httpx.AsyncClient(base_url=url, headers=sending(key), timeout=30))
             for key in made
         ]
-        yield Service(url, runtime, made[0], made[1], *clients)
+        yield Service(url, runtime, made[0], made[1], clients[0], clients[1], app)
 
 
 @pytest_asyncio.fixture(loop_scope="function")

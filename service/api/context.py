@@ -16,7 +16,8 @@ from starlette.types import Receive, Scope, Send
 
 from service import edit, metrics, policy
 from service.api import problems
-from service.api.deps import KEY_SCHEME, caller, documented, read_bytes, runtime_of
+from service.api.callers import caller, runtime_of
+from service.api.deps import KEY_SCHEME, documented, read_bytes
 from service.api.wire import (
     ContextAnswer,
     ContextRequest,

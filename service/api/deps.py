@@ -1,10 +1,7 @@
-"""What routes depend on: the runtime, the caller of an API key, the validated body."""
+"""What routes depend on: the runtime, who calls, the validated body."""
 
 import asyncio
-import re
-import time
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Annotated, Any, ParamSpec, TypeVar, cast
 
 import msgspec
@@ -15,26 +12,14 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 from starlette.types import Scope
 
-from service import LEAST_FILTER, metrics
 from service.api import problems, shape
+from service.api.callers import caller, header, operator_of, runtime_of
 from service.api.wire import Id, schema_of
-from service.errors import (
-    BadRequest,
-    Busy,
-    FilterTooOld,
-    TooLarge,
-    Unauthorised,
-    Unprocessable,
-    WrongScope,
-)
+from service.errors import BadRequest, Busy, TooLarge, Unprocessable, WrongMedia
 from service.runtime import Runtime
 from service.storage import keys
 from service.usecases.operate import Operator
 
-# Seconds that a key is remembered; a revoked key works that much longer at most.
-_KNOWN_FOR = 10.0
-_MOST_KNOWN = 1000
-_VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})", re.ASCII)
 # Bytes; parsing more takes milliseconds, so that it is done in a thread.
 _LARGE = 2**18
 # Bytes; uvicorn itself holds as many of each connection before it stops reading.
@@ -51,92 +36,6 @@ WITHOUT_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs"
 Model = TypeVar("Model", bound=BaseModel)
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
-
-
-def runtime_of(request: Request) -> Runtime:
-    """The application's open resources."""
-    return cast(Runtime, request.app.state.runtime)
-
-
-class KeyRing:
-    """Keys that were used recently, so that a request does not cost a second read.
-
-    Unknown keys are not remembered, else anybody could fill the memory.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[bytes, tuple[keys.Key, float]] = {}
-
-    async def find(self, runtime: Runtime, key: str) -> keys.Key | None:
-        """The key's row, at most `_KNOWN_FOR` seconds old."""
-        name, now = keys.hash_of(key), time.monotonic()
-        known = self._known.get(name)
-        if known and known[1] > now:
-            return known[0]
-        async with runtime.database.engine.connect() as connection:
-            found = await keys.find(connection, key)
-        self._known.pop(name, None)
-        if found:
-            self._remember(name, found, now + _KNOWN_FOR)
-        return found
-
-    def _remember(self, name: bytes, key: keys.Key, until: float) -> None:
-        # Clearing costs one read for each key in use, and spares a bookkeeping of ages.
-        if len(self._known) >= _MOST_KNOWN:
-            self._known.clear()
-        self._known[name] = key, until
-
-
-async def caller(request: Request, scope: keys.Scope) -> keys.Key:
-    """The key of a request. A filter that sends its version has to be new enough as well.
-
-    Raises:
-        Unauthorised: the key is missing, unknown or revoked.
-        WrongScope: the key has another scope.
-        FilterTooOld: the header `Precis-Filter` names a version below `LEAST_FILTER`.
-        BadRequest: that header is no version.
-    """
-    kind, _, key = _header(request, b"authorization").partition(" ")
-    if kind.lower() != "bearer" or not key:
-        raise Unauthorised("send an API key as `Authorization: Bearer <key>`")
-    found = await cast(KeyRing, request.app.state.keys).find(runtime_of(request), key.strip())
-    if found is None:
-        raise Unauthorised("this API key is unknown or revoked; make one with `precis keys create`")
-    if found.scope != scope:
-        raise WrongScope(
-            f"this needs a key with scope {scope!r}, but the key {found.prefix}… has"
-            f" {found.scope!r}; make one with `precis keys create --scope {scope}`"
-        )
-    if scope == "filter":
-        _check_filter(_header(request, b"precis-filter"))
-    return found
-
-
-def _check_filter(version: str) -> None:
-    # Clients other than our two functions send no version, and are taken as they are.
-    release = _release(version) if version else _LEAST
-    metrics.filter_asked(version)
-    if release < _LEAST:
-        raise FilterTooOld(
-            f"the filter in Open WebUI is {version}, but this service needs {LEAST_FILTER} or"
-            " newer; run `precis install-filter`, or paste the file of this release",
-            least_filter=LEAST_FILTER,
-        )
-
-
-# Every request of a filter asks. Bounded, because anybody with a key may send any version.
-@lru_cache(maxsize=64)
-def _release(version: str) -> tuple[int, int, int]:
-    """A version as numbers that compare."""
-    numbers = _VERSION.fullmatch(version)
-    if not numbers:
-        raise BadRequest(
-            f"the header `Precis-Filter` is not a version; send one such as {LEAST_FILTER}"
-        )
-    return int(numbers[1]), int(numbers[2]), int(numbers[3])
-
-
-_LEAST = _release(LEAST_FILTER)
 
 
 # All of them are asynchronous: FastAPI runs other dependencies in a thread, which costs more than
@@ -162,20 +61,27 @@ async def _filter_key(request: Request, _: _Described) -> keys.Key:
     return await caller(request, "filter")
 
 
-async def _operator_key(request: Request, _: _Described) -> keys.Key:
+async def _events_key(request: Request, _: _Described) -> keys.Key:
+    return await caller(request, "events")
+
+
+async def _operator(request: Request, _: _Described) -> Operator:
+    # By the method, so that no route that changes something can be left open to who may only look.
+    is_look = request.method in ("GET", "HEAD")
+    return operator_of(request, await caller(request, "operator:read" if is_look else "operator"))
+
+
+async def _keeper(request: Request, _: _Described) -> keys.Key:
     return await caller(request, "operator")
-
-
-OperatorKey = Annotated[keys.Key, Depends(_operator_key)]
-
-
-async def _operator(key: OperatorKey) -> Operator:
-    return Operator(key.tenant, key.actor)
 
 
 RuntimeDep = Annotated[Runtime, Depends(_runtime)]
 FilterKey = Annotated[keys.Key, Depends(_filter_key)]
+EventsKey = Annotated[keys.Key, Depends(_events_key)]
 OperatorDep = Annotated[Operator, Depends(_operator)]
+"""Who may look, and with the scope `operator` change something too."""
+KeeperKey = Annotated[keys.Key, Depends(_keeper)]
+"""A key that may see and change keys, whatever the method."""
 ChatId = Annotated[Id, Path(description="Open WebUI's chat id.")]
 
 
@@ -251,12 +157,30 @@ async def read_bytes(request: Request) -> bytearray:
 
     Raises:
         Problem: those of `read_limited`.
+        WrongMedia: its Content-Type is not JSON's; an empty body needs none.
         TooLarge: more than `max_items` values.
         BadRequest: it is nested too deep.
     """
+    kind = header(request, b"content-type")
+    # As our own functions send it, which need no closer look.
+    if kind and kind != "application/json" and not _is_json(kind):
+        raise _no_json(kind)
     body = await read_limited(request)
+    if body and not kind:
+        raise _no_json("no type")
     await worked(body, shape.check, body, runtime_of(request).settings.max_items)
     return body
+
+
+def _is_json(given: str) -> bool:
+    kind = given.partition(";")[0].strip().lower()
+    return kind == "application/json" or kind.endswith("+json")
+
+
+def _no_json(kind: str) -> WrongMedia:
+    return WrongMedia(
+        f"the body is sent as {kind[:_SHOWN]!r}; send JSON, with `Content-Type: application/json`"
+    )
 
 
 async def read_limited(request: Request) -> bytearray:
@@ -270,7 +194,7 @@ async def read_limited(request: Request) -> bytearray:
     in_flight = cast(InFlight, request.app.state.in_flight)
     limit = runtime_of(request).settings.max_body_bytes
     # A body that is too large as announced is refused before a byte of it is read.
-    announced = int(_header(request, b"content-length") or 0)
+    announced = int(header(request, b"content-length") or 0)
     if announced > limit:
         raise _too_large(limit)
     in_flight.hold(request.scope, announced, announced=True)
@@ -299,15 +223,6 @@ async def worked(
     if len(body) < _LARGE:
         return work(*given, **named)
     return await asyncio.to_thread(work, *given, **named)
-
-
-def _header(request: Request, name: bytes) -> str:
-    """The first header of a name in lower case, or an empty text."""
-    # Starlette's own lookup takes ten times as long.
-    for key, value in request.scope["headers"]:
-        if key == name:
-            return cast(bytes, value).decode("latin-1")
-    return ""
 
 
 def _too_large(limit: int) -> TooLarge:

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.api.deps import FilterKey, RuntimeDep, documented, read_body
+from service.api.deps import EventsKey, RuntimeDep, documented, read_body
 from service.api.wire import Hash, Id
 from service.usecases.forget import Event, hear
 
@@ -35,7 +35,7 @@ class EventRequest(BaseModel):
 
 
 @router.post("/events", status_code=202, openapi_extra=documented(EventRequest))
-async def post_event(request: Request, key: FilterKey, runtime: RuntimeDep) -> None:
+async def post_event(request: Request, key: EventsKey, runtime: RuntimeDep) -> None:
     """Deletes what was deleted or edited in Open WebUI, and every summary that has read it."""
     body = await read_body(request, EventRequest)
     event = Event(

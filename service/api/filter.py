@@ -2,7 +2,7 @@
 
 import json
 import re
-from typing import Annotated, Final
+from typing import Annotated, Final, cast
 
 import msgspec
 from fastapi import APIRouter, Header, Request
@@ -18,6 +18,7 @@ from service.storage import chats
 from service.storage.sums import Share
 from service.storage.worth import OUTCOMES
 from service.usecases.ingest import Handed, Transcript, ingest
+from service.usecases.quotas import Quotas
 
 _DECODE = msgspec.json.Decoder(TranscriptRequest).decode
 _DECODE_HEAD = msgspec.json.Decoder(Head).decode
@@ -72,6 +73,8 @@ async def put_transcript(
     whole = await read_bytes(request)
     body, messages = await worked(whole, _decoded, whole, settings.max_path)
     transcript = _transcript(key.tenant, chat_id, body, messages, settings)
+    quotas = cast(Quotas, request.app.state.quotas)
+    await quotas.check(runtime.database.engine, transcript)
     accepted = await ingest(runtime.database.engine, runtime.texts, transcript, settings.debounce)
     if reported := _reported(outcomes):
         share = Share(key.tenant, chat_id, body.user_id, body.model)

@@ -1,5 +1,6 @@
 """Whether the service is alive and ready, and its version. These routes need no key."""
 
+import asyncio
 import shutil
 import time
 from typing import Literal, cast
@@ -23,6 +24,25 @@ router = APIRouter(tags=["health"])
 _FULL = 16 * 2**20  # bytes free on the disk, below which it counts as full
 # Seconds until the next try after the database refused to store something.
 _TRY_AGAIN = 10
+_KEPT = 1.0  # seconds that an answer of `/readyz` is given again
+
+
+class Readiness:
+    """The answer of `/readyz`, at most `_KEPT` seconds old: finding it out takes milliseconds."""
+
+    def __init__(self) -> None:
+        # Those who ask meanwhile share one look.
+        self._one_by_one = asyncio.Lock()
+        self._found: tuple[bool, dict[str, object]] = (False, {})
+        self._until = 0.0
+
+    async def of(self, request: Request, runtime: Runtime) -> tuple[bool, dict[str, object]]:
+        """Whether requests are answered, and the answer's body."""
+        async with self._one_by_one:
+            if time.monotonic() >= self._until:
+                self._found = await _readiness(request, runtime)
+                self._until = time.monotonic() + _KEPT
+            return self._found
 
 
 class Refusals:
@@ -83,6 +103,8 @@ async def livez() -> Alive:
 async def readyz(request: Request, runtime: RuntimeDep) -> JSONResponse:
     """Whether requests are answered; 503 with the reason when they are not.
 
+    It is found out at most once a second.
+
     A database that is read-only or whose disk is full is such a reason. That a disk is full shows
     when a request's write is refused; from then on it is tried every ten seconds, and counts until
     a write goes well.
@@ -91,6 +113,11 @@ async def readyz(request: Request, runtime: RuntimeDep) -> JSONResponse:
     after a newer version has migrated the database (`schema` says so). `warnings` counts what is
     amiss with the settings or the summariser; `precis status` says it.
     """
+    ready, body = await cast(Readiness, request.app.state.readiness).of(request, runtime)
+    return JSONResponse(body, 200 if ready else 503)
+
+
+async def _readiness(request: Request, runtime: Runtime) -> tuple[bool, dict[str, object]]:
     ready, state = await _database(runtime)
     if ready and (refusal := await _refusal(request, runtime)):
         ready, state["database"] = False, refusal
@@ -99,7 +126,7 @@ async def readyz(request: Request, runtime: RuntimeDep) -> JSONResponse:
     if runtime.worker_context.warnings:
         # How many only: they name addresses, and this page is open to anybody.
         body["warnings"] = f"{len(runtime.worker_context.warnings)}: see `precis status`"
-    return JSONResponse(body, 200 if ready else 503)
+    return ready, body
 
 
 async def _database(runtime: Runtime) -> tuple[bool, dict[str, str]]:

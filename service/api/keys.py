@@ -1,16 +1,18 @@
 """Operators' routes for the API keys of their own tenant."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, Field, StringConstraints
 
-from service.api.deps import OperatorDep, OperatorKey, RuntimeDep, documented, read_body
+from service.api.callers import operator_of
+from service.api.deps import KeeperKey, RuntimeDep, documented, read_body
 from service.api.wire import Strict
 from service.processes.intake import CONTROL
 from service.storage.keys import Key, Scope
 from service.usecases import keys
+from service.usecases.keys import MOST_DAYS, MOST_HOURS, MOST_NETWORKS, MadeKey, Wanted
 
 router = APIRouter(prefix="/v1/keys", tags=["operators"])
 
@@ -22,9 +24,26 @@ class CreateKeyRequest(Strict):
     """A key to make, in the tenant of the key that asks."""
 
     scope: Scope = Field(
-        description="`filter`: for the filter in Open WebUI; `operator`: for the REST API."
+        description="`filter`: for the filter and the tool in Open WebUI; `events`: for the events"
+        " function; `operator:read`: to look; `operator`: for all of the REST API."
     )
     name: Name = Field("", description="A name by which lists and the audit log tell it.")
+    expires_days: int | None = Field(
+        None, ge=1, le=MOST_DAYS, description="Days until it expires; null: never."
+    )
+    networks: list[Name] = Field(
+        [],
+        max_length=MOST_NETWORKS,
+        description="From where it opens anything, such as `10.0.0.0/8`; empty: from anywhere.",
+    )
+
+
+class RotateKeyRequest(Strict):
+    """How a key is replaced."""
+
+    grace_hours: float = Field(
+        24, ge=0, le=MOST_HOURS, description="Hours that the old key goes on working."
+    )
 
 
 class KeyRow(BaseModel):
@@ -36,44 +55,73 @@ class KeyRow(BaseModel):
     prefix: str
     created_at: datetime
     revoked_at: datetime | None
+    expires_at: datetime | None
+    networks: list[str]
+    last_used_at: datetime | None = Field(description="To the minute; null: never.")
+    last_filter: str | None = Field(
+        description="The version of the filter, events function or tool that asked last with it."
+    )
 
 
 class KeyList(BaseModel):
-    """All keys of the tenant, revoked ones too, the oldest first."""
+    """All keys of the tenant, revoked and expired ones too, the oldest first."""
 
     keys: list[KeyRow]
 
 
-class MadeKey(KeyRow):
+class MadeKeyAnswer(KeyRow):
     """A new key."""
 
     key: str = Field(description="The key itself, told this once.")
 
 
 @router.get("")
-async def list_keys(operator: OperatorDep, runtime: RuntimeDep) -> KeyList:
+async def list_keys(key: KeeperKey, runtime: RuntimeDep) -> KeyList:
     """Lists the keys of this tenant, without the keys themselves."""
-    found = await keys.list_keys(runtime.database.engine, operator.tenant)
-    return KeyList(keys=[KeyRow(**_row(key)) for key in found])
+    found = await keys.list_keys(runtime.database.engine, key.tenant)
+    return KeyList(keys=[KeyRow(**_row(one)) for one in found])
 
 
 @router.post("", status_code=201, openapi_extra=documented(CreateKeyRequest))
 async def create_key(
-    key: OperatorKey, runtime: RuntimeDep, request: Request, response: Response
-) -> MadeKey:
+    key: KeeperKey, runtime: RuntimeDep, request: Request, response: Response
+) -> MadeKeyAnswer:
     """Makes a key of this tenant. The answer is the only place where the key itself is told."""
     body = await read_body(request, CreateKeyRequest)
-    engine = runtime.database.engine
-    made = await keys.create(engine, key.tenant_name, key.actor, body.scope, body.name)
-    response.headers["Cache-Control"] = "no-store"
-    return MadeKey(key=made.key, **_row(made.row))
+    wanted = Wanted(body.scope, body.name, body.expires_days, body.networks)
+    by = operator_of(request, key)
+    made = await keys.create(runtime.database.engine, key.tenant_name, by.actor, wanted)
+    return _told(made, response)
+
+
+@router.post(
+    "/{key_id}/rotate",
+    status_code=201,
+    openapi_extra=documented(RotateKeyRequest, required=False),
+)
+async def rotate_key(
+    key_id: KeyId, key: KeeperKey, runtime: RuntimeDep, request: Request, response: Response
+) -> MadeKeyAnswer:
+    """Makes a key like this one, which ends after the hours of grace.
+
+    The new one has the same scope, name and networks, and as long a life, from now on.
+    """
+    body = await read_body(request, RotateKeyRequest, empty=RotateKeyRequest())
+    by = operator_of(request, key)
+    made = await keys.rotate(runtime.database.engine, by, key_id, body.grace_hours)
+    return _told(made, response)
 
 
 @router.delete("/{key_id}", status_code=204)
-async def revoke_key(key_id: KeyId, operator: OperatorDep, runtime: RuntimeDep) -> None:
+async def revoke_key(key_id: KeyId, key: KeeperKey, runtime: RuntimeDep, request: Request) -> None:
     """Revokes a key of this tenant; running services reject it within ten seconds."""
-    await keys.revoke(runtime.database.engine, operator, key_id)
+    await keys.revoke(runtime.database.engine, operator_of(request, key), key_id)
 
 
-def _row(key: Key) -> dict[str, object]:
+def _told(made: MadeKey, response: Response) -> MadeKeyAnswer:
+    response.headers["Cache-Control"] = "no-store"
+    return MadeKeyAnswer(key=made.key, **_row(made.row))
+
+
+def _row(key: Key) -> dict[str, Any]:
     return {name: getattr(key, name) for name in KeyRow.model_fields}

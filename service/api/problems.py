@@ -19,7 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
 from service import LEAST_FILTER, tracing
-from service.errors import BadRequest, Problem, Unavailable, Unprocessable, trace
+from service.errors import BadRequest, Problem, TooMany, Unavailable, Unprocessable, trace
 from service.storage import outage
 
 _HEADERS = {
@@ -100,7 +100,10 @@ def of(error: Exception, path: str) -> Problem:
 def answer(problem: Problem) -> JSONResponse:
     """The response to a problem."""
     title = (type(problem).__doc__ or "").splitlines()[0]
-    return _json(problem.status, problem.type, title, problem.detail, problem.extensions)
+    response = _json(problem.status, problem.type, title, problem.detail, problem.extensions)
+    if isinstance(problem, TooMany):
+        response.headers["Retry-After"] = str(problem.retry_after)
+    return response
 
 
 def from_validation(errors: Any) -> Problem:  # noqa: ANN401 - pydantic's own error list

@@ -21,6 +21,7 @@ from sqlalchemy.pool import QueuePool
 from service import __version__, metrics
 from service.api import health, problems
 from service.api.deps import WITHOUT_TELEMETRY, RuntimeDep
+from service.api.hosts import host_of, is_own
 from service.errors import Unauthorised
 from service.metrics import Fleet, Pool
 from service.runtime import Runtime
@@ -142,6 +143,9 @@ def check_reader(request: Request, wanted: SecretStr) -> None:
 def _is_local(request: Request) -> bool:
     """Whether the request comes from this machine, and from nobody behind a proxy on it."""
     if request.client is None or any(name in request.headers for name in _FORWARDED):
+        return False
+    # A browser on this machine that a page elsewhere has misled says that page's name.
+    if not is_own(host_of(request.scope)):
         return False
     try:
         address = ip_address(request.client.host)

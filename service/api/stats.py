@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from service.api.deps import OperatorDep, RuntimeDep
 from service.api.wire import Id
-from service.usecases import worth
+from service.usecases import operate, worth
 from service.usecases.worth import MOST_PARTS, Asked, Breakdown, By, Worth
 
 router = APIRouter(prefix="/v1", tags=["operators"])
@@ -75,6 +75,7 @@ async def get_stats_as_csv(
     """The parts of `GET /v1/stats` as a table for spreadsheets."""
     reads, settings = runtime.database.reads, runtime.settings
     found = await worth.breakdown(reads, operator.tenant, asked, limit, settings)
+    await operate.note_export(runtime.database.engine, operator, asked.by)
     # In a thread, because thousands of lines take tens of milliseconds.
     table = await asyncio.to_thread(worth.as_csv, found)
     name = {"Content-Disposition": f'attachment; filename="precis-by-{found.by}.csv"'}

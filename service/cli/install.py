@@ -49,6 +49,9 @@ def install_filter(
     action: Annotated[
         bool, typer.Option(help="With the buttons under messages for users, or without them.")
     ] = True,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Let the filter use http:// to a public address.")
+    ] = False,
     dry_run: DryRun = False,
 ) -> None:
     """Installs or updates the filter, its tool and its buttons, with a key, and switches them on.
@@ -59,7 +62,9 @@ def install_filter(
     current = shell.settings()
     # Where it really listens: `precis serve --port` is in nobody's settings.
     here = address(current) or reached_at(current.host, current.port)
-    wish = Wish(tuple(model or ()), service_url, tenant, here, FIRST_TENANT, recall, action)
+    wish = Wish(
+        tuple(model or ()), service_url, tenant, here, FIRST_TENANT, recall, action, insecure
+    )
 
     async def work() -> None:
         async with signed_in(url, _who(current, email, api_key)) as webui:

@@ -3,6 +3,7 @@
 import base64
 import secrets
 import time
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -15,7 +16,8 @@ from service.storage import keys
 from service.storage.keys import Scope
 from service.storage.rotation import Held
 from service.usecases import keys as usecases
-from service.usecases import rotate
+from service.usecases import rotate as rotation
+from service.usecases.keys import MOST_DAYS, MOST_HOURS, Wanted
 
 app = typer.Typer(
     add_completion=False,
@@ -29,7 +31,10 @@ _EVERY = 2.0  # seconds between two lines of progress
 def create(
     scope: Annotated[
         Scope,
-        typer.Option(help="`filter`: for the filter in Open WebUI; `operator`: for the REST API."),
+        typer.Option(
+            help="`filter`: for the filter in Open WebUI; `events`: for the events function;"
+            " `operator:read`: to look; `operator`: for all of REST and the pages."
+        ),
     ],
     name: Annotated[
         str, typer.Option(callback=shell.name, help="A name that `precis keys list` shows.")
@@ -38,12 +43,28 @@ def create(
         str,
         typer.Option(callback=shell.name, help="Tenant (one Open WebUI); created if it is new."),
     ] = FIRST_TENANT,
+    expires: Annotated[
+        int | None,
+        typer.Option(
+            metavar="DAYS", min=1, max=MOST_DAYS, help="Days until it expires; by default never."
+        ),
+    ] = None,
+    networks: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--from",
+            metavar="CIDR",
+            help="From where it may be used, such as 10.0.0.0/8; may be repeated. By default from"
+            " anywhere.",
+        ),
+    ] = None,
 ) -> None:
     """Makes a key and prints it."""
+    wanted = Wanted(scope, name, expires, networks or ())
 
     async def work() -> str:
         async with shell.database(shell.settings()) as database:
-            made = await usecases.create(database.engine, tenant, CLI, scope, name)
+            made = await usecases.create(database.engine, tenant, CLI, wanted)
             return made.key
 
     typer.echo(shell.run(work()))
@@ -64,20 +85,41 @@ def list_keys(as_json: shell.Json = False) -> None:
     if as_json:
         print_json(found)
         return
-    rows = [
-        (
-            str(key.id),
-            f"{key.prefix}…",
-            key.scope,
-            key.tenant_name,
-            key.name,
-            f"{key.created_at:%Y-%m-%d %H:%M}",
-            f"{key.revoked_at:%Y-%m-%d %H:%M}" if key.revoked_at else "",
-        )
-        for key in found
-    ]
-    columns = ("id", "key", "scope", "tenant", "name", "created", "revoked")
-    print_rows(shell.console, columns, rows, least=("created", "tenant"))
+    columns = (
+        "id",
+        "key",
+        "scope",
+        "tenant",
+        "name",
+        "created",
+        "expires",
+        "revoked",
+        "used",
+        "filter",
+        "from",
+    )
+    least = ("from", "created", "tenant", "revoked", "expires")
+    print_rows(shell.console, columns, [_shown(key) for key in found], least=least)
+
+
+def _shown(key: keys.Key) -> tuple[str, ...]:
+    return (
+        str(key.id),
+        f"{key.prefix}…",
+        key.scope,
+        key.tenant_name,
+        key.name,
+        _time(key.created_at),
+        _time(key.expires_at),
+        _time(key.revoked_at),
+        _time(key.last_used_at),
+        key.last_filter or "",
+        ", ".join(key.networks),
+    )
+
+
+def _time(value: datetime | None) -> str:
+    return f"{value:%Y-%m-%d %H:%M}" if value else ""
 
 
 @app.command()
@@ -94,6 +136,28 @@ def revoke(
 
     shell.run(work())
     shell.console.print(f"Key {identity} is revoked.")
+
+
+@app.command()
+def rotate(
+    identity: Annotated[
+        int, typer.Argument(metavar="ID", min=1, max=shell.LAST_ID, help="From `precis keys list`.")
+    ],
+    grace: Annotated[
+        float,
+        typer.Option(
+            metavar="HOURS", min=0, max=MOST_HOURS, help="Hours that the old key goes on working."
+        ),
+    ] = 24,
+) -> None:
+    """Makes a key like this one and prints it; the old one ends after the hours of grace."""
+
+    async def work() -> str:
+        async with shell.database(shell.settings()) as database:
+            made = await usecases.rotate_any(database.engine, CLI, identity, grace)
+            return made.key
+
+    typer.echo(shell.run(work()))
 
 
 @app.command("new-encryption-key")
@@ -113,7 +177,7 @@ def rotate_encryption() -> None:
     """
     shown_at = time.monotonic()
 
-    def show(progress: rotate.Progress) -> None:
+    def show(progress: rotation.Progress) -> None:
         nonlocal shown_at
         if time.monotonic() - shown_at >= _EVERY:
             shown_at = time.monotonic()
@@ -123,7 +187,7 @@ def rotate_encryption() -> None:
 
     async def work() -> list[Held]:
         async with shell.database(shell.settings()) as database:
-            return await rotate.rotate(database, show)
+            return await rotation.rotate(database, show)
 
     _print_held(shell.run(work()))
 
@@ -134,7 +198,7 @@ def encryption(as_json: shell.Json = False) -> None:
 
     async def work() -> list[Held]:
         async with shell.database(shell.settings()) as database:
-            return await rotate.held(database)
+            return await rotation.held(database)
 
     found = shell.run(work())
     if as_json:

@@ -2,13 +2,12 @@
 
 from typing import Annotated
 
-import httpx
 import typer
 
 from service.cli import shell
 from service.cli.chats import Tenant, with_tenant
 from service.cli.output import print_json
-from service.clients.summarisers import configured
+from service.clients.summarisers import client, configured
 from service.errors import SummariserError
 from service.runtime import FIRST_TENANT
 from service.usecases import operate
@@ -29,7 +28,7 @@ def ask_once(as_json: shell.Json = False) -> None:
     current = shell.settings()
 
     async def ask() -> Trial:
-        async with httpx.AsyncClient() as http:
+        async with client(current) as http:
             return await operate.ask_once(configured(current, http))
 
     trial = shell.run(ask())

@@ -313,6 +313,13 @@ async def _exchange(
         async with endpoint.http.stream(
             "POST", url, content=body, headers=headers, timeout=timeout, follow_redirects=False
         ) as response:
+            packed = response.headers.get("Content-Encoding", "identity").strip().lower()
+            if packed not in ("", "identity"):
+                # We asked for none; unpacked, a small answer may fill memory before it is counted.
+                raise endpoint.failure(
+                    f"HTTP {response.status_code} with Content-Encoding {packed[:20]!r}",
+                    "Let the server, or the proxy before it, answer uncompressed.",
+                )
             async for chunk in response.aiter_bytes():
                 content += chunk
                 if len(content) > MAX_ANSWER_BYTES:

@@ -6,12 +6,29 @@ from typing import Any
 
 import httpx
 
-from service.clients.llm import Endpoint, OllamaSummariser, OpenAISummariser, Patience
+from service.clients.llm import (
+    MAX_ANSWER_BYTES,
+    Endpoint,
+    OllamaSummariser,
+    OpenAISummariser,
+    Patience,
+)
 from service.settings import Settings
 from service.summarising.reading import Summariser
 
 _PROBE = 10  # seconds
 _NAMED = 5  # models in a warning
+
+
+def client(settings: Settings) -> httpx.AsyncClient:
+    """What summarisers are asked with: past the proxy of the environment, unless it is wanted.
+
+    A proxy that is set for other programs would see texts and key.
+    """
+    if settings.use_proxy:
+        return httpx.AsyncClient()
+    # Not `trust_env=False`: with that, the certificates of `SSL_CERT_FILE` would not count either.
+    return httpx.AsyncClient(mounts={"all://": None, "http://": None, "https://": None})
 
 
 def configured(settings: Settings, http: httpx.AsyncClient) -> Summariser | None:
@@ -35,12 +52,14 @@ async def probe(settings: Settings, http: httpx.AsyncClient) -> list[str]:
         return []
     url = settings.summariser_url.rstrip("/")
     key = settings.summariser_key.get_secret_value()
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {key}"} if key else {})
     path = "/models" if settings.summariser == "openai" else "/api/tags"
     try:
-        answer = await http.get(url + path, headers=headers, timeout=_PROBE)
+        answer = await _asked(http, url + path, headers)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         return [f"the summariser at {url} does not answer: {type(error).__name__}"]
+    if answer is None:
+        return [f"the summariser at {url} answers its list of models packed, or without end"]
     if answer.status_code in (401, 403):
         return [f"the summariser at {url} refuses the key: HTTP {answer.status_code}"]
     there = _models(answer)
@@ -48,6 +67,21 @@ async def probe(settings: Settings, http: httpx.AsyncClient) -> list[str]:
         f"the summariser at {url} has no model {name!r}; it has {_some(there)}"
         for name in _missing(settings, there)
     ]
+
+
+async def _asked(
+    http: httpx.AsyncClient, url: str, headers: dict[str, str]
+) -> httpx.Response | None:
+    """The whole answer; None when it is packed, or longer than a list of models can be."""
+    content = b""
+    async with http.stream("GET", url, headers=headers, timeout=_PROBE) as answer:
+        if answer.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
+            return None
+        async for part in answer.aiter_raw():
+            content += part
+            if len(content) > MAX_ANSWER_BYTES:
+                return None
+    return httpx.Response(answer.status_code, content=content)
 
 
 def _missing(settings: Settings, there: set[str]) -> list[str]:

@@ -2,24 +2,45 @@
 
 import hashlib
 import secrets
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Any, Final, Literal, NamedTuple
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import ColumnElement, Row, delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.storage.clock import in_seconds
 from service.storage.tables import api_keys, tenants
 
-Scope = Literal["filter", "operator"]
+Scope = Literal["filter", "events", "operator:read", "operator"]
+
+OPENS: Final[Mapping[Scope, frozenset[Scope]]] = {
+    # As long as filters below 0.3.0 are accepted (`LEAST_FILTER`): before, the events function had
+    # the filter's key.
+    "filter": frozenset({"filter", "events"}),
+    "events": frozenset({"events"}),
+    "operator:read": frozenset({"operator:read"}),
+    "operator": frozenset({"operator:read", "operator"}),
+}
+"""What a key of each scope opens."""
 
 _SHOWN = 14  # characters of a key that may be shown later, to tell keys apart
+_SHORT: Final[Mapping[Scope, str]] = {
+    "filter": "fi",
+    "events": "ev",
+    "operator:read": "or",
+    "operator": "op",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A stored key; the key itself is not stored."""
+    """A stored key; the key itself is not stored.
+
+    `seconds_left` is None without an expiry, and negative after it.
+    """
 
     id: int
     tenant: int
@@ -29,22 +50,45 @@ class Key:
     prefix: str
     created_at: datetime
     revoked_at: datetime | None
+    expires_at: datetime | None
+    networks: tuple[str, ...]
+    last_used_at: datetime | None
+    last_filter: str | None
+    seconds_left: float | None
 
     @property
     def actor(self) -> str:
         """How the audit log names who used it."""
         return f"{self.prefix}… {self.name}"
 
+    @property
+    def in_use(self) -> bool:
+        """Whether it opens anything: neither revoked nor expired."""
+        return self.revoked_at is None and (self.seconds_left is None or self.seconds_left > 0)
 
+
+class Use(NamedTuple):
+    """The last use of a key: when, as seconds since 1970, and by which version of the filter."""
+
+    at: float
+    filter: str
+
+
+_LEFT: Final = func.extract("epoch", api_keys.c.expires_at - func.now())
 _COLUMNS = (
     api_keys.c.id,
-    api_keys.c.tenant_id,
+    api_keys.c.tenant_id.label("tenant"),
     tenants.c.name.label("tenant_name"),
     api_keys.c.scope,
     api_keys.c.name,
     api_keys.c.prefix,
     api_keys.c.created_at,
     api_keys.c.revoked_at,
+    api_keys.c.expires_at,
+    api_keys.c.networks,
+    api_keys.c.last_used_at,
+    api_keys.c.last_filter,
+    _LEFT.label("seconds_left"),
 )
 
 
@@ -54,8 +98,30 @@ def hash_of(key: str) -> bytes:
     return hashlib.sha256(key.encode()).digest()
 
 
-async def create(connection: AsyncConnection, tenant: str, scope: Scope, name: str) -> str:
+def unexpired() -> ColumnElement[bool]:
+    """A condition on `api_keys`: neither revoked nor expired."""
+    is_valid = or_(api_keys.c.expires_at.is_(None), api_keys.c.expires_at > func.now())
+    return api_keys.c.revoked_at.is_(None) & is_valid
+
+
+async def create(
+    connection: AsyncConnection,
+    tenant: str,
+    scope: Scope,
+    name: str,
+    *,
+    seconds: float | None = None,
+    networks: Sequence[str] = (),
+) -> str:
     """Makes a key, and the tenant if it is new.
+
+    Args:
+        connection: in a transaction.
+        tenant: its name.
+        scope: what the key opens.
+        name: by which lists tell it.
+        seconds: until it expires; None: never.
+        networks: from where it opens anything, as `10.0.0.0/8`; empty: from anywhere.
 
     Returns:
         The key itself, which is not stored and cannot be shown again.
@@ -64,43 +130,52 @@ async def create(connection: AsyncConnection, tenant: str, scope: Scope, name: s
     # Changes nothing in a tenant that is there; `do nothing` would not return it.
     query = made.on_conflict_do_update(index_elements=["name"], set_={"name": made.excluded.name})
     tenant_id = (await connection.execute(query.returning(tenants.c.id))).scalar_one()
-    key = f"precis_{scope[:2]}_{secrets.token_urlsafe(32)}"
+    key = f"precis_{_SHORT[scope]}_{secrets.token_urlsafe(32)}"
     await connection.execute(
         insert(api_keys).values(
-            tenant_id=tenant_id, scope=scope, name=name, prefix=key[:_SHOWN], hash=hash_of(key)
+            tenant_id=tenant_id,
+            scope=scope,
+            name=name,
+            prefix=key[:_SHOWN],
+            hash=hash_of(key),
+            expires_at=None if seconds is None else in_seconds(seconds),
+            networks=list(networks) or None,
         )
     )
     return key
 
 
+async def known(connection: AsyncConnection, key: str) -> Key | None:
+    """The key's row, revoked and expired ones too; None when it is unknown."""
+    return await _one(connection, api_keys.c.hash == hash_of(key))
+
+
 async def find(connection: AsyncConnection, key: str) -> Key | None:
-    """The key's row, unless it is unknown or revoked."""
-    query = (
-        select(*_COLUMNS)
-        .join(tenants)
-        .where(api_keys.c.hash == hash_of(key), api_keys.c.revoked_at.is_(None))
-    )
-    row = (await connection.execute(query)).one_or_none()
-    return Key(*row) if row else None
-
-
-async def everyone(connection: AsyncConnection) -> list[Key]:
-    """All keys of all tenants, revoked ones too."""
-    rows = await connection.execute(select(*_COLUMNS).join(tenants).order_by(api_keys.c.id))
-    return [Key(*row) for row in rows]
-
-
-async def of_tenant(connection: AsyncConnection, tenant: int) -> list[Key]:
-    """A tenant's keys, revoked ones too."""
-    query = select(*_COLUMNS).join(tenants).where(api_keys.c.tenant_id == tenant)
-    return [Key(*row) for row in await connection.execute(query.order_by(api_keys.c.id))]
+    """The key's row, unless it is unknown, revoked or expired."""
+    return await _one(connection, (api_keys.c.hash == hash_of(key)) & unexpired())
 
 
 async def one(connection: AsyncConnection, identity: int) -> Key | None:
     """The key with this id, of whatever tenant."""
-    query = select(*_COLUMNS).join(tenants).where(api_keys.c.id == identity)
+    return await _one(connection, api_keys.c.id == identity)
+
+
+async def _one(connection: AsyncConnection, which: ColumnElement[bool]) -> Key | None:
+    query = select(*_COLUMNS).join(tenants).where(which)
     row = (await connection.execute(query)).one_or_none()
-    return Key(*row) if row else None
+    return _key(row) if row else None
+
+
+async def everyone(connection: AsyncConnection) -> list[Key]:
+    """All keys of all tenants, revoked and expired ones too."""
+    rows = await connection.execute(select(*_COLUMNS).join(tenants).order_by(api_keys.c.id))
+    return [_key(row) for row in rows]
+
+
+async def of_tenant(connection: AsyncConnection, tenant: int) -> list[Key]:
+    """A tenant's keys, revoked and expired ones too."""
+    query = select(*_COLUMNS).join(tenants).where(api_keys.c.tenant_id == tenant)
+    return [_key(row) for row in await connection.execute(query.order_by(api_keys.c.id))]
 
 
 async def revoke(connection: AsyncConnection, identity: int) -> bool:
@@ -111,6 +186,25 @@ async def revoke(connection: AsyncConnection, identity: int) -> bool:
         .values(revoked_at=func.now())
     )
     return (await connection.execute(query)).rowcount == 1
+
+
+async def end_in(connection: AsyncConnection, identity: int, seconds: float) -> None:
+    """Lets a key expire after so many seconds, unless it does so before."""
+    # `least` leaves out a null, as an expiry that there is not.
+    ends = func.least(api_keys.c.expires_at, in_seconds(seconds))
+    await connection.execute(
+        update(api_keys).where(api_keys.c.id == identity).values(expires_at=ends)
+    )
+
+
+async def note_uses(connection: AsyncConnection, uses: Mapping[int, Use]) -> None:
+    """Stores when keys were used last. A filter's version stays until another one asks."""
+    # In the order of ids, so that two processes do not wait for each other.
+    for identity, use in sorted(uses.items()):
+        at = func.to_timestamp(use.at)
+        query = update(api_keys).where(api_keys.c.id == identity)
+        query = query.values(last_used_at=func.greatest(api_keys.c.last_used_at, at))
+        await connection.execute(query.values(last_filter=use.filter) if use.filter else query)
 
 
 async def tenant(connection: AsyncConnection, name: str) -> int | None:
@@ -127,3 +221,9 @@ async def erase_tenant(connection: AsyncConnection, name: str) -> bool:
     """
     gone = await connection.execute(delete(tenants).where(tenants.c.name == name))
     return gone.rowcount == 1
+
+
+def _key(row: Row[*tuple[Any, ...]]) -> Key:
+    seconds = None if row.seconds_left is None else float(row.seconds_left)
+    more = {"networks": tuple(row.networks or ()), "seconds_left": seconds}
+    return Key(**(row._asdict() | more))

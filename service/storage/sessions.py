@@ -10,7 +10,9 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.storage import keys
 from service.storage.clock import in_seconds
+from service.storage.keys import Scope
 from service.storage.tables import api_keys, sessions, tenants
 
 
@@ -22,6 +24,8 @@ class Session(NamedTuple):
     key: int
     prefix: str
     name: str
+    scope: Scope
+    networks: list[str] | None
     expires_at: datetime
 
     @property
@@ -39,7 +43,7 @@ async def begin(connection: AsyncConnection, key: int, hashed: bytes, seconds: f
 
 
 async def find(connection: AsyncConnection, hashed: bytes) -> Session | None:
-    """The session of a cookie; None when it is unknown or has expired, or its key is revoked."""
+    """The session of a cookie; None when it is unknown, or it or its key has ended."""
     query = (
         select(
             tenants.c.id,
@@ -47,13 +51,15 @@ async def find(connection: AsyncConnection, hashed: bytes) -> Session | None:
             api_keys.c.id,
             api_keys.c.prefix,
             api_keys.c.name,
+            api_keys.c.scope,
+            api_keys.c.networks,
             sessions.c.expires_at,
         )
         .select_from(sessions.join(api_keys).join(tenants))
         .where(
             sessions.c.hash == hashed,
             sessions.c.expires_at > func.now(),
-            api_keys.c.revoked_at.is_(None),
+            keys.unexpired(),
         )
     )
     row = (await connection.execute(query)).one_or_none()

@@ -120,7 +120,11 @@ api_keys = Table(
     Column("hash", LargeBinary, nullable=False, unique=True, comment="SHA-256 of the whole key."),
     _now("created_at"),
     Column("revoked_at", DateTime(timezone=True)),
-    CheckConstraint("scope in ('filter', 'operator')", name="scope"),
+    Column("expires_at", DateTime(timezone=True), comment="From then on it opens nothing."),
+    Column("networks", ARRAY(Text), comment="From where it opens anything; null: from anywhere."),
+    Column("last_used_at", DateTime(timezone=True), comment="To the minute."),
+    Column("last_filter", Text, comment="The version of the filter that asked last with it."),
+    CheckConstraint("scope in ('filter', 'events', 'operator:read', 'operator')", name="scope"),
 )
 
 sessions = Table(
@@ -145,6 +149,13 @@ chats = Table(
     Column("model", Text, nullable=False),
     Column("window_tokens", Integer, nullable=False),
     Column("overhead_tokens", Integer, nullable=False, server_default="0"),
+    Column(
+        "sent_bytes",
+        BigInteger,
+        nullable=False,
+        server_default="0",
+        comment="Of the messages that were stored, as they were sent; for quotas.",
+    ),
     Column("leaf_id", Text, comment="The newest message of the path that was ingested last."),
     # What the read on the request path needs of that path; `chats.note_leaf` keeps it.
     Column("leaf_digest", Text),

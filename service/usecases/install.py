@@ -26,6 +26,7 @@ from service.clients.openwebui import (
 from service.errors import OpenWebUIError
 from service.storage import keys
 from service.storage.database import Database
+from service.storage.keys import Scope
 
 FILTER, EVENTS, ACTION = "precis", "precis_events", "precis_action"
 RECALL = "precis_recall"
@@ -69,6 +70,7 @@ class Wish:
     first_tenant: str
     recall: bool = True
     action: bool = True
+    insecure: bool = False
 
 
 class Change(NamedTuple):
@@ -120,18 +122,19 @@ async def install(
         say(_TOOLS_OFF)
     async with AsyncExitStack() as stack:
         harness = _Keys(webui.url, databases, stack, dry)
-        valves = await _valves(found, wish, harness, say)
+        valves = await _valves(found, wish, wanted, harness, say)
         changes = _changes(webui, found, wish, wanted, valves)
         await _carry_out(changes, say, dry=dry)
         if not changes:
             say("nothing to change")
         if dry:
             return
-        reached = await _reach(webui, wish, valves["service_url"]) if changes else found.reached
+        url = valves[FILTER]["service_url"]
+        reached = await _reach(webui, wish, url) if changes else found.reached
         if reached.problem:
             raise OpenWebUIError(f"the filter is installed, but does not work: {reached.problem}")
         # Only now that the new key has worked: until then the old one may be all there is.
-        await harness.revoke_others(say)
+        await harness.revoke_others(say, valves[FILTER]["api_key"], valves[EVENTS]["api_key"])
     say(f"the filter in Open WebUI reaches Precis {reached.version} as tenant {reached.tenant!r}.")
     for one in reached.crowded:
         say(f"{one['model']}: {policy.crowding(one['window'], one['overhead'])}")
@@ -152,7 +155,7 @@ async def uninstall(webui: OpenWebUI, databases: Databases, say: Say, *, dry: bo
         say("keys of the installer: revoked")
         return
     async with AsyncExitStack() as stack:
-        await _Keys(webui.url, databases, stack, dry).revoke_others(say, all_of_them=True)
+        await _Keys(webui.url, databases, stack, dry).revoke_others(say)
     if not changes:
         say("no function of Precis is in this Open WebUI")
 
@@ -166,7 +169,10 @@ async def _carry_out(changes: Sequence[Change], say: Say, *, dry: bool) -> None:
 
 
 class _Keys:
-    """The filter keys of one Open WebUI. The database is opened when it is needed, once."""
+    """The keys of one Open WebUI, the filter's and the events function's.
+
+    The database is opened when it is needed, once.
+    """
 
     def __init__(self, url: str, databases: Databases, stack: AsyncExitStack, dry: bool) -> None:
         self._name = f"install-filter {url}"
@@ -174,39 +180,42 @@ class _Keys:
         self._stack = stack
         self._dry = dry
         self._database: Database | None = None
-        self._made: str | None = None
+        self._has_made = False
 
     async def _open(self) -> Database:
         if self._database is None:
             self._database = await self._stack.enter_async_context(self._databases())
         return self._database
 
-    async def known(self, key: str, tenant: str | None) -> bool:
-        """Whether the database has this filter key, of this tenant when one is given."""
+    async def owner(self, key: str, tenant: str | None, scope: Scope) -> str | None:
+        """The tenant of a key in use; None if it is another than the one that is given."""
         if self._dry or not key:  # looking would start the embedded servers
-            return False
+            return None
         async with (await self._open()).engine.connect() as connection:
             found = await keys.find(connection, key)
-        return found is not None and found.scope == "filter" and tenant in (None, found.tenant_name)
+        is_right = found and found.scope == scope and tenant in (None, found.tenant_name)
+        return found.tenant_name if found and is_right else None
 
-    async def make(self, tenant: str) -> str:
-        """A new filter key."""
-        if self._dry:
-            return "(a new key)"
-        async with (await self._open()).engine.begin() as connection:
-            self._made = await keys.create(connection, tenant, "filter", self._name)
-        return self._made
+    async def make(self, tenant: str, scope: Scope, say: Say) -> str:
+        """A new key."""
+        key = "(a new key)"
+        if not self._dry:
+            async with (await self._open()).engine.begin() as connection:
+                key = await keys.create(connection, tenant, scope, self._name)
+            self._has_made = True
+        say(f"{scope} key for tenant {tenant!r}: made")
+        return key
 
-    async def revoke_others(self, say: Say, *, all_of_them: bool = False) -> None:
-        """Revokes what earlier installs made, once a new key works, or all."""
-        if self._made is None and not all_of_them:
+    async def revoke_others(self, say: Say, *kept: str) -> None:
+        """Revokes what earlier installs made, once a new key works; without `kept` keys, all."""
+        if kept and not self._has_made:
             return
         async with (await self._open()).engine.begin() as connection:
-            mine = await keys.find(connection, self._made) if self._made else None
-            kept = mine.id if mine else None
+            mine = [await keys.find(connection, key) for key in kept]
+            ids = {key.id for key in mine if key}
             for key in await keys.everyone(connection):
                 # By name: keys that an operator made for this Open WebUI are not ours to revoke.
-                ours = key.name == self._name and key.id != kept
+                ours = key.name == self._name and key.id not in ids
                 if ours and key.revoked_at is None:
                     await keys.revoke(connection, key.id)
                     say(f"key {key.id} ({key.prefix}…): revoked")
@@ -293,37 +302,66 @@ def _check_ours(function: Function) -> None:
         )
 
 
-async def _valves(found: Installed, wish: Wish, harness: _Keys, say: Say) -> Json:
+async def _valves(
+    found: Installed, wish: Wish, wanted: dict[str, str], harness: _Keys, say: Say
+) -> dict[str, Json]:
     """The valves that the installer sets: the address, a working key, at first the order."""
     now = found.valves.get(FILTER, {})
     url = (wish.service_url or now.get("service_url") or wish.first_url).rstrip("/")
-    key = await _key(found, wish, harness, say, url)
-    # Up to 0.8.5 Open WebUI takes the order from what is stored alone.
-    order = {} if now else {"priority": 100}
-    return {"service_url": url, "api_key": key, **order}
-
-
-async def _key(found: Installed, wish: Wish, harness: _Keys, say: Say, url: str) -> str:
-    """The filter's key, if it works or the database knows it; or else a new one."""
-    now = found.valves.get(FILTER, {})
-    key = str(now.get("api_key") or "")
     right_tenant = wish.tenant in (None, found.reached.tenant)
     works = not found.reached.problem and url == now.get("service_url") and right_tenant
-    if works or await harness.known(key, wish.tenant):
-        return key
+    key, tenant = _key_of(found, FILTER), found.reached.tenant
+    if not works:
+        key, tenant = await _filter_key(found, wish, harness, say)
+    of_events = ""
+    if EVENTS in wanted:
+        of_events = await _events_key(found, tenant, harness, say, works=works)
+    # Up to 0.8.5 Open WebUI takes the order from what is stored alone.
+    order = {} if now else {"priority": 100}
+    more = order | ({"insecure": True} if wish.insecure else {})
+    return {
+        FILTER: {"service_url": url, "api_key": key, **more},
+        EVENTS: {"service_url": url, "api_key": of_events, **more},
+        ACTION: {"service_url": url, "api_key": key, **more},
+    }
+
+
+async def _filter_key(found: Installed, wish: Wish, harness: _Keys, say: Say) -> tuple[str, str]:
+    """A key that the database knows, the one that is there or a new one, and its tenant."""
+    key = _key_of(found, FILTER)
+    if owner := await harness.owner(key, wish.tenant, "filter"):
+        return key, owner
     tenant = wish.tenant or wish.first_tenant
-    key = await harness.make(tenant)
-    say(f"filter key for tenant {tenant!r}: made")
-    return key
+    return await harness.make(tenant, "filter", say), tenant
+
+
+async def _events_key(
+    found: Installed, tenant: str, harness: _Keys, say: Say, *, works: bool
+) -> str:
+    """The events function's own key. Whether it works, nobody can ask; the filter's `works`."""
+    key = _key_of(found, EVENTS)
+    # Before 0.3.0 it was the filter's.
+    is_kept = works and key.startswith("precis_ev_")
+    if is_kept or await harness.owner(key, tenant, "events"):
+        return key
+    return await harness.make(tenant, "events", say)
+
+
+def _key_of(found: Installed, function: str) -> str:
+    return str(found.valves.get(function, {}).get("api_key") or "")
 
 
 def _changes(
-    webui: OpenWebUI, found: Installed, wish: Wish, wanted: dict[str, str], valves: Json
+    webui: OpenWebUI,
+    found: Installed,
+    wish: Wish,
+    wanted: dict[str, str],
+    valves: dict[str, Json],
 ) -> list[Change]:
     # The tool comes before the filter, which offers it to models.
-    changes = _of_tool(webui, found, wish, valves)
+    changes = _of_tool(webui, found, wish, valves[FILTER])
     for name, text in wanted.items():
-        changes += _of_function(webui, found, name, text, valves)
+        changes += _of_function(webui, found, name, text, valves[name])
     changes += _of_action(webui, found, wish)
     stored = found.functions.get(FILTER)
     if (stored is not None and stored.everywhere) == bool(wish.models):
@@ -399,7 +437,7 @@ def _of_tool(webui: OpenWebUI, found: Installed, wish: Wish, valves: Json) -> li
     if stored is not None and stored.private:
         shared = partial(webui.share_tool, stored, text)
         changes.append(Change(f"tool {RECALL}: shared with everybody", shared))
-    reach = {name: valves[name] for name in ("service_url", "api_key")}
+    reach = {name: value for name, value in valves.items() if name != "priority"}
     return changes + _of_valves(webui, found, RECALL, "tools", reach)
 
 
@@ -465,6 +503,11 @@ def _advice(error: str, url: str) -> str:
         return (
             f"the service at {url} does not know its key ({error}). Run this command with the"
             " settings of that service: the same PRECIS_DATABASE_URL, or the same PRECIS_DATA_DIR"
+        )
+    if "valve insecure" in error:
+        return (
+            f"{url} is a public address without https, on which others could read key and chats:"
+            " put Precis behind a proxy with https, or pass --insecure"
         )
     if re.search(r"\b426\b", error):
         return (

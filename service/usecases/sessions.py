@@ -8,8 +8,10 @@ from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from service.errors import Unauthorised
+from service.errors import PrecisError
 from service.storage import audit, keys, sessions
+from service.storage.keys import Key
+from service.usecases.keys import is_within
 from service.usecases.operate import Operator
 
 SECONDS: Final = 12 * 3600
@@ -20,7 +22,8 @@ SECONDS: Final = 12 * 3600
 class SignedIn:
     """A session: who acts, in which tenant, and until when.
 
-    `form_token` has to be in each form that changes something: a page elsewhere cannot know it.
+    Who signed in with a key that may only look `may_change` nothing. `form_token` has to be in each
+    form: a page elsewhere cannot know it.
     """
 
     by: Operator
@@ -28,42 +31,63 @@ class SignedIn:
     key: int
     expires_at: datetime
     form_token: str
+    may_change: bool
 
 
-async def sign_in(engine: AsyncEngine, key: str) -> str:
-    """Begins a session.
+class NoSignIn(PrecisError):
+    """The API key opens no pages; `key` is its row, if it is known."""
+
+    def __init__(self, key: Key | None) -> None:
+        super().__init__(
+            "this is no operator key in use, or not for your address; make one with"
+            " `precis keys create --scope operator`"
+        )
+        self.key = key
+
+
+async def sign_in(engine: AsyncEngine, key: str, address: str, person: str = "") -> str:
+    """Begins a session, from a client's `address`; `person` is what a proxy tells of who it is.
 
     Returns:
         The cookie's value, which is not stored.
 
     Raises:
-        Unauthorised: this is no operator key, or it is revoked.
+        NoSignIn: this is no operator key, or it has ended, or may not be used from there.
     """
     async with engine.begin() as connection:
-        found = await keys.find(connection, key)
-        if found is None or found.scope != "operator":
-            raise Unauthorised(
-                "this is no operator key in use; make one with"
-                " `precis keys create --scope operator`"
-            )
+        found = await keys.known(connection, key)
+        if found is None or not _opens_pages(found, address):
+            raise NoSignIn(found)
         cookie = secrets.token_urlsafe(32)
         await sessions.begin(connection, found.id, keys.hash_of(cookie), SECONDS)
-        await audit.record(connection, found.tenant, found.actor, "session.begin", None)
+        actor = found.actor + person
+        await audit.record(connection, found.tenant, actor, "session.begin", None)
     return cookie
 
 
-async def signed_in(engine: AsyncEngine, cookie: str) -> SignedIn | None:
-    """The session of a cookie, if it has one that has not ended."""
+def _opens_pages(key: Key, address: str) -> bool:
+    is_operators = "operator:read" in keys.OPENS[key.scope]
+    return is_operators and key.in_use and is_within(address, key.networks)
+
+
+async def signed_in(
+    engine: AsyncEngine, cookie: str, address: str, person: str = ""
+) -> SignedIn | None:
+    """The session of a cookie, if it has one that has not ended and may be used from there.
+
+    `person` is what a proxy tells of who it is.
+    """
     async with engine.connect() as connection:
         found = await sessions.find(connection, keys.hash_of(cookie))
-    if found is None:
+    if found is None or not is_within(address, tuple(found.networks or ())):
         return None
     return SignedIn(
-        Operator(found.tenant, found.actor),
+        Operator(found.tenant, found.actor + person),
         found.tenant_name,
         found.key,
         found.expires_at,
         form_token(cookie),
+        "operator" in keys.OPENS[found.scope],
     )
 
 

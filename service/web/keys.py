@@ -3,23 +3,27 @@
 from typing import Final, cast, get_args
 
 from fastapi import APIRouter, Response
+from starlette.datastructures import FormData
 
 from service.api.deps import RuntimeDep
 from service.api.keys import KeyId
 from service.errors import Unprocessable
 from service.storage.keys import Scope
 from service.usecases import keys
+from service.usecases.keys import MOST_DAYS, MOST_NETWORKS, Wanted
 from service.web.page import PageRoute, go_to, render
-from service.web.session import FormDep, SignedInDep
+from service.web.session import FormDep, SignedInDep, check_change
 
 router = APIRouter(prefix="/keys", route_class=PageRoute, include_in_schema=False)
 
 _LONGEST_NAME: Final = 100
+_GRACE: Final = 24  # hours
 
 
 @router.get("")
 async def list_keys(signed_in: SignedInDep, runtime: RuntimeDep) -> Response:
     """The keys, without the keys themselves."""
+    check_change(signed_in)
     found = await keys.list_keys(runtime.database.engine, signed_in.by.tenant)
     return render("keys.html", who=signed_in, place="/keys", keys=found, made="")
 
@@ -33,10 +37,20 @@ async def create(signed_in: SignedInDep, runtime: RuntimeDep, form: FormDep) -> 
     if not name or len(name) > _LONGEST_NAME or not name.isprintable():
         raise Unprocessable(f"give the key a name of at most {_LONGEST_NAME} printable characters")
     engine = runtime.database.engine
-    made = await keys.create(
-        engine, signed_in.tenant_name, signed_in.by.actor, cast(Scope, scope), name
-    )
+    wanted = Wanted(cast(Scope, scope), name, _days(str(form.get("expires", ""))), _networks(form))
+    made = await keys.create(engine, signed_in.tenant_name, signed_in.by.actor, wanted)
     # No redirect as after other forms: the key would have to be kept until the next request.
+    found = await keys.list_keys(engine, signed_in.by.tenant)
+    return render("keys.html", who=signed_in, place="/keys", keys=found, made=made.key)
+
+
+@router.post("/{identity}/rotate")
+async def rotate(
+    identity: int, signed_in: SignedInDep, runtime: RuntimeDep, _: FormDep
+) -> Response:
+    """Makes a key like this one, which ends after a day, and shows it this once."""
+    engine = runtime.database.engine
+    made = await keys.rotate(engine, signed_in.by, identity, _GRACE)
     found = await keys.list_keys(engine, signed_in.by.tenant)
     return render("keys.html", who=signed_in, place="/keys", keys=found, made=made.key)
 
@@ -51,3 +65,19 @@ async def revoke(
     """Revokes a key; its sessions end with it."""
     await keys.revoke(runtime.database.engine, signed_in.by, identity)
     return go_to("/keys")
+
+
+def _days(text: str) -> int | None:
+    """Days until a key expires, from the form; None when it is to live on."""
+    if not text.strip():
+        return None
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= MOST_DAYS):
+        raise Unprocessable(f"a key expires after 1 to {MOST_DAYS} days, or leave the field empty")
+    return int(text)
+
+
+def _networks(form: FormData) -> list[str]:
+    found = str(form.get("networks", "")).replace(",", " ").split()
+    if len(found) > MOST_NETWORKS:
+        raise Unprocessable(f"a key has at most {MOST_NETWORKS} networks")
+    return found

@@ -49,7 +49,6 @@ class _Static(StaticFiles):
 
 def install(app: FastAPI) -> None:
     """Adds the pages to `app`."""
-    app.state.sign_ins = sign_in.attempts()
     # Only these are compressed: in a compressed page, the length would tell a form's token beside
     # words of the request (BREACH).
     app.mount("/static", GZipMiddleware(_Static(directory=FOLDER / "static")))

@@ -7,8 +7,9 @@ from urllib.parse import parse_qsl
 from fastapi import Depends, Request, Response
 from starlette.datastructures import URL, FormData
 
+from service.api.callers import address_of, told_by
 from service.api.deps import RuntimeDep, read_limited
-from service.errors import BadRequest, Forbidden
+from service.errors import BadRequest, Forbidden, WrongScope
 from service.usecases import sessions
 from service.usecases.sessions import SECONDS, SignedIn
 from service.web.page import SignInNeeded
@@ -49,7 +50,10 @@ def drop(response: Response, request: Request) -> None:
 
 async def _signed_in(request: Request, runtime: RuntimeDep) -> SignedIn:
     cookie = request.cookies.get(cookie_name(request.url), "")
-    found = await sessions.signed_in(runtime.database.engine, cookie) if cookie else None
+    if not cookie:
+        raise SignInNeeded
+    engine, address = runtime.database.engine, address_of(request)
+    found = await sessions.signed_in(engine, cookie, address, told_by(request))
     if found is None:
         raise SignInNeeded
     return found
@@ -90,7 +94,15 @@ def _check_origin(request: Request) -> None:
         raise Forbidden("this form was not sent by a page of this service; open it again here")
 
 
-async def _form(request: Request, signed_in: SignedInDep) -> FormData:
+def check_change(signed_in: SignedIn) -> None:
+    """Raises WrongScope for who may only look."""
+    if not signed_in.may_change:
+        raise WrongScope(
+            "your key may look and change nothing; sign in with one of scope `operator`"
+        )
+
+
+async def _own_form(request: Request, signed_in: SignedInDep) -> FormData:
     form = await own_form(request)
     given = str(form.get(TOKEN, ""))
     if not hmac.compare_digest(given.encode(), signed_in.form_token.encode()):
@@ -98,4 +110,14 @@ async def _form(request: Request, signed_in: SignedInDep) -> FormData:
     return form
 
 
+OwnFormDep = Annotated[FormData, Depends(_own_form)]
+"""A form of this session, whatever its key may do."""
+
+
+async def _form(form: OwnFormDep, signed_in: SignedInDep) -> FormData:
+    check_change(signed_in)
+    return form
+
+
 FormDep = Annotated[FormData, Depends(_form)]
+"""A form that changes something."""

@@ -1,19 +1,16 @@
 """Signing in with an operator key, and out."""
 
 from http import HTTPStatus
-from typing import Annotated, Final, cast
+from typing import Annotated, cast
 
 from fastapi import APIRouter, Query, Request, Response
-from limits import parse
-from limits.aio.storage import MemoryStorage
-from limits.aio.strategies import MovingWindowRateLimiter
 
+from service.api.callers import KeyRing, address_of, told_by
 from service.api.deps import RuntimeDep
-from service.errors import TooMany, Unauthorised
 from service.usecases import sessions
 from service.web.page import SIGN_IN, PageRoute, go_to, render
 from service.web.session import (
-    FormDep,
+    OwnFormDep,
     SignedInDep,
     cookie_name,
     drop,
@@ -22,13 +19,6 @@ from service.web.session import (
 )
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
-
-_FAILURES: Final = parse("10 per 5 minutes")
-
-
-def attempts() -> MovingWindowRateLimiter:
-    """Counts attempts by address, in this process."""
-    return MovingWindowRateLimiter(MemoryStorage())
 
 
 @router.get(SIGN_IN)
@@ -42,15 +32,17 @@ async def sign_in(request: Request, runtime: RuntimeDep) -> Response:
     """Begins a session, if the key is an operator's."""
     fields = await own_form(request)
     back = _own_path(str(fields.get("back", "/")))
-    address = request.client.host if request.client else ""
-    limiter = cast(MovingWindowRateLimiter, request.app.state.sign_ins)
-    if not await limiter.test(_FAILURES, "sign-in", address):
-        raise TooMany("ten keys from this address were wrong; try again in five minutes")
+    address = address_of(request)
+    ring = cast(KeyRing, request.app.state.keys)
+    ring.limiter.check_sign_in(address)
+    person = told_by(request)
     try:
-        cookie = await sessions.sign_in(runtime.database.engine, str(fields.get("key", "")).strip())
-    except Unauthorised as error:
-        await limiter.hit(_FAILURES, "sign-in", address)
-        return render("sign_in.html", HTTPStatus.UNAUTHORIZED, back=back, wrong=error.detail)
+        key = str(fields.get("key", "")).strip()
+        cookie = await sessions.sign_in(runtime.database.engine, key, address, person)
+    except sessions.NoSignIn as error:
+        ring.limiter.wrong_sign_in(address)
+        await ring.note_refusal(request, error.key, "session.refused", "no operator key in use")
+        return render("sign_in.html", HTTPStatus.UNAUTHORIZED, back=back, wrong=str(error))
     response = go_to(back)
     keep(response, request, cookie)
     return response
@@ -58,7 +50,7 @@ async def sign_in(request: Request, runtime: RuntimeDep) -> Response:
 
 @router.post("/sign-out")
 async def sign_out(
-    request: Request, runtime: RuntimeDep, signed_in: SignedInDep, form: FormDep
+    request: Request, runtime: RuntimeDep, signed_in: SignedInDep, form: OwnFormDep
 ) -> Response:
     """Ends this session, or with `everywhere` all of its key."""
     engine = runtime.database.engine

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Response
 
 from service.api.deps import RuntimeDep
 from service.api.stats import asked
-from service.usecases import worth
+from service.usecases import operate, worth
 from service.usecases.worth import MOST_PARTS, Asked
 from service.web.page import PageRoute, render
 from service.web.session import SignedInDep
@@ -40,6 +40,7 @@ async def as_csv(signed_in: SignedInDep, runtime: RuntimeDep, wanted: _Asked) ->
     found = await worth.breakdown(
         runtime.database.reads, signed_in.by.tenant, wanted, MOST_PARTS, runtime.settings
     )
+    await operate.note_export(runtime.database.engine, signed_in.by, wanted.by)
     # In a thread, because thousands of lines take tens of milliseconds.
     table = await asyncio.to_thread(worth.as_csv, found)
     name = {"Content-Disposition": f'attachment; filename="precis-by-{found.by}.csv"'}

@@ -57,6 +57,24 @@ async def test_a_revoked_key_is_listed_as_such_and_cannot_be_revoked_again(cli: 
     says(await cli("keys", "revoke", str(identity)), f"no key {identity}", "precis keys list")
 
 
+async def test_a_key_with_an_end_and_networks_is_replaced_by_one_like_it(cli: Cli, service: Service) -> None:
+    more = ("--expires", "30", "--from", "10.0.0.0/8", "--from", "fd00::/8")
+    first = (await cli("keys", "create", "--scope", "operator:read", "--name", "looks", *more)).stdout.strip()
+    old = await row(service.runtime, "select id from api_keys where name = 'looks'")
+
+    second = (await cli("keys", "rotate", str(old.id), "--grace", "2")).stdout.strip()
+
+    assert second.startswith("precis_or_")
+    assert second != first
+    query = "select scope, networks, round(extract(epoch from expires_at - now()) / 3600) as hours from api_keys"
+    found = await rows(service.runtime, f"{query} where name = 'looks' order by id")
+    assert [int(one.hours) for one in found] == [2, 720]
+    assert {one.scope for one in found} == {"operator:read"}
+    assert {tuple(one.networks) for one in found} == {("10.0.0.0/8", "fd00::/8")}
+    says(await cli("keys", "create", "--scope", "filter", "--from", "here"), "'here' is no network")
+    says(await cli("keys", "rotate", "4000000"), "no key 4000000")
+
+
 async def test_a_key_of_a_new_tenant_makes_the_tenant(cli: Cli, service: Service) -> None:
     assert (await cli("keys", "create", "--scope", "filter", "--tenant", "second")).exit_code == 0
 

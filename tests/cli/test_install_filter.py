@@ -50,11 +50,15 @@ class Installer:
         """With an account instead of a key."""
         return await self("--email", EMAIL, key="", PRECIS_OPENWEBUI_PASSWORD=PASSWORD, **variables)
 
-    async def keys(self) -> list[bool]:
-        """Of each key that the installer made for this stand-in, whether it works."""
-        query = "select revoked_at is null as works from api_keys where name = :name and id > :newest order by id"
+    async def keys(self, scope: str = "filter") -> list[bool]:
+        """Of each key of a scope that the installer made for this stand-in, whether it works."""
+        query = (
+            "select revoked_at is null as works from api_keys"
+            " where name = :name and id > :newest and scope = :scope order by id"
+        )
         # The port of an earlier stand-in may be this one's, and so the name of its keys.
-        found = await rows(self.service.runtime, query, name=f"install-filter {self.webui.url}", newest=self._newest)
+        name = f"install-filter {self.webui.url}"
+        found = await rows(self.service.runtime, query, name=name, newest=self._newest, scope=scope)
         return [row.works for row in found]
 
 
@@ -280,6 +284,23 @@ async def test_a_key_that_the_service_knows_is_kept_although_the_filter_cannot_u
     assert (await install()).exit_code == 1
 
     assert await install.keys() == [True]
+
+
+async def test_the_events_function_gets_a_key_of_its_own_which_replaces_the_filters_of_before(
+    install: Installer,
+) -> None:
+    await install()
+    valves = install.webui.valves
+    first = valves["precis_events"]["api_key"]
+    assert str(first).startswith("precis_ev_")
+    assert await install.keys("events") == [True]
+
+    valves["precis_events"]["api_key"] = valves["precis"]["api_key"]  # as an earlier release left it
+    assert "events key for tenant 'default': made" in (await install()).stdout
+    assert str(valves["precis_events"]["api_key"]).startswith("precis_ev_")
+    assert valves["precis_events"]["api_key"] != first
+    assert await install.keys("events") == [False, True]
+    assert await install.keys() == [True], "the filter's works, and stays"
 
 
 async def test_another_tenant_gets_a_key_of_its_own(install: Installer) -> None:

@@ -96,7 +96,7 @@ async def test_open_webui_finds_an_event_function_whose_key_is_hidden() -> None:
     assert not {"Pipe", "Filter", "Action"} & set(vars(precis_events))  # it would take the file for one of these
     assert inspect.iscoroutinefunction(loaded.event)
     assert list(inspect.signature(loaded.event).parameters) == ["event"]
-    assert set(loaded.Valves.model_fields) == {"service_url", "api_key"}
+    assert set(loaded.Valves.model_fields) == {"service_url", "api_key", "insecure", "use_proxy"}
     assert loaded.Valves.model_json_schema()["properties"]["api_key"]["input"] == {"type": "password"}
 
 

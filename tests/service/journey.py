@@ -11,7 +11,7 @@ import asyncpg
 import httpx
 
 from service.clients.openwebui import signed_in
-from service.storage import checkpoints, keys, messages, work
+from service.storage import chats, checkpoints, keys, messages, work
 from service.storage.checkpoints import Fresh
 from service.storage.tables import metadata
 from service.summarising.memory import Memory
@@ -240,7 +240,14 @@ async def _administer(a: Tenant, b: Tenant) -> None:
     assert made["id"] not in theirs
     assert not set(theirs) & {one["id"] for one in (await a.get("/v1/keys")).json()["keys"]}
     assert (await a.operator.delete(f"/v1/keys/{theirs[0]}")).status_code == 404
+    assert (await a.operator.post(f"/v1/keys/{theirs[0]}/rotate")).status_code == 404
+    assert (await a.operator.post(f"/v1/keys/{made['id']}/rotate")).status_code == 201
     assert (await a.operator.delete(f"/v1/keys/{made['id']}")).status_code == 204
+    engine = a.service.runtime.database.engine
+    await a.service.uses.store(engine)
+    async with engine.connect() as connection:
+        assert (await chats.used(connection, await a.identity(), a.talk.user))[0] >= 1
+        assert await chats.used(connection, await a.identity(), "nobody") == (0, 0)
     assert (await a.operator.post("/v1/summariser/test")).status_code == 409
     assert (await a.operator.post("/v1/summariser/reset")).status_code == 200
     assert (await a.get("/v1/settings")).status_code == 200

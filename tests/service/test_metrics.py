@@ -16,6 +16,7 @@ from service.processes import Texts
 from service.settings import load
 from service.storage import figures
 from service.storage.jobs import Reads
+from service.web import pages
 from tests.conftest import Service, serving
 from tests.fakes.scripted_llm import Fail, Say
 from tests.service.harness import Harness
@@ -264,7 +265,7 @@ async def test_others_read_metrics_with_the_token(service: Service) -> None:
 async def test_a_workers_metrics_are_for_this_machine_too(address: str, status: int) -> None:
     app = create_worker_app(load())
     transport = httpx.ASGITransport(app, client=(address, 1))
-    async with httpx.AsyncClient(transport=transport, base_url="http://worker") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         assert (await client.get("/livez")).json() == {"status": "ok"}
         answer = await client.get("/metrics")
         assert answer.status_code == status
@@ -309,7 +310,10 @@ async def test_after_all_that_can_happen_labels_have_known_values_only(
         text = (await client.get("/metrics")).text
         routes = set((await client.get("/openapi.json")).json()["paths"])
     # What another test of this process may have asked for; the description leaves it out.
-    undescribed = {"/openapi.json", *(route.path for route in docs.router.routes if isinstance(route, Route))}
+    undescribed = {"/openapi.json"}
+    undescribed |= {
+        route.path for module in (docs, *pages._MODULES) for route in module.router.routes if isinstance(route, Route)
+    }
     words = {
         a.name,
         b.name,

@@ -21,8 +21,10 @@ from service.clients.llm import (
     OpenAISummariser,
     Patience,
 )
+from service.clients.summarisers import client, probe
 from service.errors import ConfigurationError, SummariserError
 from service.policy import output_tokens
+from service.settings import Settings
 from service.summarising.memory import Paragraph, Section
 from service.summarising.reading import Excerpt, Finish, Reading, Summariser
 from tests.fakes.scripted_llm import (
@@ -369,3 +371,35 @@ async def test_a_key_that_cannot_be_a_header_is_refused(http: httpx.AsyncClient,
     with pytest.raises(ConfigurationError, match="API key") as caught:
         Endpoint(http, "http://host/v1", "small", key)
     assert key.strip() not in str(caught.value)
+
+
+@pytest.mark.parametrize("packing", ["gzip", "br", "zstd, gzip", "GZIP"])
+async def test_a_packed_answer_is_refused_before_a_byte_of_it_is_read(packing: str) -> None:
+    read: list[bytes] = []
+
+    async def body() -> AsyncIterator[bytes]:
+        read.append(b"")
+        yield b"\x1f\x8b"
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert request.headers["Accept-Encoding"] == "identity"
+        return httpx.Response(200, headers={"Content-Encoding": packing}, content=body())
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
+        made = OpenAISummariser(Endpoint(http, "http://llm/v1", "m", patience=PATIENCE))
+        assert "Content-Encoding" in await failure(made)
+        settings = Settings(summariser="openai", summariser_url="http://llm/v1", summariser_model="m")
+        assert "packed" in (await probe(settings, http))[0]
+    assert read == []
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+async def test_the_proxy_of_the_environment_sees_nothing_unless_it_is_wanted(
+    monkeypatch: pytest.MonkeyPatch, wanted: bool
+) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    async with client(Settings(use_proxy=wanted)) as http:
+        for url in ("http://llm/v1", "https://llm/v1"):
+            chosen = http._transport_for_url(httpx.URL(url))
+            assert (chosen is not http._transport) == wanted

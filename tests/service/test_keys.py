@@ -1,0 +1,178 @@
+"""Keys: what each scope opens, until when, from where, and what is known of their use."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from service.storage import keys
+from tests.conftest import Service
+from tests.service.problems import is_problem
+from tests.service.talk import Json, row, rows, run_sql
+from tests.web.visitor import visiting
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+EVENT = {"type": "chat.deleted", "chat_id": "nobodys"}
+
+
+async def made(service: Service, scope: keys.Scope, **more: Any) -> str:
+    async with service.runtime.database.engine.begin() as connection:
+        return await keys.create(connection, "default", scope, f"of {scope}", **more)
+
+
+async def ask(service: Service, key: str, method: str, where: str, address: str = "", **more: Any) -> httpx.Response:
+    """Asks with a key, from an address that a proxy on this machine forwards."""
+    headers = {"Authorization": f"Bearer {key}"} | more.pop("headers", {})
+    if address:
+        headers["X-Forwarded-For"] = address
+    async with httpx.AsyncClient(base_url=service.url, headers=headers) as http:
+        return await http.request(method, where, **more)
+
+
+@contextmanager
+def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> Iterator[None]:
+    """The process's clock is so many seconds ahead."""
+    now = time.monotonic
+    with monkeypatch.context() as patched:
+        patched.setattr("service.api.callers.time.monotonic", lambda: now() + seconds)
+        yield
+
+
+async def test_the_events_function_has_a_key_that_opens_nothing_else(service: Service) -> None:
+    key = await made(service, "events")
+    assert key.startswith("precis_ev_")
+    assert (await ask(service, key, "POST", "/v1/events", json=EVENT)).status_code == 202
+    is_problem(await ask(service, key, "GET", "/v1/filter"), 403)
+    is_problem(await ask(service, key, "GET", "/v1/chats"), 403)
+
+
+async def test_a_filters_key_of_before_still_tells_of_events(service: Service) -> None:
+    assert (await service.as_filter.post("/v1/events", json=EVENT)).status_code == 202
+    is_problem(await service.as_operator.post("/v1/events", json=EVENT), 403)
+
+
+async def test_a_key_to_look_changes_nothing_and_sees_no_keys(service: Service) -> None:
+    key = await made(service, "operator:read")
+    for where in ("/v1/chats", "/v1/status", "/v1/jobs", "/v1/audit", "/v1/stats", "/v1/settings"):
+        assert (await ask(service, key, "GET", where)).status_code == 200, where
+    is_problem(await ask(service, key, "GET", "/v1/keys"), 403)
+    for method, where in (
+        ("POST", "/v1/keys"),
+        ("POST", "/v1/jobs/retry"),
+        ("DELETE", "/v1/chats/c"),
+        ("POST", "/v1/keys/1/rotate"),
+        ("POST", "/v1/summariser/test"),
+    ):
+        is_problem(await ask(service, key, method, where), 403)
+
+
+async def test_who_signs_in_with_a_key_to_look_sees_no_forms_and_sends_none(service: Service) -> None:
+    key = await made(service, "operator:read")
+    async with visiting(service, key) as visitor:
+        page = await visitor.get("/jobs")
+        assert page.status == 200
+        assert page.posts() == {"/sign-out"}
+        assert (await visitor.get("/keys")).status == 403
+        token = ("form_token", dict(page.form("/sign-out").fields)["form_token"])
+        refused = await visitor.post("/jobs/retry", [token])
+        assert refused.status == 403
+        assert "look and change nothing" in refused.text
+        assert (await visitor.send(page.form("/sign-out"))).leads_to == "/sign-in"
+
+
+async def test_an_expired_key_opens_nothing_even_while_it_is_remembered(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = await made(service, "operator", seconds=5)
+    assert (await ask(service, key, "GET", "/v1/chats")).status_code == 200
+    expires = "update api_keys set expires_at = expires_at - interval '5 seconds' where hash = :it"
+    await run_sql(service.runtime, expires, it=keys.hash_of(key))
+    with later(monkeypatch, 6):  # less than the ten for which it would be remembered
+        is_problem(await ask(service, key, "GET", "/v1/chats"), 401)
+    async with visiting(service) as visitor:
+        assert (await visitor.sign_in(key)).status == 401
+
+
+async def test_a_session_ends_when_its_key_expires(service: Service) -> None:
+    key = await made(service, "operator", seconds=600)
+    async with visiting(service, key) as visitor:
+        assert (await visitor.get("/jobs")).status == 200
+        await run_sql(service.runtime, "update api_keys set expires_at = now() where hash = :it", it=keys.hash_of(key))
+        assert (await visitor.get("/jobs")).status == 303
+
+
+async def test_a_key_works_from_its_networks_only(service: Service) -> None:
+    networks = ["10.0.0.0/8", "fd00::/8"]
+    key = await made(service, "operator", networks=networks)
+    for address, status in {
+        "10.1.2.3": 200,
+        "::ffff:10.1.2.3": 200,
+        "fd00::7": 200,
+        "11.0.0.1": 403,
+        "fe80::1": 403,
+        "unknown": 403,
+    }.items():
+        assert (await ask(service, key, "GET", "/v1/chats", address)).status_code == status, address
+    problem = is_problem(await ask(service, key, "GET", "/v1/chats", "11.0.0.1"), 403)
+    assert problem["type"] == "urn:precis:problem:wrong-network"
+
+
+async def test_a_session_works_from_the_networks_of_its_key_only(service: Service) -> None:
+    key = await made(service, "operator", networks=["127.0.0.1"])
+    async with visiting(service, address="127.0.0.31") as elsewhere:
+        assert (await elsewhere.sign_in(key)).status == 401
+    async with visiting(service, key) as visitor:
+        assert (await visitor.get("/jobs")).status == 200
+        assert (await visitor.get("/jobs", headers={"X-Forwarded-For": "127.0.0.31"})).status == 303
+
+
+async def test_a_key_is_replaced_and_the_old_one_ends_after_the_grace(service: Service) -> None:
+    body = {"scope": "filter", "name": "webui", "expires_days": 30, "networks": ["127.0.0.1", "10.9.8.7/8"]}
+    old = (await service.as_operator.post("/v1/keys", json=body)).json()
+    answer = await service.as_operator.post(f"/v1/keys/{old['id']}/rotate", json={"grace_hours": 2})
+    new = answer.json()
+
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert new["networks"] == old["networks"] == ["127.0.0.1/32", "10.0.0.0/8"]
+    assert (new["scope"], new["name"]) == ("filter", "webui")
+    for key in (old["key"], new["key"]):
+        assert (await ask(service, key, "GET", "/v1/filter")).status_code == 200
+    left = "select extract(epoch from expires_at - now()) / 3600 as hours from api_keys where id = :it"
+    assert (await row(service.runtime, left, it=old["id"])).hours == pytest.approx(2, abs=0.1)
+    assert (await row(service.runtime, left, it=new["id"])).hours == pytest.approx(30 * 24, abs=0.1)
+    found = await rows(service.runtime, "select action, details from audit order by id")
+    rotated: Json = found[-1].details
+    assert (found[-1].action, rotated["key"], rotated["by"]) == ("key.rotate", old["id"], new["id"])
+
+    await service.as_operator.post(f"/v1/keys/{new['id']}/rotate", json={"grace_hours": 0})
+    is_problem(await service.as_operator.post(f"/v1/keys/{new['id']}/rotate"), 404)
+
+
+@pytest.mark.parametrize(
+    "more", [{"networks": ["10.0.0.0/33"]}, {"networks": ["here"]}, {"expires_days": 0}, {"expires_days": 99999}]
+)
+async def test_a_network_or_an_expiry_that_is_none_is_refused(service: Service, more: Json) -> None:
+    is_problem(await service.as_operator.post("/v1/keys", json={"scope": "filter"} | more), 422)
+
+
+async def test_the_last_use_of_a_key_and_the_filters_version_are_stored_beside_requests(service: Service) -> None:
+    key = await made(service, "filter")
+    await ask(service, key, "GET", "/v1/filter", headers={"Precis-Filter": "0.3.1"})
+    query = "select last_used_at, last_filter from api_keys where hash = :it"
+    assert (await row(service.runtime, query, it=keys.hash_of(key))).last_used_at is None, "no request writes it"
+
+    await service.uses.store(service.runtime.database.engine)
+    await ask(service, key, "GET", "/v1/filter")
+    await service.uses.store(service.runtime.database.engine)
+
+    found = await row(service.runtime, query, it=keys.hash_of(key))
+    assert found.last_used_at is not None
+    assert found.last_filter == "0.3.1", "another client does not hide it"
+    listed = (await service.as_operator.get("/v1/keys")).json()["keys"]
+    assert "0.3.1" in [one["last_filter"] for one in listed]
+    async with visiting(service, service.operator_key) as visitor:
+        assert "0.3.1" in (await visitor.get("/keys")).text

@@ -1,0 +1,235 @@
+"""How much one client may ask: without a key by its address, with one by the key."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+from structlog.testing import capture_logs
+
+from service.api import health, limits
+from service.settings import Settings
+from service.storage import keys
+from tests.conftest import Service, serving
+from tests.service.problems import CONTEXT, is_problem
+from tests.service.talk import Talk, rows, run_sql
+from tests.web.visitor import visiting
+
+Clock = Callable[[float], None]
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The limits' clock, which stands still; moves it on by so many seconds."""
+    now = [1000.0]
+    monkeypatch.setattr(limits, "monotonic", lambda: now[0])
+    monkeypatch.setattr(limits, "_HELD_BACK", 0.0)
+
+    def move(seconds: float) -> None:
+        now[0] += seconds
+
+    return move
+
+
+@asynccontextmanager
+async def limited(settings: Settings, **most: int) -> AsyncIterator[Service]:
+    async with serving(settings.model_copy(update=most)) as service:
+        yield service
+
+
+async def get(service: Service, where: str, key: str = "", address: str = "9.9.9.9", **headers: str) -> httpx.Response:
+    """Asks from an address that a proxy on this machine forwards."""
+    given = {"X-Forwarded-For": address} | headers | ({"Authorization": f"Bearer {key}"} if key else {})
+    async with httpx.AsyncClient(base_url=service.url, headers=given) as http:
+        return await http.get(where)
+
+
+async def test_wrong_keys_of_an_address_are_refused_unseen_and_others_are_not(
+    settings: Settings, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_up: list[str] = []
+    really = keys.known
+
+    async def known(connection: Any, key: str) -> keys.Key | None:
+        looked_up.append(key)
+        return await really(connection, key)
+
+    monkeypatch.setattr(keys, "known", known)
+    async with limited(settings, max_wrong_keys=3) as service:
+        assert (await get(service, "/v1/chats", service.operator_key)).status_code == 200
+        # The fourth is the one in a second that is looked at all the same.
+        for number in range(4):
+            is_problem(await get(service, "/v1/chats", f"wrong-{number}"), 401)
+        seen = len(looked_up)
+        for _ in range(3):
+            refused = await get(service, "/v1/chats", "wrong")
+            is_problem(refused, 429)
+            assert refused.headers["Retry-After"] == "60"
+        is_problem(await get(service, "/v1/chats"), 429)
+        assert len(looked_up) == seen
+
+        assert (await get(service, "/v1/chats", service.operator_key)).status_code == 200, "a key in use"
+        is_problem(await get(service, "/v1/chats", "wrong", "9.9.9.8"), 401)
+        clock(1)
+        assert (await get(service, "/v1/filter", service.filter_key)).status_code == 200, "a new key gets through"
+        clock(60)
+        is_problem(await get(service, "/v1/chats", "wrong"), 401)
+
+
+async def test_the_addresses_of_one_ipv6_network_count_as_one_client(settings: Settings) -> None:
+    async with limited(settings, max_wrong_keys=2) as service:
+        found = [(await get(service, "/v1/chats", "wrong", f"2001:db8::{n}")).status_code for n in range(1, 6)]
+        assert found == [401, 401, 401, 429, 429]
+        is_problem(await get(service, "/v1/chats", "wrong", "2001:db8:0:1::1"), 401)
+
+
+@pytest.mark.parametrize("where", ["/readyz", "/livez", "/version", "/sign-in", "/docs", "/metrics"])
+async def test_what_needs_no_key_is_limited_by_address_and_second(settings: Settings, clock: Clock, where: str) -> None:
+    async with limited(settings, max_open_requests=2) as service:
+        answered = [(await get(service, where)).status_code for _ in range(2)]
+        assert 429 not in answered
+        refused = await get(service, where)
+        is_problem(refused, 429)
+        assert refused.headers["Retry-After"] == "1"
+        assert (await get(service, where, address="9.9.9.8")).status_code == answered[0]
+        assert (await get(service, "/v1/chats", service.operator_key)).status_code == 200
+        clock(1)
+        assert (await get(service, where)).status_code == answered[0]
+
+
+async def test_a_key_that_asks_too_much_waits_for_the_next_minute_and_others_do_not(
+    settings: Settings, clock: Clock
+) -> None:
+    async with limited(settings, max_key_requests=2) as service:
+        for _ in range(2):
+            assert (await service.as_filter.get("/v1/filter")).status_code == 200
+        for answer in (
+            await service.as_filter.get("/v1/filter"),
+            await service.as_filter.post(CONTEXT, json={}),
+        ):
+            is_problem(answer, 429)
+            assert answer.headers["Retry-After"] == "60"
+        assert (await service.as_operator.get("/v1/chats")).status_code == 200
+        clock(60)
+        assert (await service.as_filter.get("/v1/filter")).status_code == 200
+
+
+async def test_readiness_is_found_out_once_a_second_however_many_ask(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = []
+    really = health._database
+
+    async def counted(runtime: Any) -> tuple[bool, dict[str, str]]:
+        looks.append(True)
+        return await really(runtime)
+
+    monkeypatch.setattr(health, "_KEPT", 60.0)
+    monkeypatch.setattr(health, "_database", counted)
+    async with limited(settings) as service:
+        answers = await asyncio.gather(*(get(service, "/readyz") for _ in range(20)))
+        assert {answer.status_code for answer in answers} == {200}
+        assert len(looks) == 1
+
+
+def test_counts_are_bounded_however_many_addresses_there_are(settings: Settings) -> None:
+    limiter = limits.Limiter(settings.model_copy(update={"max_wrong_keys": 5}))
+    for number in range(limits._MOST_COUNTED + 10):
+        limiter.wrong_key(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
+    assert len(limiter._counters._windows) <= limits._MOST_COUNTED
+
+
+async def test_refused_keys_are_in_their_tenants_audit_log_once_a_minute(settings: Settings, clock: Clock) -> None:
+    query = "select actor, action, details from audit where action = 'key.refused' order by id"
+    async with serving(settings) as service:
+        async with service.runtime.database.engine.begin() as connection:
+            gone = await keys.create(connection, "default", "operator", "gone")
+        await run_sql(service.runtime, "update api_keys set revoked_at = now() where hash = :it", it=keys.hash_of(gone))
+
+        for _ in range(5):
+            is_problem(await get(service, "/v1/chats", gone), 401)
+        [one] = await rows(service.runtime, query)
+        assert one.actor == f"{gone[:14]}… gone"
+        assert (one.details["why"], one.details["address"]) == ("revoked", "9.9.9.9")
+
+        is_problem(await get(service, "/v1/chats", service.filter_key, "9.9.9.8"), 403)
+        assert [one.details["why"] for one in await rows(service.runtime, query)] == ["revoked", "wrong-scope"]
+        clock(61)
+        is_problem(await get(service, "/v1/chats", gone), 401)
+        assert len(await rows(service.runtime, query)) == 3
+
+
+async def test_unknown_keys_leave_a_line_in_the_log_once_a_minute_and_no_row(settings: Settings) -> None:
+    async with serving(settings) as service:
+        with capture_logs() as lines:
+            for _ in range(5):
+                await get(service, "/v1/chats", "precis_op_of-nobody")
+        [line] = [line for line in lines if line["event"] == "key.refused"]
+        assert (line["address"], line["why"]) == ("9.9.9.9", "unknown")
+        assert "of-nobody" not in str(lines)
+        assert await rows(service.runtime, "select 1 from audit") == []
+
+
+async def test_a_refused_sign_in_with_a_known_key_is_in_the_audit_log(settings: Settings) -> None:
+    async with serving(settings) as service:
+        async with visiting(service, address="127.0.0.40") as visitor:
+            await visitor.sign_in(service.filter_key)
+            await visitor.sign_in(service.filter_key)
+        found = await rows(service.runtime, "select action, details from audit")
+        assert [one.action for one in found] == ["session.refused"]
+        assert found[0].details["address"] == "127.0.0.40"
+
+
+async def test_a_person_that_a_proxy_names_is_recorded_as_told(settings: Settings) -> None:
+    async with serving(settings) as service:
+        key = service.operator_key
+        made = await service.as_operator.post(
+            "/v1/keys", json={"scope": "filter"}, headers={"Precis-Actor": "dana@example.org"}
+        )
+        assert made.status_code == 201
+        await get(service, "/v1/stats.csv", key, **{"Precis-Actor": "dana@example.org"})
+        found = await rows(service.runtime, "select actor, action from audit order by id")
+        assert [one.action for one in found] == ["key.create", "stats.export"]
+        assert {one.actor for one in found} == {f"{key[:14]}… test (told: dana@example.org)"}
+        for wrong in ("d" * 101, "dana\x01"):
+            raw = [(b"Authorization", f"Bearer {key}".encode()), (b"Precis-Actor", wrong.encode())]
+            async with httpx.AsyncClient(base_url=service.url) as http:
+                assert (await http.get("/v1/chats", headers=raw)).status_code == 400
+
+
+@pytest.mark.parametrize("whose", ["tenant", "user"])
+async def test_above_its_quota_of_chats_nobody_begins_another_and_goes_on_in_those_there_are(
+    settings: Settings, whose: str
+) -> None:
+    async with limited(settings, **{f"max_{whose}_chats": 1}) as service:
+        first, second = (Talk(service.as_filter, name) for name in ("first", "second"))
+        leaf = first.turns(2)
+        assert (await first.put(first.transcript(leaf))).status_code == 202
+        refused = is_problem(await second.put(second.transcript(second.turns(2))), 403)
+        assert f"PRECIS_MAX_{whose.upper()}_CHATS" in refused["detail"]
+        assert (await first.put(first.transcript(first.turns(1, leaf=leaf)))).status_code == 202
+
+        assert (await service.as_operator.delete("/v1/chats/first")).status_code == 204
+        service.app.state.quotas.forget()
+        assert (await second.put(second.transcript(second.turns(2, prefix="n")))).status_code == 202
+
+
+async def test_the_quota_of_one_user_is_not_anothers(settings: Settings) -> None:
+    async with limited(settings, max_user_chats=1) as service:
+        for user in ("anna", "bert"):
+            talk = Talk(service.as_filter, f"chat of {user}", user=user)
+            assert (await talk.put(talk.transcript(talk.turns(2)))).status_code == 202
+
+
+@pytest.mark.parametrize("whose", ["tenant", "user"])
+async def test_above_its_quota_of_bytes_nothing_is_stored_within_a_minute_too(settings: Settings, whose: str) -> None:
+    async with limited(settings, **{f"max_{whose}_bytes": 5000}) as service:
+        talk = Talk(service.as_filter)
+        assert (await talk.put(talk.transcript(talk.turns(1)))).status_code == 202
+        leaf = talk.add("long", list(talk.rows)[-1], "user", "word " * 1200)
+        refused = is_problem(await talk.put(talk.transcript(leaf)), 403)
+        assert f"PRECIS_MAX_{whose.upper()}_BYTES" in refused["detail"]
+        [chat] = await rows(service.runtime, "select sent_bytes from chats")
+        assert 0 < chat.sent_bytes < 5000

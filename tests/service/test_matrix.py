@@ -1,0 +1,164 @@
+"""Every route with every identity: the routes are those of the application, the answers follow from a few rules.
+
+What is asked for does not exist (`nobodys`), and bodies are empty, so that whoever is let in gets a 404 or a 422 at
+most: the matrix is about doors, not about what is behind them.
+"""
+
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import httpx
+import pytest
+import pytest_asyncio
+from fastapi.routing import APIRoute
+from starlette.routing import Route
+
+from service.storage import keys
+from tests.conftest import Service
+from tests.service.talk import run_sql, tables
+from tests.web.visitor import visiting
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+OPEN = {"/livez", "/readyz", "/version", "/metrics", "/docs", "/redoc", "/openapi.json", "/sign-in"}
+FILTERS = {"/v1/filter", "/v1/chats/{chat_id}/context", "/v1/chats/{chat_id}/transcript", "/v1/chats/{chat_id}/recall"}
+# Behind the door: done, nothing there, not in this state, no such body, or not now.
+IN = {200, 201, 202, 204, 400, 404, 409, 422}
+PAGE_IN = {200, 303, 400, 404, 409, 422}
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Somebody who asks: with which headers, and what the key may do, if it may anything."""
+
+    name: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    scope: keys.Scope | None = None
+    refused: int = 401  # where a key is needed
+    session: keys.Scope | None = None
+
+
+def _routes(service: Service) -> Iterator[tuple[str, str]]:
+    described = service.app.openapi()["paths"]
+    yield from ((method.upper(), path) for path, methods in described.items() for method in methods)
+    pages = [route for route in _flat(service.app.routes) if route.path not in described]
+    for route in pages:
+        yield from ((method, route.path) for method in sorted(route.methods or ()) if method != "HEAD")
+
+
+def _flat(routes: object) -> Iterator[Route]:
+    for route in routes:  # type: ignore[attr-defined]
+        if included := getattr(route, "original_router", None):
+            yield from _flat(included.routes)
+        elif isinstance(route, APIRoute | Route):
+            yield route
+
+
+def _where(path: str) -> str:
+    """The path of something that is not there."""
+    return re.sub(
+        r"\{(chat_id|id)(:path)?\}", "nobodys", re.sub(r"\{(\w*_id|identity|checkpoint)(:\w+)?\}", _number, path)
+    )
+
+
+def _number(found: re.Match[str]) -> str:
+    return found[0] if found[1] == "chat_id" else "4000000"
+
+
+def _wanted(method: str, path: str, who: Identity) -> set[int]:
+    """The rules."""
+    if path in OPEN:
+        if (method, path) != ("POST", "/sign-in"):
+            return {200}
+        # A form that no page of ours sent; or one that did, without a key in it.
+        return {401} if who.session else {403}
+    if not path.startswith("/v1/"):
+        return _wanted_of_page(method, path, who)
+    if who.scope is None:
+        return {who.refused}
+    return IN if _scope(method, path) in keys.OPENS[who.scope] else {403}
+
+
+def _scope(method: str, path: str) -> keys.Scope:
+    if path == "/v1/events":
+        return "events"
+    if path in FILTERS:
+        return "filter"
+    if path.startswith("/v1/keys"):
+        return "operator"
+    return "operator:read" if method == "GET" else "operator"
+
+
+def _wanted_of_page(method: str, path: str, who: Identity) -> set[int]:
+    if who.session is None:
+        return {303}
+    if method == "POST":
+        # All of these come without the token of a form.
+        return {403}
+    if path.startswith("/keys") and who.session != "operator":
+        return {403}
+    return PAGE_IN
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def identities(service: Service) -> AsyncIterator[list[Identity]]:
+    async def key(scope: keys.Scope, tenant: str = "default", networks: tuple[str, ...] = ()) -> str:
+        async with service.runtime.database.engine.begin() as connection:
+            return await keys.create(connection, tenant, scope, "matrix", networks=networks)
+
+    def bearer(value: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {value}"}
+
+    revoked, expired = await key("operator"), await key("operator")
+    query = "update api_keys set {} = now() where hash = :it"
+    await run_sql(service.runtime, query.format("revoked_at"), it=keys.hash_of(revoked))
+    await run_sql(service.runtime, query.format("expires_at"), it=keys.hash_of(expired))
+    scopes: list[keys.Scope] = ["filter", "events", "operator:read", "operator"]
+    found = [
+        Identity("nobody"),
+        Identity("no key", {"Authorization": "Bearer"}),
+        Identity("garbage", bearer("nonsense")),
+        Identity("half a key", bearer(service.filter_key[:-1])),
+        Identity("a huge key", bearer("k" * 8000)),
+        Identity("a key as a password", {"Authorization": f"Basic {service.operator_key}"}),
+        Identity("revoked", bearer(revoked)),
+        Identity("expired", bearer(expired)),
+        Identity("wrong network", bearer(await key("operator", networks=("10.0.0.0/8",))), refused=403),
+        *[Identity(scope, bearer(await key(scope)), scope) for scope in scopes],
+        *[Identity(f"another's {scope}", bearer(await key(scope, "another")), scope) for scope in scopes],
+    ]
+    for scope in scopes[2:]:
+        async with visiting(service, await key(scope)) as visitor:
+            cookies = "; ".join(f"{name}={value}" for name, value in visitor.client.cookies.items())
+            same_site = {"Cookie": cookies, "Sec-Fetch-Site": "same-origin"}
+            found.append(Identity(f"session of {scope}", same_site, session=scope))
+    yield found
+
+
+async def test_every_route_answers_every_identity_as_the_rules_say(
+    service: Service, identities: list[Identity]
+) -> None:
+    routes = sorted(set(_routes(service)))
+    assert ("POST", "/v1/keys/{key_id}/rotate") in routes
+    assert ("POST", "/keys/{identity}/revoke") in routes
+    unexpected: list[str] = []
+    asked = 0
+    before = {name: rows for name, rows in (await tables(service.runtime)).items() if name in ("chats", "messages")}
+    async with httpx.AsyncClient(base_url=service.url, timeout=30) as http:
+        for method, path in routes:
+            for who in identities:
+                where, headers = _where(path), dict(who.headers)
+                if method == "POST" and not path.startswith("/v1/"):
+                    headers["Content-Type"] = "application/x-www-form-urlencoded"
+                answer = await http.request(method, where, headers=headers)
+                asked += 1
+                wanted = _wanted(method, path, who)
+                if answer.status_code not in wanted:
+                    unexpected.append(f"{method} {path} as {who.name}: {answer.status_code}, not {sorted(wanted)}")
+                if answer.status_code == 401 and path.startswith("/v1/"):
+                    assert answer.headers["www-authenticate"] == "Bearer"
+    assert not unexpected, "\n".join(unexpected)
+    assert asked == len(routes) * len(identities) > 1000
+    after = {name: rows for name, rows in (await tables(service.runtime)).items() if name in before}
+    assert after == before

@@ -1,0 +1,123 @@
+"""What stands between the service and others' pages, proxies and servers: headers, kinds of bodies, names."""
+
+import re
+from base64 import b64encode
+from hashlib import sha256
+from typing import Any
+
+import httpx
+import pytest
+
+from service.settings import Settings, load
+from tests.conftest import Service, serving
+from tests.service.problems import CONTEXT, TRANSCRIPT, is_problem, three_turns
+from tests.service.talk import Talk
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+LEAF = "a4"
+
+
+@pytest.mark.parametrize("where", ["/v1/chats", "/v1/chats/none", "/v1/settings", "/v1/nothing"])
+async def test_no_browser_guesses_a_kind_and_no_cache_keeps_a_text(service: Service, where: str) -> None:
+    answer = await service.as_operator.get(where)
+    assert answer.headers.get_list("x-content-type-options") == ["nosniff"]
+    assert answer.headers.get_list("cache-control") == ["no-store"]
+
+
+async def test_the_hot_answer_has_them_too(service: Service) -> None:
+    talk = three_turns(service)
+    answer = await service.as_filter.post(CONTEXT, json=talk.question(list(talk.rows)[-1]))
+    assert answer.status_code == 200
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["cache-control"] == "no-store"
+
+
+async def test_a_page_has_its_own_headers_once(service: Service) -> None:
+    answer = await service.as_operator.get("/sign-in")
+    assert answer.headers.get_list("x-content-type-options") == ["nosniff"]
+    assert answer.headers.get_list("cache-control") == ["no-store"]
+
+
+@pytest.mark.parametrize("where", ["/docs", "/redoc"])
+async def test_the_description_runs_only_its_own_scripts(service: Service, where: str) -> None:
+    answer = await service.as_operator.get(where)
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    [scripts] = [part for part in policy.split("; ") if part.startswith("script-src")]
+    assert "unsafe" not in scripts
+    for script in re.findall("<script>(.*?)</script>", answer.text, re.DOTALL):
+        assert b64encode(sha256(script.encode()).digest()).decode() in scripts
+    assert not re.findall(r'(?:src|href)="https?://', answer.text)
+    for loaded in re.findall(r'(?:src|href)="(/docs/assets/[^"]+)"', answer.text):
+        assert (await service.as_operator.get(loaded)).status_code == 200
+
+
+def put(talk: Talk) -> dict[str, Any]:
+    return talk.transcript(list(talk.rows)[-1])
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "json"])
+async def test_a_body_that_is_no_json_is_refused(service: Service, kind: str) -> None:
+    talk = three_turns(service)
+    for method, where, client in (
+        ("PUT", TRANSCRIPT, service.as_filter),
+        ("POST", CONTEXT, service.as_filter),
+        ("POST", "/v1/events", service.as_filter),
+        ("POST", "/v1/keys", service.as_operator),
+    ):
+        refused = await client.request(method, where, content=b"{}", headers={"Content-Type": kind})
+        assert is_problem(refused, 415)["type"] == "urn:precis:problem:wrong-media", where
+    assert (await talk.put(put(talk))).status_code == 202
+
+
+@pytest.mark.parametrize("kind", ["application/json", "application/json; charset=utf-8", "APPLICATION/JSON"])
+async def test_json_with_or_without_a_charset_is_taken(service: Service, kind: str) -> None:
+    talk = three_turns(service)
+    body = httpx.Request("PUT", "http://x", json=put(talk)).content
+    taken = await service.as_filter.put(TRANSCRIPT, content=body, headers={"Content-Type": kind})
+    assert taken.status_code == 202
+
+
+async def test_a_body_without_a_kind_is_refused_and_no_body_needs_none(service: Service) -> None:
+    headers = {"Authorization": f"Bearer {service.operator_key}"}
+    async with httpx.AsyncClient(base_url=service.url, headers=headers) as http:
+        is_problem(await http.post("/v1/summariser/reset", content=b"{}"), 415)
+        assert (await http.post("/v1/summariser/reset")).status_code == 200
+
+
+@pytest.mark.asyncio(loop_scope="function")
+async def test_only_the_names_that_are_allowed_are_answered(settings: Settings) -> None:
+    allowed = settings.model_copy(update={"allowed_hosts": "precis.example.org, *.svc.cluster.local"})
+    async with serving(allowed) as service:
+        for host, status in {
+            "precis.example.org": 200,
+            "Precis.Example.org:8377": 200,
+            "precis.chat.svc.cluster.local": 200,
+            "127.0.0.1:1": 200,
+            "[::1]:8377": 200,
+            "localhost": 200,
+            "api:8377": 200,
+            "attacker.example": 421,
+            "svc.cluster.local.attacker.example": 421,
+            "precis.example.org.attacker.example": 421,
+            "": 421,
+        }.items():
+            answer = await service.as_operator.get("/v1/chats", headers={"Host": host})
+            assert answer.status_code == status, host
+        refused = await service.as_filter.post(CONTEXT, json={}, headers={"Host": "attacker.example"})
+        is_problem(refused, 421)
+        for where in ("/livez", "/readyz"):
+            assert (await service.as_operator.get(where, headers={"Host": "pod-7.attacker"})).status_code == 200
+
+
+async def test_without_a_list_any_name_is_answered_but_metrics_only_to_this_machines_own(service: Service) -> None:
+    rebound = {"Host": "attacker.example"}
+    assert (await service.as_operator.get("/v1/chats", headers=rebound)).status_code == 200
+    async with httpx.AsyncClient(base_url=service.url) as http:
+        assert (await http.get("/metrics")).status_code == 200
+        is_problem(await http.get("/metrics", headers=rebound), 401)
+
+
+async def test_the_names_of_the_setting_are_read_with_spaces_and_capitals() -> None:
+    assert load(allowed_hosts=" A.example , ,*.B ").hosts() == ("a.example", "*.b")
