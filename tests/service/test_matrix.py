@@ -22,7 +22,8 @@ from tests.web.visitor import visiting
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 OPEN = {"/livez", "/readyz", "/version", "/metrics", "/docs", "/redoc", "/openapi.json", "/sign-in"}
-FILTERS = {"/v1/filter", "/v1/chats/{chat_id}/context", "/v1/chats/{chat_id}/transcript", "/v1/chats/{chat_id}/recall"}
+OF_CHATS = ("context", "transcript", "recall", "view", "wishes")
+FILTERS = {"/v1/filter", *(f"/v1/chats/{{chat_id}}/{name}" for name in OF_CHATS)}
 # Behind the door: done, nothing there, not in this state, no such body, or not now.
 IN = {200, 201, 202, 204, 400, 404, 409, 422}
 PAGE_IN = {200, 303, 400, 404, 409, 422}
