@@ -10,7 +10,13 @@ from fastapi import APIRouter, Header, Request
 from service import LEAST_FILTER, __version__, policy
 from service.api import problems
 from service.api.deps import ChatId, FilterKey, RuntimeDep, documented, read_bytes, worked
-from service.api.wire import CrowdedModel, FilterAnswer, TranscriptAnswer, TranscriptRequest
+from service.api.wire import (
+    AssumedModel,
+    CrowdedModel,
+    FilterAnswer,
+    TranscriptAnswer,
+    TranscriptRequest,
+)
 from service.errors import TooLarge
 from service.processes.intake import Head
 from service.settings import Settings
@@ -41,7 +47,8 @@ router = APIRouter(tags=["filter"])
 async def get_filter(key: FilterKey, runtime: RuntimeDep) -> FilterAnswer:
     """Who answers: the service's version, the key's tenant, and the oldest filter that it accepts.
 
-    `crowded` lists the models in use whose tools leave little of the window for the chat.
+    `crowded` lists the models in use whose tools leave little of the window for the chat, `assumed`
+    those whose window nobody told.
     """
     async with runtime.database.engine.connect() as connection:
         served = await chats.served_models(connection, key.tenant)
@@ -50,8 +57,13 @@ async def get_filter(key: FilterKey, runtime: RuntimeDep) -> FilterAnswer:
         for one in served
         if policy.is_crowded(one.window, one.overhead)
     ]
+    assumed = [AssumedModel(model=one.name, window=one.window) for one in served if one.assumed]
     return FilterAnswer(
-        version=__version__, tenant=key.tenant_name, least_filter=LEAST_FILTER, crowded=crowded
+        version=__version__,
+        tenant=key.tenant_name,
+        least_filter=LEAST_FILTER,
+        crowded=crowded,
+        assumed=assumed,
     )
 
 
@@ -113,6 +125,7 @@ def _transcript(
         after=body.after,
         messages=messages,
         served=body.served,
+        window_assumed=window is None and settings.of_model(body.model).window is None,
         overhead=body.overhead or 0,
         expires_in=body.expires_in,
         compactor=body.compactor,

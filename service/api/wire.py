@@ -274,8 +274,15 @@ class CrowdedModel(BaseModel):
     overhead: int = Field(description="Tokens of its tools and system prompts.")
 
 
+class AssumedModel(BaseModel):
+    """A model whose window nobody told."""
+
+    model: str
+    window: int = Field(description="The window that is assumed, in tokens.")
+
+
 class FilterAnswer(BaseModel):
-    """Who answers the filter, and models with little room."""
+    """Who answers the filter, and models with little room or an assumed window."""
 
     version: str = Field(description="Version of the service.")
     tenant: str = Field(description="Name of the tenant that the key belongs to.")
@@ -284,6 +291,9 @@ class FilterAnswer(BaseModel):
     )
     crowded: list[CrowdedModel] = Field(
         description="Models of recent chats whose tools leave little room for the chat."
+    )
+    assumed: list[AssumedModel] = Field(
+        description="Models of recent chats whose window nobody told."
     )
 
 

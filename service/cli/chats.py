@@ -417,7 +417,8 @@ def _by_others(chat: Overview) -> str:
 def _print_chat(detail: inspect.Detail) -> None:
     chat = detail.chat
     shell.console.print(
-        f"[bold]{escape(chat.chat_id)}[/]  {escape(chat.model)}, window {chat.window_tokens:,},"
+        f"[bold]{escape(chat.chat_id)}[/]  {escape(chat.model)}, window {chat.window_tokens:,}"
+        f"{' (assumed!)' if chat.window_assumed else ''},"
         f" overhead {chat.overhead_tokens:,}"
     )
     for line in _remarks(chat):

@@ -44,6 +44,7 @@ class Overview:
     user_id: str
     model: str
     window_tokens: int
+    window_assumed: bool
     overhead_tokens: int
     leaf_id: str | None
     messages: int
@@ -136,10 +137,14 @@ class OpenedChat:
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """A model, its window in tokens, and the tokens of its requests that are no messages."""
+    """A model, its window in tokens, and the tokens of its requests that are no messages.
+
+    `assumed` says that nobody told the window.
+    """
 
     name: str
     window: int
+    assumed: bool
     overhead: int
 
 
@@ -175,6 +180,7 @@ async def open_chat(
     user: str,
     model: str,
     window: int,
+    window_assumed: bool = False,
     expires_in: int | None = None,
     compactor: str | None = None,
 ) -> OpenedChat:
@@ -188,6 +194,7 @@ async def open_chat(
     values = {
         "model": model,
         "window_tokens": window,
+        "window_assumed": window_assumed,
         "expires_at": in_seconds(expires_in) if expires_in else None,
         "compactor": compactor,
         "updated_at": func.now(),
@@ -370,6 +377,7 @@ def _overview_columns(tenant: int) -> list[ColumnElement[Any]]:
         chats.c.user_id,
         chats.c.model,
         chats.c.window_tokens,
+        chats.c.window_assumed,
         chats.c.overhead_tokens,
         chats.c.leaf_id,
         func.coalesce(_leaf_depth(tenant), 0),
@@ -409,14 +417,20 @@ def _checkpoint_count(tenant: int) -> ColumnElement[int]:
 
 async def served_models(connection: AsyncConnection, tenant: int) -> list[ServedModel]:
     """The models of a tenant's newest chats by name, each as its newest chat was served with it."""
+    served = (
+        chats.c.model,
+        chats.c.window_tokens,
+        chats.c.window_assumed,
+        chats.c.overhead_tokens,
+    )
     newest = (
-        select(chats.c.model, chats.c.window_tokens, chats.c.overhead_tokens, chats.c.updated_at)
+        select(*served, chats.c.updated_at)
         .where(chats.c.tenant_id == tenant)
         .order_by(chats.c.updated_at.desc())
         .limit(_NEWEST_CHATS)
         .subquery()
     )
-    columns = newest.c.model, newest.c.window_tokens, newest.c.overhead_tokens
+    columns = (newest.c[column.name] for column in served)
     query = select(*columns).ext(distinct_on(newest.c.model))
     query = query.order_by(newest.c.model, newest.c.updated_at.desc())
     return [ServedModel(*row) for row in await connection.execute(query)]

@@ -148,6 +148,13 @@ chats = Table(
     Column("begun_by", Text, comment="Whose chat it is; null: `user_id`, who wrote in it last."),
     Column("model", Text, nullable=False),
     Column("window_tokens", Integer, nullable=False),
+    Column(
+        "window_assumed",
+        Boolean,
+        nullable=False,
+        server_default="false",
+        comment="Whether nobody told the model's window, so that PRECIS_WINDOW was taken.",
+    ),
     Column("overhead_tokens", Integer, nullable=False, server_default="0"),
     Column(
         "sent_bytes",

@@ -61,6 +61,7 @@ class Transcript:
         after: None means from the root on.
         served: the checkpoint that was in the request which the newest answer replied to, 0 when
             none was, and None when that is not known; the provider's `usage` is compared with it.
+        window_assumed: whether nobody told the model's window.
         overhead: what was sent beside the messages, in tokens, as the filter estimates it: it
             counts while no `usage` could be compared.
         expires_in: seconds after which the chat is deleted, unless it is ingested again.
@@ -77,6 +78,7 @@ class Transcript:
     after: tuple[str, str] | None
     messages: Sequence[Handed]
     served: int | None
+    window_assumed: bool = False
     overhead: int = 0
     expires_in: int | None = None
     compactor: str | None = None
@@ -218,6 +220,7 @@ async def _open(connection: AsyncConnection, handed: Transcript) -> OpenedChat:
         user=handed.user,
         model=handed.model,
         window=handed.policy.window_tokens,
+        window_assumed=handed.window_assumed,
         expires_in=handed.expires_in,
         compactor=handed.compactor,
     )

@@ -90,6 +90,7 @@ class Reached(NamedTuple):
     version: str = ""
     tenant: str = ""
     crowded: Sequence[Json] = ()
+    assumed: Sequence[Json] = ()
     """The models whose tools leave little room, as the service has them."""
 
 
@@ -138,6 +139,11 @@ async def install(
     say(f"the filter in Open WebUI reaches Precis {reached.version} as tenant {reached.tenant!r}.")
     for one in reached.crowded:
         say(f"{one['model']}: {policy.crowding(one['window'], one['overhead'])}")
+    for one in reached.assumed:
+        say(
+            f"{one['model']}: a window of {one['window']:,} tokens is assumed! Nobody told it:"
+            " set the filter's valve `windows`, or PRECIS_MODELS"
+        )
 
 
 async def uninstall(webui: OpenWebUI, databases: Databases, say: Say, *, dry: bool) -> None:
@@ -493,8 +499,9 @@ async def _reach(webui: OpenWebUI, wish: Wish, url: str) -> Reached:
         return Reached(f"it does not run on {model!r}; see the log of Open WebUI")
     if "tenant" not in answer:
         return Reached(_advice(str(answer.get("error") or "what answers there is not Precis"), url))
-    crowded = answer.get("crowded") or ()  # an older service reports none
-    return Reached(None, str(answer.get("version")), str(answer.get("tenant")), crowded)
+    # An older service reports neither.
+    crowded, assumed = answer.get("crowded") or (), answer.get("assumed") or ()
+    return Reached(None, str(answer.get("version")), str(answer.get("tenant")), crowded, assumed)
 
 
 def _advice(error: str, url: str) -> str:

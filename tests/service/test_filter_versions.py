@@ -31,7 +31,19 @@ async def test_the_filter_is_told_who_answers_it(shared_service: Service) -> Non
 
     assert answer.status_code == 200
     who = {"version": __version__, "tenant": "default", "least_filter": LEAST_FILTER}
-    assert answer.json() == who | {"crowded": []}
+    assert answer.json() == who | {"crowded": [], "assumed": []}
+
+
+async def test_it_is_told_of_models_whose_window_nobody_told(service: Service) -> None:
+    for model, window, chat in (("known", 8192, "a"), ("guessed", None, "b")):
+        talk = Talk(service.as_filter, chat, model=model, window=window)
+        await talk.ingest(talk.turns(2))
+
+    assumed = (await service.as_filter.get("/v1/filter")).json()["assumed"]
+
+    assert assumed == [{"model": "guessed", "window": service.runtime.settings.window}]
+    listed = (await service.as_operator.get("/v1/chats")).json()["chats"]
+    assert {one["chat_id"]: one["window_assumed"] for one in listed} == {"a": False, "b": True}
 
 
 async def test_it_is_told_of_models_whose_tools_leave_little_room(service: Service) -> None:
