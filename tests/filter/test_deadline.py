@@ -34,7 +34,7 @@ async def test_the_name_of_the_service_is_unknown(monkeypatch: pytest.MonkeyPatc
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    async with filter_of("http://precis.invalid:8377") as loaded:
+    async with filter_of("http://precis:8377") as loaded:
         turn = await chat_of(loaded).inlet()
         assert turn.messages == turn.original
         assert loaded._failures == 1

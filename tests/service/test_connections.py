@@ -94,7 +94,7 @@ async def shared_service(servers: Urls) -> AsyncIterator[Service]:
 def upload(service: Service, size: int, where: str = TRANSCRIPT) -> bytes:
     """The head of an upload."""
     head = f"PUT {where} HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {service.filter_key}\r\n"
-    return f"{head}Content-Length: {size}\r\n\r\n".encode()
+    return f"{head}Content-Type: application/json\r\nContent-Length: {size}\r\n\r\n".encode()
 
 
 # Heads

@@ -60,7 +60,7 @@ async def raw(service: Service, head: str, body: bytes, *, close: bool = False) 
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(
         f"PUT {TRANSCRIPT} HTTP/1.1\r\nHost: precis\r\nAuthorization: Bearer {service.filter_key}\r\n"
-        f"Connection: close\r\n{head}\r\n\r\n".encode()
+        f"Content-Type: application/json\r\nConnection: close\r\n{head}\r\n\r\n".encode()
         + body
     )
     await writer.drain()
