@@ -31,17 +31,19 @@ Environment = dict[str, str]
 
 
 @pytest_asyncio.fixture(loop_scope="function")
-async def environment(servers: Urls) -> AsyncIterator[Environment]:
+async def environment(servers: Urls, tmp_path: Path) -> AsyncIterator[Environment]:
     """What the compose file sets, for an empty database of this test and a free port."""
     name = f"deploy_{uuid.uuid4().hex[:12]}"
     database = make_url(servers.database).set(database=name, drivername="postgresql")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
+    (tmp_path / "database_url").write_text(database.render_as_string(hide_password=False))
+    (tmp_path / "redis_url").write_text(servers.redis)
     ours = {
         "PRECIS_HOST": "127.0.0.1",
         "PRECIS_PORT": str(port),
-        "PRECIS_DATABASE_URL": database.render_as_string(hide_password=False),
-        "PRECIS_REDIS_URL": servers.redis,
+        "PRECIS_DATABASE_URL_FILE": str(tmp_path / "database_url"),
+        "PRECIS_REDIS_URL_FILE": str(tmp_path / "redis_url"),
     }
     assert set(ours) == set(SERVICES["api"]["environment"])
     await execute(servers.database, f"create database {name}")
