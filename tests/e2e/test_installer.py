@@ -1,6 +1,7 @@
 """`precis install-filter` and `uninstall-filter` on an Open WebUI of their own, as an admin runs them."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,6 @@ from tests.e2e.versions import since
 
 REACHED = "the filter in Open WebUI reaches Precis"
 UNTOUCHED = "nothing to change"
-URL_AND_TIME = 3  # colons in a line of keys; one that is revoked has another time
 
 
 @dataclass
@@ -67,10 +67,11 @@ class Shop:
         valves: Json = await self.admin.get(f"/api/v1/functions/id/{function}/valves")
         return valves
 
-    async def keys(self) -> list[str]:
-        """The keys that the installer made here and nobody has revoked."""
-        lines = (await self.run("keys", "list")).stdout.splitlines()
-        return [line for line in lines if self.server.url in line and line.count(":") == URL_AND_TIME]
+    async def keys(self, scope: str = "filter") -> list[int]:
+        """The keys of a scope that the installer made here and nobody has revoked."""
+        listed = json.loads((await self.run("keys", "list", "--json")).stdout)
+        ours = [one for one in listed if self.server.url in one["name"] and one["scope"] == scope]
+        return [one["id"] for one in ours if one["revoked_at"] is None]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -208,7 +209,7 @@ async def test_uninstalling_takes_functions_switches_and_keys(shop: Shop) -> Non
 
     assert await shop.functions() == {}
     assert (await shop.admin.get(f"/api/v1/models/model?id={MODELS[0]}"))["meta"]["filterIds"] == []
-    assert await shop.keys() == []
+    assert await shop.keys() + await shop.keys("events") == []
     assert "no function" in (await shop.uninstall()).stdout
 
 
