@@ -52,6 +52,7 @@ def test_nothing_of_the_tests_gets_into_the_image() -> None:
     assert not {"hatchling", "mypy", "pytest", "ruff", "testcontainers"} & set(locked("requirements.runtime.lock"))
 
 
+@pytest.mark.slow
 def test_the_bill_of_materials_has_every_package_of_the_image(tmp_path: Path) -> None:
     """As `scripts/sbom` makes it."""
     file, lock = tmp_path / "precis.cdx.json", "requirements.runtime.lock"

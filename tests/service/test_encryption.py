@@ -153,6 +153,7 @@ async def test_summaries_and_memories_that_were_moved_are_refused(urls: Urls) ->
         assert (await talk.client.post("/v1/chats/chat-1/context", json=question)).status_code == 500
 
 
+@pytest.mark.slow
 async def test_a_plain_database_goes_on_with_a_key_is_rotated_and_becomes_plain_again(urls: Urls) -> None:
     async with service_with(urls, "") as plain:
         leaf = await lived(plain)
