@@ -74,7 +74,8 @@ def downgrade() -> None:
     )
     if sealed:
         raise RuntimeError(
-            "texts are sealed, and would be lost: run `precis keys rotate-encryption --to none` first"
+            "texts are sealed, and would be lost: put `none` before the keys in"
+            " PRECIS_ENCRYPTION_KEYS, and run `precis keys rotate-encryption` first"
         )
     for table, columns in _SEALED.items():
         for name in columns:

@@ -10,7 +10,9 @@ from pydantic import BaseModel
 
 from service.api.deps import OperatorDep, RuntimeDep
 from service.api.wire import Id
+from service.runtime import Runtime
 from service.usecases import operate, worth
+from service.usecases.operate import Operator
 from service.usecases.worth import MOST_PARTS, Asked, Breakdown, By, Worth
 
 router = APIRouter(prefix="/v1", tags=["operators"])
@@ -73,9 +75,14 @@ async def get_stats_as_csv(
     operator: OperatorDep, runtime: RuntimeDep, asked: _Asked, limit: _Limit = MOST_PARTS
 ) -> Response:
     """The parts of `GET /v1/stats` as a table for spreadsheets."""
+    return await exported(runtime, operator, asked, limit)
+
+
+async def exported(runtime: Runtime, by: Operator, asked: Asked, limit: int) -> Response:
+    """A table for spreadsheets, which the audit log notes; the pages give it too."""
     reads, settings = runtime.database.reads, runtime.settings
-    found = await worth.breakdown(reads, operator.tenant, asked, limit, settings)
-    await operate.note_export(runtime.database.engine, operator, asked.by)
+    found = await worth.breakdown(reads, by.tenant, asked, limit, settings)
+    await operate.note_export(runtime.database.engine, by, asked.by)
     # In a thread, because thousands of lines take tens of milliseconds.
     table = await asyncio.to_thread(worth.as_csv, found)
     name = {"Content-Disposition": f'attachment; filename="precis-by-{found.by}.csv"'}

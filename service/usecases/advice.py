@@ -32,13 +32,12 @@ def advice(
     stalled: bool,
 ) -> list[Advice]:
     """What is amiss, the most urgent first."""
-    found = [
+    return [
         *_of_work(queue, stalled=stalled),
         *_of_summarisers(endpoints, stored),
         *_of_requests(today),
         *_of_settings(alive),
     ]
-    return found
 
 
 def _of_work(queue: QueueCounts, *, stalled: bool) -> Iterator[Advice]:

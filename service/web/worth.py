@@ -1,13 +1,12 @@
 """What Precis is worth: by day, user, model or chat, and as CSV."""
 
-import asyncio
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Response
 
 from service.api.deps import RuntimeDep
-from service.api.stats import asked
-from service.usecases import operate, worth
+from service.api.stats import asked, exported
+from service.usecases import worth
 from service.usecases.worth import MOST_PARTS, Asked
 from service.web.page import PageRoute, render
 from service.web.session import SignedInDep
@@ -37,11 +36,4 @@ async def show(signed_in: SignedInDep, runtime: RuntimeDep, wanted: _Asked) -> R
 @router.get("/worth.csv")
 async def as_csv(signed_in: SignedInDep, runtime: RuntimeDep, wanted: _Asked) -> Response:
     """The same for spreadsheets."""
-    found = await worth.breakdown(
-        runtime.database.reads, signed_in.by.tenant, wanted, MOST_PARTS, runtime.settings
-    )
-    await operate.note_export(runtime.database.engine, signed_in.by, wanted.by)
-    # In a thread, because thousands of lines take tens of milliseconds.
-    table = await asyncio.to_thread(worth.as_csv, found)
-    name = {"Content-Disposition": f'attachment; filename="precis-by-{found.by}.csv"'}
-    return Response(table, media_type="text/csv; charset=utf-8", headers=name)
+    return await exported(runtime, signed_in.by, wanted, MOST_PARTS)
