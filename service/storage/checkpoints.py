@@ -32,15 +32,12 @@ from service.planning import Checkpoint
 from service.storage import chats, memories, messages, partials, sealing, work
 from service.storage.many import among, not_among
 from service.storage.sealing import Seal, Where
-from service.storage.tables import checkpoints
+from service.storage.tables import INTERIM, checkpoints
 from service.storage.tables import messages as message_rows
 from service.storage.tenancy import ChatKey, of
 from service.summarising import message
 from service.summarising.memory import Memory
 from service.summarising.message import Rendered
-
-INTERIM = "interim"
-"""The kind of one that code made at once; it serves until a summariser has read what it covers."""
 
 _OF_ITS_CHAT = (
     *("id", "tenant_id", "chat_id", "parent_id", "ancestors", "savings"),
@@ -254,10 +251,8 @@ async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) 
         return None
     # Before the row is written: its text names its id.
     number = await next_id(connection)
-    grown = await add(connection, chat, line, number, _content(fresh, until, number))
-    # A message that leads to none of these was given another summary, which it keeps.
-    instead_of = [*grown.ids[:-1], *fresh.replaces]
-    await messages.point_to(connection, chat, until.message_id, number, instead_of)
+    await add(connection, chat, line, number, _content(fresh, until, number))
+    await messages.point_to(connection, chat, until.message_id, number, fresh.replaces)
     await _retire_replaced(connection, chat, fresh)
     await chats.note_leaf(connection, chat)
     if fresh.kind != INTERIM:  # which is no part of what a summariser reads of a long turn
@@ -545,7 +540,7 @@ async def _retire_replaced(connection: AsyncConnection, chat: ChatKey, fresh: Fr
     """Takes those out of service that `fresh` replaces.
 
     One stays when a branch that goes off above its boundary needs it. The messages that led to an
-    interim one lead to what that was a branch of.
+    interim one fall back to the deepest one left.
     """
     if not fresh.replaces:
         return
@@ -557,7 +552,7 @@ async def _retire_replaced(connection: AsyncConnection, chat: ChatKey, fresh: Fr
     used_elsewhere = used.where(message_rows.c.message_id.not_in(above)).exists()
     obsolete = (*replaced, checkpoints.c.kind == INTERIM, ~used_elsewhere)
     interim = list((await connection.execute(select(checkpoints.c.id).where(*obsolete))).scalars())
-    await messages.lead_back(connection, chat, interim, fresh.parent or None)
+    await messages.lead_back(connection, chat, fresh.until.message_id, interim)
     # Only now: leading back has made some of them unused.
     unused = (*replaced, ~used.exists())
     await connection.execute(update(checkpoints).where(*unused).values(retired_at=func.now()))

@@ -96,7 +96,7 @@ async def _copy(
     # The deepest first: each message is then pointed to its own at once.
     for place in range(len(ids) - 1, -1, -1):
         until = originals[place]["covered_until"]
-        await messages.point_to(connection, chat, until, line.ids[place], line.ids[:place])
+        await messages.point_to(connection, chat, until, line.ids[place], [])
     return dict(zip(ids, line.ids, strict=True))
 
 

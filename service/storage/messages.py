@@ -5,6 +5,7 @@ and its fingerprint. So a row that matches an (id, digest) speaks for the whole 
 its running total is right.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -13,6 +14,7 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Select,
+    and_,
     bindparam,
     case,
     delete,
@@ -28,7 +30,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.storage import sealing
 from service.storage.many import among, not_among
 from service.storage.sealing import Seal, Where
-from service.storage.tables import checkpoints, messages
+from service.storage.tables import INTERIM, checkpoints, messages
 from service.storage.tenancy import ChatKey, of
 
 
@@ -354,29 +356,70 @@ async def point_to(
     chat: ChatKey,
     until: str,
     checkpoint: int,
-    instead_of: Collection[int] | None,
+    replaces: Collection[int] | None,
 ) -> None:
     """Makes `checkpoint` the deepest one of its last covered message and of all below it.
 
-    A message keeps one that is not in `instead_of` (deeper, on its own branch); with None, none
+    A message keeps one that is deeper, or as deep, unless it is one of `replaces`; with None, none
     does.
     """
     query = update(messages).where(
         *of(chat, messages), messages.c.message_id.in_(subtree(chat, [until]))
     )
-    if instead_of is not None:
+    if replaces is not None:
         query = query.where(
-            or_(messages.c.checkpoint_id.is_(None), among(messages.c.checkpoint_id, instead_of))
+            or_(
+                messages.c.checkpoint_id.is_(None),
+                among(messages.c.checkpoint_id, replaces),
+                messages.c.checkpoint_id.in_(_outdone_by(chat, checkpoint)),
+            )
         )
     await connection.execute(query.values(checkpoint_id=checkpoint))
 
 
+def _outdone_by(chat: ChatKey, checkpoint: int) -> Select[tuple[int]]:
+    """The ids of those that `checkpoint` is deeper than, and of interim ones that are as deep.
+
+    Not only those that it grew from: interim summaries and copies of another chat's are published
+    beside the work of a round, which has not seen them.
+    """
+    made, this = checkpoints.alias("made"), checkpoints.alias("this")
+    as_deep_by_code = and_(
+        made.c.covered_messages == this.c.covered_messages,
+        made.c.kind == INTERIM,
+        this.c.kind != INTERIM,
+    )
+    return select(made.c.id).where(
+        *of(chat, made),
+        *of(chat, this),
+        this.c.id == checkpoint,
+        or_(made.c.covered_messages < this.c.covered_messages, as_deep_by_code),
+    )
+
+
 async def lead_back(
-    connection: AsyncConnection, chat: ChatKey, instead_of: Collection[int], checkpoint: int | None
+    connection: AsyncConnection, chat: ChatKey, until: str, retiring: Collection[int]
 ) -> None:
-    """Makes `checkpoint` the deepest one of the messages that have one of `instead_of`."""
-    query = update(messages).where(*of(chat, messages), among(messages.c.checkpoint_id, instead_of))
-    await connection.execute(query.values(checkpoint_id=checkpoint))
+    """Gives the messages above `until` that point to one of `retiring` the deepest one left.
+
+    That is what the nearest message above them points to. It need not be what the retiring ones
+    grew from: a branch may keep an interim one in service.
+    """
+    if not retiring:
+        return
+    columns = messages.c.message_id, messages.c.checkpoint_id
+    on_path = messages.c.message_id.in_(above(chat, until))
+    query = select(*columns).where(*of(chat, messages), on_path)
+    left: int | None = None
+    fall_back: dict[int | None, list[str]] = defaultdict(list)
+    for message_id, checkpoint in await connection.execute(query.order_by(messages.c.depth)):
+        if checkpoint in retiring:
+            fall_back[left].append(message_id)
+        else:
+            left = checkpoint
+    for checkpoint, ids in fall_back.items():
+        these = (*of(chat, messages), among(messages.c.message_id, ids))
+        await connection.execute(update(messages).where(*these).values(checkpoint_id=checkpoint))
 
 
 def above(chat: ChatKey, leaf: str) -> Select[tuple[str]]:

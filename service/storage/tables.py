@@ -355,6 +355,9 @@ def _memory() -> list[Column[Any]]:
     ]
 
 
+INTERIM = "interim"
+"""The kind of a checkpoint that code made at once; it serves until a summariser has read as far."""
+
 checkpoints = Table(
     "checkpoints",
     metadata,

@@ -208,8 +208,10 @@ async def check_tree(runtime: Runtime) -> None:
             for checkpoint in made.values()
             if checkpoint.chat_id == one.chat_id and path.get(checkpoint.covered_until) == checkpoint.covered_digest
         ]
-        deepest = max((each.covered_messages for each in on_path if not each.retired_at), default=0)
-        assert (made[one.checkpoint_id].covered_messages if one.checkpoint_id else 0) == deepest, one.message_id
+        in_service = {each.id: (each.covered_messages, each.kind) for each in on_path if not each.retired_at}
+        deepest = max((depth for depth, _ in in_service.values()), default=0)
+        pointed_to = made[one.checkpoint_id].covered_messages if one.checkpoint_id else 0
+        assert pointed_to == deepest, f"{one.message_id} points to {one.checkpoint_id} of {in_service}"
         if one.checkpoint_id:
             chosen = made[one.checkpoint_id]
             assert chosen in on_path

@@ -202,7 +202,7 @@ async def cover(service: Service, tenant: str, talk: Talk, leaf: str, depth: int
         }
         above = Line([one.id for one in line], list(line[-1].savings) if line else [])
         grown = await checkpoints.add(connection, key, above, await checkpoints.next_id(connection), content)
-        await messages.point_to(connection, key, until, grown.ids[-1], above.ids)
+        await messages.point_to(connection, key, until, grown.ids[-1], [])
         await chats.note_leaf(connection, key)
 
 

@@ -457,7 +457,7 @@ MEMORY = Memory(
 
 async def published(harness: Harness, lease: Lease, parent: int, until: str, kind: str, *replaces: int) -> int | None:
     """Publishes a checkpoint of that kind up to a message; any other kind is written by the LLM."""
-    known = kind if kind == "degraded" else "llm"
+    known = kind if kind in ("degraded", "interim") else "llm"
     memory = MEMORY
     async with harness.runtime.database.engine.begin() as connection:
         found = (await messages.find(connection, lease.chat, [until]))[until]
@@ -489,6 +489,64 @@ async def test_what_replaces_a_degraded_summary_serves_in_its_place(harness: Har
     versions = {one["id"]: (one["version"], one["serving"]) for one in await listed(harness.service)}
     assert versions[new] == (2 if step == 0 else 1, True)
     assert versions[old] == (1, step > 0)  # of the messages between the two boundaries it is the deepest
+    await check_tree(harness.runtime)
+
+
+async def test_one_that_was_begun_before_a_shallower_one_was_published_serves_all_the_same(harness: Harness) -> None:
+    """An interim summary is made beside a call: what it goes on from may not be the deepest any more."""
+    leaf = await harness.long_chat()
+    path = [one["id"] for one in harness.talk.path(leaf)]
+    lease = await claimed(harness)
+    shallow = await published(harness, lease, 0, path[7], "llm")
+
+    deeper = await published(harness, lease, 0, path[11], "beside it")
+
+    found = await pointers(harness.service)
+    assert {found[message] for message in path[7:11]} == {shallow}
+    assert {found[message] for message in path[11:]} == {deeper}
+    await check_tree(harness.runtime)
+
+
+async def test_one_that_was_begun_before_a_deeper_one_was_published_takes_nothing_from_it(harness: Harness) -> None:
+    leaf = await harness.long_chat()
+    path = [one["id"] for one in harness.talk.path(leaf)]
+    lease = await claimed(harness)
+    deep = await published(harness, lease, 0, path[11], "beside it")
+
+    shallower = await published(harness, lease, 0, path[7], "llm")
+
+    found = await pointers(harness.service)
+    assert {found[message] for message in path[7:11]} == {shallower}
+    assert {found[message] for message in path[11:]} == {deep}
+    await check_tree(harness.runtime)
+
+
+async def test_one_by_a_model_takes_the_place_of_an_interim_one_that_it_never_saw(harness: Harness) -> None:
+    leaf = await harness.long_chat()
+    path = [one["id"] for one in harness.talk.path(leaf)]
+    lease = await claimed(harness)
+    await published(harness, lease, 0, path[11], "interim")
+
+    new = await published(harness, lease, 0, path[11], "llm")
+
+    found = await pointers(harness.service)
+    assert {found[message] for message in path[11:]} == {new}
+    await check_tree(harness.runtime)
+
+
+async def test_messages_of_an_interim_one_that_retires_fall_back_to_one_that_a_branch_keeps(harness: Harness) -> None:
+    leaf = await harness.long_chat()
+    path = [one["id"] for one in harness.talk.path(leaf)]
+    await harness.talk.ingest(harness.talk.turns(1, leaf=path[7], prefix="branch-"))
+    lease = await claimed(harness)
+    kept = await published(harness, lease, 0, path[5], "interim") or 0
+    retires = await published(harness, lease, 0, path[9], "interim", kept) or 0
+
+    new = await published(harness, lease, 0, path[11], "llm", kept, retires)
+
+    found = await pointers(harness.service)
+    assert {found[message] for message in path[5:11]} == {kept}
+    assert {found[message] for message in path[11:]} == {new}
     await check_tree(harness.runtime)
 
 

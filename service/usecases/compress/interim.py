@@ -15,6 +15,7 @@ from service import metrics, planning
 from service.errors import PrecisError, trace
 from service.planning import Checkpoint, Chunk, Plan
 from service.storage import checkpoints, work
+from service.storage.tables import INTERIM
 from service.summarising.memory import Memory
 from service.usecases.compress import chunks, round
 from service.usecases.compress.chunks import Written
@@ -114,7 +115,7 @@ def _up_to_boundary(planned: Sequence[Chunk]) -> Sequence[Chunk]:
 async def _write(this: Round, planned: Sequence[Chunk], memory: Memory) -> Written:
     """What is read of all chunks, in the end; those before the last are not published."""
     for chunk in planned:
-        written = await chunks.write_by_rule(this, chunk, memory, checkpoints.INTERIM)
+        written = await chunks.write_by_rule(this, chunk, memory, INTERIM)
         memory = written.memory
     return written
 
@@ -126,7 +127,7 @@ async def _publish(this: Round, last: Chunk, parent: int, written: Written) -> C
         published = await checkpoints.publish(connection, this.claim.lease, fresh)
     if not published:
         raise chunks.changed()
-    metrics.PUBLISHED.labels(checkpoints.INTERIM).inc()
+    metrics.PUBLISHED.labels(INTERIM).inc()
     chunks.log_published(this, fresh, written)
     return Checkpoint(
         published, until.message_id, until.digest, until.depth, until.path_tokens, fresh.tokens
