@@ -94,7 +94,8 @@ _ONE_BY_ONE = text(
 # The chats that have been due for longest, of the tenant with the least work under way, and of
 # those the one that was served longest ago. Several of each tenant, because an ingest may have
 # the first locked. What is asked of the chat itself is asked again after locking it, as it may have
-# changed meanwhile.
+# changed meanwhile. "No key": a row that refers to the chat, as the counters do, locks its key
+# while it is written, and a chat passed by for that would wait for the next sweep.
 _NEXT = text("""
 select chats.id, chats.tenant_id, chats.attempts from tenants
 cross join lateral (
@@ -109,7 +110,7 @@ join chats on chats.tenant_id = tenants.id and chats.id = head.id
 where chats.due_at <= now() and (chats.lease_until is null or chats.lease_until < now())
 order by (select count(*) from chats w where w.tenant_id = tenants.id and w.lease_until > now()),
     tenants.served_at nulls first, head.due_at
-limit 1 for update of chats skip locked
+limit 1 for no key update of chats skip locked
 """)
 
 

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 import pytest_asyncio
+from sqlalchemy import text
 
 from service.storage import work
 from service.usecases.compress import WorkerContext, compress
@@ -91,6 +92,15 @@ async def test_nothing_is_claimed_that_is_not_due_or_is_worked_on_or_is_dead(que
     await queue.put("expired", 1, lease_until="now() - interval '1 second'", lease_token="gen_random_uuid()")
 
     assert [await queue.next() for _ in range(2)] == ["expired-0", None]
+
+
+async def test_a_chat_whose_row_something_refers_to_is_claimed_all_the_same(queue: Queue) -> None:
+    """A row that refers to a chat locks it while it is written, as counting does every few seconds."""
+    await queue.put("counted", 1)
+
+    async with queue.harness.runtime.database.engine.begin() as connection:
+        await connection.execute(text("select 1 from chats for key share"))
+        assert await queue.next() == "counted-0"
 
 
 async def calls(harness: Harness) -> dict[str, int]:
