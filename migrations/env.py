@@ -12,6 +12,7 @@ from alembic.runtime.migration import MigrationInfo
 from sqlalchemy import Connection, make_url, pool, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from service.storage import walls
 from service.storage.tables import metadata
 
 log = structlog.get_logger(__name__)
@@ -35,6 +36,8 @@ def _run(connection: Connection) -> None:
         connection.execute(text("set local lock_timeout = '10s'"))
         connection.execute(text("set local statement_timeout = '10min'"))
         context.run_migrations()
+        if context.get_context().get_current_revision() == context.get_head_revision():
+            walls.build(connection)
 
 
 def _tell(ctx: object, step: MigrationInfo, *_: object, **__: object) -> None:

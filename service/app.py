@@ -42,6 +42,7 @@ from service.errors import BadRequest, TooMany, WrongHost
 from service.processes import Texts
 from service.runtime import Runtime, running, servers
 from service.settings import Settings
+from service.storage.scope import fleet_wide
 from service.usecases.alive import living
 from service.usecases.key_uses import noting
 from service.usecases.quotas import Quotas
@@ -145,7 +146,7 @@ class _Service(FastAPI):
             await super().__call__(scope, receive, send)
             return
         traceparent = _traceparent(scope)
-        with tracing.within(traceparent):
+        with tracing.within(traceparent), fleet_wide():
             send = _named(send, tracing.id_of(traceparent).encode(), scope["path"])
             if self.state.logs_requests:
                 send = _noted(scope, send)

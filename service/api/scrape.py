@@ -11,7 +11,6 @@ from ipaddress import IPv6Address, ip_address
 from time import monotonic
 from typing import Final, TypeVar, cast
 
-import asyncpg
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import PlainTextResponse, Response
 from pydantic import SecretStr
@@ -79,7 +78,7 @@ def _pools(database: Database) -> tuple[Pool, ...]:
     pool = cast(QueuePool, database.engine.pool)
     # SQLAlchemy shows this half of the limit in no other way.
     most = pool.size() + pool._max_overflow
-    reads: asyncpg.Pool[asyncpg.Record] = database.reads
+    reads = database.reads.plain
     idle = reads.get_idle_size()
     return (
         Pool("engine", pool.checkedout(), pool.checkedin(), most),

@@ -62,8 +62,9 @@ async def serving(
 ) -> AsyncIterator[Postgres]:
     """Run this PostgreSQL, which may be another major than ours when the folder is new."""
     data = folder / "postgres"
-    secret = await cluster.ensure(data, program, fast=fast)
+    # Before the cluster is looked at, which an older one needs PostgreSQL for.
     await asyncio.to_thread(cluster.remove_stale_pid, data)
+    secret = await cluster.ensure(data, program, fast=fast)
 
     async def start(number: int) -> Postgres:
         options = _options(number, fast=fast)

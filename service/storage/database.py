@@ -21,7 +21,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from service.errors import ConfigurationError, SchemaError, SchemaNewer
 from service.settings import EncryptionKeys
-from service.storage import sealing
+from service.storage import sealing, walls
+from service.storage.reads import ReadPool
 from service.storage.sealing import Seals
 
 MIGRATIONS = Path(__file__).parents[2] / "migrations"
@@ -34,7 +35,7 @@ class Database:
     """Both ways to the same PostgreSQL."""
 
     engine: AsyncEngine
-    reads: "asyncpg.Pool[asyncpg.Record]"
+    reads: ReadPool
     seals: Seals
 
 
@@ -48,18 +49,26 @@ async def connect(
     texts are stored as they are.
     """
     where = _parsed(url)
-    # The read pool holds no session state, so its connections need no reset between users: that
-    # second round trip costs more than the read itself.
+    # The read pool knows the state of its sessions, so its connections need no reset between users:
+    # that second round trip costs more than the read itself.
+    entered: dict[int, tuple[str, str]] = {}
+
+    async def opened(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+        await _check_version(connection)
+        # A process id comes again, and a new session is in no role.
+        entered.pop(connection.get_server_pid(), None)
+
     with _first_contact(where):
         pool = await asyncpg.create_pool(
             _plain(where),
             min_size=1,
             max_size=4,
-            init=_check_version,
+            init=opened,
             reset=_nothing_to_reset,
             server_settings={"application_name": f"{name}-reads"},
         )
-    async with pool as reads:
+    async with pool:
+        reads = await _walled(pool, entered)
         seals = Seals(keys, reads)
         engine = create_async_engine(
             where.set(drivername="postgresql+asyncpg"),
@@ -68,6 +77,8 @@ async def connect(
             hide_parameters=True,  # they hold what people wrote, and errors are logged
             execution_options={sealing.OPTION: seals},
         )
+        if reads.walled:
+            walls.entering(engine)
         try:
             yield Database(engine, reads, seals)
         finally:
@@ -219,6 +230,17 @@ async def _check_version(connection: "asyncpg.Connection[asyncpg.Record]") -> No
 
 def _current_revision(connection: Connection) -> str | None:
     return MigrationContext.configure(connection).get_current_revision()
+
+
+async def _walled(
+    pool: "asyncpg.Pool[asyncpg.Record]", entered: dict[int, tuple[str, str]]
+) -> ReadPool:
+    async with pool.acquire() as connection:
+        walled = await walls.stand(connection)
+        # PgBouncer invents the number that it tells its clients.
+        backend = await connection.fetchval("select pg_backend_pid()")
+        pooled = backend != connection.get_server_pid()
+    return ReadPool(pool, entered, walled=walled, pooled=pooled)
 
 
 async def _nothing_to_reset(connection: object) -> None:

@@ -11,6 +11,8 @@ from typing import Final, Literal, TypeAlias, get_args
 
 import asyncpg
 
+from service.storage.reads import ReadPool
+
 State = Literal["working", "due", "waiting", "dead"]
 """What a chat's work is in.
 
@@ -23,7 +25,7 @@ STATES: tuple[State, ...] = get_args(State)
 ChatState = Literal["working", "due", "waiting", "dead", "idle"]
 """What a chat is in: that of its work, or `idle` without any."""
 
-Reads: TypeAlias = "asyncpg.Pool[asyncpg.Record] | asyncpg.Connection[asyncpg.Record]"
+Reads: TypeAlias = "ReadPool | asyncpg.Connection[asyncpg.Record]"
 
 BreakerState = Literal["closed", "open", "half-open"]
 

@@ -13,7 +13,7 @@ from sqlalchemy import ARRAY, BigInteger, Text, bindparam, delete, func, select,
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import checkpoints as made
-from service.storage import memories, sealing, wishes
+from service.storage import memories, sealing, walls, wishes
 from service.storage import partials as of_partials
 from service.storage import runs as of_runs
 from service.storage.chats import begun_by
@@ -273,6 +273,13 @@ async def hide_in_audit(
     Returns:
         How many rows name the user.
     """
+    async with walls.keeping(connection):
+        return await _hide_in_audit(connection, tenant, user, hashed, names)
+
+
+async def _hide_in_audit(
+    connection: AsyncConnection, tenant: int, user: str, hashed: str, names: Mapping[str, str]
+) -> int:
     details = audit.c.details.concat(func.jsonb_build_object("user", hashed))
     named = update(audit).where(audit.c.tenant_id == tenant, audit.c.details["user"].astext == user)
     count = (await connection.execute(named.values(details=details))).rowcount

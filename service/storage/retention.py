@@ -28,6 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.storage import walls
 from service.storage.clock import in_seconds
 from service.storage.many import among
 from service.storage.messages import ERASED
@@ -108,9 +109,10 @@ async def old_rows(
         .order_by(table.c.id)
         .limit(size)
     )
-    ids = list((await connection.execute(_locked(query, table, dry=dry))).scalars())
-    if ids and not dry:
-        await connection.execute(delete(table).where(among(table.c.id, ids)))
+    async with walls.keeping(connection):
+        ids = list((await connection.execute(_locked(query, table, dry=dry))).scalars())
+        if ids and not dry:
+            await connection.execute(delete(table).where(among(table.c.id, ids)))
     return ids
 
 

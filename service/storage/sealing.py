@@ -16,7 +16,6 @@ import os
 from base64 import b64decode, b64encode
 from typing import NamedTuple
 
-import asyncpg
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCMSIV, AESSIV
@@ -26,6 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.errors import CannotOpen, ConfigurationError
 from service.settings import EncryptionKey, EncryptionKeys
 from service.storage import codec
+from service.storage.reads import ReadPool
 from service.storage.tenancy import ChatKey
 
 SEALED = 2
@@ -184,7 +184,7 @@ class Seals:
     `writes` is the id of the key that seals, or None.
     """
 
-    def __init__(self, keys: EncryptionKeys, reads: "asyncpg.Pool[asyncpg.Record]") -> None:
+    def __init__(self, keys: EncryptionKeys, reads: ReadPool) -> None:
         self._keys, self.writes = keys
         self._reads = reads
         self._of: dict[int, Seal] = {}
@@ -217,7 +217,7 @@ class Seals:
                     " database are sealed with: correct it, or give the new key another id"
                 )
         if self.writes is not None:
-            await self._reads.execute(_NOTE_KEY, self.writes, _proof(given[self.writes]))
+            await self._reads.fetch(_NOTE_KEY, self.writes, _proof(given[self.writes]))
 
     async def _made(self, tenant: int) -> Seal:
         row = await self._reads.fetchrow(_SECRETS_OF, tenant)

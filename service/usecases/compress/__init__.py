@@ -7,6 +7,7 @@ Data flows one way: a worker's `context`; a `lease` on a chat; its `round`; `chu
 from dataclasses import dataclass
 
 from service import tracing
+from service.storage.scope import narrowed
 from service.usecases.compress import lease, outcomes
 from service.usecases.compress.context import WorkerContext
 
@@ -34,6 +35,10 @@ async def compress(context: WorkerContext) -> Worked | None:
         "precis.run": claim.run,
         "precis.attempt": claim.lease.attempts,
     }
-    with tracing.within(claim.traceparent), tracing.span("round", whose, kind="consumer"):
+    with (
+        narrowed(claim.chat.tenant),
+        tracing.within(claim.traceparent),
+        tracing.span("round", whose, kind="consumer"),
+    ):
         async with lease.kept(claim):
             return Worked(await outcomes.attempt(claim))

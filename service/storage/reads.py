@@ -1,0 +1,89 @@
+"""The asyncpg pool of the reads that must be quick, behind the wall between tenants."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+
+from service.storage import scope
+
+_ENTER = "select set_config('role', $1, false), set_config('precis.tenant', $2, false)"
+# One round trip for both; a transaction's settings end with it.
+_BEGIN = "begin; set local role {role}; set local precis.tenant = '{tenant}'"
+
+
+class ReadPool:
+    """Connections in the role and for the tenant of the present task (`scope`).
+
+    A connection keeps both from one read to the next, so that a read costs one round trip. Not so
+    behind PgBouncer, where a session's settings would be another client's: there each read is a
+    transaction, which costs two more.
+
+    Args:
+        pool: of plain connections.
+        entered: the role and tenant of each connection, by its backend's process id; whoever opens
+            one removes what is there of an earlier one.
+        walled: whether the database has the roles (`walls`).
+        pooled: whether PgBouncer is between.
+    """
+
+    def __init__(
+        self,
+        pool: "asyncpg.Pool[asyncpg.Record]",
+        entered: dict[int, tuple[str, str]],
+        *,
+        walled: bool,
+        pooled: bool,
+    ) -> None:
+        self.plain = pool
+        self.walled = walled
+        self._pooled = pooled
+        self._entered = entered
+
+    @asynccontextmanager
+    async def acquire(self) -> "AsyncIterator[asyncpg.pool.PoolConnectionProxy[asyncpg.Record]]":
+        """A connection."""
+        async with self.plain.acquire() as connection:
+            if self.walled and self._pooled:
+                async with _transaction(connection):
+                    yield connection
+                return
+            if self.walled:
+                await self._enter(connection)
+            yield connection
+
+    async def fetch(self, query: str, *given: object) -> "list[asyncpg.Record]":
+        """All rows."""
+        async with self.acquire() as connection:
+            return await connection.fetch(query, *given)
+
+    async def fetchrow(self, query: str, *given: object) -> "asyncpg.Record | None":
+        """The first row; None when there is none."""
+        async with self.acquire() as connection:
+            return await connection.fetchrow(query, *given)
+
+    async def fetchval(self, query: str, *given: object) -> Any:  # noqa: ANN401 - a column of any type
+        """The first value of the first row."""
+        async with self.acquire() as connection:
+            return await connection.fetchval(query, *given)
+
+    async def _enter(self, connection: "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]") -> None:
+        wanted = scope.role(), scope.tenant()
+        number = connection.get_server_pid()
+        if self._entered.get(number) != wanted:
+            await connection.execute(_ENTER, *wanted)
+            self._entered[number] = wanted
+
+
+@asynccontextmanager
+async def _transaction(
+    connection: "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]",
+) -> AsyncIterator[None]:
+    await connection.execute(_BEGIN.format(role=scope.role(), tenant=scope.tenant()))
+    try:
+        yield
+    except BaseException:
+        await connection.execute("rollback")
+        raise
+    await connection.execute("commit")
