@@ -11,6 +11,7 @@ import typer.main
 import service as package
 from service.cli import chats as cli_chats
 from service.cli import jobs as cli_jobs
+from service.cli import people as cli_people
 from service.web.page import HEADERS
 from tests.conftest import Service
 from tests.service.grown import summarised
@@ -94,6 +95,10 @@ async def test_every_page_its_errors_and_its_files_have_the_strict_headers(servi
                 "/worth.csv",
                 "/keys",
                 "/jobs",
+                "/people",
+                f"/people/{talk.user}",
+                f"/people/{talk.user}/export",
+                "/people/nobody",
                 "/audit",
                 "/settings",
                 "/chats/unknown",
@@ -145,6 +150,11 @@ async def test_every_page_its_errors_and_its_files_have_the_strict_headers(servi
         ("/jobs?state=idle", 422, "expected shape"),
         ("/jobs?cursor=-1", 422, "expected shape"),
         ("/audit?cursor=99999999999999999999", 422, "expected shape"),
+        ("/people/nobody", 404, "Nothing is stored of user 'nobody'"),
+        ("/people/nobody/export", 404, "Nothing is stored of user 'nobody'"),
+        ("/people/%00", 422, "expected shape"),
+        (f"/people?begins={'x' * 300}", 422, "expected shape"),
+        ("/people?cursor=%00", 422, "expected shape"),
         ("/chats/chat-1/find?query=a&ref=T1", 422, "either"),
         ("/chats/chat-1/find?ref=T1&line=0", 422, "expected shape"),
     ],
@@ -703,7 +713,9 @@ async def test_a_done_message_is_one_of_ours(service: Service, visitor: Visitor)
 # The command line has nothing that the pages lack
 
 
-async def test_the_pages_have_every_command_for_chats_and_jobs(service: Service, visitor: Visitor, talk: Talk) -> None:
+async def test_the_pages_have_every_command_for_chats_jobs_and_users(
+    service: Service, visitor: Visitor, talk: Talk
+) -> None:
     old, texts, action = await correction(service, visitor, talk)
     await visitor.send(texts.form(action))
     at = f"/chats/chat-1/checkpoints/{old}"
@@ -711,6 +723,8 @@ async def test_the_pages_have_every_command_for_chats_and_jobs(service: Service,
     chat, made = await visitor.get("/chats/chat-1"), await visitor.get(at)
     await run_sql(service.runtime, "update chats set dead_at = now()")
     jobs = await visitor.get("/jobs")
+    person = await visitor.get(f"/people/{talk.user}")
+    asked = await visitor.send(person.form(f"/people/{talk.user}/erase/preview"))
     there = {
         "chats list": "/chats" in chat.links,
         "chats show": "/chats/chat-1" in (await visitor.get("/chats")).links and f"{at}/text" in made.links,
@@ -725,9 +739,14 @@ async def test_the_pages_have_every_command_for_chats_and_jobs(service: Service,
         "chats delete": "/chats/chat-1/delete" in chat.posts(),
         "jobs list": "/jobs" in chat.links,
         "jobs retry": {"/jobs/retry", "/chats/chat-1/retry"} <= jobs.posts(),
+        "users list": "/people" in chat.links,
+        "users show": f"/people/{talk.user}" in (await visitor.get("/people")).links,
+        "users export": f"/people/{talk.user}/export" in person.links,
+        "users erase": f"/people/{talk.user}/erase" in asked.posts(),
     }
     assert all(there.values()), there
-    commands = _commands("chats", cli_chats.app) | _commands("jobs", cli_jobs.app)
+    groups = {"chats": cli_chats.app, "jobs": cli_jobs.app, "users": cli_people.app}
+    commands = {command for name, app in groups.items() for command in _commands(name, app)}
     assert commands == there.keys(), "a new command needs its place on the pages"
 
 
