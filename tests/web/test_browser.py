@@ -79,7 +79,7 @@ class Site:
             "jobs": "/jobs",
             "people": "/people",
             "somebody": "/people/anna",
-            "somebody hostile": f"/people/{segment(HOSTILE[:200])}",
+            "somebody hostile": f"/people/{segment(HOSTILE_ID)}",
             "keys": "/keys",
             "audit": "/audit",
             "settings": "/settings",
