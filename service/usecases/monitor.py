@@ -57,6 +57,7 @@ async def status(reads: Reads, tenant: int | None, settings: Settings) -> Status
     endpoints = await jobs.breakers(reads)
     figures = await worth.overview(reads, tenant, settings)
     stored = await jobs.stored(reads, tenant)
+    filters = await jobs.filters(reads, tenant)
     stalled = _is_stalled(queue, alive)
     return Status(
         queue,
@@ -66,7 +67,7 @@ async def status(reads: Reads, tenant: int | None, settings: Settings) -> Status
         stalled,
         figures,
         stored,
-        advice(queue, stored, endpoints, alive, figures.today, stalled=stalled),
+        advice(queue, stored, endpoints, alive, figures.today, filters, stalled=stalled),
         await jobs.encryption_keys(reads),
     )
 

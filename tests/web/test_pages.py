@@ -4,14 +4,20 @@ import gzip
 import hashlib
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
+from sqlalchemy import event
 
 import service as package
+from service import __version__
 from service.cli import chats as cli_chats
 from service.cli import jobs as cli_jobs
 from service.cli import people as cli_people
+from service.storage import keys
+from service.storage.chats import Filters
+from service.usecases import inspect
 from service.web.page import HEADERS
 from tests.conftest import Service
 from tests.service.grown import summarised
@@ -231,6 +237,26 @@ async def test_the_list_goes_on_page_by_page_each_chat_once(service: Service, vi
     assert [tokens[one] for one in whole] == sorted((tokens[one] for one in whole), reverse=True)
 
 
+async def test_the_longest_chats_come_from_an_index(service: Service) -> None:
+    engine = service.runtime.database.engine
+    asked: list[tuple[str, Any]] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, given: Any, *_: Any) -> None:
+        asked.append((statement, given))
+
+    event.listen(engine.sync_engine, "before_cursor_execute", note)
+    try:
+        await inspect.list_chats(engine, 1, 50, which=Filters(order="tokens"))
+    finally:
+        event.remove(engine.sync_engine, "before_cursor_execute", note)
+    async with engine.connect() as connection:
+        # Of few rows, it would sort them all.
+        await connection.exec_driver_sql("set local enable_sort = off")
+        plan = str((await connection.exec_driver_sql(f"explain {asked[0][0]}", asked[0][1])).all())
+    assert "ix_chats_longest" in plan
+    assert "Sort" not in plan
+
+
 async def test_each_filter_shows_what_it_says(service: Service, visitor: Visitor, talk: Talk) -> None:
     await with_summaries(service, talk)
     await fill(service, 30)
@@ -307,6 +333,29 @@ async def test_a_chat_with_an_odd_id_has_its_page_and_its_actions(
     deleted = await visitor.send(page.form(f"{link}/delete"))
     assert deleted.leads_to.startswith("/chats")
     assert not await rows(service.runtime, "select 1 from chats")
+
+
+async def test_a_filter_older_than_the_service_is_something_to_look_at(service: Service, visitor: Visitor) -> None:
+    seen = "update api_keys set last_filter = '{}', last_used_at = now() - interval '{}' where scope = 'filter'"
+    for version, ago, is_told in (
+        ("0.2.0", "1 day", True),
+        ("0.2.10", "1 day", True),
+        ("0.2.0", "8 days", False),
+        (__version__, "1 day", False),
+        ("0.30.0", "1 day", False),
+    ):
+        await run_sql(service.runtime, seen.format(version, ago))
+        page = await visitor.get("/")
+        assert (f"Open WebUI has functions of {version}" in page.text) == is_told, (version, ago)
+        assert page.links.count("/keys") == 1 + is_told
+    await run_sql(service.runtime, seen.format("0.2.0", "1 day"))
+    async with service.runtime.database.engine.begin() as connection:
+        reader = await keys.create(connection, "default", "operator:read", "reader")
+    async with visiting(service, reader) as looking:
+        page = await looking.get("/")
+        assert "Open WebUI has functions of 0.2.0" in page.text
+        assert "/keys" not in page.links
+    await run_sql(service.runtime, "update api_keys set last_filter = null, last_used_at = null")
 
 
 # Actions
