@@ -91,6 +91,9 @@ async def test_users_are_listed_and_shown_with_all_that_is_theirs(harness: Harne
     first = await get(harness.service, "?limit=1")
     assert (await get(harness.service, f"?limit=1&cursor={first['next']}"))["users"] == listed[1:]
 
+    assert (await get(harness.service, "?begins=ben"))["users"] == listed[1:]
+    assert (await get(harness.service, "?begins=%25"))["users"] == []
+
     shown = await get(harness.service, f"/{ANN}")
     assert (shown["chats"], shown["beside"]) == (["chat-1"], ["clone"])
     stored = shown["stored"]
