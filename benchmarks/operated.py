@@ -50,6 +50,10 @@ _MANY = (
            'ollama:qwen3:8b', '1'
     from chats where tenant_id = $1 and leaf_id = 'leaf' and leaf_line is not null and $2::int > 0
     """,
+    """
+    insert into chat_authors (tenant_id, chat_id, user_id)
+    select $1, id, user_id from chats where tenant_id = $1 and $2::int > 0 on conflict do nothing
+    """,
 )
 _CHAT = """
     insert into chats (tenant_id, external_id, user_id, model, window_tokens, overhead_tokens, leaf_id, leaf_digest,

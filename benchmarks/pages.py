@@ -38,6 +38,7 @@ _OVERVIEWS = {
     "chats beginning with": "/chats?begins=0a",
     "jobs": "/jobs",
     "dead jobs": "/jobs?state=dead",
+    "people": "/people",
     "audit": "/audit",
 }
 _CHAT = {"chat": f"/chats/{_TREE}", "checkpoint": f"/chats/{_TREE}/checkpoints/{{newest}}"}

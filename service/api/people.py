@@ -10,8 +10,10 @@ from pydantic import BaseModel
 
 from service.api.deps import OperatorDep, RuntimeDep
 from service.api.wire import Id
+from service.runtime import Runtime
 from service.storage.people import User
 from service.usecases import people
+from service.usecases.operate import Operator
 from service.usecases.people import Erased, Person
 
 router = APIRouter(prefix="/v1/users", tags=["operators"])
@@ -30,11 +32,14 @@ class UserPage(BaseModel):
 async def list_users(
     operator: OperatorDep,
     runtime: RuntimeDep,
+    begins: Annotated[Id | None, Query(description="Only users whose id begins so.")] = None,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     cursor: Annotated[Id | None, Query(description="`next` of the previous page.")] = None,
 ) -> UserPage:
     """Lists the users who wrote in chats, by id."""
-    found = await people.list_users(runtime.database.engine, operator.tenant, limit + 1, cursor)
+    found = await people.list_users(
+        runtime.database.engine, operator.tenant, limit + 1, cursor or "", begins or ""
+    )
     page = found[:limit]
     return UserPage(users=page, next=page[-1].user_id if len(found) > limit else None)
 
@@ -54,9 +59,7 @@ async def export_user(
     Each line is a record whose `type` says what it is: `user`, `chat`, `message`, `checkpoint`,
     `work`, `figures` or `audit`.
     """
-    records = await people.export(runtime.database.engine, operator, user_id)
-    headers = {"Cache-Control": "no-store"}
-    return StreamingResponse(_lines(records), headers=headers, media_type="application/x-ndjson")
+    return await exported(runtime, operator, user_id)
 
 
 @router.delete("/{user_id}")
@@ -73,6 +76,16 @@ async def erase_user(
     Nothing is deleted in Open WebUI. For a day, nothing of the user is stored.
     """
     return await people.erase(runtime.database.engine, operator, user_id, dry=dry_run)
+
+
+async def exported(runtime: Runtime, by: Operator, user: str) -> StreamingResponse:
+    """An export as a file, which the audit log notes; the pages give it too."""
+    records = await people.export(runtime.database.engine, by, user)
+    headers = {
+        "Cache-Control": "no-store",
+        "Content-Disposition": 'attachment; filename="precis-user.jsonl"',
+    }
+    return StreamingResponse(_lines(records), headers=headers, media_type="application/x-ndjson")
 
 
 async def _lines(records: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes]:

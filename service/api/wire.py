@@ -450,6 +450,13 @@ class WishesAnswer(BaseModel):
     )
 
 
+class WantedAnswer(BaseModel):
+    """What a user wants of a chat, without the user's words."""
+
+    left_alone: bool = Field(description="As in the answer with the sentences.")
+    wish_count: int = Field(description="How many sentences its summaries have as the user's own.")
+
+
 class ViewAnswer(WishesAnswer):
     """What a request of this branch would carry now in place of its earlier part."""
 

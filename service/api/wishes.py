@@ -14,7 +14,7 @@ from service.api.deps import (
     documented,
     read_bytes,
 )
-from service.api.wire import ViewAnswer, ViewRequest, WishesAnswer, WishRequest
+from service.api.wire import ViewAnswer, ViewRequest, WantedAnswer, WishesAnswer, WishRequest
 from service.errors import TooLarge, Unprocessable
 from service.runtime import Runtime
 from service.usecases import wishes
@@ -75,11 +75,19 @@ async def post_wish(
     """
     body = _decoded(_WISH, await read_bytes(request))
     changed = await _wished(runtime, wishes.of_user(key.tenant, body.user_id), chat_id, body)
-    return await _answer(runtime, changed)
+    await _wake(runtime, changed)
+    return WishesAnswer(left_alone=changed.left_alone, wishes=list(changed.wishes))
+
+
+@router.get("/{chat_id}/wishes", tags=["operators"])
+async def read_wishes(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> WishesAnswer:
+    """Shows what a user wants of a chat, in the user's words; the audit log notes who reads it."""
+    wanted = await wishes.read(runtime.database.engine, operator, chat_id)
+    return WishesAnswer(left_alone=wanted.left_alone_at is not None, wishes=list(wanted.wishes))
 
 
 @router.post("/{chat_id}/resume", tags=["operators"], status_code=202)
-async def resume(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> WishesAnswer:
+async def resume(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> WantedAnswer:
     """Summarises a chat again that its user wanted left alone."""
     changed = await wishes.resume(runtime.database.engine, Asker(operator), chat_id)
     return await _answer(runtime, changed)
@@ -91,7 +99,7 @@ async def withdraw(
     place: Annotated[int, Path(ge=1, le=1000, description="Place of the sentence, from 1.")],
     operator: OperatorDep,
     runtime: RuntimeDep,
-) -> WishesAnswer:
+) -> WantedAnswer:
     """Withdraws a sentence that a user wanted in the chat's summaries."""
     changed = await wishes.withdraw(runtime.database.engine, Asker(operator), chat_id, place)
     return await _answer(runtime, changed)
@@ -118,8 +126,12 @@ async def _wished(runtime: Runtime, asker: Asker, chat: str, body: WishRequest) 
     raise Unprocessable("give exactly one of `left_alone`, `focus` and `withdraw`")
 
 
-async def _answer(runtime: Runtime, changed: Changed) -> WishesAnswer:
-    # Woken after the commit: a worker that comes earlier would find no work.
+async def _answer(runtime: Runtime, changed: Changed) -> WantedAnswer:
+    await _wake(runtime, changed)
+    return WantedAnswer(left_alone=changed.left_alone, wish_count=len(changed.wishes))
+
+
+async def _wake(runtime: Runtime, changed: Changed) -> None:
+    # After the commit: a worker that comes earlier would find no work.
     if changed.wake_up:
         await runtime.queue.wake(changed.wake_up)
-    return WishesAnswer(left_alone=changed.left_alone, wishes=list(changed.wishes))

@@ -1,4 +1,4 @@
-"""`precis chats`: list, show, find, correct, serve a version, reset, recompute, resume, delete."""
+"""`precis chats`: what operators look at and change of chats and their summaries."""
 
 import json
 import sys
@@ -346,10 +346,21 @@ def resume(chat: ChatId, tenant: Tenant = FIRST_TENANT) -> None:
 
 
 @app.command()
+def focus(chat: ChatId, tenant: Tenant = FIRST_TENANT, as_json: shell.Json = False) -> None:
+    """Shows the sentences that a user wants in a chat's summaries, as `withdraw` numbers them."""
+    wanted = with_tenant(tenant, lambda engine, by: wishes.read(engine, by, chat))
+    if as_json:
+        print_json(wanted.wishes)
+        return
+    for place, sentence in enumerate(wanted.wishes, 1):
+        shell.console.print(f"[dim]focus {place}:[/] {escape(visible(sentence))}", highlight=False)
+
+
+@app.command()
 def withdraw(
     chat: ChatId,
     place: Annotated[
-        int, typer.Argument(min=1, max=1000, help="As `precis chats show` numbers them.")
+        int, typer.Argument(min=1, max=1000, help="As `precis chats focus` numbers them.")
     ],
     tenant: Tenant = FIRST_TENANT,
 ) -> None:
@@ -423,8 +434,9 @@ def _print_chat(detail: inspect.Detail) -> None:
     )
     for line in _remarks(chat):
         shell.console.print(line, highlight=False)
-    for place, sentence in enumerate(detail.wishes, 1):
-        shell.console.print(f"[dim]focus {place}:[/] {escape(visible(sentence))}", highlight=False)
+    if detail.wish_count:
+        sentences = "1 sentence" if detail.wish_count == 1 else f"{detail.wish_count} sentences"
+        shell.console.print(f"{sentences} of focus; see `precis chats focus`.", highlight=False)
     print_table(shell.console, _branch_table(detail.branches))
     print_table(shell.console, _checkpoint_table(detail.checkpoints))
     print_table(shell.console, _run_table(detail.runs))

@@ -26,16 +26,19 @@ UserId = Annotated[str, typer.Argument(callback=shell.text, help="Open WebUI's i
 
 @app.command("list")
 def list_users(
+    begins: Annotated[
+        str, typer.Option(callback=shell.text, help="Only users whose id begins so.")
+    ] = "",
     after: Annotated[
-        str | None, typer.Option(callback=shell.text, help="Only users behind this id.")
-    ] = None,
+        str, typer.Option(callback=shell.text, help="Only users behind this id.")
+    ] = "",
     tenant: Tenant = FIRST_TENANT,
     limit: Annotated[int, typer.Option(min=1, max=1000)] = 50,
     as_json: shell.Json = False,
 ) -> None:
     """Lists the users who wrote in chats, by id."""
     found = with_tenant(
-        tenant, lambda engine, by: people.list_users(engine, by.tenant, limit, after)
+        tenant, lambda engine, by: people.list_users(engine, by.tenant, limit, after, begins)
     )
     if as_json:
         print_json(found)

@@ -207,6 +207,22 @@ async def alive(reads: Reads) -> list[Alive]:
     return [Alive(*row) for row in rows]
 
 
+async def filters(reads: Reads, tenant: int | None) -> list[str]:
+    """The versions of filters that asked within a week, each with a key that is in use."""
+    of_tenant, given = _of(tenant, 1)
+    rows = await reads.fetch(
+        f"""
+        select distinct api_keys.last_filter from api_keys
+        where {of_tenant.replace("chats.", "api_keys.")} and api_keys.last_filter is not null
+            and api_keys.revoked_at is null
+            and (api_keys.expires_at is null or api_keys.expires_at > now())
+            and api_keys.last_used_at > now() - interval '7 days'
+        """,
+        *given,
+    )
+    return [row["last_filter"] for row in rows]
+
+
 async def encryption_keys(reads: Reads) -> list[int]:
     """The ids of the keys that stored texts may be sealed with."""
     rows = await reads.fetch("select id from sealing_keys order by id")

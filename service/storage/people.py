@@ -109,6 +109,7 @@ select chat_authors.user_id,
 from chat_authors
 join chats on chats.tenant_id = :tenant and chats.id = chat_authors.chat_id
 where chat_authors.tenant_id = :tenant and chat_authors.user_id > :after
+    and starts_with(chat_authors.user_id, :begins)
 group by 1 order by 1 limit :limit
 """)
 _COUNTS: Final = text("""
@@ -137,9 +138,11 @@ select
 )
 
 
-async def users(connection: AsyncConnection, tenant: int, limit: int, after: str) -> list[User]:
-    """A page of users by id, behind the user `after`."""
-    asked = {"tenant": tenant, "after": after, "limit": limit}
+async def users(
+    connection: AsyncConnection, tenant: int, limit: int, after: str, begins: str
+) -> list[User]:
+    """A page of users by id, behind the user `after`; of those whose id begins so."""
+    asked = {"tenant": tenant, "after": after, "begins": begins, "limit": limit}
     return [User(*row) for row in await connection.execute(_USERS, asked)]
 
 

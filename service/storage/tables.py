@@ -262,6 +262,7 @@ chats = Table(
         postgresql_where=text("due_at is not null or dead_at is not null"),
     ),
     Index("ix_chats_recent", "tenant_id", text("updated_at desc"), text("id desc")),
+    Index("ix_chats_longest", "tenant_id", text("coalesce(leaf_tokens, 0) desc"), text("id desc")),
     Index("ix_chats_expires", "expires_at", postgresql_where=text("expires_at is not null")),
 )
 

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from service import __version__
 from service.storage.jobs import Alive, Breaker, QueueCounts, Stored
 from service.storage.worth import Sums
 
-About = Literal["work", "dead", "summariser", "chats", "requests", "settings"]
+About = Literal["work", "dead", "summariser", "chats", "requests", "settings", "keys"]
 
 _LONG: Final = 120
 """Seconds that due work may wait before somebody should look: as in the alert rules."""
@@ -28,6 +29,7 @@ def advice(
     endpoints: list[Breaker],
     alive: list[Alive],
     today: Sums,
+    filters: list[str],
     *,
     stalled: bool,
 ) -> list[Advice]:
@@ -37,6 +39,7 @@ def advice(
         *_of_summarisers(endpoints, stored),
         *_of_requests(today),
         *_of_settings(alive),
+        *_of_filters(filters),
     ]
 
 
@@ -88,3 +91,18 @@ def _of_requests(today: Sums) -> Iterator[Advice]:
 def _of_settings(alive: list[Alive]) -> Iterator[Advice]:
     for warning in sorted({one for process in alive for one in process.warnings}):
         yield Advice("settings", warning)
+
+
+def _of_filters(versions: list[str]) -> Iterator[Advice]:
+    older = sorted((one for one in versions if _numbers(one) < _numbers(__version__)), key=_numbers)
+    if older:
+        yield Advice(
+            "keys",
+            f"Open WebUI has functions of {', '.join(older)}, and this service is {__version__}:"
+            " `precis install-filter` brings them up to date",
+        )
+
+
+def _numbers(version: str) -> list[int]:
+    """A version as numbers that compare."""
+    return [int(number) for number in version.split(".")]

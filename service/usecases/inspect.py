@@ -30,7 +30,7 @@ _TELLING = 40  # characters by which a sentence is found in a summary
 class Detail:
     """One chat with its branches, checkpoints and latest rounds of work.
 
-    `wishes` are the sentences that its user wants in its summaries.
+    `wish_count` is how many sentences its user wants in its summaries; `wishes.read` shows them.
     """
 
     chat: Overview
@@ -38,7 +38,7 @@ class Detail:
     checkpoints: list[Made]
     runs: list[Run]
     spent: Spent
-    wishes: Sequence[str] = ()
+    wish_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ async def show_chat(engine: AsyncEngine, tenant: int, chat: str) -> Detail:
             checkpoints=await checkpoints.everyone(connection, key),
             runs=await runs.latest(connection, key),
             spent=await runs.spent(connection, key),
-            wishes=wanted.wishes if wanted else (),
+            wish_count=len(wanted.wishes) if wanted else 0,
         )
 
 

@@ -17,6 +17,15 @@ _MOST_LEASES = 100  # shown
 
 
 @dataclass(frozen=True, slots=True)
+class Work:
+    """The queue in numbers and who works on what; `stalled` as in `Status`."""
+
+    queue: QueueCounts
+    leases: list[Job]
+    stalled: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """The queue in numbers, who works on what, breakers, who lives, and what it is all worth.
 
@@ -48,8 +57,8 @@ async def status(reads: Reads, tenant: int | None, settings: Settings) -> Status
     endpoints = await jobs.breakers(reads)
     figures = await worth.overview(reads, tenant, settings)
     stored = await jobs.stored(reads, tenant)
-    works = any(one.role == "worker" for one in alive)
-    stalled = queue.due > 0 and not works
+    filters = await jobs.filters(reads, tenant)
+    stalled = _is_stalled(queue, alive)
     return Status(
         queue,
         await jobs.page(reads, tenant, ["working"], limit=_MOST_LEASES),
@@ -58,9 +67,20 @@ async def status(reads: Reads, tenant: int | None, settings: Settings) -> Status
         stalled,
         figures,
         stored,
-        advice(queue, stored, endpoints, alive, figures.today, stalled=stalled),
+        advice(queue, stored, endpoints, alive, figures.today, filters, stalled=stalled),
         await jobs.encryption_keys(reads),
     )
+
+
+async def work(reads: Reads, tenant: int) -> Work:
+    """Of `status` what a list of jobs needs: without what counts chats and sums."""
+    queue = await jobs.counts(reads, tenant)
+    leases = await jobs.page(reads, tenant, ["working"], limit=_MOST_LEASES)
+    return Work(queue, leases, _is_stalled(queue, await jobs.alive(reads)))
+
+
+def _is_stalled(queue: QueueCounts, alive: Sequence[Alive]) -> bool:
+    return queue.due > 0 and not any(one.role == "worker" for one in alive)
 
 
 async def list_jobs(

@@ -76,11 +76,11 @@ class _Found:
 
 
 async def list_users(
-    engine: AsyncEngine, tenant: int, limit: int, after: str | None = None
+    engine: AsyncEngine, tenant: int, limit: int, after: str = "", begins: str = ""
 ) -> list[User]:
-    """A page of the users who wrote in chats, by id."""
+    """A page of the users who wrote in chats, by id, behind `after`; `begins` as ids begin."""
     async with engine.connect() as connection:
-        return await people.users(connection, tenant, limit, after or "")
+        return await people.users(connection, tenant, limit, after, begins)
 
 
 async def show(engine: AsyncEngine, by: Operator, user: str) -> Person:

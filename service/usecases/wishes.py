@@ -83,6 +83,19 @@ async def view(
     return View(await context.answer(database, asked), wanted)
 
 
+async def read(engine: AsyncEngine, by: Operator, chat: str) -> Wanted:
+    """What a user wants of a chat, for an operator, which the audit log notes: it is a text.
+
+    Raises:
+        NotFound: this tenant has no such chat.
+    """
+    asker = Asker(by)
+    async with engine.begin() as connection:
+        wanted = await _find(connection, asker, chat)
+        await _note(connection, asker, "wish.read", chat)
+    return wanted
+
+
 async def leave_alone(engine: AsyncEngine, asker: Asker, chat: str) -> Changed:
     """Nothing serves this chat any more, and no summary of it is made, until it is resumed.
 

@@ -171,6 +171,15 @@ def _checkpoint(text: str) -> int:
         raise problems.from_pydantic(error) from None
 
 
+@router.get("/chats/{chat_id}/wishes")
+async def show_wishes(chat_id: ChatId, signed_in: SignedInDep, runtime: RuntimeDep) -> Response:
+    """What its user wants kept; the audit log notes who reads it."""
+    wanted = await wishes.read(runtime.database.engine, signed_in.by, chat_id)
+    return render(
+        "wishes.html", who=signed_in, place="/chats", chat_id=chat_id, wishes=wanted.wishes
+    )
+
+
 @router.post("/chats/{chat_id}/resume")
 async def resume(
     chat_id: ChatId, signed_in: SignedInDep, runtime: RuntimeDep, _: FormDep

@@ -26,7 +26,7 @@ async def list_jobs(
     """The queue in numbers, and its jobs."""
     tenant = signed_in.by.tenant
     reads = runtime.database.reads
-    status = await monitor.status(reads, tenant, runtime.settings)
+    work = await monitor.work(reads, tenant)
     # One more than is shown says whether there is a next page.
     found = await monitor.list_jobs(
         reads, tenant, [state] if state else STATES, after=cursor, limit=_SHOWN + 1
@@ -37,7 +37,7 @@ async def list_jobs(
         "jobs_part.html" if part else "jobs.html",
         who=signed_in,
         place="/jobs",
-        status=status,
+        work=work,
         jobs=jobs,
         state=state,
         states=STATES,

@@ -22,6 +22,7 @@ _WHERE: Final[dict[About, str]] = {
     "chats": "/chats?has=degraded",
     "requests": "/worth",
     "settings": "/settings",
+    "keys": "/keys",
 }
 """Where the pages show what an advice is about."""
 

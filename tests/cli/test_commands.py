@@ -202,7 +202,11 @@ async def test_what_a_user_wants_of_a_chat_is_told_and_undone(cli: Cli, service:
 
     shown = (await cli("chats", "show", "chat-1")).stdout
     assert "Left alone since" in shown
-    assert "focus 1: Keep [bold]the dates[/]." in shown
+    assert "1 sentence of focus; see `precis chats focus`." in shown
+    assert "the dates" not in shown + (await cli("chats", "show", "chat-1", "--json")).stdout
+    assert (await cli("chats", "focus", "chat-1")).stdout == "focus 1: Keep [bold]the dates[/].\n"
+    assert json.loads((await cli("chats", "focus", "chat-1", "--json")).stdout) == ["Keep [bold]the dates[/]."]
+    says(await cli("chats", "focus", "nowhere"), "there is no chat 'nowhere'")
     assert "left alone" in (await cli("chats", "list")).stdout
     assert "summarised again" in (await cli("chats", "resume", "chat-1")).stdout
     assert (await talk.ask(leaf))["status"] == "ready"
@@ -213,6 +217,8 @@ async def test_what_a_user_wants_of_a_chat_is_told_and_undone(cli: Cli, service:
     assert [tuple(one) for one in audited] == [
         (f"user {talk.user}", "wish.add"),
         (f"user {talk.user}", "chat.leave"),
+        ("cli", "wish.read"),
+        ("cli", "wish.read"),
         ("cli", "chat.resume"),
         ("cli", "wish.withdraw"),
     ]

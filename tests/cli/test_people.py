@@ -27,6 +27,8 @@ async def test_a_user_is_listed_shown_exported_and_erased(
     listed = json.loads((await cli("users", "list", "--json")).stdout)
     assert [(one["user_id"], one["chats"]) for one in listed] == [(USER, 1)]
     assert USER in (await cli("users", "list")).stdout
+    assert USER in (await cli("users", "list", "--begins", "ann")).stdout
+    assert USER not in (await cli("users", "list", "--begins", "nn")).stdout
     assert json.loads((await cli("users", "show", USER, "--json")).stdout)["stored"]["messages"] == 4
     assert "messages in them" in (await cli("users", "show", USER)).stdout
 

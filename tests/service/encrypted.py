@@ -104,7 +104,8 @@ async def answers(service: Service, talk: Talk, leaf: str) -> list[Any]:
     made = (await service.as_operator.get(f"{chats}/checkpoints")).json()
     found += [(await service.as_operator.get(f"{chats}/checkpoints/{one['id']}")).json() for one in made]
     chat = (await service.as_operator.get(chats)).json()
-    return [_timeless(one) for one in [*found, *made, *chat["runs"], *chat["wishes"]]]
+    wanted = (await service.as_operator.get(f"{chats}/wishes")).json()
+    return [_timeless(one) for one in [*found, *made, *chat["runs"], *wanted["wishes"]]]
 
 
 def _timeless(value: Any) -> Any:

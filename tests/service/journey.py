@@ -28,7 +28,7 @@ from tests.fakes.openwebui_api import TOKEN, openwebui_api
 from tests.fakes.scripted_llm import Fail, Say
 from tests.service.harness import Harness
 from tests.service.talk import Talk, prose
-from tests.web.visitor import visiting
+from tests.web.visitor import Visitor, visiting
 
 # A key is looked up by its hash, before anybody knows whose it is.
 TABLES = [table.name for table in metadata.sorted_tables if "tenant_id" in table.c and table.name != "api_keys"]
@@ -313,8 +313,8 @@ async def _wish(a: Tenant, b: Tenant, leaf: str) -> None:
     assert (await a.filter.post("/v1/chats/chat-1/wishes", json=theirs | {"focus": "No."})).status_code == 404
     await a.filter.post("/v1/chats/chat-1/wishes", json=own | {"focus": "Wish of tenant-a."})
     await a.filter.post("/v1/chats/chat-1/wishes", json=own | {"left_alone": True})
-    assert (await a.ask("GET", "/chat-1")).json()["wishes"] == ["Wish of tenant-a."]
-    assert (await a.ask("DELETE", "/chat-1/wishes/1")).json()["wishes"] == []
+    assert (await a.ask("GET", "/chat-1/wishes")).json()["wishes"] == ["Wish of tenant-a."]
+    assert (await a.ask("DELETE", "/chat-1/wishes/1")).json()["wish_count"] == 0
     assert not (await a.ask("POST", "/chat-1/resume")).json()["left_alone"]
     await a.put_off("now() + interval '1 day'")
 
@@ -329,18 +329,30 @@ async def _recall(a: Tenant, leaf: str) -> None:
     assert (await a.ask("GET", "/chat-1/find", params={"query": "pump"})).json()["status"] == "found"
 
 
+async def _person(visitor: Visitor, user: str) -> None:
+    """What is stored of a user of the tenant, as its operator sees it."""
+    listed = (await visitor.get("/people")).links
+    page = await visitor.get(next(one for one in listed if one.startswith("/people/")))
+    assert user in page.text
+    preview = next(one for one in page.forms if one.action.endswith("/erase/preview"))
+    found = [page, await visitor.get(preview.action.replace("erase/preview", "export")), await visitor.send(preview)]
+    assert {one.status for one in found} == {200}
+    assert not any("tenant-b" in one.html for one in found)
+
+
 async def _pages(a: Tenant, own: int, theirs: int) -> None:
     """A's operator looks at every page; what is B's is not there."""
     key = a.operator.headers["Authorization"].removeprefix("Bearer ")
     async with visiting(a.service, key) as visitor:
         at = "/chats/chat-1"
-        shown = [await visitor.get(path) for path in ("/", "/worth", "/worth.csv", "/jobs", "/audit")]
+        shown = [await visitor.get(path) for path in ("/", "/worth", "/worth.csv", "/jobs", "/people", "/audit")]
         shown += [await visitor.get(path) for path in ("/chats?has=degraded", f"{at}/find?query=pump", at)]
         shown += [await visitor.get(f"{at}/checkpoints/{own}{more}") for more in ("", "/text", f"/diff?against={own}")]
         assert {one.status for one in shown} == {200}
         assert "Narrative of tenant-a" in shown[-2].html
         assert not any("tenant-b" in one.html for one in shown)
-        form = shown[7].form(f"{at}/reset")
+        form = shown[8].form(f"{at}/reset")
+        await _person(visitor, a.talk.user)
         hidden = [await visitor.get(f"{at}/checkpoints/{theirs}{more}") for more in ("", "/text")]
         hidden.append(await visitor.get(f"{at}/checkpoints/{own}/diff?against={theirs}"))
         hidden += [
@@ -348,5 +360,9 @@ async def _pages(a: Tenant, own: int, theirs: int) -> None:
             for action in ("serve", "correct")
         ]
         hidden.append(await visitor.send(form, ("keep", str(theirs))))
+        hidden += [await visitor.get(f"/people/user of tenant-b{more}") for more in ("", "/export")]
+        hidden += [
+            await visitor.post(f"/people/user of tenant-b/{what}", form.fields) for what in ("erase/preview", "erase")
+        ]
         assert {one.status for one in hidden} == {404}
         await visitor.send((await visitor.get("/settings")).form("/sign-out", everywhere="yes"))

@@ -311,16 +311,20 @@ async def test_operators_see_what_users_want_and_undo_it(harness: Harness) -> No
     await wished(harness, focus=SENTENCE)
     await wished(harness, left_alone=True)
     operator = harness.service.as_operator
-    shown = (await operator.get("/v1/chats/chat-1")).json()
-    assert shown["wishes"] == [SENTENCE]
-    assert shown["chat"]["left_alone_at"]
-    assert SENTENCE not in (await operator.get("/v1/chats")).text
+    shown = await operator.get("/v1/chats/chat-1")
+    assert shown.json()["wish_count"] == 1
+    assert shown.json()["chat"]["left_alone_at"]
+    assert SENTENCE not in shown.text + (await operator.get("/v1/chats")).text
+    assert "wish.read" not in [action for _, action, _ in await audit(harness)]
+    read = await operator.get("/v1/chats/chat-1/wishes")
+    assert read.json() == {"left_alone": True, "wishes": [SENTENCE]}
+    assert (await audit(harness))[-1][1:] == ("wish.read", {})
 
     withdrawn = await operator.delete("/v1/chats/chat-1/wishes/1")
     resumed = await operator.post("/v1/chats/chat-1/resume")
 
-    assert withdrawn.json() == {"left_alone": True, "wishes": []}
-    assert resumed.json() == {"left_alone": False, "wishes": []}
+    assert withdrawn.json() == {"left_alone": True, "wish_count": 0}
+    assert resumed.json() == {"left_alone": False, "wish_count": 0}
     assert (await operator.delete("/v1/chats/chat-1/wishes/1")).status_code == 404
     assert (await operator.post("/v1/chats/none/resume")).status_code == 404
     actors = [actor for actor, _, _ in await audit(harness)]
@@ -335,6 +339,7 @@ async def test_a_users_routes_do_not_open_to_operators_nor_the_other_way_round(h
 
     assert (await harness.service.as_operator.post("/v1/chats/chat-1/wishes", json=body)).status_code == 403
     assert (await harness.talk.client.post("/v1/chats/chat-1/resume")).status_code == 403
+    assert (await harness.talk.client.get("/v1/chats/chat-1/wishes")).status_code == 403
 
 
 async def test_with_the_chat_its_wishes_are_deleted(harness: Harness) -> None:

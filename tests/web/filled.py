@@ -75,16 +75,14 @@ async def fill(service: Service) -> Filled:
         await _work(harness)
         llm.default = Say(f"## Goal\n- {HOSTILE}\n## Current state\n- {HOSTILE}")
         asked = tuple(f"{HOSTILE} Number {number}." for number in range(8))
-        hostile = await _grown(
-            harness, Talk(service.as_filter, "hostile", user=HOSTILE[:200], model=HOSTILE[:200]), asked
-        )
+        hostile = await _grown(harness, Talk(service.as_filter, "hostile", user=HOSTILE_ID, model=HOSTILE[:200]), asked)
     pinned = {"narrative": f"## Goal\n- {HOSTILE}", "pins": [{"kind": "goal", "text": HOSTILE}]}
     patched = await service.as_operator.patch(f"/v1/chats/hostile/checkpoints/{hostile}", json=pinned)
     hostile = patched.json()["checkpoint"]["id"]
     await run_sql(
         service.runtime,
-        "update chats set external_id = :id, last_error = :text, dead_at = now(), due_at = null, attempts = 5"
-        " where external_id = 'hostile'",
+        "update chats set external_id = :id, last_error = :text, dead_at = now(), due_at = null, attempts = 5,"
+        " wishes = array[cast(:text as text)] where external_id = 'hostile'",
         id=HOSTILE_ID,
         text=f"{HOSTILE}\x1b[31m\x07",
     )

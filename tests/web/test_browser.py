@@ -17,6 +17,7 @@ import pytest_asyncio
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, async_playwright, expect
 
+from service.web.words import segment
 from tests.conftest import Service, fresh_database, serving, small_window
 from tests.service.talk import row, rows, run_sql
 from tests.web.filled import HOSTILE, HOSTILE_ID, PUMPS, TREE, Filled, fill
@@ -74,8 +75,12 @@ class Site:
             "a hostile checkpoint": bad,
             "hostile texts": f"{bad}/text",
             "a hostile difference": f"{bad}/diff?against={self.filled.hostile - 1}",
+            "hostile wishes": f"{self.filled.hostile_at}/wishes",
             "hostile words": f"{self.filled.hostile_at}/find?query=script",
             "jobs": "/jobs",
+            "people": "/people",
+            "somebody": "/people/anna",
+            "somebody hostile": f"/people/{segment(HOSTILE_ID)}",
             "keys": "/keys",
             "audit": "/audit",
             "settings": "/settings",
@@ -211,6 +216,8 @@ async def test_no_page_hinders_anybody(site: Site, scheme: str, size: dict[str, 
             await tab.goto(path)
             await tab.page.locator("details").evaluate_all("all => all.forEach((one) => { one.open = true; })")
             found[name] = await violations(tab.page)
+        await what_would_go(tab)
+        found["what would go"] = await violations(tab.page)
         await tab.page.context.clear_cookies()
         await tab.goto("/sign-in")
         found["sign in"] = await violations(tab.page)
@@ -222,6 +229,13 @@ async def test_no_page_hinders_anybody(site: Site, scheme: str, size: dict[str, 
         assert [one for one in tab.wrong if "404" not in one] == []
         tab.wrong.clear()
     assert {name: some for name, some in found.items() if some} == {}
+
+
+async def what_would_go(tab: Tab) -> None:
+    """The step before somebody is erased."""
+    await tab.goto(tab.site.pages["somebody hostile"])
+    await tab.page.get_by_role("button", name="Erase").click()
+    await expect(tab.page.get_by_role("button", name="Erase now")).to_be_visible()
 
 
 async def violations(page: Page) -> list[str]:
@@ -237,8 +251,15 @@ async def test_no_page_is_wider_than_a_telephone(site: Site) -> None:
     async with opened(site, viewport=NARROW) as tab:
         for name, path in site.pages.items():
             await tab.goto(path)
-            widths = await tab.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
-            assert widths[0] <= widths[1], name
+            await is_narrow(tab, name)
+        await what_would_go(tab)
+        await is_narrow(tab, "what would go")
+
+
+async def is_narrow(tab: Tab, name: str) -> None:
+    """Fails if a page has to be moved sideways."""
+    widths = await tab.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+    assert widths[0] <= widths[1], name
 
 
 async def test_the_keyboard_is_enough(tab: Tab) -> None:
@@ -248,7 +269,7 @@ async def test_the_keyboard_is_enough(tab: Tab) -> None:
     await expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     await page.keyboard.press("Enter")
     await expect(page.locator("main")).to_be_focused()
-    for key, path in {"c": "/chats", "a": "/audit", "s": "/settings", "j": "/jobs", "o": "/"}.items():
+    for key, path in {"c": "/chats", "p": "/people", "a": "/audit", "s": "/settings", "j": "/jobs", "o": "/"}.items():
         await page.keyboard.press("g")
         await page.keyboard.press(key)
         await page.wait_for_url(tab.site.service.url + path)

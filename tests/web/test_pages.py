@@ -4,13 +4,20 @@ import gzip
 import hashlib
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
+from sqlalchemy import event
 
 import service as package
+from service import __version__
 from service.cli import chats as cli_chats
 from service.cli import jobs as cli_jobs
+from service.cli import people as cli_people
+from service.storage import keys
+from service.storage.chats import Filters
+from service.usecases import inspect
 from service.web.page import HEADERS
 from tests.conftest import Service
 from tests.service.grown import summarised
@@ -86,6 +93,7 @@ async def test_every_page_its_errors_and_its_files_have_the_strict_headers(servi
                 "/chats/chat-1",
                 "/chats/chat-1/find",
                 "/chats/chat-1/find?query=pump",
+                "/chats/chat-1/wishes",
                 at,
                 f"{at}/text",
                 f"{at}/diff?against={first}",
@@ -94,6 +102,10 @@ async def test_every_page_its_errors_and_its_files_have_the_strict_headers(servi
                 "/worth.csv",
                 "/keys",
                 "/jobs",
+                "/people",
+                f"/people/{talk.user}",
+                f"/people/{talk.user}/export",
+                "/people/nobody",
                 "/audit",
                 "/settings",
                 "/chats/unknown",
@@ -131,6 +143,7 @@ async def test_every_page_its_errors_and_its_files_have_the_strict_headers(servi
         ("/chats/chat-1/checkpoints/999/text", 404, "has no checkpoint 999"),
         ("/chats/unknown/find?query=pump", 404, "There is no chat 'unknown'."),
         ("/chats/unknown/find", 404, "There is no chat 'unknown'."),
+        ("/chats/unknown/wishes", 404, "There is no chat 'unknown'."),
         ("/chats/chat-1/checkpoints/none", 422, "expected shape"),
         ("/chats/chat-1/checkpoints/0", 422, "expected shape"),
         ("/chats/chat-1/checkpoints/99999999999999999999", 422, "expected shape"),
@@ -145,6 +158,11 @@ async def test_every_page_its_errors_and_its_files_have_the_strict_headers(servi
         ("/jobs?state=idle", 422, "expected shape"),
         ("/jobs?cursor=-1", 422, "expected shape"),
         ("/audit?cursor=99999999999999999999", 422, "expected shape"),
+        ("/people/nobody", 404, "Nothing is stored of user 'nobody'"),
+        ("/people/nobody/export", 404, "Nothing is stored of user 'nobody'"),
+        ("/people/%00", 422, "expected shape"),
+        (f"/people?begins={'x' * 300}", 422, "expected shape"),
+        ("/people?cursor=%00", 422, "expected shape"),
         ("/chats/chat-1/find?query=a&ref=T1", 422, "either"),
         ("/chats/chat-1/find?ref=T1&line=0", 422, "expected shape"),
     ],
@@ -217,6 +235,26 @@ async def test_the_list_goes_on_page_by_page_each_chat_once(service: Service, vi
     whole = [one for some in pages for one in some]
     tokens = {one.external_id: one.leaf_tokens for one in await rows(service.runtime, "select * from chats")}
     assert [tokens[one] for one in whole] == sorted((tokens[one] for one in whole), reverse=True)
+
+
+async def test_the_longest_chats_come_from_an_index(service: Service) -> None:
+    engine = service.runtime.database.engine
+    asked: list[tuple[str, Any]] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, given: Any, *_: Any) -> None:
+        asked.append((statement, given))
+
+    event.listen(engine.sync_engine, "before_cursor_execute", note)
+    try:
+        await inspect.list_chats(engine, 1, 50, which=Filters(order="tokens"))
+    finally:
+        event.remove(engine.sync_engine, "before_cursor_execute", note)
+    async with engine.connect() as connection:
+        # Of few rows, it would sort them all.
+        await connection.exec_driver_sql("set local enable_sort = off")
+        plan = str((await connection.exec_driver_sql(f"explain {asked[0][0]}", asked[0][1])).all())
+    assert "ix_chats_longest" in plan
+    assert "Sort" not in plan
 
 
 async def test_each_filter_shows_what_it_says(service: Service, visitor: Visitor, talk: Talk) -> None:
@@ -295,6 +333,29 @@ async def test_a_chat_with_an_odd_id_has_its_page_and_its_actions(
     deleted = await visitor.send(page.form(f"{link}/delete"))
     assert deleted.leads_to.startswith("/chats")
     assert not await rows(service.runtime, "select 1 from chats")
+
+
+async def test_a_filter_older_than_the_service_is_something_to_look_at(service: Service, visitor: Visitor) -> None:
+    seen = "update api_keys set last_filter = '{}', last_used_at = now() - interval '{}' where scope = 'filter'"
+    for version, ago, is_told in (
+        ("0.2.0", "1 day", True),
+        ("0.2.10", "1 day", True),
+        ("0.2.0", "8 days", False),
+        (__version__, "1 day", False),
+        ("0.30.0", "1 day", False),
+    ):
+        await run_sql(service.runtime, seen.format(version, ago))
+        page = await visitor.get("/")
+        assert (f"Open WebUI has functions of {version}" in page.text) == is_told, (version, ago)
+        assert page.links.count("/keys") == 1 + is_told
+    await run_sql(service.runtime, seen.format("0.2.0", "1 day"))
+    async with service.runtime.database.engine.begin() as connection:
+        reader = await keys.create(connection, "default", "operator:read", "reader")
+    async with visiting(service, reader) as looking:
+        page = await looking.get("/")
+        assert "Open WebUI has functions of 0.2.0" in page.text
+        assert "/keys" not in page.links
+    await run_sql(service.runtime, "update api_keys set last_filter = null, last_used_at = null")
 
 
 # Actions
@@ -543,23 +604,32 @@ async def test_what_a_user_wants_of_a_chat_is_lifted_and_noted(service: Service,
     await long_chat(service.as_filter)
     await run_sql(service.runtime, "update chats set left_alone_at = now(), wishes = '{First <b>,Second}'")
     page = await visitor.get("/chats/chat-1")
-    assert "First <b>" in page.text
+    assert "2 sentences." in page.text
+    assert "First" not in page.html
+    assert "Second" not in page.html
+    assert await audited(service) == []
 
+    wanted = await visitor.get(next(one for one in page.links if one.endswith("/wishes")))
+    assert "First <b>" in wanted.text
     resumed = await visitor.get((await visitor.send(page.form("/chats/chat-1/resume"))).leads_to)
-    withdrawn = await visitor.get((await visitor.send(page.form("/chats/chat-1/wishes/1/withdraw"))).leads_to)
+    withdrawn = await visitor.get((await visitor.send(wanted.form("/chats/chat-1/wishes/1/withdraw"))).leads_to)
 
     assert "This chat is summarised again." in resumed.text
     assert "The next summary goes without this sentence." in withdrawn.text
     chat = await row(service.runtime, "select left_alone_at, wishes from chats")
     assert (chat.left_alone_at, list(chat.wishes)) == (None, ["Second"])
-    assert [one[:2] for one in await audited(service)] == [("chat.resume", "chat-1"), ("wish.withdraw", "chat-1")]
+    assert await audited(service) == [
+        ("wish.read", "chat-1", {}),
+        ("chat.resume", "chat-1", {}),
+        ("wish.withdraw", "chat-1", {"place": 1}),
+    ]
 
 
 @pytest.mark.parametrize("place", ["0", "-1", "2", "x", "9" * 30])
 async def test_only_a_wish_that_is_there_is_withdrawn(service: Service, visitor: Visitor, place: str) -> None:
     await long_chat(service.as_filter)
     await run_sql(service.runtime, "update chats set wishes = '{First}'")
-    form = (await visitor.get("/chats/chat-1")).form("/chats/chat-1/wishes/1/withdraw")
+    form = (await visitor.get("/chats/chat-1/wishes")).form("/chats/chat-1/wishes/1/withdraw")
     refused = await visitor.post(f"/chats/chat-1/wishes/{place}/withdraw", form.fields)
     assert refused.status in (404, 422)
     assert list((await row(service.runtime, "select wishes from chats")).wishes) == ["First"]
@@ -703,14 +773,18 @@ async def test_a_done_message_is_one_of_ours(service: Service, visitor: Visitor)
 # The command line has nothing that the pages lack
 
 
-async def test_the_pages_have_every_command_for_chats_and_jobs(service: Service, visitor: Visitor, talk: Talk) -> None:
+async def test_the_pages_have_every_command_for_chats_jobs_and_users(
+    service: Service, visitor: Visitor, talk: Talk
+) -> None:
     old, texts, action = await correction(service, visitor, talk)
     await visitor.send(texts.form(action))
     at = f"/chats/chat-1/checkpoints/{old}"
     await run_sql(service.runtime, "update chats set left_alone_at = now(), wishes = '{Peace.}'")
-    chat, made = await visitor.get("/chats/chat-1"), await visitor.get(at)
+    chat, made, wanted = [await visitor.get(path) for path in ("/chats/chat-1", at, "/chats/chat-1/wishes")]
     await run_sql(service.runtime, "update chats set dead_at = now()")
     jobs = await visitor.get("/jobs")
+    person = await visitor.get(f"/people/{talk.user}")
+    asked = await visitor.send(person.form(f"/people/{talk.user}/erase/preview"))
     there = {
         "chats list": "/chats" in chat.links,
         "chats show": "/chats/chat-1" in (await visitor.get("/chats")).links and f"{at}/text" in made.links,
@@ -721,13 +795,19 @@ async def test_the_pages_have_every_command_for_chats_and_jobs(service: Service,
         "chats reset": "/chats/chat-1/reset" in chat.posts() & made.posts(),
         "chats recompute": "/chats/chat-1/recompute" in chat.posts() & made.posts(),
         "chats resume": "/chats/chat-1/resume" in chat.posts(),
-        "chats withdraw": "/chats/chat-1/wishes/1/withdraw" in chat.posts(),
+        "chats focus": "/chats/chat-1/wishes" in chat.links,
+        "chats withdraw": "/chats/chat-1/wishes/1/withdraw" in wanted.posts(),
         "chats delete": "/chats/chat-1/delete" in chat.posts(),
         "jobs list": "/jobs" in chat.links,
         "jobs retry": {"/jobs/retry", "/chats/chat-1/retry"} <= jobs.posts(),
+        "users list": "/people" in chat.links,
+        "users show": f"/people/{talk.user}" in (await visitor.get("/people")).links,
+        "users export": f"/people/{talk.user}/export" in person.links,
+        "users erase": f"/people/{talk.user}/erase" in asked.posts(),
     }
     assert all(there.values()), there
-    commands = _commands("chats", cli_chats.app) | _commands("jobs", cli_jobs.app)
+    groups = {"chats": cli_chats.app, "jobs": cli_jobs.app, "users": cli_people.app}
+    commands = {command for name, app in groups.items() for command in _commands(name, app)}
     assert commands == there.keys(), "a new command needs its place on the pages"
 
 

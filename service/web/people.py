@@ -1,0 +1,79 @@
+"""People: who wrote in chats, and what is stored of one, shown, exported and erased."""
+
+from typing import Annotated, Final, Literal
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Response
+
+from service.api.deps import RuntimeDep
+from service.api.people import UserId, exported
+from service.api.wire import Id
+from service.usecases import people
+from service.web.page import PageRoute, render
+from service.web.session import FormDep, SignedInDep
+
+router = APIRouter(prefix="/people", route_class=PageRoute, include_in_schema=False)
+
+_SHOWN: Final = 50
+_MOST_CHATS: Final = 200  # ids in each list of a user's page
+
+
+@router.get("")
+async def list_people(
+    signed_in: SignedInDep,
+    runtime: RuntimeDep,
+    begins: Annotated[Id | Literal[""], Query()] = "",
+    cursor: Annotated[Id | Literal[""], Query()] = "",
+) -> Response:
+    """The list, by id."""
+    # One more than is shown says whether there is a next page.
+    found = await people.list_users(
+        runtime.database.engine, signed_in.by.tenant, _SHOWN + 1, cursor, begins
+    )
+    shown = found[:_SHOWN]
+    following = {"begins": begins, "cursor": shown[-1].user_id} if shown else {}
+    return render(
+        "people.html",
+        who=signed_in,
+        place="/people",
+        people=shown,
+        begins=begins,
+        next=f"/people?{urlencode(following)}" if len(found) > _SHOWN else "",
+    )
+
+
+@router.get("/{user_id}")
+async def show(user_id: UserId, signed_in: SignedInDep, runtime: RuntimeDep) -> Response:
+    """What is stored of a user, without texts; the audit log notes who looks."""
+    person = await people.show(runtime.database.engine, signed_in.by, user_id)
+    return render(
+        "person.html", who=signed_in, place="/people", person=person, most_chats=_MOST_CHATS
+    )
+
+
+@router.get("/{user_id}/export")
+async def export(user_id: UserId, signed_in: SignedInDep, runtime: RuntimeDep) -> Response:
+    """All that is stored of a user, with texts, as a file; the audit log notes who takes it."""
+    return await exported(runtime, signed_in.by, user_id)
+
+
+@router.post("/{user_id}/erase/preview")
+async def preview(
+    user_id: UserId, signed_in: SignedInDep, runtime: RuntimeDep, _: FormDep
+) -> Response:
+    """What an erasure would delete and leave, and the form that does it.
+
+    A form itself, because it holds the user's chats locked while it looks.
+    """
+    would = await people.erase(runtime.database.engine, signed_in.by, user_id, dry=True)
+    return render("erasure.html", who=signed_in, place="/people", user_id=user_id, report=would)
+
+
+@router.post("/{user_id}/erase")
+async def erase(
+    user_id: UserId, signed_in: SignedInDep, runtime: RuntimeDep, _: FormDep
+) -> Response:
+    """Deletes what is stored of a user, and shows the report this once."""
+    erased = await people.erase(runtime.database.engine, signed_in.by, user_id)
+    # No redirect as after other forms: the report is kept nowhere.
+    return render("erasure.html", who=signed_in, place="/people", user_id=user_id, report=erased)

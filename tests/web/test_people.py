@@ -1,0 +1,237 @@
+"""The pages of people: who is listed, what of one is shown, the export, and an erasure with its two steps."""
+
+import json
+import re
+
+import pytest
+
+from service.storage import keys
+from tests.conftest import Service
+from tests.service.talk import Talk, row, rows, run_sql
+from tests.web.test_pages import ODD
+from tests.web.visitor import Page, Visitor, visiting
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+ANN, BEN = "ann-4711", "ben-0815"
+
+
+async def two(service: Service) -> tuple[list[str], list[str]]:
+    """Ann's chat, in which Ben wrote too, and Ben's clone of it; returns what each wrote, a line for each message."""
+    ann = Talk(service.as_filter, user=ANN)
+    leaf = ann.turns(2)
+    await ann.ingest(leaf)
+    guest = Talk(service.as_filter, "chat-1", {name: dict(one) for name, one in ann.rows.items()}, user=BEN)
+    await guest.ingest(guest.turns(1, leaf=leaf, prefix="ben-"), after=leaf)
+    clone = Talk(service.as_filter, "clone", {name: dict(one) for name, one in ann.rows.items()}, user=BEN)
+    await clone.ingest(clone.turns(1, leaf=leaf, prefix="clone-"))
+    of_ben = {name: one for talk in (guest, clone) for name, one in talk.rows.items() if name not in ann.rows}
+    return _lines(ann.rows), _lines(of_ben)
+
+
+def _lines(messages: dict[str, dict[str, object]]) -> list[str]:
+    return [str(one["content"]).splitlines()[0] for one in messages.values()]
+
+
+async def key(service: Service, scope: keys.Scope, tenant: str = "default") -> str:
+    async with service.runtime.database.engine.begin() as connection:
+        return await keys.create(connection, tenant, scope, "people")
+
+
+async def noted(service: Service) -> list[str]:
+    """What was done to users; their ids are nowhere in it."""
+    found = await rows(service.runtime, "select action, details::text as details from audit order by id")
+    assert not any(ANN in one.details or BEN in one.details for one in found)
+    return [one.action for one in found if one.action.startswith("user.")]
+
+
+def facts(page: Page) -> dict[str, int]:
+    return {what: int(count) for what, count in re.findall(r"<dt>([^<]+)</dt><dd>(\d+)</dd>", page.html)}
+
+
+def listed(page: Page) -> list[str]:
+    return re.findall(r'<th scope="row"><a class="id" href="/people/[^"]+">([^<]+)</a>', page.html)
+
+
+async def test_people_are_listed_by_id_page_by_page_and_found_by_how_it_begins(
+    service: Service, visitor: Visitor
+) -> None:
+    await run_sql(
+        service.runtime,
+        "insert into chats (tenant_id, external_id, user_id, model, window_tokens)"
+        " select 1, 'chat-' || n, 'user-' || n, 'm', 8192 from generate_series(1, 120) n",
+    )
+    await run_sql(
+        service.runtime, "insert into chat_authors (tenant_id, chat_id, user_id) select 1, id, user_id from chats"
+    )
+    found, path = [], "/people"
+    while path:
+        page = await visitor.get(path)
+        found.append(listed(page))
+        path = next((one for one in page.links if "cursor=" in one), "")
+    assert [len(one) for one in found] == [50, 50, 20]
+    assert [one for some in found for one in some] == sorted(f"user-{n}" for n in range(1, 121))
+    some = await visitor.get("/people?begins=user-11")
+    assert listed(some) == ["user-11", *(f"user-11{n}" for n in range(10))]
+    assert dict(some.form("/people").fields)["begins"] == "user-11"
+    assert listed(await visitor.get("/people?begins=%25")) == []
+    assert len(listed(await visitor.get("/people?begins=&cursor="))) == 50, "a form sends its empty fields too"
+    assert await noted(service) == []
+
+
+async def test_what_is_stored_of_somebody_is_shown_without_texts_which_is_noted(
+    service: Service, visitor: Visitor
+) -> None:
+    of_ann, of_ben = await two(service)
+    people = await visitor.get("/people")
+    assert listed(people) == [ANN, BEN]
+
+    page = await visitor.get(next(one for one in people.links if one.endswith(ANN)))
+
+    assert page.status == 200
+    counts = facts(page)
+    assert (counts["Own chats"], counts["Messages in them"], counts["Of these, by others"]) == (1, 6, 2)
+    assert (counts["Chats of others with messages of the user"], counts["Messages in those"]) == (1, 4)
+    assert {"/chats/chat-1", "/chats/clone"} <= set(page.links)
+    assert not [one for one in of_ann + of_ben if one in page.html + people.html]
+    assert await noted(service) == ["user.show"]
+
+
+async def test_of_many_chats_only_some_are_named_and_the_rest_is_counted(service: Service, visitor: Visitor) -> None:
+    await run_sql(
+        service.runtime,
+        "insert into chats (tenant_id, external_id, user_id, model, window_tokens)"
+        " select 1, 'chat-' || n, :ann, 'm', 8192 from generate_series(1, 230) n",
+        ann=ANN,
+    )
+    page = await visitor.get(f"/people/{ANN}")
+    assert facts(page)["Own chats"] == 230
+    assert len([one for one in page.links if one.startswith("/chats/chat-")]) == 200
+    assert "And 30 more" in page.text
+
+
+async def test_an_export_is_a_file_with_all_texts_which_is_noted(service: Service, visitor: Visitor) -> None:
+    of_ann, of_ben = await two(service)
+    page = await visitor.get(f"/people/{ANN}")
+
+    export = await visitor.get(next(one for one in page.links if one.endswith("/export")))
+
+    assert export.response.headers["content-disposition"] == 'attachment; filename="precis-user.jsonl"'
+    records = [json.loads(line) for line in export.html.splitlines()]
+    assert records[0] == {"type": "user", "user_id": ANN, "stored": records[0]["stored"]}
+    assert all(one in export.html for one in of_ann)
+    assert "clone-" not in json.dumps([one for one in records if one.get("chat_id") == "clone"])
+    assert [one for one in of_ben if one in export.html], "what Ben said in Ann's chat is in it"
+    assert await noted(service) == ["user.show", "user.export"]
+
+
+async def test_an_erasure_first_shows_what_goes_and_what_remains_and_then_does_it(
+    service: Service, visitor: Visitor
+) -> None:
+    of_ann, of_ben = await two(service)
+    page = await visitor.get(f"/people/{ANN}")
+    assert f"/people/{ANN}/erase" not in page.posts(), "nothing goes by one press"
+
+    asked = await visitor.send(page.form(f"/people/{ANN}/erase/preview"))
+
+    assert "Nothing was deleted yet" in asked.text
+    assert "What would go Chats 1 Messages in them 6" in asked.text
+    assert "Texts of messages in chats of others 4" in asked.text
+    assert "they have what was stored when they were taken; delete them" in asked.text
+    assert len(await rows(service.runtime, "select 1 from chats")) == 2
+    assert await noted(service) == ["user.show"]
+
+    done = await visitor.send(asked.form(f"/people/{ANN}/erase"))
+
+    assert done.status == 200
+    assert "What went Chats 1 Messages in them 6" in done.text
+    assert "What remains, and why" in done.text
+    assert "Open WebUI's own data" in done.text
+    assert f"/people/{ANN}/erase" not in done.posts()
+    assert [one.external_id for one in await rows(service.runtime, "select external_id from chats")] == ["clone"]
+    assert (await row(service.runtime, "select count(*) from messages where author_id = ''")).count == 4
+    assert not [one for one in of_ann + of_ben if one in asked.html + done.html]
+    assert await noted(service) == ["user.show", "user.erase"]
+    assert (await visitor.get(f"/people/{ANN}")).status == 404
+    assert listed(await visitor.get("/people")) == [BEN]
+    again = await visitor.send(asked.form(f"/people/{ANN}/erase"))
+    assert again.status == 404
+    assert "Nothing is stored of user" in again.text
+
+
+async def test_who_may_only_look_sees_no_form_to_erase_and_sends_none(service: Service, visitor: Visitor) -> None:
+    await two(service)
+    form = (await visitor.get(f"/people/{ANN}")).form(f"/people/{ANN}/erase/preview")
+    async with visiting(service, await key(service, "operator:read")) as reader:
+        page = await reader.get(f"/people/{ANN}")
+        assert page.status == 200
+        assert page.posts() == {"/sign-out"}
+        token = page.form("/sign-out").fields
+        for path in (form.action, f"/people/{ANN}/erase"):
+            refused = await reader.post(path, token)
+            assert refused.status == 403, path
+            assert "your key may look and change nothing" in refused.text.lower()
+        assert (await reader.get(f"/people/{ANN}/export")).status == 200, "as over REST"
+    assert len(await rows(service.runtime, "select 1 from chats")) == 2
+
+
+@pytest.mark.parametrize("path", ["erase", "erase/preview"])
+async def test_an_erasure_needs_a_form_of_this_session(service: Service, visitor: Visitor, path: str) -> None:
+    await two(service)
+    form = (await visitor.get(f"/people/{ANN}")).form(f"/people/{ANN}/erase/preview")
+    elsewhere = await visitor.post(f"/people/{ANN}/{path}", form.fields, Sec_Fetch_Site="cross-site")
+    assert elsewhere.status == 403
+    assert (await visitor.post(f"/people/{ANN}/{path}", [])).status == 403
+    assert len(await rows(service.runtime, "select 1 from chats")) == 2
+
+
+async def test_people_of_another_tenant_are_nobody(service: Service) -> None:
+    await two(service)
+    async with visiting(service, await key(service, "operator", "another")) as other:
+        page = await other.get("/people")
+        assert listed(page) == []
+        for path in ("", "/export"):
+            assert (await other.get(f"/people/{ANN}{path}")).status == 404, path
+        for path in ("/erase/preview", "/erase"):
+            assert (await other.post(f"/people/{ANN}{path}", page.form("/sign-out").fields)).status == 404, path
+    assert len(await rows(service.runtime, "select 1 from chats")) == 2
+
+
+@pytest.mark.parametrize("user", ODD)
+async def test_somebody_with_an_odd_id_has_a_page_an_export_and_an_erasure(
+    service: Service, visitor: Visitor, user: str
+) -> None:
+    await run_sql(
+        service.runtime,
+        "insert into chats (tenant_id, external_id, user_id, model, window_tokens) values (1, 'c', :user, 'm', 8192)",
+        user=user,
+    )
+    await run_sql(
+        service.runtime, "insert into chat_authors (tenant_id, chat_id, user_id) select 1, id, user_id from chats"
+    )
+    (link,) = [one for one in (await visitor.get("/people")).links if one.startswith("/people/")]
+    assert (await visitor.get("/people", params={"begins": user})).links.count(link) == 1
+
+    page = await visitor.get(link)
+
+    assert " ".join(user.split()) in page.text
+    assert "<script>alert" not in page.html
+    assert "<img" not in page.html
+    assert json.loads((await visitor.get(f"{link}/export")).html.splitlines()[0])["user_id"] == user
+    asked = await visitor.send(page.form(f"{link}/erase/preview"))
+    done = await visitor.send(asked.form(f"{link}/erase"))
+    assert "<script>alert" not in asked.html + done.html
+    assert not await rows(service.runtime, "select 1 from chats")
+
+
+async def test_of_whom_no_chat_is_left_the_exact_id_still_leads_to_figures(service: Service, visitor: Visitor) -> None:
+    await run_sql(
+        service.runtime,
+        "insert into audit (tenant_id, actor, action, details)"
+        " values (1, 'cli', 'chat.delete', jsonb_build_object('user', cast(:user as text)))",
+        user=ANN,
+    )
+    page = await visitor.get(f"/people?begins={ANN}")
+    assert listed(page) == []
+    shown = await visitor.get(next(one for one in page.links if one == f"/people/{ANN}"))
+    assert facts(shown)["Rows of the audit log"] == 1
