@@ -30,6 +30,8 @@ _MODES: Final[tuple[Mode, ...]] = (
 )
 _MAY_BE_PLAIN: Final = ("disable", "allow", "prefer")
 _NO: Final = ("0", "f", "false", "n", "no")  # as redis-py reads them
+# A connection that ended: the server may just be restarting.
+_ENDED: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 # What OpenSSL calls a certificate of another name, of another address.
 _OTHER_NAME: Final = (62, 64)
 
@@ -174,7 +176,7 @@ def refusal(error: BaseException | None, where: Reached) -> str | None:
     The error is what a driver raised, perhaps from what OpenSSL said.
     """
     found = next((one for one in _chain(error) if isinstance(one, ssl.SSLError)), None)
-    if found is None:
+    if found is None or isinstance(found, _ENDED):
         return None
     at = f"{where.server.name} at {where.host}:{where.port}"
     setting, word = where.server.setting, where.server.authorities
