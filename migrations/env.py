@@ -12,6 +12,7 @@ from alembic.runtime.migration import MigrationInfo
 from sqlalchemy import Connection, make_url, pool, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from service import tls
 from service.storage import walls
 from service.storage.tables import metadata
 
@@ -48,8 +49,10 @@ def _tell(ctx: object, step: MigrationInfo, *_: object, **__: object) -> None:
 
 
 async def _main() -> None:
-    url = make_url(context.config.attributes["url"]).set(drivername="postgresql+asyncpg")
-    engine = create_async_engine(url, poolclass=pool.NullPool)
+    reached = tls.postgres(context.config.attributes["url"])
+    url = make_url(reached.url).set(drivername="postgresql+asyncpg")
+    of_driver = {"ssl": reached.of_driver}
+    engine = create_async_engine(url, poolclass=pool.NullPool, connect_args=of_driver)
     async with engine.connect() as connection:
         await connection.run_sync(_run)
         await connection.commit()

@@ -4,27 +4,33 @@ The programs come with the embedded server.
 """
 
 import asyncio
+import contextlib
 import os
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import structlog
 from sqlalchemy import URL, Table, make_url
 
+from service import tls
 from service.embedded.postgres import binary
 from service.errors import ConfigurationError
 from service.settings import Settings
 from service.storage.database import Pending, pending
 from service.storage.tables import metadata
+from service.tls import Reached
+from service.tunnel import PORT, tunnel
 
 FOLDER = "backups"  # in the data folder
 _KEPT = 3  # dumps before migrations
 # Their roles may not be there where the dump is loaded; the migration after that makes both.
 _NO_WALLS = "--no-policies"
+_HEAD = 2000  # bytes in which a script sets what it needs
 
 _TABLES = [*(table.name for table in metadata.sorted_tables), "alembic_version"]
 # Not `pg_restore --clean`, which leaves the tables that are newer than the dump.
@@ -84,9 +90,20 @@ async def load(url: str, *files: Path) -> None:
         scripts = [f"{folder}/{place}.sql" for place in range(len(files))]
         for script, file in zip(scripts, files, strict=True):
             await _run("pg_restore", None, "--no-owner", f"--file={script}", str(file))
+            await asyncio.to_thread(_for_older_servers, script)
         once = ("--single-transaction", "--set=ON_ERROR_STOP=1", "--quiet", "--no-psqlrc")
         commands = (f"--command={_EMPTY}", *(f"--file={script}" for script in scripts))
         await _run("psql", url, *once, *commands)
+
+
+def _for_older_servers(script: str) -> None:
+    """Takes out of a script's head the setting that PostgreSQL before 17 does not know."""
+    # pg_restore 17 and later write it whatever the server. By as many bytes, in place: what
+    # follows may be gigabytes.
+    with open(script, "r+b") as file:
+        head = file.read(_HEAD)
+        file.seek(0)
+        file.write(head.replace(b"\nSET transaction_timeout", b"\n--- transaction_timeout", 1))
 
 
 async def before_migration(url: str, settings: Settings) -> None:
@@ -128,23 +145,41 @@ def _told(coming: Pending) -> dict[str, str]:
 async def _run(program: str, url: str | None, *arguments: str) -> None:
     """Runs a program of PostgreSQL; the password is in its environment, where only we see it."""
     environment = dict(os.environ)
-    if url:
-        where = make_url(url).set(drivername="postgresql")
-        environment["PGPASSWORD"] = where.password or ""
-        plain = URL.create(
+    async with contextlib.AsyncExitStack() as stack:
+        if url:
+            environment["PGPASSWORD"] = make_url(url).password or ""
+            plain = await stack.enter_async_context(_of_program(tls.postgres(url)))
+            arguments = (f"--dbname={plain.render_as_string()}", *arguments)
+        process = await asyncio.create_subprocess_exec(
+            binary().with_name(program), *arguments, env=environment, stdout=DEVNULL, stderr=PIPE
+        )
+        _, said = await process.communicate()
+    if process.returncode:
+        why = " ".join(said.decode(errors="replace").split())[:1000]
+        raise ConfigurationError(f"{program} failed: {why}")
+
+
+@asynccontextmanager
+async def _of_program(reached: Reached) -> AsyncIterator[URL]:
+    """Where a program without TLS finds the database; the password is left out.
+
+    Raises:
+        ConfigurationError: there is no TLS with a server that the URL wants it with.
+    """
+    where = make_url(reached.url)
+    if reached.context is None or reached.is_socket:
+        query: dict[str, Any] = dict(where.query)
+        if reached.mode:
+            query["sslmode"] = reached.mode
+        yield URL.create(
             "postgresql",
             where.username,
             host=where.host,
             port=where.port,
             database=where.database,
-            # libpq calls `sslmode` what asyncpg calls `ssl`.
-            query={"sslmode" if name == "ssl" else name: at for name, at in where.query.items()},
+            query=query,
         )
-        arguments = (f"--dbname={plain.render_as_string()}", *arguments)
-    process = await asyncio.create_subprocess_exec(
-        binary().with_name(program), *arguments, env=environment, stdout=DEVNULL, stderr=PIPE
-    )
-    _, said = await process.communicate()
-    if process.returncode:
-        why = " ".join(said.decode(errors="replace").split())[:1000]
-        raise ConfigurationError(f"{program} failed: {why}")
+        return
+    async with tunnel(reached) as folder:
+        query = {"host": folder, "port": str(PORT), "sslmode": "disable"}
+        yield URL.create("postgresql", where.username, database=where.database, query=query)

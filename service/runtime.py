@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import httpx
 import structlog
 
-from service import tracing
+from service import tls, tracing
 from service.clients.summarisers import client, configured, for_models, probe
 from service.dumps import before_migration
 from service.embedded.servers import embedded_servers
@@ -113,7 +113,8 @@ async def running(
         http = await stack.enter_async_context(client(settings))
         texts = shared or stack.enter_context(_text_processes(settings))
         summariser, others = configured(settings, http), for_models(settings, http)
-        amiss = warnings(settings) + tracing.warnings()
+        ways = tls.warnings(tls.postgres(urls.database), tls.redis(urls.redis))
+        amiss = warnings(settings) + tracing.warnings() + ways
         worker_context = WorkerContext(
             database.engine, settings, summariser, texts, others=others, warnings=amiss
         )

@@ -217,8 +217,8 @@ class Settings(BaseSettings):
     )
     database_url: SecretStr | None = Field(
         None,
-        description="PostgreSQL, as `postgresql://user:password@host/database`."
-        " Unset: the embedded one.",
+        description="PostgreSQL, as `postgresql://user:password@host/database`; with TLS,"
+        " `?sslmode=verify-full&sslrootcert=FILE` behind it. Unset: the embedded one.",
     )
     encryption_keys: SecretStr = Field(
         SecretStr(""),
@@ -229,7 +229,8 @@ class Settings(BaseSettings):
     )
     redis_url: SecretStr | None = Field(
         None,
-        description="Redis or Valkey, as `redis://:password@host:6379/0`. Unset: the embedded one.",
+        description="Redis or Valkey, as `redis://:password@host:6379/0`; with TLS,"
+        " `rediss://:password@host:6379/0?ssl_ca_certs=FILE`. Unset: the embedded one.",
     )
 
     # Whose data may meet, and what is masked. The defaults show nothing to anybody else.

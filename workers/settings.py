@@ -13,7 +13,7 @@ from typing import Any
 from arq import cron, func
 
 from service import tracing
-from service.queue import HEARTBEAT, JOB, dumps, loads, redis_settings
+from service.queue import HEARTBEAT, JOB, client, dumps, loads, redis_settings
 from service.runtime import running, servers
 from service.settings import Settings, load
 from service.text import tokens
@@ -82,4 +82,6 @@ def __getattr__(name: str) -> dict[str, Any]:
         raise AttributeError(name)
     settings = load()
     url = settings.redis_url.get_secret_value() if settings.redis_url else ""
-    return worker_settings(settings, url) | {"on_startup": _open, "on_shutdown": _close}
+    # Arq's own client trusts what the machine trusts beside the authorities that the URL names.
+    ours = {"redis_pool": client(url), "on_startup": _open, "on_shutdown": _close}
+    return worker_settings(settings, url) | ours

@@ -19,11 +19,13 @@ from sqlalchemy import URL, Connection, make_url, text
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from service import tls
 from service.errors import ConfigurationError, SchemaError, SchemaNewer
 from service.settings import EncryptionKeys
 from service.storage import sealing, walls
 from service.storage.reads import ReadPool
 from service.storage.sealing import Seals
+from service.tls import Reached
 
 MIGRATIONS = Path(__file__).parents[2] / "migrations"
 _NO_KEYS = EncryptionKeys()
@@ -48,7 +50,8 @@ async def connect(
     Texts are sealed with `keys`; `Seals.check` says whether these are the right ones. Without any,
     texts are stored as they are.
     """
-    where = _parsed(url)
+    reached = tls.postgres(url)
+    where = _parsed(reached.url)
     # The read pool knows the state of its sessions, so its connections need no reset between users:
     # that second round trip costs more than the read itself.
     entered: dict[int, tuple[str, str]] = {}
@@ -58,9 +61,10 @@ async def connect(
         # A process id comes again, and a new session is in no role.
         entered.pop(connection.get_server_pid(), None)
 
-    with _first_contact(where):
+    with _first_contact(where, reached):
         pool = await asyncpg.create_pool(
             _plain(where),
+            ssl=reached.of_driver,
             min_size=1,
             max_size=4,
             init=opened,
@@ -72,7 +76,10 @@ async def connect(
         seals = Seals(keys, reads)
         engine = create_async_engine(
             where.set(drivername="postgresql+asyncpg"),
-            connect_args={"server_settings": {"application_name": name, "timezone": "UTC"}},
+            connect_args={
+                "server_settings": {"application_name": name, "timezone": "UTC"},
+                "ssl": reached.of_driver,
+            },
             pool_pre_ping=True,
             hide_parameters=True,  # they hold what people wrote, and errors are logged
             execution_options={sealing.OPTION: seals},
@@ -94,10 +101,11 @@ async def migrate(url: str, revision: str = "head") -> None:
         ConfigurationError: the database cannot be reached, or is too old.
         SchemaError: a newer version of Precis has been here.
     """
-    where = _parsed(url)
+    reached = tls.postgres(url)
+    where = _parsed(reached.url)
     # Tried before Alembic, whose errors name no setting.
-    with _first_contact(where):
-        connection = await asyncpg.connect(_plain(where))
+    with _first_contact(where, reached):
+        connection = await asyncpg.connect(_plain(where), ssl=reached.of_driver)
     try:
         await _check_version(connection)
     finally:
@@ -209,11 +217,13 @@ def _plain(where: URL) -> str:
 
 
 @contextmanager
-def _first_contact(where: URL) -> Iterator[None]:
+def _first_contact(where: URL, reached: Reached) -> Iterator[None]:
     """Turns what goes wrong at the first contact into one line that names the setting."""
     try:
         yield
     except (OSError, asyncpg.PostgresError) as error:
+        if why := tls.refusal(error, reached):
+            raise ConfigurationError(why) from error
         raise ConfigurationError(
             f"the database {where.database!r} on {where.host}:{where.port or 5432} cannot be used:"
             f" {error}. Is it running, and is PRECIS_DATABASE_URL right?"

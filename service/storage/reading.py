@@ -8,6 +8,8 @@ from typing import Final
 
 import asyncpg
 
+from service import tls
+
 _VERSIONS: Final = Path(__file__).parents[2] / "migrations" / "versions"
 
 
@@ -16,10 +18,18 @@ async def connect(url: str, *, name: str) -> "asyncpg.Connection[asyncpg.Record]
 
     `database.connect` and `database.check_schema` then say what it is. `name` is shown in
     `pg_stat_activity`.
+
+    Raises:
+        ConfigurationError: the URL has wrong words for TLS.
     """
-    plain = url.replace("postgresql+asyncpg://", "postgresql://", 1)  # as SQLAlchemy names it
+    reached = tls.postgres(url)
+    plain = reached.url.replace(
+        "postgresql+asyncpg://", "postgresql://", 1
+    )  # as SQLAlchemy names it
     try:
-        connection = await asyncpg.connect(plain, server_settings={"application_name": name})
+        connection = await asyncpg.connect(
+            plain, ssl=reached.of_driver, server_settings={"application_name": name}
+        )
     except (OSError, ValueError, asyncpg.PostgresError):  # ValueError: what is no address
         return None
     if await _revision(connection) == newest():
