@@ -24,6 +24,7 @@ from service.errors import ConfigurationError, SchemaError, SchemaNewer
 from service.settings import EncryptionKeys
 from service.storage import sealing, walls
 from service.storage.reads import ReadPool
+from service.storage.scope import Scope
 from service.storage.sealing import Seals
 from service.tls import Reached
 
@@ -54,7 +55,7 @@ async def connect(
     where = _parsed(reached.url)
     # The read pool knows the state of its sessions, so its connections need no reset between users:
     # that second round trip costs more than the read itself.
-    entered: dict[int, tuple[str, str]] = {}
+    entered: dict[int, Scope] = {}
 
     async def opened(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
         await _check_version(connection)
@@ -242,9 +243,7 @@ def _current_revision(connection: Connection) -> str | None:
     return MigrationContext.configure(connection).get_current_revision()
 
 
-async def _walled(
-    pool: "asyncpg.Pool[asyncpg.Record]", entered: dict[int, tuple[str, str]]
-) -> ReadPool:
+async def _walled(pool: "asyncpg.Pool[asyncpg.Record]", entered: dict[int, Scope]) -> ReadPool:
     async with pool.acquire() as connection:
         walled = await walls.stand(connection)
         # PgBouncer invents the number that it tells its clients.

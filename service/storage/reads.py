@@ -7,10 +7,11 @@ from typing import Any
 import asyncpg
 
 from service.storage import scope
+from service.storage.scope import Scope
 
 _ENTER = "select set_config('role', $1, false), set_config('precis.tenant', $2, false)"
 # One round trip for both; a transaction's settings end with it.
-_BEGIN = "begin; set local role {role}; set local precis.tenant = '{tenant}'"
+_BEGIN = "begin; set local role {}; set local precis.tenant = '{}'"
 
 
 class ReadPool:
@@ -31,7 +32,7 @@ class ReadPool:
     def __init__(
         self,
         pool: "asyncpg.Pool[asyncpg.Record]",
-        entered: dict[int, tuple[str, str]],
+        entered: dict[int, Scope],
         *,
         walled: bool,
         pooled: bool,
@@ -60,16 +61,22 @@ class ReadPool:
 
     async def fetchrow(self, query: str, *given: object) -> "asyncpg.Record | None":
         """The first row; None when there is none."""
-        async with self.acquire() as connection:
+        if self._pooled:
+            async with self.acquire() as connection:
+                return await connection.fetchrow(query, *given)
+        # The hot read, for which the context of `acquire` would take longer than all else here.
+        async with self.plain.acquire() as connection:
+            if self.walled:
+                await self._enter(connection)
             return await connection.fetchrow(query, *given)
 
-    async def fetchval(self, query: str, *given: object) -> Any:  # noqa: ANN401 - a column of any type
+    async def fetchval(self, query: str, *given: object) -> Any:  # noqa: ANN401 - of any type
         """The first value of the first row."""
         async with self.acquire() as connection:
             return await connection.fetchval(query, *given)
 
     async def _enter(self, connection: "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]") -> None:
-        wanted = scope.role(), scope.tenant()
+        wanted = scope.current()
         number = connection.get_server_pid()
         if self._entered.get(number) != wanted:
             await connection.execute(_ENTER, *wanted)
@@ -80,7 +87,7 @@ class ReadPool:
 async def _transaction(
     connection: "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]",
 ) -> AsyncIterator[None]:
-    await connection.execute(_BEGIN.format(role=scope.role(), tenant=scope.tenant()))
+    await connection.execute(_BEGIN.format(*scope.current()))
     try:
         yield
     except BaseException:

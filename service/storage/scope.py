@@ -7,7 +7,7 @@ database stands on its own (`walls`).
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final
+from typing import Final, NamedTuple
 
 SERVICE: Final = "precis_service"
 """The role of what works for all tenants: it owns nothing, and adds to the audit log alone."""
@@ -16,43 +16,46 @@ TENANT: Final = "precis_tenant"
 KEEPER: Final = "precis_keeper"
 """The role that may change the audit log: for an erasure, and for what is too old."""
 
-_tenant: ContextVar[int | None] = ContextVar("tenant", default=None)
+
+class Scope(NamedTuple):
+    """The role of a task's statements, and the tenant for the policies; empty for all tenants."""
+
+    role: str
+    tenant: str
+
+
+_FLEET: Final = Scope(SERVICE, "")
+_scope: ContextVar[Scope] = ContextVar("scope", default=_FLEET)
+
+
+def current() -> Scope:
+    """The scope of the present task."""
+    return _scope.get()
 
 
 def narrow(tenant: int) -> None:
     """From here on, this task sees the rows of one tenant."""
-    _tenant.set(tenant)
+    _scope.set(Scope(TENANT, str(tenant)))
 
 
 @contextmanager
 def narrowed(tenant: int) -> Iterator[None]:
     """Within, this task sees the rows of one tenant."""
-    with _within(tenant):
+    with _within(Scope(TENANT, str(tenant))):
         yield
 
 
 @contextmanager
 def fleet_wide() -> Iterator[None]:
     """Within, this task sees the rows of all tenants; `narrow` holds until the end of it."""
-    with _within(None):
+    with _within(_FLEET):
         yield
 
 
 @contextmanager
-def _within(tenant: int | None) -> Iterator[None]:
-    token = _tenant.set(tenant)
+def _within(wanted: Scope) -> Iterator[None]:
+    token = _scope.set(wanted)
     try:
         yield
     finally:
-        _tenant.reset(token)
-
-
-def role() -> str:
-    """The role of the present task's statements."""
-    return SERVICE if _tenant.get() is None else TENANT
-
-
-def tenant() -> str:
-    """The tenant for the policies of the database; empty for the whole fleet."""
-    found = _tenant.get()
-    return "" if found is None else str(found)
+        _scope.reset(token)

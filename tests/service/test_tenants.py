@@ -188,7 +188,7 @@ async def test_every_statement_names_the_tenant_of_every_table_that_it_touches(
 
     def note(statement: str) -> None:
         executed.append((now.get(), statement))
-        walled[now.get()].add(scope.role())
+        walled[now.get()].add(scope.current().role)
 
     def by_the_engine(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
         note(statement)
