@@ -21,6 +21,7 @@ from benchmarks.filling import Wanted, timed_fill
 from benchmarks.lookup import find
 from benchmarks.report import Figure, Report, command, timed
 from benchmarks.rounds import Call, best, interleaved
+from service.runtime import Urls
 from service.settings import EncryptionKey, EncryptionKeys
 from service.storage import codec
 from service.storage.database import connect
@@ -52,7 +53,7 @@ async def measure(quick: bool) -> Report:
             if name == "sealed":
                 facts.append(f"{count:,} messages and {count // 2:,} checkpoints:")
                 for what, writes in (("sealed", [_ONE, _TWO]), ("rotated", [_TWO, _ONE])):
-                    figure, fact = await _meanwhile(urls.database, what, writes, ask)
+                    figure, fact = await _meanwhile(urls, what, writes, ask)
                     figures.append(figure)
                     facts.append(fact)
             await stage.execute(urls.database, "vacuum analyze")
@@ -63,12 +64,12 @@ async def measure(quick: bool) -> Report:
     return timed("sealed", "Encryption at rest", figures, medians, *facts)
 
 
-async def _meanwhile(url: str, what: str, keys: list[EncryptionKey], ask: Call) -> tuple[Figure, str]:
+async def _meanwhile(urls: Urls, what: str, keys: list[EncryptionKey], ask: Call) -> tuple[Figure, str]:
     """Brings a database to the first of these keys by the command, while it is asked; the median's ratio, and times."""
     before = [await _asked(ask) for _ in range(_ALONE)]
     during = list[float]()
     began = time.perf_counter()
-    rotating = asyncio.create_task(_rotate(url, keys))
+    rotating = asyncio.create_task(_rotate(urls, keys))
     while not rotating.done():
         during.append(await _asked(ask))
     await rotating
@@ -94,11 +95,16 @@ def _shown(seconds: list[float]) -> str:
     return f"{percentiles[49] * 1e3:.1f} ms (median) and {percentiles[94] * 1e3:.1f} ms (95 %)"
 
 
-async def _rotate(url: str, keys: list[EncryptionKey]) -> None:
+async def _rotate(urls: Urls, keys: list[EncryptionKey]) -> None:
     given = ",".join(f"{key.id}:{base64.b64encode(key.secret).decode()}" for key in keys)
+    ours = {
+        "PRECIS_DATABASE_URL": urls.database,
+        "PRECIS_REDIS_URL": urls.redis,
+        "PRECIS_ENCRYPTION_KEYS": given,
+    }
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", "from service.cli import app; app()", "keys", "rotate-encryption"),
-        env=os.environ | {"PRECIS_DATABASE_URL": url, "PRECIS_ENCRYPTION_KEYS": given},
+        env=os.environ | ours,
         cwd=stage.ROOT,
     )
     if await process.wait():
