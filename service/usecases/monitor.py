@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from service.settings import Settings
 from service.storage import jobs
-from service.storage.jobs import Alive, Breaker, Job, QueueCounts, Reads, Stored
+from service.storage.jobs import Alive, Breaker, Job, QueueCounts, Reads, SealedRows, Stored
 from service.usecases import worth
 from service.usecases.advice import Advice, advice
 from service.usecases.worth import Worth
@@ -22,7 +22,8 @@ class Status:
 
     `stalled` says that work is due and no worker lives to do it; `advice` is what to look at.
     `encryption_keys` are the ids of the keys that stored texts may be sealed with: none, one, or
-    more until a rotation is done.
+    more until a rotation is done. `sealed` says about how many rows each of them seals; it is empty
+    where there never was a key.
     """
 
     queue: QueueCounts
@@ -34,6 +35,7 @@ class Status:
     stored: Stored
     advice: list[Advice]
     encryption_keys: list[int]
+    sealed: list[SealedRows]
 
     @property
     def idle(self) -> bool:
@@ -50,6 +52,7 @@ async def status(reads: Reads, tenant: int | None, settings: Settings) -> Status
     stored = await jobs.stored(reads, tenant)
     works = any(one.role == "worker" for one in alive)
     stalled = queue.due > 0 and not works
+    keys = await jobs.encryption_keys(reads)
     return Status(
         queue,
         await jobs.page(reads, tenant, ["working"], limit=_MOST_LEASES),
@@ -59,7 +62,8 @@ async def status(reads: Reads, tenant: int | None, settings: Settings) -> Status
         figures,
         stored,
         advice(queue, stored, endpoints, alive, figures.today, stalled=stalled),
-        await jobs.encryption_keys(reads),
+        keys,
+        await jobs.sealed_rows(reads, tenant) if keys else [],
     )
 
 

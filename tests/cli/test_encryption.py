@@ -62,12 +62,21 @@ async def test_a_rotation_by_command_beside_a_running_service(cli: Cli, urls: Ur
 
 
 async def test_status_names_the_keys_and_a_command_without_them_is_refused(cli: Cli, urls: Urls) -> None:
-    async with service_with(urls, FIRST) as harness:
+    async with service_with(urls, "") as harness:
         await ingested(harness)
-    assert "encryption key 1" in (await cli("status")).stdout
+    assert "encryption" not in (await cli("status")).stdout
+    async with service_with(urls, FIRST) as harness:
+        await harness.talk.ingest(harness.talk.turns(3, prefix="other-"))
+        shown = (await harness.service.as_operator.get("/v1/status")).json()["sealed"]
+        assert shown == [{"key": None, "rows": 4}, {"key": 1, "rows": 6}]
+    shown = (await cli("status")).stdout
+    assert "encryption key 1: about 4 rows plain, about 6 rows with key 1; `precis keys rotate-encryption`" in shown
+    assert (await cli("keys", "rotate-encryption", PRECIS_ENCRYPTION_KEYS=FIRST)).exit_code == 0
+    assert "encryption key 1: about 10 rows with key 1\n" in (await cli("status")).stdout
     says(await cli("chats", "list"), "sealed with key 1")
     assert (await cli("chats", "list", PRECIS_ENCRYPTION_KEYS=f"{SECOND},{FIRST}")).exit_code == 0
-    assert "encryption keys 1, 2: `precis keys rotate-encryption`" in (await cli("status")).stdout
+    shown = (await cli("status")).stdout
+    assert "encryption keys 1, 2: about 10 rows with key 1; `precis keys rotate-encryption`" in shown
 
 
 async def test_an_erased_tenant_is_gone_also_from_a_backup_whose_salts_were_kept_apart(
