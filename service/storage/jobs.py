@@ -240,16 +240,14 @@ async def sealed_rows(reads: Reads, tenant: int | None) -> list[SealedRows]:
     for table, sealed, has_text in _WITH_TEXTS:
         pages = await reads.fetchval(f"select pg_relation_size('{table}') / {_PAGE}")
         share = min(1.0, _SAMPLED / max(pages, 1))
-        of_tenant, given = (
-            ("true", ()) if tenant is None else (f"{table}.tenant_id = $2", (tenant,))
-        )
+        of_tenant, given = ("true", ()) if tenant is None else ("sampled.tenant_id = $2", (tenant,))
         # The first bytes alone: a large value is not read for its key.
         query = f"""
             select
                 case when substring({sealed}, 1, 1) = '\x02'
                     then get_byte(substring({sealed}, 1, 2), 1) end as key,
                 count(*) as rows
-            from {table} tablesample system ($1)
+            from {table} as sampled tablesample system ($1)
             where {of_tenant} and {has_text}
             group by 1
         """

@@ -166,3 +166,27 @@ async def test_of_a_restored_backup_nobody_reads_an_erased_tenant_and_others_go_
 
     assert (await cli("tenants", "erase", "default", "--yes", **target)).exit_code == 0
     assert (await cli("keys", "rotate-encryption", **target)).exit_code == 0
+
+
+async def test_a_user_that_was_erased_is_there_again_after_a_restore_until_erased_again(
+    cli: Cli, urls: Urls, tmp_path: Path
+) -> None:
+    dump, salts = tmp_path / "dump", tmp_path / "salts"
+    key = {"PRECIS_ENCRYPTION_KEYS": FIRST}
+    async with service_with(urls, FIRST) as harness:
+        await ingested(harness)
+        text, user = await text_of(harness), harness.talk.user
+        assert (await cli("backup", str(dump), "--secrets", str(salts), **key)).exit_code == 0
+        assert (await cli("users", "erase", user, "--yes", **key)).exit_code == 0
+        assert not await rows(harness.runtime, "select 1 from messages")
+        later = tmp_path / "later"
+        assert (await cli("backup", str(tmp_path / "new"), "--secrets", str(later), **key)).exit_code == 0
+
+    # A salt is the tenant's: those of after the erasure open the texts of before.
+    assert (await cli("restore", str(dump), "--secrets", str(later), "--yes", **key)).exit_code == 0
+
+    async with service_with(urls, FIRST) as harness:
+        assert await text_of(harness) == text
+        assert not await rows(harness.runtime, "select 1 from tombstones"), "it may also be sent again"
+        assert (await cli("users", "erase", user, "--yes", **key)).exit_code == 0
+        assert not await rows(harness.runtime, "select 1 from messages")
