@@ -1,13 +1,17 @@
-"""What encryption costs: the hot read of sealed summaries against plain ones, and sealing 100,000 stored messages.
+"""What encryption costs: the hot read of sealed summaries against plain ones, and sealing the messages of a database.
 
-Two databases with the same chats; one is sealed by a rotation, while its chats are asked for. Bodies are as large as
-those of ordinary turns.
+Two databases with the same chats. One is sealed and brought to another key by the command, while its chats are asked
+for. Bodies are as large as those of ordinary turns. 100,000 messages; `--quick` has 20,000.
 
     python -m benchmarks.sealed
 """
 
 import asyncio
+import base64
+import os
 import random
+import statistics
+import sys
 import time
 from contextlib import AsyncExitStack
 
@@ -17,63 +21,94 @@ from benchmarks.filling import Wanted, timed_fill
 from benchmarks.lookup import find
 from benchmarks.report import Figure, Report, command, timed
 from benchmarks.rounds import Call, best, interleaved
+from service.runtime import Urls
 from service.settings import EncryptionKey, EncryptionKeys
 from service.storage import codec
-from service.storage.database import Database, connect
-from service.usecases.rotate import rotate
+from service.storage.database import connect
 
-_CHECKPOINTS = 50_000  # two messages each
+_MESSAGES, _QUICK = 100_000, 20_000  # half as many checkpoints
 _WANTED = [Wanted(200, 1000, 16_384) for _ in range(4)]
-_KEYS = EncryptionKeys([EncryptionKey(1, b"k" * 32)], 1)
+_ONE, _TWO = EncryptionKey(1, b"k" * 32), EncryptionKey(2, b"l" * 32)
+_PAUSE = 0.02  # seconds between two questions
+_ALONE = 250  # questions before
 
 
 async def measure(quick: bool) -> Report:
-    """The whole benchmark; `quick` saves rounds."""
+    """The whole benchmark; `quick` saves rounds and messages."""
+    count = _QUICK if quick else _MESSAGES
     body = codec.pack({"role": "user", "content": prose(random.Random(1), 300)})
     variants: dict[str, Call] = {}
     facts: list[str] = []
+    figures: list[Figure] = []
     async with AsyncExitStack() as stack:
         servers = await stack.enter_async_context(stage.servers())
-        for name, keys in (("plain", EncryptionKeys()), ("sealed", _KEYS)):
+        for name in ("plain", "sealed"):
             urls = await stack.enter_async_context(stage.database(servers))
             _, tenant = await stage.filter_key(urls.database)
-            chats, _ = await timed_fill(urls.database, tenant, _CHECKPOINTS, _WANTED)
-            await stage.execute(urls.database, f"update messages set body = '\\x{body.hex()}'")
+            chats, _ = await timed_fill(urls.database, tenant, count // 2, _WANTED)
+            await stage.execute(urls.database, f"update messages set body = '\\x{body.hex()}'", "vacuum analyze")
+            keys = EncryptionKeys([_ONE, _TWO], 1) if name == "sealed" else EncryptionKeys()
             database = await stack.enter_async_context(connect(urls.database, keys=keys))
-            if keys.keys:
-                facts.append(await _sealing(database, await find(database, tenant, chats)))
+            ask = await find(database, tenant, chats)
+            if name == "sealed":
+                facts.append(f"{count:,} messages and {count // 2:,} checkpoints:")
+                for what, writes in (("sealed", [_ONE, _TWO]), ("rotated", [_TWO, _ONE])):
+                    figure, fact = await _meanwhile(urls, what, writes, ask)
+                    figures.append(figure)
+                    facts.append(fact)
             await stage.execute(urls.database, "vacuum analyze")
-            variants[name] = await find(database, tenant, chats)
+            variants[name] = ask
         medians = await interleaved(variants, rounds=500 if quick else 2000, calls=8)
     ratio = best(medians, "sealed") / best(medians, "plain")
-    figure = Figure("hot_read_sealed", "hot read of a sealed summary ÷ of a plain one", ratio, 1.15)
-    return timed("sealed", "Encryption at rest", [figure], medians, *facts)
+    figures.append(Figure("hot_read_sealed", "hot read of a sealed summary ÷ of a plain one", ratio, 1.15))
+    return timed("sealed", "Encryption at rest", figures, medians, *facts)
 
 
-async def _sealing(database: Database, ask: Call) -> str:
-    """Seals a database that is asked meanwhile."""
-    waits: list[float] = []
-
-    async def ask_on() -> None:
-        while True:
-            began = time.perf_counter()
-            await ask()
-            waits.append(time.perf_counter() - began)
-            await asyncio.sleep(0.02)
-
-    asking = asyncio.create_task(ask_on())
+async def _meanwhile(urls: Urls, what: str, keys: list[EncryptionKey], ask: Call) -> tuple[Figure, str]:
+    """Brings a database to the first of these keys by the command, while it is asked; the median's ratio, and times."""
+    before = [await _asked(ask) for _ in range(_ALONE)]
+    during = list[float]()
     began = time.perf_counter()
-    held = await rotate(database, lambda _: None)
+    rotating = asyncio.create_task(_rotate(urls, keys))
+    while not rotating.done():
+        during.append(await _asked(ask))
+    await rotating
     seconds = time.perf_counter() - began
-    asking.cancel()
-    await asyncio.gather(asking, return_exceptions=True)
-    assert [one.key for one in held] == [1]
-    waits.sort()
-    middle, late = (waits[int(len(waits) * share)] * 1e3 for share in (0.5, 0.99))
-    return (
-        f"100,000 messages and 50,000 checkpoints were sealed in {seconds:.0f} s, while {len(waits)} requests took"
-        f" {middle:.1f} ms (median) and {late:.1f} ms (99 %)"
+    ratio = statistics.median(during) / statistics.median(before)
+    figure = Figure(f"asked_while_{what}", f"median of a question while texts are {what} ÷ before", ratio)
+    return figure, (
+        f"  {what} in {seconds:.0f} s; {len(during)} questions meanwhile took {_shown(during)}, before {_shown(before)}"
     )
+
+
+async def _asked(ask: Call) -> float:
+    """The seconds of one question, and then a pause."""
+    began = time.perf_counter()
+    await ask()
+    took = time.perf_counter() - began
+    await asyncio.sleep(_PAUSE)
+    return took
+
+
+def _shown(seconds: list[float]) -> str:
+    percentiles = statistics.quantiles(seconds, n=100)
+    return f"{percentiles[49] * 1e3:.1f} ms (median) and {percentiles[94] * 1e3:.1f} ms (95 %)"
+
+
+async def _rotate(urls: Urls, keys: list[EncryptionKey]) -> None:
+    given = ",".join(f"{key.id}:{base64.b64encode(key.secret).decode()}" for key in keys)
+    ours = {
+        "PRECIS_DATABASE_URL": urls.database,
+        "PRECIS_REDIS_URL": urls.redis,
+        "PRECIS_ENCRYPTION_KEYS": given,
+    }
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", "from service.cli import app; app()", "keys", "rotate-encryption"),
+        env=os.environ | ours,
+        cwd=stage.ROOT,
+    )
+    if await process.wait():
+        raise RuntimeError("the rotation failed, see above")
 
 
 if __name__ == "__main__":

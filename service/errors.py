@@ -26,6 +26,7 @@
         ├── TooSlow                     408
         ├── Conflict                    409
         ├── Gone                        410
+        ├── SealedForGood               410
         ├── TooLarge                    413
         ├── WrongMedia                  415
         ├── WrongHost                   421
@@ -225,6 +226,13 @@ class Conflict(Problem):
 
     status = 409
     type = "conflict"
+
+
+class SealedForGood(Problem):
+    """The texts of this tenant cannot be opened any more."""
+
+    status = 410
+    type = "sealed-for-good"
 
 
 class Gone(Problem):

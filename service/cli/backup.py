@@ -12,7 +12,7 @@ from service.cli import shell
 from service.errors import ConfigurationError
 from service.runtime import reachable, servers
 from service.settings import Settings
-from service.storage.database import migrate
+from service.storage.database import connect, migrate
 from service.storage.tables import tenant_secrets
 from service.urls import Urls, announced
 
@@ -67,13 +67,23 @@ def restore(
     if not yes:
         typer.confirm(f"Replace everything that Precis stores by {file}?", abort=True)
 
-    async def work() -> None:
+    async def work() -> list[str]:
         async with _target(shell.settings()) as urls:
             await dumps.load(urls.database, *(one for one in (file, secrets) if one))
             await migrate(urls.database)
+            async with connect(urls.database) as database:
+                return await database.seals.without_salt()
 
-    shell.run(work())
+    lost = shell.run(work())
     shell.console.print("Restored. API keys are those of the backup.")
+    for name in lost:
+        shell.console.print(
+            f"Nobody can open the texts of tenant {name!r}: its salt is not there."
+            f" `precis tenants erase {name}` removes what is left of it.",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
 
 
 @asynccontextmanager

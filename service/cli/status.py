@@ -65,17 +65,23 @@ def _print(seen: Status) -> None:
     for line in worth_lines(seen.worth):
         shell.console.print(line, highlight=False, soft_wrap=True)
     if seen.encryption_keys:
-        shell.console.print(_encryption(seen.encryption_keys), highlight=False, soft_wrap=True)
+        shell.console.print(_encryption(seen), highlight=False, soft_wrap=True)
     for table in (_alive(seen), _leases(seen), _breakers(seen)):
         if table.row_count:
             print_table(shell.console, table)
 
 
-def _encryption(keys: list[int]) -> str:
-    if len(keys) == 1:
-        return f"encryption key {keys[0]}"
-    listed = ", ".join(map(str, keys))
-    return f"encryption keys {listed}: `precis keys rotate-encryption` brings all to one"
+def _encryption(seen: Status) -> str:
+    parts = [
+        f"about {one.rows:,} rows {'plain' if one.key is None else f'with key {one.key}'}"
+        for one in seen.sealed
+    ]
+    keys = seen.encryption_keys
+    listed = f"encryption key{'s' if len(keys) > 1 else ''} {', '.join(map(str, keys))}"
+    told = f"{listed}: {', '.join(parts) or 'nothing is stored'}"
+    if len(keys) == 1 and not any(one.key is None for one in seen.sealed):
+        return told
+    return f"{told}; `precis keys rotate-encryption` brings all to one"
 
 
 def _alive(seen: Status) -> Table:

@@ -345,7 +345,16 @@ async def add(
 def stored(plain: Mapping[str, Any], seal: Seal, chat: ChatKey, number: int) -> dict[str, Any]:
     """The content of a checkpoint as it is stored: its texts sealed, or as they are."""
     until, digest = plain["covered_until"], plain["covered_digest"]
-    content = {**plain, "covered_digest": messages.as_stored(chat, until, digest, seal)}
+    content = stored_texts(plain, seal, chat, number)
+    content["covered_digest"] = messages.as_stored(chat, until, digest, seal)
+    return content
+
+
+def stored_texts(
+    plain: Mapping[str, Any], seal: Seal, chat: ChatKey, number: int
+) -> dict[str, Any]:
+    """The same with the digest left as it is."""
+    content = {**plain}
     for name in TEXTS:
         sealed = seal.seal_text(place_of(chat, number, f"sealed_{name}"), plain[name])
         content[f"sealed_{name}"] = sealed

@@ -11,10 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from sqlalchemy import (
+    ARRAY,
     Column,
     ColumnElement,
     Select,
+    Text,
     and_,
+    any_,
     bindparam,
     case,
     delete,
@@ -312,17 +315,19 @@ async def write(
             "digest": seal.hide(row.digest),
             "content_hash": seal.hide_hash(row.content_hash),
         }
+        | {"forms": seal.forms(row.fingerprint)}
         for row, body, words in rows
     ]
     statement = insert(messages)
-    keys = ("tenant_id", "chat_id", "message_id")
+    others = ("tenant_id", "chat_id", "message_id", "forms")
     fresh: dict[str, ColumnElement[Any]] = {
-        name: statement.excluded[name] for name in values[0] if name not in keys
+        name: statement.excluded[name] for name in values[0] if name not in others
     }
     # The age of a text; what was moved or edited has a new one.
     fresh["created_at"] = func.now()
     # What was only moved is still of who said it; and what was erased does not come back with it.
-    same = messages.c.fingerprint == statement.excluded.fingerprint
+    # The stored row may be from before there was a key.
+    same = messages.c.fingerprint == any_(bindparam("forms", type_=ARRAY(Text)))
     fresh["author_id"] = case((same, messages.c.author_id), else_=fresh["author_id"])
     for name in ("body", "words"):
         erased = same & (messages.c.author_id == ERASED)

@@ -1,20 +1,27 @@
 """Stored rows on their way to another key: batch by batch, of all tenants.
 
-A batch is one short transaction that locks its chat first, as an ingest and a publishing worker do,
-so these wait for one batch at most. A row that has arrived is not touched again: whoever begins
+A batch is one short transaction that locks its chats first, as an ingest and a publishing worker
+do, so these wait for one batch at most. A row that has arrived is not touched again: whoever begins
 anew goes on where the one before was killed. The way leads from any keys, or none, to what the
 settings write now: another key, or plain rows.
+
+Several chats of a tenant share a batch: with one chat in each, sealing took as many round trips as
+rows (`benchmarks.sealed`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from sqlalchemy import (
     ARRAY,
+    BigInteger,
     ColumnElement,
+    Select,
     Table,
     Text,
+    Update,
     and_,
     bindparam,
     delete,
@@ -29,17 +36,20 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import checkpoints as of_checkpoints
 from service.storage import memories, messages, partials, runs, sealing, wishes
-from service.storage.many import not_among
+from service.storage.many import among, not_among
 from service.storage.sealing import IS_HIDDEN, SEALED, Seal
 from service.storage.tables import chats, checkpoints, sealing_keys, tenant_secrets
 from service.storage.tables import messages as message_rows
 from service.storage.tables import partials as partial_rows
 from service.storage.tables import runs as run_rows
-from service.storage.tenancy import ChatKey, of
+from service.storage.tenancy import ChatKey
 
 BATCH = 200
 """Rows that one transaction may change."""
+MOST_BYTES = 8 * 2**20
+"""Of the texts of messages that one transaction reads; one message may have more."""
 _CHATS = 500  # that are asked for at once
+_TOGETHER = 20  # chats that share a transaction
 
 # Every value that may be sealed, and its plain column if that is another one.
 _VALUES = (
@@ -59,10 +69,13 @@ _VALUES = (
 _FOLLOW = [
     text(
         f"update {table} set {digest} = moved.fresh"
-        " from unnest(:ids, :stored, :fresh) as moved (id, stored, fresh)"
-        f" where {table}.tenant_id = :tenant and {table}.{chat} = :chat"
+        " from unnest(:chats, :ids, :stored, :fresh) as moved (chat, id, stored, fresh)"
+        f" where {table}.tenant_id = :tenant and {table}.{chat} = moved.chat"
         f" and {table}.{message} = moved.id and {table}.{digest} = moved.stored"
-    ).bindparams(*(bindparam(name, type_=ARRAY(Text)) for name in ("ids", "stored", "fresh")))
+    ).bindparams(
+        bindparam("chats", type_=ARRAY(BigInteger)),
+        *(bindparam(name, type_=ARRAY(Text)) for name in ("ids", "stored", "fresh")),
+    )
     for table, chat, message, digest in (
         (checkpoints.name, "chat_id", "covered_until", "covered_digest"),
         (partial_rows.name, "chat_id", "message_id", "digest"),
@@ -86,21 +99,43 @@ async def chats_after(connection: AsyncConnection, after: int) -> list[ChatKey]:
     return [ChatKey(*row) for row in rows]
 
 
-async def reseal(connection: AsyncConnection, chat: ChatKey) -> int:
-    """Brings a batch of a chat's rows to what is written now.
+def together(page: Sequence[ChatKey]) -> Iterator[list[ChatKey]]:
+    """The chats of a page in groups that may share a batch: of one tenant, and not many."""
+    for _, of_tenant in groupby(page, key=lambda chat: chat.tenant):
+        its_chats = list(of_tenant)
+        for first in range(0, len(its_chats), _TOGETHER):
+            yield its_chats[first : first + _TOGETHER]
 
-    Returns:
-        How many; 0 when all of the chat's rows have arrived.
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one transaction did: how many rows it changed, and which chats it left out.
+
+    With no row changed, all rows of the other chats have arrived.
     """
-    lock = select(chats.c.id).where(*of(chat, chats)).with_for_update()
-    if (await connection.execute(lock)).scalar_one_or_none() is None:
-        return 0
-    seal = await sealing.of(connection, chat.tenant)
-    for work in (_messages, _checkpoints, _partial, _runs, _wishes):
-        changed = await work(connection, chat, seal)
+
+    rows: int
+    busy: Sequence[ChatKey]
+
+
+async def reseal(connection: AsyncConnection, tenant: int, group: Sequence[ChatKey]) -> Batch:
+    """Brings a batch of rows of these chats of a tenant to what is written now.
+
+    Of several chats, those that somebody works on are left out. For one by itself it waits: whoever
+    waits while it holds others could be waited for.
+    """
+    ids = [chat.id for chat in group]
+    lock = select(chats.c.id).where(chats.c.tenant_id == tenant, among(chats.c.id, ids))
+    lock = lock.with_for_update(skip_locked=len(group) > 1)
+    held_ids = list((await connection.execute(lock)).scalars())
+    busy = [chat for chat in group if chat.id not in held_ids] if len(group) > 1 else []
+    seal = await sealing.of(connection, tenant)
+    locked = _Locked(tenant, held_ids)
+    for work in (_messages, _checkpoints, _partials, _runs, _wishes):
+        changed = await work(connection, locked, seal)
         if changed:
-            return changed
-    return 0
+            return Batch(changed, busy)
+    return Batch(0, busy)
 
 
 async def reseal_secrets(connection: AsyncConnection) -> None:
@@ -138,26 +173,32 @@ async def forget_unused(connection: AsyncConnection, used: Sequence[int]) -> Non
     await connection.execute(delete(sealing_keys).where(not_among(sealing_keys.c.id, used)))
 
 
-async def _messages(connection: AsyncConnection, chat: ChatKey, seal: Seal) -> int:
+@dataclass(frozen=True, slots=True)
+class _Locked:
+    """Chats of a tenant that this transaction holds."""
+
+    tenant: int
+    chats: list[int]
+
+    def owner(self, row: Mapping[Any, Any]) -> ChatKey:
+        return ChatKey(self.tenant, row["chat_id"])
+
+
+async def _messages(connection: AsyncConnection, locked: _Locked, seal: Seal) -> int:
     columns = message_rows.c
     off = or_(
         _differs(columns.body, seal),
         _differs(columns.words, seal),
         _is_off(columns.digest, seal),
     )
-    rows = await _batch(connection, message_rows, chat, off)
+    rows = await _rows(connection, _some_bytes(_batch(message_rows, locked, off)))
     if not rows:
         return 0
-    changed = [_message(row, chat, seal) for row in rows]
-    query = update(message_rows).where(
-        *of(chat, message_rows), columns.message_id == bindparam("this")
-    )
-    names = ("body", "words", "digest", "fingerprint", "content_hash")
-    query = query.values({name: bindparam(f"new_{name}") for name in names})
-    await connection.execute(query, changed)
+    changed = [_message(row, locked.owner(row), seal) for row in rows]
+    await _change(connection, _update_each(message_rows, locked, columns.message_id), changed)
     moved = {
-        "tenant": chat.tenant,
-        "chat": chat.id,
+        "tenant": locked.tenant,
+        "chats": [row["chat_id"] for row in rows],
         "ids": [row["message_id"] for row in rows],
         "stored": [row["digest"] for row in rows],
         "fresh": [one["new_digest"] for one in changed],
@@ -168,18 +209,18 @@ async def _messages(connection: AsyncConnection, chat: ChatKey, seal: Seal) -> i
 
 
 def _message(row: Mapping[Any, Any], chat: ChatKey, seal: Seal) -> dict[str, Any]:
-    values: dict[str, Any] = {"this": row["message_id"]}
+    values: dict[str, Any] = {}
     for name in ("body", "words"):
         where = messages.place_of(chat, row["message_id"], name)
         value = row[name]
-        values[f"new_{name}"] = value and seal.seal(where, seal.open(where, value))
+        values[name] = value and seal.seal(where, seal.open(where, value))
     for name in ("digest", "fingerprint"):
-        values[f"new_{name}"] = seal.hide(seal.show(row[name]))
-    values["new_content_hash"] = seal.hide_hash(seal.show_hash(row["content_hash"]))
-    return values
+        values[name] = seal.hide(seal.show(row[name]))
+    values["content_hash"] = seal.hide_hash(seal.show_hash(row["content_hash"]))
+    return _new(chat, row["message_id"], values)
 
 
-async def _checkpoints(connection: AsyncConnection, chat: ChatKey, seal: Seal) -> int:
+async def _checkpoints(connection: AsyncConnection, locked: _Locked, seal: Seal) -> int:
     columns = checkpoints.c
     texts = (columns[name] for name in of_checkpoints.TEXTS)
     off = or_(
@@ -188,66 +229,113 @@ async def _checkpoints(connection: AsyncConnection, chat: ChatKey, seal: Seal) -
         _lacks_memory(columns.sealed_memory, seal),
         _is_off(columns.covered_digest, seal),
     )
-    rows = await _batch(connection, checkpoints, chat, off)
-    for row in rows:
-        plain = of_checkpoints.opened(row, seal, chat)
-        values = of_checkpoints.stored(plain, seal, chat, row["id"])
-        this = (*of(chat, checkpoints), columns.id == row["id"])
-        await connection.execute(update(checkpoints).where(*this).values(values))
-    return len(rows)
+    rows = await _rows(connection, _batch(checkpoints, locked, off))
+    changed = [_checkpoint(row, locked.owner(row), seal) for row in rows]
+    return await _change(connection, _update_each(checkpoints, locked, columns.id), changed)
 
 
-async def _partial(connection: AsyncConnection, chat: ChatKey, seal: Seal) -> int:
+def _checkpoint(row: Mapping[Any, Any], chat: ChatKey, seal: Seal) -> dict[str, Any]:
+    plain = of_checkpoints.opened(row, seal, chat)
+    values = of_checkpoints.stored_texts(plain, seal, chat, row["id"])
+    # Its message has arrived: messages come first, and the chat is locked.
+    values["covered_digest"] = seal.hide(plain["covered_digest"])
+    return _new(chat, row["id"], values)
+
+
+async def _partials(connection: AsyncConnection, locked: _Locked, seal: Seal) -> int:
     columns = partial_rows.c
     off = or_(
         _differs(columns.sealed_memory, seal),
         _lacks_memory(columns.sealed_memory, seal),
         _is_off(columns.digest, seal),
     )
-    rows = await _batch(connection, partial_rows, chat, off)
+    rows = await _rows(connection, _batch(partial_rows, locked, off))
+    changed = [_partial(row, locked.owner(row), seal) for row in rows]
+    # At most one a chat.
+    query = _update_each(partial_rows, locked, columns.chat_id)
+    return await _change(connection, query, changed)
+
+
+def _partial(row: Mapping[Any, Any], chat: ChatKey, seal: Seal) -> dict[str, Any]:
     where = partials.place_of(chat)
-    for row in rows:
-        digest = seal.show(row["digest"])
-        values = memories.stored(memories.opened(row, seal, where), seal, where)
-        values["digest"] = messages.as_stored(chat, row["message_id"], digest, seal)
-        this = of(chat, partial_rows)
-        await connection.execute(update(partial_rows).where(*this).values(values))
-    return len(rows)
+    values = memories.stored(memories.opened(row, seal, where), seal, where)
+    values["digest"] = seal.hide(seal.show(row["digest"]))
+    return _new(chat, chat.id, values)
 
 
-async def _runs(connection: AsyncConnection, chat: ChatKey, seal: Seal) -> int:
+async def _runs(connection: AsyncConnection, locked: _Locked, seal: Seal) -> int:
     columns = run_rows.c
     off = or_(_differs(columns.sealed_reason, seal), _is_plain(columns.reason, seal))
-    rows = await _batch(connection, run_rows, chat, off)
-    for row in rows:
-        where = runs.place_of(chat, row["id"])
-        reason = seal.open_text(where, row["sealed_reason"], row["reason"])
-        values = runs.stored_reason(where, reason, seal)
-        this = (*of(chat, run_rows), columns.id == row["id"])
-        await connection.execute(update(run_rows).where(*this).values(values))
-    return len(rows)
+    rows = await _rows(connection, _batch(run_rows, locked, off))
+    changed = [_run(row, locked.owner(row), seal) for row in rows]
+    return await _change(connection, _update_each(run_rows, locked, columns.id), changed)
 
 
-async def _wishes(connection: AsyncConnection, chat: ChatKey, seal: Seal) -> int:
+def _run(row: Mapping[Any, Any], chat: ChatKey, seal: Seal) -> dict[str, Any]:
+    where = runs.place_of(chat, row["id"])
+    reason = seal.open_text(where, row["sealed_reason"], row["reason"])
+    return _new(chat, row["id"], runs.stored_reason(where, reason, seal))
+
+
+async def _wishes(connection: AsyncConnection, locked: _Locked, seal: Seal) -> int:
     columns = chats.c
     has_plain = and_(func.cardinality(columns.wishes) > 0, literal(seal.writes is not None))
     off = or_(_differs(columns.sealed_wishes, seal), has_plain)
-    query = select(columns.wishes, columns.sealed_wishes).where(*of(chat, chats), off)
-    row = (await connection.execute(query)).one_or_none()
-    if row is None:
-        return 0
-    values = wishes.stored(chat, wishes.opened(chat, *row, seal), seal)
-    await connection.execute(update(chats).where(*of(chat, chats)).values(values))
-    return 1
+    query = select(columns.id, columns.wishes, columns.sealed_wishes).where(
+        columns.tenant_id == locked.tenant, among(columns.id, locked.chats), off
+    )
+    changed = []
+    for identity, plain, sealed in await connection.execute(query):
+        chat = ChatKey(locked.tenant, identity)
+        found = wishes.opened(chat, plain, sealed, seal)
+        changed.append(_new(chat, identity, wishes.stored(chat, found, seal)))
+    return await _change(connection, _update_each(chats, locked, columns.id), changed)
 
 
-async def _batch(
-    connection: AsyncConnection, table: Table, chat: ChatKey, off: ColumnElement[bool]
-) -> Sequence[Mapping[Any, Any]]:
-    # In no order: the chat is locked, and for an ORDER BY id with a LIMIT the planner walks through
-    # the checkpoints of all chats.
-    query = select(table).where(*of(chat, table), off).limit(BATCH).with_for_update()
-    return (await connection.execute(query)).mappings().all()
+def _batch(table: Table, locked: _Locked, off: ColumnElement[bool]) -> Select[Any]:
+    # In no order: the chats are locked, and for an ORDER BY id with a LIMIT the planner walks
+    # through the checkpoints of all chats.
+    of_these = (table.c.tenant_id == locked.tenant, among(table.c.chat_id, locked.chats))
+    return select(table).where(*of_these, off).limit(BATCH).with_for_update()
+
+
+def _some_bytes(batch: Select[Any]) -> Select[Any]:
+    """The first messages of a batch up to `MOST_BYTES`, and at least one."""
+    some = batch.subquery("some")
+    # Not read for this: the length is beside what leads to a large value.
+    sizes = (func.coalesce(func.octet_length(some.c[name]), 0) for name in ("body", "words"))
+    size = sum(sizes, literal(0))
+    above = (func.sum(size).over(rows=(None, 0)) - size).label("above")
+    summed = select(some, above).subquery("summed")
+    return select(summed).where(summed.c.above < MOST_BYTES)
+
+
+async def _rows(connection: AsyncConnection, query: Select[Any]) -> Sequence[Mapping[Any, Any]]:
+    found: Sequence[Mapping[Any, Any]] = (await connection.execute(query)).mappings().all()
+    return found
+
+
+def _new(chat: ChatKey, this: int | str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """What `_update_each` takes for one row."""
+    return {"chat": chat.id, "this": this} | {f"new_{name}": at for name, at in values.items()}
+
+
+def _update_each(table: Table, locked: _Locked, key: ColumnElement[Any]) -> Update:
+    """An update of one row at a time, all of them in one round trip."""
+    chat = table.c.chat_id if "chat_id" in table.c else table.c.id
+    return update(table).where(
+        table.c.tenant_id == locked.tenant, chat == bindparam("chat"), key == bindparam("this")
+    )
+
+
+async def _change(
+    connection: AsyncConnection, query: Update, changed: Sequence[Mapping[str, Any]]
+) -> int:
+    if changed:
+        names = [name.removeprefix("new_") for name in changed[0] if name.startswith("new_")]
+        fresh: dict[str, Any] = {name: bindparam(f"new_{name}") for name in names}
+        await connection.execute(query.values(fresh), changed)
+    return len(changed)
 
 
 def _differs(sealed: ColumnElement[Any], seal: Seal) -> ColumnElement[bool]:

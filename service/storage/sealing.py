@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCMSIV, AESSIV
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.errors import CannotOpen, ConfigurationError
+from service.errors import CannotOpen, ConfigurationError, SealedForGood
 from service.settings import EncryptionKey, EncryptionKeys
 from service.storage import codec
 from service.storage.reads import ReadPool
@@ -190,7 +190,11 @@ class Seals:
         self._of: dict[int, Seal] = {}
 
     async def of(self, tenant: int) -> Seal:
-        """The seal of a tenant; the first time for it, its secrets are read, or made."""
+        """The seal of a tenant; the first time for it, its secrets are read, or made.
+
+        Raises:
+            SealedForGood: there are none, though texts are sealed with them.
+        """
         if not self._keys:
             return _PLAIN
         if tenant not in self._of:
@@ -222,6 +226,11 @@ class Seals:
     async def _made(self, tenant: int) -> Seal:
         row = await self._reads.fetchrow(_SECRETS_OF, tenant)
         if row is None:
+            # In one statement: another process may make them just now, and seal with them.
+            if lost := await self.without_salt(tenant):
+                raise _sealed_for_good(lost)
+            row = await self._reads.fetchrow(_SECRETS_OF, tenant)
+        if row is None:
             if self.writes is None:  # nothing of it is sealed
                 return _PLAIN
             salt, digest_key = os.urandom(_SALT), _PLAIN_KEY + os.urandom(_DIGEST_KEY)
@@ -231,6 +240,15 @@ class Seals:
         texts = self._texts(row["salt"])
         digest_key = texts.open(digest_key_of(tenant), row["digest_key"])
         return texts.with_digests(AESSIV(digest_key.removeprefix(_PLAIN_KEY)))
+
+    async def without_salt(self, tenant: int | None = None) -> list[str]:
+        """The names of tenants, or this one's, that have sealed texts here and no salt for them.
+
+        So it is after a restore without the salts, or with those of a time when a tenant was
+        erased.
+        """
+        rows = await self._reads.fetch(_WITHOUT_SALT, tenant)
+        return [row["name"] for row in rows]
 
     def _texts(self, salt: bytes) -> Seal:
         ciphers = {key.id: AESGCMSIV(_derived(key, "texts", salt)) for key in self._keys}
@@ -245,6 +263,25 @@ _NEW_SECRETS = """
 insert into tenant_secrets (tenant_id, salt, digest_key) values ($1, $2, $3)
 on conflict (tenant_id) do update set salt = tenant_secrets.salt
 returning salt, digest_key
+"""
+# Roots and leaves tell of their whole chats, and have indexes; old and new texts are among them.
+_WITHOUT_SALT = f"""
+select name from tenants
+where ($1::bigint is null or tenants.id = $1::bigint)
+    and not exists (
+        select 1 from tenant_secrets where tenant_secrets.tenant_id = tenants.id
+    )
+    and (
+        exists (
+            select 1 from messages
+            where messages.tenant_id = tenants.id and depth = 1 and digest like '{IS_HIDDEN}'
+        )
+        or exists (
+            select 1 from chats
+            where chats.tenant_id = tenants.id and leaf_digest like '{IS_HIDDEN}'
+        )
+    )
+order by name
 """
 _NOTE_KEY = "insert into sealing_keys (id, proof) values ($1, $2) on conflict do nothing"
 
@@ -263,6 +300,15 @@ def _seals(connection: AsyncConnection) -> Seals:
     assert connection.sync_connection is not None
     found: Seals = connection.sync_connection.get_execution_options()[OPTION]
     return found
+
+
+def _sealed_for_good(names: list[str]) -> SealedForGood:
+    listed = ", ".join(map(repr, names))
+    return SealedForGood(
+        f"the texts of tenant {listed} are sealed, and its salt is not in this database: it was"
+        " erased, and remove what is left by `precis tenants erase`; or restore the backup with"
+        " the file of salts that belongs to it (`precis restore --secrets`)"
+    )
 
 
 def _proof(key: EncryptionKey) -> bytes:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from service.settings import Settings
 from service.storage import jobs
-from service.storage.jobs import Alive, Breaker, Job, QueueCounts, Reads, Stored
+from service.storage.jobs import Alive, Breaker, Job, QueueCounts, Reads, SealedRows, Stored
 from service.usecases import worth
 from service.usecases.advice import Advice, advice
 from service.usecases.worth import Worth
@@ -31,7 +31,8 @@ class Status:
 
     `stalled` says that work is due and no worker lives to do it; `advice` is what to look at.
     `encryption_keys` are the ids of the keys that stored texts may be sealed with: none, one, or
-    more until a rotation is done.
+    more until a rotation is done. `sealed` says about how many rows each of them seals; it is empty
+    where there never was a key.
     """
 
     queue: QueueCounts
@@ -43,6 +44,7 @@ class Status:
     stored: Stored
     advice: list[Advice]
     encryption_keys: list[int]
+    sealed: list[SealedRows]
 
     @property
     def idle(self) -> bool:
@@ -59,6 +61,7 @@ async def status(reads: Reads, tenant: int | None, settings: Settings) -> Status
     stored = await jobs.stored(reads, tenant)
     filters = await jobs.filters(reads, tenant)
     stalled = _is_stalled(queue, alive)
+    keys = await jobs.encryption_keys(reads)
     return Status(
         queue,
         await jobs.page(reads, tenant, ["working"], limit=_MOST_LEASES),
@@ -68,7 +71,8 @@ async def status(reads: Reads, tenant: int | None, settings: Settings) -> Status
         figures,
         stored,
         advice(queue, stored, endpoints, alive, figures.today, filters, stalled=stalled),
-        await jobs.encryption_keys(reads),
+        keys,
+        await jobs.sealed_rows(reads, tenant) if keys else [],
     )
 
 

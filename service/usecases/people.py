@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from service import metrics
 from service.errors import NotFound
 from service.processes import intake
-from service.storage import audit, people, sums, tombstones, work
+from service.storage import audit, people, sealing, sums, tombstones, work
 from service.storage.people import Chat, Counts, Note, User
 from service.usecases.operate import Operator
 
@@ -105,9 +105,12 @@ async def export(engine: AsyncEngine, by: Operator, user: str) -> AsyncIterator[
 
     Raises:
         NotFound: nothing is stored of the user.
+        SealedForGood: texts of the tenant cannot be opened.
     """
     async with engine.begin() as connection:
         found = await _find(connection, by, user)
+        # Before the first record: an answer that has begun cannot become an error.
+        await sealing.of(connection, by.tenant)
         await _note(connection, by, "user.export", user)
     return _records(engine, by, user, found)
 

@@ -4,7 +4,7 @@ Also from plain rows to sealed ones, and back. Killed at any moment, it leaves r
 which the service reads alike; the next call does what is left.
 """
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
 from service.storage import rotation
@@ -34,20 +34,30 @@ async def rotate(database: Database, told: Callable[[Progress], None]) -> list[H
             page = await rotation.chats_after(connection, after)
         if not page:
             break
-        for chat in page:
-            # One transaction for each batch, so that the chat's own requests come in between.
-            while rows := await _batch(database, chat):
+        for group in rotation.together(page):
+            async for rows in _through(database, group):
                 changed += rows
                 told(Progress(seen, changed))
-            seen += 1
+            seen += len(group)
         after = page[-1].id
         told(Progress(seen, changed))
     return await _finish(database)
 
 
-async def _batch(database: Database, chat: ChatKey) -> int:
-    async with database.engine.begin() as connection:
-        return await rotation.reseal(connection, chat)
+async def _through(database: Database, group: Sequence[ChatKey]) -> AsyncIterator[int]:
+    """Brings all rows of these chats of a tenant; tells after each batch how many it had."""
+    busy = set[ChatKey]()
+    while True:
+        # One transaction for each batch, so that the chats' own requests come in between.
+        async with database.engine.begin() as connection:
+            batch = await rotation.reseal(connection, group[0].tenant, group)
+        busy |= set(batch.busy)
+        if not batch.rows:
+            break
+        yield batch.rows
+    for chat in busy:
+        async for rows in _through(database, [chat]):
+            yield rows
 
 
 async def _finish(database: Database) -> list[Held]:

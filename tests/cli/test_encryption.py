@@ -1,19 +1,30 @@
 """Commands for encryption keys, a tenant that is erased, and its backups that nobody can open any more."""
 
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
-from service.errors import CannotOpen
+from service.errors import SealedForGood
 from service.runtime import Urls
 from service.settings import load
-from service.storage import messages
+from service.storage import keys, messages
 from service.storage.tenancy import ChatKey
 from tests.cli.conftest import Cli, says
-from tests.service.encrypted import FIRST, SECOND, service_with
+from tests.conftest import fresh_database, sending
+from tests.service.encrypted import FIRST, MARK, SECOND, columns, lived, service_with
 from tests.service.harness import Harness
-from tests.service.talk import rows
+from tests.service.problems import is_problem
+from tests.service.talk import Talk, rows
+
+
+@pytest_asyncio.fixture(loop_scope="function")
+async def other_urls(servers: Urls) -> AsyncIterator[Urls]:
+    """A database for what is restored."""
+    async with fresh_database(servers) as made:
+        yield made
 
 
 async def ingested(harness: Harness) -> None:
@@ -39,24 +50,33 @@ async def test_a_rotation_by_command_beside_a_running_service(cli: Cli, urls: Ur
     async with service_with(urls, "") as harness:
         await ingested(harness)
     both = f"{SECOND},{FIRST}"
-    for keys, key in ((FIRST, 1), (both, 2), (f"none,{both}", None)):
-        async with service_with(urls, keys) as harness:
-            done = await cli("keys", "rotate-encryption", PRECIS_ENCRYPTION_KEYS=keys)
+    for given, key in ((FIRST, 1), (both, 2), (f"none,{both}", None)):
+        async with service_with(urls, given) as harness:
+            done = await cli("keys", "rotate-encryption", PRECIS_ENCRYPTION_KEYS=given)
             assert done.exit_code == 0, done.output
             assert f"key {key}" in done.stdout or key is None
             assert await text_of(harness)
-        held = json.loads((await cli("keys", "encryption", "--json", PRECIS_ENCRYPTION_KEYS=keys)).stdout)
+        held = json.loads((await cli("keys", "encryption", "--json", PRECIS_ENCRYPTION_KEYS=given)).stdout)
         assert {one["key"] for one in held} == {key}
     assert (await cli("keys", "encryption")).exit_code == 0
 
 
 async def test_status_names_the_keys_and_a_command_without_them_is_refused(cli: Cli, urls: Urls) -> None:
-    async with service_with(urls, FIRST) as harness:
+    async with service_with(urls, "") as harness:
         await ingested(harness)
-    assert "encryption key 1" in (await cli("status")).stdout
+    assert "encryption" not in (await cli("status")).stdout
+    async with service_with(urls, FIRST) as harness:
+        await harness.talk.ingest(harness.talk.turns(3, prefix="other-"))
+        shown = (await harness.service.as_operator.get("/v1/status")).json()["sealed"]
+        assert shown == [{"key": None, "rows": 4}, {"key": 1, "rows": 6}]
+    shown = (await cli("status")).stdout
+    assert "encryption key 1: about 4 rows plain, about 6 rows with key 1; `precis keys rotate-encryption`" in shown
+    assert (await cli("keys", "rotate-encryption", PRECIS_ENCRYPTION_KEYS=FIRST)).exit_code == 0
+    assert "encryption key 1: about 10 rows with key 1\n" in (await cli("status")).stdout
     says(await cli("chats", "list"), "sealed with key 1")
     assert (await cli("chats", "list", PRECIS_ENCRYPTION_KEYS=f"{SECOND},{FIRST}")).exit_code == 0
-    assert "encryption keys 1, 2: `precis keys rotate-encryption`" in (await cli("status")).stdout
+    shown = (await cli("status")).stdout
+    assert "encryption keys 1, 2: about 10 rows with key 1; `precis keys rotate-encryption`" in shown
 
 
 async def test_an_erased_tenant_is_gone_also_from_a_backup_whose_salts_were_kept_apart(
@@ -80,5 +100,93 @@ async def test_an_erased_tenant_is_gone_also_from_a_backup_whose_salts_were_kept
 
     assert (await cli("restore", str(dump), "--secrets", str(later), "--yes", **key)).exit_code == 0
     async with service_with(urls, FIRST) as harness:
-        with pytest.raises(CannotOpen):
+        with pytest.raises(SealedForGood):
             await text_of(harness)
+
+
+async def of_other(harness: Harness) -> Talk:
+    """The same chat of another tenant."""
+    async with harness.runtime.database.engine.begin() as connection:
+        key = await keys.create(connection, "other", "filter", "test")
+    harness.http.headers.update(sending(key))
+    harness.http.base_url = harness.service.url
+    return Talk(harness.http)
+
+
+async def test_of_a_restored_backup_nobody_reads_an_erased_tenant_and_others_go_on(
+    cli: Cli, urls: Urls, other_urls: Urls, tmp_path: Path
+) -> None:
+    dump, salts, later = tmp_path / "dump", tmp_path / "salts", tmp_path / "later"
+    key = {"PRECIS_ENCRYPTION_KEYS": FIRST}
+    async with service_with(urls, FIRST) as harness:
+        leaf = await lived(harness)
+        talk = await of_other(harness)
+        other_leaf = talk.turns(14, leaf=talk.add("marked", None, content="Never sell the qqother pump."))
+        await talk.ingest(other_leaf)
+        await harness.compress()
+        said = await talk.ask(other_leaf)
+        assert "qqother" in said["summary"]
+        assert (await cli("backup", str(dump), "--secrets", str(salts), **key)).exit_code == 0
+        assert (await cli("tenants", "erase", "default", "--yes", **key)).exit_code == 0
+        assert (await cli("backup", str(tmp_path / "new"), "--secrets", str(later), **key)).exit_code == 0
+
+    target = key | {"PRECIS_DATABASE_URL": other_urls.database}
+    restored = await cli("restore", str(dump), "--secrets", str(later), "--yes", **target)
+
+    assert restored.exit_code == 0, restored.output
+    assert "Nobody can open the texts of tenant 'default'" in restored.stdout
+    assert "'other'" not in restored.stdout
+    assert await columns(other_urls, MARK) == set()
+    async with service_with(other_urls, FIRST) as again:
+        again.talk.rows.update(harness.talk.rows)
+        its = f"/v1/chats/{again.talk.chat}"
+        question = again.talk.question(leaf)
+        recall = {"user_id": again.talk.user, "path": question["path"], "whole": True, "query": MARK}
+        operator, client = again.service.as_operator, again.talk.client
+        refused = [
+            await client.post(f"{its}/context", json=question),
+            await client.post(f"{its}/recall", json=recall),
+            await again.talk.put(again.talk.transcript(leaf)),
+            await operator.get(its),
+            await operator.get(f"{its}/checkpoints"),
+            await operator.get(f"/v1/users/{again.talk.user}/export"),
+        ]
+        for answer in refused:
+            told = is_problem(answer, 410)
+            assert told["type"] == "urn:precis:problem:sealed-for-good"
+            assert "tenant 'default'" in told["detail"]
+            assert "precis tenants erase" in told["detail"]
+        assert not [answer for answer in refused if MARK in answer.text]
+        says(await cli("chats", "show", again.talk.chat, **target), "tenant 'default'", "precis tenants erase")
+        assert (await operator.get("/v1/chats")).status_code == 200
+        says(await cli("keys", "rotate-encryption", **target), "precis tenants erase")
+
+        assert await (Talk((await of_other(again)).client, rows=talk.rows)).ask(other_leaf) == said
+        await again.compress()
+
+    assert (await cli("tenants", "erase", "default", "--yes", **target)).exit_code == 0
+    assert (await cli("keys", "rotate-encryption", **target)).exit_code == 0
+
+
+async def test_a_user_that_was_erased_is_there_again_after_a_restore_until_erased_again(
+    cli: Cli, urls: Urls, tmp_path: Path
+) -> None:
+    dump, salts = tmp_path / "dump", tmp_path / "salts"
+    key = {"PRECIS_ENCRYPTION_KEYS": FIRST}
+    async with service_with(urls, FIRST) as harness:
+        await ingested(harness)
+        text, user = await text_of(harness), harness.talk.user
+        assert (await cli("backup", str(dump), "--secrets", str(salts), **key)).exit_code == 0
+        assert (await cli("users", "erase", user, "--yes", **key)).exit_code == 0
+        assert not await rows(harness.runtime, "select 1 from messages")
+        later = tmp_path / "later"
+        assert (await cli("backup", str(tmp_path / "new"), "--secrets", str(later), **key)).exit_code == 0
+
+    # A salt is the tenant's: those of after the erasure open the texts of before.
+    assert (await cli("restore", str(dump), "--secrets", str(later), "--yes", **key)).exit_code == 0
+
+    async with service_with(urls, FIRST) as harness:
+        assert await text_of(harness) == text
+        assert not await rows(harness.runtime, "select 1 from tombstones"), "it may also be sent again"
+        assert (await cli("users", "erase", user, "--yes", **key)).exit_code == 0
+        assert not await rows(harness.runtime, "select 1 from messages")

@@ -3,6 +3,9 @@
 Whom it hits, and after how many turns, follows from the seed. Every event is written to `PATH.journal`, so a run that
 was interrupted goes on where it was with the same command. At the end the traffic stops, the work that is due is
 waited for, and everything that was promised is looked for in the database.
+
+With `--encrypted` every process has encryption keys from the start. From the middle on, processes come back with a
+second key that writes, and rotations to it are killed as well. At the end no text may stand openly in any file.
 """
 
 import asyncio
@@ -11,6 +14,8 @@ import shutil
 import sys
 import time
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -22,15 +27,23 @@ from rich.console import Console
 from rich.table import Table
 
 from service.runtime import running
-from service.settings import load
-from service.storage import codec
+from service.storage import checkpoints as of_checkpoints
+from service.storage import codec, messages
+from service.storage.database import connect
+from service.storage.sealing import Seal
+from service.storage.tenancy import ChatKey
+from service.usecases.rotate import rotate
 from tests.fakes.scripted_llm import Request, ScriptedLLM, scripted_llm
-from tests.faults.fleet import Fleet, Kind, Member, fleet, reachable_folder
+from tests.faults.fleet import ROOT, Fleet, Kind, Member, fleet, reachable_folder
 from tests.faults.traffic import Journal, Traffic, narrate, story_in
+from tests.service.encrypted import FIRST, SECOND, columns
 from tests.service.talk import check_tree
 from tests.waiting import until
 
 CHATS = 50
+BEFORE, AFTER = f"{FIRST},{SECOND}", f"{SECOND},{FIRST}"  # encryption keys; the first of them writes
+_TEXT = "[[chaos-"  # with what every message begins
+_ROTATING = Path(__file__).with_name("rotating.py")
 _SHOWN = 20  # faults that are printed; the file has all of them
 PATIENCE = 300.0  # seconds that anything may take here; what takes longer has not converged
 # Twenty kills in this proportion: a database server is back in a tenth of the time that a Python process takes.
@@ -55,6 +68,8 @@ class Figures:
     retries: int
     seconds_to_converge: float
     kills_by_kind: dict[str, int]
+    encrypted: bool
+    rotations_killed: int
     seed: int
     faults: list[str]
 
@@ -91,7 +106,12 @@ async def play(made: Fleet, traffic: Traffic, kills: int, seed: int) -> Figures:
     async with asyncio.TaskGroup() as group:
         group.create_task(traffic.run())
         while traffic.counts["kill"] < kills:
-            await _kill(made, traffic, model, seed)
+            if made.encryption and traffic.counts["kill"] >= kills // 2:
+                made.encryption = AFTER
+                async with _killed_rotation(made, traffic):
+                    await _kill(made, traffic, model, seed)
+            else:
+                await _kill(made, traffic, model, seed)
         await traffic.stop()
     return await _settle(made, traffic, seed)
 
@@ -112,6 +132,24 @@ async def _kill(made: Fleet, traffic: Traffic, model: Model, seed: int) -> None:
     traffic.record("kill", kind)
 
 
+@asynccontextmanager
+async def _killed_rotation(made: Fleet, traffic: Traffic) -> AsyncIterator[None]:
+    """While the context is open, stored rows are brought to the key that writes; then that is killed."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(_ROTATING), made.urls.database, made.encryption),
+        env={"PYTHONPATH": str(ROOT)},
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,  # the database is killed under it
+    )
+    try:
+        yield
+    finally:
+        if process.returncode is None:
+            process.kill()
+            traffic.record("rotation killed")
+        await process.wait()
+
+
 async def _one_of(members: list[Member], rng: Random) -> Member:
     await until(lambda: any(member.up.is_set() for member in members), PATIENCE)
     return rng.choice([member for member in members if member.up.is_set()])
@@ -124,16 +162,31 @@ async def _settle(made: Fleet, traffic: Traffic, seed: int) -> Figures:
     except TimeoutError:
         traffic.record("fault", f"not converged after {PATIENCE:.0f} s")
     seconds = time.monotonic() - started
+    if made.encryption:
+        await _rotate(made, traffic)
     await traffic.look()
     return await _figures(made, traffic, seed, seconds)
 
 
+async def _rotate(made: Fleet, traffic: Traffic) -> None:
+    """Brings everything to the second key. It is the last rotation: nobody is left who writes with the first."""
+    made.encryption = AFTER
+    for member in [*made.of("api"), *made.of("worker")]:
+        await member.kill()
+        await member.up.wait()
+    async with connect(made.urls.database, keys=made.settings.sealing_keys) as database:
+        held = await rotate(database, lambda _: None)
+    if [one.key for one in held] != [2]:
+        traffic.record("fault", f"after a rotation to key 2 there is {held}")
+
+
 async def _figures(made: Fleet, traffic: Traffic, seed: int, seconds: float) -> Figures:
     counts, faults = traffic.counts, list(traffic.faults)
-    checkpoints = await made.rows(
-        "select external_id, c.* from checkpoints c join chats on chats.id = chat_id where external_id like 'chaos-%'"
-    )
-    lost = await _lost(made, traffic)
+    async with connect(made.urls.database, keys=made.settings.sealing_keys) as database:
+        (tenant,) = await made.rows("select distinct tenant_id from chats where external_id like 'chaos-%'")
+        seal = await database.seals.of(tenant["tenant_id"])
+    checkpoints = await _checkpoints(made, seal)
+    lost = await _lost(made, traffic, seal)
     # A degraded summary is made anew as another version: that is no work done twice.
     whole = [one for one in checkpoints if one["kind"] not in ("degraded", "interim")]
     doubled = Counter((one["chat_id"], one["parent_id"], one["covered_digest"]) for one in whole)
@@ -143,6 +196,8 @@ async def _figures(made: Fleet, traffic: Traffic, seed: int, seconds: float) -> 
         " and (due_at is not null or done_seq <> handed_seq)"
     )
     faults += lost + wrong + [str(dict(one)) for one in unconverged] + await _odd_rows(made)
+    if made.encryption:
+        faults += await _open_texts(made)
     return Figures(
         kills=counts["kill"],
         lost=len(lost),
@@ -157,12 +212,27 @@ async def _figures(made: Fleet, traffic: Traffic, seed: int, seconds: float) -> 
         retries=counts["retries"],
         seconds_to_converge=round(seconds, 2),
         kills_by_kind={kind: counts[f"kill {kind}"] for kind in SHARES},
+        encrypted=bool(made.encryption),
+        rotations_killed=counts["rotation killed"],
         seed=seed,
         faults=faults,
     )
 
 
-async def _lost(made: Fleet, traffic: Traffic) -> list[str]:
+async def _checkpoints(made: Fleet, seal: Seal) -> list[dict[str, Any]]:
+    """All checkpoints of the traffic, with summary and digest as they were before they were sealed."""
+    stored = await made.rows(
+        "select external_id, c.* from checkpoints c join chats on chats.id = chat_id where external_id like 'chaos-%'"
+    )
+    found = []
+    for one in stored:
+        where = of_checkpoints.place_of(ChatKey(one["tenant_id"], one["chat_id"]), one["id"], "sealed_summary")
+        summary = seal.open_text(where, one["sealed_summary"], one["summary"])
+        found.append({**one, "summary": summary, "covered_digest": seal.show(one["covered_digest"])})
+    return found
+
+
+async def _lost(made: Fleet, traffic: Traffic, seal: Seal) -> list[str]:
     """Acknowledged messages that are not stored as they were acknowledged."""
     stored = {
         (one["external_id"], one["message_id"]): one
@@ -172,11 +242,16 @@ async def _lost(made: Fleet, traffic: Traffic) -> list[str]:
     for chat in traffic.chats:
         for identity, digest in chat.expected().items():
             row = stored.get((chat.talk.chat, identity))
-            if row is None or row["digest"] != digest:
+            if row is None or seal.show(row["digest"]) != digest:
                 found.append(f"{chat.talk.chat}: {identity} is {'other' if row else 'not'} stored")
-            elif codec.unpack(row["body"])["content"] != chat.talk.rows[identity]["content"]:
+            elif _content(row, seal) != chat.talk.rows[identity]["content"]:
                 found.append(f"{chat.talk.chat}: {identity} has another text")
     return found
+
+
+def _content(row: Any, seal: Seal) -> Any:
+    where = messages.place_of(ChatKey(row["tenant_id"], row["chat_id"]), row["message_id"], "body")
+    return codec.unpack(seal.open(where, row["body"]))["content"]
 
 
 def _wrong(traffic: Traffic, checkpoints: list[Any]) -> list[str]:
@@ -197,13 +272,23 @@ def _wrong(traffic: Traffic, checkpoints: list[Any]) -> list[str]:
 
 async def _odd_rows(made: Fleet) -> list[str]:
     """Rows that contradict one another."""
-    settings = load(database_url=made.urls.database, redis_url=made.urls.redis)
-    async with running(settings, made.urls) as runtime:
+    async with running(made.settings, made.urls) as runtime:
         try:
             await check_tree(runtime)
         except AssertionError as error:
             return [f"rows contradict one another: {error}"]
     return []
+
+
+async def _open_texts(made: Fleet) -> list[str]:
+    """Columns, and files of the servers and processes, in which words of messages can be read."""
+    found = sorted(await columns(made.urls, _TEXT))
+    found += map(str, await asyncio.to_thread(_files_with, made.folder, _TEXT.encode()))
+    return [f"a text can be read in {place}" for place in found]
+
+
+def _files_with(folder: Path, words: bytes) -> list[Path]:
+    return [file for file in sorted(folder.rglob("*")) if file.is_file() and words in file.read_bytes()]
 
 
 def show(figures: Figures, console: Console) -> None:
@@ -220,22 +305,26 @@ def show(figures: Figures, console: Console) -> None:
         console.print(f"- and {len(figures.faults) - _SHOWN} more")
 
 
-async def run(journal: Journal, place: Path, kills: int, seed: int) -> Figures:
+async def run(journal: Journal, place: Path, kills: int, seed: int, encryption: str) -> Figures:
     """A whole run on servers of its own, or the rest of one that was interrupted."""
-    async with scripted_llm() as llm, fleet(place / "data", llm) as made, made.client() as client:
+    async with (
+        scripted_llm() as llm,
+        fleet(place / "data", llm, encryption=encryption) as made,
+        made.client() as client,
+    ):
         return await play(made, Traffic(client, journal, CHATS, seed), kills, seed)
 
 
-def begin(journal: Journal, seed: int) -> Path:
+def begin(journal: Journal, seed: int, encryption: str) -> Path:
     """The data folder: that of the interrupted run, or a new one."""
-    for _, was, place in islice(journal, 1):
-        if was != seed:
-            raise typer.BadParameter(f"a run with seed {was} was interrupted; remove its journal to begin anew")
+    for _, was_seed, place, was_encryption in islice(journal, 1):
+        if (was_seed, was_encryption) != (seed, encryption):
+            raise typer.BadParameter("a run with other options was interrupted; remove its journal to begin anew")
         if not Path(place).exists():
             raise typer.BadParameter(f"the data of the interrupted run in {place} is gone; remove its journal")
         return Path(place)
     place = reachable_folder("precis-chaos-")
-    journal.write(["run", seed, str(place)])
+    journal.write(["run", seed, str(place), encryption])
     return place
 
 
@@ -243,12 +332,16 @@ def main(
     kills: Annotated[int, typer.Option(help="How many kills in all.")] = 200,
     seed: Annotated[int, typer.Option(help="Decides who is killed, and when.")] = 1,
     json_path: Annotated[Path, typer.Option("--json", help="Where the figures go.")] = Path("chaos.json"),
+    encrypted: Annotated[
+        bool, typer.Option("--encrypted", help="With encryption keys, rotated while the kills go on.")
+    ] = False,
 ) -> None:
     """Kills -9 while fifty chats go on, and tells what came of it. An interrupted run goes on with the same command."""
     events = json_path.with_name(f"{json_path.name}.journal")
     journal = Journal(events)
-    place = begin(journal, seed)
-    figures = asyncio.run(run(journal, place, kills, seed))
+    encryption = BEFORE if encrypted else ""
+    place = begin(journal, seed, encryption)
+    figures = asyncio.run(run(journal, place, kills, seed, encryption))
     json_path.write_text(json.dumps(asdict(figures), indent=2) + "\n")
     show(figures, Console())
     if not figures.good:

@@ -32,11 +32,13 @@ from service.embedded.port import HOST, free_port
 from service.embedded.process import Program, Server, start
 from service.errors import EmbeddedServerError
 from service.runtime import FIRST_TENANT, Urls
+from service.settings import Settings, load
 from service.storage.database import connect, migrate
 from service.storage.keys import Scope, create
 from tests.fakes.scripted_llm import ScriptedLLM
 
 ROOT = Path(__file__).parents[2]
+_ENCRYPTION = "PRECIS_ENCRYPTION_KEYS"
 Kind = Literal["worker", "api", "redis", "postgres"]
 Run = Callable[[], AbstractAsyncContextManager[Server]]
 
@@ -143,6 +145,20 @@ class Fleet:
     keys: dict[Scope, str] = field(default_factory=dict)
     ports: list[int] = field(default_factory=list)
 
+    @property
+    def encryption(self) -> str:
+        """The encryption keys that a process starts with from now on."""
+        return self.environment.get(_ENCRYPTION, "")
+
+    @encryption.setter
+    def encryption(self, keys: str) -> None:
+        self.environment[_ENCRYPTION] = keys
+
+    @property
+    def settings(self) -> Settings:
+        """Settings of a process of the harness that looks at the fleet's data."""
+        return load(database_url=self.urls.database, redis_url=self.urls.redis, encryption_keys=self.encryption)
+
     def of(self, kind: Kind) -> list[Member]:
         """All members of a kind."""
         return [member for member in self.members if member.kind == kind]
@@ -224,8 +240,13 @@ class Fleet:
 
 
 @asynccontextmanager
-async def fleet(folder: Path, llm: ScriptedLLM, *, apis: int = 2, workers: int = 3) -> AsyncIterator[Fleet]:
-    """A running fleet on the data in this folder, which is made when it is missing; see `reachable_folder`."""
+async def fleet(
+    folder: Path, llm: ScriptedLLM, *, apis: int = 2, workers: int = 3, encryption: str = ""
+) -> AsyncIterator[Fleet]:
+    """A running fleet on the data in this folder, which is made when it is missing; see `reachable_folder`.
+
+    `encryption` are the keys of all processes.
+    """
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(claimed(folder))
         ports = [free_port(), free_port()]
@@ -237,6 +258,7 @@ async def fleet(folder: Path, llm: ScriptedLLM, *, apis: int = 2, workers: int =
         made.urls = Urls(urls["database"], urls["redis"])
         made.ports = [free_port() for _ in range(apis)]
         made.environment = _environment(made.urls, llm)
+        made.encryption = encryption
         await _prepare(made)
         processes = [made.api(f"api-{number}", port) for number, port in enumerate(made.ports, 1)]
         processes += [made.worker(f"worker-{number}") for number in range(1, workers + 1)]

@@ -1,4 +1,4 @@
-"""Rotates the keys of a database, to be killed meanwhile.
+"""Rotates the keys of a database in many small batches, to be killed meanwhile.
 
     python rotating.py DATABASE_URL KEYS
 
@@ -9,6 +9,7 @@ import asyncio
 import sys
 
 from service.settings import load
+from service.storage import rotation
 from service.storage.database import connect
 from service.usecases.rotate import Progress, rotate
 
@@ -19,6 +20,7 @@ def say(progress: Progress) -> None:
 
 
 async def main(url: str, keys: str) -> None:
+    rotation.BATCH = 20
     async with connect(url, keys=load(encryption_keys=keys).sealing_keys) as database:
         await rotate(database, say)
     sys.stdout.write("done\n")

@@ -1,10 +1,13 @@
 """Twenty kills of real processes under the traffic of fifty chats. `./scripts/chaos` does it two hundred times."""
 
+import shutil
+
 import httpx
 import pytest
 
-from tests.faults.chaos import CHATS, play
-from tests.faults.fleet import Fleet
+from tests.fakes.scripted_llm import scripted_llm
+from tests.faults.chaos import BEFORE, CHATS, play
+from tests.faults.fleet import Fleet, fleet, reachable_folder
 from tests.faults.traffic import Journal, Traffic
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
@@ -20,3 +23,22 @@ async def test_kill_9_of_anything_loses_nothing_doubles_nothing_and_all_chats_co
     assert figures.kills == 20
     assert figures.served
     assert figures.llm_calls_wasted < figures.llm_calls
+
+
+async def test_with_encryption_the_same_holds_while_keys_are_rotated_and_no_file_has_a_text() -> None:
+    folder = reachable_folder("precis-sealed-")
+    try:
+        async with (
+            scripted_llm() as llm,
+            fleet(folder / "data", llm, encryption=BEFORE) as made,
+            made.client() as client,
+        ):
+            figures = await play(made, Traffic(client, Journal(), CHATS, seed=2), kills=20, seed=2)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+    assert figures.faults == []
+    assert figures.good
+    assert figures.kills == 20
+    assert figures.rotations_killed
+    assert figures.served

@@ -5,10 +5,11 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from service.errors import CannotOpen, ConfigurationError
+from service.errors import CannotOpen, ConfigurationError, SealedForGood
 from service.runtime import Urls, running
 from service.settings import load
 from service.storage import checkpoints, contexts, messages
+from service.storage.codec import unpack
 from service.storage.tenancy import ChatKey
 from service.usecases import ingest as ingesting
 from service.usecases import recall, rotate
@@ -193,6 +194,30 @@ async def test_a_plain_database_goes_on_with_a_key_is_rotated_and_becomes_plain_
     assert await columns(urls, MARK) >= HELD - {"drafts.talk"}
 
 
+@pytest.mark.parametrize(("before", "then"), [("", FIRST), (FIRST, f"none,{FIRST}")], ids=["sealed", "made plain"])
+async def test_a_text_that_was_erased_does_not_come_back_in_a_database_that_is_being(
+    urls: Urls, before: str, then: str
+) -> None:
+    async with service_with(urls, before) as harness:
+        marked = harness.talk.add("marked", harness.talk.turns(1), content=f"Sell the {MARK} pump.")
+        last = harness.talk.add("answer", marked, "assistant")
+        await harness.talk.ingest(last)
+        clone = Talk(harness.service.as_filter, "clone", harness.talk.rows, user="user-2")
+        await clone.ingest(clone.turns(1, leaf=last))
+        erased = await harness.service.as_operator.delete(f"/v1/users/{harness.talk.user}")
+        assert erased.json()["messages_beside"] == 4
+    async with service_with(urls, then) as harness:
+        sent = Talk(harness.service.as_filter, "clone", clone.rows, user="user-2")
+        sent.edit("u0", "Edited above.")
+
+        await sent.ingest(list(sent.rows)[-1])
+
+        async with harness.runtime.database.engine.connect() as connection:
+            key = ChatKey(1, (await row(harness.runtime, "select id from chats")).id)
+            stored = await messages.bodies(connection, key, list(sent.rows))
+        assert not [name for name, body in stored.items() if MARK in str(unpack(body))]
+
+
 async def test_a_key_may_be_removed_only_when_nothing_is_sealed_with_it(urls: Urls) -> None:
     async with service_with(urls, FIRST) as harness:
         await lived(harness)
@@ -211,5 +236,5 @@ async def test_a_tenant_without_its_salt_is_erased_in_every_copy(urls: Urls) -> 
         await harness.talk.ingest(harness.talk.turns(1))
     await execute(urls.database, "delete from tenant_secrets")
     async with service_with(urls, FIRST) as harness, harness.runtime.database.engine.connect() as connection:
-        with pytest.raises(CannotOpen):
+        with pytest.raises(SealedForGood):
             await messages.bodies(connection, ChatKey(1, 1), ["u0"])
