@@ -22,7 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from service import tls
 from service.errors import ConfigurationError, SchemaError, SchemaNewer
 from service.settings import EncryptionKeys
-from service.storage import sealing, walls
+from service.storage import scope, sealing, walls
 from service.storage.reads import ReadPool
 from service.storage.scope import Scope
 from service.storage.sealing import Seals
@@ -245,11 +245,11 @@ def _current_revision(connection: Connection) -> str | None:
 
 async def _walled(pool: "asyncpg.Pool[asyncpg.Record]", entered: dict[int, Scope]) -> ReadPool:
     async with pool.acquire() as connection:
-        walled = await walls.stand(connection)
+        walled = await connection.fetchval(scope.WALLED, list(scope.ROLES))
         # PgBouncer invents the number that it tells its clients.
         backend = await connection.fetchval("select pg_backend_pid()")
         pooled = backend != connection.get_server_pid()
-    return ReadPool(pool, entered, walled=walled, pooled=pooled)
+    return ReadPool(pool, entered, walled=bool(walled), pooled=pooled)
 
 
 async def _nothing_to_reset(connection: object) -> None:

@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 import asyncpg
 
+from service.storage import scope
 from service.storage.reads import ReadPool
 
 _PAGE = 8192  # bytes
@@ -246,6 +247,11 @@ async def encryption_keys(reads: Reads) -> list[int]:
     """The ids of the keys that stored texts may be sealed with."""
     rows = await reads.fetch("select id from sealing_keys order by id")
     return [row["id"] for row in rows]
+
+
+async def is_walled(reads: Reads) -> bool:
+    """Whether row-level security is in force for this login (`storage.walls`)."""
+    return bool(await reads.fetchval(scope.WALLED, list(scope.ROLES)))
 
 
 async def sealed_rows(reads: Reads, tenant: int | None) -> list[SealedRows]:

@@ -16,6 +16,22 @@ TENANT: Final = "precis_tenant"
 KEEPER: Final = "precis_keeper"
 """The role that may change the audit log: for an erasure, and for what is too old."""
 
+ROLES: Final = (SERVICE, TENANT, KEEPER)
+SET_APART: Final = 160_000
+"""The version of PostgreSQL since which not each member of a role may take it on."""
+MAY_TAKE_ON: Final = (
+    "pg_has_role(session_user, oid, case when current_setting('server_version_num')::int"
+    f" >= {SET_APART} then 'SET' else 'MEMBER' end)"
+)
+"""SQL: whether the login may take on the role of a row of `pg_roles`."""
+WALLED: Final = f"""
+select count(*) = cardinality($1::text[]) and bool_and(
+    {MAY_TAKE_ON} and coalesce(has_table_privilege(oid, to_regclass('audit'), 'INSERT'), false)
+)
+from pg_roles where rolname = any($1::text[])
+"""
+"""SQL: whether the roles are there, may what they have to, and the login may take them on."""
+
 
 class Scope(NamedTuple):
     """The role of a task's statements, and the tenant for the policies; empty for all tenants."""

@@ -9,18 +9,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-import asyncpg
 import structlog
 from sqlalchemy import Connection, event, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.storage import scope
+from service.storage.scope import MAY_TAKE_ON, ROLES, SET_APART
 from service.storage.tables import audit, metadata
 
 log = structlog.get_logger(__name__)
 
-ROLES: Final = (scope.SERVICE, scope.TENANT, scope.KEEPER)
 SQL: Final = "; ".join(
     [
         *(f"create role {role} nologin" for role in ROLES),
@@ -30,11 +29,6 @@ SQL: Final = "; ".join(
 """What an administrator runs where the login of a migration may not do it."""
 
 _OF_TENANTS: Final = [table.name for table in metadata.sorted_tables if "tenant_id" in table.c]
-_SET_APART: Final = 160_000  # version since which not each member of a role may take it on
-_MAY_TAKE_ON: Final = (
-    "pg_has_role(current_user, oid, case when current_setting('server_version_num')::int"
-    f" >= {_SET_APART} then 'SET' else 'MEMBER' end)"
-)
 _ONE_TENANT: Final = "precis_one_tenant"
 _ENTER: Final = "select set_config('role', $1, true), set_config('precis.tenant', $2, true)"
 # Where there is no wall, the role is another one, and stays.
@@ -63,14 +57,8 @@ where relnamespace = current_schema()::regnamespace and relname = any(:tables)
     and not has_table_privilege(:role, oid, 'INSERT')
 """)
 _NOT_OURS: Final = text(
-    f"select rolname from pg_roles where rolname = any(:roles) and not {_MAY_TAKE_ON}"
+    f"select rolname from pg_roles where rolname = any(:roles) and not {MAY_TAKE_ON}"
 )
-_STANDS: Final = f"""
-select count(*) = cardinality($1::text[]) and bool_and(
-    {_MAY_TAKE_ON} and coalesce(has_table_privilege(oid, to_regclass('audit'), 'INSERT'), false)
-)
-from pg_roles where rolname = any($1::text[])
-"""
 
 
 def build(connection: Connection) -> None:
@@ -105,11 +93,6 @@ def tear_down(connection: Connection) -> None:
             connection.execute(text(f"drop policy if exists {policy} on {table}"))
 
 
-async def stand(connection: "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]") -> bool:
-    """Whether the wall stands, and this login may go behind it."""
-    return bool(await connection.fetchval(_STANDS, list(ROLES)))
-
-
 def entering(engine: AsyncEngine) -> None:
     """Gives each transaction of an engine the role and the tenant of the task that begins it."""
 
@@ -137,7 +120,7 @@ def _make_roles(connection: Connection) -> None:
     # A login that is no superuser may take on only what it is a member of. Where that can be told
     # apart, it does not inherit, or a policy for one tenant would be one for the login itself.
     number = connection.execute(text("select current_setting('server_version_num')::int"))
-    options = " with inherit false, set true" if number.scalar_one() >= _SET_APART else ""
+    options = " with inherit false, set true" if number.scalar_one() >= SET_APART else ""
     for role in connection.execute(_NOT_OURS, {"roles": list(ROLES)}).scalars().all():
         connection.execute(text(f"grant {role} to current_user{options}"))
 

@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import make_url, text
 from sqlalchemy.exc import ProgrammingError
 
-from service.storage import walls
+from service.storage import jobs, walls
 from service.storage.database import connect, migrate
-from service.storage.scope import KEEPER, SERVICE, TENANT, narrowed
+from service.storage.scope import KEEPER, ROLES, SERVICE, TENANT, narrowed
 from service.storage.tables import metadata
 from service.urls import Urls
 from tests.conftest import Service, drop_database, execute
@@ -137,6 +137,7 @@ async def owner_without_rights(servers: Urls) -> AsyncIterator[str]:
 
 async def is_walled(url: str) -> bool:
     async with connect(url) as database:
+        assert await jobs.is_walled(database.reads) == database.reads.walled
         return database.reads.walled
 
 
@@ -145,12 +146,12 @@ async def test_a_login_that_may_make_no_roles_has_no_wall_until_it_may_take_them
 ) -> None:
     async with owner_without_rights(servers) as url:
         role = make_url(url).username
-        await execute(servers.database, *(f"revoke {one} from {role}" for one in walls.ROLES))
+        await execute(servers.database, *(f"revoke {one} from {role}" for one in ROLES))
         await migrate(url)
         assert "walls.no_roles" in capsys.readouterr().out
         assert not await is_walled(url)
 
-        await execute(servers.database, *(f"grant {one} to {role}" for one in walls.ROLES))
+        await execute(servers.database, *(f"grant {one} to {role}" for one in ROLES))
         await migrate(url)
 
         assert await is_walled(url)
@@ -165,7 +166,7 @@ async def test_a_login_that_owns_nothing_serves_with_what_the_roles_may(
     """As `docs/howto/row-level-security.md` has it: one login migrates, another one serves."""
     own, _ = await two_tenants(service, harness)
     login = f"serves_{uuid.uuid4().hex[:12]}"
-    made = f"create role {login} login noinherit password 'secret' in role {', '.join(walls.ROLES)}"
+    made = f"create role {login} login noinherit password 'secret' in role {', '.join(ROLES)}"
     await execute(servers.database, made)
     url = make_url(service.runtime.urls.database).set(username=login, password="secret")
     try:
