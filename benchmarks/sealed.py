@@ -1,6 +1,7 @@
-"""What encryption costs: the hot read of sealed summaries against plain ones, and sealing the messages of a database.
+"""What protection costs: the hot read with encryption and row-level security, and sealing the messages of a database.
 
-Two databases with the same chats. One is sealed and brought to another key by the command, while its chats are asked
+Two databases with the same chats. The plain one has neither; the read is timed over HTTP, as the filter asks, and in
+process. The other one is sealed and brought to another key by the command, while its chats are asked
 for. Bodies are as large as those of ordinary turns. 100,000 messages; `--quick` has 20,000.
 
     python -m benchmarks.sealed
@@ -13,18 +14,21 @@ import random
 import statistics
 import sys
 import time
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 
 from benchmarks import stage
+from benchmarks.context_http import asks
 from benchmarks.conversation import prose
-from benchmarks.filling import Wanted, timed_fill
+from benchmarks.filling import Chat, Wanted, timed_fill
 from benchmarks.lookup import find
 from benchmarks.report import Figure, Report, command, timed
 from benchmarks.rounds import Call, best, interleaved
+from benchmarks.wire import Line
 from service.runtime import Urls
 from service.settings import EncryptionKey, EncryptionKeys
 from service.storage import codec
 from service.storage.database import connect
+from service.storage.scope import narrowed
 
 _MESSAGES, _QUICK = 100_000, 20_000  # half as many checkpoints
 _WANTED = [Wanted(200, 1000, 16_384) for _ in range(4)]
@@ -38,18 +42,20 @@ async def measure(quick: bool) -> Report:
     count = _QUICK if quick else _MESSAGES
     body = codec.pack({"role": "user", "content": prose(random.Random(1), 300)})
     variants: dict[str, Call] = {}
+    ports: dict[str, tuple[int, str, list[Chat]]] = {}
     facts: list[str] = []
     figures: list[Figure] = []
     async with AsyncExitStack() as stack:
         servers = await stack.enter_async_context(stage.servers())
-        for name in ("plain", "sealed"):
-            urls = await stack.enter_async_context(stage.database(servers))
-            _, tenant = await stage.filter_key(urls.database)
+        for name, made in (("plain", stage.unwalled), ("sealed", stage.database)):
+            urls = await stack.enter_async_context(made(servers))
+            key, tenant = await stage.filter_key(urls.database)
             chats, _ = await timed_fill(urls.database, tenant, count // 2, _WANTED)
             await stage.execute(urls.database, f"update messages set body = '\\x{body.hex()}'", "vacuum analyze")
             keys = EncryptionKeys([_ONE, _TWO], 1) if name == "sealed" else EncryptionKeys()
             database = await stack.enter_async_context(connect(urls.database, keys=keys))
-            ask = await find(database, tenant, chats)
+            assert database.reads.walled == (name == "sealed")
+            ask = _within(tenant, await find(database, tenant, chats))
             if name == "sealed":
                 facts.append(f"{count:,} messages and {count // 2:,} checkpoints:")
                 for what, writes in (("sealed", [_ONE, _TWO]), ("rotated", [_TWO, _ONE])):
@@ -57,11 +63,28 @@ async def measure(quick: bool) -> Report:
                     figures.append(figure)
                     facts.append(fact)
             await stage.execute(urls.database, "vacuum analyze")
-            variants[name] = ask
+            variants[f"{name}, in process"] = ask
+            given = {"PRECIS_ENCRYPTION_KEYS": _as_setting([_TWO, _ONE])} if name == "sealed" else {}
+            ports[name] = await stack.enter_async_context(stage.service(urls, **given)), key, chats
+        # Only now: an idle connection is closed after some seconds.
+        for name, (port, key, chats) in ports.items():
+            line = stack.enter_context(closing(Line(port)))
+            variants[f"{name}, over HTTP"] = asks(line, key, chats)
         medians = await interleaved(variants, rounds=500 if quick else 2000, calls=8)
-    ratio = best(medians, "sealed") / best(medians, "plain")
-    figures.append(Figure("hot_read_sealed", "hot read of a sealed summary ÷ of a plain one", ratio, 1.15))
-    return timed("sealed", "Encryption at rest", figures, medians, *facts)
+    for where, bound in (("over HTTP", 1.15), ("in process", None)):
+        ratio = best(medians, f"sealed, {where}") / best(medians, f"plain, {where}")
+        named = f"hot_read_protected_{where.split()[-1].lower()}"
+        what = f"hot read with encryption and row-level security ÷ with neither, {where}"
+        figures.append(Figure(named, what, ratio, bound))
+    return timed("sealed", "Protection", figures, medians, *facts)
+
+
+def _within(tenant: int, ask: Call) -> Call:
+    async def narrowed_ask() -> object:
+        with narrowed(tenant):
+            return await ask()
+
+    return narrowed_ask
 
 
 async def _meanwhile(urls: Urls, what: str, keys: list[EncryptionKey], ask: Call) -> tuple[Figure, str]:
@@ -96,11 +119,10 @@ def _shown(seconds: list[float]) -> str:
 
 
 async def _rotate(urls: Urls, keys: list[EncryptionKey]) -> None:
-    given = ",".join(f"{key.id}:{base64.b64encode(key.secret).decode()}" for key in keys)
     ours = {
         "PRECIS_DATABASE_URL": urls.database,
         "PRECIS_REDIS_URL": urls.redis,
-        "PRECIS_ENCRYPTION_KEYS": given,
+        "PRECIS_ENCRYPTION_KEYS": _as_setting(keys),
     }
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", "from service.cli import app; app()", "keys", "rotate-encryption"),
@@ -109,6 +131,10 @@ async def _rotate(urls: Urls, keys: list[EncryptionKey]) -> None:
     )
     if await process.wait():
         raise RuntimeError("the rotation failed, see above")
+
+
+def _as_setting(keys: list[EncryptionKey]) -> str:
+    return ",".join(f"{key.id}:{base64.b64encode(key.secret).decode()}" for key in keys)
 
 
 if __name__ == "__main__":

@@ -72,6 +72,21 @@ async def database(urls: Urls) -> AsyncIterator[Urls]:
 
 
 @asynccontextmanager
+async def unwalled(urls: Urls) -> AsyncIterator[Urls]:
+    """The same without row-level security: it belongs to a login that may not take on the roles for that."""
+    name = f"bench_{uuid.uuid4().hex[:12]}"
+    role = f"create role {name} login password '{name}'"
+    await execute(urls.database, role, f"grant {name} to current_user", f"create database {name} owner {name}")
+    where = make_url(urls.database).set(username=name, password=name, database=name)
+    made = where.render_as_string(hide_password=False)
+    try:
+        await migrate(made)
+        yield Urls(made, urls.redis)
+    finally:
+        await execute(urls.database, f"drop database {name} with (force)", f"drop role {name}")
+
+
+@asynccontextmanager
 async def plain(url: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
     """A connection for plain SQL, with as much time as it takes."""
     connection = await asyncpg.connect(make_url(url).set(drivername="postgresql").render_as_string(hide_password=False))
@@ -98,10 +113,10 @@ async def filter_key(url: str) -> tuple[str, int]:
 
 
 @asynccontextmanager
-async def process(*arguments: str, urls: Urls | None = None) -> AsyncIterator[int]:
-    """A Python process that prints its address on 127.0.0.1; gives its port."""
+async def process(*arguments: str, urls: Urls | None = None, **settings: str) -> AsyncIterator[int]:
+    """A Python process that prints its address on 127.0.0.1; gives its port. `settings` are variables for it."""
     outside = {name: value for name, value in os.environ.items() if not name.startswith("PRECIS_")}
-    ours = {"PRECIS_LOG_LEVEL": "error", "PRECIS_PORT": "0"}
+    ours = {"PRECIS_LOG_LEVEL": "error", "PRECIS_PORT": "0"} | settings
     if urls:
         ours |= {"PRECIS_DATABASE_URL": urls.database, "PRECIS_REDIS_URL": urls.redis}
     started = await asyncio.create_subprocess_exec(
@@ -122,9 +137,9 @@ async def process(*arguments: str, urls: Urls | None = None) -> AsyncIterator[in
         await started.wait()
 
 
-def service(urls: Urls) -> AbstractAsyncContextManager[int]:
+def service(urls: Urls, **settings: str) -> AbstractAsyncContextManager[int]:
     """The service on these servers, without a worker."""
-    return process("-c", "from service.cli import app; app()", "serve", "--no-worker", urls=urls)
+    return process("-c", "from service.cli import app; app()", "serve", "--no-worker", urls=urls, **settings)
 
 
 async def find(
