@@ -25,12 +25,15 @@ MAY_TAKE_ON: Final = (
 )
 """SQL: whether the login may take on the role of a row of `pg_roles`."""
 WALLED: Final = f"""
-select count(*) = cardinality($1::text[]) and bool_and(
+select current_schema() <> session_user and count(*) = cardinality($1::text[]) and bool_and(
     {MAY_TAKE_ON} and coalesce(has_table_privilege(oid, to_regclass('audit'), 'INSERT'), false)
 )
 from pg_roles where rolname = any($1::text[])
 """
-"""SQL: whether the roles are there, may what they have to, and the login may take them on."""
+"""SQL: whether the roles are there, may what they have to, and the login may take them on.
+
+Not where the tables are in a schema of the login's own name: another role does not find them there.
+"""
 
 
 class Scope(NamedTuple):

@@ -160,6 +160,20 @@ async def test_a_login_that_may_make_no_roles_has_no_wall_until_it_may_take_them
             assert (await connection.execute(text("select count(*) from chats"))).scalar_one() == 0
 
 
+async def test_tables_in_a_schema_of_the_logins_name_are_found_without_the_wall(servers: Urls) -> None:
+    """PostgreSQL looks for them by the name of the present role."""
+    async with owner_without_rights(servers) as url:
+        role = make_url(url).username
+        await execute(servers.database, *(f"grant {one} to {role}" for one in ROLES))
+        await execute(url, f"create schema {role}")
+
+        await migrate(url)
+
+        assert not await is_walled(url)
+        async with connect(url) as database, database.engine.begin() as connection:
+            assert (await connection.execute(text("select count(*) from chats"))).scalar_one() == 0
+
+
 async def test_a_login_that_owns_nothing_serves_with_what_the_roles_may(
     service: Service, harness: Harness, servers: Urls
 ) -> None:
