@@ -66,11 +66,15 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A chat to measure: so many messages, each counted as `size` tokens, in a model's `window`."""
+    """A chat to measure: so many messages, each counted as `size` tokens, in a model's `window`.
+
+    Its summaries have `summary` tokens.
+    """
 
     messages: int
     size: int
     window: int
+    summary: int = SUMMARY
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +157,7 @@ async def _make(
     )
     owner = {"tenant_id": tenant, "chat_id": chat}
     await _copy(connection, "messages", owner, _messages(first, path, wanted.size))
-    await _copy(connection, "checkpoints", owner, _summaries(rng, first, path, wanted.size))
+    await _copy(connection, "checkpoints", owner, _summaries(rng, first, path, wanted))
     count = _checkpoints(len(path))
     return Chat(name, path, path[count * EVERY - 1], first + count - 1)
 
@@ -178,13 +182,13 @@ def _messages(first: int, path: Sequence[Message], size: int) -> Iterable[dict[s
         above = one.id
 
 
-def _summaries(rng: random.Random, first: int, path: Sequence[Message], size: int) -> Iterable[dict[str, Any]]:
+def _summaries(rng: random.Random, first: int, path: Sequence[Message], wanted: Wanted) -> Iterable[dict[str, Any]]:
     savings: list[int] = []
     for number in range(_checkpoints(len(path))):
         covered = (number + 1) * EVERY
-        narrative = prose(rng, SUMMARY)
+        narrative = prose(rng, wanted.summary)
         summary = stage.summary(narrative, covered)
-        savings = [*savings, max([*savings[-1:], covered * size - tokens.count(summary)])]
+        savings = [*savings, max([*savings[-1:], covered * wanted.size - tokens.count(summary)])]
         yield {
             "id": first + number,
             "parent_id": first + number - 1 if number else 0,
@@ -192,7 +196,7 @@ def _summaries(rng: random.Random, first: int, path: Sequence[Message], size: in
             "covered_until": path[covered - 1].id,
             "covered_digest": path[covered - 1].digest,
             "covered_messages": covered,
-            "covered_tokens": covered * size,
+            "covered_tokens": covered * wanted.size,
             "savings": savings,
             "kind": "llm",
             "sections": msgspec.json.encode(stage.paragraphs(narrative)).decode(),

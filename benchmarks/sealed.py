@@ -31,7 +31,7 @@ from service.storage.database import connect
 from service.storage.scope import narrowed
 
 _MESSAGES, _QUICK = 100_000, 20_000  # half as many checkpoints
-_WANTED = [Wanted(200, 1000, 16_384) for _ in range(4)]
+_WANTED = [Wanted(200, 1000, 16_384, summary=2400) for _ in range(4)]  # as much as there is room for
 _ONE, _TWO = EncryptionKey(1, b"k" * 32), EncryptionKey(2, b"l" * 32)
 _PAUSE = 0.02  # seconds between two questions
 _ALONE = 250  # questions before
