@@ -5,7 +5,6 @@ import json
 import re
 
 import pytest
-from sqlalchemy import text
 from structlog.testing import capture_logs
 
 from service import __version__
@@ -17,7 +16,7 @@ from tests.cli.conftest import Cli, says
 from tests.conftest import Service, drain, serving
 from tests.fakes.http import Raw, head
 from tests.fakes.http import serving as listening
-from tests.service.talk import AS_OWNER, Talk, row, rows, run_sql
+from tests.service.talk import Talk, row, rows, rows_for_owner, run_sql
 from tests.waiting import until
 
 REASON = "HTTP 500: [/INST] [red]out of memory[/red]"  # as a server may answer; no markup of ours
@@ -172,9 +171,7 @@ async def test_waiting_ends_well_as_soon_as_the_work_is_done(cli: Cli, service: 
 
     async def looks() -> bool:
         looking = "select 1 from pg_stat_activity where application_name = 'precis-cli' and query like '%chats%'"
-        async with service.runtime.database.engine.connect() as connection:
-            await connection.execute(text(AS_OWNER))  # who alone sees what others of its name ask
-            return bool((await connection.execute(text(looking))).all())
+        return bool(await rows_for_owner(service.runtime, looking))
 
     await until(looks)
     assert not waiting.done()
