@@ -82,7 +82,7 @@ async def _grow(service: Service, talk: Talk, worker_context: WorkerContext, tur
 @asynccontextmanager
 async def as_owner(service: Service) -> "AsyncIterator[asyncpg.pool.PoolConnectionProxy[asyncpg.Record]]":
     """A transaction with COPY, which row-level security forbids."""
-    async with service.runtime.database.reads.acquire() as connection, connection.transaction():
+    async with service.runtime.database.reads.plain.acquire() as connection, connection.transaction():
         await connection.execute(AS_OWNER)
         yield connection
 

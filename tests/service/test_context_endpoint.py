@@ -1,11 +1,9 @@
 """`POST /v1/chats/{chat_id}/context`: what a request should carry, by one read."""
 
 import pytest
-from sqlalchemy import text
 
-from service.storage.database import Database
 from service.transcript import native_tokens
-from tests.conftest import Service, drain
+from tests.conftest import Service, drain, execute
 from tests.service.grown import summarised
 from tests.service.talk import Talk, row, run_sql
 
@@ -174,17 +172,12 @@ async def test_the_newest_stored_message_of_a_long_path_is_found(service: Servic
     await talk.ingest(leaf)
     for copy in range(2, 5):
         await Talk(service.as_filter, chat=f"chat-{copy}", rows=talk.rows).ingest(leaf)
-    await analyse(service.runtime.database)
+    await execute(service.runtime.urls.database, "vacuum analyze")
 
     for pairs in (2, 64, 600):
         assert (await talk.ask(leaf, pairs))["known"] == leaf
         unseen = talk.add("unseen", leaf)
         assert (await talk.ask(unseen, pairs))["known"] == leaf
-
-
-async def analyse(database: Database) -> None:
-    async with database.engine.connect() as connection:
-        await (await connection.execution_options(isolation_level="AUTOCOMMIT")).execute(text("vacuum analyze"))
 
 
 async def test_the_shallowest_checkpoint_that_fits_serves_so_that_the_prefix_changes_rarely(

@@ -8,12 +8,13 @@ from itertools import accumulate
 import pytest
 
 from service.planning import Checkpoint
-from service.policy import Policy, apply_at
+from service.policy import APPLY_AT, Policy, apply_at, parts_of
 from service.storage import checkpoints, contexts, messages, work
 from service.storage.checkpoints import Fresh
+from service.storage.scope import fleet_wide, narrowed
 from service.summarising.memory import Memory
 from service.summarising.message import Rendered
-from tests.conftest import Service
+from tests.conftest import Service, execute
 from tests.service.harness import Harness
 from tests.service.talk import row, run_sql
 
@@ -205,3 +206,33 @@ async def test_lines_of_two_branches_are_counted_apart(harness: Harness) -> None
     for one in by_id.values():
         line = [by_id[ancestor] for ancestor in one.ancestors] + [one]
         assert list(one.savings) == list(accumulate((each.covered_tokens - each.tokens for each in line), max))
+
+
+MANY_VERSIONS = """
+insert into checkpoints
+select (jsonb_populate_record(one, jsonb_build_object('id', 10000 + number, 'version', 1 + number))).*
+from checkpoints one, generate_series(1, 500) number where one.id = (select max(id) from checkpoints)
+"""
+
+
+@pytest.mark.parametrize("of_tenant", [True, False], ids=["with row-level security", "without"])
+async def test_of_many_checkpoints_of_a_chat_one_is_looked_up(harness: Harness, of_tenant: bool) -> None:
+    """With row-level security PostgreSQL looks into an index by few conditions only."""
+    leaf = await harness.long_chat()
+    await harness.drain()
+    await run_sql(harness.runtime, MANY_VERSIONS)
+    await execute(harness.runtime.urls.database, "vacuum analyze")
+    (identity, digest), above = harness.talk.question(leaf)["path"][:2]
+    how = None, parts_of(APPLY_AT), False, 0, None
+    asked = {
+        contexts._CONTINUED: (1, "chat-1", [digest], [above[1]], 0, *how),
+        contexts._BRANCHED: (1, "chat-1", [identity], [digest], [0, 0], *how, [digest]),
+    }
+
+    reads = harness.runtime.database.reads
+    with narrowed(1) if of_tenant else fleet_wide():
+        plans = [
+            "\n".join(row[0] for row in await reads.fetch(f"explain {sql}", *given)) for sql, given in asked.items()
+        ]
+
+    assert all("using pk_checkpoints on checkpoints made" in plan for plan in plans), plans

@@ -9,13 +9,12 @@ from random import Random
 from typing import Any
 
 import pytest
-from sqlalchemy import text
 
 from service.demo.host import Host, inlet_body, load_filter, outlet_body
 from service.policy import APPLY_AT, parts_of
 from service.storage import contexts
 from tests.builders import called, returned, said
-from tests.conftest import Service, drain
+from tests.conftest import Service, drain, execute
 from tests.fakes.scripted_llm import CutOff, Empty, Fail, Hang, ReasoningOnly, Say
 from tests.service.grown import summarised
 from tests.service.harness import Harness, new_in
@@ -76,9 +75,7 @@ async def test_invariant_2_no_llm_call_on_the_request_path_and_one_indexed_read(
     assert (await harness.talk.ask(leaf))["status"] == "pending"
     assert harness.llm.requests == []
 
-    engine = harness.runtime.database.engine
-    async with engine.connect() as connection:
-        await (await connection.execution_options(isolation_level="AUTOCOMMIT")).execute(text("vacuum analyze"))
+    await execute(harness.runtime.urls.database, "vacuum analyze")
     leaf_pair, above = harness.talk.question(leaf)["path"][:2]
     async with harness.runtime.database.reads.acquire() as reads:
         await reads.execute("set enable_seqscan = off")  # so few rows fit into one page: it must be able to use indexes
