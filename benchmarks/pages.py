@@ -91,7 +91,8 @@ async def _site(stack: AsyncExitStack, servers: Urls, size: int) -> _Site:
         await operated.many(connection, found.tenant, size)
         newest = await operated.tree(connection, found.tenant, _TREE)
         await connection.execute("vacuum analyze")
-    port = await stack.enter_async_context(stage.service(urls))
+    no_limits = {"PRECIS_MAX_KEY_REQUESTS": "0", "PRECIS_MAX_OPEN_REQUESTS": "0"}
+    port = await stack.enter_async_context(stage.service(urls, **no_limits))
     base, headers = f"http://127.0.0.1:{port}", {"Sec-Fetch-Site": "same-origin"}
     client = await stack.enter_async_context(httpx.AsyncClient(base_url=base, headers=headers, timeout=60))
     signed_in = await client.post("/sign-in", data={"key": key})
