@@ -47,14 +47,14 @@ async def measure(quick: bool) -> Report:
     figures: list[Figure] = []
     async with AsyncExitStack() as stack:
         servers = await stack.enter_async_context(stage.servers())
-        for name, made in (("plain", stage.unwalled), ("sealed", stage.database)):
+        for name, made in (("plain", stage.without_row_security), ("sealed", stage.database)):
             urls = await stack.enter_async_context(made(servers))
             key, tenant = await stage.filter_key(urls.database)
             chats, _ = await timed_fill(urls.database, tenant, count // 2, _WANTED)
             await stage.execute(urls.database, f"update messages set body = '\\x{body.hex()}'", "vacuum analyze")
             keys = EncryptionKeys([_ONE, _TWO], 1) if name == "sealed" else EncryptionKeys()
             database = await stack.enter_async_context(connect(urls.database, keys=keys))
-            assert database.reads.walled == (name == "sealed")
+            assert database.reads.row_security == (name == "sealed")
             ask = _within(tenant, await find(database, tenant, chats))
             if name == "sealed":
                 facts.append(f"{count:,} messages and {count // 2:,} checkpoints:")

@@ -72,7 +72,7 @@ async def database(urls: Urls) -> AsyncIterator[Urls]:
 
 
 @asynccontextmanager
-async def unwalled(urls: Urls) -> AsyncIterator[Urls]:
+async def without_row_security(urls: Urls) -> AsyncIterator[Urls]:
     """The same without row-level security: it belongs to a login that may not take on the roles for that."""
     name = f"bench_{uuid.uuid4().hex[:12]}"
     role = f"create role {name} login password '{name}'"

@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
 
 from service.errors import ConfigurationError
@@ -20,14 +20,7 @@ _SYSTEM: Final = "system"  # libpq's word for the authorities that the machine t
 _INSIDE: Final = (".localhost", ".local", ".internal", ".svc", ".svc.cluster.local")
 
 Mode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
-_MODES: Final[tuple[Mode, ...]] = (
-    "disable",
-    "allow",
-    "prefer",
-    "require",
-    "verify-ca",
-    "verify-full",
-)
+_MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 _MAY_BE_PLAIN: Final = ("disable", "allow", "prefer")
 _NO: Final = ("0", "f", "false", "n", "no")  # as redis-py reads them
 # A connection that ended: the server may just be restarting.
@@ -117,7 +110,7 @@ def postgres(url: str) -> Reached:
     words, rest = _words(_POSTGRES, parts)
     said = dict(rest)
     host = unquote(parts.hostname or said.get("host") or "localhost")
-    port = parts.port or int(said.get("port") or _POSTGRES.port)
+    port = parts.port or _number(said.get("port")) or _POSTGRES.port
     mode = _mode(words)
     if mode is None or mode in _MAY_BE_PLAIN:
         if named := [word for word in words if word != "sslmode"]:
@@ -207,6 +200,15 @@ def _split(server: Server, url: str) -> SplitResult:
             " @, / and : are written as %40, %2F and %3A"
         ) from None
     return parts
+
+
+def _number(said: str | None) -> int | None:
+    """A port that stands among the words of a query, as libpq has it for sockets."""
+    if said is None:
+        return None
+    if not (said.isascii() and said.isdecimal()):
+        raise ConfigurationError(f"PRECIS_DATABASE_URL says port={said}, which is no number")
+    return int(said)
 
 
 def _words(server: Server, parts: SplitResult) -> tuple[dict[str, str], list[tuple[str, str]]]:

@@ -41,7 +41,9 @@ def status(
         raise typer.Exit(1)
 
 
-_NO_WALL = "row-level security is off: `precis migrate` says why (docs/howto/row-level-security.md)"
+_UNPROTECTED = (
+    "row-level security is off: `precis migrate` says why (docs/howto/row-level-security.md)"
+)
 
 
 async def _status(wait: float | None) -> Status:
@@ -70,7 +72,7 @@ def _print(seen: Status) -> None:
     if seen.encryption_keys:
         shell.console.print(_encryption(seen), highlight=False, soft_wrap=True)
     if not seen.row_level_security:
-        shell.console.print(_NO_WALL, highlight=False, soft_wrap=True)
+        shell.console.print(_UNPROTECTED, highlight=False, soft_wrap=True)
     for table in (_alive(seen), _leases(seen), _breakers(seen)):
         if table.row_count:
             print_table(shell.console, table)

@@ -22,7 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from service import tls
 from service.errors import ConfigurationError, SchemaError, SchemaNewer
 from service.settings import EncryptionKeys
-from service.storage import scope, sealing, walls
+from service.storage import row_security, scope, sealing
 from service.storage.reads import ReadPool
 from service.storage.scope import Scope
 from service.storage.sealing import Seals
@@ -73,7 +73,7 @@ async def connect(
             server_settings={"application_name": f"{name}-reads"},
         )
     async with pool:
-        reads = await _walled(pool, entered)
+        reads = await _read_pool(pool, entered)
         seals = Seals(keys, reads)
         engine = create_async_engine(
             where.set(drivername="postgresql+asyncpg"),
@@ -85,8 +85,8 @@ async def connect(
             hide_parameters=True,  # they hold what people wrote, and errors are logged
             execution_options={sealing.OPTION: seals},
         )
-        if reads.walled:
-            walls.entering(engine)
+        if reads.row_security:
+            row_security.entering(engine)
         try:
             yield Database(engine, reads, seals)
         finally:
@@ -243,13 +243,13 @@ def _current_revision(connection: Connection) -> str | None:
     return MigrationContext.configure(connection).get_current_revision()
 
 
-async def _walled(pool: "asyncpg.Pool[asyncpg.Record]", entered: dict[int, Scope]) -> ReadPool:
+async def _read_pool(pool: "asyncpg.Pool[asyncpg.Record]", entered: dict[int, Scope]) -> ReadPool:
     async with pool.acquire() as connection:
-        walled = await connection.fetchval(scope.WALLED, list(scope.ROLES))
+        in_force = await connection.fetchval(scope.IN_FORCE, list(scope.ROLES))
         # PgBouncer invents the number that it tells its clients.
         backend = await connection.fetchval("select pg_backend_pid()")
         pooled = backend != connection.get_server_pid()
-    return ReadPool(pool, entered, walled=bool(walled), pooled=pooled)
+    return ReadPool(pool, entered, row_security=bool(in_force), pooled=pooled)
 
 
 async def _nothing_to_reset(connection: object) -> None:

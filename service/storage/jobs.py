@@ -249,9 +249,9 @@ async def encryption_keys(reads: Reads) -> list[int]:
     return [row["id"] for row in rows]
 
 
-async def is_walled(reads: Reads) -> bool:
-    """Whether row-level security is in force for this login (`storage.walls`)."""
-    return bool(await reads.fetchval(scope.WALLED, list(scope.ROLES)))
+async def has_row_security(reads: Reads) -> bool:
+    """Whether row-level security is in force for this login (`storage.row_security`)."""
+    return bool(await reads.fetchval(scope.IN_FORCE, list(scope.ROLES)))
 
 
 async def sealed_rows(reads: Reads, tenant: int | None) -> list[SealedRows]:

@@ -13,7 +13,7 @@ from sqlalchemy import ARRAY, BigInteger, Text, bindparam, delete, func, select,
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import checkpoints as made
-from service.storage import memories, sealing, walls, wishes
+from service.storage import memories, row_security, sealing, wishes
 from service.storage import partials as of_partials
 from service.storage import runs as of_runs
 from service.storage.chats import begun_by
@@ -276,7 +276,7 @@ async def hide_in_audit(
     Returns:
         How many rows name the user.
     """
-    async with walls.keeping(connection):
+    async with row_security.keeping(connection):
         return await _hide_in_audit(connection, tenant, user, hashed, names)
 
 

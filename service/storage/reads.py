@@ -25,7 +25,7 @@ class ReadPool:
         pool: of plain connections.
         entered: the role and tenant of each connection, by its backend's process id; whoever opens
             one removes what is there of an earlier one.
-        walled: whether the database has the roles (`walls`).
+        row_security: whether it is in force (`storage.row_security`).
         pooled: whether PgBouncer is between.
     """
 
@@ -34,11 +34,11 @@ class ReadPool:
         pool: "asyncpg.Pool[asyncpg.Record]",
         entered: dict[int, Scope],
         *,
-        walled: bool,
+        row_security: bool,
         pooled: bool,
     ) -> None:
         self.plain = pool
-        self.walled = walled
+        self.row_security = row_security
         self._pooled = pooled
         self._entered = entered
 
@@ -46,11 +46,11 @@ class ReadPool:
     async def acquire(self) -> "AsyncIterator[asyncpg.pool.PoolConnectionProxy[asyncpg.Record]]":
         """A connection."""
         async with self.plain.acquire() as connection:
-            if self.walled and self._pooled:
+            if self.row_security and self._pooled:
                 async with _transaction(connection):
                     yield connection
                 return
-            if self.walled:
+            if self.row_security:
                 await self._enter(connection)
             yield connection
 
@@ -66,7 +66,7 @@ class ReadPool:
                 return await connection.fetchrow(query, *given)
         # The hot read, for which the context of `acquire` would take longer than all else here.
         async with self.plain.acquire() as connection:
-            if self.walled:
+            if self.row_security:
                 await self._enter(connection)
             return await connection.fetchrow(query, *given)
 

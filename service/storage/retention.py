@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage import walls
+from service.storage import row_security
 from service.storage.clock import in_seconds
 from service.storage.many import among
 from service.storage.messages import ERASED
@@ -109,7 +109,7 @@ async def old_rows(
         .order_by(table.c.id)
         .limit(size)
     )
-    async with walls.keeping(connection):
+    async with row_security.keeping(connection):
         ids = list((await connection.execute(_locked(query, table, dry=dry))).scalars())
         if ids and not dry:
             await connection.execute(delete(table).where(among(table.c.id, ids)))

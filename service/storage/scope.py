@@ -1,7 +1,7 @@
 """Whose rows the present task may see: those of the whole fleet, or of one tenant.
 
 Set where it becomes known who asks, and not by those who write statements: so the wall in the
-database stands on its own (`walls`).
+database stands on its own (`row_security`).
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ MAY_TAKE_ON: Final = (
     f" >= {SET_APART} then 'SET' else 'MEMBER' end)"
 )
 """SQL: whether the login may take on the role of a row of `pg_roles`."""
-WALLED: Final = f"""
+IN_FORCE: Final = f"""
 select current_schema() <> session_user and count(*) = cardinality($1::text[]) and bool_and(
     {MAY_TAKE_ON} and coalesce(has_table_privilege(oid, to_regclass('audit'), 'INSERT'), false)
 )

@@ -74,7 +74,7 @@ async def status(reads: Reads, tenant: int | None, settings: Settings) -> Status
         advice(queue, stored, endpoints, alive, figures.today, filters, stalled=stalled),
         keys,
         await jobs.sealed_rows(reads, tenant) if keys else [],
-        await jobs.is_walled(reads),
+        await jobs.has_row_security(reads),
     )
 
 

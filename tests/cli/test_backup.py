@@ -63,9 +63,9 @@ async def test_a_backup_brings_everything_back_also_over_an_older_schema(
     assert restored.exit_code == 0, restored.output
     assert await talk.ask(leaf) == before
     assert os.listdir(tmp_path) == ["precis.dump"]
-    walls = "select tablename from pg_policies where policyname = 'precis_one_tenant'"
+    policies = "select tablename from pg_policies where policyname = 'precis_one_tenant'"
     of_tenants = {table.name for table in metadata.sorted_tables if "tenant_id" in table.c}
-    assert {one.tablename for one in await rows(service.runtime, walls)} == of_tenants
+    assert {one.tablename for one in await rows(service.runtime, policies)} == of_tenants
 
 
 async def test_a_backup_of_an_older_version_is_migrated(cli: Cli, service: Service, tmp_path: Path) -> None:

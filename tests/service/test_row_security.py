@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import make_url, text
 from sqlalchemy.exc import ProgrammingError
 
-from service.storage import jobs, walls
+from service.storage import jobs, row_security
 from service.storage.database import connect, migrate
 from service.storage.scope import KEEPER, ROLES, SERVICE, TENANT, narrowed
 from service.storage.tables import metadata
@@ -117,7 +117,7 @@ async def test_what_serves_and_works_owns_no_table_and_only_adds_to_the_audit_lo
             await execute_as_it_is(service, statement)
     with narrowed(own):
         async with engine.begin() as connection:
-            async with walls.keeping(connection):
+            async with row_security.keeping(connection):
                 await connection.execute(text(f"delete from audit where tenant_id = {own}"))
             assert (await connection.execute(text("select current_user"))).scalar_one() == TENANT
 
@@ -145,10 +145,10 @@ async def reach(url: str) -> None:
         pytest.skip("PgBouncer knows no login that a test makes")
 
 
-async def is_walled(url: str) -> bool:
+async def has_row_security(url: str) -> bool:
     async with connect(url) as database:
-        assert await jobs.is_walled(database.reads) == database.reads.walled
-        return database.reads.walled
+        assert await jobs.has_row_security(database.reads) == database.reads.row_security
+        return database.reads.row_security
 
 
 async def test_a_login_that_may_make_no_roles_has_no_wall_until_it_may_take_them_on(
@@ -158,13 +158,13 @@ async def test_a_login_that_may_make_no_roles_has_no_wall_until_it_may_take_them
         role = make_url(url).username
         await execute(servers.database, *(f"revoke {one} from {role}" for one in ROLES))
         await migrate(url)
-        assert "walls.no_roles" in capsys.readouterr().out
-        assert not await is_walled(url)
+        assert "row_security.no_roles" in capsys.readouterr().out
+        assert not await has_row_security(url)
 
         await execute(servers.database, *(f"grant {one} to {role}" for one in ROLES))
         await migrate(url)
 
-        assert await is_walled(url)
+        assert await has_row_security(url)
         async with connect(url) as database, database.engine.begin() as connection:
             assert (await connection.execute(text("select current_user"))).scalar_one() == SERVICE
             assert (await connection.execute(text("select count(*) from chats"))).scalar_one() == 0
@@ -179,7 +179,7 @@ async def test_tables_in_a_schema_of_the_logins_name_are_found_without_the_wall(
 
         await migrate(url)
 
-        assert not await is_walled(url)
+        assert not await has_row_security(url)
         async with connect(url) as database, database.engine.begin() as connection:
             assert (await connection.execute(text("select count(*) from chats"))).scalar_one() == 0
 
@@ -196,7 +196,7 @@ async def test_a_login_that_owns_nothing_serves_with_what_the_roles_may(
     try:
         await reach(url.render_as_string(hide_password=False))
         async with connect(url.render_as_string(hide_password=False)) as database:
-            assert database.reads.walled
+            assert database.reads.row_security
             async with database.engine.begin() as connection:
                 seen = await connection.execute(text("select external_id from chats"))
                 assert set(seen.scalars()) == {"chat-1", "theirs"}

@@ -78,16 +78,16 @@ SYSTEM_WIDE |= {"retention.expired_chats", "retention.old_sums", "retention.past
 # Keys are of the whole installation too: a rotation pages through all chats, and then works chat by chat.
 SYSTEM_WIDE |= {"rotation.chats_after", "rotation.reseal_secrets", "rotation.held"}
 # These name a tenant, but run for one after the other, without row-level security: the same two, …
-BEFORE_THE_WALL = {
+FLEET_WIDE = {
     "retention.covered_bodies",
     "retention.lost_checkpoints",
     "rotation.reseal",
     "rotation.forget_unused",
 }
 # … what was counted in memory, …
-BEFORE_THE_WALL |= {"sums.add", "tombstones.erased", "chats.saved"}
+FLEET_WIDE |= {"sums.add", "tombstones.erased", "chats.saved"}
 # … a claim, which says whose chat it is, and what the journey itself does by hand.
-BEFORE_THE_WALL |= {"runs.begin", "chats.used", "audit.record", "jobs.sealed_rows"}
+FLEET_WIDE |= {"runs.begin", "chats.used", "audit.record", "jobs.sealed_rows"}
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -168,7 +168,7 @@ async def test_every_statement_names_the_tenant_of_every_table_that_it_touches(
     a, b = pair
     now: ContextVar[str] = ContextVar("now", default="outside the storage")
     executed: list[tuple[str, str]] = []
-    walled: dict[str, set[str]] = defaultdict(set)
+    roles_of: dict[str, set[str]] = defaultdict(set)
     called: set[str] = set()
 
     def noted(name: str, function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
@@ -188,7 +188,7 @@ async def test_every_statement_names_the_tenant_of_every_table_that_it_touches(
 
     def note(statement: str) -> None:
         executed.append((now.get(), statement))
-        walled[now.get()].add(scope.current().role)
+        roles_of[now.get()].add(scope.current().role)
 
     def by_the_engine(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
         note(statement)
@@ -217,8 +217,8 @@ async def test_every_statement_names_the_tenant_of_every_table_that_it_touches(
     assert "contexts.find" in {name for name, _ in executed}
     forgetful = {name: statement for name, statement in executed if without_tenant(statement)}
     assert forgetful.keys() == SYSTEM_WIDE, forgetful
-    of_all = {name for name, roles in walled.items() if scope.SERVICE in roles} - {"outside the storage"}
-    assert of_all == SYSTEM_WIDE | BEFORE_THE_WALL
+    of_all = {name for name, roles in roles_of.items() if scope.SERVICE in roles} - {"outside the storage"}
+    assert of_all == SYSTEM_WIDE | FLEET_WIDE
 
 
 def _functions() -> dict[str, tuple[Any, Callable[..., Awaitable[Any]]]]:

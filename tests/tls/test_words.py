@@ -88,6 +88,7 @@ def test_redis_is_asked_for_its_name_unless_the_url_says_otherwise(authority: Au
         (tls.postgres, f"{DATABASE}?sslmode=verify-ca&sslrootcert=system", "write sslmode=verify-full"),
         (tls.postgres, f"{DATABASE}?sslrootcert=/ca.pem", "without a sslmode that checks it"),
         (tls.postgres, f"{DATABASE}?sslmode=prefer&sslrootcert=/ca.pem", "without a sslmode that checks it"),
+        (tls.postgres, "postgresql:///precis?host=/run&port=x", "says port=x, which is no number"),
         (tls.postgres, f"{DATABASE}?ssl=require", "says ssl, which is not known here"),
         (tls.postgres, f"{DATABASE}?sslmode=require&channel_binding=require", "says channel_binding"),
         (tls.postgres, f"{DATABASE}?sslmode=verify-full&sslrootcert=/no/ca.pem", "names /no/ca.pem, which cannot be"),

@@ -1,4 +1,4 @@
-"""Row-level security: see `service/storage/walls.py`.
+"""Row-level security: see `service/storage/row_security.py`.
 
 It is built by each upgrade to the newest migration (`migrations/env.py`), because a login that may
 make no roles leaves it for later. An older schema has no column for the policies.
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from alembic import op
 
-from service.storage import walls
+from service.storage import row_security
 
 revision: str = "0023"
 down_revision: str | None = "0022"
@@ -25,4 +25,4 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """Takes the policies away."""
-    walls.tear_down(op.get_bind())
+    row_security.tear_down(op.get_bind())

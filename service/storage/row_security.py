@@ -76,7 +76,7 @@ def build(connection: Connection) -> None:
         why = str(error.orig).rpartition(": ")[2]
         login = connection.execute(text("select quote_ident(current_user)")).scalar_one()
         run = SQL.format(login=login)
-        log.warning("walls.no_roles", why=why, run=run, then="precis migrate")
+        log.warning("row_security.no_roles", why=why, run=run, then="precis migrate")
         return
     _grant(connection)
     given = {"tables": _OF_TENANTS, "policy": _ONE_TENANT}
