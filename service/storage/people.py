@@ -295,9 +295,10 @@ async def _hide_in_audit(
 
 async def read_chat(connection: AsyncConnection, chat: ChatKey) -> Json | None:
     """The row of a chat, as far as it is about its user; None when it was deleted meanwhile."""
-    columns = ("external_id", "user_id", "model", "created_at", "updated_at", "expires_at")
+    columns = ("external_id", "model", "created_at", "updated_at", "expires_at")
     wanted = chats.c.left_alone_at, chats.c.wishes, chats.c.sealed_wishes
-    query = select(*(chats.c[name] for name in columns), *wanted).where(*of(chat, chats))
+    whose = begun_by().label("user_id")
+    query = select(*(chats.c[name] for name in columns), whose, *wanted).where(*of(chat, chats))
     row = (await connection.execute(query)).mappings().one_or_none()
     if row is None:
         return None

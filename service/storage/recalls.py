@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import ARRAY, Text, bindparam, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage import sealing
+from service.storage import authors, sealing
 from service.storage.tenancy import ChatKey
 
 # The newest message of the pairs that is stored, its deepest checkpoint, and of this the one that
@@ -14,7 +14,8 @@ from service.storage.tenancy import ChatKey
 _COVERED = """
 select chat.id, made.id,
     case when :whole then newest.message_id else made.covered_until end,
-    case when :whole then newest.digest else made.covered_digest end
+    case when :whole then newest.digest else made.covered_digest end,
+    coalesce(chat.begun_by, chat.user_id)
 from chats chat
 cross join lateral (
     select stored.message_id, stored.digest, stored.checkpoint_id, pair.place
@@ -31,10 +32,11 @@ join checkpoints made
         case when :checkpoint = any(head.ancestors) then :checkpoint else head.id end
 where chat.tenant_id = :tenant and coalesce(chat.expires_at > now(), true)
 """
-_OWN = f"{_COVERED} and chat.external_id = :chat and chat.user_id = :user"
+_HERE = f"{_COVERED} and chat.external_id = :chat"
 # For the first turn of a fork, which is not stored yet: see `contexts`.
 _ELSEWHERE = f"""{_COVERED}
-and (:anyone or chat.user_id = :user) and chat.expires_at is null and chat.id in (
+and (:anyone or coalesce(chat.begun_by, chat.user_id) = :user)
+and chat.expires_at is null and chat.id in (
     select lent.chat_id from checkpoints lent
     where lent.tenant_id = :tenant and lent.covered_digest = any(:digests || :hidden)
 )
@@ -89,7 +91,9 @@ async def covered(
     whole: bool,
     anyone: bool,
 ) -> Scope | None:
-    """The covered part of one branch of one user's chat; None when none of it is covered.
+    """The covered part of one branch; None when none of it is covered.
+
+    It is of a chat that the user began, or the user wrote on the branch.
 
     Args:
         connection: of a transaction.
@@ -112,13 +116,16 @@ async def covered(
         "checkpoint": checkpoint or 0,
         "whole": whole,
     }
-    found = (await connection.execute(_statement(_OWN), asked | {"chat": chat})).one_or_none()
+    found = (await connection.execute(_statement(_HERE), asked | {"chat": chat})).one_or_none()
+    if found and found[-1] != user:
+        wrote = await authors.wrote_on(connection, ChatKey(tenant, found[0]), user, pairs)
+        found = found if wrote else None
     if found is None:
         lent = asked | {"anyone": anyone}
         found = (await connection.execute(_statement(_ELSEWHERE), lent)).one_or_none()
     if found is None:
         return None
-    identity, made, until, digest = found
+    identity, made, until, digest, _ = found
     key = ChatKey(tenant, identity)
     path = await _path(connection, key, until)
     # Rows below an edit are gone, or have other digests: then nothing of it is covered any more.
