@@ -20,8 +20,8 @@ from service.storage.tenancy import ChatKey, of
 class Wanted:
     """A chat, and what its user wants of it.
 
-    `owner` is who began it. `working` says that a summary is due or being written. `left_alone_at` is None when it is
-    summarised as usual.
+    `owner` is who began it. `working` says that a summary is due or being written. `left_alone_at`
+    is None when it is summarised as usual.
     """
 
     key: ChatKey
