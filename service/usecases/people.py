@@ -228,7 +228,9 @@ async def _hide(connection: AsyncConnection, by: Operator, user: str, own: list[
     """Makes hashes of ids in the audit log; returns the user's."""
     key = await tombstones.secret(connection, by.tenant)
     hashed = tombstones.keyed(key, "user", user).hex()
-    names = {chat.chat_id: tombstones.keyed(key, "chat", chat.chat_id).hex() for chat in own}
+    gone = await people.gone_chats(connection, by.tenant, user)
+    ids = {*gone, *(chat.chat_id for chat in own)}
+    names = {one: tombstones.keyed(key, "chat", one).hex() for one in ids}
     await people.hide_in_audit(connection, by.tenant, user, hashed, names)
     return hashed
 

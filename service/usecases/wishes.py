@@ -52,7 +52,7 @@ class Changed:
 
 def of_user(tenant: int, user: str) -> Asker:
     """A user, as the audit names them."""
-    return Asker(Operator(tenant, f"user {user}"), user)
+    return Asker(Operator(tenant, audit.user_actor(user)), user)
 
 
 async def view(
