@@ -81,7 +81,7 @@ async def view(
     served = Served(settings.apply_share(wanted.model))
     path = Path(depth, pairs)
     asked = Lookup(asker.by.tenant, chat, None, path, sizes=(), served=served)
-    return View(await context.answer(database, asked), wanted)
+    return View(await context.stored(database, asked), wanted)
 
 
 async def read(engine: AsyncEngine, by: Operator, chat: str) -> Wanted:
