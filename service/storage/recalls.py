@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import ARRAY, Text, bindparam, text
+from sqlalchemy import ARRAY, Row, Text, bindparam, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import authors, sealing
@@ -12,10 +13,10 @@ from service.storage.tenancy import ChatKey
 # The newest message of the pairs that is stored, its deepest checkpoint, and of this the one that
 # was served: the one asked for, if the branch has it, or else the deepest.
 _COVERED = """
-select chat.id, made.id,
-    case when :whole then newest.message_id else made.covered_until end,
-    case when :whole then newest.digest else made.covered_digest end,
-    coalesce(chat.begun_by, chat.user_id)
+select chat.id, made.id as made,
+    case when :whole then newest.message_id else made.covered_until end as until,
+    case when :whole then newest.digest else made.covered_digest end as digest,
+    coalesce(chat.begun_by, chat.user_id) as owner
 from chats chat
 cross join lateral (
     select stored.message_id, stored.digest, stored.checkpoint_id, pair.place
@@ -117,21 +118,30 @@ async def covered(
         "whole": whole,
     }
     found = (await connection.execute(_statement(_HERE), asked | {"chat": chat})).one_or_none()
-    if found and found[-1] != user:
-        wrote = await authors.wrote_on(connection, ChatKey(tenant, found[0]), user, pairs)
-        found = found if wrote else None
-    if found is None:
+    if found is None or not await _is_theirs(connection, tenant, found, user, pairs):
         lent = asked | {"anyone": anyone}
         found = (await connection.execute(_statement(_ELSEWHERE), lent)).one_or_none()
     if found is None:
         return None
-    identity, made, until, digest, _ = found
-    key = ChatKey(tenant, identity)
+    key, made, until, digest = ChatKey(tenant, found.id), found.made, found.until, found.digest
     path = await _path(connection, key, until)
     # Rows below an edit are gone, or have other digests: then nothing of it is covered any more.
     if not path or seal.show(path[-1].digest) != seal.show(digest):
         return None
     return Scope(key, made, path)
+
+
+async def _is_theirs(
+    connection: AsyncConnection,
+    tenant: int,
+    found: Row[Any],
+    user: str,
+    pairs: Sequence[tuple[str, str]],
+) -> bool:
+    """Whether the user began the chat that was found, or wrote on this branch of it."""
+    if found.owner == user:
+        return True
+    return await authors.wrote_on(connection, ChatKey(tenant, found.id), user, pairs)
 
 
 async def newest(connection: AsyncConnection, tenant: int, chat: str) -> Scope | None:
