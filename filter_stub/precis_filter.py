@@ -43,6 +43,7 @@ GONE = 3600.0  # seconds without another try to store a chat that the service ca
 WINDOW = 131_072  # tokens of a model that nobody knows anything about
 SHORT = 600  # characters that are left of an old tool result
 TEMPORARY = ("temporary:", "local:")
+KEY_MISSING = "urn:precis:problem:key-missing"  # of one process, for some chats: no outage
 OWN_COMPACTION = "[CONVERSATION SUMMARY]"  # Open WebUI's, in the system message
 SUMMARY = "[Previous conversation summary: "  # ours
 TOOL_IMAGES = "Here are the images from the tool results above."  # which no user wrote
@@ -682,7 +683,8 @@ class Filter:
         except Exception:
             self._failures += 1
             raise
-        self._failures = self._failures + 1 if response.status_code >= 500 else 0
+        down = response.status_code >= 500 and KEY_MISSING not in response.text
+        self._failures = self._failures + 1 if down else 0
         if response.is_error and response.status_code not in (409, 410):
             raise ConnectionError(f"the service says {response.status_code}: {response.text[:300]}")
         return response

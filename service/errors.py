@@ -10,7 +10,7 @@
     ├── SummariserError         the summariser gave no usable answer
     │   └── SummariserAway      its server is down, overloaded, or refuses everybody
     ├── UnknownEncoding         a newer version stored this data
-    ├── CannotOpen              a sealed text has no key here, or is not where it was stored
+    ├── CannotOpen              a sealed text is not where it was stored
     ├── TextTooHard             a text needs more time or memory than is allowed
     ├── TextWorkFailed          work on a text raised an error
     ├── TextProcessAway         no text process could be started
@@ -35,7 +35,8 @@
         ├── TooMany                     429
         ├── HeadTooLarge                431
         └── Unavailable                 503
-            └── Busy                    503
+            ├── Busy                    503
+            └── KeyMissing              503
 
 The first line of a class's docstring is the title that people see. A message says what is wrong,
 where, and how to fix it, and never quotes a chat. Messages of libraries may quote one, so of their
@@ -119,7 +120,7 @@ class UnknownEncoding(PrecisError):
 
 
 class CannotOpen(PrecisError):
-    """A sealed text cannot be opened: its key is not given, or it was moved or changed."""
+    """A sealed text cannot be opened: it was moved or changed in the database."""
 
 
 class TextTooHard(PrecisError):
@@ -306,3 +307,10 @@ class Busy(Unavailable):
     """The service is at one of its limits; try again in a moment."""
 
     type = "busy"
+
+
+class KeyMissing(Unavailable):
+    """This process was not given an encryption key that texts are sealed with."""
+
+    # The filter knows it, and does not take the service for away.
+    type = "key-missing"

@@ -16,7 +16,7 @@ from service import __version__
 from service.api.deps import RuntimeDep
 from service.errors import SchemaError, SchemaNewer
 from service.runtime import Runtime
-from service.storage import outage
+from service.storage import outage, sealing
 from service.storage.database import check_schema, is_read_only, try_write
 
 router = APIRouter(tags=["health"])
@@ -109,9 +109,10 @@ async def readyz(request: Request, runtime: RuntimeDep) -> JSONResponse:
     when a request's write is refused; from then on it is tried every ten seconds, and counts until
     a write goes well.
 
-    The service stays ready while Redis is down (`queue` says so; its work is found later), and
-    after a newer version has migrated the database (`schema` says so). `warnings` counts what is
-    amiss with the settings or the summariser; `precis status` says it.
+    The service stays ready while Redis is down (`queue` says so; its work is found later), after a
+    newer version has migrated the database (`schema` says so), and when others write with an
+    encryption key that it was not given (`encryption` says so; what it cannot open is refused).
+    `warnings` counts what is amiss with the settings or the summariser; `precis status` says it.
     """
     ready, body = await cast(Readiness, request.app.state.readiness).of(request, runtime)
     return JSONResponse(body, 200 if ready else 503)
@@ -119,6 +120,8 @@ async def readyz(request: Request, runtime: RuntimeDep) -> JSONResponse:
 
 async def _readiness(request: Request, runtime: Runtime) -> tuple[bool, dict[str, object]]:
     ready, state = await _database(runtime)
+    if missing := await _missing(runtime) if ready else None:
+        state["encryption"] = missing
     if ready and (refusal := await _refusal(request, runtime)):
         ready, state["database"] = False, refusal
     state["queue"] = await _queue(runtime)
@@ -141,6 +144,16 @@ async def _database(runtime: Runtime) -> tuple[bool, dict[str, str]]:
     except (SQLAlchemyError, OSError) as error:
         return False, {"database": _no_answer(error), "schema": "unknown"}
     return True, {"database": "ok", "schema": "ok"}
+
+
+async def _missing(runtime: Runtime) -> str | None:
+    """Which encryption keys this process lacks, in words; None when it has all."""
+    try:
+        async with runtime.database.engine.connect() as connection:
+            missing = await sealing.missing(connection)
+    except (SQLAlchemyError, OSError):  # the next look says so
+        return None
+    return sealing.without(missing) if missing else None
 
 
 async def _refusal(request: Request, runtime: Runtime) -> str | None:

@@ -66,7 +66,8 @@ def _print(seen: Status) -> None:
         highlight=False,
     )
     for one in seen.advice:
-        shell.console.print(f"[yellow]{escape(one.text)}.[/]", highlight=False, soft_wrap=True)
+        colour = "red" if one.urgent else "yellow"
+        shell.console.print(f"[{colour}]{escape(one.text)}.[/]", highlight=False, soft_wrap=True)
     for line in worth_lines(seen.worth):
         shell.console.print(line, highlight=False, soft_wrap=True)
     if seen.encryption_keys:

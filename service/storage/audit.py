@@ -22,6 +22,11 @@ class Change:
     details: dict[str, Any]
 
 
+def user_actor(user: str) -> str:
+    """How the log names a user of Open WebUI who changed something."""
+    return f"user {user}"
+
+
 async def page(
     connection: AsyncConnection,
     tenant: int,

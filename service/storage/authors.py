@@ -4,12 +4,13 @@ Who sends messages first is taken for their author, questions and answers alike.
 keep the ids and digests of the chat that they were made from, so they take its authors over.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from sqlalchemy import ARRAY, Text, bindparam, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.storage import sealing
 from service.storage.tables import chat_authors
 from service.storage.tenancy import ChatKey
 
@@ -38,6 +39,49 @@ where messages.tenant_id = :tenant and messages.chat_id = :chat
     and theirs.author not in ('', coalesce(this.begun_by, this.user_id))
 returning messages.author_id
 """).bindparams(bindparam("ids", type_=ARRAY(Text)))
+
+
+# The newest message of the pairs that is stored, and all above it. One at a time by the key, as in
+# `messages.path`.
+_WROTE_ON = text("""
+with recursive up as (
+    (select stored.parent_id, stored.author_id
+    from unnest(cast(:ids as text[]), cast(:digests as text[]), cast(:hidden as text[]))
+        with ordinality as pair (id, digest, hidden, place)
+    join messages stored on stored.tenant_id = :tenant and stored.chat_id = :chat
+        and stored.message_id = pair.id and stored.digest in (pair.digest, pair.hidden)
+    order by pair.place limit 1)
+    union all
+    select parent.parent_id, parent.author_id from up
+    cross join lateral (
+        select above.parent_id, above.author_id from messages above
+        where above.tenant_id = :tenant and above.chat_id = :chat
+            and above.message_id = up.parent_id
+        limit 1
+    ) parent
+)
+select exists (select 1 from up where up.author_id = :user)
+""").bindparams(*(bindparam(name, type_=ARRAY(Text)) for name in ("ids", "digests", "hidden")))
+
+
+async def wrote_on(
+    connection: AsyncConnection, chat: ChatKey, user: str, pairs: Sequence[tuple[str, str]]
+) -> bool:
+    """Whether a user, who did not begin the chat, wrote on a branch.
+
+    `pairs` are (id, digest) of its newest messages, leaf first; the newest one that is stored
+    counts, and what is above it.
+    """
+    seal = await sealing.of(connection, chat.tenant)
+    asked = {
+        "tenant": chat.tenant,
+        "chat": chat.id,
+        "user": user,
+        "ids": [identity for identity, _ in pairs],
+        "digests": [digest for _, digest in pairs],
+        "hidden": [seal.forms(digest)[0] for _, digest in pairs],
+    }
+    return bool((await connection.execute(_WROTE_ON, asked)).scalar_one())
 
 
 async def add(connection: AsyncConnection, chat: ChatKey, users: Collection[str]) -> None:

@@ -121,13 +121,12 @@ class OpenedChat:
     """A chat that is ingested.
 
     `wants_bodies` says that work waits for texts that are not kept any more, and `left_alone` that
-    its user wants no summaries of it. `user` wrote in it last, and `begun_by` began it.
+    its user wants no summaries of it. `begun_by` began it.
     """
 
     key: ChatKey
     wants_bodies: bool
     left_alone: bool
-    user: str
     begun_by: str
 
     def author(self, user: str) -> str | None:
@@ -187,7 +186,7 @@ async def open_chat(
     """Makes a chat when it is new, brings it up to date, and locks it until the transaction ends.
 
     One that has expired is deleted first, whether a sweep has come by or not. A chat that is there
-    keeps its user: see `pass_on`.
+    stays the user's who began it.
     """
     named = (chats.c.tenant_id == tenant, chats.c.external_id == chat)
     await connection.execute(delete(chats).where(*named, chats.c.expires_at <= func.now()))
@@ -208,7 +207,6 @@ async def open_chat(
         chats.c.id,
         chats.c.wants_bodies,
         chats.c.left_alone_at.is_not(None),
-        chats.c.user_id,
         begun_by(),
     )
     identity, *rest = (await connection.execute(statement.returning(*columns))).one()
@@ -217,13 +215,15 @@ async def open_chat(
 
 def begun_by() -> ColumnElement[str]:
     """Whose chat it is: who began it."""
+    # Once `user_id` was who wrote last, and who began the chat was kept beside it.
     return func.coalesce(chats.c.begun_by, chats.c.user_id)
 
 
-async def pass_on(connection: AsyncConnection, chat: ChatKey, user: str) -> None:
-    """Makes `user` the one who wrote in a chat last; who began it is kept."""
+async def begin_anew(connection: AsyncConnection, chat: ChatKey, user: str) -> None:
+    """Makes a chat without messages this user's; what another wanted of it goes."""
+    nothing_wanted = {"left_alone_at": None, "wishes": list[str](), "sealed_wishes": None}
     query = update(chats).where(*of(chat, chats))
-    await connection.execute(query.values(begun_by=begun_by(), user_id=user))
+    await connection.execute(query.values(user_id=user, begun_by=None, **nothing_wanted))
 
 
 async def ingested(
@@ -263,7 +263,7 @@ async def used(connection: AsyncConnection, tenant: int, user: str | None) -> tu
     query = select(func.count(), func.coalesce(func.sum(chats.c.sent_bytes), 0))
     query = query.where(chats.c.tenant_id == tenant)
     if user is not None:
-        query = query.where(chats.c.user_id == user)
+        query = query.where(begun_by() == user)
     count, size = (await connection.execute(query)).one()
     return int(count), int(size)
 
@@ -339,7 +339,7 @@ def cursor_after(last: Overview, order: Order) -> Cursor:
 
 def _conditions(tenant: int, which: Filters) -> Iterator[ColumnElement[bool]]:
     if which.user is not None:
-        yield chats.c.user_id == which.user
+        yield begun_by() == which.user
     if which.model is not None:
         yield chats.c.model == which.model
     if which.state is not None:
@@ -374,7 +374,7 @@ def _overview_columns(tenant: int) -> list[ColumnElement[Any]]:
     return [
         chats.c.id,
         chats.c.external_id,
-        chats.c.user_id,
+        begun_by(),
         chats.c.model,
         chats.c.window_tokens,
         chats.c.window_assumed,

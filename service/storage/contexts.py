@@ -100,7 +100,8 @@ _BRANCHED = f"{_BY_PAIRS} chat.external_id = $2 and {_LIVES}"
 # the digests. Of several chats, the one that knows the newest message. A chat that expires lends
 # nothing: it is deleted with everything stored for it. One that is left alone borrows nothing.
 _ELSEWHERE = f"""
-{_BY_PAIRS} ($2::text is null or chat.user_id = $2) and chat.expires_at is null and chat.id in (
+{_BY_PAIRS} ($2::text is null or coalesce(chat.begun_by, chat.user_id) = $2)
+and chat.expires_at is null and chat.id in (
     select lent.chat_id from checkpoints lent
     where lent.tenant_id = $1 and lent.covered_digest = any($4::text[] || $11::text[])
 ) and not exists (

@@ -115,7 +115,7 @@ Role = Literal["api", "worker"]
 class Alive:
     """A process that lives, in one of its roles; `name` is its host and process id.
 
-    `warnings` are what it found amiss at its start.
+    `warnings` are what it found amiss at its start; one that begins with `KEY_MISSING` came later.
     """
 
     role: Role
@@ -129,6 +129,8 @@ class Alive:
 
 HEARTBEAT: Final = 10
 """Seconds between two signs of life of a process."""
+KEY_MISSING: Final = "An encryption key is missing"
+"""How the warning of a process begins that cannot open what others seal."""
 _SILENT = 3.5 * HEARTBEAT  # seconds without one, after which a process counts as gone
 
 _MOST_COUNTED = 10_000

@@ -64,7 +64,8 @@ def memory_of(row: Mapping[Any, Any], seal: Seal, where: Where) -> Memory:
 
     Raises:
         msgspec.ValidationError: a row is of another version, or was written by somebody else.
-        CannotOpen: its key is missing, or it was not sealed for this row.
+        KeyMissing: its key is not among ours.
+        CannotOpen: it was not sealed for this row.
     """
     columns = opened(row, seal, where)
     return msgspec.convert({field: columns[column] for field, column in _COLUMNS.items()}, Memory)

@@ -9,13 +9,14 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ARRAY, BigInteger, Text, bindparam, delete, func, select, text, update
+from sqlalchemy import ARRAY, BigInteger, Text, bindparam, delete, func, or_, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import checkpoints as made
 from service.storage import memories, row_security, sealing, wishes
 from service.storage import partials as of_partials
 from service.storage import runs as of_runs
+from service.storage.audit import user_actor
 from service.storage.chats import begun_by
 from service.storage.codec import unpack
 from service.storage.many import among, not_among
@@ -71,7 +72,7 @@ class Counts:
         written_beside: the user's messages in chats of others.
         covered_beside: checkpoints of chats of others that have read one of these.
         figures: rows of daily figures.
-        audit: rows of the audit log that name the user, or one of the own chats.
+        audit: rows of the audit log of what the user did, or that name the user or an own chat.
     """
 
     messages: int
@@ -129,7 +130,8 @@ select
     (select count(*) from user_sums
         where user_sums.tenant_id = :tenant and user_sums.user_id = :user),
     (select count(*) from audit where audit.tenant_id = :tenant
-        and (audit.details ->> 'user' = :user or audit.chat = any(:names)))
+        and (audit.actor = :actor or audit.details ->> 'user' = :user
+            or audit.chat = any(:names)))
 """).bindparams(
     bindparam("own", type_=ARRAY(BigInteger)),
     bindparam("beside", type_=ARRAY(BigInteger)),
@@ -188,6 +190,7 @@ async def counts(
     asked = {
         "tenant": tenant,
         "user": user,
+        "actor": user_actor(user),
         "own": [chat.key.id for chat in theirs],
         "beside": [chat.key.id for chat in others],
         "names": [chat.chat_id for chat in theirs],
@@ -263,7 +266,7 @@ async def blank(
 
 async def hide_in_audit(
     connection: AsyncConnection, tenant: int, user: str, hashed: str, names: Mapping[str, str]
-) -> int:
+) -> None:
     """Puts hashes in place of a user's id, and of those of chats, in the audit log.
 
     Args:
@@ -272,32 +275,42 @@ async def hide_in_audit(
         user: the user's id.
         hashed: what takes its place.
         names: the hashes by the ids of chats.
-
-    Returns:
-        How many rows name the user.
     """
     async with row_security.keeping(connection):
-        return await _hide_in_audit(connection, tenant, user, hashed, names)
+        await _hide_in_audit(connection, tenant, user, hashed, names)
 
 
 async def _hide_in_audit(
     connection: AsyncConnection, tenant: int, user: str, hashed: str, names: Mapping[str, str]
-) -> int:
+) -> None:
+    did = update(audit).where(audit.c.tenant_id == tenant, audit.c.actor == user_actor(user))
+    await connection.execute(did.values(actor=user_actor(hashed)))
     details = audit.c.details.concat(func.jsonb_build_object("user", hashed))
     named = update(audit).where(audit.c.tenant_id == tenant, audit.c.details["user"].astext == user)
-    count = (await connection.execute(named.values(details=details))).rowcount
+    await connection.execute(named.values(details=details))
     about = update(audit).where(audit.c.tenant_id == tenant, audit.c.chat == bindparam("which"))
     rows = [{"which": name, "hash": one} for name, one in names.items()]
     if rows:
         await connection.execute(about.values(chat=bindparam("hash")), rows)
-    return count
+
+
+async def gone_chats(connection: AsyncConnection, tenant: int, user: str) -> list[str]:
+    """The chats, by Open WebUI's id, of which a user wanted something, and that are not stored."""
+    stored = select(chats.c.id).where(
+        chats.c.tenant_id == tenant, chats.c.external_id == audit.c.chat
+    )
+    query = select(audit.c.chat).where(
+        audit.c.tenant_id == tenant, audit.c.actor == user_actor(user), ~stored.exists()
+    )
+    return list((await connection.execute(query.distinct())).scalars())
 
 
 async def read_chat(connection: AsyncConnection, chat: ChatKey) -> Json | None:
     """The row of a chat, as far as it is about its user; None when it was deleted meanwhile."""
-    columns = ("external_id", "user_id", "model", "created_at", "updated_at", "expires_at")
+    columns = ("external_id", "model", "created_at", "updated_at", "expires_at")
     wanted = chats.c.left_alone_at, chats.c.wishes, chats.c.sealed_wishes
-    query = select(*(chats.c[name] for name in columns), *wanted).where(*of(chat, chats))
+    whose = begun_by().label("user_id")
+    query = select(*(chats.c[name] for name in columns), whose, *wanted).where(*of(chat, chats))
     row = (await connection.execute(query)).mappings().one_or_none()
     if row is None:
         return None
@@ -363,10 +376,14 @@ async def read_figures(connection: AsyncConnection, tenant: int, user: str) -> l
 async def read_audit(
     connection: AsyncConnection, tenant: int, user: str, names: Collection[str]
 ) -> list[Json]:
-    """The rows of the audit log that name a user, or one of these chats."""
+    """The rows of the audit log that are of a user, or name the user or one of these chats."""
     query = select(audit.c.at, audit.c.actor, audit.c.action, audit.c.chat, audit.c.details).where(
         audit.c.tenant_id == tenant,
-        (audit.c.details["user"].astext == user) | among(audit.c.chat, names),
+        or_(
+            audit.c.actor == user_actor(user),
+            audit.c.details["user"].astext == user,
+            among(audit.c.chat, names),
+        ),
     )
     return [dict(row) for row in (await connection.execute(query.order_by(audit.c.id))).mappings()]
 

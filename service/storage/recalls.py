@@ -2,19 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import ARRAY, Text, bindparam, text
+from sqlalchemy import ARRAY, Row, Text, bindparam, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage import sealing
+from service.storage import authors, sealing
 from service.storage.tenancy import ChatKey
 
 # The newest message of the pairs that is stored, its deepest checkpoint, and of this the one that
 # was served: the one asked for, if the branch has it, or else the deepest.
 _COVERED = """
-select chat.id, made.id,
-    case when :whole then newest.message_id else made.covered_until end,
-    case when :whole then newest.digest else made.covered_digest end
+select chat.id, made.id as made,
+    case when :whole then newest.message_id else made.covered_until end as until,
+    case when :whole then newest.digest else made.covered_digest end as digest,
+    coalesce(chat.begun_by, chat.user_id) as owner
 from chats chat
 cross join lateral (
     select stored.message_id, stored.digest, stored.checkpoint_id, pair.place
@@ -31,10 +33,11 @@ join checkpoints made
         case when :checkpoint = any(head.ancestors) then :checkpoint else head.id end
 where chat.tenant_id = :tenant and coalesce(chat.expires_at > now(), true)
 """
-_OWN = f"{_COVERED} and chat.external_id = :chat and chat.user_id = :user"
+_HERE = f"{_COVERED} and chat.external_id = :chat"
 # For the first turn of a fork, which is not stored yet: see `contexts`.
 _ELSEWHERE = f"""{_COVERED}
-and (:anyone or chat.user_id = :user) and chat.expires_at is null and chat.id in (
+and (:anyone or coalesce(chat.begun_by, chat.user_id) = :user)
+and chat.expires_at is null and chat.id in (
     select lent.chat_id from checkpoints lent
     where lent.tenant_id = :tenant and lent.covered_digest = any(:digests || :hidden)
 )
@@ -89,7 +92,9 @@ async def covered(
     whole: bool,
     anyone: bool,
 ) -> Scope | None:
-    """The covered part of one branch of one user's chat; None when none of it is covered.
+    """The covered part of one branch; None when none of it is covered.
+
+    It is of a chat that the user began, or the user wrote on the branch.
 
     Args:
         connection: of a transaction.
@@ -112,19 +117,31 @@ async def covered(
         "checkpoint": checkpoint or 0,
         "whole": whole,
     }
-    found = (await connection.execute(_statement(_OWN), asked | {"chat": chat})).one_or_none()
-    if found is None:
+    found = (await connection.execute(_statement(_HERE), asked | {"chat": chat})).one_or_none()
+    if found is None or not await _is_theirs(connection, tenant, found, user, pairs):
         lent = asked | {"anyone": anyone}
         found = (await connection.execute(_statement(_ELSEWHERE), lent)).one_or_none()
     if found is None:
         return None
-    identity, made, until, digest = found
-    key = ChatKey(tenant, identity)
+    key, made, until, digest = ChatKey(tenant, found.id), found.made, found.until, found.digest
     path = await _path(connection, key, until)
     # Rows below an edit are gone, or have other digests: then nothing of it is covered any more.
     if not path or seal.show(path[-1].digest) != seal.show(digest):
         return None
     return Scope(key, made, path)
+
+
+async def _is_theirs(
+    connection: AsyncConnection,
+    tenant: int,
+    found: Row[Any],
+    user: str,
+    pairs: Sequence[tuple[str, str]],
+) -> bool:
+    """Whether the user began the chat that was found, or wrote on this branch of it."""
+    if found.owner == user:
+        return True
+    return await authors.wrote_on(connection, ChatKey(tenant, found.id), user, pairs)
 
 
 async def newest(connection: AsyncConnection, tenant: int, chat: str) -> Scope | None:

@@ -14,15 +14,17 @@ stored sealed, so digests stay the same when keys are rotated. Why all this: doc
 import hmac
 import os
 from base64 import b64decode, b64encode
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCMSIV, AESSIV
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.errors import CannotOpen, ConfigurationError, SealedForGood
+from service.errors import CannotOpen, ConfigurationError, KeyMissing, SealedForGood
 from service.settings import EncryptionKey, EncryptionKeys
 from service.storage import codec
 from service.storage.reads import ReadPool
@@ -90,16 +92,14 @@ class Seal:
         """The bytes again, whether they were sealed or not.
 
         Raises:
-            CannotOpen: the key is not among ours, or this was not stored there.
+            KeyMissing: the key is not among ours.
+            CannotOpen: this was not stored there.
         """
         if stored[0] != SEALED:
             return stored
         cipher = self._ciphers.get(stored[1])
         if cipher is None:
-            raise CannotOpen(
-                f"a text in {where.table} is sealed with key {stored[1]}:"
-                " add that key to PRECIS_ENCRYPTION_KEYS"
-            )
+            raise KeyMissing(without([stored[1]]))
         try:
             return cipher.decrypt(stored[2:_HEAD], stored[_HEAD:], where.bound)
         except InvalidTag:
@@ -123,6 +123,7 @@ class Seal:
         """The digest or fingerprint again, whether it was hidden or not.
 
         Raises:
+            KeyMissing: it was hidden, and this process has no key of the tenant.
             CannotOpen: it was hidden with another key.
         """
         if not stored.startswith(_HIDDEN):
@@ -150,14 +151,14 @@ class Seal:
         return self._shown(stored[1:], _OF_HASHES)
 
     def _shown(self, hidden: bytes, use: list[bytes]) -> bytes:
+        if self._digests is None:
+            raise KeyMissing(without([]))
         try:
-            if self._digests is None:
-                raise InvalidTag
             return self._digests.decrypt(hidden, use)
         except InvalidTag:
             raise CannotOpen(
-                "a digest is hidden with a key that is not given:"
-                " add all keys of this database to PRECIS_ENCRYPTION_KEYS"
+                "a digest is not what was hidden there: it was changed in the database."
+                " Restore it from a backup, or delete the chat"
             ) from None
 
     def with_digests(self, digests: AESSIV) -> "Seal":
@@ -241,6 +242,15 @@ class Seals:
         digest_key = texts.open(digest_key_of(tenant), row["digest_key"])
         return texts.with_digests(AESSIV(digest_key.removeprefix(_PLAIN_KEY)))
 
+    async def missing(self, connection: AsyncConnection) -> list[int]:
+        """The ids of the keys that texts may be sealed with, and that are not ours.
+
+        None at the start, which `check` would have refused; later others may write with a new one.
+        """
+        ours = {key.id for key in self._keys}
+        found = await connection.execute(text("select id from sealing_keys order by id"))
+        return [one for one in found.scalars() if one not in ours]
+
     async def without_salt(self, tenant: int | None = None) -> list[str]:
         """The names of tenants, or this one's, that have sealed texts here and no salt for them.
 
@@ -289,6 +299,20 @@ _NOTE_KEY = "insert into sealing_keys (id, proof) values ($1, $2) on conflict do
 async def of(connection: AsyncConnection, tenant: int) -> Seal:
     """The seal of a tenant of the database behind this connection."""
     return await _seals(connection).of(tenant)
+
+
+async def missing(connection: AsyncConnection) -> list[int]:
+    """The ids of the keys that this process lacks (`Seals.missing`)."""
+    return await _seals(connection).missing(connection)
+
+
+def without(ids: Sequence[int]) -> str:
+    """What a process lacks, and what to do, in words; no ids where they are not known."""
+    keys = f"key {' and '.join(map(str, ids))}" if ids else "a key"
+    return (
+        f"texts are sealed with {keys}, which this process was not given: add all keys of this"
+        " database to its PRECIS_ENCRYPTION_KEYS, and start it again"
+    )
 
 
 def digest_key_of(tenant: int) -> Where:

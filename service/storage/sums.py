@@ -14,6 +14,7 @@ from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import tombstones
+from service.storage.chats import begun_by
 from service.storage.many import among
 from service.storage.tables import chat_sums, chats, day_sums, user_sums
 from service.storage.tenancy import ChatKey, of
@@ -95,16 +96,17 @@ async def summarised(
     `summariser` is the model. The first statement of a transaction on rows of this chat: its row is
     locked as a foreign key locks it, and a deletion locks it before all others.
     """
-    query = select(chats.c.user_id, chats.c.model).where(*of(chat, chats))
+    query = select(begun_by(), chats.c.model).where(*of(chat, chats))
     found = (await connection.execute(query.with_for_update(key_share=True))).one_or_none()
     if found is None:
         return
+    user, model = found
     counts = {"calls": 1, "tokens_read": read, "tokens_written": written}
-    row = {"model": found.model, "summariser": summariser} | counts
+    row = {"model": model, "summariser": summariser} | counts
     await connection.execute(_adding(chat_sums).values(row | chat.columns))
     row["tenant_id"] = chat.tenant
     await connection.execute(_adding(day_sums).values(row | {"day": _TODAY}))
-    row["user_id"] = found.user_id
+    row["user_id"] = user
     await connection.execute(_adding(user_sums).values(row | {"day": _TODAY}))
 
 

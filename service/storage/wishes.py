@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, func, null, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import sealing
+from service.storage.chats import begun_by
 from service.storage.sealing import Seal, Where
 from service.storage.tables import chats
 from service.storage.tenancy import ChatKey, of
@@ -19,11 +20,12 @@ from service.storage.tenancy import ChatKey, of
 class Wanted:
     """A chat, and what its user wants of it.
 
-    `working` says that a summary is due or being written. `left_alone_at` is None when it is
-    summarised as usual.
+    `owner` is who began it. `working` says that a summary is due or being written. `left_alone_at`
+    is None when it is summarised as usual.
     """
 
     key: ChatKey
+    owner: str
     model: str
     working: bool
     left_alone_at: datetime | None
@@ -31,25 +33,22 @@ class Wanted:
 
 
 async def find(
-    connection: AsyncConnection, tenant: int, chat: str, user: str | None, *, lock: bool = False
+    connection: AsyncConnection, tenant: int, chat: str, *, lock: bool = False
 ) -> Wanted | None:
-    """A chat by Open WebUI's id; None when there is none, or when it is not this `user`'s.
+    """A chat by Open WebUI's id; None when there is none.
 
     Args:
         connection: of a transaction.
         tenant: whose chat it is.
         chat: Open WebUI's chat id.
-        user: whose it has to be; None for operators, who see all of the tenant's.
         lock: whether nobody else may change it until the transaction ends.
     """
-    columns = chats.c.model, _is_working(), chats.c.left_alone_at
+    columns = begun_by(), chats.c.model, _is_working(), chats.c.left_alone_at
     query = select(chats.c.id, *columns, chats.c.wishes, chats.c.sealed_wishes).where(
         chats.c.tenant_id == tenant,
         chats.c.external_id == chat,
         func.coalesce(chats.c.expires_at > func.now(), True),
     )
-    if user is not None:
-        query = query.where(chats.c.user_id == user)
     if lock:
         query = query.with_for_update()
     row = (await connection.execute(query)).one_or_none()

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from service import __version__
-from service.storage.jobs import Alive, Breaker, QueueCounts, Stored
+from service.storage.jobs import KEY_MISSING, Alive, Breaker, QueueCounts, Stored
 from service.storage.worth import Sums
 
-About = Literal["work", "dead", "summariser", "chats", "requests", "settings", "keys"]
+About = Literal["encryption", "work", "dead", "summariser", "chats", "requests", "settings", "keys"]
 
 _LONG: Final = 120
 """Seconds that due work may wait before somebody should look: as in the alert rules."""
@@ -17,10 +17,11 @@ _MANY_DEGRADED: Final = 0.2  # of the chats with a summary
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """One thing to look at, and what it is about."""
+    """One thing to look at, and what it is about; `urgent`: chats are refused meanwhile."""
 
     about: About
     text: str
+    urgent: bool = False
 
 
 def advice(
@@ -35,12 +36,21 @@ def advice(
 ) -> list[Advice]:
     """What is amiss, the most urgent first."""
     return [
+        *_of_encryption(alive),
         *_of_work(queue, stalled=stalled),
         *_of_summarisers(endpoints, stored),
         *_of_requests(today),
         *_of_settings(alive),
         *_of_filters(filters),
     ]
+
+
+def _of_encryption(alive: list[Alive]) -> Iterator[Advice]:
+    for process in alive:
+        for warning in process.warnings:
+            if warning.startswith(KEY_MISSING):
+                whose = f"{process.role} {process.name}"
+                yield Advice("encryption", f"{warning} ({whose})", urgent=True)
 
 
 def _of_work(queue: QueueCounts, *, stalled: bool) -> Iterator[Advice]:
@@ -90,7 +100,8 @@ def _of_requests(today: Sums) -> Iterator[Advice]:
 
 def _of_settings(alive: list[Alive]) -> Iterator[Advice]:
     for warning in sorted({one for process in alive for one in process.warnings}):
-        yield Advice("settings", warning)
+        if not warning.startswith(KEY_MISSING):
+            yield Advice("settings", warning)
 
 
 def _of_filters(versions: list[str]) -> Iterator[Advice]:

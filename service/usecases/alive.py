@@ -8,8 +8,8 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
 from service import __version__
-from service.storage import heartbeats, outage
-from service.storage.jobs import HEARTBEAT, Role
+from service.storage import heartbeats, outage, sealing
+from service.storage.jobs import HEARTBEAT, KEY_MISSING, Role
 from service.usecases.compress import WorkerContext
 
 _AWAY: tuple[type[Exception], ...] = (SQLAlchemyError, OSError, *outage.AWAY)
@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 @asynccontextmanager
 async def living(context: WorkerContext, role: Role) -> AsyncIterator[None]:
     """Says that this process lives in this role, at once and then every `HEARTBEAT` seconds."""
-    await _beat(context, role, first=True)
+    await beat(context, role, first=True)
     beating = asyncio.create_task(_go_on(context, role))
     try:
         yield
@@ -34,19 +34,22 @@ async def living(context: WorkerContext, role: Role) -> AsyncIterator[None]:
 async def _go_on(context: WorkerContext, role: Role) -> None:
     while True:
         await asyncio.sleep(HEARTBEAT)
-        await _beat(context, role)
+        await beat(context, role)
 
 
-async def _beat(context: WorkerContext, role: Role, *, first: bool = False) -> None:
+async def beat(context: WorkerContext, role: Role, *, first: bool = False) -> None:
+    """Says once that this process lives, and what is amiss with it."""
     try:
         async with context.engine.begin() as connection:
+            missing = await sealing.missing(connection)
+            of_keys = [f"{KEY_MISSING}: {sealing.without(missing)}"] if missing else []
             await heartbeats.beat(
                 connection,
                 role,
                 context.worker,
                 version=__version__,
                 summariser=context.by,
-                warnings=context.warnings,
+                warnings=[*of_keys, *context.warnings],
                 first=first,
             )
     except _AWAY as error:  # the next one may get through

@@ -7,12 +7,17 @@ no LLM, no tokenizer.
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+import structlog
+
 from service import edit, policy
 from service.edit import Edit
+from service.errors import KeyMissing
 from service.planning import Checkpoint
 from service.storage import contexts
 from service.storage.contexts import Served
 from service.storage.database import Database
+
+log = structlog.get_logger(__name__)
 
 
 class Path(NamedTuple):
@@ -45,9 +50,9 @@ class Lookup(NamedTuple):
 class Decision(NamedTuple):
     """What a request should carry.
 
-    `known` is the newest message of the path that is stored. `summary` and `record` come with
-    `ready` only. `window` is the one that the answer is for; 0 for an older filter that asks about
-    an unknown chat. `overhead` is part of `before` and `after`.
+    `known` is the newest message of the path that is stored, or is taken for it. `summary` and
+    `record` come with `ready` only. `window` is the one that the answer is for; 0 for an older
+    filter that asks about an unknown chat. `overhead` is part of `before` and `after`.
     """
 
     status: Literal["ready", "not_needed", "pending", "unknown"]
@@ -65,8 +70,18 @@ class Decision(NamedTuple):
 
 
 async def answer(database: Database, asked: Lookup) -> Decision:
-    """What the request should carry, and how it is put in if the request is described."""
-    found = await _stored(database, asked)
+    """What the request should carry, and how it is put in if the request is described.
+
+    Where texts cannot be opened, the request goes on as if nothing were stored.
+    """
+    try:
+        found = await stored(database, asked)
+    except KeyMissing as error:
+        log.warning("context.key_missing", chat=asked.chat, why=str(error))
+        # Said to be known is what is above the question. Else the filter would upload the whole
+        # path after each turn, which would be refused for the same reason. Once there is a key, or
+        # another process answers, that is wrong at worst, and the filter then sends all.
+        found = Decision("unknown", known=next((one for one, _ in asked.path.pairs[1:]), None))
     return _with_edit(found, asked, asked.request) if asked.request else found
 
 
@@ -98,7 +113,12 @@ def _with_edit(found: Decision, asked: Lookup, request: edit.Request) -> Decisio
     return found._replace(edit=edit.propose(request, made.messages, insert), status_text=text)
 
 
-async def _stored(database: Database, asked: Lookup) -> Decision:
+async def stored(database: Database, asked: Lookup) -> Decision:
+    """What is stored for the request.
+
+    Raises:
+        KeyMissing: this process cannot open it.
+    """
     path, sizes = asked.path.pairs, asked.sizes
     found = await contexts.find(
         database, asked.tenant, asked.chat, path, sizes, asked.window, asked.served

@@ -238,19 +238,19 @@ async def _open(connection: AsyncConnection, handed: Transcript) -> OpenedChat:
 async def _check_user(
     connection: AsyncConnection, opened: OpenedChat, handed: Transcript, known: _Known
 ) -> None:
-    """Notes who writes. A chat goes over to another user only with what it has.
+    """Notes who writes. A chat stays the user's who began it, as long as anything of it is stored.
 
     Raises:
         NotTheirs: the path goes on from no stored message.
     """
-    if handed.user != opened.user:
-        goes_on = known.base is not None or known.same > 0
-        if not goes_on and await messages.has_any(connection, opened.key):
+    goes_on = known.base is not None or known.same > 0
+    if handed.user != opened.begun_by and not goes_on:
+        if await messages.has_any(connection, opened.key):
             raise NotTheirs(
                 "this chat is stored for another user, and the path has no message of it: send it"
                 " under its own chat id; an operator may delete what is stored of the chat"
             )
-        await chats.pass_on(connection, opened.key, handed.user)
+        await chats.begin_anew(connection, opened.key, handed.user)
     await authors.add(connection, opened.key, [handed.user])
 
 

@@ -130,7 +130,7 @@ async def show_chat(engine: AsyncEngine, tenant: int, chat: str) -> Detail:
         if not found:
             raise no_chat(chat)
         key = ChatKey(tenant, found[0].id)
-        wanted = await wishes.find(connection, tenant, chat, None)
+        wanted = await wishes.find(connection, tenant, chat)
         return Detail(
             chat=found[0],
             branches=await messages.branches(connection, key),

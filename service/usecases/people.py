@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service import metrics
-from service.errors import NotFound
+from service.errors import KeyMissing, NotFound
 from service.processes import intake
 from service.storage import audit, people, sealing, sums, tombstones, work
 from service.storage.people import Chat, Counts, Note, User
@@ -106,11 +106,14 @@ async def export(engine: AsyncEngine, by: Operator, user: str) -> AsyncIterator[
     Raises:
         NotFound: nothing is stored of the user.
         SealedForGood: texts of the tenant cannot be opened.
+        KeyMissing: this process cannot open all texts.
     """
     async with engine.begin() as connection:
         found = await _find(connection, by, user)
         # Before the first record: an answer that has begun cannot become an error.
         await sealing.of(connection, by.tenant)
+        if missing := await sealing.missing(connection):
+            raise KeyMissing(sealing.without(missing))
         await _note(connection, by, "user.export", user)
     return _records(engine, by, user, found)
 
@@ -228,7 +231,9 @@ async def _hide(connection: AsyncConnection, by: Operator, user: str, own: list[
     """Makes hashes of ids in the audit log; returns the user's."""
     key = await tombstones.secret(connection, by.tenant)
     hashed = tombstones.keyed(key, "user", user).hex()
-    names = {chat.chat_id: tombstones.keyed(key, "chat", chat.chat_id).hex() for chat in own}
+    gone = await people.gone_chats(connection, by.tenant, user)
+    ids = {*gone, *(chat.chat_id for chat in own)}
+    names = {one: tombstones.keyed(key, "chat", one).hex() for one in ids}
     await people.hide_in_audit(connection, by.tenant, user, hashed, names)
     return hashed
 

@@ -1,17 +1,18 @@
 """Use case: a user looks at what stands for the earlier part of a chat, and says what they want.
 
-That is: leave it alone, go on again, keep a sentence in its summaries, or withdraw one. Operators
-do the same for users. Each change leaves an audit row, without a word of the chat.
+That is: leave it alone, go on again, keep a sentence in its summaries, or withdraw one. Only who
+began a chat says so; others look at the branches that they wrote on. Operators do the same for
+users. Each change leaves an audit row, without a word of the chat.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import NotFound, Unprocessable
 from service.settings import Settings
-from service.storage import audit, wishes, work
+from service.storage import audit, authors, wishes, work
 from service.storage.contexts import Served
 from service.storage.database import Database
 from service.storage.wishes import Wanted
@@ -51,7 +52,7 @@ class Changed:
 
 def of_user(tenant: int, user: str) -> Asker:
     """A user, as the audit names them."""
-    return Asker(Operator(tenant, f"user {user}"), user)
+    return Asker(Operator(tenant, audit.user_actor(user)), user)
 
 
 async def view(
@@ -73,14 +74,14 @@ async def view(
         depth: how many messages the branch has.
 
     Raises:
-        NotFound: this user has no such chat here.
+        NotFound: this user neither began such a chat here nor wrote on this branch of it.
     """
     async with database.engine.connect() as connection:
-        wanted = await _find(connection, asker, chat)
+        wanted = await _visible(connection, asker, chat, pairs)
     served = Served(settings.apply_share(wanted.model))
     path = Path(depth, pairs)
     asked = Lookup(asker.by.tenant, chat, None, path, sizes=(), served=served)
-    return View(await context.answer(database, asked), wanted)
+    return View(await context.stored(database, asked), wanted)
 
 
 async def read(engine: AsyncEngine, by: Operator, chat: str) -> Wanted:
@@ -179,11 +180,25 @@ async def _wish(
     return Changed(left_alone, held, wake_up)
 
 
+async def _visible(
+    connection: AsyncConnection, asker: Asker, chat: str, pairs: Sequence[tuple[str, str]]
+) -> Wanted:
+    """A chat for somebody who looks at a branch; another writer is told no wish of its owner."""
+    wanted = await wishes.find(connection, asker.by.tenant, chat)
+    if wanted is None:
+        raise inspect.no_chat(chat)
+    if asker.user in (None, wanted.owner):
+        return wanted
+    if not await authors.wrote_on(connection, wanted.key, asker.user, pairs):
+        raise inspect.no_chat(chat)
+    return replace(wanted, wishes=())
+
+
 async def _find(
     connection: AsyncConnection, asker: Asker, chat: str, *, lock: bool = False
 ) -> Wanted:
-    wanted = await wishes.find(connection, asker.by.tenant, chat, asker.user, lock=lock)
-    if wanted is None:
+    wanted = await wishes.find(connection, asker.by.tenant, chat, lock=lock)
+    if wanted is None or asker.user not in (None, wanted.owner):
         # The same words for a chat of somebody else: nobody learns that it is there.
         raise inspect.no_chat(chat)
     return wanted

@@ -16,6 +16,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 _DAYS: Final = 30
 _WHERE: Final[dict[About, str]] = {
+    "encryption": "/settings",
     "work": "/jobs",
     "dead": "/jobs?state=dead",
     "summariser": "/jobs",

@@ -166,6 +166,20 @@ async def test_only_failures_in_a_row_count() -> None:
         assert len(tap.seen) == 9
 
 
+async def test_a_service_that_lacks_a_key_is_not_left_alone_and_is_sent_no_more_than_the_turn() -> None:
+    async with against(Answer({})) as (chat, tap):
+        for number in range(5):
+            tap.behaviour = Answer({"status": "unknown", "known": chat.path(chat.leaf)[-2]["id"]})
+            turn = await chat.inlet()
+            assert turn.messages == turn.original
+            tap.behaviour = Answer({"type": "urn:precis:problem:key-missing", "status": 503}, 503)
+            await chat.reply(turn, f"Answer {number}")
+            assert chat.filter._failures == 0
+            assert len(tap.bodies("PUT")[-1]["messages"]) == 2
+            chat.ask(f"Question {number}")
+        assert tap.asked == ["POST context", "PUT transcript"] * 5
+
+
 async def test_a_user_who_presses_stop_is_no_failure_of_the_service() -> None:
     async with against(Silence()) as (chat, tap):
         for _ in range(4):

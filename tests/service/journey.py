@@ -216,7 +216,10 @@ async def _people(a: Tenant, b: Tenant, leaf: str) -> None:
     clone = Talk(a.filter, "clone", dict(a.talk.rows), user=guest, model=a.talk.model)
     await clone.ingest(clone.turns(1, leaf=leaf, prefix="clone-"))
     theirs = Talk(a.filter, "chat-1", dict(a.talk.rows), user=guest, model=a.talk.model)
-    await theirs.ingest(theirs.turns(1, leaf=leaf, prefix="guest-"), after=leaf)
+    mixed = theirs.turns(1, leaf=leaf, prefix="guest-")
+    await theirs.ingest(mixed, after=leaf)
+    view = {"user_id": guest, "path": theirs.question(mixed)["path"], "depth": len(theirs.rows)}
+    assert (await a.filter.post("/v1/chats/chat-1/view", json=view)).status_code == 200
     await a.talk.ingest(leaf)
     stranger = Talk(a.filter, "chat-1", user="stranger", model=a.talk.model)
     assert (await stranger.put(stranger.transcript(stranger.turns(1, prefix="stranger-")))).status_code == 403
@@ -295,6 +298,7 @@ async def _publish_twice(connection: AsyncConnection, lease: work.Lease) -> None
     assert await checkpoints.degraded(connection, lease.chat, first) is None
     await work.give_back(connection, lease, None, 0)
     await work.wait_on(connection, lease)
+    await chats.begin_anew(connection, lease.chat, lease.user_id)
 
 
 async def _worth(a: Tenant) -> None:

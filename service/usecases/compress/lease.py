@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service import metrics, tracing
-from service.storage import breakers, outage, runs, work
+from service.storage import breakers, outage, runs, sealing, work
 from service.storage.tenancy import ChatKey
 from service.usecases.compress.context import WorkerContext
 
@@ -68,8 +68,14 @@ class Release:
 
 
 async def claim(context: WorkerContext) -> Claim | None:
-    """The chat whose turn it is; None when no work is due, or the summariser has enough to do."""
+    """The chat whose turn it is; None when no work is due, or the summariser has enough to do.
+
+    And none without all keys: workers that have them do the work, and it is not this one's to fail.
+    """
     async with context.engine.begin() as connection:
+        if missing := await sealing.missing(connection):
+            log.warning("compress.key_missing", why=sealing.without(missing))
+            return None
         lease = await work.claim(connection, context.worker, context.endpoint, context.settings)
         if lease is None:
             return None

@@ -6,6 +6,7 @@ import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.errors import (
+    KeyMissing,
     PrecisError,
     SummariserAway,
     SummariserError,
@@ -22,6 +23,7 @@ from service.usecases.compress.round import worth_redoing
 _LONGEST_DELAY = 300  # seconds
 _LONGEST_REASON = 1000  # characters of an error that nobody expected
 _PROCESS_PAUSE = 10  # seconds, when no text process could be started
+_KEY_PAUSE = 30  # seconds, when this process lacks a key that texts are sealed with
 _REFUSAL_PAUSE = 30  # seconds, when the database stored nothing
 _OUTAGE_PAUSE = 1  # seconds, when the database was away
 
@@ -59,6 +61,8 @@ def _meaning(claim: Claim, error: Exception) -> Release:
             return _failed(claim, runs.TOO_HARD, error)
         case TextProcessAway():  # which says nothing about the chat
             return _released(error, delay=_PROCESS_PAUSE)
+        case KeyMissing():  # that others write with since the chat was claimed
+            return _released(error, delay=_KEY_PAUSE)
         case PrecisError():
             return _failed(claim, "failed", error)
     if outage.is_away(error):  # which says nothing about the chat, nor about the summariser

@@ -1,0 +1,129 @@
+"""A process without the newest encryption key says so: 503 in its own words, and the chats go on uncompressed."""
+
+import itertools
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from service.runtime import Urls
+from service.usecases import alive, monitor, rotate
+from service.usecases.compress import compress
+from tests.conftest import fresh_database
+from tests.service.encrypted import FIRST, SECOND, lived, service_with
+from tests.service.harness import Harness
+from tests.service.problems import is_problem
+from tests.service.talk import row, rows, run_sql
+
+pytestmark = [pytest.mark.words, pytest.mark.asyncio(loop_scope="module")]
+
+SAYS = "PRECIS_ENCRYPTION_KEYS"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["has opened texts", "has just started"])
+async def behind(servers: Urls, request: pytest.FixtureRequest) -> AsyncIterator[tuple[Harness, str]]:
+    """A process with the first key alone, and the leaf of a chat that others have brought to the second since."""
+    async with fresh_database(servers) as urls, service_with(urls, FIRST) as old:
+        leaf = await lived(old)
+        async with service_with(urls, f"{SECOND},{FIRST}") as new:
+            await rotate.rotate(new.runtime.database, lambda _: None)
+        if request.param == "has just started":
+            old.runtime.database.seals._of.clear()
+        yield old, leaf
+
+
+def gets(paths: Any, checkpoint: int, user: str) -> list[str]:
+    """All addresses of the API that are only read, about this chat."""
+    values = {"chat_id": "chat-1", "checkpoint_id": str(checkpoint), "user_id": user, "place": "1", "key_id": "1"}
+    more = {"/v1/chats/{chat_id}/find": "?ref=M1", "/v1/chats/{chat_id}/checkpoints/{checkpoint_id}/diff": "?against=1"}
+    read = [path for path, methods in paths.items() if path.startswith("/v1/") and "get" in methods]
+    return [path.format(**values) + more.get(path, "") for path in read]
+
+
+async def test_requests_go_on_uncompressed_and_the_filter_is_not_made_to_send_the_whole_path(
+    behind: tuple[Harness, str],
+) -> None:
+    harness, leaf = behind
+    question = harness.talk.add("next", leaf)
+
+    for role in ("system", "record"):
+        answer = await harness.talk.ask(question, summary_role=role)
+        assert (answer["status"], answer["known"]) == ("unknown", leaf)
+
+
+async def test_a_worker_leaves_the_work_to_those_that_have_the_key(behind: tuple[Harness, str]) -> None:
+    harness, _ = behind
+    await run_sql(harness.runtime, "update chats set due_at = now(), attempts = 0, last_error = null")
+    before = await rows(harness.runtime, "select * from runs")
+
+    for _ in range(15):
+        assert await compress(harness.worker_context(max_attempts=3)) is None
+
+    chat = await harness.chat()
+    assert (chat.attempts, chat.dead_at, chat.lease_until) == (0, None, None)
+    assert chat.due_at is not None
+    assert await rows(harness.runtime, "select * from runs") == before
+
+
+async def test_status_page_and_readiness_name_the_process_and_the_key(behind: tuple[Harness, str]) -> None:
+    harness, _ = behind
+    context, database = harness.runtime.worker_context, harness.runtime.database
+    await alive.beat(context, "api")
+
+    (told,) = [
+        one
+        for one in (await monitor.status(database.reads, None, harness.runtime.settings)).advice
+        if one.about == "encryption"
+    ]
+    assert told.urgent
+    assert "key 2" in told.text
+    assert context.worker in told.text
+    assert SAYS in told.text
+    ready = await harness.service.as_operator.get("/readyz")
+    assert (ready.status_code, ready.json()["status"]) == (200, "ok"), "a balancer must not take all old ones at once"
+    assert "key 2" in ready.json()["encryption"]
+
+
+async def test_every_route_that_needs_the_key_answers_503_and_says_which_setting(behind: tuple[Harness, str]) -> None:
+    harness, leaf = behind
+    talk, reader, operator = harness.talk, harness.service.as_filter, harness.service.as_operator
+    served = await row(harness.runtime, "select max(id) as id from checkpoints where retired_at is null")
+    this = f"/v1/chats/chat-1/checkpoints/{served.id}"
+    path = talk.question(leaf)["path"]
+    branch = {"user_id": talk.user, "path": path}
+    grown = talk.turns(1, leaf=leaf)
+    opened = bool(harness.runtime.database.seals._of)  # then it may write below what it cannot read
+    uploads = [talk.transcript(grown, leaf), talk.transcript(grown)]
+    correction = {"narrative": "Other words.", "pins": []}
+    needing: list[tuple[httpx.AsyncClient, str, str, Any]] = [
+        *((reader, "PUT", "/v1/chats/chat-1/transcript", one) for one in uploads if not opened),
+        (reader, "POST", "/v1/chats/chat-1/view", branch | {"depth": len(path)}),
+        (reader, "POST", "/v1/chats/chat-1/wishes", {"user_id": talk.user, "focus": "Keep it."}),
+        (reader, "POST", "/v1/chats/chat-1/recall", branch | {"ref": "M1", "whole": True}),
+        (operator, "GET", this, None),
+        (operator, "GET", "/v1/chats/chat-1/find?ref=M1", None),
+        (operator, "GET", "/v1/chats/chat-1/wishes", None),
+        (operator, "GET", f"/v1/users/{talk.user}/export", None),
+        (operator, "PATCH", this, correction),
+    ]
+    for client, method, where, body in needing:
+        said = is_problem(await client.request(method, where, json=body), 503)
+        assert said["type"] == "urn:precis:problem:key-missing", (method, where, said)
+        assert SAYS in said["detail"]
+        assert "2:" not in str(said), "never the key itself"
+    paths = (await operator.get("/openapi.json")).json()["paths"]
+    for where, client in itertools.product(gets(paths, served.id, talk.user), (operator, reader)):
+        assert (await client.get(where)).status_code != 500, where
+    event = {"type": "message.deleted", "chat_id": "chat-1", "message_id": "answer"}
+    others: list[tuple[httpx.AsyncClient, str, str, Any]] = [
+        (operator, "POST", f"{this}/serve", None),
+        (operator, "POST", "/v1/chats/chat-1/reset", {}),
+        (operator, "POST", "/v1/chats/chat-1/recompute", {}),
+        (reader, "POST", "/v1/events", event),
+        (operator, "DELETE", f"/v1/users/{talk.user}?dry_run=true", None),
+        (operator, "DELETE", "/v1/chats/chat-1", None),
+    ]
+    for client, method, where, body in others:
+        assert (await client.request(method, where, json=body)).status_code != 500, where
