@@ -321,10 +321,13 @@ class Filter:
         return [size for size in told if type(size) is int]
 
     def _concerned(self, messages: list[Message], request: Request) -> bool:
-        """Whether the chat may be too long. A token is hardly less than half a character."""
+        """Whether the chat may be too long. A token is hardly less than half a character.
+
+        What inlet found is not asked again: outlet is shown no pictures.
+        """
         least = min(self.valves.skip_below_chars, request.window // 2)
         in_channel = str(request.chat).startswith("channel:")
-        return not in_channel and sum(map(size_of, messages)) >= least
+        return not in_channel and (request.begun > 0 or sum(map(size_of, messages)) >= least)
 
     def _left(self, request: Request, share: float) -> float:
         """Seconds that are left of this share of what a request may wait."""
