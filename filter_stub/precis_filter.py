@@ -37,6 +37,8 @@ log = logging.getLogger("precis")
 VERSION = "0.3.0"
 PAIRS, QUESTIONS = 16, 32  # newest messages of the path, and of users, that are described at first
 SLICE = 2_000_000  # characters in one upload; the first one of a long chat takes several
+REFUSED = (400, 413, 422)  # then a message is sent with texts of so many characters:
+LONGEST = 20_000
 REMEMBERED = 200  # chats whose path and last answer are kept in memory
 FAILURES, PAUSE = 3, 30.0  # after so many in a row the service is left alone for so many seconds
 GONE = 3600.0  # seconds without another try to store a chat that the service calls deleted
@@ -56,6 +58,8 @@ RECALL = "precis_recall"  # the tool that looks up what the model does not see, 
 SUMMARY_END = "[End of summary - recent messages follow]"
 OFFERED = 'Older text and full tool results: precis_recall(query="…") or precis_recall(ref="T12").'
 WHOLE = '; all of it: precis_recall(ref="{}")'
+PLAIN = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")  # an id that the service takes
+ENCODED = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/=_-]{1000,}+")  # base64
 FILE = ("type", "name", "content_type")  # sent of a file; of a message:
 HANDED = ("role", "content", "output", "native", "usage", "error", "timestamp")
 NATIVE = ("role", "content", "tool_calls", "tool_call_id")
@@ -270,11 +274,12 @@ class Filter:
             request.sent
             and saved(chat)
             and request.chat == chat
-            and all(m.get("id") for m in messages)
+            and all(m.get("id") is not None for m in messages)
         )
         if stored and self._concerned(messages, request):
             # Up to 0.8 the page asks: with other metadata, and answers without output.
-            leaf = None if STASH in metadata else body.get("id")
+            leaf = "" if STASH in metadata else identity_of(body.get("id"))
+            messages = [{**m, "id": identity_of(m["id"])} for m in messages]
             self._later(self._take_if_theirs, messages, request, leaf)
 
     async def _check(self) -> object:
@@ -325,7 +330,8 @@ class Filter:
         """Whether the chat may be too long. A token is hardly less than half a character."""
         least = min(self.valves.skip_below_chars, request.window // 2)
         in_channel = str(request.chat).startswith("channel:")
-        return not in_channel and sum(map(size_of, messages)) >= least
+        # What inlet found too long is: outlet is shown no pictures.
+        return not in_channel and (request.begun > 0 or sum(map(size_of, messages)) >= least)
 
     def _left(self, request: Request, share: float) -> float:
         """Seconds that are left of this share of what a request may wait."""
@@ -398,8 +404,8 @@ class Filter:
 
     async def branch_of(self, chat: str, message: str) -> list[Node]:
         """The newest branch with a message, from its root on; for `precis_action`."""
-        rows = await rows_of(chat)
-        return await asyncio.to_thread(lambda: chain(branch(rows, newest_below(rows, message))))
+        rows, leaf = await rows_of(chat), identity_of(message)
+        return await asyncio.to_thread(lambda: chain(branch(rows, newest_below(rows, leaf))))
 
     async def _ask_or_last(self, body: Message, path: list[Node], request: Request) -> Message:
         """The service's answer; while it is away the last one, which may still fit this branch."""
@@ -481,11 +487,12 @@ class Filter:
             return []
         question, leaf = question_of(metadata)
         path: list[Node] = []
-        if question.get("id") == leaf:
+        if identity_of(question.get("id")) == leaf:
             path = self._remembered_path(body["messages"], question, request.chat)
         if not path:
             rows = await rows_of(request.chat)
-            leaf = leaf or rows.get(str(metadata.get("message_id")), {}).get("parentId")
+            answer = rows.get(identity_of(metadata.get("message_id")), {})
+            leaf = leaf or identity_of(answer.get("parentId"))
             path = await asyncio.to_thread(chain, branch(rows, leaf))
         request.files = {node.id: node.message.get("files") or [] for node in path}
         if path or leaf:
@@ -511,7 +518,7 @@ class Filter:
     def _remembered_path(self, messages: list[Message], question: Message, chat: str) -> list[Node]:
         """What outlet saw, and the question below it; empty when this is another branch."""
         view, path = self._remembered.get(chat, ("", []))
-        if not path or question.get("parentId") != path[-1].id:
+        if not path or identity_of(question.get("parentId")) != path[-1].id:
             return []
         earlier = messages[len(leading(messages)) : newest_turn(messages)]
         if view != view_of(earlier):
@@ -576,13 +583,11 @@ class Filter:
             "summary_role": self.valves.summary_role,
         }
 
-    async def _take_if_theirs(
-        self, messages: list[Message], request: Request, leaf: object
-    ) -> None:
+    async def _take_if_theirs(self, messages: list[Message], request: Request, leaf: str) -> None:
         if await self._may_send(request):
             await self._take(messages, request, leaf)
 
-    async def _take(self, messages: list[Message], request: Request, leaf: object) -> None:
+    async def _take(self, messages: list[Message], request: Request, leaf: str) -> None:
         """Sends what outlet was shown, or what is stored of it up to `leaf`."""
         if leaf:
             stored = branch(await rows_of(request.chat), leaf)
@@ -611,33 +616,43 @@ class Filter:
             "overhead": request.beside,
         }
         url = f"chats/{quote(request.chat, safe='')}/transcript"
-        start, again = first_to_send(path, request), False
+        start, most = first_to_send(path, request), len(path)
+        again = not start
         while start < len(path):
-            end = end_of_upload(path, start)
+            end = min(end_of_upload(path, start), start + most)
             transcript["after"] = (path[start - 1].id, path[start - 1].digest) if start else None
             transcript["served"] = request.served if end == len(path) else None
-            transcript["messages"] = [node.message for node in path[start:end]]
-            answer = await self._put(url, transcript, request)
-            if answer.status_code == 410:
-                remember(self._gone, request.chat, time.monotonic() + GONE)
+            answer = await self._put(url, transcript, path[start:end], request)
+            if answer.is_success:
+                start, most = end, len(path)
+            elif answer.status_code in REFUSED and end > start + 1:
+                most = (end - start) // 2  # down to the message that it is about
+            elif answer.status_code == 409 and not again:
+                start, again = 0, True  # the service misses something above: from the root on
+            else:
                 return False
-            if answer.status_code != 409:
-                start = end
-            elif again or not start:
-                return False
-            else:  # the service misses something above: once more, from the root on
-                start, again = 0, True
         request.answered, request.known = True, path[-1].id
         return bool(answer.json().get("due"))
 
-    async def _put(self, url: str, transcript: Message, request: Request) -> httpx.Response:
+    async def _put(
+        self, url: str, transcript: Message, part: list[Node], request: Request
+    ) -> httpx.Response:
         """Sends a part of a branch, and what became of the chat's requests since the last one."""
+        transcript["messages"] = [node.message for node in part]
         outcomes = self._outcomes.get((request.chat, request.model), {})
         reported = dict(outcomes)
         numbers = Counter(" ".join(reported.values()).split())
         report = ", ".join(f"{name}={number}" for name, number in numbers.items())
         answer = await self._send("PUT", url, transcript, 30.0, request.trace, report)
-        for one in reported if answer.status_code != 409 else ():
+        for as_text in (False, True):
+            if answer.status_code in REFUSED and len(part) == 1:
+                transcript["messages"] = [slimmed(part[0].message, as_text)]
+                answer = await self._send("PUT", url, transcript, 30.0, request.trace, report)
+        if answer.status_code == 410:
+            remember(self._gone, request.chat, time.monotonic() + GONE)
+        elif answer.status_code in REFUSED:
+            log.warning("precis: messages were refused: %s", answer.text[:300])
+        for one in reported if answer.is_success else ():
             outcomes.pop(one, None)
         return answer
 
@@ -662,7 +677,7 @@ class Filter:
         trace: str = "",
         report: str = "",
     ) -> httpx.Response:
-        """One request to the service. 409 and 410 are answers; other errors are raised."""
+        """One request to the service. To an upload 409, 410 and REFUSED are answers too."""
         self._left_alone()
         # After a pause one request tries again, and the others go on without.
         self._again_at = time.monotonic() + PAUSE
@@ -685,7 +700,8 @@ class Filter:
             raise
         down = response.status_code >= 500 and KEY_MISSING not in response.text
         self._failures = self._failures + 1 if down else 0
-        if response.is_error and response.status_code not in (409, 410):
+        answers = (409, 410, *REFUSED) if method == "PUT" else ()
+        if response.is_error and response.status_code not in answers:
             raise ConnectionError(f"the service says {response.status_code}: {response.text[:300]}")
         return response
 
@@ -769,10 +785,11 @@ async def called(function: Callable[..., Any], *arguments: object) -> Any:  # no
 
 
 async def rows_of(chat: str) -> dict[str, Message]:
-    """All stored messages of a chat, by id."""
+    """All stored messages of a chat, by `identity_of` their ids."""
     from open_webui.models.chats import Chats  # here, so that the file loads anywhere
 
-    return await called(Chats.get_messages_map_by_chat_id, chat) or {}
+    rows = await called(Chats.get_messages_map_by_chat_id, chat) or {}
+    return {identity_of(identity): row for identity, row in rows.items()}
 
 
 async def is_of(chat: str, user: str) -> bool:
@@ -815,9 +832,10 @@ async def show_in_open_webui(chat: str, message: str, summary: str) -> None:
     """Stores a summary where Open WebUI's own does: on the first message that it does not cover."""
     from open_webui.models.chats import Chats
 
-    if (await rows_of(chat)).get(message, {}).get("contextSummary") != summary:
-        changed = {"contextSummary": summary}
-        await called(Chats.upsert_message_to_chat_by_id_and_message_id, chat, message, changed)
+    row = (await rows_of(chat)).get(message, {})
+    if row.get("contextSummary") != summary:
+        changed, own = {"contextSummary": summary}, row.get("id", message)
+        await called(Chats.upsert_message_to_chat_by_id_and_message_id, chat, own, changed)
 
 
 def remember(store: dict[Any, Any], key: object, value: object) -> None:
@@ -833,6 +851,12 @@ def hashed(*parts: str) -> str:
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
+def identity_of(given: object) -> str:
+    """The id that a message has in the service: its own if that is plain; "" for none."""
+    text = "" if given is None else str(given)
+    return text if given is None or PLAIN.fullmatch(text) else hashed(text)
+
+
 def compactor_of(body: Message) -> str | None:
     """Who else compresses this request: Open WebUI has done it, or the provider is asked to."""
     prompt = "\n".join(map(text_of, leading(body["messages"])))
@@ -843,11 +867,11 @@ def compactor_of(body: Message) -> str | None:
     return "provider" if asked or body.get("context_management") else None
 
 
-def question_of(metadata: Message) -> tuple[Message, str | None]:
+def question_of(metadata: Message) -> tuple[Message, str]:
     """The stored question and its id, under the names that versions of Open WebUI have for them."""
     question = metadata.get("user_message") or metadata.get("parent_message") or {}
     named = metadata.get("user_message_id") or metadata.get("parent_message_id")
-    return question, named or question.get("id")
+    return question, identity_of(question.get("id") if named is None else named)
 
 
 def leading(messages: list[Message]) -> list[Message]:
@@ -955,20 +979,20 @@ def view_of(messages: list[Message]) -> str:
     return hashed(*filter(None, said))
 
 
-def branch(rows: dict[str, Message], leaf: object) -> list[Message]:
+def branch(rows: dict[str, Message], leaf: str) -> list[Message]:
     """The chat tree's path from its root to `leaf`; nothing when it runs in a circle."""
     path: list[Message] = []
     while leaf in rows and len(path) <= len(rows):
         path.append({**rows[leaf], "id": leaf})
-        leaf = rows[leaf].get("parentId")
+        leaf = identity_of(rows[leaf].get("parentId"))
     return path[::-1] if len(path) <= len(rows) else []
 
 
 def newest_below(rows: dict[str, Message], message: str) -> str:
     """The leaf to which a message leads by its newest answers."""
-    children: dict[object, str] = {}
+    children: dict[str, str] = {}
     for identity, row in sorted(rows.items(), key=lambda one: one[1].get("timestamp") or 0):
-        children[row.get("parentId")] = identity
+        children[identity_of(row.get("parentId"))] = identity
     for _ in rows:  # not for ever, should they run in a circle
         message = children.get(message, message)
     return message
@@ -982,7 +1006,7 @@ def chain(messages: list[Message], above: str = "") -> list[Node]:
     nodes: list[Node] = []
     for m in messages:
         fingerprint = fingerprint_of(m)
-        identity = m.get("id") or hashed(above, fingerprint)
+        identity = identity_of(m.get("id")) or hashed(above, fingerprint)
         above = hashed(above, identity, fingerprint)
         role = str(m.get("role"))
         words = words_of(m) if role == "user" else ""
@@ -1008,10 +1032,35 @@ def words_of(message: Message) -> str:
 def handed_of(message: Message) -> Message:
     """What the service gets of a message; of its files no contents."""
     handed = {key: message[key] for key in HANDED if message.get(key) is not None}
-    files = [file for file in message.get("files") or () if isinstance(file, dict)]
-    if files:
-        handed["files"] = [{key: file[key] for key in FILE if file.get(key)} for file in files]
+    files = message.get("files")
+    if files and isinstance(files, list):
+        named = [file for file in files if isinstance(file, dict)]
+        handed["files"] = [{key: file[key] for key in FILE if file.get(key)} for file in named]
     return handed
+
+
+def slim(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """The same without base64 and the middle of long texts."""
+    if isinstance(value, list):
+        return [slim(one) for one in value]
+    if isinstance(value, dict):
+        return {key: slim(one) for key, one in value.items()}
+    if not isinstance(value, str) or len(value) <= LONGEST:
+        return value
+    middle = len(value) // 2
+    if ENCODED.search(value[middle - 2000 : middle + 2000]):  # reading all of a text takes long
+        value = ENCODED.sub(lambda data: f"[{len(data[0]):,} characters of base64]", value)
+    return shortened({"content": value}, LONGEST)["content"]
+
+
+def slimmed(message: Message, as_text: bool) -> Message:
+    """A message that is too large; `left_out` is what the service does not get of it."""
+    kept = slim(message)
+    if as_text:  # it has too many values
+        seen = message.get("output") or message.get("native") or message.get("content")
+        kept = {key: message.get(key) for key in ("id", "fingerprint", "digest", "role")}
+        kept["content"] = slim(json.dumps(seen))
+    return {**kept, "left_out": size_of(message) - size_of(kept)}
 
 
 def pairs_of(path: list[Node], answer: Message) -> list[tuple[str, str]]:

@@ -3,13 +3,15 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from service.api.deps import EventsKey, RuntimeDep, documented, read_body
 from service.api.wire import Hash, Id
+from service.transcript.digests import identity
 from service.usecases.forget import Event, hear
 
 router = APIRouter(prefix="/v1", tags=["filter"])
+_MessageId = Annotated[str, AfterValidator(identity)]  # as Open WebUI has it
 
 
 class EventRequest(BaseModel):
@@ -21,9 +23,9 @@ class EventRequest(BaseModel):
         Id, Field(description="Open WebUI's name of the event, such as `chat.deleted`.")
     ]
     chat_id: Id | None = None
-    message_id: Id | None = None
+    message_id: _MessageId | None = None
     user_id: Id | None = Field(None, description="User whose chat or chats were deleted.")
-    fingerprints: dict[Id, Hash] | None = Field(
+    fingerprints: dict[_MessageId, Hash] | None = Field(
         None,
         description="Fingerprints of all messages of an edited chat, by message id; a stored"
         " message with another fingerprint is deleted.",

@@ -5,6 +5,7 @@ import re
 from typing import Annotated, Final, cast
 
 import msgspec
+import structlog
 from fastapi import APIRouter, Header, Request
 
 from service import LEAST_FILTER, __version__, policy
@@ -17,7 +18,7 @@ from service.api.wire import (
     TranscriptAnswer,
     TranscriptRequest,
 )
-from service.errors import TooLarge
+from service.errors import BadRequest, TooLarge, Unprocessable
 from service.processes.intake import Head
 from service.settings import Settings
 from service.storage import chats
@@ -41,6 +42,7 @@ _Outcomes = Annotated[
 ]
 
 router = APIRouter(tags=["filter"])
+log = structlog.get_logger(__name__)
 
 
 @router.get("/v1/filter")
@@ -81,20 +83,30 @@ async def put_transcript(
 
     `409` when `after` is not stored: send the whole path, with `after` null.
     """
-    settings = runtime.settings
-    whole = await read_bytes(request)
-    body, messages = await worked(whole, _decoded, whole, settings.max_path)
-    transcript = _transcript(key.tenant, chat_id, body, messages, settings)
-    quotas = cast(Quotas, request.app.state.quotas)
-    await quotas.check(runtime.database.engine, transcript)
-    accepted = await ingest(runtime.database.engine, runtime.texts, transcript, settings.debounce)
+    try:
+        transcript = await _read(request, key.tenant, chat_id, runtime.settings)
+        quotas = cast(Quotas, request.app.state.quotas)
+        await quotas.check(runtime.database.engine, transcript)
+        debounce = runtime.settings.debounce
+        accepted = await ingest(runtime.database.engine, runtime.texts, transcript, debounce)
+    except (BadRequest, TooLarge, Unprocessable) as error:
+        log.info("ingest.refused", chat=chat_id, problem=error.type)
+        runtime.counting.uploaded(key.tenant, chat_id, refused=True)
+        raise
+    runtime.counting.uploaded(key.tenant, chat_id, refused=False)
     if reported := _reported(outcomes):
-        share = Share(key.tenant, chat_id, body.user_id, body.model)
+        share = Share(key.tenant, chat_id, transcript.user, transcript.model)
         runtime.counting.reported(share, reported)
     if accepted.wake_up:
         # Woken after the commit: a worker that comes earlier would find no work.
         await runtime.queue.wake(accepted.wake_up, accepted.delay)
     return TranscriptAnswer(due=accepted.due)
+
+
+async def _read(request: Request, tenant: int, chat: str, settings: Settings) -> Transcript:
+    whole = await read_bytes(request)
+    body, messages = await worked(whole, _decoded, whole, settings.max_path)
+    return _transcript(tenant, chat, body, messages, settings)
 
 
 def _reported(header: str) -> dict[str, int]:

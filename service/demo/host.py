@@ -95,7 +95,7 @@ def path(rows: Mapping[str, Stored], leaf: str) -> list[Stored]:
     """The rows from the root to `leaf`."""
     found: list[Stored] = []
     here: str | None = leaf
-    while here:
+    while here is not None:
         found.append(rows[here])
         here = rows[here].get("parentId")
     return found[::-1]

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -31,6 +31,8 @@ from service.transcript import (
 _LAST = 1e15  # Unix seconds; imported chats have milliseconds
 _OF_A_FILE = ("type", "name", "content_type")  # not the content, which may be megabytes
 _BYTES_PER_TOKEN = 4  # of a text that cannot be read, and so not be counted
+_ROLES = ("user", "assistant", "system", "tool", "developer")
+_MOST_LEFT_OUT = 10**9  # characters
 _NUL = re.compile(rb"\\u0000")  # the only way to write it in JSON
 
 CONTROL = r"\x00-\x1f\x7f-\x9f"
@@ -58,7 +60,6 @@ class Head(msgspec.Struct, frozen=True):
     id: Id
     fingerprint: Hash
     digest: Hash
-    role: Literal["user", "assistant", "system", "tool", "developer"]
 
 
 class HandedMessage(Head, frozen=True):
@@ -68,6 +69,15 @@ class HandedMessage(Head, frozen=True):
     one odd message must not keep a chat from being ingested.
     """
 
+    role: Annotated[
+        Any,
+        _described(
+            "string",
+            "null",
+            description="`user`, `assistant`, `system`, `tool` or `developer`; any other is taken"
+            " for `assistant`: the model is sent its text, and it is nothing that the user said.",
+        ),
+    ] = None
     content: Annotated[Any, _described("string", "array", "null")] = None
     output: Annotated[Any, _described("array", "null")] = None
     native: Annotated[
@@ -87,6 +97,15 @@ class HandedMessage(Head, frozen=True):
     timestamp: Annotated[
         Any,
         _described("number", "null", description="Unix seconds; imported chats have milliseconds."),
+    ] = None
+    left_out: Annotated[
+        Any,
+        _described(
+            "integer",
+            "null",
+            description="Characters of its texts that were left out because it is too large; the"
+            " model is sent them, so they count.",
+        ),
     ] = None
 
 
@@ -218,7 +237,7 @@ def _weighed(stored: Stored, mask_secrets: bool, *, searched: bool = False) -> W
         role=parsed.role,
         body=body,
         masks=masks,
-        tokens=native_tokens(stored),
+        tokens=native_tokens(stored) + stored.get("left_out", 0) // _BYTES_PER_TOKEN,
         step_tokens=[step_tokens(step) for step in cut],
         step_calls=[len(step.calls) for step in cut],
         sent_at=parsed.timestamp,
@@ -246,13 +265,14 @@ def _stored(message: HandedMessage) -> Stored:
     output = folded(message.native) if native else _only(message.output, list)
     fields = {
         "id": message.id,
-        "role": message.role,
+        "role": message.role if message.role in _ROLES else "assistant",
         "content": _only(message.content, str, list),
         "output": output,
         "files": _files(message.files),
         "usage": _only(message.usage, dict),
         "error": message.error,
         "timestamp": _time(message.timestamp),
+        "left_out": _left_out(message.left_out),
     }
     return {name: value for name, value in fields.items() if value is not None}
 
@@ -275,6 +295,10 @@ def _time(value: object) -> float | None:
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     return float(value) if 0 <= value <= _LAST else None
+
+
+def _left_out(value: object) -> int | None:
+    return min(value, _MOST_LEFT_OUT) if type(value) is int and value > 0 else None
 
 
 def _without_nul(value: Any) -> Any:  # noqa: ANN401 - JSON

@@ -585,6 +585,7 @@ def _counts() -> list[Column[int]]:
         _count("truncated"),
         _count("unchanged"),
         _count("away", "Of these, while the service did not answer."),
+        _count("refused", "Times that new messages were refused, and are not stored."),
     ]
 
 

@@ -31,6 +31,7 @@ COUNTS: Final = (
     "tokens_written",
     *OUTCOMES,
     "away",
+    "refused",
 )
 """All columns that are summed up."""
 
@@ -53,6 +54,7 @@ class Sums:
         truncated: that lost text without any summary of it.
         unchanged: that were sent as they were.
         away: of these four, requests while the service did not answer.
+        refused: times that the service refused a chat's new messages, which are then not stored.
         saved: the price of the tokens that were not sent.
         spent: the price of what the summariser read and wrote.
     """
@@ -70,6 +72,7 @@ class Sums:
     truncated: int
     unchanged: int
     away: int
+    refused: int
     saved: float | None
     spent: float | None
 

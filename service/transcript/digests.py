@@ -6,9 +6,20 @@ only checks the chain. The fingerprint is opaque here: a newer filter may comput
 """
 
 import hashlib
+import re
 
 ROOT = ""
 """The digest above the first message of a chat."""
+
+
+_PLAIN = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")
+
+
+def identity(message_id: str) -> str:
+    """The id under which the filter uploads a message of Open WebUI: its own, if that is plain."""
+    if _PLAIN.fullmatch(message_id):
+        return message_id
+    return hashlib.sha256(message_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def digest(parent: str, message_id: str, fingerprint: str) -> str:

@@ -132,7 +132,8 @@ def _with_images(content: Any, files: list[dict[str, Any]]) -> Any:  # noqa: ANN
     images = [file for file in files if _is_image(file)]
     if not images or not isinstance(content, str):
         return content
-    shown = [_image(file["url"]) for file in images if file.get("url")]
+    # What is ingested of a file has no address; Open WebUI has one of each image.
+    shown = [_image(str(file.get("url") or "")) for file in images]
     return [{"type": "text", "text": content}, *shown]
 
 

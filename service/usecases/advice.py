@@ -92,6 +92,12 @@ def _of_requests(today: Sums) -> Iterator[Advice]:
             f"{today.truncated:,} requests of today lost text without any summary of it: they came"
             " before one was written, or could not reach the service",
         )
+    if today.refused:
+        yield Advice(
+            "requests",
+            f"New messages of chats were refused {today.refused:,} times today, and are not stored:"
+            " `ingest.refused` in the log names the chats, and the filter's log says why",
+        )
     if today.away:
         yield Advice(
             "requests", f"The service did not answer {today.away:,} requests of today in time"

@@ -36,6 +36,9 @@ class Counting:
         self._engine = engine
         self._new: defaultdict[Share, sums.Counts] = defaultdict(Counter)
         self._late: dict[ChatShare, sums.Counts] = {}
+        # Chats whose newest upload was refused, since the last write and since the one before it.
+        self._refused: set[Share] = set()
+        self._refused_before: set[Share] = set()
         self._one_by_one = asyncio.Lock()
 
     def answered(self, share: Share, answer: str, not_sent: int) -> None:
@@ -54,12 +57,26 @@ class Counting:
             else:
                 metrics.AWAY.inc(number)
 
+    def uploaded(self, tenant: int, chat: str, *, refused: bool) -> None:
+        """Counts an upload that was refused, unless a later one of the chat is accepted soon.
+
+        A filter tries again at once, with fewer messages or a shorter one.
+        """
+        share = Share(tenant, chat, "", "")  # a body that is too large is not read
+        self._refused.discard(share)
+        self._refused_before.discard(share)
+        if refused:
+            self._refused.add(share)
+
     async def store(self, *, wait: bool = False) -> None:
         """Stores what was counted. When that fails, it is kept for the next time.
 
         `wait` for chats that are locked; else they get their share the next time.
         """
         async with self._one_by_one:
+            for share in self._refused_before:
+                self._new[share]["refused"] += 1
+            self._refused_before, self._refused = self._refused, set()
             if self._new or self._late:
                 await self._store(wait=wait)
 

@@ -146,7 +146,9 @@ async def test_a_refusal_is_an_answer_of_a_service_that_lives_and_changes_nothin
         assert all(turn.messages == turn.original for turn in turns)
         chat.answer("An answer")
         await chat.outlet(turns[-1])
-        assert tap.asked[5:] == ["PUT transcript"]
+        # What is refused because of its shape is tried in shorter forms, and then given up.
+        tries = 4 if status in (413, 422) else 1
+        assert tap.asked[5:] == ["PUT transcript"] * tries
 
 
 async def test_a_branch_that_is_refused_whole_is_not_sent_again_and_again() -> None:

@@ -73,7 +73,8 @@ async def test_what_the_service_has_not_stored_is_reported_again(refused: Answer
         await chat.reply(turn, "An answer")
         chat.ask("Go on")
         await turn_of(chat, tap, NOT_NEEDED)
-        assert reports(tap) == ["unchanged=1", "unchanged=2"]
+        assert set(reports(tap)[:-1]) == {"unchanged=1"}
+        assert reports(tap)[-1] == "unchanged=2"
 
 
 async def test_all_model_calls_of_a_turn_are_one_request_and_the_last_one_counts() -> None:

@@ -55,3 +55,22 @@ def test_of_a_message_too_hard_to_read_its_last_call_is_not_known() -> None:
     (one,) = unread([wanted(answer(*LOOP, usage={"prompt_tokens": 9000}), newest=True)])
 
     assert (one.asked_tokens, one.prompt_tokens) == (0, 9000)
+
+
+@pytest.mark.parametrize("role", ["function", "model", "Assistant", "", None, 7, ["user"]])
+def test_what_has_no_known_role_is_read_as_said_by_the_assistant(role: object) -> None:
+    odd, known = (taken({"id": "m", "role": one, "content": "Use pump P-7."}) for one in (role, "assistant"))
+
+    assert odd.weighed
+    assert odd == known
+    assert odd.weighed.step_tokens
+
+
+@pytest.mark.parametrize(("left_out", "more"), [(4000, 1000), (10**30, 250_000_000), (-1, 0), ("4000", 0), (True, 0)])
+def test_what_was_left_out_of_a_message_counts_as_the_model_is_sent_it(left_out: object, more: int) -> None:
+    whole, shorter = (taken({"id": "m", "role": "tool", "content": "x", **one}) for one in ({}, {"left_out": left_out}))
+
+    assert whole.weighed
+    assert shorter.weighed
+    assert shorter.weighed.tokens == whole.weighed.tokens + more
+    assert shorter.content_hash == whole.content_hash

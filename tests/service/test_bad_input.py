@@ -95,7 +95,6 @@ TRANSCRIPTS: dict[str, Spoil] = BOTH | {
     "a C1 character in the model": change(model="a\x9b2Jb"),
     "no fingerprint": change_message(fingerprint=None),
     "a blank in a fingerprint": change_message(fingerprint="d d"),
-    "an unknown role": change_message(role="wizard"),
     "an id twice": change_message(3, id="u0"),
     "a digest that does not follow": change_message(2, digest="0" * 32),
     "another fingerprint": change_message(2, fingerprint="f" * 32),

@@ -342,6 +342,21 @@ async def test_a_report_with_an_upload_that_is_not_stored_is_not_counted(service
     assert (await stats(service))["total"]["truncated"] == 0
 
 
+async def test_refused_messages_are_counted_and_shown_unless_a_later_upload_is_accepted(
+    service: Service, talk: Talk
+) -> None:
+    good = talk.transcript(talk.turns(1))
+    bad = {**good, "messages": [{**message, "fingerprint": None} for message in good["messages"]]}
+    for chat, bodies in {"out": [bad, bad], "in": [bad, good]}.items():
+        for body in bodies:
+            await service.as_filter.put(f"/v1/chats/{chat}/transcript", json=body)
+    await stats(service)
+
+    assert (await stats(service))["total"]["refused"] == 1
+    advice = (await service.as_operator.get("/v1/status")).json()["advice"]
+    assert any("New messages of chats were refused 1 times today" in one["text"] for one in advice)
+
+
 async def test_money_is_made_of_todays_prices_and_only_where_there_are_some(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
