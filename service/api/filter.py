@@ -25,6 +25,7 @@ from service.storage.sums import Share
 from service.storage.worth import OUTCOMES
 from service.usecases.ingest import Handed, Transcript, ingest
 from service.usecases.quotas import Quotas
+from service.usecases.turns import Turns, Whose
 
 _DECODE = msgspec.json.Decoder(TranscriptRequest).decode
 _DECODE_HEAD = msgspec.json.Decoder(Head).decode
@@ -79,15 +80,18 @@ async def put_transcript(
 ) -> TranscriptAnswer:
     """Stores the new messages of a path, and makes work due in the same transaction. Idempotent.
 
-    `409` when `after` is not stored: send the whole path, with `after` null.
+    `409` when `after` is not stored: send the whole path, with `after` null. One upload of a user
+    is worked on at a time; `429` when too many of them wait.
     """
     settings = runtime.settings
     whole = await read_bytes(request)
     body, messages = await worked(whole, _decoded, whole, settings.max_path)
     transcript = _transcript(key.tenant, chat_id, body, messages, settings)
     quotas = cast(Quotas, request.app.state.quotas)
-    await quotas.check(runtime.database.engine, transcript)
-    accepted = await ingest(runtime.database.engine, runtime.texts, transcript, settings.debounce)
+    turns, engine = cast(Turns, request.app.state.turns), runtime.database.engine
+    async with turns.turn(Whose(key.tenant, body.user_id), len(whole)):
+        await quotas.check(engine, transcript)
+        accepted = await ingest(engine, runtime.texts, transcript, settings.debounce)
     if reported := _reported(outcomes):
         share = Share(key.tenant, chat_id, body.user_id, body.model)
         runtime.counting.reported(share, reported)
