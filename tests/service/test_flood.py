@@ -1,6 +1,7 @@
 """Many uploads at once: nobody waits for another's texts, neither for a connection nor for a turn."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -78,8 +79,13 @@ def connections(service: Service) -> int:
 
 def one_upload(service: Service, chat: str, user: str, content: str = LARGE) -> asyncio.Task[httpx.Response]:
     """A chat of one long message, on its way."""
-    talk = Talk(service.as_filter, chat, user=user)
-    return asyncio.create_task(talk.put(talk.transcript(talk.add(f"m of {chat}", None, content=content))))
+    talk = Talk(service.as_filter, user=user)
+    return sent(service, chat, json.dumps(talk.transcript(talk.add("long", None, content=content))))
+
+
+def sent(service: Service, chat: str, body: str) -> asyncio.Task[httpx.Response]:
+    """An upload on its way, which is encoded already."""
+    return asyncio.create_task(service.as_filter.put(f"/v1/chats/{chat}/transcript", content=body))
 
 
 async def turn(bystander: Talk) -> float:
@@ -159,10 +165,11 @@ async def test_ingests_and_rounds_do_not_wait_for_each_others_texts(service: Ser
 async def test_a_bystander_is_answered_while_one_user_uploads_sixty_long_messages(
     service: Service, bystander: Talk
 ) -> None:
-    content = prose(SIZE // 3, "flood")[:SIZE]
-    assert (await one_upload(service, "first", "user-1", content)).status_code == 202  # processes are started
+    talk = Talk(service.as_filter)
+    body = json.dumps(talk.transcript(talk.add("long", None, content=prose(SIZE // 3, "flood")[:SIZE])))
+    assert (await sent(service, "first", body)).status_code == 202  # a process is started
     began = perf_counter()
-    flood = [one_upload(service, f"chat-{n}", "user-1", content) for n in range(UPLOADS)]
+    flood = [sent(service, f"chat-{n}", body) for n in range(UPLOADS)]
     waits, left, used = list[float](), list[int](), list[int]()
     while not all(one.done() for one in flood):
         waits.append(await turn(bystander))
