@@ -103,7 +103,7 @@ async def test_who_is_cancelled_while_waiting_leaves_its_line(line: Line) -> Non
     await line.end(1)
     await line.end(2)
     assert line.begun == ["1a", "1a"]
-    assert not (line.turns._under_way or line.turns._lines or line.turns._bytes)
+    assert not any(vars(line.turns)[name] for name in ("_under_way", "_lines", "_bytes"))
 
 
 async def test_who_is_cancelled_as_its_turn_comes_gives_it_back(line: Line) -> None:
@@ -112,4 +112,5 @@ async def test_who_is_cancelled_as_its_turn_comes_gives_it_back(line: Line) -> N
     line.turns._end(Whose(1, "a"))
     second.cancel()
     await settled()
-    assert not (line.begun or line.turns._under_way or line.turns._lines or line.turns._bytes)
+    assert line.begun == []
+    assert not any(vars(line.turns)[name] for name in ("_under_way", "_lines", "_bytes"))
