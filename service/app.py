@@ -46,6 +46,7 @@ from service.storage.scope import fleet_wide
 from service.usecases.alive import living
 from service.usecases.key_uses import noting
 from service.usecases.quotas import Quotas
+from service.usecases.turns import Turns
 from service.web import pages
 
 log = structlog.get_logger(__name__)
@@ -279,6 +280,7 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
     app.state.limiter = Limiter(settings)
     app.state.hosts = settings.hosts()
     app.state.quotas = Quotas(settings)
+    app.state.turns = Turns(settings)
     app.state.figures = Figures()
     app.state.refusals = Refusals()
     app.state.readiness = Readiness()

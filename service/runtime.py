@@ -35,6 +35,7 @@ log = structlog.get_logger(__name__)
 class Runtime:
     """The open resources.
 
+    `texts` are the processes in which ingests and look-ups read texts; rounds have their own.
     `first_key` is the operator key that this start made, because there was no key yet.
     """
 
@@ -111,12 +112,15 @@ async def running(
         queue = await Queue.connect(urls.redis)
         stack.push_async_callback(queue.close)
         http = await stack.enter_async_context(client(settings))
+        # Apart, so that neither an ingest nor a round waits for the other's texts. A process starts
+        # when it is needed, so a worker has none for ingests, and an API none for rounds.
         texts = shared or stack.enter_context(_text_processes(settings))
+        texts_of_rounds = shared or stack.enter_context(_text_processes(settings))
         summariser, others = configured(settings, http), for_models(settings, http)
         ways = tls.warnings(tls.postgres(urls.database), tls.redis(urls.redis))
         amiss = warnings(settings) + tracing.warnings() + ways
         worker_context = WorkerContext(
-            database.engine, settings, summariser, texts, others=others, warnings=amiss
+            database.engine, settings, summariser, texts_of_rounds, others=others, warnings=amiss
         )
         await stack.enter_async_context(_probing(worker_context, http))
         counted = await stack.enter_async_context(counting(database.engine))

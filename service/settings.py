@@ -328,8 +328,9 @@ class Settings(BaseSettings):
     text_processes: int = Field(
         2,
         ge=1,
-        description="Processes that analyse texts, beside each service and each worker process."
-        " Each takes about 250 MB of memory.",
+        description="Processes that analyse texts, beside each service and each worker process;"
+        " a service with its own worker has as many for each of the two. Each takes about 250 MB"
+        " of memory, and starts when it is needed.",
     )
     text_seconds: float = Field(
         30.0,
@@ -535,7 +536,10 @@ class Settings(BaseSettings):
         " above it, 403. 0 means any number.",
     )
     max_connections: int = Field(
-        1000, ge=1, description="Most open connections at a time; above it, 503 with `Retry-After`."
+        1000,
+        ge=1,
+        description="Most open connections at a time; above it, 503 with `Retry-After`. One address"
+        " may have a quarter of them; above it, 429. A trusted proxy's count as its clients'.",
     )
     request_timeout: float = Field(
         10.0,

@@ -248,11 +248,14 @@ def sending(key: str) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def serving(settings: Settings) -> AsyncIterator[Service]:
-    """A service with these settings, without a worker: tests decide when work is done (`drain`)."""
+async def serving(settings: Settings, texts: Texts | None = TEXTS) -> AsyncIterator[Service]:
+    """A service with these settings, without a worker: tests decide when work is done (`drain`).
+
+    With `texts` None, it has text processes of its own.
+    """
     listener = bind("127.0.0.1", 0)
     async with AsyncExitStack() as stack:
-        app = create_app(settings, texts=TEXTS)
+        app = create_app(settings, texts=texts)
         runtime = await stack.enter_async_context(listening(app, listener, Limits.of(settings)))
         async with runtime.database.engine.begin() as connection:
             made = [await keys.create(connection, FIRST_TENANT, scope, "test") for scope in ("filter", "operator")]

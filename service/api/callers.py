@@ -1,16 +1,19 @@
 """Who calls: the key of a request, and whether it opens what is asked for.
 
 In: a request, and the scope that a route needs. Out: the key's row. A key is remembered for some
-seconds, so that a request does not cost a second read.
+seconds, so that a request does not cost a second read, and read again beside the requests, so that
+those of a key in use do not wait for that.
 """
 
+import asyncio
 import re
 import time
 from functools import lru_cache
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 import structlog
 from fastapi import Request
+from sqlalchemy.exc import SQLAlchemyError
 
 from service import LEAST_FILTER, metrics
 from service.api.limits import Limiter
@@ -22,7 +25,8 @@ from service.errors import (
     WrongScope,
 )
 from service.runtime import Runtime
-from service.storage import keys
+from service.storage import keys, outage
+from service.storage.database import Database
 from service.storage.keys import Key, Scope
 from service.storage.scope import narrow
 from service.usecases import refusals
@@ -32,8 +36,11 @@ from service.usecases.operate import Operator
 
 # Seconds that a key is remembered; a revoked key works that much longer at most.
 _KNOWN_FOR: Final = 10.0
+_READ_AGAIN: Final = 5.0  # seconds after which the next request has a key read again beside it
 _MOST_KNOWN: Final = 1000
 _LONGEST_PERSON: Final = 100  # characters
+_AWAY: tuple[type[Exception], ...] = (SQLAlchemyError, OSError, *outage.AWAY)
+
 log = structlog.get_logger(__name__)
 
 _VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})", re.ASCII)
@@ -59,6 +66,14 @@ def address_of(request: Request) -> str:
     return client[0] if client else ""
 
 
+class _Known(NamedTuple):
+    """A key in use, and when its row was read; it is believed until then."""
+
+    key: Key
+    read: float
+    until: float
+
+
 class KeyRing:
     """Keys that were used recently, and when.
 
@@ -69,7 +84,8 @@ class KeyRing:
     def __init__(self, uses: KeyUses, limiter: Limiter) -> None:
         self.uses = uses
         self.limiter = limiter
-        self._known: dict[bytes, tuple[Key, float]] = {}
+        self._known: dict[bytes, _Known] = {}
+        self._reading: dict[bytes, asyncio.Task[None]] = {}
 
     async def find(self, request: Request, key: str) -> Key:
         """The key's row, at most `_KNOWN_FOR` seconds old.
@@ -79,22 +95,39 @@ class KeyRing:
             TooMany: it is unknown here, and its client's address had too many wrong ones.
         """
         name, now = keys.hash_of(key), time.monotonic()
+        database = runtime_of(request).database
         known = self._known.get(name)
-        if known and known[1] > now:
-            return known[0]
+        if known and known.until > now:
+            if known.read + _READ_AGAIN <= now and name not in self._reading:
+                self._reading[name] = asyncio.create_task(self._read_again(database, name, key))
+            return known.key
         if known is None:
             await self.limiter.check_stranger(address_of(request))
-        async with runtime_of(request).database.engine.connect() as connection:
-            found = await keys.known(connection, key)
-        self._known.pop(name, None)
+        found = await self._read(database, name, key)
         if found is None or not found.in_use:
             await self._refuse(request, found)
         else:
-            self._remember(name, found, now)
             return found
         raise Unauthorised(
             "this API key is unknown, revoked or expired; make one with `precis keys create`"
         )
+
+    async def _read(self, database: Database, name: bytes, key: str) -> Key | None:
+        """The key's row as it is stored, which is remembered if it is in use."""
+        now = time.monotonic()
+        found = await keys.known(database.reads, key)
+        self._known.pop(name, None)
+        if found and found.in_use:
+            self._remember(name, found, now)
+        return found
+
+    async def _read_again(self, database: Database, name: bytes, key: str) -> None:
+        try:
+            await self._read(database, name, key)
+        except _AWAY as error:  # a request says so, when the key is not believed any more
+            log.warning("key.not_read", error=type(error).__name__)
+        finally:
+            del self._reading[name]
 
     async def _refuse(self, request: Request, found: Key | None) -> None:
         """Counts and notes a key that opens nothing, and whose it was if that is known."""
@@ -125,7 +158,7 @@ class KeyRing:
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
         left = _KNOWN_FOR if key.seconds_left is None else min(_KNOWN_FOR, key.seconds_left)
-        self._known[name] = key, now + left
+        self._known[name] = _Known(key, now, now + left)
 
 
 async def caller(request: Request, scope: Scope) -> Key:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import structlog
 from uvicorn import Config
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
     HttpToolsProtocol,
@@ -20,7 +21,8 @@ from uvicorn.server import ServerState
 
 from service import metrics
 from service.api import problems
-from service.errors import BadRequest, Busy, HeadTooLarge, Problem, TooSlow
+from service.api.limits import network_of
+from service.errors import BadRequest, Busy, HeadTooLarge, Problem, TooMany, TooSlow
 from service.settings import Settings
 
 # Bytes of a request line and its fields; also of what surrounds the parts of a chunked body.
@@ -28,6 +30,10 @@ HEAD = 2**16
 FIELDS = 100
 # Requests that a client may send on one connection before the first is answered.
 _WAITING = 16
+# Of the connections that may be open, one address may have a quarter.
+_SHARE = 4
+# Seconds for all of a body, however steadily it comes; the filter waits 30 s for its answer.
+_WHOLE_BODY = 60.0
 # Seconds that a refused client has to read the answer, which would be lost if closed at once.
 _LINGER = 1.0
 # Seconds before a late client is refused: time to read what came while the event loop was busy.
@@ -53,7 +59,8 @@ class BoundedProtocol(HttpToolsProtocol):
     """One connection.
 
     `_awaited` says what the client has to send next, and `_since` when that began: `_look` compares
-    it with the clock. `_extra` counts bytes that are not part of a body.
+    it with the clock, and `_body_since` too, when the body began. `_extra` counts bytes that are
+    not part of a body. `_forwards` says that a trusted proxy has sent a request of somebody else.
     """
 
     def __init__(
@@ -69,18 +76,20 @@ class BoundedProtocol(HttpToolsProtocol):
         self._limits = limits
         self._awaited: Literal["nothing", "head", "body"] = "head"
         # When the newest data came, and when the head began or the last part of a body came.
-        self._came = self._since = self.loop.time()
+        self._came = self._since = self._body_since = self.loop.time()
         # Bytes of the head so far, or since the last part of a body.
         self._extra = 0
         self._watch: asyncio.TimerHandle | None = None
         self._reason: Problem | None = None
         self._refused = False
+        self._address, self._forwards = "", False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Refuses the connection if there are too many, or begins to watch it."""
         super().connection_made(transport)
-        if self._too_many():
-            self._refuse(_too_many_connections(self._limits.connections))
+        self._address = network_of(self.client[0]) if self.client else ""
+        if problem := self._too_many():
+            self._refuse(problem)
             return
         self._look_again(self._limits.patience)
 
@@ -117,6 +126,8 @@ class BoundedProtocol(HttpToolsProtocol):
             raise self._reason
         self._extra = 0
         self._await("body")
+        self._body_since = self._came
+        self._forwards = self._forwards or self._is_forwarded()
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -135,12 +146,32 @@ class BoundedProtocol(HttpToolsProtocol):
         """Answers a request that could not be parsed; uvicorn calls it."""
         self._refuse(self._reason or BadRequest("this is not an HTTP/1.1 request"))
 
-    def _too_many(self) -> bool:
+    def _too_many(self) -> Problem | None:
+        """Why this connection is one too many, if it is."""
         most = self._limits.connections
-        # The exact count costs a look at each connection, so it is taken at the limit only.
-        if len(self.connections) <= most:
+        share = max(1, most // _SHARE)
+        # The exact count costs a look at each connection, so it is taken at a limit only.
+        if len(self.connections) <= share:
+            return None
+        counted = [one for one in self.connections if _counts(one)]
+        if len(counted) > most:
+            return _too_many_connections(most)
+        if self._address and sum(self._is_beside(one) for one in counted) > share:
+            return _too_many_of_address(share)
+        return None
+
+    def _is_beside(self, other: object) -> bool:
+        """Whether a connection counts for the same address; a proxy's are those of its clients."""
+        assert isinstance(other, BoundedProtocol)
+        return other._address == self._address and not other._forwards
+
+    def _is_forwarded(self) -> bool:
+        """Whether the head that was just read comes from a proxy that uvicorn trusts."""
+        if not (self.client and isinstance(self.app, ProxyHeadersMiddleware)):
             return False
-        return sum(map(_counts, self.connections)) > most
+        if self.client[0] not in self.app.trusted_hosts:
+            return False
+        return any(name == b"x-forwarded-for" for name, _ in self.headers)
 
     def _wrong_head(self) -> Problem | None:
         """What is wrong with the head that was just read."""
@@ -172,8 +203,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._look_again(self._limits.patience)
             return
         if self._waits_for_us():
-            self._since = self.loop.time()
-        left = self._since + self._limits.patience - self.loop.time()
+            self._since = self._body_since = self.loop.time()
+        left = self._deadline() - self.loop.time()
         if left > 0:
             self._look_again(left)
         elif not last:
@@ -183,7 +214,22 @@ class BoundedProtocol(HttpToolsProtocol):
             # It has asked nothing, so it gets no answer.
             self.transport.close()
         else:
-            self._refuse(_too_slow(self._awaited, self._limits.patience))
+            self._refuse(self._too_slow())
+
+    def _deadline(self) -> float:
+        """When the client is late, by the loop's clock."""
+        next_part = self._since + self._limits.patience
+        if self._awaited == "body":
+            return min(next_part, self._body_since + _WHOLE_BODY)
+        return next_part
+
+    def _too_slow(self) -> TooSlow:
+        if self._deadline() < self._since + self._limits.patience:
+            return TooSlow(f"the whole body did not arrive within {_WHOLE_BODY:g} s")
+        return TooSlow(
+            f"the rest of the {self._awaited} did not arrive within {self._limits.patience:g} s"
+            " (PRECIS_REQUEST_TIMEOUT sets the limit)"
+        )
 
     def _waits_for_us(self) -> bool:
         """Whether it is the service that lets the client wait."""
@@ -234,19 +280,21 @@ def _too_many_connections(most: int) -> Busy:
     )
 
 
+def _too_many_of_address(share: int) -> TooMany:
+    return TooMany(
+        f"this address has {share} open connections, a quarter of all; use them again, or close"
+        " some (PRECIS_MAX_CONNECTIONS sets the limit; a proxy is not bounded so if it is named in"
+        " FORWARDED_ALLOW_IPS and sends X-Forwarded-For)",
+        retry_after=1,
+    )
+
+
 def _too_large() -> HeadTooLarge:
     return HeadTooLarge(
         f"the head of a request may have {HEAD} bytes and {FIELDS} fields at most;"
         " send fewer or shorter headers",
         bytes=HEAD,
         fields=FIELDS,
-    )
-
-
-def _too_slow(awaited: str, patience: float) -> TooSlow:
-    return TooSlow(
-        f"the rest of the {awaited} did not arrive within {patience:g} s"
-        " (PRECIS_REQUEST_TIMEOUT sets the limit)"
     )
 
 

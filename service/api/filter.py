@@ -20,12 +20,14 @@ from service.api.wire import (
 )
 from service.errors import BadRequest, TooLarge, Unprocessable
 from service.processes.intake import Head
+from service.runtime import Runtime
 from service.settings import Settings
 from service.storage import chats
 from service.storage.sums import Share
 from service.storage.worth import OUTCOMES
-from service.usecases.ingest import Handed, Transcript, ingest
+from service.usecases.ingest import Accepted, Handed, Transcript, ingest
 from service.usecases.quotas import Quotas
+from service.usecases.turns import Turns, Whose
 
 _DECODE = msgspec.json.Decoder(TranscriptRequest).decode
 _DECODE_HEAD = msgspec.json.Decoder(Head).decode
@@ -81,14 +83,11 @@ async def put_transcript(
 ) -> TranscriptAnswer:
     """Stores the new messages of a path, and makes work due in the same transaction. Idempotent.
 
-    `409` when `after` is not stored: send the whole path, with `after` null.
+    `409` when `after` is not stored: send the whole path, with `after` null. One upload of a user
+    is worked on at a time; `429` when too many of them wait.
     """
     try:
-        transcript = await _read(request, key.tenant, chat_id, runtime.settings)
-        quotas = cast(Quotas, request.app.state.quotas)
-        await quotas.check(runtime.database.engine, transcript)
-        debounce = runtime.settings.debounce
-        accepted = await ingest(runtime.database.engine, runtime.texts, transcript, debounce)
+        transcript, accepted = await _ingested(request, key.tenant, chat_id, runtime)
     except (BadRequest, TooLarge, Unprocessable) as error:
         log.info("ingest.refused", chat=chat_id, problem=error.type)
         runtime.counting.uploaded(key.tenant, chat_id, refused=True)
@@ -103,10 +102,20 @@ async def put_transcript(
     return TranscriptAnswer(due=accepted.due)
 
 
-async def _read(request: Request, tenant: int, chat: str, settings: Settings) -> Transcript:
+async def _ingested(
+    request: Request, tenant: int, chat: str, runtime: Runtime
+) -> tuple[Transcript, Accepted]:
+    """Reads the body, and stores it when it is its user's turn."""
+    settings, engine = runtime.settings, runtime.database.engine
     whole = await read_bytes(request)
     body, messages = await worked(whole, _decoded, whole, settings.max_path)
-    return _transcript(tenant, chat, body, messages, settings)
+    transcript = _transcript(tenant, chat, body, messages, settings)
+    state = request.app.state
+    quotas, turns = cast(Quotas, state.quotas), cast(Turns, state.turns)
+    async with turns.turn(Whose(tenant, body.user_id), len(whole)):
+        await quotas.check(engine, transcript)
+        accepted = await ingest(engine, runtime.texts, transcript, settings.debounce)
+    return transcript, accepted
 
 
 def _reported(header: str) -> dict[str, int]:

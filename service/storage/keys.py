@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple
 
-from sqlalchemy import ColumnElement, Row, delete, func, or_, select, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import ColumnElement, Select, bindparam, delete, func, or_, select, update
+from sqlalchemy.dialects.postgresql import asyncpg, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage.clock import in_seconds
+from service.storage.reads import ReadPool
 from service.storage.tables import api_keys, tenants
 
 Scope = Literal["filter", "events", "operator:read", "operator"]
@@ -92,6 +93,16 @@ _COLUMNS = (
 )
 
 
+def _rows() -> Select[*tuple[Any, ...]]:
+    return select(*_COLUMNS).join(tenants)
+
+
+# For the pool of the quick reads, which takes no statements of SQLAlchemy.
+_KNOWN: Final = str(
+    _rows().where(api_keys.c.hash == bindparam("hash")).compile(dialect=asyncpg.dialect())  # type: ignore[no-untyped-call]
+)
+
+
 def hash_of(key: str) -> bytes:
     """SHA-256 of a key."""
     # A key is 256 random bits, so a slow hash would add nothing but time to every request.
@@ -145,9 +156,10 @@ async def create(
     return key
 
 
-async def known(connection: AsyncConnection, key: str) -> Key | None:
+async def known(reads: ReadPool, key: str) -> Key | None:
     """The key's row, revoked and expired ones too; None when it is unknown."""
-    return await _one(connection, api_keys.c.hash == hash_of(key))
+    row = await reads.fetchrow(_KNOWN, hash_of(key))
+    return _key(dict(row)) if row else None
 
 
 async def find(connection: AsyncConnection, key: str) -> Key | None:
@@ -161,21 +173,20 @@ async def one(connection: AsyncConnection, identity: int) -> Key | None:
 
 
 async def _one(connection: AsyncConnection, which: ColumnElement[bool]) -> Key | None:
-    query = select(*_COLUMNS).join(tenants).where(which)
-    row = (await connection.execute(query)).one_or_none()
+    row = (await connection.execute(_rows().where(which))).mappings().one_or_none()
     return _key(row) if row else None
 
 
 async def everyone(connection: AsyncConnection) -> list[Key]:
     """All keys of all tenants, revoked and expired ones too."""
-    rows = await connection.execute(select(*_COLUMNS).join(tenants).order_by(api_keys.c.id))
-    return [_key(row) for row in rows]
+    rows = await connection.execute(_rows().order_by(api_keys.c.id))
+    return [_key(row) for row in rows.mappings()]
 
 
 async def of_tenant(connection: AsyncConnection, tenant: int) -> list[Key]:
     """A tenant's keys, revoked and expired ones too."""
-    query = select(*_COLUMNS).join(tenants).where(api_keys.c.tenant_id == tenant)
-    return [_key(row) for row in await connection.execute(query.order_by(api_keys.c.id))]
+    query = _rows().where(api_keys.c.tenant_id == tenant).order_by(api_keys.c.id)
+    return [_key(row) for row in (await connection.execute(query)).mappings()]
 
 
 async def revoke(connection: AsyncConnection, identity: int) -> bool:
@@ -223,7 +234,7 @@ async def erase_tenant(connection: AsyncConnection, name: str) -> bool:
     return gone.rowcount == 1
 
 
-def _key(row: Row[*tuple[Any, ...]]) -> Key:
-    seconds = None if row.seconds_left is None else float(row.seconds_left)
-    more = {"networks": tuple(row.networks or ()), "seconds_left": seconds}
-    return Key(**(row._asdict() | more))
+def _key(row: Mapping[Any, Any]) -> Key:
+    seconds = None if row["seconds_left"] is None else float(row["seconds_left"])
+    more = {"networks": tuple(row["networks"] or ()), "seconds_left": seconds}
+    return Key(**(dict(row) | more))

@@ -1,15 +1,16 @@
 """Use case: ingest a path. It is checked, weighed and stored, and work is marked due.
 
-All in one transaction. Secrets in what tools gave are masked in what is stored; fingerprints,
-hashes and sizes are those of what was sent. Idempotent: the same path again changes nothing. The
-path of one chat grows from what is stored (`after`), so what is uploaded and counted is what is
-new. A chat whose work waits for texts that are not kept any more takes only a whole path; a text
-that comes again is stored again.
+Texts are read before the one transaction that stores all of it, so that nobody waits for them: what
+is stored already is looked up before, and again in the transaction. Secrets in what tools gave are
+masked in what is stored; fingerprints, hashes and sizes are those of what was sent. Idempotent: the
+same path again changes nothing. The path of one chat grows from what is stored (`after`), so what
+is uploaded and counted is what is new. A chat whose work waits for texts that are not kept any more
+takes only a whole path; a text that comes again is stored again.
 """
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import structlog
@@ -141,37 +142,72 @@ async def _ingest(
     engine: AsyncEngine, texts: Texts, handed: Transcript, debounce: float
 ) -> Accepted:
     check_chain(handed)
-    async with engine.begin() as connection:
-        opened = await _open(connection, handed)
-        chat = opened.key
-        known = await _known(connection, chat, handed)
-        await _check_user(connection, opened, handed, known)
+    known = await _look_up(engine, handed)
+    while True:
         taken = await _take(texts, _wanted(handed, known), handed.mask_secrets)
-        _check_contents(handed, known.found, taken)
-        await _give_back(connection, chat, handed, taken, known.gone)
-        rows, masks = await _store(connection, opened, handed, known, taken)
-        metrics.MASKED.inc(masks)
-        # After the rows, which point to the copies then; before the usage, which may name one.
-        adopted = await _adopt(connection, chat, handed, known.found)
-        above = rows[-2] if len(rows) > 1 else known.base
-        measured = await _overhead(connection, chat, handed, taken[-1], above, adopted)
-        estimated = min(handed.overhead, handed.policy.window_tokens)
-        leaf = rows[-1]
-        sent = sum(len(message.text) for message in handed.messages[known.same :])
-        overhead = await chats.ingested(
-            connection, chat, leaf.message_id, measured, estimated, masks, sent
-        )
-        made = await _deepest(connection, chat, leaf, adopted)
-        size = _size(leaf, [*made.settled, *made.interim], overhead)
-        if not _is_work(handed, size, made, opened):
-            return Accepted(due=False)
-        # The next request would have to be cut, so nobody waits for more messages.
-        pressing = size > handed.policy.apply_at
-        delay = 0 if pressing else debounce
-        wake_up = await work.mark_due(
-            connection, chat, delay, pressing=pressing, traceparent=tracing.current()
-        )
-        return Accepted(due=True, wake_up=wake_up, delay=delay)
+        # Ends without a commit if it does not come to one.
+        async with engine.connect() as connection:
+            accepted = await _stored(connection, handed, taken, debounce)
+            if accepted:
+                await connection.commit()
+                return accepted
+        # What was stored is gone meanwhile. With all that was sent, nothing stored is needed.
+        known = replace(known, same=0)
+
+
+async def _look_up(engine: AsyncEngine, handed: Transcript) -> _Known:
+    """What is stored now of the path; nothing of it is locked."""
+    async with engine.connect() as connection:
+        chat = await chats.find(connection, handed.tenant, handed.chat)
+        if chat is not None:
+            return await _known(connection, chat, handed)
+    if handed.after:
+        raise _unknown_after()
+    return _Known(None, {}, 0, set())
+
+
+async def _stored(
+    connection: AsyncConnection, handed: Transcript, taken: Sequence[Taken], debounce: float
+) -> Accepted | None:
+    """Stores what was read of a path; None when more has to be read of it than that."""
+    opened = await _open(connection, handed)
+    chat = opened.key
+    known = await _known(connection, chat, handed)
+    await _check_user(connection, opened, handed, known)
+    if not _is_enough(taken, _wanted(handed, known)):
+        return None
+    _check_contents(handed, known.found, taken)
+    await _give_back(connection, chat, handed, taken, known.gone)
+    rows, masks = await _store(connection, opened, handed, known, taken)
+    metrics.MASKED.inc(masks)
+    # After the rows, which point to the copies then; before the usage, which may name one.
+    adopted = await _adopt(connection, chat, handed, known.found)
+    above = rows[-2] if len(rows) > 1 else known.base
+    measured = await _overhead(connection, chat, handed, taken[-1], above, adopted)
+    estimated = min(handed.overhead, handed.policy.window_tokens)
+    leaf = rows[-1]
+    sent = sum(len(message.text) for message in handed.messages[known.same :])
+    overhead = await chats.ingested(
+        connection, chat, leaf.message_id, measured, estimated, masks, sent
+    )
+    made = await _deepest(connection, chat, leaf, adopted)
+    size = _size(leaf, [*made.settled, *made.interim], overhead)
+    if not _is_work(handed, size, made, opened):
+        return Accepted(due=False)
+    # The next request would have to be cut, so nobody waits for more messages.
+    pressing = size > handed.policy.apply_at
+    delay = 0 if pressing else debounce
+    wake_up = await work.mark_due(
+        connection, chat, delay, pressing=pressing, traceparent=tracing.current()
+    )
+    return Accepted(due=True, wake_up=wake_up, delay=delay)
+
+
+def _is_enough(taken: Sequence[Taken], wanted: Sequence[Wanted]) -> bool:
+    """Whether all was read that is to be stored."""
+    return all(
+        read.weighed is not None or not one.whole for read, one in zip(taken, wanted, strict=True)
+    )
 
 
 def _is_work(handed: Transcript, size: int, made: checkpoints.Along, opened: OpenedChat) -> bool:
@@ -286,8 +322,12 @@ async def _base(
     row = (await messages.find(connection, chat, [after[0]])).get(after[0])
     # Another digest means that something above was edited, and totals would go on from a wrong one.
     if row is None or row.digest != after[1]:
-        raise Conflict("`after` is not stored for this chat; send the whole path")
+        raise _unknown_after()
     return row
+
+
+def _unknown_after() -> Conflict:
+    return Conflict("`after` is not stored for this chat; send the whole path")
 
 
 async def _check_cycle(
@@ -424,7 +464,7 @@ async def _take(texts: Texts, wanted: Sequence[Wanted], mask_secrets: bool) -> l
     hard = 0
     for some in _slices(wanted):
         read: list[Taken] | None = None
-        # Each that was too hard took a whole deadline, and the transaction is open.
+        # Each that was too hard took a whole deadline, for which its user's other uploads wait.
         if hard < _MOST_HARD or _bytes(some) <= _SMALL:
             read = await _read(texts, some, mask_secrets, len(taken))
         if read is None:

@@ -21,6 +21,7 @@ from service.summarising import compose, message
 from service.summarising.compose import Covered
 from service.summarising.correction import GivenPin, check_size, corrected
 from service.summarising.memory import Memory
+from service.summarising.message import Rendered
 from service.summarising.reading import Excerpt, Finish, Reading, Summariser
 from service.usecases import inspect
 
@@ -136,8 +137,16 @@ async def correct(
         locked = await _lock(connection, by.tenant, chat)
         old, _ = await inspect.summary_of(connection, locked.key, chat, checkpoint)
         stored = await inspect.memory_of(connection, locked.key, chat, checkpoint)
-        memory = corrected(stored, narrative, pins, forget)
-        new = await _add_version(connection, settings, by, locked, old, memory)
+        rows = await messages.find(connection, locked.key, [old.covered_until])
+    sent_at = rows[old.covered_until].sent_at if rows else None
+    memory = corrected(stored, narrative, pins, forget)
+    # In a thread and in no transaction: an operator's text may be long.
+    version = await asyncio.to_thread(_version, settings, locked, old, memory, sent_at)
+    async with engine.begin() as connection:
+        locked = await _lock(connection, by.tenant, chat)
+        # A checkpoint never changes, but it may have been deleted meanwhile.
+        await inspect.summary_of(connection, locked.key, chat, checkpoint)
+        new = await _add_version(connection, by, locked, checkpoint, memory, version)
         served = await _serve(connection, by, locked, chat, new)
         await _note(connection, by, "checkpoint.correct", chat, checkpoint=checkpoint, made=new)
     return served
@@ -280,27 +289,32 @@ async def delete(engine: AsyncEngine, by: Operator, chat: str, *, for_good: bool
     metrics.DELETED.labels("chats").inc()
 
 
-async def _add_version(
-    connection: AsyncConnection,
-    settings: Settings,
-    by: Operator,
-    locked: LockedChat,
-    old: Made,
-    memory: Memory,
-) -> int:
-    """Stores another version of a checkpoint, if it fits; returns its id."""
-    rows = await messages.find(connection, locked.key, [old.covered_until])
-    sent_at = rows[old.covered_until].sent_at if rows else None
+def _version(
+    settings: Settings, locked: LockedChat, old: Made, memory: Memory, sent_at: int | None
+) -> tuple[Rendered, int]:
+    """The texts of another version of a checkpoint, and their size in tokens, if it fits."""
     covered = Covered(old.covered_messages, old.covered_tokens, sent_at)
     policy = settings.policy(locked.model, locked.window, locked.overhead)
-    # In a thread: an operator's text may be long, and requests are answered meanwhile.
-    rendered, _ = await asyncio.to_thread(compose.rendered, memory, policy, covered)
+    rendered, _ = compose.rendered(memory, policy, covered)
     size = message.size(rendered)
     check_size(size, before=old.tokens, covered=covered.tokens, window=locked.window)
+    return rendered, size
+
+
+async def _add_version(
+    connection: AsyncConnection,
+    by: Operator,
+    locked: LockedChat,
+    old: int,
+    memory: Memory,
+    version: tuple[Rendered, int],
+) -> int:
+    """Stores another version of a checkpoint; returns its id."""
+    rendered, size = version
     return await checkpoints.correct(
         connection,
         locked.key,
-        old.id,
+        old,
         memory,
         rendered,
         kind="corrected",

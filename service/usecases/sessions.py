@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import PrecisError
 from service.storage import audit, keys, sessions
+from service.storage.database import Database
 from service.storage.keys import Key
 from service.usecases.keys import is_within
 from service.usecases.operate import Operator
@@ -45,7 +46,7 @@ class NoSignIn(PrecisError):
         self.key = key
 
 
-async def sign_in(engine: AsyncEngine, key: str, address: str, person: str = "") -> str:
+async def sign_in(database: Database, key: str, address: str, person: str = "") -> str:
     """Begins a session, from a client's `address`; `person` is what a proxy tells of who it is.
 
     Returns:
@@ -54,11 +55,11 @@ async def sign_in(engine: AsyncEngine, key: str, address: str, person: str = "")
     Raises:
         NoSignIn: this is no operator key, or it has ended, or may not be used from there.
     """
-    async with engine.begin() as connection:
-        found = await keys.known(connection, key)
-        if found is None or not _opens_pages(found, address):
-            raise NoSignIn(found)
-        cookie = secrets.token_urlsafe(32)
+    found = await keys.known(database.reads, key)
+    if found is None or not _opens_pages(found, address):
+        raise NoSignIn(found)
+    cookie = secrets.token_urlsafe(32)
+    async with database.engine.begin() as connection:
         await sessions.begin(connection, found.id, keys.hash_of(cookie), SECONDS)
         actor = found.actor + person
         await audit.record(connection, found.tenant, actor, "session.begin", None)

@@ -38,7 +38,7 @@ async def sign_in(request: Request, runtime: RuntimeDep) -> Response:
     person = told_by(request)
     try:
         key = str(fields.get("key", "")).strip()
-        cookie = await sessions.sign_in(runtime.database.engine, key, address, person)
+        cookie = await sessions.sign_in(runtime.database, key, address, person)
     except sessions.NoSignIn as error:
         ring.limiter.wrong_sign_in(address)
         await ring.note_refusal(request, error.key, "session.refused", "no operator key in use")

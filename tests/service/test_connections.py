@@ -15,9 +15,10 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from service.api import connection
 from service.api.server import raise_open_files
 from service.runtime import Urls
-from service.settings import load
+from service.settings import Settings, load
 from tests.conftest import Service, fresh_database, serving
 from tests.service.problems import LEAF, TRANSCRIPT, three_turns
 from tests.service.talk import Json, rows
@@ -28,6 +29,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 PATIENCE = 0.4  # seconds
 START = b"GET /livez HTTP/1.1\r\nHost: here\r\n"
 WHOLE = START + b"\r\n"
+FORWARDED = b"X-Forwarded-For: 9.9.9.9\r\n"
 GIANT = 150 * 2**20
 
 
@@ -72,10 +74,11 @@ class Line:
 
 
 @asynccontextmanager
-async def line(service: Service) -> AsyncIterator[Line]:
+async def line(service: Service, address: str = "127.0.0.1") -> AsyncIterator[Line]:
+    """A connection from an address of this machine."""
     url = httpx.URL(service.url)
     async with asyncio.timeout(30):
-        reader, writer = await asyncio.open_connection(url.host, url.port)
+        reader, writer = await asyncio.open_connection(url.host, url.port, local_addr=(address, 0))
         try:
             yield Line(reader, writer)
         finally:
@@ -234,6 +237,28 @@ async def test_a_slow_but_steady_upload_is_taken(service: Service) -> None:
         assert (await sender.answer()).status == 202
 
 
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_a_body_that_drips_has_a_time_for_all_of_it(
+    service: Service, monkeypatch: pytest.MonkeyPatch, chunked: bool
+) -> None:
+    monkeypatch.setattr(connection, "_WHOLE_BODY", 3 * PATIENCE)
+    async with line(service) as sender:
+        head = upload(service, 50_000)
+        if chunked:
+            head = head.replace(b"Content-Length: 50000", b"Transfer-Encoding: chunked")
+        await sender.send(head)
+        refused = asyncio.create_task(sender.refusal(408))
+        dripped = 0
+        while not refused.done() and dripped < 200:
+            await sender.send(b"1\r\n \r\n" if chunked else b" ")
+            dripped += 1
+            await asyncio.wait({refused}, timeout=PATIENCE / 8)
+
+        assert refused.done()
+        assert "the whole body" in (await refused)["detail"]
+        assert dripped > 8, "each part came in time"
+
+
 async def test_a_body_that_stops_after_its_answer_ends_the_connection(service: Service) -> None:
     async with line(service) as sender:
         await sender.send(upload(service, 5000, where="/nowhere"))
@@ -286,26 +311,68 @@ async def test_thousands_of_requests_in_one_piece_are_refused(service: Service) 
 # Too many
 
 
-async def test_one_connection_too_many_is_told_so_and_a_place_that_is_free_again_is_given(urls: Urls) -> None:
-    few = load(database_url=urls.database, redis_url=urls.redis, max_connections=2)
-    async with serving(few) as service, line(service) as first:
-        async with line(service) as second:
-            for one in (first, second):
-                await one.send(WHOLE)
-                assert (await one.answer()).status == 200
-            async with line(service) as third:
-                refusal = await third.answer()
+async def one_too_many(service: Service, address: str, fields: bytes = b"") -> Answer | None:
+    """What another connection is told; None if it is served."""
+    async with line(service, address) as another:
+        await another.send(START + fields + b"\r\n")
+        answer = await another.answer()
+        return answer if answer.status != 200 else None
 
+
+async def opened(stack: AsyncExitStack, service: Service, address: str, fields: bytes = b"") -> None:
+    """A connection that is served, and stays."""
+    one = await stack.enter_async_context(line(service, address))
+    await one.send(START + fields + b"\r\n")
+    assert (await one.answer()).status == 200
+
+
+@pytest.fixture
+def few(urls: Urls) -> Settings:
+    """Eight connections in all, and two of one address."""
+    return load(database_url=urls.database, redis_url=urls.redis, max_connections=8)
+
+
+async def test_one_connection_too_many_is_told_so_and_a_place_that_is_free_again_is_given(few: Settings) -> None:
+    async with serving(few) as service:
+        async with AsyncExitStack() as stack:
+            for _ in range(8):  # a proxy's, so that they are not of one address
+                await opened(stack, service, "127.0.0.1", FORWARDED)
+            refusal = await one_too_many(service, "127.0.0.1")
+
+        assert refusal
         assert (refusal.status, refusal.body["type"]) == (503, "urn:precis:problem:busy")
         assert refusal.fields["content-type"] == "application/problem+json"
         assert refusal.fields["retry-after"] == "1"
 
         async def welcome() -> bool:
-            async with line(service) as another:
-                await another.send(WHOLE)
-                return (await another.answer()).status == 200
+            return await one_too_many(service, "127.0.0.1") is None
 
         await until(welcome)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.2"])
+async def test_one_address_has_a_quarter_of_the_connections_and_others_are_served(few: Settings, address: str) -> None:
+    async with serving(few) as service, AsyncExitStack() as stack:
+        for _ in range(2):
+            await opened(stack, service, address, b"Forwarded: for=9.9.9.9\r\n")
+
+        refusal = await one_too_many(service, address)
+
+        assert refusal
+        assert (refusal.status, refusal.body["type"]) == (429, "urn:precis:problem:too-many")
+        assert refusal.fields["retry-after"] == "1"
+        assert await one_too_many(service, "127.0.0.3") is None
+
+
+@pytest.mark.parametrize(("address", "served"), [("127.0.0.1", True), ("127.0.0.2", False)])
+async def test_only_a_trusted_proxys_connections_are_those_of_its_clients(
+    few: Settings, address: str, served: bool
+) -> None:
+    async with serving(few) as service, AsyncExitStack() as stack:
+        for _ in range(2):
+            await opened(stack, service, address, FORWARDED)
+
+        assert (await one_too_many(service, address, FORWARDED) is None) is served
 
 
 async def test_who_asks_in_time_notices_nothing_of_all_this(service: Service) -> None:

@@ -1,5 +1,6 @@
 """Keys: what each scope opens, until when, from where, and what is known of their use."""
 
+import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,9 +10,11 @@ import httpx
 import pytest
 
 from service.storage import keys
+from service.storage.reads import ReadPool
 from tests.conftest import Service
 from tests.service.problems import is_problem
 from tests.service.talk import Json, row, rows, run_sql
+from tests.waiting import until
 from tests.web.visitor import visiting
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -176,3 +179,26 @@ async def test_the_last_use_of_a_key_and_the_filters_version_are_stored_beside_r
     assert "0.3.1" in [one["last_filter"] for one in listed]
     async with visiting(service, service.operator_key) as visitor:
         assert "0.3.1" in (await visitor.get("/keys")).text
+
+
+async def test_a_known_key_is_believed_while_it_is_read_again_and_then_what_was_read(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really, go, reading = keys.known, asyncio.Event(), asyncio.Event()
+
+    async def slowly(reads: ReadPool, key: str) -> keys.Key | None:
+        reading.set()
+        await go.wait()
+        return await really(reads, key)
+
+    key = await made(service, "filter")
+    assert (await ask(service, key, "GET", "/v1/filter")).status_code == 200
+    monkeypatch.setattr(keys, "known", slowly)
+    await run_sql(service.runtime, "update api_keys set revoked_at = now() where hash = :it", it=keys.hash_of(key))
+    with later(monkeypatch, 6):
+        for _ in range(3):
+            assert (await ask(service, key, "GET", "/v1/filter")).status_code == 200
+        await reading.wait()
+        go.set()
+        await until(lambda: not service.app.state.keys._reading)
+        is_problem(await ask(service, key, "GET", "/v1/filter"), 401)

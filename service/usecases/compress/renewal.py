@@ -54,6 +54,7 @@ async def _renew(this: Round, made: Checkpoint, parent: int) -> int | None:
     covered = Covered(until.depth, until.path_tokens, until.sent_at)
     texts = this.claim.context.texts
     rendered, left_out = await texts.run(compose.rendered, memory, this.policy, covered)
+    size = message.size(rendered)
     async with this.engine.begin() as connection:
         found = await checkpoints.summary(connection, this.chat, made.id)
         if found is None:
@@ -65,7 +66,7 @@ async def _renew(this: Round, made: Checkpoint, parent: int) -> int | None:
             kind=stored.kind,
             memory=memory,
             rendered=rendered,
-            tokens=message.size(rendered),
+            tokens=size,
             summariser=stored.summariser,
             prompt_version=stored.prompt_version,
             verdict=stored.verdict | {"left_out": left_out},
