@@ -5,7 +5,8 @@ order. What finds no room stays in the memory and may stand in a later summary, 
 It is the built-in summariser, and what stands beside a model's narrative: one mechanism.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -26,8 +27,7 @@ _LEDGER = 0.25
 _LEAST_LEDGER = 0.1
 _COUNTED = 32  # tokens of the line that counts the other calls
 _ITEM = 3  # tokens of a list mark and a line break
-_FITTINGS = 4
-_ENOUGH = 16  # tokens that may stay empty
+_JOINED = 2  # tokens that words may take less in a line than alone
 _STORED = 3  # times the room: so much talk is kept for later summaries
 _MOST_PINS = 400
 _RANKS = list(Kind)
@@ -59,7 +59,8 @@ def recorded(memory: Memory, room: int) -> Record:
     left = room - _size(words)
     # Calls come before the talk: values that were used later stand nowhere else.
     calls = _calls(memory, int(max(left * _LEDGER, min(left, used))))
-    spoken = _talk_lines(said, later, left - _size(calls), words)
+    heard = fitted(said, later, left - _size(calls), words)
+    spoken = tuple(lines(heard, later))
     left -= _size(spoken)
     # What the talk did not need is the ledger's.
     if left > _size(calls):
@@ -124,28 +125,55 @@ def _with_mark(words: str, later: str) -> str:
     return f"{shown} (later: {harmless(unmarked(later))})" if later else shown
 
 
-def _talk_lines(
-    said: Sequence[Utterance], later: Mapping[str, str], room: int, known: Sequence[str]
-) -> tuple[str, ...]:
-    """The talk within `room` tokens: a line for each step, a date above where the day changes."""
-    best: tuple[str, ...] = ()
-    selection = talk.Selection(said, known, later)
-    left = room
-    # What a question or a date costs is known only when it is clear what is shown. So the room
-    # is corrected by what the last choice took, a few times.
-    for _ in range(_FITTINGS):
-        shown = selection.within(left)
-        lines = tuple(_lines(shown, later))
-        size = _size(lines)
-        if size <= room:
-            best = max(best, lines, key=_size)
-        if len(shown) == len(said) or 0 <= room - size <= _ENOUGH:
-            break
-        left += room - size
-    return best
+def fitted(
+    said: Sequence[Utterance], later: Mapping[str, str], room: int, known: Sequence[str] = ()
+) -> list[Utterance]:
+    """The best of the talk that `room` tokens show, in its order. Nothing that is left out fits.
+
+    Args:
+        said: in the order of the talk.
+        later: by number, what was said later of it.
+        room: tokens.
+        known: texts that stand elsewhere in the summary.
+    """
+    ranked = talk.ranked([one for one in said if talk.count(one.text) <= room], known)
+
+    # A question, a head or a date stands once, so what an utterance takes is known only when it is
+    # clear what is shown beside it: the lines themselves are measured.
+    def left(shown: Sequence[Utterance]) -> int:
+        return room - _size(list(lines(sorted(shown, key=_place), later)))
+
+    first = bisect_left(range(len(ranked)), True, key=lambda last: left(ranked[: last + 1]) < 0)
+    shown, rest = ranked[:first], ranked[first:]
+    while one := _next(rest, shown, left):
+        shown.append(one)
+        rest.remove(one)
+    return sorted(shown, key=_place)
 
 
-def _lines(said: Sequence[Utterance], later: Mapping[str, str]) -> Iterator[str]:
+def _next(
+    rest: Sequence[Utterance],
+    shown: Sequence[Utterance],
+    left: Callable[[Sequence[Utterance]], int],
+) -> Utterance | None:
+    """The best of the `rest` that fits beside what is shown."""
+    free = left(shown) + _JOINED
+    begun = {one.step for one in shown}
+    asked = {one.context for one in shown}
+    for one in rest:
+        least = talk.count(one.text) + (0 if one.step in begun else _ITEM)
+        # Measured only if it may fit; a question that stands with its answer takes hardly more.
+        if (least <= free or one.text in asked) and left([*shown, one]) >= 0:
+            return one
+    return None
+
+
+def _place(one: Utterance) -> tuple[int, int]:
+    return one.step, one.place
+
+
+def lines(said: Sequence[Utterance], later: Mapping[str, str]) -> Iterator[str]:
+    """The talk as it is shown: a line for each step, a date above where the day changes."""
     day = ""
     before: set[str] = set()
     for (_, speaker), group in groupby(said, key=lambda one: (one.step, one.speaker)):
