@@ -233,15 +233,6 @@ def _objections(lines: Iterable[str], grounds: Grounds) -> dict[str, Rejection]:
     return {line: rejection for line, rejection in judged if rejection}
 
 
-def gain(size: int, replaced: int) -> Rejection | None:
-    """Why a summary message of `size` tokens is not worth what it stands for; None when it is."""
-    if size > replaced * LEAST_GAIN:
-        return Rejection(
-            "not_smaller", f"not smaller than what it replaces: {size} tokens for {replaced}"
-        )
-    return None
-
-
 def _whole(answer: Answer, grounds: Grounds) -> Iterator[Rejection]:
     """What is wrong with all that was written: in another language nothing of it may be known."""
     written = "\n".join(line for paragraph in answer.narrative for line in paragraph.lines)

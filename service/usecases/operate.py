@@ -17,9 +17,9 @@ from service.storage import audit, breakers, chats, checkpoints, messages, tombs
 from service.storage.breakers import OpenBreaker
 from service.storage.chats import LockedChat
 from service.storage.checkpoints import Made
-from service.summarising import compose, message
+from service.summarising import compose
 from service.summarising.compose import Covered
-from service.summarising.correction import GivenPin, check_size, corrected
+from service.summarising.correction import GivenPin, check, corrected
 from service.summarising.memory import Memory
 from service.summarising.reading import Excerpt, Finish, Reading, Summariser
 from service.usecases import inspect
@@ -295,8 +295,7 @@ async def _add_version(
     policy = settings.policy(locked.model, locked.window, locked.overhead)
     # In a thread: an operator's text may be long, and requests are answered meanwhile.
     rendered, _ = await asyncio.to_thread(compose.rendered, memory, policy, covered)
-    size = message.size(rendered)
-    check_size(size, before=old.tokens, covered=covered.tokens, window=locked.window)
+    size = check(rendered, before=old.tokens, covered=covered.tokens, window=locked.window)
     return await checkpoints.correct(
         connection,
         locked.key,

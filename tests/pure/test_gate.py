@@ -354,11 +354,6 @@ def test_a_language_that_cannot_be_told_is_no_reason() -> None:
     assert judge(GERMAN, grounds(GERMAN, language=None))[1].accepted
 
 
-@pytest.mark.parametrize(("size", "saves"), [(900, True), (901, False), (1, True)])
-def test_a_summary_has_to_be_smaller_than_what_it_replaces(size: int, saves: bool) -> None:
-    assert (gate.gain(size, 1000) is None) is saves
-
-
 # ---- the verdict as it is stored
 
 
