@@ -116,9 +116,9 @@ DAYS = st.integers(1, 40).map(lambda day: 1_795_000_000 + 86_400 * day)
 
 
 @st.composite
-def talks(draw: st.DrawFn) -> list[Utterance]:
-    """What was said in up to forty messages, on some days."""
-    steps = draw(st.lists(st.lists(SENTENCES, min_size=1, max_size=5), min_size=1, max_size=40))
+def talks(draw: st.DrawFn, most: int = 40) -> list[Utterance]:
+    """What was said in up to so many messages, on some days."""
+    steps = draw(st.lists(st.lists(SENTENCES, min_size=1, max_size=5), min_size=1, max_size=most))
     told = talk(*("\n".join(said).replace("{n}", str(place)) for place, said in enumerate(steps, 100)))
     days = sorted(draw(st.lists(DAYS, min_size=len(steps), max_size=len(steps))))
     return [replace(one, at=days[one.step - 1]) for one in told]
@@ -138,7 +138,7 @@ def test_any_talk_of_which_a_sentence_fits_is_shown_in_any_room(said: list[Utter
 
 
 @settings(max_examples=examples(200), deadline=None)
-@given(talks(), st.integers(64, 4000))
+@given(talks(12), st.integers(64, 4000) | st.integers(64, 400))
 def test_any_room_shows_so_much_of_a_talk_that_nothing_left_out_fits_beside_it(
     said: list[Utterance], room: int
 ) -> None:

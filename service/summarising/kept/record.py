@@ -6,7 +6,7 @@ It is the built-in summariser, and what stands beside a model's narrative: one m
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -27,7 +27,7 @@ _LEDGER = 0.25
 _LEAST_LEDGER = 0.1
 _COUNTED = 32  # tokens of the line that counts the other calls
 _ITEM = 3  # tokens of a list mark and a line break
-_JOINED = 2  # tokens that words may take less in a line than alone
+_ROUNDS = 32  # of fitting, in each of which a sentence is found not to fit
 _STORED = 3  # times the room: so much talk is kept for later summaries
 _MOST_PINS = 400
 _RANKS = list(Kind)
@@ -128,7 +128,10 @@ def _with_mark(words: str, later: str) -> str:
 def fitted(
     said: Sequence[Utterance], later: Mapping[str, str], room: int, known: Sequence[str] = ()
 ) -> list[Utterance]:
-    """The best of the talk that `room` tokens show, in its order. Nothing that is left out fits.
+    """The best of the talk that `room` tokens show, in its order.
+
+    Nothing that is left out fits beside it, unless more sentences than are tried one by one
+    (`_ROUNDS`) miss it by a token or two.
 
     Args:
         said: in the order of the talk.
@@ -136,36 +139,51 @@ def fitted(
         room: tokens.
         known: texts that stand elsewhere in the summary.
     """
-    ranked = talk.ranked([one for one in said if talk.count(one.text) <= room], known)
+    rest = talk.ranked([one for one in said if talk.count(one.text) <= room], known)
+    shown: list[Utterance] = []
 
     # A question, a head or a date stands once, so what an utterance takes is known only when it is
     # clear what is shown beside it: the lines themselves are measured.
-    def left(shown: Sequence[Utterance]) -> int:
-        return room - _size(list(lines(sorted(shown, key=_place), later)))
+    def left(more: Sequence[Utterance]) -> int:
+        together = sorted([*shown, *more], key=_place)
+        return room - _size(list(lines(together, later)))
 
-    first = bisect_left(range(len(ranked)), True, key=lambda last: left(ranked[: last + 1]) < 0)
-    shown, rest = ranked[:first], ranked[first:]
-    while one := _next(rest, shown, left):
-        shown.append(one)
-        rest.remove(one)
+    failed: list[Utterance] = []
+    for _ in range(_ROUNDS):
+        may_fit = _hopeful(rest, shown, left(()))
+        first = bisect_left(range(len(may_fit)), True, key=lambda n: left(may_fit[: n + 1]) < 0)
+        if not may_fit:
+            break
+        if first:
+            # What is added may make room for others, such as by the date above it.
+            shown += may_fit[:first]
+            rest, failed = [*rest, *failed], []
+        failed += may_fit[first : first + 1]
+        done = {one.number for one in (*may_fit[:first], *failed)}
+        rest = [one for one in rest if one.number not in done]
     return sorted(shown, key=_place)
 
 
-def _next(
-    rest: Sequence[Utterance],
-    shown: Sequence[Utterance],
-    left: Callable[[Sequence[Utterance]], int],
-) -> Utterance | None:
-    """The best of the `rest` that fits beside what is shown."""
-    free = left(shown) + _JOINED
+def _hopeful(rest: Sequence[Utterance], shown: Sequence[Utterance], room: int) -> list[Utterance]:
+    """Those of the `rest` that fit beside what is shown if each takes as little as it may.
+
+    Without a question, a head or a date, that is. A question that stands with its answer already
+    takes hardly more.
+    """
     begun = {one.step for one in shown}
     asked = {one.context for one in shown}
+    hopeful: list[Utterance] = []
     for one in rest:
-        least = talk.count(one.text) + (0 if one.step in begun else _ITEM)
-        # Measured only if it may fit; a question that stands with its answer takes hardly more.
-        if (least <= free or one.text in asked) and left([*shown, one]) >= 0:
-            return one
-    return None
+        words = harmless(unmarked(one.text))
+        new = f"{one.speaker}: {words}"
+        # In the place of the sign of a gap, it takes one token less.
+        least = talk.count(f" {words}") - 1 if one.step in begun else talk.count(new) + _ITEM
+        least = 0 if one.text in asked else least
+        if least <= room:
+            room -= least
+            begun.add(one.step)
+            hopeful.append(one)
+    return hopeful
 
 
 def _place(one: Utterance) -> tuple[int, int]:
