@@ -79,7 +79,7 @@ class Candidate:
     """What became of a reply: the new memory, its summary with its tokens, and the gate's verdict.
 
     `no_gain` says why the summary is not worth publishing although nothing is wrong with it: it is
-    about as large as what it stands for. Empty when it saves something.
+    about as large as what it stands for, or has nothing in it. Empty when it is worth it.
     """
 
     memory: Memory
@@ -189,10 +189,19 @@ def _judged_candidate(
     )
     kept = stored(grown, policy.summary_tokens + policy.record_tokens)
     shown, left_out = rendered(kept, policy, covered)
-    size = message.size(shown)
-    useless = gate.gain(size, covered.tokens) if verdict.accepted else None
     judged = replace(verdict, left_out=left_out, masked=material.masked)
-    return Candidate(kept, shown, size, judged, useless.reason if useless else "")
+    return candidate(kept, shown, judged, covered)
+
+
+def candidate(memory: Memory, shown: Rendered, verdict: Verdict, covered: Covered) -> Candidate:
+    """A summary with the verdict on it: the one place that says what is not worth publishing."""
+    size = message.size(shown)
+    no_gain = ""
+    if shown.is_empty:
+        no_gain = "nothing in it: what it replaces has no words, or none that fit"
+    elif size > covered.tokens * gate.LEAST_GAIN:
+        no_gain = f"not smaller than what it replaces: {size} tokens for {covered.tokens}"
+    return Candidate(memory, shown, size, verdict, no_gain if verdict.accepted else "")
 
 
 def finished(reads: Sequence[Read]) -> list[int]:

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from service.errors import Unprocessable
-from service.summarising.kept.pins import shown
+from service.summarising import message
 from service.summarising.memory import NARRATIVE, Kind, Memory, Paragraph, Pin
+from service.summarising.message import Rendered
 from service.summarising.reply import answer
 from service.summarising.utterances import Utterance
 
@@ -45,8 +46,7 @@ def corrected(
         forget: numbers of sentences of the talk that are deleted.
 
     Raises:
-        Unprocessable: nothing is given, nothing is left, a part is too long, or a number is not
-            known.
+        Unprocessable: nothing is given, a part is too long, or a number is not known.
     """
     if narrative is None and pins is None and not forget:
         raise Unprocessable("give a narrative, pins, or sentences to forget")
@@ -57,15 +57,7 @@ def corrected(
         new = replace(new, pins=_pinned(old.pins, pins))
     if forget:
         new = replace(new, talk=_without(old.talk, forget))
-    if _is_empty(new):
-        raise Unprocessable(
-            "nothing would be left of this summary; to be without it, reset the chat"
-        )
     return new
-
-
-def _is_empty(memory: Memory) -> bool:
-    return not (memory.narrative or memory.talk or memory.ledger or any(shown(memory.pins)))
 
 
 def _narrated(text: str) -> tuple[Paragraph, ...]:
@@ -155,17 +147,26 @@ def _text(text: str, most: int, pointer: str) -> str:
     return text
 
 
-def check_size(size: int, *, before: int, covered: int, window: int) -> None:
-    """Refuses a summary that is too large. All in tokens.
+def check(rendered: Rendered, *, before: int, covered: int, window: int) -> int:
+    """Refuses a summary that has nothing in it or is too large. All in tokens.
 
     One may be as large as it was `before` the correction.
 
+    Returns:
+        Its size.
+
     Raises:
-        Unprocessable: it saves nothing, or leaves too little of the window.
+        Unprocessable: it says nothing, saves nothing, or leaves too little of the window.
     """
+    if rendered.is_empty:
+        raise Unprocessable(
+            "nothing would be left of this summary; to be without it, reset the chat"
+        )
+    size = message.size(rendered)
     most = max(before, min(covered - 1, window // 3))
     if size > most:
         raise Unprocessable(
             f"the summary would have {size} tokens, and at most {most} fit: less than what it"
             f" covers ({covered}), and a third of the window ({window})"
         )
+    return size

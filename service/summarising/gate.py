@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from service.summarising.memory import Paragraph
@@ -39,9 +39,13 @@ _QUOTED = re.compile(
     r"[\"“„«]([^\"“”„«»\n]{2,120})[\"”“»]|`([^`\n]{2,120})`|(?<!\w)'([^'\n]{2,120})'(?!\w)"
 )
 _HEAD = re.compile(r"\A#[^\n]{0,100}\n\s{0,40}(?:[-*]\s{1,8})?")
+# Of letters alone: `OBUT9V` and `Nightly_Sync` are values, which occur as a whole or do not.
 _NAME = re.compile(
-    r"(?:(?<=[^\W\d_] )|(?<=, ))[^\W\d_]{4,40}|\b[A-Z][a-z]{1,30}[A-Z][^\W\d_]{1,30}"
+    r"(?:(?:(?<=[^\W\d_] )|(?<=, ))[^\W\d_]{4,40}+|\b[A-Z][a-z]{1,30}[A-Z][^\W\d_]{1,30}+)"
+    r"(?!\d|_++[^\W_])"
 )
+_JOINED = re.compile(r"(?<![^\W_])[^\W_]++(?:[.:/@'’-][^\W_]++)++")
+_PART = re.compile(r"[^\W_]++")
 _SLACK = 5 / 4  # a model cannot count its own tokens exactly
 _STANDS = 0.5  # of the lines have to be left, or a repair is asked for
 _SHOWN = 160  # characters of a dropped line in a verdict
@@ -145,9 +149,10 @@ class Grounds:
 
     @cached_property
     def stems(self) -> frozenset[str]:
-        """Values, and beginnings of all covered words."""
-        found = (term for text in self.covered for term in terms(text.replace("_", " ")))
-        return frozenset(map(_stem, found))
+        """Values, and beginnings of all covered words, of joined ones of each part too."""
+        whole = "\n".join(self.covered).replace("_", " ")
+        parts = " ".join(chain.from_iterable(map(_PART.findall, _JOINED.findall(whole))))
+        return frozenset(map(_stem, terms(whole) | terms(parts)))
 
     @cached_property
     def spoken(self) -> Evidence:
@@ -231,15 +236,6 @@ def _objections(lines: Iterable[str], grounds: Grounds) -> dict[str, Rejection]:
     """By line; a line that may stand is not there."""
     judged = ((line, _objection(line, grounds)) for line in lines)
     return {line: rejection for line, rejection in judged if rejection}
-
-
-def gain(size: int, replaced: int) -> Rejection | None:
-    """Why a summary message of `size` tokens is not worth what it stands for; None when it is."""
-    if size > replaced * LEAST_GAIN:
-        return Rejection(
-            "not_smaller", f"not smaller than what it replaces: {size} tokens for {replaced}"
-        )
-    return None
 
 
 def _whole(answer: Answer, grounds: Grounds) -> Iterator[Rejection]:
@@ -387,7 +383,7 @@ def _unknown_names(line: str, grounds: Grounds) -> Iterator[str]:
     for match in _QUOTED.finditer(line):
         words = next(filter(None, match.groups())).strip(" .,;:!?…")
         quoted = " ".join(words.split())
-        if not grounds.evidence.says(quoted):
+        if not grounds.evidence.names(quoted):
             yield f"“{quoted}”"
     if not grounds.names_have_capitals:
         return

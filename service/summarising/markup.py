@@ -101,6 +101,7 @@ def harmless(text: str) -> str:
     return line
 
 
+@lru_cache(maxsize=4096)  # the same words are measured beside others, several times
 def unmarked(text: str) -> str:
     """`text` without what only we put before or beside somebody's words."""
     bare = _AMENDMENT.sub(r"(“\g<word>”", _ROW.sub(r"“\g<row>”", text))

@@ -40,6 +40,13 @@ class Rendered:
     rules: str = ""
     record: str = ""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing stands under its heads: such a summary is never served."""
+        sections = self.summary.split("\n\n")[1:-1]  # between the first lines and the last
+        shown = (line for section in sections for line in section.splitlines()[1:])
+        return not any(any(map(str.isalnum, line)) for line in shown)
+
 
 def render(
     narrative: Sequence[Paragraph], record: Record, messages: int, until: int | None

@@ -18,6 +18,7 @@ from service.summarising.compose import (
     Covered,
     Material,
     Read,
+    candidate,
     cleaned,
     finished,
     record_room,
@@ -126,10 +127,8 @@ def _candidate(
     grown = Memory(narrative, memory.pins, talk, memory.ledger, heard)
     record = _recorded(grown, record_room(narrative, policy, covered))
     shown = message.render(narrative, record, covered.messages, covered.until)
-    size = message.size(shown)
-    useless = gate.gain(size, covered.tokens) if verdict.accepted else None
     judged = replace(verdict, left_out=record.left_out, masked=material.masked)
-    return Candidate(grown, shown, size, judged, useless.reason if useless else "")
+    return candidate(grown, shown, judged, covered)
 
 
 def _recorded(memory: Memory, room: int) -> Record:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from service.policy import Policy
-from service.summarising import compose, gate, message, prompt
+from service.summarising import compose, prompt
 from service.summarising.compose import Candidate, Covered, Material, Read
 from service.summarising.gate import Verdict
 from service.summarising.ledger import unread_calls
@@ -149,12 +149,9 @@ def by_size(memory: Memory, unread: Unread, policy: Policy, covered: Covered) ->
         heard=memory.heard + len(unread.calls),
     )
     rendered, left_out = compose.rendered(grown, policy, covered)
-    tokens_of_it = message.size(rendered)
     reasons = ("a text of these messages was too hard to read",)
-    useless = gate.gain(tokens_of_it, covered.tokens)
-    no_gain = useless.reason if useless else ""
     verdict = Verdict("degraded", reasons, left_out=left_out)
-    return Attempt(Candidate(grown, rendered, tokens_of_it, verdict, no_gain))
+    return Attempt(compose.candidate(grown, rendered, verdict, covered))
 
 
 def _composed(

@@ -68,6 +68,7 @@ _FILE_ENDING = (
     r"db|parquet|ipynb|lock)"
 )
 _FILE_NAME = re.compile(rf"\A[\w.-]*{_FILE_ENDING}", re.IGNORECASE)
+_DOTTED = re.compile(r"\A[^\W\d]\w*+(?:\.[^\W\d]\w*+)++")
 _ANY_FILE_NAME = re.compile(_FILE_ENDING, re.IGNORECASE)
 _NAMED = (_LINK, _ADDRESS, _PATH, _FILE_NAME)  # a word that is one of these is a value as a whole
 _LIST_NUMBER = re.compile(r"^[^\S\n]*+(?:[-*•]\s*+)?\d{1,3}[.)]\s+", re.MULTILINE)
@@ -274,7 +275,7 @@ class Evidence:
             return self.says(value.text) or self._dated(value.date)
         if value.readings:
             return self._has_number(value)
-        return self.says(value.text) or self._clocked(value.text) or self._in_parts(value.text)
+        return self.names(value.text) or self._clocked(value.text) or self._in_parts(value.text)
 
     def _has_number(self, value: Value) -> bool:
         if not value.unit and self.says(value.text):
@@ -338,6 +339,13 @@ class Evidence:
     def _absent(self, text: str) -> list[str]:
         weighty = (value for value in found(text) if value.weighty)
         return [value.text for value in weighty if not self.has(value)]
+
+    def names(self, words: str) -> bool:
+        """Whether words occur, or each part of a dotted name such as `json.JSONDecodeError`."""
+        if self.says(words):
+            return True
+        dotted = _DOTTED.fullmatch(words) and not _FILE_NAME.fullmatch(words)
+        return bool(dotted) and all(map(self.says, words.split(".")))
 
     def says(self, words: str) -> bool:
         """Whether these words occur as they are, ignoring case and blanks, as whole words."""

@@ -17,9 +17,9 @@ from service.storage import audit, breakers, chats, checkpoints, messages, tombs
 from service.storage.breakers import OpenBreaker
 from service.storage.chats import LockedChat
 from service.storage.checkpoints import Made
-from service.summarising import compose, message
+from service.summarising import compose
 from service.summarising.compose import Covered
-from service.summarising.correction import GivenPin, check_size, corrected
+from service.summarising.correction import GivenPin, check, corrected
 from service.summarising.memory import Memory
 from service.summarising.message import Rendered
 from service.summarising.reading import Excerpt, Finish, Reading, Summariser
@@ -296,8 +296,7 @@ def _version(
     covered = Covered(old.covered_messages, old.covered_tokens, sent_at)
     policy = settings.policy(locked.model, locked.window, locked.overhead)
     rendered, _ = compose.rendered(memory, policy, covered)
-    size = message.size(rendered)
-    check_size(size, before=old.tokens, covered=covered.tokens, window=locked.window)
+    size = check(rendered, before=old.tokens, covered=covered.tokens, window=locked.window)
     return rendered, size
 
 

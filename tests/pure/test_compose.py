@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from service.policy import Policy, output_tokens
 from service.summarising import compose, message, prompt
 from service.summarising.compose import Candidate, Covered, Read
+from service.summarising.gate import Verdict
 from service.summarising.kept import pins
 from service.summarising.memory import Kind, Memory, Paragraph, Pin, Section
+from service.summarising.message import Rendered
 from service.summarising.reading import Finish, Reply
 from service.text import tokens
 from service.text.values import Evidence
@@ -137,6 +139,24 @@ def test_a_summary_that_saves_nothing_is_not_worth_publishing_but_nothing_is_wro
     assert made.no_gain.startswith("not smaller than what it replaces")
     assert made.verdict.accepted
     assert made.memory == work(CHAT, text).memory, "whoever reads on keeps all of it"
+
+
+@pytest.mark.parametrize(("size", "saves"), [(900, True), (901, False), (100, True)])
+def test_a_summary_has_to_be_smaller_than_what_it_replaces(size: int, saves: bool) -> None:
+    words = "word " * (size - message.size(Rendered("head\n\n## Goal\n- \n\nend")))
+    made = compose.candidate(
+        Memory(), Rendered(f"head\n\n## Goal\n- {words}\n\nend"), Verdict("accepted"), Covered(9, 1000)
+    )
+    assert (made.size, not made.no_gain) == (size, saves)
+
+
+@pytest.mark.parametrize("text", ["keep fact: 99.1", "drop: P1", None])
+def test_a_summary_with_nothing_in_it_is_not_published_whatever_it_replaces(text: str | None) -> None:
+    before = Memory(pins=(Pin(1, Kind.FACT, "Gone.", "m", replaced_by=0),), heard=3)
+    made = work([said("\u200b" * 9)], text, before)
+    assert made.verdict.accepted
+    assert made.no_gain.startswith("nothing in it")
+    assert not work([said("Well.")], text, before).no_gain
 
 
 @pytest.mark.parametrize("text", ["## Goal\n- Fine.", None])

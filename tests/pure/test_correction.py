@@ -5,8 +5,11 @@ from dataclasses import replace
 import pytest
 
 from service.errors import Unprocessable
-from service.summarising.correction import GivenPin, check_size, corrected
+from service.summarising import message
+from service.summarising.correction import GivenPin, check, corrected
+from service.summarising.kept.record import Record
 from service.summarising.memory import Kind, Memory, Paragraph, Pin, Section
+from service.summarising.message import Rendered
 from service.summarising.utterances import Speaker, Utterance
 
 OLD = Memory(
@@ -69,12 +72,10 @@ def test_a_forgotten_sentence_goes_from_the_talk_and_the_rest_stays() -> None:
     assert new == replace(old, talk=talk[1:])
 
 
-def test_a_summary_of_talk_alone_is_left_when_the_pins_go() -> None:
-    old = replace(OLD, narrative=(), talk=(Utterance(1, 1, Speaker.USER, "Well.", "u1"),))
-
-    assert corrected(old, None, []).talk == old.talk
+def test_a_summary_of_one_word_is_left_and_one_of_none_is_refused() -> None:
+    assert check(message.render((), Record(talk=("user: Well.",)), 2, None), before=0, covered=900, window=8192) > 0
     with pytest.raises(Unprocessable, match="nothing would be left"):
-        corrected(old, None, [], ["1.1"])
+        check(message.render((), Record(), 2, None), before=900, covered=900, window=8192)
 
 
 def test_a_sentence_that_is_not_there_is_refused_with_its_place() -> None:
@@ -128,8 +129,10 @@ def test_what_makes_no_sense_is_refused_with_its_place(
     ],
 )
 def test_a_correction_leaves_room(size: int, before: int, covered: int, window: int, fits: bool) -> None:
+    words = "word " * (size - message.size(Rendered("head\n\n## Goal\n- \n\nend")))
+    rendered = Rendered(f"head\n\n## Goal\n- {words}\n\nend")
     if fits:
-        check_size(size, before=before, covered=covered, window=window)
+        assert check(rendered, before=before, covered=covered, window=window) == size
     else:
         with pytest.raises(Unprocessable, match=f"{size} tokens"):
-            check_size(size, before=before, covered=covered, window=window)
+            check(rendered, before=before, covered=covered, window=window)

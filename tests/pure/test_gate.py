@@ -182,6 +182,36 @@ def test_a_true_line_stands_in_any_script(talk: str, line: str) -> None:
     assert outcome(line, grounds(talk)) == ""
 
 
+NAMES = [
+    ("Reservation OBUT9V is not paid.", "He pays for the reservation OBUT9V.", "OBUT9V", "OBUT8V"),
+    ("The order ABCD1234 is late.", "What is late is ABCD1234.", "ABCD1234", "ABCE1234"),
+    ("The COVID-19 rules end in May.", "In May the COVID-19 rules end.", "COVID-19", "COVID-18"),
+    ("We run the Base64Encoder here.", "Here runs the Base64Encoder.", "Base64Encoder", "Base32Encoder"),
+    ("It runs on Postgres16.2 here.", "Here it runs on Postgres16.2.", "Postgres16.2", "Postgres16.3"),
+    ("Install release v3.1.4-rc2 now.", "The release v3.1.4-rc2 is to be installed.", "v3.1.4-rc2", "v3.1.4-rc3"),
+    (
+        "It raises git.exc.GitCommandError there.",
+        "There a GitCommandError is raised.",
+        "GitCommandError",
+        "HgCommandError",
+    ),
+    ("Do import GitCommandError from git.exc first.", "First do import git.exc.GitCommandError.", "Git", "Svn"),
+    ("Do import GitCommandError from git.exc first.", "First `git.exc.GitCommandError` is raised.", "Git", "Svn"),
+    ("Look at `parse` in `tables.csv_form`, please.", "Please look at `tables.csv_form.parse`.", "parse", "read"),
+    ("Call open_ledger of billing.core first.", "First call billing.core.open_ledger.", "open_", "close_"),
+    ("The job Nightly_Sync is failing.", "What is failing is the job Nightly_Sync.", "Nightly_Sync", "Nightly_Sink"),
+    ("We went with Claude-Michel to the lake.", "To the lake went Michel with us.", "Michel", "Richard"),
+    ("We are in the Queen's Garden again.", "Again in the garden of the Queen are we.", "Queen", "Duchess"),
+]
+
+
+@pytest.mark.parametrize(("said", "line", "name", "other"), NAMES)
+def test_a_name_is_known_whole_and_a_joined_one_by_its_parts(said: str, line: str, name: str, other: str) -> None:
+    by = grounds(said, language="en")
+    assert outcome(line, by) == ""
+    assert "does not occur" in outcome(line.replace(name, other), by)
+
+
 # ---- rules of users, and what tools say
 
 
@@ -352,11 +382,6 @@ def test_another_language_than_the_conversations_is_rejected(text: str, language
 def test_a_language_that_cannot_be_told_is_no_reason() -> None:
     assert judge("- Ok.", grounds("x", language="de"))[1].accepted
     assert judge(GERMAN, grounds(GERMAN, language=None))[1].accepted
-
-
-@pytest.mark.parametrize(("size", "saves"), [(900, True), (901, False), (1, True)])
-def test_a_summary_has_to_be_smaller_than_what_it_replaces(size: int, saves: bool) -> None:
-    assert (gate.gain(size, 1000) is None) is saves
 
 
 # ---- the verdict as it is stored

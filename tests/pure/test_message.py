@@ -67,6 +67,21 @@ def test_the_summary_message_has_the_lines_of_the_design() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("narrative", "record", "empty"),
+    [
+        ((), Record(), True),
+        ((Paragraph(Section.GOAL, ("…",)),), Record(), True),
+        ((Paragraph(Section.GOAL, ("Go.",)),), Record(), False),
+        ((), Record(pins=RECORD.pins[:1]), False),
+        ((), Record(talk=("user: 好",)), False),
+        ((), Record(ledger=RECORD.ledger), False),
+    ],
+)
+def test_a_summary_of_heads_alone_is_empty(narrative: tuple[Paragraph, ...], record: Record, empty: bool) -> None:
+    assert message.render(narrative, record, 42, 1795304423).is_empty is empty
+
+
 def test_in_two_messages_only_users_own_chosen_words_have_the_role_of_the_system() -> None:
     made = message.render(NARRATIVE, RECORD, messages=42, until=None)
     for theirs in ("Ship it in May.", "I like tea.", "It may cost 600 EUR now.", "We use Redis."):

@@ -1,13 +1,16 @@
 """The record: what stands beside a narrative within so many tokens, and what waits for more room."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.summarising.kept.record import recorded, stored
+from service.summarising.kept.record import fitted, lines, recorded, stored
 from service.summarising.memory import Kind, Memory, Pin
+from service.summarising.utterances import Utterance
 from service.text import tokens
+from tests.effort import examples
 from tests.pure.talks import talk
 
 GARDEN = talk(
@@ -91,3 +94,69 @@ def test_a_record_fits_its_room(room: int, places: list[int]) -> None:
     made = recorded(Memory(pins=pinned, talk=tuple(GARDEN)), room)
     lines = [*(words for _, words in made.pins), *made.talk, *made.ledger]
     assert tokens.count("\n".join(lines)) <= room
+
+
+SENTENCES = st.sampled_from(
+    [
+        "Yes.",
+        "Thank you, that is all fine by me.",
+        "The part {n} of pump P-{n} costs 4,{n} EUR.",
+        "Never switch the pump {n} off before the evening, whoever asks for it.",
+        "Take to the camp of the {n} scouts at the lake, as we said on Monday:\n- {n} tents\n- a rope\n- salt",
+        "Shall I order {n} of them?",
+        "请在11月{n}日之前把泵站修好。",
+        "Насос номер {n} стоит в подвале, и его надо починить.",
+        "The long story of the valve {n} is that it was mounted, taken off, "
+        + "mended and mounted again, " * 12
+        + "ok.",
+        "```python\ntotal = price * {n}\nprint(total)\n```",
+    ]
+)
+DAYS = st.integers(1, 40).map(lambda day: 1_795_000_000 + 86_400 * day)
+
+
+@st.composite
+def talks(draw: st.DrawFn, most: int = 40) -> list[Utterance]:
+    """What was said in up to so many messages, on some days."""
+    steps = draw(st.lists(st.lists(SENTENCES, min_size=1, max_size=5), min_size=1, max_size=most))
+    told = talk(*("\n".join(said).replace("{n}", str(place)) for place, said in enumerate(steps, 100)))
+    days = sorted(draw(st.lists(DAYS, min_size=len(steps), max_size=len(steps))))
+    return [replace(one, at=days[one.step - 1]) for one in told]
+
+
+def size(shown: Sequence[Utterance]) -> int:
+    """Tokens of an answer's lines with their list marks and line breaks."""
+    return sum(tokens.count(line) + 3 for line in lines(shown, {}))
+
+
+@settings(max_examples=examples(400), deadline=None)
+@given(talks(), st.integers(64, 4000))
+def test_any_talk_of_which_a_sentence_fits_is_shown_in_any_room(said: list[Utterance], room: int) -> None:
+    made = recorded(Memory(talk=tuple(said)), room)
+    assert made.talk or all(tokens.count(line) + 30 > room for line in lines(said, {}))
+    assert tokens.count("\n".join(made.talk)) <= room
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(talks(12), st.integers(64, 4000) | st.integers(64, 400))
+def test_any_room_shows_so_much_of_a_talk_that_nothing_left_out_fits_beside_it(
+    said: list[Utterance], room: int
+) -> None:
+    shown = fitted(said, {}, room)
+
+    assert size(shown) <= room
+    for place, one in enumerate(said):
+        if one not in shown:
+            more = [two for two in said[: place + 1] if two in shown or two is one]
+            more += [two for two in said[place + 1 :] if two in shown]
+            assert size(more) > room, one.text
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(talks(), st.integers(64, 4000), st.integers(64, 4000))
+def test_a_larger_room_shows_not_less_but_for_what_one_sentence_takes(
+    said: list[Utterance], one: int, other: int
+) -> None:
+    small, large = (fitted(said, {}, room) for room in sorted((one, other)))
+    left_out = [size([one]) for one in said if one not in large]
+    assert size(large) + min(left_out, default=0) >= size(small)

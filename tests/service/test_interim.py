@@ -1,13 +1,15 @@
 """A summary by code serves at once, until a summariser has read what it covers."""
 
+import re
 from typing import Any
 
 import pytest
 
+from service.usecases.compress import WorkerContext
 from tests.fakes.scripted_llm import Fail
 from tests.service.ageing import removed
 from tests.service.grown import in_one_call
-from tests.service.harness import Harness, thinking, told
+from tests.service.harness import Harness, state, thinking, told
 from tests.service.talk import Json, check_tree, rows, run_sql
 from tests.waiting import until
 
@@ -19,6 +21,15 @@ WIDE: dict[str, Any] = {"summariser_window": 32_768}
 async def without_text(harness: Harness) -> set[str]:
     found = await rows(harness.runtime, "select message_id from messages where body is null")
     return {one.message_id for one in found}
+
+
+def leaf_of(harness: Harness) -> str:
+    """The newest message."""
+    return list(harness.talk.rows)[-1]
+
+
+def pinned(row: Any) -> list[str]:
+    return [pin["text"] for pin in row.pins]
 
 
 async def test_it_serves_while_the_summariser_thinks(harness: Harness) -> None:
@@ -100,6 +111,76 @@ async def test_the_next_one_goes_on_from_it_and_takes_its_place(harness: Harness
     assert interim.parent_id == made.id
     numbers = [str(one) for one in interim.talk]
     assert len(numbers) == len(set(numbers)), "each message was read once"
+    await check_tree(harness.runtime)
+
+
+def keeping(messages: list[Json]) -> str:
+    """An answer that keeps the first sentence of each message of a user."""
+    new = str(messages[1]["content"]).partition("messages that followed")[2]
+    numbers = re.findall(r"\[(\d+\.1)\] Reading (?:\d+-)?u", new)
+    return "\n".join([state("Narrative."), *(f"keep fact: {number}" for number in numbers)])
+
+
+def going_on(harness: Harness, leaf: str, turns: int, served: list[Json], **more: Any) -> WorkerContext:
+    """A model that keeps sentences; while it thinks, the chat goes on until code serves it again."""
+    harness.llm.default = keeping
+
+    async def go_on() -> None:
+        longer = harness.talk.turns(turns, leaf=leaf, prefix=f"{len(harness.talk.rows)}-")
+        await harness.talk.ingest(longer)
+        before = await harness.talk.ask(longer)
+
+        async def is_deeper() -> bool:
+            served[:] = [await harness.talk.ask(longer)]
+            return bool(served[0]["covered_messages"] > before["covered_messages"])
+
+        await until(is_deeper)
+
+    return thinking(harness, go_on, **WIDE, **more)
+
+
+async def by_code_alone(harness: Harness, **more: Any) -> None:
+    """A round in which the model fails, after code has written what is served at once."""
+    harness.llm.default = Fail(400)
+    await run_sql(harness.runtime, "update chats set due_at = now()")
+    await harness.compress(harness.worker_context(fallback_after=0, **WIDE, **more))
+
+
+@pytest.mark.words
+async def test_what_the_summariser_published_since_is_taken_over_however_long_a_call_takes(harness: Harness) -> None:
+    await harness.long_chat()
+    served: list[Json] = []
+
+    for _ in range(3):
+        before = (await harness.made())[-1:]
+        await harness.compress(going_on(harness, leaf_of(harness), 10, served))
+        (interim,) = [one for one in await harness.interim() if one.id == served[0]["checkpoint_id"]]
+        assert pinned(interim) == [text for one in before for text in pinned(one)]
+        assert all(text in served[0]["summary"] for text in pinned(interim))
+        await check_tree(harness.runtime)
+
+    made = (await harness.made())[-1]
+    assert len(pinned(made)) > len(pinned(interim)) > 10
+    assert made.covered_messages < interim.covered_messages
+    await by_code_alone(harness)
+    answer = await harness.talk.ask(leaf_of(harness))
+    assert all(text in answer["summary"] for text in pinned(made)), "at once, and not with the next turn"
+    assert [one.parent_id for one in await harness.interim()] == [made.id]
+    await check_tree(harness.runtime)
+
+
+@pytest.mark.words
+async def test_one_that_reaches_deeper_yields_too(harness: Harness) -> None:
+    await harness.long_chat()
+    served: list[Json] = []
+    await harness.compress(going_on(harness, leaf_of(harness), 8, served, keep_messages=2))
+    (deep,) = await harness.interim()
+
+    await by_code_alone(harness, keep_messages=10)
+
+    (made,), (interim,) = await harness.made(), await harness.interim()
+    assert made.covered_messages < interim.covered_messages < deep.covered_messages
+    assert pinned(interim) == pinned(made) != pinned(deep)
     await check_tree(harness.runtime)
 
 

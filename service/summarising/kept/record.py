@@ -5,6 +5,7 @@ order. What finds no room stays in the memory and may stand in a later summary, 
 It is the built-in summariser, and what stands beside a model's narrative: one mechanism.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,8 +27,7 @@ _LEDGER = 0.25
 _LEAST_LEDGER = 0.1
 _COUNTED = 32  # tokens of the line that counts the other calls
 _ITEM = 3  # tokens of a list mark and a line break
-_FITTINGS = 4
-_ENOUGH = 16  # tokens that may stay empty
+_ROUNDS = 32  # of fitting, in each of which a sentence is found not to fit
 _STORED = 3  # times the room: so much talk is kept for later summaries
 _MOST_PINS = 400
 _RANKS = list(Kind)
@@ -59,7 +59,8 @@ def recorded(memory: Memory, room: int) -> Record:
     left = room - _size(words)
     # Calls come before the talk: values that were used later stand nowhere else.
     calls = _calls(memory, int(max(left * _LEDGER, min(left, used))))
-    spoken = _talk_lines(said, later, left - _size(calls), words)
+    heard = fitted(said, later, left - _size(calls), words)
+    spoken = tuple(lines(heard, later))
     left -= _size(spoken)
     # What the talk did not need is the ledger's.
     if left > _size(calls):
@@ -124,28 +125,73 @@ def _with_mark(words: str, later: str) -> str:
     return f"{shown} (later: {harmless(unmarked(later))})" if later else shown
 
 
-def _talk_lines(
-    said: Sequence[Utterance], later: Mapping[str, str], room: int, known: Sequence[str]
-) -> tuple[str, ...]:
-    """The talk within `room` tokens: a line for each step, a date above where the day changes."""
-    best: tuple[str, ...] = ()
-    selection = talk.Selection(said, known, later)
-    left = room
-    # What a question or a date costs is known only when it is clear what is shown. So the room
-    # is corrected by what the last choice took, a few times.
-    for _ in range(_FITTINGS):
-        shown = selection.within(left)
-        lines = tuple(_lines(shown, later))
-        size = _size(lines)
-        if size <= room:
-            best = max(best, lines, key=_size)
-        if len(shown) == len(said) or 0 <= room - size <= _ENOUGH:
+def fitted(
+    said: Sequence[Utterance], later: Mapping[str, str], room: int, known: Sequence[str] = ()
+) -> list[Utterance]:
+    """The best of the talk that `room` tokens show, in its order.
+
+    Nothing that is left out fits beside it, unless more sentences than are tried one by one
+    (`_ROUNDS`) miss it by a token or two.
+
+    Args:
+        said: in the order of the talk.
+        later: by number, what was said later of it.
+        room: tokens.
+        known: texts that stand elsewhere in the summary.
+    """
+    rest = talk.ranked([one for one in said if talk.count(one.text) <= room], known)
+    shown: list[Utterance] = []
+
+    # A question, a head or a date stands once, so what an utterance takes is known only when it is
+    # clear what is shown beside it: the lines themselves are measured.
+    def left(more: Sequence[Utterance]) -> int:
+        together = sorted([*shown, *more], key=_place)
+        return room - _size(list(lines(together, later)))
+
+    failed: list[Utterance] = []
+    for _ in range(_ROUNDS):
+        may_fit = _hopeful(rest, shown, left(()))
+        first = bisect_left(range(len(may_fit)), True, key=lambda n: left(may_fit[: n + 1]) < 0)
+        if not may_fit:
             break
-        left += room - size
-    return best
+        if first:
+            # What is added may make room for others, such as by the date above it.
+            shown += may_fit[:first]
+            rest, failed = [*rest, *failed], []
+        failed += may_fit[first : first + 1]
+        done = {one.number for one in (*may_fit[:first], *failed)}
+        rest = [one for one in rest if one.number not in done]
+    return sorted(shown, key=_place)
 
 
-def _lines(said: Sequence[Utterance], later: Mapping[str, str]) -> Iterator[str]:
+def _hopeful(rest: Sequence[Utterance], shown: Sequence[Utterance], room: int) -> list[Utterance]:
+    """Those of the `rest` that fit beside what is shown if each takes as little as it may.
+
+    Without a question, a head or a date, that is. A question that stands with its answer already
+    takes hardly more.
+    """
+    begun = {one.step for one in shown}
+    asked = {one.context for one in shown}
+    hopeful: list[Utterance] = []
+    for one in rest:
+        words = harmless(unmarked(one.text))
+        new = f"{one.speaker}: {words}"
+        # In the place of the sign of a gap, it takes one token less.
+        least = talk.count(f" {words}") - 1 if one.step in begun else talk.count(new) + _ITEM
+        least = 0 if one.text in asked else least
+        if least <= room:
+            room -= least
+            begun.add(one.step)
+            hopeful.append(one)
+    return hopeful
+
+
+def _place(one: Utterance) -> tuple[int, int]:
+    return one.step, one.place
+
+
+def lines(said: Sequence[Utterance], later: Mapping[str, str]) -> Iterator[str]:
+    """The talk as it is shown: a line for each step, a date above where the day changes."""
     day = ""
     before: set[str] = set()
     for (_, speaker), group in groupby(said, key=lambda one: (one.step, one.speaker)):

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from math import log
-from types import MappingProxyType
 
 from service.summarising.utterances import Speaker, Utterance
 from service.text import tokens
@@ -33,9 +32,9 @@ _SPACE = 1  # tokens around an utterance
 _STEP = 4  # of the line that a step has: the speaker's name
 
 
-def cost(utterance: Utterance, beside: str = "") -> int:
-    """Tokens of an utterance with what is shown `beside` it, but for its share of a line."""
-    return _count(told(utterance)) + (_count(beside) if beside else 0) + _SPACE
+def cost(utterance: Utterance) -> int:
+    """Tokens of an utterance with its context, but for its share of a line."""
+    return count(told(utterance)) + _SPACE
 
 
 def told(utterance: Utterance) -> str:
@@ -47,47 +46,37 @@ def told(utterance: Utterance) -> str:
     return f"{utterance.context} → {utterance.text}"
 
 
-def chosen(
-    talk: Sequence[Utterance],
-    room: int,
-    known: Iterable[str] = (),
-    beside: Mapping[str, str] = MappingProxyType({}),
-) -> list[Utterance]:
-    """The utterances that `room` tokens have room for, in the order of the talk.
+def chosen(talk: Sequence[Utterance], room: int) -> list[Utterance]:
+    """The utterances that `room` tokens have room for, as far as is known before they are shown.
+
+    They stand in the order of the talk, as `talk` does.
+    """
+    steps = {one.step for one in talk}
+    if sum(map(cost, talk)) + _STEP * len(steps) <= room:
+        return list(talk)
+    kept: set[str] = set()
+    begun: set[int] = set()
+    for one in ranked([one for one in talk if cost(one) <= room]):
+        price = cost(one) + (0 if one.step in begun else _STEP)
+        if price <= room:
+            room -= price
+            kept.add(one.number)
+            begun.add(one.step)
+    return [one for one in talk if one.number in kept]
+
+
+def ranked(talk: Sequence[Utterance], known: Iterable[str] = ()) -> list[Utterance]:
+    """The talk by its worth: each is the best beside all that come before it.
 
     Args:
         talk: in order.
-        room: tokens.
         known: texts that stand elsewhere in the summary, whose terms need not be told again.
-        beside: by number, what an utterance is shown with.
     """
-    return Selection(talk, known, beside).within(room)
-
-
-class Selection:
-    """A talk that is weighed once, to choose from it within several rooms.
-
-    The arguments are those of `chosen`.
-    """
-
-    def __init__(
-        self, talk: Sequence[Utterance], known: Iterable[str], beside: Mapping[str, str]
-    ) -> None:
-        self._talk = talk
-        self._prices = [cost(one, beside.get(one.number, "")) for one in talk]
-        self._scale = _Scale.of(talk)
-        self._known = frozenset(term for text in known for term in _terms(text))
-
-    def within(self, room: int) -> list[Utterance]:
-        """The utterances that `room` tokens have room for, in the order of the talk."""
-        steps = {one.step for one in self._talk}
-        if sum(self._prices) + _STEP * len(steps) <= room:
-            return list(self._talk)
-        choice = _Choice(self._talk, self._prices, self._scale, room)
-        choice.cover(self._known)
-        for rank in (_OWN, _GIVEN, _ASSISTANTS):
-            choice.take(place for place, one in enumerate(self._talk) if _rank(one) == rank)
-        return [one for place, one in enumerate(self._talk) if place in choice.taken]
+    ranking = _Ranking(talk)
+    ranking.cover(frozenset(term for text in known for term in _terms(text)))
+    for rank in (_OWN, _GIVEN, _ASSISTANTS):
+        ranking.add(place for place, one in enumerate(talk) if _rank(one) == rank)
+    return [talk[place] for place in ranking.places]
 
 
 def _rank(utterance: Utterance) -> int:
@@ -150,20 +139,14 @@ def _weight(term: str, share: float) -> float:
     return length * log(1 + 1 / share) / log(_COMMONEST)
 
 
-class _Choice:
-    """The places that were taken so far, and the room that is left."""
+class _Ranking:
+    """The places of a talk that were ranked so far."""
 
-    def __init__(
-        self, talk: Sequence[Utterance], prices: Sequence[int], scale: _Scale, room: int
-    ) -> None:
-        self.taken: set[int] = set()
-        self._talk = talk
-        self._prices = prices
-        self._scale = scale
-        self._room = room
+    def __init__(self, talk: Sequence[Utterance]) -> None:
+        self.places: list[int] = []
+        self._scale = scale = _Scale.of(talk)
         self._worth = [sum(map(scale.weights.__getitem__, found)) for found in scale.terms]
         self._covered: set[str] = set()
-        self._steps: set[int] = set()
 
     def cover(self, told_now: Set[str]) -> None:
         """Lowers the worth of all utterances that have these terms, which are shown from now on."""
@@ -173,8 +156,8 @@ class _Choice:
                 self._worth[place] -= lost
         self._covered |= told_now
 
-    def take(self, places: Iterable[int]) -> None:
-        """Takes the best of `places`, one after the other, while there is room.
+    def add(self, places: Iterable[int]) -> None:
+        """Ranks `places` behind those that are ranked, the best first.
 
         Worth only falls while more is covered, so a head of the heap that is still the best after
         it was weighed again is the best of all.
@@ -187,17 +170,8 @@ class _Choice:
             if heap and now > heap[0][0]:
                 heapq.heappush(heap, (now, place))
                 continue
-            self._take_if_fitting(place)
-
-    def _take_if_fitting(self, place: int) -> None:
-        step = self._talk[place].step
-        price = self._prices[place] + (0 if step in self._steps else _STEP)
-        if price > self._room:
-            return
-        self._room -= price
-        self._steps.add(step)
-        self.cover(self._scale.terms[place])
-        self.taken.add(place)
+            self.places.append(place)
+            self.cover(self._scale.terms[place])
 
     def _for_each_token(self, place: int) -> float:
         return self._worth[place] * self._scale.per_token[place]
@@ -209,5 +183,6 @@ def _terms(text: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=8192)
-def _count(text: str) -> int:
+def count(text: str) -> int:
+    """Tokens of a text, which is counted once."""
     return tokens.count(text)

@@ -31,7 +31,9 @@ async def serve_at_once(begun: Begun) -> Round:
     """Publishes an interim summary when the chat's next request is too large.
 
     It goes on from the interim one before, if there is one, so that each message is read once. It
-    is a branch of the checkpoint that the summariser goes on from.
+    is a branch of the checkpoint that the summariser goes on from. An interim one that is deeper
+    than that and older lacks what the summariser has written since: another is made at once from
+    what the summariser wrote, whatever the request's size, and takes its place.
 
     Returns:
         The round, with the new one among those whose place will be taken.
@@ -40,7 +42,8 @@ async def serve_at_once(begun: Begun) -> Round:
         Refused: the chat is not as it was planned on any more.
     """
     this = begun.round
-    plan = await _plan(begun)
+    outdated = _outdated(begun)
+    plan = await _plan(begun, outdated)
     whole = _up_to_boundary(plan.chunks)
     if not whole:
         return this
@@ -49,7 +52,7 @@ async def serve_at_once(begun: Begun) -> Round:
     if written.no_gain:
         return this
     parent = begun.made.id if begun.made else 0
-    interim = await _publish(this, whole[-1], parent, written)
+    interim = await _publish(this, whole[-1], parent, written, outdated)
     return replace(this, instead_of=[*this.instead_of, interim])
 
 
@@ -99,11 +102,26 @@ async def _serve_grown(this: Round, claim: Claim) -> None:
         await serve_at_once(begun)
 
 
-async def _plan(begun: Begun) -> Plan:
-    """The reading up to the tail, from the deepest checkpoint of any kind."""
+def _outdated(begun: Begun) -> Sequence[Checkpoint]:
+    """The interim ones that serve in place of what the summariser has published since."""
+    made = begun.made
+    if made is None:
+        return ()
+    # Ids rise with every publication.
+    return [
+        one for one in begun.round.instead_of if one.id < made.id and one.messages >= made.messages
+    ]
+
+
+async def _plan(begun: Begun, outdated: Sequence[Checkpoint]) -> Plan:
+    """The reading up to the tail, from the deepest checkpoint that is not outdated."""
     this = begun.round
-    served = [*this.instead_of, begun.made] if begun.made else this.instead_of
-    return await asyncio.to_thread(planning.plan, begun.path, served, this.policy.at_once)
+    made = [begun.made] if begun.made else []
+    served = [one for one in [*this.instead_of, *made] if one not in outdated]
+    policy = this.policy.at_once
+    if outdated:
+        policy = replace(policy, prepare_at=0, step_tokens=1)
+    return await asyncio.to_thread(planning.plan, begun.path, served, policy)
 
 
 def _up_to_boundary(planned: Sequence[Chunk]) -> Sequence[Chunk]:
@@ -120,9 +138,14 @@ async def _write(this: Round, planned: Sequence[Chunk], memory: Memory) -> Writt
     return written
 
 
-async def _publish(this: Round, last: Chunk, parent: int, written: Written) -> Checkpoint:
+async def _publish(
+    this: Round, last: Chunk, parent: int, written: Written, outdated: Sequence[Checkpoint]
+) -> Checkpoint:
     until = this.rows[(last.covers or 0) - 1]
     fresh = chunks.fresh(this, until, parent, written)
+    # Those too that are deeper than this one, because the tail was shorter.
+    replaced = {*fresh.replaces, *(one.id for one in outdated)}
+    fresh = replace(fresh, replaces=replaced)
     async with this.engine.begin() as connection:
         published = await checkpoints.publish(connection, this.claim.lease, fresh)
     if not published:

@@ -44,7 +44,7 @@ async def _renew(this: Round, made: Checkpoint, parent: int) -> int | None:
     """Publishes a checkpoint with the present wishes in the place of `made`.
 
     Returns:
-        The id of the new one; None when `made` has these wishes.
+        The id of the new one; None when `made` has these wishes, or says nothing without others.
     """
     before = await chunks.memory_of(this, made)
     memory = wished(before, this.claim.lease.wishes)
@@ -54,6 +54,8 @@ async def _renew(this: Round, made: Checkpoint, parent: int) -> int | None:
     covered = Covered(until.depth, until.path_tokens, until.sent_at)
     texts = this.claim.context.texts
     rendered, left_out = await texts.run(compose.rendered, memory, this.policy, covered)
+    if rendered.is_empty:
+        return None
     size = message.size(rendered)
     async with this.engine.begin() as connection:
         found = await checkpoints.summary(connection, this.chat, made.id)
