@@ -62,6 +62,8 @@ class Material:
         foreign: what tools were asked and answered, and what users pasted, in all that is read.
         language: of the conversation; None when it is not clear.
         masked: secrets in what is new.
+        unread_calls: how many calls the completed steps have that were left out of them; None when
+            nothing was left out.
     """
 
     memory: Memory
@@ -72,6 +74,7 @@ class Material:
     foreign: tuple[str, ...] = ()
     language: str | None = None
     masked: int = 0
+    unread_calls: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +187,7 @@ def _judged_candidate(
         narrative=memory.narrative,
         pins=memory.pins,
         talk=(*memory.talk, *material.heard),
-        ledger=ledger.extend(memory.ledger, material.completed),
+        ledger=_ledger(material),
         heard=memory.heard + len(material.completed),
     )
     kept = stored(grown, policy.summary_tokens + policy.record_tokens)
@@ -193,6 +196,13 @@ def _judged_candidate(
     useless = gate.gain(size, covered.tokens) if verdict.accepted else None
     judged = replace(verdict, left_out=left_out, masked=material.masked)
     return Candidate(kept, shown, size, judged, useless.reason if useless else "")
+
+
+def _ledger(material: Material) -> tuple[ledger.Entry, ...]:
+    known = material.memory.ledger
+    if material.unread_calls is not None:
+        return ledger.unread_calls(known, material.unread_calls)
+    return ledger.extend(known, material.completed)
 
 
 def finished(reads: Sequence[Read]) -> list[int]:
