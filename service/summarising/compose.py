@@ -255,7 +255,7 @@ def _foreign(steps: Sequence[Step], parsed: Iterable[Sequence[Passage]]) -> Iter
     for step in steps:
         yield from (attachment.name for attachment in step.attachments)
     for passage in chain.from_iterable(parsed):
-        if not all(said.own for said in passage.utterances):
+        if not all(said.stands for said in passage.utterances):
             yield passage.text
 
 
@@ -278,7 +278,7 @@ def _excerpts(step: Step, passages: Sequence[Passage], read: Read) -> Iterator[E
 def _numbered(passage: Passage) -> str:
     """A passage with the numbers of what can be pointed at."""
     first = passage.utterances[0] if passage.utterances else None
-    if first and not first.own:
+    if first and not first.stands:
         return f"[{first.number}] ({first.sort})\n{_unnumbered(passage.text)}"
     return " ".join(map(_with_number, passage.utterances))
 
@@ -333,11 +333,11 @@ def _grounds(material: Material, new: Sequence[Pin]) -> Grounds:
     """What a narrative is judged by; `new` are the pins after this reply."""
     memory = material.memory
     said = (*memory.talk, *material.said)
-    own_words = [one.text for one in said if one.own]
+    own_words = [one.text for one in said if one.stands]
     comments = [entry.comment for entry in memory.ledger]
     foreign = [*_bare_calls(material), *material.foreign]
     # A pasted text that was read before is known by its first and last line only.
-    pasted = [one.text for one in memory.talk if not one.own]
+    pasted = [one.text for one in memory.talk if not one.stands]
     return Grounds(
         covered=(
             *_remembered(memory),
