@@ -44,7 +44,10 @@ errors only the `trace` is logged.
 """
 
 import traceback
+from pathlib import Path
 from typing import ClassVar
+
+_OURS = Path(__file__).parent
 
 
 def trace(error: BaseException) -> str:
@@ -62,6 +65,23 @@ def trace(error: BaseException) -> str:
         causes.append("".join([*frames, type(current).__qualname__]))
         current = _cause(current)
     return "\nraised from:\n".join(causes)
+
+
+def class_and_place(error: BaseException) -> str:
+    """An error that nobody expected, in a line for operators: its class and where it was raised.
+
+    The innermost place in our code, and where a library raised it. Never its message: see `trace`.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if _OURS in Path(frame.filename).parents]
+    places = dict.fromkeys(_place(frame) for frame in (*ours[-1:], *frames[-1:]))
+    return f"unexpected {type(error).__name__} at {', '.join(places)}"
+
+
+def _place(frame: traceback.FrameSummary) -> str:
+    file = Path(frame.filename)
+    shown = file.relative_to(_OURS) if _OURS in file.parents else file.name
+    return f"{shown}:{frame.lineno} in {frame.name}"
 
 
 def _cause(error: BaseException) -> BaseException | None:
@@ -135,7 +155,7 @@ class TextTooHard(PrecisError):
 
 
 class TextWorkFailed(PrecisError):
-    """Work on a text raised an error; the message names its type and its place, no text."""
+    """Work on a text raised an error; the message is its `class_and_place`."""
 
 
 class TextProcessAway(PrecisError):

@@ -361,6 +361,7 @@ for _outcome in (
     "rejected",
     "failed",
     "too hard",
+    "internal error",
     "refused",
     "released",
 ):

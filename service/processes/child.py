@@ -18,7 +18,6 @@ import pickle
 import resource
 import signal
 import sys
-import traceback
 from math import ceil
 from multiprocessing.connection import Connection
 from typing import Any
@@ -71,7 +70,7 @@ def outcome(messages: list[bytes]) -> tuple[str, Any]:
     The message is taken out of the list, so that its memory, as much as the text needs, is free
     while the function works.
     """
-    from service.errors import PrecisError
+    from service.errors import PrecisError, class_and_place
 
     try:
         function, args, kwargs = pickle.loads(messages.pop())
@@ -81,14 +80,7 @@ def outcome(messages: list[bytes]) -> tuple[str, Any]:
     except PrecisError as error:  # its words are ours
         return RAISED, error
     except Exception as error:  # its words may quote the text
-        return FAILED, _raised(error)
-
-
-def _raised(error: Exception) -> str:
-    """An error's type, and the innermost places that it came through."""
-    places = traceback.extract_tb(error.__traceback__)[-3:]
-    raised = [f"{os.path.basename(place.filename)}:{place.lineno}" for place in places]
-    return f"{type(error).__name__} at {', '.join(raised)}"
+        return FAILED, class_and_place(error)
 
 
 def main(descriptor: int, parent: int) -> None:

@@ -1,6 +1,7 @@
 """What a round of work does with stored texts before a summariser reads them. Pure."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from service.planning import PlannedRead
 from service.policy import Policy
@@ -20,6 +21,7 @@ def gathered(
     part_of: tuple[int, int],
     mask: bool,
     gather: Gather,
+    calls: bool,
 ) -> tuple[Material, int]:
     """What a summariser reads next, and how many hidden marker lines its messages have.
 
@@ -32,9 +34,12 @@ def gathered(
         part_of: which part of how many of one long turn it is.
         mask: whether secrets are masked.
         gather: the writer's.
+        calls: whether tool calls are read; the words beside them are in any case.
     """
     messages = {identity: parse(codec.unpack(body)) for identity, body in packed.items()}
     cut = {place: steps(messages[identity]) for place, identity in ids.items()}
+    if not calls:
+        cut = {place: [replace(step, calls=()) for step in found] for place, found in cut.items()}
     part, parts = part_of
     reads = _reads(planned, cut)
     material = gather(memory, reads, policy, part=part, parts=parts, mask=mask)

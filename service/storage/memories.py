@@ -37,7 +37,8 @@ COLUMNS: tuple[ColumnElement[Any], ...] = tuple(checkpoints.c[name] for name in 
 
 def plain(memory: Memory) -> dict[str, Any]:
     """A memory as columns that are not sealed yet."""
-    parts = msgspec.to_builtins(memory)
+    # A text may be of a class of its own, such as a number that stands as in its source.
+    parts = msgspec.to_builtins(memory, enc_hook=str)
     return {column: parts[field] for field, column in _COLUMNS.items()}
 
 

@@ -3,6 +3,7 @@
 Operators see in it what was read, written, rejected, and why.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, cast
@@ -17,6 +18,10 @@ from service.storage.tenancy import ChatKey, of
 
 TOO_HARD = "too hard"
 """The outcome of a round that ended because work on a text took too long or too much memory."""
+OWN_ERROR = "internal error"
+"""The outcome of a round that ended with an error of our own code."""
+_ENDS = ("done", "nothing to do", TOO_HARD, OWN_ERROR)
+_MOST_TROUBLES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +82,24 @@ async def spent(connection: AsyncConnection, chat: ChatKey) -> Spent:
     return Spent(*map(int, row))
 
 
-async def before(connection: AsyncConnection, chat: ChatKey, run: int) -> str | None:
-    """How the round before this one ended; None when there was none."""
-    query = select(runs.c.outcome).where(*of(chat, runs), runs.c.id < run)
-    found = await connection.execute(query.order_by(runs.c.id.desc()).limit(1))
-    return found.scalar_one_or_none()
+async def troubles(connection: AsyncConnection, chat: ChatKey, run: int) -> Sequence[str]:
+    """How the rounds before this one ended where the work stands now, newest first, at most three.
+
+    Each is `TOO_HARD` or `OWN_ERROR`. A round that published something got on, so that those before
+    it were about other texts; one that was stopped, or whose summariser failed, says nothing.
+    """
+    query = select(runs.c.outcome, runs.c.published).where(
+        *of(chat, runs), runs.c.id < run, runs.c.outcome.in_(_ENDS)
+    )
+    found: list[str] = []
+    newest = query.order_by(runs.c.id.desc()).limit(_MOST_TROUBLES)
+    for outcome, published in await connection.execute(newest):
+        if outcome not in (TOO_HARD, OWN_ERROR):
+            break
+        found.append(outcome)
+        if published:
+            break
+    return found
 
 
 async def begin(connection: AsyncConnection, chat: ChatKey, seq: int, request_id: str) -> int:
@@ -123,7 +141,8 @@ async def end(
 ) -> None:
     """Notes how a round ended.
 
-    `done`, `nothing to do`, `waits`, `rejected`, `failed`, `too hard`, `refused`, or `released`.
+    `done`, `nothing to do`, `waits`, `rejected`, `failed`, `too hard`, `internal error`,
+    `refused`, or `released`.
     """
     seal = await sealing.of(connection, chat.tenant)
     values = {"outcome": outcome, "markers": markers, "ended_at": func.now()}

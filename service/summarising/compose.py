@@ -62,6 +62,8 @@ class Material:
         foreign: what tools were asked and answered, and what users pasted, in all that is read.
         language: of the conversation; None when it is not clear.
         masked: secrets in what is new.
+        unread_calls: how many calls the completed steps have that were left out of them; None when
+            nothing was left out.
     """
 
     memory: Memory
@@ -72,6 +74,7 @@ class Material:
     foreign: tuple[str, ...] = ()
     language: str | None = None
     masked: int = 0
+    unread_calls: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +187,7 @@ def _judged_candidate(
         narrative=memory.narrative,
         pins=memory.pins,
         talk=(*memory.talk, *material.heard),
-        ledger=ledger.extend(memory.ledger, material.completed),
+        ledger=_ledger(material),
         heard=memory.heard + len(material.completed),
     )
     kept = stored(grown, policy.summary_tokens + policy.record_tokens)
@@ -202,6 +205,13 @@ def candidate(memory: Memory, shown: Rendered, verdict: Verdict, covered: Covere
     elif size > covered.tokens * gate.LEAST_GAIN:
         no_gain = f"not smaller than what it replaces: {size} tokens for {covered.tokens}"
     return Candidate(memory, shown, size, verdict, no_gain if verdict.accepted else "")
+
+
+def _ledger(material: Material) -> tuple[ledger.Entry, ...]:
+    known = material.memory.ledger
+    if material.unread_calls is not None:
+        return ledger.unread_calls(known, material.unread_calls)
+    return ledger.extend(known, material.completed)
 
 
 def finished(reads: Sequence[Read]) -> list[int]:
@@ -254,7 +264,7 @@ def _foreign(steps: Sequence[Step], parsed: Iterable[Sequence[Passage]]) -> Iter
     for step in steps:
         yield from (attachment.name for attachment in step.attachments)
     for passage in chain.from_iterable(parsed):
-        if not all(said.own for said in passage.utterances):
+        if not all(said.stands for said in passage.utterances):
             yield passage.text
 
 
@@ -277,7 +287,7 @@ def _excerpts(step: Step, passages: Sequence[Passage], read: Read) -> Iterator[E
 def _numbered(passage: Passage) -> str:
     """A passage with the numbers of what can be pointed at."""
     first = passage.utterances[0] if passage.utterances else None
-    if first and not first.own:
+    if first and not first.stands:
         return f"[{first.number}] ({first.sort})\n{_unnumbered(passage.text)}"
     return " ".join(map(_with_number, passage.utterances))
 
@@ -332,11 +342,11 @@ def _grounds(material: Material, new: Sequence[Pin]) -> Grounds:
     """What a narrative is judged by; `new` are the pins after this reply."""
     memory = material.memory
     said = (*memory.talk, *material.said)
-    own_words = [one.text for one in said if one.own]
+    own_words = [one.text for one in said if one.stands]
     comments = [entry.comment for entry in memory.ledger]
     foreign = [*_bare_calls(material), *material.foreign]
     # A pasted text that was read before is known by its first and last line only.
-    pasted = [one.text for one in memory.talk if not one.own]
+    pasted = [one.text for one in memory.talk if not one.stands]
     return Grounds(
         covered=(
             *_remembered(memory),

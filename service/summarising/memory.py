@@ -75,8 +75,7 @@ class Pin:
         speaker: who said it.
         utterance: number of the utterance, such as `12.3`; "" for an operator's and for a wish.
         at: Unix seconds of the message.
-        answers: whether its text may have words of somebody else: the question before it, or a
-            document's.
+        answers: whether its text has words of somebody else: the question before it.
         replaced_by: number of the pin that took its place; such a pin is not shown any more.
     """
 

@@ -38,10 +38,10 @@ class Utterance:
         text: on one line; its own words, or size and first line of what is not its own.
         source: id of the message.
         at: Unix seconds of the message, if they are known.
-        sort: own words, a pasted text, or code.
+        sort: own words, a sentence of a document, a pasted text, or code.
         context: what it answers, or the head of the list that it stands in; "" for none.
-        answers: whether its words may be somebody else's: the context is a question, or it stands
-            in a document. Then it binds only as much as the rest of the talk.
+        answers: whether its context is a question, whose words are somebody else's. Then it binds
+            only as much as the rest of the talk.
     """
 
     step: int
@@ -63,6 +63,11 @@ class Utterance:
     def own(self) -> bool:
         """Whether these are the speaker's own words."""
         return self.sort is Sort.OWN
+
+    @property
+    def stands(self) -> bool:
+        """Whether its text is words as they stand there, and no description of them."""
+        return self.sort in (Sort.OWN, Sort.DOCUMENT)
 
     @property
     def by_user(self) -> bool:
@@ -161,9 +166,9 @@ class _Reader:
             text=text,
             source=self._step.message_id,
             at=self._step.at,
-            sort=Sort.OWN if sort is Sort.DOCUMENT else sort,
+            sort=sort,
             context=context if context != text else "",
-            answers=sort is Sort.DOCUMENT or (bool(self._asked) and context == self._asked),
+            answers=bool(self._asked) and context == self._asked,
         )
 
     def _question(self, text: str, sort: Sort) -> str:

@@ -9,11 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from service.policy import Policy
-from service.summarising import compose, prompt
+from service.summarising import compose, message, prompt
 from service.summarising.compose import Candidate, Covered, Material, Read
 from service.summarising.gate import Verdict
+from service.summarising.kept import pins
+from service.summarising.kept.record import Record
 from service.summarising.ledger import unread_calls
-from service.summarising.memory import Memory
+from service.summarising.memory import WISH, Memory
+from service.summarising.message import Rendered
 from service.summarising.reading import Reading, Reply, Run, Summariser
 from service.summarising.utterances import Speaker, Utterance
 from service.text import tokens
@@ -135,23 +138,47 @@ class Unread:
     calls: Sequence[int]
 
 
-def by_size(memory: Memory, unread: Unread, policy: Policy, covered: Covered) -> Attempt:
+def by_size(memory: Memory, unread: Unread, policy: Policy, covered: Covered, why: str) -> Attempt:
     """What can be written without reading any text. Pure.
 
-    `memory` is carried on as it is. For messages that a text process could not read in its bounds.
+    `memory` is carried on as it is. For messages that a text process could not read in its bounds,
+    or on which our own code failed; `why` is which of them.
     """
+    grown = _grown(memory, unread)
+    rendered, left_out = compose.rendered(grown, policy, covered)
+    return _unjudged(grown, rendered, left_out, covered, why)
+
+
+def by_size_alone(memory: Memory, unread: Unread, covered: Covered, why: str) -> Attempt:
+    """The same, and of the memory only the narrative and the user's wishes are shown. Pure.
+
+    For a memory that cannot be shown: little of our code is left that could fail on it.
+    """
+    grown = _grown(memory, unread)
+    line = grown.talk[-1]
+    held = list(pins.shown(grown.pins))
+    wishes = tuple((pin, pins.line(pin)) for pin in held if pin.source == WISH)
+    record = Record(wishes, (f"{line.speaker}: {line.text}",))
+    rendered = message.render(grown.narrative, record, covered.messages, covered.until)
+    return _unjudged(grown, rendered, len(held) - len(wishes), covered, why)
+
+
+def _grown(memory: Memory, unread: Unread) -> Memory:
     told = f"[{unread.messages} messages of {unread.size:,} tokens in all, too hard to read]"
     line = Utterance(memory.heard + 1, 1, Speaker.USER, told, "", sort=Sort.PASTED)
-    grown = replace(
+    return replace(
         memory,
         talk=(*memory.talk, line),
         ledger=unread_calls(memory.ledger, sum(unread.calls)),
         heard=memory.heard + len(unread.calls),
     )
-    rendered, left_out = compose.rendered(grown, policy, covered)
-    reasons = ("a text of these messages was too hard to read",)
-    verdict = Verdict("degraded", reasons, left_out=left_out)
-    return Attempt(compose.candidate(grown, rendered, verdict, covered))
+
+
+def _unjudged(
+    memory: Memory, rendered: Rendered, left_out: int, covered: Covered, why: str
+) -> Attempt:
+    verdict = Verdict("degraded", (why,), left_out=left_out)
+    return Attempt(compose.candidate(memory, rendered, verdict, covered))
 
 
 def _composed(

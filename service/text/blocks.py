@@ -1,24 +1,27 @@
-"""Separates a speaker's own words from pasted text and code, by form alone, in any language. Pure.
+"""Separates a speaker's own words from pasted text and code, in any language. Pure.
 
 An order in a forwarded mail is not the user's order, and a log has no sentences. Nothing here looks
-for words: fences, tags, quotation marks, mail headers and the density of signs decide.
+for words: fences, tags, quotation marks, mail headers and the density of signs decide. `pasted`
+finds what has no such marks.
 """
 
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, islice
 from operator import itemgetter
+
+from service.text import pasted
 
 
 class Sort(StrEnum):
     """What a part of a text is."""
 
     OWN = "own"
-    DOCUMENT = "document"  # below a line that announces it; its author may be the speaker or not
+    DOCUMENT = "document"  # pasted by all that its form says; its sentences stand, and bind nobody
     PASTED = "pasted"
     CODE = "code"
 
@@ -42,8 +45,12 @@ _QUOTES = re.compile(r"\"{3}|'{3}")
 _LONG_QUOTATION = 300  # characters between one pair of quotation marks
 _QUOTATION_MARKS = (("“", "”"), ("«", "»"), ("„", "“"), ("「", "」"))
 # `From: Ann <ann@example.org>`, and what tells such a line of a mail from a note: address or time.
-_HEAD_LINE = re.compile(r"[ \t>*]{0,8}[^\W\d_][\w -]{0,30}:[ \t]\S")
+_HEAD_LINE = re.compile(r"[ \t>*]{0,8}[^\W\d_][\w -]{0,30}(?::[ \t]|：)\S")
 _IN_MAIL_HEADS = re.compile(r"\S@\S|\d{1,2}:\d\d|\d{4}")
+_SUBJECT = re.compile(
+    r"[ \t>*]{0,8}(?:subject|betreff|objet|asunto|oggetto|assunto|тема|主题|件名) ?[:：]",
+    re.IGNORECASE,
+)
 _MAIL_HEADS = 3  # lines `Name: value` in a row; fewer are also found in notes and settings
 # `----- Original Message -----` above a line such as `From: …`.
 _SEPARATOR = re.compile(
@@ -85,16 +92,15 @@ def blocks(text: str, *, by_user: bool) -> list[Block]:
 
     `by_user`: people paste without saying so; an assistant's prose and tables are its own.
     """
-    document = _document(text) if by_user else len(text)
+    marked = list(_outermost(_marked(text, by_user=by_user)))
+    documents = _documents(text, marked) if by_user else _Documents([])
     found: list[Block] = []
     position = 0
-    for begin, end, sort in _marked(text, by_user=by_user):
-        if begin < position:  # inside the one before
-            continue
-        found += _unmarked(text, position, begin, document, by_user=by_user)
+    for begin, end, sort in marked:
+        found += _unmarked(text, position, begin, documents, by_user=by_user)
         found.append(Block(text[begin:end], sort))
         position = end
-    found += _unmarked(text, position, len(text), document, by_user=by_user)
+    found += _unmarked(text, position, len(text), documents, by_user=by_user)
     return [block for block in found if block.text.strip()]
 
 
@@ -108,6 +114,15 @@ def _marked(text: str, *, by_user: bool) -> list[_Span]:
     if by_user:
         spans += _foreign(text)
     return sorted(spans)
+
+
+def _outermost(spans: Iterable[_Span]) -> Iterator[_Span]:
+    """Those that do not begin within the one before."""
+    position = 0
+    for begin, end, sort in spans:
+        if begin >= position:
+            yield begin, end, sort
+            position = end
 
 
 def _fenced(text: str) -> Iterator[_Span]:
@@ -142,7 +157,7 @@ def _foreign(text: str) -> Iterator[_Span]:
     yield from _labelled(text)
     mail = _mail(text)
     if mail is not None:
-        yield mail, len(text), Sort.PASTED
+        yield mail, pasted.signed(text, mail), Sort.PASTED
 
 
 def _quotations(text: str, opening: str, closing: str) -> Iterator[_Span]:
@@ -257,9 +272,14 @@ def _written_lines(text: str) -> list[_Line]:
 
 
 def _of_a_mail(heads: Sequence[str]) -> bool:
-    """Whether lines `Name: value` are mail headers: an address, and a time or a second address."""
+    """Whether lines `Name: value` are mail headers.
+
+    One is the subject; or there is an address, and a time or a second address.
+    """
     if len(heads) < _MAIL_HEADS:
         return False
+    if any(map(_SUBJECT.match, heads)):
+        return True
     telling = sum(bool(_IN_MAIL_HEADS.search(line)) for line in heads)
     return telling > 1 and any("@" in line for line in heads)
 
@@ -278,20 +298,45 @@ def _letter(lines: Sequence[_Line]) -> int | None:
     return None
 
 
-def _document(text: str) -> int:
-    """Where an announced text with several headings begins; the end of the text for none."""
+@dataclass(frozen=True, slots=True)
+class _Documents:
+    """Spans in order that do not overlap."""
+
+    spans: Sequence[tuple[int, int]]
+
+    def within(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
+        """What lies between two places."""
+        first = bisect_left(self.spans, begin, key=itemgetter(1))
+        for start, stop in islice(self.spans, first, None):
+            if start >= end:
+                return
+            yield max(start, begin), min(stop, end)
+
+
+def _documents(text: str, marked: Sequence[_Span]) -> _Documents:
+    """What was pasted without marks around it, and an announced text with several headings."""
+    found = pasted.spans(text, [(begin, end) for begin, end, _ in marked])
     announced = _ANNOUNCED.search(text)
     if announced and len(_HEADING.findall(text, announced.end())) > 1:
-        return announced.end()
-    return len(text)
+        found.append((announced.end(), len(text)))
+    apart: list[tuple[int, int]] = []
+    for begin, end in sorted(found):
+        if apart and begin <= apart[-1][1]:
+            begin, end = apart[-1][0], max(end, apart.pop()[1])
+        apart.append((begin, end))
+    return _Documents(apart)
 
 
-def _unmarked(text: str, begin: int, end: int, document: int, *, by_user: bool) -> Iterator[Block]:
-    """What has no marks around it, above and below the place where a document begins."""
-    border = min(max(begin, document), end)
-    yield from _by_lines(text[begin:border], by_user=by_user)
-    for block in _by_lines(text[border:end], by_user=by_user):
-        yield Block(block.text, Sort.DOCUMENT) if block.sort is Sort.OWN else block
+def _unmarked(
+    text: str, begin: int, end: int, documents: _Documents, *, by_user: bool
+) -> Iterator[Block]:
+    """What has no marks around it, in documents and between them."""
+    for start, stop in documents.within(begin, end):
+        yield from _by_lines(text[begin:start], by_user=by_user)
+        for block in _by_lines(text[start:stop], by_user=by_user):
+            yield Block(block.text, Sort.DOCUMENT) if block.sort is Sort.OWN else block
+        begin = stop
+    yield from _by_lines(text[begin:end], by_user=by_user)
 
 
 def _by_lines(text: str, *, by_user: bool) -> list[Block]:

@@ -17,6 +17,7 @@ from sqlalchemy import select, text
 from service.runtime import Runtime
 from service.storage.tables import metadata
 from service.transcript import digest
+from tests.builders import called, returned, said
 
 Json = dict[str, Any]
 Tables = dict[str, list[tuple[Any, ...]]]
@@ -60,6 +61,17 @@ class Talk:
             number = len(self.rows)
             leaf = self.add(f"{prefix}u{number}", leaf, content=prose(30, f"{prefix}u{number}"))
             leaf = self.add(f"{prefix}a{number}", leaf, "assistant", prose(tokens - 30, f"{prefix}a{number}"))
+        assert leaf
+        return leaf
+
+    def calls(self, leaf: str | None, *results: str) -> str:
+        """A turn below `leaf` for each result: a question, one call, and what the assistant says; the new leaf."""
+        for result in results:
+            number = len(self.rows)
+            leaf = self.add(f"u{number}", leaf)
+            call = called("c", "look_up", json.dumps({"q": result[:40]}))
+            told = said(f"Reading a{number} says {result[:60]!r}.")
+            leaf = self.add(f"a{number}", leaf, "assistant", output=[call, returned("c", result), told])
         assert leaf
         return leaf
 

@@ -6,7 +6,7 @@ It is the built-in summariser, and what stands beside a model's narrative: one m
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -19,6 +19,7 @@ from service.summarising.markup import harmless, unmarked
 from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.utterances import Speaker, Utterance
 from service.text import tokens
+from service.text.blocks import Sort
 
 _TALK = 0.1  # of the room are for what nobody chose, however much was chosen
 # Of what chosen words leave, so much is for tools' values, as long as there is talk to show.
@@ -208,14 +209,22 @@ def _line(spoken: Sequence[Utterance], later: Mapping[str, str], before: set[str
     parts: list[str] = []
     told = set(before)
     place = 0
-    for one in spoken:
-        words = one.text if one.context in told else talk.told(one)
+    for before_it, one in zip([None, *spoken], spoken, strict=False):
+        words = _words(one, before_it, told)
         told |= {one.context, one.text}
         if place and one.place > place + 1:
             parts.append("…")
         parts.append(_with_mark(unmarked(words), later.get(one.number, "")))
         place = one.place
     return " ".join(parts)
+
+
+def _words(one: Utterance, before_it: Utterance | None, told: Set[str]) -> str:
+    """An utterance with what is not `told` yet of what it needs."""
+    if one.sort is Sort.DOCUMENT:
+        goes_on = before_it and before_it.sort is Sort.DOCUMENT
+        return talk.quoted(one) if goes_on else talk.told(one)
+    return one.text if one.context in told else talk.told(one)
 
 
 def _day(one: Utterance) -> str:

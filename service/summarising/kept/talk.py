@@ -17,6 +17,7 @@ from math import log
 
 from service.summarising.utterances import Speaker, Utterance
 from service.text import tokens
+from service.text.blocks import Sort
 from service.text.sentences import asks
 from service.text.terms import is_exact, terms
 
@@ -38,12 +39,22 @@ def cost(utterance: Utterance) -> int:
 
 
 def told(utterance: Utterance) -> str:
-    """Its words, with the question that they answer or the head of their list."""
+    """Its words, with the question that they answer or the head of their list.
+
+    Somebody else's stand behind their source, and in marks.
+    """
+    if utterance.sort is Sort.DOCUMENT:
+        return f"(pasted) {quoted(utterance)}"
     if not utterance.context:
         return utterance.text
     if asks(utterance.context):
         return f"(asked: {utterance.context}) {utterance.text}"
     return f"{utterance.context} → {utterance.text}"
+
+
+def quoted(utterance: Utterance) -> str:
+    """Its words in marks that nothing in it can close."""
+    return "“" + utterance.text.replace("“", '"').replace("”", '"') + "”"
 
 
 def chosen(talk: Sequence[Utterance], room: int) -> list[Utterance]:
@@ -81,7 +92,8 @@ def ranked(talk: Sequence[Utterance], known: Iterable[str] = ()) -> list[Utteran
 
 def _rank(utterance: Utterance) -> int:
     """Which of the talk is told first."""
-    if utterance.by_user:
+    # A document's sentences may be the user's own after all, and a description says little.
+    if utterance.speaker is Speaker.USER and utterance.stands:
         return _OWN
     return _GIVEN if utterance.speaker is Speaker.USER else _ASSISTANTS
 

@@ -154,7 +154,7 @@ def _pairs(cells: Mapping[str, Any], room: int, depth: int) -> Iterable[str]:
 
 def _shown(one: Any, room: int, depth: int) -> str:  # noqa: ANN401 - a tool's JSON
     if isinstance(one, Number):
-        return one if len(one) <= _LONGEST_NUMBER else f"[number of {len(one)} characters]"
+        return str(one) if len(one) <= _LONGEST_NUMBER else f"[number of {len(one)} characters]"
     if isinstance(one, str):
         return _string(one, room)
     if isinstance(one, dict | list):

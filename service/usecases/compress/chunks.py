@@ -11,7 +11,7 @@ import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service import metrics, tracing
-from service.errors import PrecisError, SummariserError, TextTooHard
+from service.errors import PrecisError, SummariserError, TextTooHard, TextWorkFailed
 from service.planning import Checkpoint, Chunk, PartialTurn
 from service.processes import rounds
 from service.storage import breakers, checkpoints, messages, partials, runs, sums
@@ -23,6 +23,7 @@ from service.summarising.kept.wishes import wished
 from service.summarising.memory import Memory
 from service.summarising.reading import Summariser
 from service.summarising.writing import Attempt, Unread
+from service.usecases.compress.lease import LeftOut
 from service.usecases.compress.round import Round
 
 log = structlog.get_logger(__name__)
@@ -103,32 +104,39 @@ async def write(this: Round, chunk: Chunk, memory: Memory) -> Written:
 async def write_by_rule(this: Round, chunk: Chunk, memory: Memory, kind: str) -> Written:
     """What code makes of a chunk alone: no call, and done in a moment.
 
+    It leaves out what earlier rounds failed on.
+
     Raises:
         Gone: a text is not kept any more.
     """
     began = time.monotonic()
-    material, _ = await _gather(this, chunk, memory)
-    written = await _by_rule(this, material, _covered(this, chunk), kind)
-    return replace(written, seconds=time.monotonic() - began)
+    left_out, why = this.claim.left_out, this.claim.why_left_out
+    if left_out is LeftOut.TEXTS:
+        attempt = await _by_size(this, chunk, memory, why)
+        return Written(attempt, kind, writing.BY_CODE, asked=False)
+    material, _ = await _gather(this, chunk, memory, calls=left_out is LeftOut.NOTHING)
+    if left_out is LeftOut.CALLS:
+        material = replace(material, unread_calls=sum(_unread(this, chunk).calls))
+    reasons = (why,) if why else ()
+    written = await _by_rule(this, material, _covered(this, chunk), kind, reasons)
+    return replace(written, asked=False, seconds=time.monotonic() - began)
 
 
-async def write_by_size(this: Round, chunk: Chunk, memory: Memory) -> Written:
-    """A summary of a chunk whose texts were too hard the last time: nobody looks at them.
+async def _by_size(this: Round, chunk: Chunk, memory: Memory, why: str) -> Attempt:
+    """A summary of a chunk without a look at its texts.
 
-    The memory before is carried on. Should that be too hard itself, it is left behind: this way a
-    chat gets its checkpoint whatever is in it.
+    The memory before is carried on. Should that be too hard itself, it is left behind, and should
+    our own code fail on it, it is not shown: this way a chat gets its checkpoint whatever is in it.
     """
-    covered = _covered(this, chunk)
-    unread = _unread(this, chunk)
+    covered, unread = _covered(this, chunk), _unread(this, chunk)
     texts, wishes = this.claim.context.texts, this.claim.lease.wishes
+    whole = wished(memory, wishes)
     try:
-        whole = wished(memory, wishes)
-        attempt = await texts.run(writing.by_size, whole, unread, this.policy, covered)
-    except TextTooHard as error:
-        log.warning("compress.memory_too_hard", chat=this.claim.lease.chat_id, kind=error.kind)
-        # A memory of nothing else is easy, so this needs no process of its own.
-        attempt = writing.by_size(wished(Memory(), wishes), unread, this.policy, covered)
-    return Written(attempt, "degraded", writing.BY_CODE, asked=False)
+        return await texts.run(writing.by_size, whole, unread, this.policy, covered, why)
+    except (TextTooHard, TextWorkFailed) as error:
+        log.warning("compress.memory_not_read", chat=this.claim.lease.chat_id, error=str(error))
+        kept = whole if isinstance(error, TextWorkFailed) else wished(Memory(), wishes)
+        return writing.by_size_alone(kept, unread, covered, why)
 
 
 def _unread(this: Round, chunk: Chunk) -> Unread:
@@ -214,7 +222,9 @@ async def count_unpublished(this: Round, attempt: Attempt) -> None:
         await _count(connection, this, attempt, published=False)
 
 
-async def _gather(this: Round, chunk: Chunk, memory: Memory) -> tuple[Material, int]:
+async def _gather(
+    this: Round, chunk: Chunk, memory: Memory, *, calls: bool = True
+) -> tuple[Material, int]:
     """What the chunk is made of, and how many hidden marker lines were left out."""
     places = [read.position.message for read in chunk.reads]
     ids = {place: this.rows[place].message_id for place in places}
@@ -233,7 +243,7 @@ async def _gather(this: Round, chunk: Chunk, memory: Memory) -> tuple[Material, 
     gather = context.writer.gather
     whole = wished(memory, this.claim.lease.wishes)
     return await context.texts.run(
-        rounds.gathered, packed, ids, chunk.reads, whole, this.policy, part_of, mask, gather
+        rounds.gathered, packed, ids, chunk.reads, whole, this.policy, part_of, mask, gather, calls
     )
 
 

@@ -5,9 +5,10 @@ expires too early costs a call and never spoils a summary.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from enum import Enum
 from time import perf_counter
 
 import structlog
@@ -22,17 +23,30 @@ from service.usecases.compress.context import WorkerContext
 log = structlog.get_logger(__name__)
 
 
+_WHOLE_TRIES = 2  # of texts on which our own code fails; the next try leaves the calls out
+
+
+class LeftOut(Enum):
+    """What a round leaves out of the first messages that it reads."""
+
+    NOTHING = 0
+    CALLS = 1
+    TEXTS = 2
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """A chat that this worker works on: under which lease, in which run, and since when.
 
     `traceparent` is that of the request that made the work due; a new one when nobody knows it.
+    `troubles` are the rounds that failed on these texts before, see `runs.troubles`.
     """
 
     context: WorkerContext
     lease: work.Lease
     run: int
     traceparent: str
+    troubles: Sequence[str]
     began: float = field(default_factory=perf_counter)
 
     @property
@@ -44,6 +58,24 @@ class Claim:
     def engine(self) -> AsyncEngine:
         """The database."""
         return self.context.engine
+
+    @property
+    def left_out(self) -> LeftOut:
+        """The less, the more often it failed; of texts that were too hard nothing is read again."""
+        failed = len(self.troubles)
+        if self.troubles[:1] == [runs.TOO_HARD] or failed > _WHOLE_TRIES:
+            return LeftOut.TEXTS
+        return LeftOut.CALLS if failed == _WHOLE_TRIES else LeftOut.NOTHING
+
+    @property
+    def why_left_out(self) -> str:
+        """What this round leaves out and why, for operators; "" when it reads everything."""
+        if self.left_out is LeftOut.NOTHING:
+            return ""
+        if self.troubles[0] == runs.TOO_HARD:
+            return "a text of these messages was too hard to read"
+        part = "tool calls" if self.left_out is LeftOut.CALLS else "texts and tool calls"
+        return f"without the {part} of these messages: work on them ended in internal errors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +114,8 @@ async def claim(context: WorkerContext) -> Claim | None:
         traceparent = tracing.accepted(lease.traceparent or "")
         request_id = tracing.id_of(traceparent)
         run = await runs.begin(connection, lease.chat, lease.seq, request_id)
-    return Claim(context, lease, run, traceparent)
+        troubles = await runs.troubles(connection, lease.chat, run)
+    return Claim(context, lease, run, traceparent, troubles)
 
 
 @asynccontextmanager

@@ -12,16 +12,17 @@ from service.errors import (
     SummariserError,
     TextProcessAway,
     TextTooHard,
+    TextWorkFailed,
+    class_and_place,
     trace,
 )
 from service.storage import outage, runs, work
 from service.usecases.compress.chunks import Gone, Refused, Rejected
-from service.usecases.compress.lease import Claim, Release, end, give_back
+from service.usecases.compress.lease import Claim, LeftOut, Release, end, give_back
 from service.usecases.compress.plan import Done, work_round
 from service.usecases.compress.round import worth_redoing
 
 _LONGEST_DELAY = 300  # seconds
-_LONGEST_REASON = 1000  # characters of an error that nobody expected
 _PROCESS_PAUSE = 10  # seconds, when no text process could be started
 _KEY_PAUSE = 30  # seconds, when this process lacks a key that texts are sealed with
 _REFUSAL_PAUSE = 30  # seconds, when the database stored nothing
@@ -59,6 +60,8 @@ def _meaning(claim: Claim, error: Exception) -> Release:
             return _failed(claim, "rejected", error)
         case TextTooHard():
             return _failed(claim, runs.TOO_HARD, error)
+        case TextWorkFailed():
+            return _failed(claim, runs.OWN_ERROR, error)
         case TextProcessAway():  # which says nothing about the chat
             return _released(error, delay=_PROCESS_PAUSE)
         case KeyMissing():  # that others write with since the chat was claimed
@@ -70,7 +73,7 @@ def _meaning(claim: Claim, error: Exception) -> Release:
         pause = _REFUSAL_PAUSE if refusal else _OUTAGE_PAUSE
         return _released(PrecisError(refusal or "the database was away"), delay=pause)
     log.error("compress.failed", chat=claim.lease.chat_id, exception=trace(error))
-    return _failed(claim, "failed", error)
+    return _failed(claim, runs.OWN_ERROR, error)
 
 
 def _released(error: PrecisError, *, delay: float, outcome: str = "released") -> Release:
@@ -82,14 +85,18 @@ def _released(error: PrecisError, *, delay: float, outcome: str = "released") ->
 def _failed(claim: Claim, outcome: str, error: Exception) -> Release:
     """Puts the work off, longer each time, until it is given up.
 
-    No chat is given up because a summariser is away or a text is too hard.
+    No chat is given up because a summariser is away or a text is too hard, nor for an error of our
+    own code while there is more to leave out.
     """
     attempts, most = claim.lease.attempts, claim.context.settings.max_attempts
     away = isinstance(error, SummariserAway)
-    # After a text that was too hard, the next round reads less: that can go well at any time.
-    spared = away or isinstance(error, TextTooHard)
+    # The next round reads less: that can go well at any time.
+    reads_less = outcome == runs.OWN_ERROR and claim.left_out is not LeftOut.TEXTS
+    spared = away or isinstance(error, TextTooHard) or reads_less
     dead = bool(most) and attempts >= most and not spared
-    delay = None if dead else min(_LONGEST_DELAY, 2.0**attempts)
+    # Several places of one long chat may fail: each is tried again as soon as the first.
+    tries = len(claim.troubles) + 1 if reads_less else attempts
+    delay = None if dead else min(_LONGEST_DELAY, 2.0**tries)
     reason, detail = _words(error)
     return Release(outcome, reason, detail, delay, counts=True, away=away)
 
@@ -100,20 +107,16 @@ def _words(error: Exception) -> tuple[str, str]:
         return str(error), error.detail
     if isinstance(error, PrecisError):
         return str(error), str(error)
-    # Its text may quote the chat, so it is not shown to everybody.
-    return f"unexpected {type(error).__name__}; the log says where", _storable(repr(error))
-
-
-def _storable(text: str) -> str:
-    """PostgreSQL has no NUL, and a bound keeps a whole text from being stored once more."""
-    return text.replace("\0", "")[:_LONGEST_REASON].encode(errors="replace").decode()
+    told = class_and_place(error)
+    return told, told
 
 
 async def _end(claim: Claim, done: Done) -> float | None:
     """Ends a round that went well."""
     outcome = "nothing to do" if done.nothing else "done"
+    reason = done.nothing or claim.why_left_out
     async with claim.engine.begin() as connection:
-        await end(connection, claim, outcome, done.nothing, done.markers)
+        await end(connection, claim, outcome, reason, done.markers)
         return await work.finish(
             connection,
             claim.lease,

@@ -16,7 +16,7 @@ from service.storage.scope import fleet_wide
 from service.summarising.memory import Memory
 from service.usecases.compress import chunks, interim, renewal, round
 from service.usecases.compress.chunks import Written
-from service.usecases.compress.lease import Claim
+from service.usecases.compress.lease import Claim, LeftOut
 from service.usecases.compress.round import Begun, Round
 
 
@@ -56,27 +56,40 @@ async def work_round(claim: Claim) -> Done | None:
         Rejected: the gate rejected what the summariser wrote.
         SummariserError: the summariser failed.
         TextTooHard: a text took too long or too much memory.
+        TextWorkFailed: work on a text raised an error; so may whatever else is our own code.
         TextProcessAway: no process for texts could be started.
     """
     unwanted = _unwanted(claim)
     if unwanted:
         return Done(unwanted)
-    begun = await renewal.renewed(await round.begin(claim))
-    this = begun.round
-    if this.summariser and not this.hard:
-        this = await interim.serve_at_once(begun)
+    begun = await _begun(claim)
     if claim.lease.at_once:
         return None
+    this = begun.round
     plan, read_before = await _plan(this, begun)
     async with interim.served_meanwhile(this):
         carried = await _carry_out(this, plan, read_before)
     deepest = carried.last or (begun.made.id if begun.made else None)
+    # What is not worth a call now is not worth one later: new messages make work due.
+    useless = carried.no_gain or (this.redoes and not plan.chunks)
     return Done(
         nothing=carried.no_gain if plan.chunks else plan.reason,
         markers=carried.markers,
         complete=carried.complete,
-        deepest=None if carried.no_gain else deepest,
+        deepest=None if useless else deepest,
     )
+
+
+async def _begun(claim: Claim) -> Begun:
+    """The round, after what needs no call: the wishes of now, and an interim summary."""
+    begun = await round.begin(claim)
+    reads_all = claim.left_out is LeftOut.NOTHING
+    if reads_all:
+        begun = await renewal.renewed(begun)
+    # Where something is left out, the first summary needs no call either.
+    if begun.round.summariser and (reads_all or claim.lease.at_once):
+        begun = replace(begun, round=await interim.serve_at_once(begun))
+    return begun
 
 
 def _unwanted(claim: Claim) -> str:
@@ -139,9 +152,9 @@ async def _carry_out(this: Round, plan: Plan, read_before: Memory | None) -> _Ca
 
 
 async def _write(this: Round, chunk: Chunk, memory: Memory, *, first: bool) -> Written:
-    # Only the first: a text further on is not known to be too hard.
-    if this.hard and first:
-        return await chunks.write_by_size(this, chunk, memory)
+    # Only the first: of a text further on it is not known that anything fails on it.
+    if first and this.claim.left_out is not LeftOut.NOTHING:
+        return await chunks.write_by_rule(this, chunk, memory, "degraded")
     return await chunks.write(this, chunk, memory)
 
 

@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from service import planning
 from service.planning import Checkpoint, PathMessage
 from service.policy import Policy
-from service.storage import checkpoints, messages, runs
+from service.storage import checkpoints, messages
 from service.storage.checkpoints import Degraded
 from service.storage.messages import Row
 from service.storage.tenancy import ChatKey
@@ -30,7 +30,6 @@ class Round:
         instead_of: checkpoints whose place is taken by what is published as deep as they are:
             interim ones, and a degraded one.
         redoes: whether a degraded one is among them.
-        hard: the round before ended because one of its texts was too hard.
     """
 
     claim: Claim
@@ -38,7 +37,6 @@ class Round:
     rows: Sequence[Row]
     instead_of: Sequence[Checkpoint] = ()
     redoes: bool = False
-    hard: bool = False
 
     @property
     def summariser(self) -> Summariser | None:
@@ -81,9 +79,8 @@ async def begin(claim: Claim) -> Begun:
         if made and degraded:
             instead_of = [*interim, made]
             made = await checkpoints.find(connection, claim.chat, degraded.parent)
-        hard = await runs.before(connection, claim.chat, claim.run) == runs.TOO_HARD
     redoes = degraded is not None
-    return Begun(Round(claim, policy, rows, instead_of, redoes, hard), path, made)
+    return Begun(Round(claim, policy, rows, instead_of, redoes), path, made)
 
 
 def _planned(row: Row) -> PathMessage:

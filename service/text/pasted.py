@@ -1,0 +1,289 @@
+"""Where a user's message has somebody else's words that no marks show. Pure.
+
+In: a message. Out: spans. Separators, the names of a dialogue, a greeting with its closing; a line
+that says whose words follow, and a question about a text. The last two need words, which are data
+of the nine languages that summaries are written in. What is found here still stands in a summary,
+as something pasted: it only makes no rule, so that little is lost where this is wrong.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence, Set
+from itertools import groupby
+from typing import NamedTuple
+
+Span = tuple[int, int]
+
+_SHORT = 120  # characters of a paragraph beside a pasted text that is taken for the user's own
+_ASK = 200  # characters of a line that asks about a text
+_HEAD = 160  # characters of a line up to the colon behind which somebody is quoted
+_NAME = 60  # characters of a greeting, a closing and a signature
+_TURNS = 3  # lines of a dialogue
+
+_SEPARATOR = re.compile(r"[-=_*~#]{3,80}(?:[ ][^\n]{1,40}[ ][-=_*~#]{3,80})?")
+_COLON = re.compile(r":(?=[\s\"“„«']|\Z)|：")
+_TURN = re.compile(
+    r"(?:\[?\d{1,2}[:.]\d\d[^\]\s]{0,8}\]?[ -]{1,3})?"
+    r"(?P<name>[^\W\d_][\w.'-]{0,20}(?: [\w.'-]{1,20}){0,2})(?: ?[\[(][^\])\n]{1,30}[\])])?"
+    r"(?::[ \t]|：)"
+)
+
+
+def _words(listed: str) -> str:
+    return "|".join(listed.split())
+
+
+_SAYS = re.compile(
+    r"(?:(?<=[\w.,)] )|(?<=['’]))(?:"
+    + _words(
+        """writes wrote says said replies replied answers answered asks asked states stated reads
+        schreibt schrieb sagt sagte meint meinte antwortet antwortete fragt fragte
+        écrit écrivait dit disait répond demande escribe escribió dice dijo responde pregunta
+        scrive scrisse disse chiede risponde escreve escreveu diz pergunta respondeu
+        пишет написал написала написали говорит сказал сказала ответил ответила спрашивает"""
+    )
+    + r")\b|(?:写道|來信|来信|(?<!我)(?<!我们)说|書いて|言って|によると|からのメール)",
+    re.IGNORECASE,
+)
+_OURSELVES = "i we ich wir je j'ai nous yo nosotros io noi eu nós я мы"
+_COPIED = re.compile(
+    r"\b(?:copied|pasted|copy-pasted|forwarded|received|kopiert|eingefügt|weitergeleitet|bekommen"
+    r"|erhalten|copi[ée]e?|collé|transféré|reçu|copiado|copié|pegado|reenviado|recibid[oa]|recibí"
+    r"|copiato|incollato|inoltrato|ricevuto|copiei|colei|encaminhad[oa]|recebi|recebid[oa]"
+    r"|скопировала?|вставила?|переслала?|получила?)\b|复制|粘贴|转发|收到|コピー|貼り付け|転送|届い",
+    re.IGNORECASE,
+)
+_THIS = re.compile(
+    r"\b(?:this|these|following|below|das|dies|diese[rsn]?|folgende[nrs]?|unten|ceci|cela|suivant"
+    r"|ci-dessous|esto|este|esta|siguiente|abajo|questo|questa|seguente|sotto|isto|isso|seguinte"
+    r"|abaixo|это|этот|следующее|ниже)\b|这|以下|下面|これ|この",
+    re.IGNORECASE,
+)
+_TEXTS = _words(
+    """texte? texto testo mail e-mail email correo message mensaje mensagem messaggio letter letters
+    brief nachricht lettre carta lettera paragraph absatz paragraphe párrafo parágrafo paragrafo
+    passage article artikel artículo articolo artigo clause klausel policy notice statement note"""
+)
+_ABOUT = re.compile(
+    r"\b(?:(?:this|that|it|he|she|they|these)\b[^?\n]{0,20}\bmeans?\b(?! for)"
+    r"|translat\w{1,3}|summari[sz]e|paraphrase|rephrase|should i (?:reply|answer|respond|say)"
+    rf"|(?:this|that|dies\w{{0,2}}|ce|cet|cette|este|esta|questo|questa|esse|essa) (?:{_TEXTS})"
+    r"|(?:bedeutet|heißt|meint) (?:das|dies|er|sie)|übersetze?|zusammenfassen|fasse? (?:das|es)"
+    r"|soll ich (?:darauf |ihm |ihr |ihnen |da )?(?:antworten|sagen|schreiben)"
+    r"|veut dire|signifie|traduis|traduire|résume|résumer|dois-je (?:lui |leur |y )?répondre"
+    r"|significa|quiere decir|traduce|traducir|resume|resumir|debo (?:responder|contestar)"
+    r"|vuol dire|traduci|tradurre|riassumi|riassumere|devo rispondere"
+    r"|quer dizer|traduz|traduza|resuma|devo responder"
+    r"|(?:это|он|она) (?:значит|означает)|переведи(?:те)?|резюмируй|(?:мне )?(?:ему|ей|им) ответить"
+    r"|(?:этот|этом|это) (?:текст|тексте|письмо|письме|сообщение|абзац))\b"
+    r"|什么意思|翻译|总结|概括|怎么回复|如何回复|这(?:段|篇|封)|意味|翻訳|訳して|要約|この(?:文|メール|手紙)"
+    r"|どう返",
+    re.IGNORECASE,
+)
+_GREETING = re.compile(
+    r"(?:dear|hi|hello|hey|good (?:morning|afternoon|evening)|hallo|liebe[rs]?|sehr geehrte[rs]?"
+    r"|guten (?:tag|morgen|abend)|bonjour|cher|chère|chers|chères|madame|monsieur|hola|buenos días"
+    r"|estimad[oa]s?|querid[oa]s?|gentile|car[oaie]|buongiorno|egregio|olá|prezad[oa]s?|bom dia"
+    r"|здравствуйте|уважаем\w{2,3}|дорог\w{2,3}|добрый день|привет)\b"
+    r"|尊敬的|亲爱的|您好|你好|大家好|各位|拝啓|お世話に|お疲れ様|皆様|[^\s]{1,20}(?:様|さん|各位)",
+    re.IGNORECASE,
+)
+_CLOSING = re.compile(
+    r"(?:(?:kind|best|warm|many)\s)?(?:regards|wishes|best|sincerely|yours|cheers|thanks|thank you"
+    r"|(?:mit |viele |liebe |beste |schöne )?(?:freundlichen |besten )?gr(?:ü|u)(?:ß|ss)en?"
+    r"|danke|cordialement|bien à (?:vous|toi)|merci|saludos|atentamente|un saludo|gracias|saluti"
+    r"|(?:cordiali|distinti) saluti|grazie|atenciosamente|abraços|cumprimentos|obrigad[oa]"
+    r"|с уважением|спасибо|此致|敬礼|祝好|谢谢|敬具|よろしくお願い(?:いた)?(?:し|致し)ます)"
+    r"(?:[ \t][\w.'-]{1,20}){0,3}[,，.。!！]?",
+    re.IGNORECASE,
+)
+_ENDS_SENTENCE = (".", "!", "?", "。", "！", "？", ":", "：")
+_QUESTION = ("?", "？")
+
+
+class _Line(NamedTuple):
+    """A line that is not blank: where it begins and ends, its words, and its paragraph."""
+
+    begin: int
+    end: int
+    text: str
+    paragraph: int
+
+
+def spans(text: str, marked: Sequence[Span]) -> list[Span]:
+    """What somebody else wrote beside the parts that have marks around them; they may overlap."""
+    lines = _lines(text)
+    framed = [*_between_separators(lines), *_dialogue(lines), *_letters(lines)]
+    taken = _within(lines, sorted([*marked, *framed]))
+    return framed + list(_announced(lines, taken)) + list(_asked_about(lines, taken))
+
+
+def signed(text: str, begin: int) -> int:
+    """Where a mail from `begin` on ends: behind its closing; with the text, if it has none."""
+    lines = [line for line in _lines(text) if line.begin >= begin]
+    closings = (place for place, line in enumerate(lines) if _closes(line))
+    return next((lines[_signature(lines, place)].end for place in closings), len(text))
+
+
+def _lines(text: str) -> list[_Line]:
+    found: list[_Line] = []
+    begin, paragraph = 0, 0
+    for whole in text.splitlines(keepends=True):
+        words = whole.strip()
+        if words:
+            found.append(_Line(begin, begin + len(whole.rstrip()), words, paragraph))
+        else:
+            paragraph += 1
+        begin += len(whole)
+    return found
+
+
+def _between_separators(lines: Sequence[_Line]) -> Iterator[Span]:
+    """What two lines of the same signs enclose. Signs right below a line make it a head."""
+    opened: _Line | None = None
+    for before, line in zip([None, *lines], lines, strict=False):
+        if not _SEPARATOR.fullmatch(line.text):
+            continue
+        if opened and line.text[0] == opened.text[0]:
+            yield opened.begin, line.end
+            opened = None
+        elif before is None or before.paragraph < line.paragraph or before.text[-1] in ":：":
+            opened = line
+
+
+def _dialogue(lines: Sequence[_Line]) -> Iterator[Span]:
+    """Lines that begin with the names of several speakers, who take turns."""
+    turns = [(line, turn["name"]) for line in lines if (turn := _TURN.match(line.text))]
+    names = Counter(name for _, name in turns)
+    if len(turns) >= _TURNS and 1 < len(names) < len(turns):
+        yield turns[0][0].begin, turns[-1][0].end
+
+
+def _letters(lines: Sequence[_Line]) -> Iterator[Span]:
+    """From a greeting to the closing below it, unless that is all: then it is the speaker's own."""
+    greeting = None
+    for place, line in enumerate(lines):
+        if greeting is None:
+            greeting = place if _greets(line) else None
+        elif place > greeting + 1 and _closes(line):
+            last = _signature(lines, place)
+            if greeting > 0 or last + 1 < len(lines):
+                yield lines[greeting].begin, lines[last].end
+            greeting = None
+
+
+def _greets(line: _Line) -> bool:
+    short = len(line.text) <= _NAME and line.text[-1] in ",，:：!！、。"
+    return short and bool(_GREETING.match(line.text))
+
+
+def _closes(line: _Line) -> bool:
+    return len(line.text) <= _NAME and bool(_CLOSING.fullmatch(line.text))
+
+
+def _signature(lines: Sequence[_Line], closing: int) -> int:
+    """The last line of a letter: the name below its closing, if there is one."""
+    below = lines[closing + 1 : closing + 2]
+    is_name = below and len(below[0].text) <= _NAME and not below[0].text.endswith(_ENDS_SENTENCE)
+    return closing + bool(is_name)
+
+
+def _announced(lines: Sequence[_Line], taken: Set[int]) -> Iterator[Span]:
+    """What stands behind or below the first line that says whose words follow."""
+    for place, line in enumerate(lines):
+        behind = None if line.begin in taken else _says_who(line.text)
+        if behind is None:
+            continue
+        inline = behind < len(line.text)
+        below = _paragraphs(lines[place if inline else place + 1 :])
+        yield from _region(below, taken, line.begin + behind if inline else -1)
+        return
+
+
+def _says_who(words: str) -> int | None:
+    """Where somebody else's words may begin in a line that announces them; None if it does not."""
+    colon = _COLON.search(words, 0, _HEAD)
+    head = words[: colon.start()] if colon else words[:_HEAD]
+    copied = _COPIED.search(head) and (colon or _THIS.search(head))
+    said = _SAYS.search(head) if colon else None
+    if said and not copied:
+        subject = head[: said.start()].casefold().split()[-2:]
+        copied = None if set(_OURSELVES.split()).intersection(subject) else said
+    if not copied:
+        return None
+    return colon.end() if colon else len(words)
+
+
+def _asked_about(lines: Sequence[_Line], taken: Set[int]) -> Iterator[Span]:
+    """The text that a line above or below asks about; with marks around another, it is that one."""
+    asks = [place for place, line in enumerate(lines) if _asks_about(line.text)]
+    if taken or not asks:
+        return
+    place = asks[0]
+    line = lines[place]
+    colon = _COLON.search(line.text)
+    if colon and colon.end() < len(line.text):
+        yield from _region([[line]], taken, line.begin + colon.end())
+        return
+    above, below = lines[:place], lines[place + 1 :]
+    # Without a colon it is the longer side: what a user says beside a text is mostly short.
+    if below and (colon or _size(below) > _size(above)):
+        yield from _region(_paragraphs(below), taken)
+    else:
+        yield from _region(_paragraphs(above)[::-1], taken)
+
+
+def _size(lines: Sequence[_Line]) -> int:
+    return sum(len(line.text) for line in lines)
+
+
+def _asks_about(words: str) -> bool:
+    points = words.endswith((*_QUESTION, ":", "：")) or bool(_THIS.search(words))
+    return points and len(words) <= _ASK and bool(_ABOUT.search(words))
+
+
+_Paragraph = list[_Line]
+
+
+def _paragraphs(lines: Sequence[_Line]) -> list[_Paragraph]:
+    return [list(group) for _, group in groupby(lines, key=lambda line: line.paragraph)]
+
+
+def _region(near: Sequence[_Paragraph], taken: Set[int], begin: int = -1) -> Iterator[Span]:
+    """The span of paragraphs, the nearest to its announcement first, without the user's own.
+
+    The farthest is the user's own when it is short or a question; with marks around the nearest,
+    that is all that was announced.
+    """
+    kept = list(near)
+    if not kept or kept[0][0].begin in taken:
+        return
+    _drop_questions(kept)
+    if len(kept) > 1 and _is_short(kept[-1]):
+        kept.pop()
+        _drop_questions(kept)
+    lines = sorted(line for paragraph in kept for line in paragraph)
+    yield (begin if begin >= 0 else lines[0].begin), lines[-1].end
+
+
+def _drop_questions(paragraphs: list[_Paragraph]) -> None:
+    while len(paragraphs) > 1 and paragraphs[-1][-1].text.endswith(_QUESTION):
+        paragraphs.pop()
+
+
+def _is_short(paragraph: _Paragraph) -> bool:
+    return len(paragraph) == 1 and len(paragraph[0].text) <= _SHORT
+
+
+def _within(lines: Sequence[_Line], known: Sequence[Span]) -> Set[int]:
+    """Where the lines begin that lie within these spans, which are in order."""
+    taken: set[int] = set()
+    reached, left = 0, iter(known)
+    span = next(left, None)
+    for line in lines:
+        while span and span[0] < line.end:
+            reached = max(reached, span[1])
+            span = next(left, None)
+        if line.begin < reached:
+            taken.add(line.begin)
+    return taken

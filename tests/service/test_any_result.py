@@ -1,0 +1,63 @@
+"""Whatever a tool answers, its chat gets a summary that is stored and can be read again."""
+
+import json
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from service.storage import checkpoints
+from service.storage.tenancy import ChatKey
+from tests.conftest import Service, drain
+from tests.effort import examples
+from tests.service.harness import emptied
+from tests.service.talk import Talk, check_tree, rows
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.words]
+
+ODD = ["", "NaN", "Infinity", "1e999", "\ud800", "\0", "\u202e", "\u2028", "İ", "😀", "1,234.50", "2026-01-31"]
+NAMES = ["id", "name", "error", "rows", "a b"]
+plain = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.integers(-(10**400), 10**400)
+    | st.floats()
+    | st.text(max_size=12)
+    | st.sampled_from(ODD)
+)
+values = st.recursive(
+    plain,
+    lambda inner: (
+        st.lists(inner, max_size=5)
+        | st.dictionaries(st.sampled_from(NAMES) | st.text(max_size=5), inner, max_size=4)
+        | st.lists(st.fixed_dictionaries({"id": plain, "total": inner}), max_size=4)
+    ),
+    max_leaves=15,
+)
+results = values.map(json.dumps) | values.map(repr) | st.sampled_from(ODD[:4]) | st.just("[" * 3000)
+"""JSON of every shape, as JSON and as Python write it; what is no text by itself stands there as an escape."""
+
+
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(results.filter(lambda text: text.isprintable()), min_size=1, max_size=8))
+@example(["[1, 2, 3]"])
+async def test_any_result_of_a_tool_is_in_a_summary_that_is_stored_and_read_again(
+    service: Service, answered: list[str]
+) -> None:
+    await emptied(service)
+    talk = Talk(service.as_filter, window=2048)
+    leaf = talk.turns(10, tokens=200, leaf=talk.calls(None, *answered))
+    assert await talk.ingest(leaf)
+
+    await drain(service.runtime)
+
+    assert [run.outcome for run in await rows(service.runtime, "select outcome from runs")] == ["done"]
+    made = await rows(service.runtime, "select tenant_id, chat_id, id, summary from checkpoints order by id")
+    assert made
+    async with service.runtime.database.engine.connect() as connection:
+        read = await checkpoints.memory(connection, ChatKey(made[-1].tenant_id, made[-1].chat_id), made[-1].id)
+    assert read
+    assert sum(entry.count for entry in read.ledger) == len(answered)
+    assert (await talk.ask(leaf))["status"] == "ready"
+    await check_tree(service.runtime)

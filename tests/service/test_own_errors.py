@@ -1,0 +1,217 @@
+"""Errors of our own code: the chat gets a summary without the part that fails, and operators see where it failed."""
+
+import pickle
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NoReturn, ParamSpec, TypeVar, cast
+
+import pytest
+
+from service.errors import TextWorkFailed
+from service.processes import Texts, child
+from service.storage import memories
+from service.summarising import ledger, utterances
+from service.summarising.kept import talk as kept_talk
+from service.summarising.ledger import entries
+from service.summarising.memory import Memory
+from service.transcript.items import Call
+from service.usecases.compress import WorkerContext
+from tests.service.harness import Harness
+from tests.service.talk import check_tree, run_sql
+
+P = ParamSpec("P")
+T = TypeVar("T")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.words]
+
+TEXT = "the words of the chat"
+RESULT = '{"stock": 4711}'
+
+
+class Here(Texts):
+    """Does in this process what a text process does, so that a fault can be put into it."""
+
+    def __init__(self) -> None:
+        """No process is started."""
+
+    async def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        kind, value = child.outcome([pickle.dumps((function, args, kwargs))])
+        if kind == child.FAILED:
+            raise TextWorkFailed(value)
+        assert kind == child.DONE
+        return cast(T, value)
+
+
+def fails(*_: object, **__: object) -> NoReturn:
+    raise ValueError(TEXT)
+
+
+def no_entries(memory: Memory) -> dict[str, Any]:
+    if any(entry.tool == "look_up" for entry in memory.ledger):
+        raise TypeError(TEXT)
+    return STORABLE(memory)
+
+
+STORABLE = memories.plain
+OPEN_BREAKER = (
+    "insert into endpoints (name, failures, open_until, changed_at) values (:name, 5, now() + interval '1 hour', now())"
+)
+FAULTS: dict[str, tuple[object, str, Callable[..., object], str, int]] = {
+    "reading a result": (entries, "_entry", fails, "the tool calls", 3),
+    "adding up the ledger": (entries, "_bounded", fails, "the tool calls", 3),
+    "storing an entry": (memories, "plain", no_entries, "the tool calls", 3),
+    "showing the ledger": (ledger, "lines", fails, "the texts and tool calls", 4),
+    "reading the talk": (utterances, "passages", fails, "the texts and tool calls", 4),
+    "showing the talk": (kept_talk, "told", fails, "the texts and tool calls", 4),
+}
+"""What fails whenever it is used: module, function and fault; what is left out in the end, and by which try."""
+
+
+def bench(harness: Harness, who: str, **more: Any) -> WorkerContext:
+    """A worker for whom nothing may fail twice."""
+    context = replace(harness.worker_context(max_attempts=1, **more), texts=Here())
+    return context if who == "a model" else replace(context, summariser=None)
+
+
+async def with_calls(harness: Harness) -> str:
+    leaf = harness.talk.turns(14, leaf=harness.talk.calls(None, RESULT, RESULT))
+    assert await harness.talk.ingest(leaf)
+    return leaf
+
+
+async def tries(harness: Harness, context: WorkerContext, most: int = 60) -> list[float | None]:
+    """Rounds, back-offs skipped, until nothing is due; how long each put the work off."""
+    waits: list[float | None] = []
+    while (await harness.chat()).due_at:
+        await harness.due_now()
+        waits.append(await harness.compress(context))
+        assert len(waits) < most
+    return waits
+
+
+@pytest.mark.parametrize("who", ["a model", "code"])
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_after_three_tries_the_summary_comes_without_the_part_that_fails(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, fault: str, who: str
+) -> None:
+    module, name, broken, part, number = FAULTS[fault]
+    monkeypatch.setattr(module, name, broken)
+    leaf = await with_calls(harness)
+    context = bench(harness, who)
+
+    for attempt in range(1, number):
+        await harness.due_now()
+        assert await harness.compress(context) == 2.0**attempt
+        assert (await harness.chat()).dead_at is None
+    await tries(harness, context)
+
+    assert (await harness.talk.ask(leaf))["status"] == "ready"
+    first = (await harness.made())[0]
+    assert (first.kind, first.verdict["outcome"]) == ("degraded", "degraded")
+    (why,) = first.verdict["reasons"]
+    assert why.startswith(f"without {part} of these messages")
+    runs = await harness.runs()
+    assert [run.outcome for run in runs[: number - 1]] == ["internal error"] * (number - 1)
+    assert ("Reading" in first.summary) is (part == "the tool calls"), "the talk is there when the calls are left out"
+    assert [(one["first"], one["last"]) for one in first.ledger] == [(1, 2)], "later calls keep their numbers"
+    await check_tree(harness.runtime)
+
+
+async def test_operators_see_class_and_place_of_an_error_and_none_of_its_words(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memories, "plain", no_entries)
+    await with_calls(harness)
+
+    await harness.compress(bench(harness, "code"))
+
+    place = r"unexpected TypeError at storage/checkpoints.py:\d+ in \w+, test_own_errors.py:\d+ in no_entries"
+    shown_chat = (await harness.service.as_operator.get("/v1/chats/chat-1")).json()
+    assert TEXT not in str(shown_chat)
+    for told in (shown_chat["chat"]["last_error"], shown_chat["runs"][0]["reason"]):
+        assert re.fullmatch(place, told)
+
+
+@pytest.mark.parametrize("who", ["a model", "code"])
+async def test_each_place_of_a_long_chat_that_fails_has_its_own_tries_and_what_is_between_is_read_as_usual(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    read = entries._entry
+
+    def sometimes(number: int, call: Call) -> object:
+        if call.result.text == RESULT:
+            raise ValueError(TEXT)
+        return read(number, call)
+
+    monkeypatch.setattr(entries, "_entry", sometimes)
+    talk = harness.talk
+    leaf = talk.turns(8, leaf=talk.calls(None, RESULT))
+    leaf = talk.turns(8, leaf=talk.calls(leaf, RESULT))
+    leaf = talk.turns(14, leaf=talk.calls(leaf, '{"stock": 12}'))
+    await talk.ingest(leaf)
+
+    waits = await tries(harness, bench(harness, who, fallback_after=20))
+
+    made = await harness.made()
+    assert (await talk.ask(leaf))["status"] == "ready"
+    assert set(waits) <= {0.0, 2.0, 4.0, 8.0, harness.runtime.settings.replace_after, None}
+    kinds = [one.kind for one in made]
+    assert kinds.count("degraded") == 2
+    assert kinds[-1] == ("llm" if who == "a model" else "extractive")
+    assert [(one["first"], one["tool"]) for one in made[-1].ledger][-1] == (3, "look_up")
+
+
+@pytest.mark.parametrize("who", ["a model", "code"])
+async def test_an_operators_recompute_makes_whole_summaries_once_the_error_is_mended(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    leaf = await with_calls(harness)
+    context = bench(harness, who)
+    with monkeypatch.context() as broken:
+        broken.setattr(entries, "_entry", fails)
+        await harness.compress(context)
+        assert (await harness.service.as_operator.post("/v1/jobs/chat-1/retry")).status_code == 202
+        await tries(harness, context)
+        assert (await harness.service.as_operator.post("/v1/chats/chat-1/recompute")).status_code == 202
+        await tries(harness, context)
+        assert {one.kind for one in await harness.made()} > {"degraded"}
+        assert (await harness.talk.ask(leaf))["status"] == "ready"
+
+    assert (await harness.service.as_operator.post("/v1/chats/chat-1/recompute")).status_code == 202
+    await tries(harness, context)
+
+    assert "degraded" not in {one.kind for one in await harness.made()}
+    assert "4711" in (await harness.talk.ask(leaf))["summary"]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_while_the_model_is_away_an_interim_summary_comes_without_the_part_that_fails(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    module, name, broken, part, _ = FAULTS[fault]
+    monkeypatch.setattr(module, name, broken)
+    leaf = await with_calls(harness)
+    away = bench(harness, "a model", fallback_after=0)
+    await run_sql(harness.runtime, OPEN_BREAKER, name=away.endpoint)
+
+    for _ in range(4):
+        await harness.due_now()
+        await harness.compress(away)
+
+    (made,) = await harness.interim()
+    assert made.verdict["reasons"][0].startswith(f"without {part} of these messages")
+    assert (await harness.talk.ask(leaf))["status"] == "ready"
+    assert harness.llm.requests == []
+
+
+async def test_with_nothing_left_to_leave_out_the_work_ends_and_says_where_it_fails(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memories, "plain", fails)
+    await with_calls(harness)
+
+    await tries(harness, bench(harness, "code"))
+
+    chat = await harness.chat()
+    assert chat.dead_at
+    assert "unexpected ValueError at storage/" in chat.last_error
