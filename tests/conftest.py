@@ -30,8 +30,9 @@ from service.api.connection import Limits
 from service.api.server import bind, listening
 from service.app import create_app
 from service.embedded.servers import embedded_servers
+from service.names import FIRST_TENANT
 from service.processes import Texts
-from service.runtime import FIRST_TENANT, Runtime, Urls, running
+from service.runtime import Runtime, Urls, running
 from service.settings import Settings, load
 from service.storage import keys
 from service.storage.database import migrate

@@ -21,9 +21,10 @@ from service.errors import (
     WrongNetwork,
     WrongScope,
 )
+from service.names import Scope
 from service.runtime import Runtime
 from service.storage import keys
-from service.storage.keys import Key, Scope
+from service.storage.keys import Key
 from service.storage.scope import narrow
 from service.usecases import refusals
 from service.usecases.key_uses import KeyUses

@@ -27,7 +27,8 @@ from service.app import Beside, create_app
 from service.demo.host import Host, Rows, inlet_body, load_filter, outlet_body, path
 from service.embedded.servers import embedded_servers
 from service.errors import PrecisError
-from service.runtime import FIRST_TENANT, Runtime
+from service.names import FIRST_TENANT
+from service.runtime import Runtime
 from service.settings import Settings, load
 from service.storage import keys
 from service.storage.database import migrate

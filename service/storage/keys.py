@@ -5,16 +5,15 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import ColumnElement, Row, delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.names import Scope as Scope
 from service.storage.clock import in_seconds
 from service.storage.tables import api_keys, tenants
-
-Scope = Literal["filter", "events", "operator:read", "operator"]
 
 OPENS: Final[Mapping[Scope, frozenset[Scope]]] = {
     # As long as filters below 0.3.0 are accepted (`LEAST_FILTER`): before, the events function had

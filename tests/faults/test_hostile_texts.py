@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
-from service.runtime import FIRST_TENANT, Urls
+from service.names import FIRST_TENANT
+from service.runtime import Urls
 from service.storage import keys
 from service.storage.database import connect
 from tests.builders import called, returned, said
