@@ -259,7 +259,7 @@ async def serving(settings: Settings) -> AsyncIterator[Service]:
             made = [await keys.create(connection, FIRST_TENANT, scope, "test") for scope in ("filter", "operator")]
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         clients = [
-            await stack.enter_async_context(httpx.AsyncClient(base_url=url, headers=sending(key), timeout=30))
+            await stack.enter_async_context(httpx.AsyncClient(base_url=url, headers=sending(key), timeout=120))
             for key in made
         ]
         yield Service(url, runtime, made[0], made[1], clients[0], clients[1], app)

@@ -248,7 +248,8 @@ async def stage(worker: Beside, *, fleet: bool, keep: Path | None = None) -> Asy
             operator = await stack.enter_async_context(
                 httpx.AsyncClient(base_url=url, headers=headers)
             )
-            loaded = load_filter(url, made["filter"])
+            # All of it runs on one machine, which may be busy: what is shown is what is sent.
+            loaded = load_filter(url, made["filter"], timeout=30.0)
             with host.importable():
                 yield Stage(told, runtime, url, made["operator"], operator, host, loaded)
             if loaded._http:  # Open WebUI never closes a filter

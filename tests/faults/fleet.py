@@ -179,7 +179,7 @@ class Fleet:
             transport=_Balanced(self.ports),
             base_url=f"http://{HOST}",
             headers={"Authorization": f"Bearer {self.keys[scope]}"},
-            timeout=20,
+            timeout=120,
         ) as client:
             yield client
 

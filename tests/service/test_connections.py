@@ -74,7 +74,7 @@ class Line:
 @asynccontextmanager
 async def line(service: Service) -> AsyncIterator[Line]:
     url = httpx.URL(service.url)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         reader, writer = await asyncio.open_connection(url.host, url.port)
         try:
             yield Line(reader, writer)

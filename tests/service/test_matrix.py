@@ -146,7 +146,7 @@ async def test_every_route_answers_every_identity_as_the_rules_say(
     unexpected: list[str] = []
     asked = 0
     before = {name: rows for name, rows in (await tables(service.runtime)).items() if name in ("chats", "messages")}
-    async with httpx.AsyncClient(base_url=service.url, timeout=30) as http:
+    async with httpx.AsyncClient(base_url=service.url, timeout=120) as http:
         for method, path in routes:
             for who in identities:
                 where, headers = _where(path), dict(who.headers)
