@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from http import HTTPStatus
 from time import perf_counter
 from typing import Any
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote, unquote_to_bytes
 
 import structlog
 from fastapi import Depends, FastAPI
@@ -91,6 +91,19 @@ def _is_text(scope: Scope) -> bool:
     return True
 
 
+def _in_parts(scope: Scope) -> str:
+    """The path, in which a `/` that belongs to an id does not end its part.
+
+    The server has decoded all of it. Here `%` and `/` of each part stay encoded; who reads an id
+    from the path decodes it (`deps.ChatId`).
+    """
+    raw = (scope.get("raw_path") or b"").decode("ascii", "replace")
+    if "%2f" not in raw.lower() and "%25" not in raw:
+        return str(scope["path"])
+    parts = (unquote(part).replace("%", "%25").replace("/", "%2F") for part in raw.split("/"))
+    return "/".join(parts)
+
+
 def _noted(scope: Scope, send: Send) -> Send:
     """`send` with a log line for the answer, without the query: it may quote a chat."""
     began = perf_counter()
@@ -145,6 +158,7 @@ class _Service(FastAPI):
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
             return
+        scope["path"] = _in_parts(scope)
         traceparent = _traceparent(scope)
         with tracing.within(traceparent), fleet_wide():
             send = _named(send, tracing.id_of(traceparent).encode(), scope["path"])
@@ -171,7 +185,7 @@ class _Service(FastAPI):
             span.set("http.request.method", method)
             span.set("http.route", route)
             span.set("http.response.status_code", status)
-            span.set("precis.chat", scope.get("path_params", {}).get("chat_id"))
+            span.set("precis.chat", _chat(scope))
             if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 span.fail(str(status))
 
@@ -224,6 +238,12 @@ class _Service(FastAPI):
             await problems.answer(refused)(scope, receive, send)
             return False
         return True
+
+
+def _chat(scope: Scope) -> str | None:
+    """The chat of a request, if its path names one."""
+    named = scope.get("path_params", {}).get("chat_id")
+    return named and unquote(named)
 
 
 def _route(scope: Scope) -> tuple[str, str]:

@@ -40,7 +40,8 @@ class Identity:
     session: keys.Scope | None = None
 
 
-def _routes(service: Service) -> Iterator[tuple[str, str]]:
+def every_route(service: Service) -> Iterator[tuple[str, str]]:
+    """The method and the template of each route, of REST and of the pages."""
     described = service.app.openapi()["paths"]
     yield from ((method.upper(), path) for path, methods in described.items() for method in methods)
     pages = [route for route in _flat(service.app.routes) if route.path not in described]
@@ -140,7 +141,7 @@ async def identities(service: Service) -> AsyncIterator[list[Identity]]:
 async def test_every_route_answers_every_identity_as_the_rules_say(
     service: Service, identities: list[Identity]
 ) -> None:
-    routes = sorted(set(_routes(service)))
+    routes = sorted(set(every_route(service)))
     assert ("POST", "/v1/keys/{key_id}/rotate") in routes
     assert ("POST", "/keys/{identity}/revoke") in routes
     unexpected: list[str] = []
