@@ -38,7 +38,7 @@ from service.api.health import Readiness, Refusals
 from service.api.limits import Limiter
 from service.api.problems import ProblemBody
 from service.api.scrape import Figures
-from service.errors import BadRequest, TooMany, WrongHost
+from service.errors import BadRequest, Problem, TooMany, WrongHost
 from service.processes import Texts
 from service.runtime import Runtime, running, servers
 from service.settings import Settings
@@ -190,13 +190,24 @@ class _Service(FastAPI):
                 span.fail(str(status))
 
     async def _handled(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def noting(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
         try:
             hosts.check(scope, self.state.hosts)
-            hot = _is_text(scope) and await context.answered(scope, receive, send)
-            if not hot and await self._checked(scope, receive, send):
-                await self._counted(scope, receive, send)
+            hot = _is_text(scope) and await context.answered(scope, receive, noting)
+            if not hot and await self._checked(scope, receive, noting):
+                await self._counted(scope, receive, noting)
         except WrongHost as refused:
             await problems.answer(refused)(scope, receive, send)
+        except Exception:
+            if not begun:  # what answers errors has failed; the server would send plain text
+                await problems.answer(Problem(problems.FAILED))(scope, receive, send)
+            raise
         finally:
             # Here and not in a dependency: the hot route has none.
             self.state.in_flight.release(scope)
