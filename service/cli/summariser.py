@@ -64,7 +64,9 @@ def reset(
     """Closes circuit breakers at once, and forgets endpoints that nobody asks any more."""
     from service.usecases import operate
 
-    for closed in with_tenant(tenant, lambda engine, by: operate.reset_breakers(engine, by, name)):
+    for closed in with_tenant(
+        tenant, lambda engine, by: operate.reset_breakers(engine, by, name, on_server=True)
+    ):
         shell.console.print(f"Reset: {closed}", markup=False, highlight=False, soft_wrap=True)
 
 
