@@ -653,6 +653,23 @@ class Filter:
         if not (self.valves.insecure or is_private(self.valves.service_url)):
             raise ConnectionError(NOT_PRIVATE)
 
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """While the service is away, one request at a time tries again: after 2, 4, 8 … s."""
+        if tries := self._failures >= FAILURES:
+            self._again_at = math.inf  # the others go on without, until it is known
+        try:
+            yield
+        except Exception:
+            self._failures += 1
+            raise
+        finally:
+            now = time.monotonic()
+            if self._failures <= 1:
+                self._away_since = now
+            if tries or self._again_at < math.inf:  # away for long, it may be away for longer
+                self._again_at = now + min(max(now - self._away_since, 2.0), PAUSE)
+
     async def _send(
         self,
         method: str,
@@ -673,23 +690,12 @@ class Filter:
             headers["Precis-Outcomes"] = report
         url = f"{self.valves.service_url.rstrip('/')}/v1/{path}"
         content = json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace")
-        if tries := self._failures >= FAILURES:
-            self._again_at = math.inf  # the others go on without, until it is known
-        try:
+        with self._asking():
             async with asyncio.timeout(seconds):
                 response = await self._http.request(
                     method, url, content=content, headers=headers, timeout=None
                 )
             self._failures = self._failures + 1 if response.status_code >= 500 else 0
-        except Exception:
-            self._failures += 1
-            raise
-        finally:
-            now = time.monotonic()
-            if self._failures <= 1:
-                self._away_since = now
-            if tries or self._again_at < math.inf:  # away for long, it may be away for longer
-                self._again_at = now + min(max(now - self._away_since, 2.0), PAUSE)
         if response.is_error and response.status_code not in (409, 410):
             raise ConnectionError(f"the service says {response.status_code}: {response.text[:300]}")
         return response
