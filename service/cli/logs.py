@@ -21,7 +21,7 @@ _ErrorInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
 def set_up_logs(current: Settings) -> None:
     """Our own log lines by structlog, and those of libraries from warnings on."""
-    level = getattr(logging, current.log_level.upper())
+    level, lines = getattr(logging, current.log_level.upper()), _Lines(sys.stderr)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_OfLibraries(logging.BASIC_FORMAT))
     logging.basicConfig(level=max(level, logging.WARNING), handlers=[handler])
@@ -36,7 +36,7 @@ def set_up_logs(current: Settings) -> None:
             *(machines if current.log_format == "json" else people),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=lambda *_: _Lines(sys.stderr),
+        logger_factory=lambda *_: lines,
     )
 
 
