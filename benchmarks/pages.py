@@ -16,7 +16,8 @@ import httpx
 
 from benchmarks import operated, stage
 from benchmarks.report import Figure, Report, command, timed
-from service.runtime import FIRST_TENANT, Urls
+from service.names import FIRST_TENANT
+from service.runtime import Urls
 from service.storage import keys
 from service.storage.database import connect
 

@@ -21,8 +21,9 @@ from sqlalchemy import make_url
 
 from benchmarks.conversation import Message
 from service.embedded.servers import embedded_servers
+from service.names import FIRST_TENANT
 from service.policy import Policy
-from service.runtime import FIRST_TENANT, Runtime, Urls
+from service.runtime import Runtime, Urls
 from service.storage import chats, contexts, keys
 from service.storage.database import Database, connect, migrate
 from service.storage.tenancy import ChatKey

@@ -18,6 +18,7 @@ import inspect
 import ipaddress
 import json
 import logging
+import math
 import re
 import secrets
 import sys
@@ -40,7 +41,7 @@ SLICE = 2_000_000  # characters in one upload; the first one of a long chat take
 REFUSED = (400, 413, 422)  # then a message is sent with texts of so many characters:
 LONGEST = 20_000
 REMEMBERED = 200  # chats whose path and last answer are kept in memory
-FAILURES, PAUSE = 3, 30.0  # after so many in a row the service is left alone for so many seconds
+FAILURES, PAUSE = 3, 30.0  # in a row, after which it is left alone; seconds at most
 GONE = 3600.0  # seconds without another try to store a chat that the service calls deleted
 WINDOW = 131_072  # tokens of a model that nobody knows anything about
 SHORT = 600  # characters that are left of an old tool result
@@ -180,7 +181,7 @@ class Filter:
         self.valves = self.Valves()
         self._http: httpx.AsyncClient | None = None
         self._in_background: set[asyncio.Task[Any]] = set()  # keeps the tasks alive
-        self._failures, self._again_at = 0, 0.0
+        self._failures, self._away_since, self._again_at = 0, 0.0, 0.0
         self._hooked = False  # whether this Open WebUI calls `request`
         self._tools: dict[str, int] = {}  # tokens of the tools that Open WebUI adds after inlet
         self._remembered: dict[str, tuple[str, list[Node]]] = {}
@@ -668,6 +669,23 @@ class Filter:
         if not (self.valves.insecure or is_private(self.valves.service_url)):
             raise ConnectionError(NOT_PRIVATE)
 
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """While the service is away, one request at a time tries again: after 2, 4, 8 … s."""
+        if tries := self._failures >= FAILURES:
+            self._again_at = math.inf  # the others go on without, until it is known
+        try:
+            yield
+        except Exception:
+            self._failures += 1
+            raise
+        finally:
+            now = time.monotonic()
+            if self._failures <= 1:
+                self._away_since = now
+            if tries or self._again_at < math.inf:  # away for long, it may be away for longer
+                self._again_at = now + min(max(now - self._away_since, 2.0), PAUSE)
+
     async def _send(
         self,
         method: str,
@@ -679,8 +697,6 @@ class Filter:
     ) -> httpx.Response:
         """One request to the service. To an upload 409, 410 and REFUSED are answers too."""
         self._left_alone()
-        # After a pause one request tries again, and the others go on without.
-        self._again_at = time.monotonic() + PAUSE
         self._http = self._http or client(self.valves.use_proxy)
         # An error about a stray line end or a typographic quote would show the key in the log.
         key = "".join(character for character in self.valves.api_key if "!" <= character <= "~")
@@ -690,16 +706,13 @@ class Filter:
             headers["Precis-Outcomes"] = report
         url = f"{self.valves.service_url.rstrip('/')}/v1/{path}"
         content = json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace")
-        try:
+        with self._asking():
             async with asyncio.timeout(seconds):
                 response = await self._http.request(
                     method, url, content=content, headers=headers, timeout=None
                 )
-        except Exception:
-            self._failures += 1
-            raise
-        down = response.status_code >= 500 and KEY_MISSING not in response.text
-        self._failures = self._failures + 1 if down else 0
+            down = response.status_code >= 500 and KEY_MISSING not in response.text
+            self._failures = self._failures + 1 if down else 0
         answers = (409, 410, *REFUSED) if method == "PUT" else ()
         if response.is_error and response.status_code not in answers:
             raise ConnectionError(f"the service says {response.status_code}: {response.text[:300]}")

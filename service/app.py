@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from http import HTTPStatus
 from time import perf_counter
 from typing import Any
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote, unquote_to_bytes
 
 import structlog
 from fastapi import Depends, FastAPI
@@ -38,7 +38,7 @@ from service.api.health import Readiness, Refusals
 from service.api.limits import Limiter
 from service.api.problems import ProblemBody
 from service.api.scrape import Figures
-from service.errors import BadRequest, TooMany, WrongHost
+from service.errors import BadRequest, Problem, TooMany, WrongHost
 from service.processes import Texts
 from service.runtime import Runtime, running, servers
 from service.settings import Settings
@@ -90,6 +90,19 @@ def _is_text(scope: Scope) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def _in_parts(scope: Scope) -> str:
+    """The path, in which a `/` that belongs to an id does not end its part.
+
+    The server has decoded all of it. Here `%` and `/` of each part stay encoded; who reads an id
+    from the path decodes it (`deps.ChatId`).
+    """
+    raw = (scope.get("raw_path") or b"").decode("ascii", "replace")
+    if "%2f" not in raw.lower() and "%25" not in raw:
+        return str(scope["path"])
+    parts = (unquote(part).replace("%", "%25").replace("/", "%2F") for part in raw.split("/"))
+    return "/".join(parts)
 
 
 def _noted(scope: Scope, send: Send) -> Send:
@@ -146,6 +159,7 @@ class _Service(FastAPI):
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
             return
+        scope["path"] = _in_parts(scope)
         traceparent = _traceparent(scope)
         with tracing.within(traceparent), fleet_wide():
             send = _named(send, tracing.id_of(traceparent).encode(), scope["path"])
@@ -172,18 +186,29 @@ class _Service(FastAPI):
             span.set("http.request.method", method)
             span.set("http.route", route)
             span.set("http.response.status_code", status)
-            span.set("precis.chat", scope.get("path_params", {}).get("chat_id"))
+            span.set("precis.chat", _chat(scope))
             if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 span.fail(str(status))
 
     async def _handled(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def noting(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
         try:
             hosts.check(scope, self.state.hosts)
-            hot = _is_text(scope) and await context.answered(scope, receive, send)
-            if not hot and await self._checked(scope, receive, send):
-                await self._counted(scope, receive, send)
+            hot = _is_text(scope) and await context.answered(scope, receive, noting)
+            if not hot and await self._checked(scope, receive, noting):
+                await self._counted(scope, receive, noting)
         except WrongHost as refused:
             await problems.answer(refused)(scope, receive, send)
+        except Exception:
+            if not begun:  # what answers errors has failed; the server would send plain text
+                await problems.answer(Problem(problems.FAILED))(scope, receive, send)
+            raise
         finally:
             # Here and not in a dependency: the hot route has none.
             self.state.in_flight.release(scope)
@@ -225,6 +250,12 @@ class _Service(FastAPI):
             await problems.answer(refused)(scope, receive, send)
             return False
         return True
+
+
+def _chat(scope: Scope) -> str | None:
+    """The chat of a request, if its path names one."""
+    named = scope.get("path_params", {}).get("chat_id")
+    return named and unquote(named)
 
 
 def _route(scope: Scope) -> tuple[str, str]:

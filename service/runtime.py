@@ -15,6 +15,7 @@ from service import tls, tracing
 from service.clients.summarisers import client, configured, for_models, probe
 from service.dumps import before_migration
 from service.embedded.servers import embedded_servers
+from service.names import FIRST_TENANT
 from service.processes import Texts
 from service.queue import Queue
 from service.settings import Settings, warnings
@@ -25,7 +26,6 @@ from service.urls import announcing, existing, given
 from service.usecases.compress import WorkerContext
 from service.usecases.counting import Counting, counting
 
-FIRST_TENANT = "default"
 _PROBE_AGAIN = 60  # seconds until the next look at a summariser with which something is amiss
 
 log = structlog.get_logger(__name__)

@@ -321,7 +321,8 @@ class Settings(BaseSettings):
         12,
         ge=0,
         description="Failed attempts on a chat after which its work is dead and waits for"
-        " `precis jobs retry`; 0 means never.",
+        " `precis jobs retry`; 0 means never. Not while the summariser is away. Where"
+        " PRECIS_FALLBACK_AFTER is lower, only if the built-in summariser has failed too.",
     )
 
     # Processes that read texts. Their bounds stop a message that was written to be expensive.

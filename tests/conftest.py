@@ -30,8 +30,9 @@ from service.api.connection import Limits
 from service.api.server import bind, listening
 from service.app import create_app
 from service.embedded.servers import embedded_servers
+from service.names import FIRST_TENANT
 from service.processes import Texts
-from service.runtime import FIRST_TENANT, Runtime, Urls, running
+from service.runtime import Runtime, Urls, running
 from service.settings import Settings, load
 from service.storage import keys
 from service.storage.database import migrate
@@ -261,7 +262,7 @@ async def serving(settings: Settings, texts: Texts | None = TEXTS) -> AsyncItera
             made = [await keys.create(connection, FIRST_TENANT, scope, "test") for scope in ("filter", "operator")]
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         clients = [
-            await stack.enter_async_context(httpx.AsyncClient(base_url=url, headers=sending(key), timeout=30))
+            await stack.enter_async_context(httpx.AsyncClient(base_url=url, headers=sending(key), timeout=120))
             for key in made
         ]
         yield Service(url, runtime, made[0], made[1], clients[0], clients[1], app)

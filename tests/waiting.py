@@ -5,7 +5,9 @@ import inspect
 from collections.abc import Awaitable, Callable
 
 
-async def until(condition: Callable[[], bool | Awaitable[bool]], seconds: float = 30.0, *, every: float = 0.01) -> None:
+async def until(
+    condition: Callable[[], bool | Awaitable[bool]], seconds: float = 120.0, *, every: float = 0.01
+) -> None:
     """Returns as soon as `condition` holds, looked at every so often (seconds); TimeoutError if it never does."""
     async with asyncio.timeout(seconds):
         while True:

@@ -10,7 +10,7 @@ import structlog
 
 from service.clients.openwebui import signed_in
 from service.errors import PrecisError
-from service.runtime import FIRST_TENANT
+from service.names import FIRST_TENANT
 from service.storage import keys, work
 from service.usecases.compress import WorkerContext, compress
 from service.usecases.operate import Operator

@@ -24,7 +24,8 @@ from benchmarks.fidelity.generator import Chat, build
 from benchmarks.fidelity.local_llm import SERVER, WEIGHTS, Weights, serving
 from benchmarks.fidelity.scoring import Source, score
 from service.cli import shell
-from service.runtime import FIRST_TENANT, Urls
+from service.names import FIRST_TENANT
+from service.runtime import Urls
 from service.storage import keys
 from service.storage.database import connect
 from service.text import tokens

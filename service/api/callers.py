@@ -24,10 +24,11 @@ from service.errors import (
     WrongNetwork,
     WrongScope,
 )
+from service.names import Scope
 from service.runtime import Runtime
 from service.storage import keys, outage
 from service.storage.database import Database
-from service.storage.keys import Key, Scope
+from service.storage.keys import Key
 from service.storage.scope import narrow
 from service.usecases import refusals
 from service.usecases.key_uses import KeyUses

@@ -10,10 +10,10 @@ from pydantic import BaseModel, Field
 from service.api.deps import ChatId, OperatorDep, RuntimeDep, documented, read_body
 from service.api.wire import Id, Strict
 from service.errors import BadRequest
+from service.names import ChatState, Has, Order
 from service.runtime import Runtime
-from service.storage.chats import Cursor, Filters, Has, Order, Overview, cursor_after
+from service.storage.chats import Cursor, Filters, Overview, cursor_after
 from service.storage.checkpoints import Made
-from service.storage.jobs import ChatState
 from service.summarising.correction import GivenPin
 from service.summarising.memory import Kind
 from service.usecases import inspect, operate

@@ -7,6 +7,7 @@ the same function for the OpenAPI page.
 
 import re
 from time import perf_counter
+from urllib.parse import unquote
 
 import msgspec
 from fastapi import APIRouter
@@ -93,7 +94,7 @@ async def post_context(request: Request) -> Response:
 
 
 def _chat_id(request: Request) -> str:
-    chat: str = request.path_params["chat_id"]
+    chat = unquote(request.path_params["chat_id"])
     if len(chat) > _LONGEST or _CONTROL.search(chat):
         raise Unprocessable(
             f"a chat id has at most {_LONGEST} characters, and no control characters",

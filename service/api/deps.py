@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import Callable
 from typing import Annotated, Any, ParamSpec, TypeVar, cast
+from urllib.parse import unquote
 
 import msgspec
 from fastapi import Depends, Path, Request, Security
 from fastapi.security import HTTPBearer
 from fastapi.telemetry import TelemetryConfig
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, ValidationError
 from starlette.requests import ClientDisconnect
 from starlette.types import Scope
 
@@ -82,7 +83,8 @@ OperatorDep = Annotated[Operator, Depends(_operator)]
 """Who may look, and with the scope `operator` change something too."""
 KeeperKey = Annotated[keys.Key, Depends(_keeper)]
 """A key that may see and change keys, whatever the method."""
-ChatId = Annotated[Id, Path(description="Open WebUI's chat id.")]
+ChatId = Annotated[Id, BeforeValidator(unquote), Path(description="Open WebUI's chat id.")]
+"""The server leaves `%` and `/` of a part of the path as they were sent (`app`)."""
 
 
 async def known_parameters(request: Request) -> None:

@@ -6,8 +6,9 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
 from service.api.deps import ChatId, OperatorDep, RuntimeDep
+from service.names import STATES, State
 from service.storage.breakers import OpenBreaker
-from service.storage.jobs import STATES, Job, State
+from service.storage.jobs import Job
 from service.usecases import monitor, operate
 from service.usecases.monitor import Status
 

@@ -9,10 +9,11 @@ from pydantic import BaseModel, Field, StringConstraints
 from service.api.callers import operator_of
 from service.api.deps import KeeperKey, RuntimeDep, documented, read_body
 from service.api.wire import Strict
+from service.names import MOST_DAYS, MOST_HOURS, Scope
 from service.processes.intake import CONTROL
-from service.storage.keys import Key, Scope
+from service.storage.keys import Key
 from service.usecases import keys
-from service.usecases.keys import MOST_DAYS, MOST_HOURS, MOST_NETWORKS, MadeKey, Wanted
+from service.usecases.keys import MOST_NETWORKS, MadeKey, Wanted
 
 router = APIRouter(prefix="/v1/keys", tags=["operators"])
 

@@ -2,11 +2,12 @@
 
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
+from urllib.parse import unquote
 
 import msgspec
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, BeforeValidator
 
 from service.api.deps import OperatorDep, RuntimeDep
 from service.api.wire import Id
@@ -18,7 +19,7 @@ from service.usecases.people import Erased, Person
 
 router = APIRouter(prefix="/v1/users", tags=["operators"])
 
-UserId = Annotated[Id, Path(description="Open WebUI's id of the user.")]
+UserId = Annotated[Id, BeforeValidator(unquote), Path(description="Open WebUI's id of the user.")]
 
 
 class UserPage(BaseModel):

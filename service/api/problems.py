@@ -32,6 +32,8 @@ _HEADERS = {
     HTTPStatus.SERVICE_UNAVAILABLE.value: {"Retry-After": "1"},
 }
 
+FAILED = "the service failed on this request; look for this `request_id` in its log"
+
 # Characters; the name of an unknown field, which may be long, is part of a pointer.
 _POINTER = 200
 
@@ -94,7 +96,7 @@ def of(error: Exception, path: str) -> Problem:
         log.warning("request.without_database", path=path, why=why, error=type(error).__name__)
         return Unavailable(f"{why}; try again {'later' if refusal else 'in a moment'}")
     log.error("request.failed", path=path, error=type(error).__name__, exception=trace(error))
-    return Problem("the service failed on this request; look for this `request_id` in its log")
+    return Problem(FAILED)
 
 
 def answer(problem: Problem) -> JSONResponse:

@@ -10,10 +10,11 @@ from pydantic import BaseModel
 
 from service.api.deps import OperatorDep, RuntimeDep
 from service.api.wire import Id
+from service.names import MOST_PARTS, By
 from service.runtime import Runtime
 from service.usecases import operate, worth
 from service.usecases.operate import Operator
-from service.usecases.worth import MOST_PARTS, Asked, Breakdown, By, Worth
+from service.usecases.worth import Asked, Breakdown, Worth
 
 router = APIRouter(prefix="/v1", tags=["operators"])
 

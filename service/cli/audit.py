@@ -1,5 +1,7 @@
 """`precis audit`: what operators changed."""
 
+from __future__ import annotations
+
 import json
 from typing import Annotated
 
@@ -8,8 +10,7 @@ import typer
 from service.cli import shell
 from service.cli.chats import Tenant, with_tenant
 from service.cli.output import print_json, print_rows
-from service.runtime import FIRST_TENANT
-from service.usecases import inspect
+from service.names import FIRST_TENANT
 
 
 def audit(
@@ -30,6 +31,8 @@ def audit(
     as_json: shell.Json = False,
 ) -> None:
     """Lists what operators changed, the newest first."""
+    from service.usecases import inspect
+
     found = with_tenant(
         tenant,
         lambda engine, by: inspect.list_changes(

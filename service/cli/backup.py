@@ -1,20 +1,20 @@
 """`precis backup` and `precis restore`: the whole database in one file."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service import dumps
 from service.cli import shell
 from service.errors import ConfigurationError
-from service.runtime import reachable, servers
-from service.settings import Settings
-from service.storage.database import connect, migrate
-from service.storage.tables import tenant_secrets
-from service.urls import Urls, announced
+
+if TYPE_CHECKING:
+    from service.settings import Settings
+    from service.urls import Urls
 
 
 def backup(
@@ -30,6 +30,10 @@ def backup(
 
     What is sealed stays sealed in it.
     """
+    from service import dumps
+    from service.runtime import reachable
+    from service.storage.tables import tenant_secrets
+
     files = [one for one in (file, secrets) if one]
     for one in files:
         if one.exists():
@@ -64,6 +68,9 @@ def restore(
 
     All of it or nothing. Where there is no database yet, one is made.
     """
+    from service import dumps
+    from service.storage.database import connect, migrate
+
     if not yes:
         typer.confirm(f"Replace everything that Precis stores by {file}?", abort=True)
 
@@ -88,6 +95,9 @@ def restore(
 
 @asynccontextmanager
 async def _target(current: Settings) -> AsyncIterator[Urls]:
+    from service.runtime import servers
+    from service.urls import announced
+
     if running := announced(current):
         yield running
         return

@@ -1,42 +1,38 @@
 """`precis chats`: what operators look at and change of chats and their summaries."""
 
+from __future__ import annotations
+
 import json
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
-from pydantic import TypeAdapter, ValidationError
-from rich.markdown import Markdown
 from rich.markup import escape
 from rich.table import Table
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service import policy
-from service.api.chats import PinRequest
 from service.cli import shell
 from service.cli.output import add_row, print_json, print_rows, print_table
 from service.cli.output import shown as visible
 from service.errors import NotFound
-from service.processes import Texts
-from service.runtime import FIRST_TENANT
-from service.settings import Settings
-from service.storage import keys
-from service.storage.chats import Filters, Has, Order, Overview
-from service.storage.checkpoints import Made
-from service.storage.jobs import ChatState
-from service.storage.messages import Branch
-from service.storage.runs import Run
-from service.summarising.correction import GivenPin
-from service.summarising.kept.pins import shown as holding
-from service.summarising.memory import Pin
-from service.usecases import inspect, operate, recall, wishes
-from service.usecases.inspect import Said
-from service.usecases.operate import Operator
-from service.usecases.recall import Question, Recalled
-from service.usecases.wishes import Asker
+from service.names import FIRST_TENANT, ChatState, Has, Order
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine
+
+    from service.settings import Settings
+    from service.storage.chats import Overview
+    from service.storage.checkpoints import Made
+    from service.storage.messages import Branch
+    from service.storage.runs import Run
+    from service.summarising.correction import GivenPin
+    from service.summarising.memory import Pin
+    from service.usecases.inspect import Detail, Said, Shown
+    from service.usecases.operate import Operator, ServedCheckpoint
+    from service.usecases.recall import Recalled
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Chats and their summaries.")
 
@@ -53,7 +49,6 @@ Result = TypeVar("Result")
 CLI = "cli"
 """Who acts, in the audit log, when a command does."""
 _REQUEST_ID = 12  # characters of a request id in a table: enough to search a log by
-_PINS = TypeAdapter(list[PinRequest])
 _WAITS = (
     "Texts that new summaries need were deleted (see PRECIS_KEEP_BODIES): the work waits for the"
     " chat's next turn."
@@ -81,6 +76,9 @@ async def operator_of(engine: AsyncEngine, tenant: str) -> Operator:
     Raises:
         NotFound: there is no tenant of this name.
     """
+    from service.storage import keys
+    from service.usecases.operate import Operator
+
     async with engine.connect() as connection:
         identity = await keys.tenant(connection, tenant)
     if identity is None:
@@ -114,6 +112,9 @@ def list_chats(
     as_json: shell.Json = False,
 ) -> None:
     """Lists chats, the newest first."""
+    from service.storage.chats import Filters
+    from service.usecases import inspect
+
     which = Filters(user, model, state, begins, has, order)
     found = with_tenant(
         tenant, lambda engine, by: inspect.list_chats(engine, by.tenant, limit, which=which)
@@ -164,6 +165,8 @@ def show(
     tenant: Tenant = FIRST_TENANT,
 ) -> None:
     """Shows a chat with its branches, checkpoints and latest work, or one of its summaries."""
+    from service.usecases import inspect
+
     if only and as_json:
         raise typer.BadParameter("--only shows a part, and --json all of it")
     if checkpoint is None:
@@ -187,8 +190,10 @@ def show(
         _print_summary(shown)
 
 
-def _part(shown: inspect.Shown, only: Literal["summary", "narrative", "pins"]) -> str:
+def _part(shown: Shown, only: Literal["summary", "narrative", "pins"]) -> str:
     """One part of a summary, as `correct` reads it."""
+    from service.summarising.kept.pins import shown as holding
+
     match only:
         case "summary":
             return shown.summary
@@ -214,6 +219,8 @@ def diff(
     as_json: shell.Json = False,
 ) -> None:
     """Shows how a summary differs from another one of its chat."""
+    from service.usecases import inspect
+
     found = with_tenant(
         tenant,
         lambda engine, by: inspect.compare(engine, by.tenant, by.actor, chat, checkpoint, against),
@@ -246,9 +253,12 @@ def find(
     as_json: shell.Json = False,
 ) -> None:
     """Finds words in the newest branch of a chat, or reads one message or result of it."""
+    from service.processes import Texts
+    from service.usecases import recall
+
     if bool(words.strip()) == bool(ref.strip()):
         raise typer.BadParameter("give either words to look for, or --ref with what to read")
-    question = Question(words, ref, line, grep, tokens)
+    question = recall.Question(words, ref, line, grep, tokens)
     settings = shell.settings()
 
     async def look_up(engine: AsyncEngine, by: Operator) -> Recalled:
@@ -273,6 +283,8 @@ def find(
 @app.command()
 def serve(chat: ChatId, checkpoint: CheckpointId, tenant: Tenant = FIRST_TENANT) -> None:
     """Uses this version or older checkpoint from now on; later turns are summarised again."""
+    from service.usecases import operate
+
     _print_served(
         with_tenant(tenant, lambda engine, by: operate.serve(engine, by, chat, checkpoint))
     )
@@ -295,6 +307,8 @@ def correct(
     tenant: Tenant = FIRST_TENANT,
 ) -> None:
     """Stores a corrected version of a checkpoint, and uses it. The old version is kept."""
+    from service.usecases import operate
+
     text = _read(narrative)
     # An empty file is a slip of a pipe or an editor; it would be served at once.
     if text is not None and not text.strip():
@@ -322,6 +336,8 @@ def reset(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Deletes a chat's checkpoints; new ones are made after its next turn."""
+    from service.usecases import operate
+
     if not yes:
         which = f"but {keep} and those it is based on" if keep else "with their corrections"
         typer.confirm(f"Delete all checkpoints of chat {chat}, {which}?", abort=True)
@@ -334,6 +350,8 @@ def reset(
 @app.command()
 def recompute(chat: ChatId, tenant: Tenant = FIRST_TENANT) -> None:
     """Deletes a chat's checkpoints, and has a worker summarise the chat again."""
+    from service.usecases import operate
+
     dropped = with_tenant(tenant, lambda engine, by: operate.recompute(engine, by, chat))
     shell.console.print(_WAITS if dropped.waits else "Work is due.")
 
@@ -341,13 +359,17 @@ def recompute(chat: ChatId, tenant: Tenant = FIRST_TENANT) -> None:
 @app.command()
 def resume(chat: ChatId, tenant: Tenant = FIRST_TENANT) -> None:
     """Summarises a chat again that its user wanted left alone."""
-    with_tenant(tenant, lambda engine, by: wishes.resume(engine, Asker(by), chat))
+    from service.usecases import wishes
+
+    with_tenant(tenant, lambda engine, by: wishes.resume(engine, wishes.Asker(by), chat))
     shell.console.print("It is summarised again; work is due.")
 
 
 @app.command()
 def focus(chat: ChatId, tenant: Tenant = FIRST_TENANT, as_json: shell.Json = False) -> None:
     """Shows the sentences that a user wants in a chat's summaries, as `withdraw` numbers them."""
+    from service.usecases import wishes
+
     wanted = with_tenant(tenant, lambda engine, by: wishes.read(engine, by, chat))
     if as_json:
         print_json(wanted.wishes)
@@ -365,8 +387,10 @@ def withdraw(
     tenant: Tenant = FIRST_TENANT,
 ) -> None:
     """Withdraws a sentence that a user wanted in a chat's summaries."""
+    from service.usecases import wishes
+
     changed = with_tenant(
-        tenant, lambda engine, by: wishes.withdraw(engine, Asker(by), chat, place)
+        tenant, lambda engine, by: wishes.withdraw(engine, wishes.Asker(by), chat, place)
     )
     shell.console.print(f"Withdrawn; {len(changed.wishes)} are left.")
 
@@ -382,6 +406,8 @@ def delete(
     ] = False,
 ) -> None:
     """Deletes a chat with everything that is stored for it."""
+    from service.usecases import operate
+
     if not yes:
         typer.confirm(f"Delete everything that Precis stores for chat {chat}?", abort=True)
     with_tenant(tenant, lambda engine, by: operate.delete(engine, by, chat, for_good=for_good))
@@ -402,9 +428,17 @@ def _read(path: Path | None) -> str | None:
 
 
 def _pins(path: Path | None) -> list[GivenPin] | None:
+    from pydantic import TypeAdapter, ValidationError
+
+    from service.api.chats import PinRequest
+
     text = _read(path)
     try:
-        return None if text is None else [one.given() for one in _PINS.validate_json(text)]
+        return (
+            None
+            if text is None
+            else [one.given() for one in TypeAdapter(list[PinRequest]).validate_json(text)]
+        )
     except ValidationError as error:
         wrong = error.errors()[0]
         where = "/".join(map(str, wrong["loc"]))
@@ -413,7 +447,7 @@ def _pins(path: Path | None) -> list[GivenPin] | None:
         ) from None
 
 
-def _print_served(served: operate.ServedCheckpoint) -> None:
+def _print_served(served: ServedCheckpoint) -> None:
     made = served.checkpoint
     follows = _WAITS if served.waits else "Later turns are summarised again."
     shell.console.print(f"Checkpoint {made.id}, version {made.version}, serves now. {follows}")
@@ -425,7 +459,7 @@ def _by_others(chat: Overview) -> str:
     return f"compressed by {chat.compactor}" if chat.compactor else ""
 
 
-def _print_chat(detail: inspect.Detail) -> None:
+def _print_chat(detail: Detail) -> None:
     chat = detail.chat
     shell.console.print(
         f"[bold]{escape(chat.chat_id)}[/]  {escape(chat.model)}, window {chat.window_tokens:,}"
@@ -494,7 +528,9 @@ def _run_table(runs: Sequence[Run]) -> Table:
     return table
 
 
-def _print_summary(shown: inspect.Shown) -> None:
+def _print_summary(shown: Shown) -> None:
+    from rich.markdown import Markdown
+
     made = shown.checkpoint
     # A line stays a line, as the model reads it: the talk has one for each step.
     lines = shown.summary.replace("\n", "  \n")

@@ -1,5 +1,7 @@
 """`precis config` and `precis healthcheck`. Machines run them often: they import little."""
 
+from __future__ import annotations
+
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from typing import Annotated
@@ -9,7 +11,6 @@ import typer
 from service.cli import shell
 from service.cli.output import print_json
 from service.errors import PrecisError
-from service.settings import PREFIX, as_env, as_markdown, redacted
 
 _PATIENCE = 5  # seconds
 _LONGEST = 1000  # bytes that are shown of an answer
@@ -25,6 +26,8 @@ def config(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Prints the settings in force, secrets hidden."""
+    from service.settings import PREFIX, as_env, as_markdown, redacted
+
     if markdown or env:
         typer.echo(as_markdown() if markdown else as_env(), nl=False)
         return

@@ -1,16 +1,18 @@
 """`precis install-filter` and `precis uninstall-filter`: the filter in an Open WebUI."""
 
-from typing import Annotated
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from service.cli import shell
-from service.clients.openwebui import Login, signed_in
-from service.runtime import FIRST_TENANT
-from service.settings import Settings
-from service.urls import address, reached_at
-from service.usecases import install
-from service.usecases.install import Say, Wish
+from service.names import FIRST_TENANT
+
+if TYPE_CHECKING:
+    from service.clients.openwebui import Login
+    from service.settings import Settings
+    from service.usecases.install import Say
 
 Url = Annotated[str, typer.Option(help="Address of Open WebUI, such as https://chat.example.org.")]
 Email = Annotated[
@@ -59,10 +61,14 @@ def install_filter(
     Then it checks, from inside Open WebUI, that the filter reaches this service. Running it again
     changes nothing.
     """
+    from service.clients.openwebui import signed_in
+    from service.urls import address, reached_at
+    from service.usecases import install
+
     current = shell.settings()
     # Where it really listens: `precis serve --port` is in nobody's settings.
     here = address(current) or reached_at(current.host, current.port)
-    wish = Wish(
+    wish = install.Wish(
         tuple(model or ()), service_url, tenant, here, FIRST_TENANT, recall, action, insecure
     )
 
@@ -79,6 +85,9 @@ def uninstall_filter(
     url: Url, email: Email = None, api_key: ApiKey = None, dry_run: DryRun = False
 ) -> None:
     """Removes the filter, its tool and its buttons, and revokes the keys made for them."""
+    from service.clients.openwebui import signed_in
+    from service.usecases import install
+
     current = shell.settings()
 
     async def work() -> None:
@@ -91,6 +100,8 @@ def uninstall_filter(
 
 
 def _who(current: Settings, email: str | None, api_key: str | None) -> Login | str | None:
+    from service.clients.openwebui import Login
+
     key = api_key or current.openwebui_key.get_secret_value()
     if key or email is None:
         return key or None

@@ -1,19 +1,23 @@
 """`precis jobs`: work that is due, waiting or dead, and why."""
 
+from __future__ import annotations
+
 from datetime import datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service.cli import shell
 from service.cli.chats import Tenant, operator_of, with_tenant
 from service.cli.output import print_json, print_rows
-from service.runtime import FIRST_TENANT
-from service.storage.breakers import OpenBreaker
-from service.storage.jobs import STATES, Job, State
-from service.usecases import monitor, operate
-from service.usecases.operate import Operator
+from service.names import FIRST_TENANT, STATES, State
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine
+
+    from service.storage.breakers import OpenBreaker
+    from service.storage.jobs import Job
+    from service.usecases.operate import Operator
 
 app = typer.Typer(
     add_completion=False,
@@ -30,6 +34,7 @@ def list_jobs(
     as_json: shell.Json = False,
 ) -> None:
     """Lists chats with work, and why it waits."""
+    from service.usecases import monitor
 
     async def work() -> list[Job]:
         async with shell.database(shell.settings()) as database:
@@ -69,6 +74,8 @@ def retry(
     tenant: Tenant = FIRST_TENANT,
 ) -> None:
     """Makes the work on a chat due now, and forgets its failed attempts."""
+    from service.usecases import operate
+
     if (chat is None) is not dead:
         raise typer.BadParameter("Pass a chat id or --dead.")
 

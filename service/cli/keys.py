@@ -1,23 +1,24 @@
 """`precis keys`: API keys of tenants."""
 
+from __future__ import annotations
+
 import base64
 import secrets
 import time
 from datetime import datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from service.cli import shell
 from service.cli.chats import CLI
 from service.cli.output import print_json, print_rows
-from service.runtime import FIRST_TENANT
-from service.storage import keys
-from service.storage.keys import Scope
-from service.storage.rotation import Held
-from service.usecases import keys as usecases
-from service.usecases import rotate as rotation
-from service.usecases.keys import MOST_DAYS, MOST_HOURS, Wanted
+from service.names import FIRST_TENANT, MOST_DAYS, MOST_HOURS, Scope
+
+if TYPE_CHECKING:
+    from service.storage.keys import Key
+    from service.storage.rotation import Held
+    from service.usecases.rotate import Progress
 
 app = typer.Typer(
     add_completion=False,
@@ -60,11 +61,13 @@ def create(
     ] = None,
 ) -> None:
     """Makes a key and prints it."""
-    wanted = Wanted(scope, name, expires, networks or ())
+    from service.usecases import keys
+
+    wanted = keys.Wanted(scope, name, expires, networks or ())
 
     async def work() -> str:
         async with shell.database(shell.settings()) as database:
-            made = await usecases.create(database.engine, tenant, CLI, wanted)
+            made = await keys.create(database.engine, tenant, CLI, wanted)
             return made.key
 
     typer.echo(shell.run(work()))
@@ -73,8 +76,9 @@ def create(
 @app.command("list")
 def list_keys(as_json: shell.Json = False) -> None:
     """Lists all keys, without the keys themselves."""
+    from service.storage import keys
 
-    async def work() -> list[keys.Key]:
+    async def work() -> list[Key]:
         async with (
             shell.database(shell.settings()) as database,
             database.engine.connect() as connection,
@@ -102,7 +106,7 @@ def list_keys(as_json: shell.Json = False) -> None:
     print_rows(shell.console, columns, [_shown(key) for key in found], least=least)
 
 
-def _shown(key: keys.Key) -> tuple[str, ...]:
+def _shown(key: Key) -> tuple[str, ...]:
     return (
         str(key.id),
         f"{key.prefix}…",
@@ -129,10 +133,11 @@ def revoke(
     ],
 ) -> None:
     """Revokes a key; running services reject it within ten seconds."""
+    from service.usecases import keys
 
     async def work() -> None:
         async with shell.database(shell.settings()) as database:
-            await usecases.revoke_any(database.engine, CLI, identity)
+            await keys.revoke_any(database.engine, CLI, identity)
 
     shell.run(work())
     shell.console.print(f"Key {identity} is revoked.")
@@ -151,10 +156,11 @@ def rotate(
     ] = 24,
 ) -> None:
     """Makes a key like this one and prints it; the old one ends after the hours of grace."""
+    from service.usecases import keys
 
     async def work() -> str:
         async with shell.database(shell.settings()) as database:
-            made = await usecases.rotate_any(database.engine, CLI, identity, grace)
+            made = await keys.rotate_any(database.engine, CLI, identity, grace)
             return made.key
 
     typer.echo(shell.run(work()))
@@ -175,9 +181,11 @@ def rotate_encryption() -> None:
     Also what was stored before there was a key. With `none` as the first, it is stored plain again.
     May be stopped at any time: the next call does what is left.
     """
+    from service.usecases import rotate as rotation
+
     shown_at = time.monotonic()
 
-    def show(progress: rotation.Progress) -> None:
+    def show(progress: Progress) -> None:
         nonlocal shown_at
         if time.monotonic() - shown_at >= _EVERY:
             shown_at = time.monotonic()
@@ -195,6 +203,7 @@ def rotate_encryption() -> None:
 @app.command("encryption")
 def encryption(as_json: shell.Json = False) -> None:
     """Counts the stored values that each encryption key seals. Reads all of them."""
+    from service.usecases import rotate as rotation
 
     async def work() -> list[Held]:
         async with shell.database(shell.settings()) as database:

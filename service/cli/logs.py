@@ -6,6 +6,7 @@ they failed on: of those, the log has the class and the places in the code.
 
 import logging
 import sys
+from contextlib import suppress
 from types import TracebackType
 
 import structlog
@@ -20,7 +21,7 @@ _ErrorInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
 def set_up_logs(current: Settings) -> None:
     """Our own log lines by structlog, and those of libraries from warnings on."""
-    level = getattr(logging, current.log_level.upper())
+    level, lines = getattr(logging, current.log_level.upper()), _Lines(sys.stderr)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_OfLibraries(logging.BASIC_FORMAT))
     logging.basicConfig(level=max(level, logging.WARNING), handlers=[handler])
@@ -35,8 +36,19 @@ def set_up_logs(current: Settings) -> None:
             *(machines if current.log_format == "json" else people),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=lambda *_: lines,
     )
+
+
+class _Lines(structlog.PrintLogger):
+    """Lines on a stream. One that cannot be written costs the line, and not what it is about."""
+
+    def msg(self, message: str) -> None:
+        """Writes a line, unless the disk below the stream is full or the stream is closed."""
+        with suppress(OSError, ValueError):
+            super().msg(message)
+
+    debug = info = warn = warning = error = critical = exception = fatal = log = msg
 
 
 class _OfLibraries(logging.Formatter):

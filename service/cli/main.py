@@ -1,7 +1,8 @@
-"""The command `precis`: what it can do, and where. A command's modules load when it runs.
+"""The command `precis`: what it can do, and where. A command's module loads when it is named.
 
-`precis --help` and `precis healthcheck` would otherwise wait over a second for the database, the
-API and the tokenizer that they never use. tests/cli/test_imports.py holds that.
+And what only its work needs, when it works: functions import that themselves. The help of a command
+would otherwise wait over a second for the database, the API and the tokenizer that it never uses.
+tests/cli/test_imports.py holds that.
 """
 
 from importlib import import_module

@@ -1,29 +1,32 @@
 """What is run once, by people or by a scheduler: `precis migrate`, `retention`, `reconcile`."""
 
+from __future__ import annotations
+
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Column, Table
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service import __version__
 from service.cli import shell
 from service.cli.chats import Tenant, with_tenant
 from service.cli.output import print_json, shown
-from service.clients.openwebui import signed_in
-from service.dumps import before_migration
-from service.runtime import FIRST_TENANT, servers
-from service.settings import Settings
-from service.storage.database import migrate as migrate_database
-from service.urls import announced
-from service.usecases import reconcile as reconciling
-from service.usecases.operate import Operator
-from service.usecases.retain import Removed, remove_old
+from service.names import FIRST_TENANT, MOST_MISSING
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine
+
+    from service.settings import Settings
+    from service.usecases.operate import Operator
+    from service.usecases.reconcile import Reconciled
+    from service.usecases.retain import Removed
 
 
 def migrate() -> None:
     """Brings the database to the schema of this version."""
+    from service.dumps import before_migration
+    from service.storage.database import migrate as migrate_database
 
     async def work() -> None:
         current = shell.settings()
@@ -46,6 +49,7 @@ def retention(
 
     Workers do the same once an hour.
     """
+    from service.usecases.retain import remove_old
 
     async def work() -> Removed:
         current = shell.settings()
@@ -72,19 +76,22 @@ def reconcile(
     ] = None,
     most: Annotated[
         int, typer.Option(min=0, max=100, help="Percent of the chats that may go, at most.")
-    ] = reconciling.MOST,
+    ] = MOST_MISSING,
     tenant: Tenant = FIRST_TENANT,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Ask, and delete nothing.")] = False,
     as_json: shell.Json = False,
 ) -> None:
     """Deletes the chats that Open WebUI has no more; a worker does so once a night."""
+    from service.clients.openwebui import signed_in
+    from service.usecases import reconcile as reconciling
+
     current = shell.settings()
     where = url or current.openwebui_url
     key = api_key or current.openwebui_key.get_secret_value()
     if not (where and key):
         raise typer.BadParameter("set PRECIS_OPENWEBUI_URL and PRECIS_OPENWEBUI_KEY, or pass them")
 
-    async def work(engine: AsyncEngine, by: Operator) -> reconciling.Reconciled:
+    async def work(engine: AsyncEngine, by: Operator) -> Reconciled:
         async with signed_in(where, key) as webui:
             return await reconciling.reconcile(engine, webui, by, most=most, dry=dry_run)
 
@@ -100,6 +107,9 @@ def reconcile(
 
 async def _migrate_embedded(current: Settings) -> None:
     """Embedded servers are migrated when they start; those of a running service were."""
+    from service.runtime import servers
+    from service.urls import announced
+
     if announced(current) is None:
         async with servers(current):
             pass

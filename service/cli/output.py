@@ -5,7 +5,6 @@ obey, or what reads like markup of ours.
 """
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -24,17 +23,11 @@ from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
 
-# C0 but tabs and line ends, DEL, C1, the line ends of Unicode, and what turns the direction of
-# text.
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+from service.text.characters import shown as shown
+
 _LEAST: Final = {"chat": 36, "reason": 20}  # columns that a terminal keeps for these
 _ONE_LINE: Final = frozenset({"key", "at", "since", "updated", "created", "revoked"})
 _NO_END: Final = 100_000  # columns
-
-
-def shown(text: str) -> str:
-    r"""The text with every control character written out, as `\x1b`; tabs and line ends stay."""
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def add_row(table: Table, *cells: str) -> None:

@@ -1,21 +1,24 @@
 """`precis users`: what is stored of one user: list, show, export, erase."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service.cli import shell
 from service.cli.chats import Tenant, with_tenant
 from service.cli.output import print_json, print_rows
 from service.errors import ConfigurationError
-from service.runtime import FIRST_TENANT
-from service.usecases import people
-from service.usecases.operate import Operator
+from service.names import FIRST_TENANT
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine
+
+    from service.usecases.operate import Operator
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, help="What is stored of one user of Open WebUI."
@@ -37,6 +40,8 @@ def list_users(
     as_json: shell.Json = False,
 ) -> None:
     """Lists the users who wrote in chats, by id."""
+    from service.usecases import people
+
     found = with_tenant(
         tenant, lambda engine, by: people.list_users(engine, by.tenant, limit, after, begins)
     )
@@ -53,6 +58,8 @@ def list_users(
 @app.command()
 def show(user: UserId, tenant: Tenant = FIRST_TENANT, as_json: shell.Json = False) -> None:
     """Shows what is stored of a user, without texts."""
+    from service.usecases import people
+
     found = with_tenant(tenant, lambda engine, by: people.show(engine, by, user))
     if as_json:
         print_json(found)
@@ -80,6 +87,9 @@ def export(
     tenant: Tenant = FIRST_TENANT,
 ) -> None:
     """Writes everything that is stored of a user, with texts, as lines of JSON."""
+    import msgspec
+
+    from service.usecases import people
 
     async def work(engine: AsyncEngine, by: Operator) -> int:
         records = await people.export(engine, by, user)
@@ -103,6 +113,8 @@ def erase(
     as_json: shell.Json = False,
 ) -> None:
     """Deletes everything that is stored of a user, and says what remains and why."""
+    from service.usecases import people
+
     if not (yes or dry_run):
         typer.confirm(f"Delete everything that Precis stores of user {user}?", abort=True)
     found = with_tenant(tenant, lambda engine, by: people.erase(engine, by, user, dry=dry_run))

@@ -1,17 +1,20 @@
 """`precis stats`: tokens not sent, what summaries cost, and what became of requests."""
 
+from __future__ import annotations
+
 from datetime import date, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from service.cli import shell
 from service.cli.chats import Tenant, operator_of
 from service.cli.output import print_json, print_rows
-from service.runtime import FIRST_TENANT
-from service.storage.worth import Sums
-from service.usecases import worth
-from service.usecases.worth import MOST_PARTS, Asked, Breakdown, By, Worth, amount
+from service.names import FIRST_TENANT, MOST_PARTS, By
+
+if TYPE_CHECKING:
+    from service.storage.worth import Sums
+    from service.usecases.worth import Asked, Breakdown, Worth
 
 _COLUMNS = ("not sent", "saved", "read", "written", "spent", "compressed", "truncated", "away")
 
@@ -44,9 +47,11 @@ def stats(
     as_json: shell.Json = False,
 ) -> None:
     """Shows tokens not sent, what summaries cost, and what became of requests."""
+    from service.usecases import worth
+
     if as_csv and as_json:
         raise typer.BadParameter("--csv and --json are two ways to print the same")
-    asked = Asked(by, _day(first_day), _day(last_day), user, model)
+    asked = worth.Asked(by, _day(first_day), _day(last_day), user, model)
     lines = limit or (MOST_PARTS if as_csv else 100)
     overview, found = shell.run(_read(tenant, asked, lines))
     if as_json:
@@ -62,6 +67,8 @@ def _day(given: datetime | None) -> date | None:
 
 
 async def _read(tenant: str, asked: Asked, limit: int) -> tuple[Worth, Breakdown]:
+    from service.usecases import worth
+
     settings = shell.settings()
     async with shell.database(settings) as database:
         by = await operator_of(database.engine, tenant)
@@ -72,7 +79,9 @@ async def _read(tenant: str, asked: Asked, limit: int) -> tuple[Worth, Breakdown
 
 
 def _print(overview: Worth, found: Breakdown) -> None:
-    for line in worth.worth_lines(overview):
+    from service.usecases.worth import worth_lines
+
+    for line in worth_lines(overview):
         shell.console.print(line, highlight=False, soft_wrap=True)
     if found.unpriced:
         named = ", ".join(found.unpriced)
@@ -88,6 +97,8 @@ def _print(overview: Worth, found: Breakdown) -> None:
 
 
 def _row(name: str, sums: Sums, currency: str) -> tuple[str, ...]:
+    from service.usecases.worth import amount
+
     return (
         name or "(unknown)",
         f"{sums.tokens_not_sent:,}",

@@ -4,9 +4,11 @@ Apart from `jobs`, whose modules for corrections bring the whole API: monitors r
 tests/cli/test_imports.py holds that it stays light.
 """
 
+from __future__ import annotations
+
 import asyncio
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -14,9 +16,9 @@ from rich.table import Table
 
 from service.cli import shell
 from service.cli.output import add_row, print_json, print_table
-from service.usecases import monitor
-from service.usecases.monitor import Status
-from service.usecases.worth import worth_lines
+
+if TYPE_CHECKING:
+    from service.usecases.monitor import Status
 
 _LOOK = 0.2  # seconds between two looks of `status --wait`
 
@@ -47,6 +49,8 @@ _UNPROTECTED = (
 
 
 async def _status(wait: float | None) -> Status:
+    from service.usecases import monitor
+
     until = time.monotonic() + (wait or 0)
     settings = shell.settings()
     async with shell.reads(settings) as reads:
@@ -58,6 +62,8 @@ async def _status(wait: float | None) -> Status:
 
 
 def _print(seen: Status) -> None:
+    from service.usecases.worth import worth_lines
+
     queue = seen.queue
     shell.console.print(
         f"{queue.due} due (the oldest for {queue.oldest_due_seconds:.0f} s),"

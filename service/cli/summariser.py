@@ -1,17 +1,19 @@
 """`precis summariser`: one call of the summariser, and its circuit breaker."""
 
-from typing import Annotated
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from service.cli import shell
 from service.cli.chats import Tenant, with_tenant
 from service.cli.output import print_json
-from service.clients.summarisers import client, configured
 from service.errors import SummariserError
-from service.runtime import FIRST_TENANT
-from service.usecases import operate
-from service.usecases.operate import Trial
+from service.names import FIRST_TENANT
+
+if TYPE_CHECKING:
+    from service.usecases.operate import Trial
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, help="The summariser and its circuit breaker."
@@ -25,6 +27,9 @@ def ask_once(as_json: shell.Json = False) -> None:
     The built-in text that it is asked about is two sentences long. Exits with 1 when the call
     fails, with the reason.
     """
+    from service.clients.summarisers import client, configured
+    from service.usecases import operate
+
     current = shell.settings()
 
     async def ask() -> Trial:
@@ -57,7 +62,11 @@ def reset(
     tenant: Tenant = FIRST_TENANT,
 ) -> None:
     """Closes circuit breakers at once, and forgets endpoints that nobody asks any more."""
-    for closed in with_tenant(tenant, lambda engine, by: operate.reset_breakers(engine, by, name)):
+    from service.usecases import operate
+
+    for closed in with_tenant(
+        tenant, lambda engine, by: operate.reset_breakers(engine, by, name, on_server=True)
+    ):
         shell.console.print(f"Reset: {closed}", markup=False, highlight=False, soft_wrap=True)
 
 

@@ -1,12 +1,13 @@
 """`precis tenants`: what is done to a whole tenant."""
 
+from __future__ import annotations
+
 from typing import Annotated
 
 import typer
 
 from service.cli import shell
 from service.errors import NotFound
-from service.storage import keys
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Erase a tenant.")
 
@@ -25,6 +26,8 @@ def erase(
 
     What is sealed for it in a backup without the salt can never be opened again.
     """
+    from service.storage import keys
+
     if not yes:
         typer.confirm(f"Delete everything of tenant {name!r}?", abort=True)
 

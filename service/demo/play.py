@@ -27,7 +27,8 @@ from service.app import Beside, create_app
 from service.demo.host import Host, Rows, inlet_body, load_filter, outlet_body, path
 from service.embedded.servers import embedded_servers
 from service.errors import PrecisError
-from service.runtime import FIRST_TENANT, Runtime
+from service.names import FIRST_TENANT
+from service.runtime import Runtime
 from service.settings import Settings, load
 from service.storage import keys
 from service.storage.database import migrate
@@ -247,7 +248,8 @@ async def stage(worker: Beside, *, fleet: bool, keep: Path | None = None) -> Asy
             operator = await stack.enter_async_context(
                 httpx.AsyncClient(base_url=url, headers=headers)
             )
-            loaded = load_filter(url, made["filter"])
+            # All of it runs on one machine, which may be busy: what is shown is what is sent.
+            loaded = load_filter(url, made["filter"], timeout=30.0)
             with host.importable():
                 yield Stage(told, runtime, url, made["operator"], operator, host, loaded)
             if loaded._http:  # Open WebUI never closes a filter

@@ -6,7 +6,7 @@ Every statement names the tenant.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from sqlalchemy import (
     ColumnElement,
@@ -23,8 +23,9 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import distinct_on, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.names import ChatState, Has, Order
 from service.storage.clock import in_seconds
-from service.storage.jobs import CHAT_STATE, ChatState
+from service.storage.jobs import CHAT_STATE
 from service.storage.tables import chats, checkpoints, messages
 from service.storage.tenancy import ChatKey, of
 
@@ -62,13 +63,6 @@ class Overview:
     left_alone_at: datetime | None
     created_at: datetime
     updated_at: datetime
-
-
-Has = Literal["summary", "degraded", "expiry"]
-"""What a chat has: a summary on its newest branch, a degraded one anywhere, an end."""
-
-Order = Literal["updated", "tokens"]
-"""The newest first, or the longest newest branch."""
 
 
 @dataclass(frozen=True, slots=True)

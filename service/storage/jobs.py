@@ -7,10 +7,11 @@ run `precis status` often, and importing SQLAlchemy takes longer than all of its
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias
 
 import asyncpg
 
+from service.names import STATES, State
 from service.storage import scope
 from service.storage.reads import ReadPool
 
@@ -21,18 +22,6 @@ _WITH_TEXTS = (
     ("messages", "body", "body is not null"),
     ("checkpoints", "sealed_memory", "true"),
 )
-
-State = Literal["working", "due", "waiting", "dead"]
-"""What a chat's work is in.
-
-`due`: nobody works on it yet. `waiting`: put off after a failure, or debounced. `dead`: given up
-until a retry.
-"""
-
-STATES: tuple[State, ...] = get_args(State)
-
-ChatState = Literal["working", "due", "waiting", "dead", "idle"]
-"""What a chat is in: that of its work, or `idle` without any."""
 
 Reads: TypeAlias = "ReadPool | asyncpg.Connection[asyncpg.Record]"
 

@@ -5,17 +5,16 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import ColumnElement, Select, bindparam, delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import asyncpg, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.names import Scope as Scope
 from service.storage.clock import in_seconds
 from service.storage.reads import ReadPool
 from service.storage.tables import api_keys, tenants
-
-Scope = Literal["filter", "events", "operator:read", "operator"]
 
 OPENS: Final[Mapping[Scope, frozenset[Scope]]] = {
     # As long as filters below 0.3.0 are accepted (`LEAST_FILTER`): before, the events function had
@@ -223,6 +222,12 @@ async def tenant(connection: AsyncConnection, name: str) -> int | None:
     return (
         await connection.execute(select(tenants.c.id).where(tenants.c.name == name))
     ).scalar_one_or_none()
+
+
+async def count_tenants(connection: AsyncConnection) -> int:
+    """How many tenants there are."""
+    found = await connection.execute(select(func.count()).select_from(tenants))
+    return int(found.scalar_one())
 
 
 async def erase_tenant(connection: AsyncConnection, name: str) -> bool:

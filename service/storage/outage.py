@@ -11,6 +11,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 _REFUSES: dict[type[Exception], str] = {
     asyncpg.DiskFullError: "the disk of the database is full",
+    asyncpg.OutOfMemoryError: "the database is out of memory",
+    asyncpg.ConfigurationLimitExceededError: "a limit of the database is reached",
     asyncpg.ReadOnlySQLTransactionError: "the database is read-only",
 }
 
@@ -21,7 +23,7 @@ AWAY: tuple[type[Exception], ...] = (
     socket.gaierror,
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,  # it shuts down, or starts up
-    asyncpg.TooManyConnectionsError,
+    asyncpg.InsufficientResourcesError,  # SQLSTATE 53: too many connections, and below
     asyncpg.InterfaceError,
     # Of a connection that ended between two messages of one statement (asyncpg 0.32).
     asyncpg.InternalClientError,

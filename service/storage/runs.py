@@ -103,7 +103,13 @@ async def troubles(connection: AsyncConnection, chat: ChatKey, run: int) -> Sequ
 
 
 async def begin(connection: AsyncConnection, chat: ChatKey, seq: int, request_id: str) -> int:
-    """Notes that a round has begun."""
+    """Notes that a round has begun, and that an earlier one that has not ended never will.
+
+    Whoever begins has the chat's only lease: the worker of the earlier one was killed, or the
+    database went away under it.
+    """
+    lost = (*of(chat, runs), runs.c.outcome == "running")
+    await connection.execute(update(runs).where(*lost).values(outcome="lost", ended_at=func.now()))
     begun = insert(runs).values(**chat.columns, seq=seq, request_id=request_id)
     query = begun.returning(runs.c.id)
     return cast(int, (await connection.execute(query)).scalar_one())
@@ -142,7 +148,7 @@ async def end(
     """Notes how a round ended.
 
     `done`, `nothing to do`, `waits`, `rejected`, `failed`, `too hard`, `internal error`,
-    `refused`, or `released`.
+    `refused`, or `released`; `lost` is what the next one finds that has not.
     """
     seal = await sealing.of(connection, chat.tenant)
     values = {"outcome": outcome, "markers": markers, "ended_at": func.now()}

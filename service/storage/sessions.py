@@ -10,9 +10,9 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.names import Scope
 from service.storage import keys
 from service.storage.clock import in_seconds
-from service.storage.keys import Scope
 from service.storage.tables import api_keys, sessions, tenants
 
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, Final, Literal, get_args
 
+from service.names import By
 from service.settings import Price
 from service.storage.jobs import Reads
-
-By = Literal["day", "user", "model", "chat"]
 
 ANSWERS: Final = ("ready", "not_needed", "pending", "unknown")
 """Columns: answers to requests, by status."""

@@ -29,6 +29,21 @@ _OTHER = re.compile(r"[^\x00-\x7f]")
 _OTHER_DIGIT = re.compile(r"[^\D0-9]")
 
 
+# Line ends stay, and joiners, without which Persian and emoji are not what they are.
+_HIDDEN = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    r"\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+
+
+def shown(text: str) -> str:
+    r"""The text with characters written out that act or hide, as `\x1b`; tabs and line ends stay.
+
+    Those that a terminal obeys, that turn the direction of text, or that nobody sees.
+    """
+    return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
 def normalised(text: str) -> str:
     """`text` in NFKC: one way to write what is written in several."""
     if text.isascii():

@@ -24,9 +24,9 @@ from service.clients.openwebui import (
     Tool,
 )
 from service.errors import OpenWebUIError
+from service.names import Scope
 from service.storage import keys
 from service.storage.database import Database
-from service.storage.keys import Scope
 
 FILTER, EVENTS, ACTION = "precis", "precis_events", "precis_action"
 RECALL = "precis_recall"

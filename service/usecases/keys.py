@@ -13,12 +13,11 @@ from typing import Final
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import NotFound, Unprocessable
+from service.names import Scope
 from service.storage import audit, keys
-from service.storage.keys import Key, Scope
+from service.storage.keys import Key
 from service.usecases.operate import Operator
 
-MOST_DAYS: Final = 3650
-MOST_HOURS: Final = 24 * 90
 MOST_NETWORKS: Final = 50
 _DAY: Final = 86_400
 

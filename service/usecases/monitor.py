@@ -6,6 +6,7 @@ Apart from `inspect`, so that `precis status` loads neither SQLAlchemy nor what 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from service.names import STATES, State
 from service.settings import Settings
 from service.storage import jobs
 from service.storage.jobs import Alive, Breaker, Job, QueueCounts, Reads, SealedRows, Stored
@@ -92,7 +93,7 @@ def _is_stalled(queue: QueueCounts, alive: Sequence[Alive]) -> bool:
 async def list_jobs(
     reads: Reads,
     tenant: int,
-    states: Sequence[jobs.State] = jobs.STATES,
+    states: Sequence[State] = STATES,
     *,
     after: int = 0,
     limit: int,

@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service import metrics, tracing
-from service.errors import Conflict, NotFound, SummariserError
+from service.errors import Conflict, NotFound, SummariserError, WrongScope
 from service.settings import Settings
-from service.storage import audit, breakers, chats, checkpoints, messages, tombstones, work
+from service.storage import audit, breakers, chats, checkpoints, keys, messages, tombstones, work
 from service.storage.breakers import OpenBreaker
 from service.storage.chats import LockedChat
 from service.storage.checkpoints import Made
+from service.storage.scope import fleet_wide
 from service.summarising import compose
 from service.summarising.compose import Covered
 from service.summarising.correction import GivenPin, check, corrected
@@ -211,18 +212,37 @@ async def retry_dead(engine: AsyncEngine, by: Operator) -> int:
     return revived
 
 
-async def reset_breakers(engine: AsyncEngine, by: Operator, name: str | None) -> list[str]:
+async def reset_breakers(
+    engine: AsyncEngine, by: Operator, name: str | None, *, on_server: bool = False
+) -> list[str]:
     """Closes the breaker of an endpoint of the fleet, or of all; returns their names.
+
+    No key is for more than its tenant, and a breaker keeps all tenants from a summariser that is
+    down. So with several tenants only who works `on_server` may.
 
     Raises:
         NotFound: there is no endpoint of this name.
+        WrongScope: other tenants use the summariser too.
     """
+    if not on_server:
+        await _check_alone(engine)
     async with engine.begin() as connection:
         closed = await breakers.forget(connection, name)
         if name is not None and not closed:
             raise NotFound(f"there is no summariser {name!r}; see `precis status`")
         await _note(connection, by, "summariser.reset", None, closed=closed)
     return closed
+
+
+async def _check_alone(engine: AsyncEngine) -> None:
+    with fleet_wide():
+        async with engine.connect() as connection:
+            several = await keys.count_tenants(connection) > 1
+    if several:
+        raise WrongScope(
+            "all tenants share the summariser's circuit breaker: close it on the server, with"
+            " `precis summariser reset`"
+        )
 
 
 async def open_breakers(engine: AsyncEngine) -> list[OpenBreaker]:

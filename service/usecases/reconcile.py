@@ -12,13 +12,11 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service.clients.openwebui import OpenWebUI
 from service.errors import Conflict
+from service.names import MOST_MISSING
 from service.storage import chats
 from service.storage.chats import Saved
 from service.usecases.forget import UNSAVED, forget
 from service.usecases.operate import Operator
-
-MOST = 20
-"""Percent of the chats that one round deletes at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +29,12 @@ class Reconciled:
 
 
 async def reconcile(
-    engine: AsyncEngine, webui: OpenWebUI, by: Operator, *, most: int = MOST, dry: bool = False
+    engine: AsyncEngine,
+    webui: OpenWebUI,
+    by: Operator,
+    *,
+    most: int = MOST_MISSING,
+    dry: bool = False,
 ) -> Reconciled:
     """Deletes the chats of a tenant that its Open WebUI has no more.
 

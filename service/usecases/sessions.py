@@ -46,11 +46,11 @@ class NoSignIn(PrecisError):
         self.key = key
 
 
-async def sign_in(database: Database, key: str, address: str, person: str = "") -> str:
+async def sign_in(database: Database, key: str, address: str, person: str = "") -> tuple[str, Key]:
     """Begins a session, from a client's `address`; `person` is what a proxy tells of who it is.
 
     Returns:
-        The cookie's value, which is not stored.
+        The cookie's value, which is not stored, and the key's row.
 
     Raises:
         NoSignIn: this is no operator key, or it has ended, or may not be used from there.
@@ -63,7 +63,7 @@ async def sign_in(database: Database, key: str, address: str, person: str = "") 
         await sessions.begin(connection, found.id, keys.hash_of(cookie), SECONDS)
         actor = found.actor + person
         await audit.record(connection, found.tenant, actor, "session.begin", None)
-    return cookie
+    return cookie, found
 
 
 def _opens_pages(key: Key, address: str) -> bool:

@@ -12,18 +12,16 @@ from datetime import date, timedelta
 from typing import Final
 
 from service.errors import Unprocessable
+from service.names import By
 from service.settings import Settings
 from service.storage import worth
 from service.storage.jobs import Reads
-from service.storage.worth import By as By
 from service.storage.worth import Part, Sums, Wanted
 
 _MONTH: Final = timedelta(days=29)  # with today, 30 days
 # With these, spreadsheets begin a formula, some of them after spaces too.
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _NAMES: Final = [field.name for field in fields(Sums)]
-MOST_PARTS: Final = 10_000
-"""Parts that are read at a time: more would keep other requests waiting."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from service.api import problems
 from service.api.chats import LAST_ID, as_text, cursor_of
 from service.api.deps import ChatId, RuntimeDep
 from service.api.wire import Id
+from service.names import ChatState, Has, Order
 from service.runtime import Runtime
-from service.storage.chats import Filters, Has, Order
-from service.storage.jobs import ChatState
+from service.storage.chats import Filters
 from service.usecases import inspect, operate, wishes
 from service.usecases.operate import DroppedCheckpoints
 from service.usecases.wishes import Asker, Changed

@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Query, Response
 
 from service.api.deps import RuntimeDep
-from service.storage.jobs import STATES, State
+from service.names import STATES, State
 from service.usecases import monitor, operate
 from service.web.page import PageRoute, go_to, render
 from service.web.session import FormDep, SignedInDep

@@ -8,9 +8,9 @@ from starlette.datastructures import FormData
 from service.api.deps import RuntimeDep
 from service.api.keys import KeyId
 from service.errors import Unprocessable
-from service.storage.keys import Scope
+from service.names import MOST_DAYS, Scope
 from service.usecases import keys
-from service.usecases.keys import MOST_DAYS, MOST_NETWORKS, Wanted
+from service.usecases.keys import MOST_NETWORKS, Wanted
 from service.web.page import PageRoute, go_to, render
 from service.web.session import FormDep, SignedInDep, check_change
 

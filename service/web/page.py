@@ -48,6 +48,7 @@ _TEMPLATES: Final = Environment(
     loader=FileSystemLoader(FOLDER / "templates"),
     autoescape=True,
     undefined=StrictUndefined,
+    finalize=words.visible,
     trim_blocks=True,
     lstrip_blocks=True,
 )
@@ -102,7 +103,8 @@ def _to_sign_in(request: Request) -> Response:
         return Response(status_code=HTTPStatus.NO_CONTENT, headers={"HX-Refresh": "true"})
     if request.method != "GET" or request.url.path == "/":
         return go_to(SIGN_IN)
-    back = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    path = request.scope["raw_path"].decode("ascii", "replace")  # encoded, as a link has it
+    back = path + (f"?{request.url.query}" if request.url.query else "")
     # Without a host: behind a proxy, this process may not know how it is reached.
     return go_to(f"{SIGN_IN}?{urlencode({'back': back})}")
 

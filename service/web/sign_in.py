@@ -38,11 +38,12 @@ async def sign_in(request: Request, runtime: RuntimeDep) -> Response:
     person = told_by(request)
     try:
         key = str(fields.get("key", "")).strip()
-        cookie = await sessions.sign_in(runtime.database, key, address, person)
+        cookie, used = await sessions.sign_in(runtime.database, key, address, person)
     except sessions.NoSignIn as error:
         ring.limiter.wrong_sign_in(address)
         await ring.note_refusal(request, error.key, "session.refused", "no operator key in use")
         return render("sign_in.html", HTTPStatus.UNAUTHORIZED, back=back, wrong=str(error))
+    ring.uses.note(used.id, "")
     response = go_to(back)
     keep(response, request, cookie)
     return response

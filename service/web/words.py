@@ -6,6 +6,10 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
 
+from markupsafe import Markup, escape
+
+from service.text.characters import shown
+
 _AGES: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
@@ -53,6 +57,16 @@ def compact(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
+def visible(value: object) -> object:
+    """What an expression of a template shows: nothing of others turns or hides what is around."""
+    return value if hasattr(value, "__html__") or not isinstance(value, str) else shown(value)
+
+
+def exact(value: object) -> Markup:
+    """As it is, for fields: a form sends it back."""
+    return escape(value)
+
+
 FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "number": number,
     "short": short,
@@ -60,4 +74,5 @@ FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "age": age,
     "segment": segment,
     "compact": compact,
+    "exact": exact,
 }

@@ -6,8 +6,9 @@ from fastapi import APIRouter, Depends, Response
 
 from service.api.deps import RuntimeDep
 from service.api.stats import asked, exported
+from service.names import MOST_PARTS
 from service.usecases import worth
-from service.usecases.worth import MOST_PARTS, Asked
+from service.usecases.worth import Asked
 from service.web.page import PageRoute, render
 from service.web.session import SignedInDep
 

@@ -1,6 +1,7 @@
 """Commands that run often, or before anything is set up, import only what they need."""
 
 import asyncio
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,35 @@ def test_a_light_command_loads_neither_database_nor_server(command: str) -> None
     assert (ended.returncode != 0) == (command == "healthcheck"), ended.stderr
     assert "service.cli.main" in ended.stderr
     assert not set(HEAVY) & set(ended.stderr.split())
+
+
+HELP_OF_ALL = """
+import json, sys
+from typer.testing import CliRunner
+from service.cli.main import _COMMANDS, _load, app
+
+def helped(words, command, shown):
+    assert CliRunner().invoke(app, [*words, "--help"]).exit_code == 0, words
+    shown[" ".join(words)] = list(sys.modules)
+    for name, part in getattr(command, "commands", {}).items():
+        helped([*words, name], part, shown)
+
+shown = {}
+for name in _COMMANDS:
+    helped([name], _load(name), shown)
+print(json.dumps(shown))
+"""
+
+
+def test_the_help_of_no_command_loads_what_only_its_work_needs() -> None:
+    ended = subprocess.run([sys.executable, "-c", HELP_OF_ALL], capture_output=True, text=True, check=False)
+
+    assert ended.returncode == 0, ended.stderr
+    loaded = json.loads(ended.stdout)
+    assert {"chats list", "keys rotate", "serve", "config"} <= loaded.keys()
+    heavy = {*HEAVY, "msgspec", "pydantic_settings"}  # typer itself loads pydantic
+    too_much = {command: heavy & set(modules) for command, modules in loaded.items()}
+    assert {command: modules for command, modules in too_much.items() if modules} == {}
 
 
 async def test_status_asks_a_running_database_with_little_loaded(urls: Urls) -> None:

@@ -67,7 +67,7 @@ class Precis:
     async def greet(self) -> None:
         """Reads until the address, and the keys when they follow."""
         assert self.process.stdout
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while line := (await self.process.stdout.readline()).decode():
                 self.said += line
                 if found := re.search(r"on (http://\S+),", line):
@@ -79,7 +79,7 @@ class Precis:
         """Sends a signal; returns the exit status, with what else was said kept in `said`."""
         if self.process.returncode is None:
             self.process.send_signal(number)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             rest, _ = await self.process.communicate()
         self.said += rest.decode()
         assert self.process.returncode is not None
@@ -110,7 +110,7 @@ async def serving(folder: Path) -> AsyncIterator[Precis]:
 
 def run(folder: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*PRECIS, *arguments], env=environment(folder, **more), cwd=ROOT, capture_output=True, text=True, timeout=60
+        [*PRECIS, *arguments], env=environment(folder, **more), cwd=ROOT, capture_output=True, text=True, timeout=120
     )
 
 
@@ -130,7 +130,7 @@ def one_line(finished: subprocess.CompletedProcess[str]) -> str:
 async def test_the_first_start_keeps_its_key_out_of_a_journal_and_all_of_it_works(folder: Path) -> None:
     """The story of a first day, in one test because a first start takes seconds."""
     async with serving(folder) as precis:
-        async with httpx.AsyncClient(base_url=precis.url, timeout=20) as http:
+        async with httpx.AsyncClient(base_url=precis.url, timeout=120) as http:
             state = await http.get("/readyz")
             assert (state.status_code, state.json()["status"]) == (200, "ok")
         at_work = servers_in(folder)
@@ -168,7 +168,7 @@ async def test_the_first_start_keeps_its_key_out_of_a_journal_and_all_of_it_work
         made = await asyncio.to_thread(run, folder, "keys", "create", "--scope", "filter")
         (key,) = keys_in(made.stdout)
         async with httpx.AsyncClient(
-            base_url=precis.url, headers={"Authorization": f"Bearer {key}"}, timeout=20
+            base_url=precis.url, headers={"Authorization": f"Bearer {key}"}, timeout=120
         ) as http:
             talk = Talk(http, window=8192)
             leaf = talk.turns(14)
@@ -225,7 +225,7 @@ async def test_an_end_of_postgres_ends_the_service_with_a_clear_line(folder: Pat
     async with serving(folder) as precis:
         postmaster = int((folder / "postgres" / "postmaster.pid").read_text().split()[0])
         os.kill(postmaster, signal.SIGKILL)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             rest, _ = await precis.process.communicate()
     assert precis.process.returncode == 1
     assert "precis: " in rest.decode()
@@ -250,7 +250,7 @@ async def test_a_first_start_at_a_terminal_shows_its_key_there_and_writes_no_fil
     os.close(there)
     said = ""
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while not keys_in(said):
                 said += (await asyncio.to_thread(os.read, here, 4096)).decode()
     finally:

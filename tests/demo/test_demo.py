@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from service.cli.demo import demonstrate
-from service.cli.serve import embedded_worker
+from service.cli.running import embedded_worker
 from service.demo.host import path
 from service.demo.play import recording
 from service.transcript import unfold

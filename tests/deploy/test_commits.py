@@ -28,7 +28,7 @@ class Repository:
     def git(self, *arguments: str) -> None:
         """A git command; its author is nobody."""
         author = ("-c", "user.name=nobody", "-c", "user.email=nobody@localhost")
-        subprocess.run(["git", *author, *arguments], cwd=self.folder, check=True, timeout=60)
+        subprocess.run(["git", *author, *arguments], cwd=self.folder, check=True, timeout=120)
 
     def commit(self, message: str) -> None:
         self.git("add", "--all")
@@ -40,7 +40,7 @@ class Repository:
 
 
 def checked(folder: Path) -> str:
-    finished = subprocess.run([folder / "scripts" / "commits"], capture_output=True, text=True, timeout=60)
+    finished = subprocess.run([folder / "scripts" / "commits"], capture_output=True, text=True, timeout=120)
     assert bool(finished.returncode) == bool(finished.stderr)
     return finished.stderr
 

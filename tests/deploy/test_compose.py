@@ -34,7 +34,7 @@ OURS = ("migrate", "api", "worker")
 
 
 def checked(*command: str | Path) -> None:
-    finished = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, timeout=60)
+    finished = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, timeout=120)
     assert finished.returncode == 0, finished.stdout + finished.stderr
 
 
@@ -102,7 +102,7 @@ def test_the_passwords_are_made_once_and_an_older_env_keeps_its_own(tmp_path: Pa
 
     subprocess.run([script], check=True, timeout=60, capture_output=True)
     made = {file.name: file.read_text() for file in (tmp_path / "secrets").iterdir()}
-    subprocess.run([script], check=True, timeout=60)
+    subprocess.run([script], check=True, timeout=120)
 
     assert made.keys() == WHOLE["secrets"].keys()
     assert made == {file.name: file.read_text() for file in (tmp_path / "secrets").iterdir()}

@@ -41,7 +41,7 @@ def project() -> dict[str, Any]:
 def test_a_linter_has_nothing_to_say() -> None:
     hadolint = Path(sys.executable).with_name("hadolint")
 
-    finished = subprocess.run([hadolint, FILE], capture_output=True, text=True, timeout=60)
+    finished = subprocess.run([hadolint, FILE], capture_output=True, text=True, timeout=120)
 
     assert finished.returncode == 0, finished.stdout
 

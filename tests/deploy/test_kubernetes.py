@@ -37,7 +37,7 @@ Resource = dict[str, Any]
 
 def built_from(folder: Path) -> list[Resource]:
     kubectl = Path(sys.executable).with_name("kubectl")
-    finished = subprocess.run([kubectl, "kustomize", folder], capture_output=True, text=True, timeout=60)
+    finished = subprocess.run([kubectl, "kustomize", folder], capture_output=True, text=True, timeout=120)
     assert finished.returncode == 0, finished.stderr
     assert not finished.stderr, "a warning, such as of a field that is deprecated"
     return list(yaml.safe_load_all(finished.stdout))

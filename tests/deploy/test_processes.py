@@ -114,7 +114,7 @@ async def test_a_fleet_starts_in_the_order_of_the_compose_file_and_summarises(en
         made = await in_process(environment, "keys", "create", "--scope", "filter")
         headers = {"Authorization": f"Bearer {made.stdout.strip()}"}
         url = f"http://127.0.0.1:{environment['PRECIS_PORT']}"
-        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=20) as client:
+        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=120) as client:
             await summarised(client)
 
 

@@ -63,7 +63,7 @@ class Service:
 
     async def says(self) -> dict[str, str]:
         assert self.process.stdout
-        line = await asyncio.wait_for(self.process.stdout.readline(), 30)
+        line = await asyncio.wait_for(self.process.stdout.readline(), 120)
         facts: dict[str, str] = json.loads(line)
         return facts
 

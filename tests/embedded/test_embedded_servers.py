@@ -235,7 +235,7 @@ async def test_after_kill_9_nobody_needs_to_start_again_for_the_servers_to_vanis
 async def test_a_killed_postgres_recovers_at_the_next_start(shared: Path) -> None:
     async with embedded_servers(shared, fast=True) as servers:
         postmaster(shared).kill()
-        error = await asyncio.wait_for(servers.died, 10)
+        error = await asyncio.wait_for(servers.died, 120)
         assert "PostgreSQL stopped (exit code -9)" in str(error)
     async with embedded_servers(shared, fast=True) as servers:
         assert await remembered(servers) == ["from the first start"] * 2
@@ -245,7 +245,7 @@ async def test_the_death_of_valkey_is_told(shared: Path) -> None:
     async with embedded_servers(shared, fast=True) as servers:
         assert not servers.died.done()
         next(process for process in servers_in(shared) if process.name() == "valkey-server").kill()
-        assert "Valkey stopped (exit code -9)" in str(await asyncio.wait_for(servers.died, 10))
+        assert "Valkey stopped (exit code -9)" in str(await asyncio.wait_for(servers.died, 120))
 
 
 async def test_a_stop_is_a_clean_one_and_no_death(shared: Path) -> None:

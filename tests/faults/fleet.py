@@ -31,10 +31,11 @@ from service.embedded.folder import claimed
 from service.embedded.port import HOST, free_port
 from service.embedded.process import Program, Server, start
 from service.errors import EmbeddedServerError
-from service.runtime import FIRST_TENANT, Urls
+from service.names import FIRST_TENANT, Scope
+from service.runtime import Urls
 from service.settings import Settings, load
 from service.storage.database import connect, migrate
-from service.storage.keys import Scope, create
+from service.storage.keys import create
 from tests.fakes.scripted_llm import ScriptedLLM
 
 ROOT = Path(__file__).parents[2]
@@ -178,7 +179,7 @@ class Fleet:
             transport=_Balanced(self.ports),
             base_url=f"http://{HOST}",
             headers={"Authorization": f"Bearer {self.keys[scope]}"},
-            timeout=20,
+            timeout=120,
         ) as client:
             yield client
 

@@ -27,6 +27,7 @@ Json = dict[str, Any]
 
 MODEL = "small-model"
 SYSTEM = "You are a careful assistant."
+PATIENCE = 120.0  # seconds; of a service that answers, and a machine that is busy
 
 
 @dataclass
@@ -198,7 +199,7 @@ async def ingested(loaded: Any) -> None:
 @contextlib.asynccontextmanager
 async def filter_of(url: str, key: str = "key", **valves: object) -> AsyncIterator[Any]:
     """The real filter file, loaded as Open WebUI loads it; its connections are closed at the end."""
-    loaded = load_filter(url, key, **{"skip_below_chars": 0, "timeout": 10.0} | valves)
+    loaded = load_filter(url, key, **{"skip_below_chars": 0, "timeout": PATIENCE} | valves)
     loaded._http = httpx.AsyncClient(verify=False)  # reading certificates takes longer than most tests
     try:
         yield loaded

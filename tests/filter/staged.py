@@ -12,7 +12,7 @@ from filter_stub import precis_filter
 from filter_stub.precis_filter import SUMMARY
 from service import edit
 from service.demo.host import Host
-from tests.filter.chat import Chat, filter_of
+from tests.filter.chat import PATIENCE, Chat, filter_of
 from tests.filter.wire import PROPOSED, Answer, Behaviour, Wire, wire
 
 Json = dict[str, Any]
@@ -48,7 +48,7 @@ def good_answer(chat: Chat, until: str = "a2") -> Json:
 
 
 @contextlib.asynccontextmanager
-async def against(behaviour: Behaviour, timeout: float = 10.0, **valves: Any) -> AsyncIterator[tuple[Chat, Wire]]:  # noqa: ASYNC109
+async def against(behaviour: Behaviour, timeout: float = PATIENCE, **valves: Any) -> AsyncIterator[tuple[Chat, Wire]]:  # noqa: ASYNC109
     """A chat whose filter talks to this service."""
     async with wire(behaviour) as tap, filter_of(tap.url, timeout=timeout, **valves) as loaded:
         yield chat_of(loaded), tap

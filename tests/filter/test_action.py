@@ -18,7 +18,7 @@ import pytest
 from filter_stub import precis_action
 from service.demo.host import Host
 from tests.conftest import Service, drain
-from tests.filter.chat import Chat, filter_of
+from tests.filter.chat import PATIENCE, Chat, filter_of
 from tests.filter.wire import Answer, Behaviour, HangUp, Silence, wire
 from tests.service.talk import row
 
@@ -40,7 +40,7 @@ def load(url: str, key: str = "key", **valves: object) -> Any:
     module = ModuleType("function_precis_action")
     exec(compile(SOURCE, str(FILE), "exec"), module.__dict__)
     loaded = module.__dict__["Action"]()
-    loaded.valves = loaded.Valves(service_url=url, api_key=key, **valves)
+    loaded.valves = loaded.Valves(service_url=url, api_key=key, **{"timeout": PATIENCE} | valves)
     return loaded
 
 

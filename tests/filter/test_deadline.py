@@ -4,12 +4,13 @@ import asyncio
 import socket
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from service.demo.host import Host
-from tests.filter.chat import Chat, Turn, filter_of, ingested
+from tests.filter.chat import PATIENCE, Chat, Turn, filter_of, ingested
 from tests.filter.staged import against, chat_of, good_answer
 from tests.filter.wire import Answer, Behaviour, HangUp, Silence, Trickle, Wire
 
@@ -61,13 +62,21 @@ async def test_the_resolver_hangs() -> None:
         assert turn.messages == turn.original
 
 
+def stopped(chat: Chat) -> list[float]:
+    """The filter's clock, at 0 seconds; it stands still unless a test sets it."""
+    now = [0.0]
+    type(chat.filter).inlet.__globals__["time"] = SimpleNamespace(monotonic=lambda: now[0])
+    return now
+
+
 async def ask(chat: Chat, times: int = 1) -> list[Turn]:
     return [await chat.inlet() for _ in range(times)]
 
 
 @pytest.mark.parametrize("away", [Answer({}, 500), Answer("<html>Bad gateway</html>", 502), HangUp(), Silence()])
 async def test_after_three_failures_in_a_row_the_service_is_left_alone(away: Behaviour) -> None:
-    async with against(away, timeout=SOON if away == Silence() else 10.0) as (chat, tap):
+    async with against(away, timeout=SOON if away == Silence() else PATIENCE) as (chat, tap):
+        stopped(chat)
         while chat.filter._failures < 3:
             await ask(chat)
         seen = len(tap.seen)
@@ -85,26 +94,31 @@ async def test_a_slow_database_does_not_keep_a_hanging_service_from_being_left_a
             await asyncio.sleep(SOON / 4)
             return await super().get_messages_map_by_chat_id(chat_id)
 
-    async with against(Silence(), timeout=SOON) as (chat, tap):
+    async with against(Silence(), timeout=SOON) as (chat, _):
         chat.host = Slow(chat.host.chats)
-        for _ in range(30):
+        for _ in range(100):  # a machine that stands still for a moment may cancel one before it has failed
             await ask(chat)
-        assert chat.filter._failures == 3
-        assert len(tap.seen) < 10  # a machine that stands still for a moment may cancel one before it has failed
+            if chat.filter._failures == 3:
+                break
+        else:
+            pytest.fail("silence is no failure")
 
 
 async def test_a_hand_over_is_not_tried_while_the_service_is_left_alone() -> None:
     async with against(Answer({}, 503)) as (chat, tap):
+        stopped(chat)
         turn = (await ask(chat, 3))[-1]
         await chat.reply(turn, "An answer")
         assert tap.asked == ["POST context"] * 3
 
 
-async def opened(chat: Chat, tap: Wire) -> None:
-    """Three failures, and then the pause is over."""
+async def opened(chat: Chat, tap: Wire) -> list[float]:
+    """Three failures, and then the pause is over; the clock."""
+    now = stopped(chat)
     await ask(chat, 3)
-    chat.filter._again_at = 0
+    now[0] = 2.0
     tap.seen.clear()
+    return now
 
 
 async def test_after_the_pause_a_success_ends_it() -> None:
@@ -123,13 +137,54 @@ async def test_after_the_pause_a_failure_begins_another_one() -> None:
         assert len(tap.seen) == 1
 
 
-async def test_after_the_pause_one_request_tries_and_the_others_do_not_wait_for_it() -> None:
+async def test_it_is_tried_again_after_2_4_8_seconds_and_then_every_30() -> None:
     async with against(Answer({}, 500)) as (chat, tap):
-        await opened(chat, tap)
+        now = stopped(chat)
+        await ask(chat, 3)
+        for seconds in (2, 4, 8, 16, 32, 62, 92):
+            tap.seen.clear()
+            now[0] = seconds - 0.01
+            await ask(chat, 2)
+            assert tap.seen == []
+            now[0] = seconds
+            turns = await ask(chat, 3)
+            assert len(tap.seen) == 1
+            assert all(turn.messages == turn.original for turn in turns)
+
+        tap.behaviour, now[0] = Answer(good_answer(chat)), 122.0
+        assert [turn.served for turn in await ask(chat, 3)] == [7, 7, 7]
+
+
+async def test_many_requests_that_fail_at_once_are_no_longer_outage_than_one() -> None:
+    async with against(Answer({}, 500)) as (chat, tap):
+        now = stopped(chat)
+        with chat.host.importable():
+            await asyncio.gather(*(chat.inlet() for _ in range(20)))
+        tap.behaviour, now[0] = Answer(good_answer(chat)), 2.0
+        assert (await chat.inlet()).served == 7
+
+
+async def test_a_user_who_presses_stop_while_it_is_tried_leaves_the_next_request_to_try() -> None:
+    async with against(Answer({}, 500)) as (chat, tap):
+        now = await opened(chat, tap)
         tap.behaviour = Silence()
         tap.arrived.clear()
         probe = asyncio.create_task(chat.inlet())
         await tap.arrived.wait()
+        probe.cancel()
+        await asyncio.gather(probe, return_exceptions=True)
+        tap.behaviour, now[0] = Answer(good_answer(chat)), 4.0
+        assert (await chat.inlet()).served == 7
+
+
+async def test_after_the_pause_one_request_tries_and_the_others_do_not_wait_for_it() -> None:
+    async with against(Answer({}, 500)) as (chat, tap):
+        now = await opened(chat, tap)
+        tap.behaviour = Silence()
+        tap.arrived.clear()
+        probe = asyncio.create_task(chat.inlet())
+        await tap.arrived.wait()
+        now[0] += 3600  # it may be an upload, which takes its time
         turns = await asyncio.gather(*(chat.inlet() for _ in range(5)))  # while the first one waits
         assert len(tap.seen) == 1
         assert all(turn.messages == turn.original for turn in turns)

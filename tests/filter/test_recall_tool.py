@@ -21,6 +21,7 @@ from filter_stub import precis_recall
 from service.text.tokens import count
 from tests.builders import called, returned, said
 from tests.conftest import Service, drain
+from tests.filter.chat import PATIENCE
 from tests.filter.wire import Answer, Behaviour, HangUp, Silence, Trickle, Wire, wire
 from tests.service.talk import Talk
 
@@ -39,7 +40,7 @@ def load(url: str, key: str = "key", **valves: object) -> Any:
     module = ModuleType("tool_precis_recall")
     exec(compile(SOURCE, str(FILE), "exec"), module.__dict__)
     loaded = module.__dict__["Tools"]()
-    loaded.valves = loaded.Valves(service_url=url, api_key=key, **valves)
+    loaded.valves = loaded.Valves(service_url=url, api_key=key, **{"timeout": PATIENCE} | valves)
     return loaded
 
 

@@ -81,7 +81,7 @@ async def wire(behaviour: Behaviour) -> AsyncIterator[Wire]:
     """Listens on a free port of 127.0.0.1 until the block ends; then open connections are cut."""
     tap = Wire(behaviour)
     async with (
-        httpx.AsyncClient(trust_env=False, timeout=30) as upstream,
+        httpx.AsyncClient(trust_env=False, timeout=120) as upstream,
         http.serving(functools.partial(_answer, tap, upstream)) as tap.url,
     ):
         yield tap

@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 TOUCHING_THE_DATABASE = ("tests/migrations", "tests/service", "tests/workers")
-PATIENCE = 30.0  # seconds that an interrupted pytest gets to clean up
+PATIENCE = 120.0  # seconds that an interrupted pytest gets to clean up
 
 
 @dataclass(frozen=True)

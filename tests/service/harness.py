@@ -39,7 +39,7 @@ class Harness:
         runtime = self.runtime
         url = self.llm.openai_url if kind == "openai" else self.llm.ollama_url
         asked = {"summariser": kind, "summariser_url": url, "summariser_model": "scripted"}
-        sizes = {"summariser_window": 4096, "summariser_timeout": 20, "lease": 60, "window": 8192, "debounce": 0}
+        sizes = {"summariser_window": 4096, "summariser_timeout": 120, "lease": 60, "window": 8192, "debounce": 0}
         settings = Settings(**(asked | sizes | more))
         summariser = configured(settings, self.http)
         others = for_models(settings, self.http)

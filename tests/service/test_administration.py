@@ -117,7 +117,19 @@ async def test_all_dead_work_of_the_tenant_is_due_again(service: Service, neighb
     assert (await audited(service))[-1] == ("job.retry", {"revived": 2})
 
 
+async def test_with_several_tenants_no_key_of_one_closes_the_breaker_of_all(service: Service) -> None:
+    await run_sql(service.runtime, OPEN, name=ENDPOINT)
+    await run_sql(service.runtime, "insert into tenants (name) values ('another')")
+
+    answer = await service.as_operator.post("/v1/summariser/reset")
+    await run_sql(service.runtime, "delete from tenants where name = 'another'")
+
+    assert "precis summariser reset" in is_problem(answer, 403)["detail"]
+    assert len((await service.as_operator.get("/v1/status")).json()["endpoints"]) == 1
+
+
 async def test_a_breaker_is_closed_by_name_or_with_all_others(service: Service) -> None:
+    await run_sql(service.runtime, "delete from tenants where name <> 'default'")
     for name in (ENDPOINT, "openai:other http://llm/v1"):
         await run_sql(service.runtime, OPEN, name=name)
     reset = "/v1/summariser/reset"

@@ -67,7 +67,7 @@ async def test_it_opens_after_so_many_calls_in_a_row_that_found_nobody_at_home(
 ) -> None:
     await long_chats(harness, 3)
     harness.llm.default = behaviour
-    timeout = 0.1 if behaviour == Hang() else 20
+    timeout = 0.1 if behaviour == Hang() else 120
     worker_context = harness.worker_context(**ONE_CALL, breaker_after=2, breaker_pause=40, summariser_timeout=timeout)
 
     await harness.compress(worker_context)

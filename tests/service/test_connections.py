@@ -77,7 +77,7 @@ class Line:
 async def line(service: Service, address: str = "127.0.0.1") -> AsyncIterator[Line]:
     """A connection from an address of this machine."""
     url = httpx.URL(service.url)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         reader, writer = await asyncio.open_connection(url.host, url.port, local_addr=(address, 0))
         try:
             yield Line(reader, writer)

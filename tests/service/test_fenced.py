@@ -9,6 +9,7 @@ import pytest
 from service.storage import checkpoints, work
 from service.summarising.memory import Memory
 from service.usecases.compress import WorkerContext
+from service.usecases.compress.lease import claim
 from tests.fakes.scripted_llm import Hang
 from tests.service.grown import by_the_model
 from tests.service.harness import Harness, running
@@ -63,6 +64,21 @@ async def test_a_result_for_a_chat_that_was_edited_meanwhile_is_refused(harness:
     await harness.drain()
     assert "edited in place" in harness.llm.requests[1].text
     await check_tree(harness.runtime)
+
+
+async def test_the_run_of_a_worker_that_was_killed_is_lost_once_its_lease_has_ended(harness: Harness) -> None:
+    await harness.long_chat()
+    assert await claim(harness.worker_context()), "and then the worker is killed"
+    assert [run.outcome for run in await harness.runs()] == ["running"]
+    await run_sql(harness.runtime, "update chats set lease_until = now() - interval '1 s'")
+
+    await harness.drain()
+
+    lost, *others = await harness.runs()
+    assert (lost.outcome, lost.ended_at is not None) == ("lost", True)
+    assert {run.outcome for run in others} == {"done"}
+    answer = await harness.service.as_operator.get("/v1/chats/chat-1")
+    assert answer.json()["runs"][-1]["outcome"] == "lost"
 
 
 async def test_a_boundary_that_is_published_again_from_the_same_parent_is_another_version(harness: Harness) -> None:

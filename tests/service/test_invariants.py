@@ -28,7 +28,7 @@ MODEL = "model-1"
 async def through_the_filter(talk: Talk, url: str, key: str, question: str) -> tuple[Json, Json]:
     """The request of a turn before and after the filter."""
     host = Host({talk.chat: talk.rows})
-    loaded = load_filter(url, key, skip_below_chars=0, timeout=20, on_overflow="pass")
+    loaded = load_filter(url, key, skip_below_chars=0, timeout=120, on_overflow="pass")
     body = inlet_body(talk.rows, question, chat=talk.chat, model=MODEL, system="Be brief.")
     body["options"] = {"num_ctx": 8192}
     before = copy.deepcopy(body)
@@ -40,7 +40,7 @@ async def through_the_filter(talk: Talk, url: str, key: str, question: str) -> t
 
 async def handed_by_the_filter(talk: Talk, service: Service, answer: str) -> None:
     """Hands a path over as the filter does, so that the digests are the filter's."""
-    loaded = load_filter(service.url, service.filter_key, skip_below_chars=0)
+    loaded = load_filter(service.url, service.filter_key, skip_below_chars=0, timeout=120)
     body = outlet_body(talk.rows, answer, chat=talk.chat, model=MODEL) | {"num_ctx": 8192}
     with Host({talk.chat: talk.rows}).importable():
         await loaded.outlet(body, __metadata__={"user_id": "u"}, __user__={"id": "u"}, __model__={})

@@ -1,5 +1,8 @@
 """Who is let in, and where to: keys, methods, routes and what is asked of a list."""
 
+import re
+from urllib.parse import quote
+
 import httpx
 import pytest
 
@@ -7,6 +10,7 @@ from service.storage import keys
 from tests.conftest import Service
 from tests.service.problems import CONTEXT, LEAF, TRANSCRIPT, is_problem, three_turns
 from tests.service.talk import Talk
+from tests.service.test_matrix import every_route
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -38,6 +42,30 @@ async def test_a_wrong_method_is_a_problem_that_names_the_right_one(service: Ser
 @pytest.mark.parametrize("where", ["/v2", "/v1/chats/a/b/c", "/v1/chats/%2F%2F", "/../../etc/passwd", "/v1"])
 async def test_an_unknown_route_is_a_problem(service: Service, where: str) -> None:
     is_problem(await service.as_operator.get(where), 404)
+
+
+@pytest.mark.parametrize("identity", ["a/b", "/", "a%2Fb", "%", "x/find", "\u202ea\u2066"])
+async def test_each_route_takes_an_id_whatever_characters_it_has(service: Service, identity: str) -> None:
+    quoted = quote(identity, safe="")
+    found = [one for one in every_route(service) if "{chat_id}" in one[1] or "{user_id}" in one[1]]
+    assert len(found) > 30
+
+    for method, path in found:
+        where = re.sub(r"\{(chat_id|user_id)\}", quoted, path)
+        answer = await service.as_operator.request(method, re.sub(r"\{\w+\}", "1", where))
+        told = method, path, answer.text
+        assert answer.status_code != 405, told
+        assert '"Not Found"' not in answer.text, told
+
+
+async def test_a_chat_is_found_by_the_id_that_it_was_stored_with(service: Service) -> None:
+    for identity in ("a/b", "a%2Fb"):
+        talk = Talk(service.as_filter, quote(identity, safe=""))
+        leaf = talk.turns(2)
+        await talk.ingest(leaf)
+        assert (await talk.ask(leaf))["known"] == leaf
+        answer = await service.as_operator.get(f"/v1/chats/{quote(identity, safe='')}")
+        assert answer.json()["chat"]["chat_id"] == identity
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,8 @@ class Identity:
     session: keys.Scope | None = None
 
 
-def _routes(service: Service) -> Iterator[tuple[str, str]]:
+def every_route(service: Service) -> Iterator[tuple[str, str]]:
+    """The method and the template of each route, of REST and of the pages."""
     described = service.app.openapi()["paths"]
     yield from ((method.upper(), path) for path, methods in described.items() for method in methods)
     pages = [route for route in _flat(service.app.routes) if route.path not in described]
@@ -78,6 +79,8 @@ def _wanted(method: str, path: str, who: Identity) -> set[int]:
         return _wanted_of_page(method, path, who)
     if who.scope is None:
         return {who.refused}
+    if path == "/v1/summariser/reset":
+        return {403}  # there are two tenants, and the breaker is the fleet's
     return IN if _scope(method, path) in keys.OPENS[who.scope] else {403}
 
 
@@ -140,13 +143,13 @@ async def identities(service: Service) -> AsyncIterator[list[Identity]]:
 async def test_every_route_answers_every_identity_as_the_rules_say(
     service: Service, identities: list[Identity]
 ) -> None:
-    routes = sorted(set(_routes(service)))
+    routes = sorted(set(every_route(service)))
     assert ("POST", "/v1/keys/{key_id}/rotate") in routes
     assert ("POST", "/keys/{identity}/revoke") in routes
     unexpected: list[str] = []
     asked = 0
     before = {name: rows for name, rows in (await tables(service.runtime)).items() if name in ("chats", "messages")}
-    async with httpx.AsyncClient(base_url=service.url, timeout=30) as http:
+    async with httpx.AsyncClient(base_url=service.url, timeout=120) as http:
         for method, path in routes:
             for who in identities:
                 where, headers = _where(path), dict(who.headers)

@@ -367,7 +367,7 @@ async def clients(service: Service) -> AsyncIterator[dict[str, httpx.AsyncClient
         async with service.runtime.database.engine.begin() as connection:
             key = await keys.create(connection, tenant, "filter", "scope")
         made[tenant] = httpx.AsyncClient(
-            base_url=service.url, headers={"Authorization": f"Bearer {key}"}, timeout=30, trust_env=False
+            base_url=service.url, headers={"Authorization": f"Bearer {key}"}, timeout=120, trust_env=False
         )
     yield made
     for client in made.values():

@@ -186,7 +186,7 @@ async def test_a_summariser_that_says_nothing_tells_nobody_of_the_chat(
 ) -> None:
     await marked_chat(harness)
     harness.llm.default = behaviour
-    timeout = 0.2 if isinstance(behaviour, Hang | Slow) else 20
+    timeout = 0.2 if isinstance(behaviour, Hang | Slow) else 120
 
     await harness.compress(harness.worker_context(fallback_after=0, summariser_timeout=timeout))
 
@@ -197,7 +197,7 @@ async def test_of_an_answer_that_is_late_after_a_failure_the_failures_kind_is_to
     await marked_chat(harness)
     harness.llm.script(Fail(503, MARK), Hang())
 
-    await harness.compress(harness.worker_context(fallback_after=0, summariser_timeout=2))
+    await harness.compress(harness.worker_context(fallback_after=0, summariser_timeout=5))
 
     await check_kept_in(harness, log, told=True)
     assert "before that: Model 'scripted'" in (await harness.chat()).last_error

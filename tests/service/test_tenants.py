@@ -108,7 +108,7 @@ async def _tenant(name: str, service: Service, stack: AsyncExitStack) -> Tenant:
         async with service.runtime.database.engine.begin() as connection:
             key = await keys.create(connection, name, scope, name)
         headers = {"Authorization": f"Bearer {key}"}
-        opened = httpx.AsyncClient(base_url=service.url, headers=headers, event_hooks={"response": [note]}, timeout=30)
+        opened = httpx.AsyncClient(base_url=service.url, headers=headers, event_hooks={"response": [note]}, timeout=120)
         return await stack.enter_async_context(opened)
 
     as_filter = await client("filter")

@@ -53,7 +53,7 @@ class Proxied:
     def client(self, address: str, *, past: bool = False) -> httpx.AsyncClient:
         """A client of this address, through the proxy or past it."""
         transport = httpx.AsyncHTTPTransport(local_address=address, verify=self.trusted)
-        return httpx.AsyncClient(base_url=self.service.url if past else self.url, transport=transport, timeout=20)
+        return httpx.AsyncClient(base_url=self.service.url if past else self.url, transport=transport, timeout=120)
 
 
 @pytest_asyncio.fixture(loop_scope="function")

@@ -17,6 +17,7 @@ from service.cli import jobs as cli_jobs
 from service.cli import people as cli_people
 from service.storage import keys
 from service.storage.chats import Filters
+from service.text.characters import shown
 from service.usecases import inspect
 from service.web.page import HEADERS
 from tests.conftest import Service
@@ -45,6 +46,8 @@ ODD = [
     "C:\\temp",
     "'; drop table chats; --",
     "\u202egnihton",
+    "a/b",
+    "a%2Fb/find",
 ]
 
 
@@ -320,7 +323,8 @@ async def test_a_chat_with_an_odd_id_has_its_page_and_its_actions(
     page = await visitor.get(link)
 
     assert page.status == 200
-    assert " ".join(chat.split()) in page.text
+    assert " ".join(shown(chat).split()) in page.text
+    assert "\u202e" not in listed.html + page.html, "it would turn what stands around it"
     assert "<script>alert" not in page.html
     assert "<img" not in page.html
     assert all(one.startswith(("/", "#main")) for one in page.links), "no link leads elsewhere"

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from service.storage import keys
+from service.text import characters
 from tests.conftest import Service
 from tests.service.talk import Talk, row, rows, run_sql
 from tests.web.test_pages import ODD
@@ -214,7 +215,7 @@ async def test_somebody_with_an_odd_id_has_a_page_an_export_and_an_erasure(
 
     page = await visitor.get(link)
 
-    assert " ".join(user.split()) in page.text
+    assert " ".join(characters.shown(user).split()) in page.text
     assert "<script>alert" not in page.html
     assert "<img" not in page.html
     assert json.loads((await visitor.get(f"{link}/export")).html.splitlines()[0])["user_id"] == user

@@ -129,7 +129,7 @@ class Visitor:
 async def visiting(service: Service, key: str = "", address: str = "127.0.0.1") -> AsyncIterator[Visitor]:
     """A visitor from an address of this machine, signed in if there is a `key`."""
     transport = httpx.AsyncHTTPTransport(local_address=address)
-    async with httpx.AsyncClient(base_url=service.url, transport=transport, timeout=30) as client:
+    async with httpx.AsyncClient(base_url=service.url, transport=transport, timeout=120) as client:
         visitor = Visitor(client)
         if key:
             assert (await visitor.sign_in(key)).status == 303

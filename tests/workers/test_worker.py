@@ -21,8 +21,9 @@ from service.api.server import bind, listening
 from service.app import create_app
 from service.clients.summarisers import configured
 from service.errors import ConfigurationError
+from service.names import FIRST_TENANT
 from service.queue import JOB, Queue, redis_settings
-from service.runtime import FIRST_TENANT, Urls
+from service.runtime import Urls
 from service.settings import Settings
 from service.storage import keys
 from service.summarising.reading import Finish, Reading, Reply

@@ -1,0 +1,146 @@
+"""What `precis serve`, `worker` and `demo` run, until they are stopped."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from uvicorn.loops.auto import auto_loop_factory
+
+from service import __version__, tracing
+from service.api.connection import Limits
+from service.api.scrape import create_worker_app
+from service.api.server import answering, bind, listening, raise_open_files
+from service.app import Beside, create_app
+from service.cli import shell
+from service.cli.demo import demonstrate
+from service.cli.logs import set_up_logs
+from service.errors import ConfigurationError
+from service.runtime import Runtime, running, servers
+from service.settings import PREFIX, Settings
+from service.urls import announce_address, reached_at
+from workers.worker import running as worker_running
+
+_FIRST_KEY = "operator-key"
+
+
+def run(work: Coroutine[None, None, None], logs: Settings | None = None) -> None:
+    """Runs a command on uvloop where there is one, as uvicorn does, with logs as set there."""
+    if logs:
+        set_up_logs(logs)
+    with tracing.exporting():
+        shell.run(work, auto_loop_factory())
+
+
+async def serve(current: Settings, *beside: Beside) -> None:
+    """The service, and what runs beside it."""
+    stopped = _stop_signal()
+    listener = bind(current.host, current.port)
+    raise_open_files(current.max_connections)
+    async with listening(create_app(current, *beside), listener, Limits.of(current)) as runtime:
+        if not current.database_url:
+            host, port = listener.getsockname()[:2]
+            announce_address(current.data_dir, reached_at(host, port))
+        _greet(runtime, listener)
+        died = runtime.urls.died or asyncio.get_running_loop().create_future()
+        await asyncio.wait({stopped, died}, return_when=asyncio.FIRST_COMPLETED)
+        if died.done():
+            raise died.result()
+
+
+async def demo(json_path: Path | None, *, fleet: bool, serves: bool, keep: Path | None) -> None:
+    """The recorded conversation; `serves` leaves its service running until it is stopped."""
+    until = _stop_signal if serves else None
+    await demonstrate(
+        embedded_worker, shell.console, json_path, fleet=fleet, keep=keep, until=until
+    )
+
+
+async def work(current: Settings) -> None:
+    """One more worker, on servers that others share."""
+    stopped = _stop_signal()
+    if not (current.database_url and current.redis_url):
+        raise ConfigurationError(
+            f"a worker needs {PREFIX}DATABASE_URL and {PREFIX}REDIS_URL; without them,"
+            " `precis serve` runs its own"
+        )
+    async with (
+        servers(current) as urls,
+        running(current, urls) as runtime,
+        embedded_worker(runtime),
+        _own_port(current),
+    ):
+        shell.console.print(
+            f"Precis {__version__} worker, summaries by {runtime.worker_context.by}"
+        )
+        await asyncio.wait({stopped})
+
+
+@asynccontextmanager
+async def _own_port(current: Settings) -> AsyncIterator[None]:
+    """The worker's own port, if it is to have one."""
+    if not current.worker_port:
+        yield
+        return
+    listener = bind(current.host, current.worker_port, f"{PREFIX}WORKER_PORT")
+    async with answering(create_worker_app(current), listener, Limits.of(current)):
+        shell.console.print(f"/livez and /metrics on http://{current.host}:{current.worker_port}")
+        yield
+
+
+def _stop_signal() -> asyncio.Future[None]:
+    """Done when the process is asked to end."""
+    loop = asyncio.get_running_loop()
+    stopped = loop.create_future()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.cancel)
+    return stopped
+
+
+def _greet(runtime: Runtime, listener: socket.socket) -> None:
+    host, port = listener.getsockname()[:2]
+    say = shell.console.print
+    say(
+        f"Precis {__version__} on [bold]http://{host}:{port}[/],"
+        f" summaries by {runtime.worker_context.by}"
+    )
+    if runtime.first_key:
+        _hand_over(runtime.settings, runtime.first_key)
+
+
+def _hand_over(current: Settings, key: str) -> None:
+    """Shows the first operator key, or names the file that has it."""
+    say = shell.console.print
+    if sys.stdout.isatty():
+        say("First start. This key is for the REST API; it is shown once and stored as a hash:")
+        say(f"  [bold]{key}[/]", highlight=False)
+    else:
+        # What is no terminal may be a journal that many read and somebody ships elsewhere.
+        path = current.data_dir.absolute() / _FIRST_KEY
+        _write_private(path, f"{key}\n")
+        say(
+            f"First start. {path} has a key for the REST API, for this user alone. Take it, and"
+            " delete the file.",
+            soft_wrap=True,
+        )
+    say(
+        "Next: `precis install-filter` installs the filter in Open WebUI, with a key of its own.",
+        soft_wrap=True,
+    )
+
+
+def _write_private(path: Path, text: str) -> None:
+    path.unlink(missing_ok=True)  # of a database that is gone
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+
+
+@asynccontextmanager
+async def embedded_worker(runtime: Runtime) -> AsyncIterator[None]:
+    """The arq worker beside the service; the service itself knows nothing of workers."""
+    async with worker_running(runtime.worker_context, runtime.queue, runtime.urls.redis):
+        yield

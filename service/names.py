@@ -1,0 +1,44 @@
+"""Names and bounds that commands, REST and pages share.
+
+It imports nothing, because the help of a command has them and needs nothing else.
+"""
+
+from typing import Final, Literal, get_args
+
+FIRST_TENANT: Final = "default"
+
+Scope = Literal["filter", "events", "operator:read", "operator"]
+"""What a key is for."""
+
+State = Literal["working", "due", "waiting", "dead"]
+"""What a chat's work is in.
+
+`due`: nobody works on it yet. `waiting`: put off after a failure, or debounced. `dead`: given up
+until a retry.
+"""
+
+STATES: tuple[State, ...] = get_args(State)
+
+ChatState = Literal["working", "due", "waiting", "dead", "idle"]
+"""What a chat is in: that of its work, or `idle` without any."""
+
+Has = Literal["summary", "degraded", "expiry"]
+"""What a chat has: a summary on its newest branch, a degraded one anywhere, an end."""
+
+Order = Literal["updated", "tokens"]
+"""The newest first, or the longest newest branch."""
+
+By = Literal["day", "user", "model", "chat"]
+"""What a part of the sums is."""
+
+MOST_DAYS: Final = 3650
+"""Until a key expires."""
+
+MOST_HOURS: Final = 24 * 90
+"""That a replaced key goes on working."""
+
+MOST_PARTS: Final = 10_000
+"""Parts of the sums that are read at a time: more would keep other requests waiting."""
+
+MOST_MISSING: Final = 20
+"""Percent of the chats that a reconciliation deletes, unless it is told otherwise."""

@@ -1,0 +1,116 @@
+"""PostgreSQL stores nothing any more: every route says so in its own words, REST as a problem, pages as a page."""
+
+import logging
+import os
+import re
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from urllib.parse import urlencode
+
+import httpx
+import pytest
+import structlog
+
+from service.api import callers, problems
+from service.cli.logs import set_up_logs
+from service.settings import load
+from tests.conftest import Service
+from tests.service.problems import LEAF, is_problem, three_turns
+from tests.service.talk import run_sql
+from tests.service.test_matrix import every_route
+from tests.web.visitor import SAME_ORIGIN, visiting
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+FULL = {
+    "53100": "the disk of the database is full",
+    "53200": "the database is out of memory",
+    "53400": "a limit of the database is reached",
+}
+FORM = {"Content-Type": "application/x-www-form-urlencoded"} | SAME_ORIGIN
+
+
+@asynccontextmanager
+async def refusing(service: Service, state: str) -> AsyncIterator[None]:
+    """Each statement that changes a row raises this SQLSTATE."""
+    each = "select format('%I.%I', schemaname, tablename) as name from pg_tables where schemaname = 'public'"
+    await run_sql(
+        service.runtime,
+        "create function refuse() returns trigger language plpgsql as"
+        f" $$ begin raise exception 'no room' using errcode = '{state}'; end $$",
+    )
+    loop = "do $$ declare t record; begin for t in {} loop execute {}; end loop; end $$"
+    make = "'create trigger refused before insert or update or delete on ' || t.name || ' execute function refuse()'"
+    await run_sql(service.runtime, loop.format(each, make))
+    try:
+        yield
+    finally:
+        await run_sql(service.runtime, "drop function refuse() cascade")
+
+
+@pytest.fixture
+def full_log(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The log is on a full disk too."""
+    monkeypatch.setattr(logging.root, "handlers", [])
+    with monkeypatch.context() as here, os.fdopen(os.open("/dev/full", os.O_WRONLY), "w") as full:
+        here.setattr(sys, "stderr", full)
+        set_up_logs(load())
+        yield
+        structlog.reset_defaults()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), full.fileno())  # or it could not be closed
+
+
+@pytest.mark.parametrize("state", FULL)
+async def test_what_cannot_be_stored_is_answered_503_with_the_reason(service: Service, state: str) -> None:
+    talk = three_turns(service)
+    async with refusing(service, state):
+        answer = await talk.put(talk.transcript(LEAF))
+
+    assert FULL[state] in is_problem(answer, 503)["detail"]
+    assert "no room" not in answer.text
+    await talk.ingest(LEAF)
+
+
+@pytest.mark.usefixtures("full_log")
+@pytest.mark.parametrize("state", ["53000", "53100"])
+async def test_no_route_answers_in_plain_text_while_nothing_can_be_stored(service: Service, state: str) -> None:
+    talk = three_turns(service)
+    await talk.ingest(LEAF)
+    async with visiting(service, service.operator_key) as visitor:
+        token = dict((await visitor.get("/chats/chat-1")).form("/sign-out").fields)["form_token"]
+        async with refusing(service, state):
+            for method, path in every_route(service):
+                where = re.sub(
+                    r"\{\w+(:\w+)?\}", "1", path.replace("{chat_id}", "chat-1").replace("{user_id}", "user-1")
+                )
+                key = service.filter_key if path.endswith(("/context", "/transcript")) else service.operator_key
+                is_api = path.startswith("/v1/")
+                headers = {"Authorization": f"Bearer {key}"} if is_api else FORM
+                body = "{}" if is_api else urlencode({"form_token": token, "key": service.operator_key})
+                answer = await visitor.client.request(method, where, headers=headers, content=body)
+                check(method, where, answer)
+
+
+def check(method: str, where: str, answer: httpx.Response) -> None:
+    told = method, where, answer.status_code, answer.text[:500]
+    assert answer.status_code != 500, told
+    kind = answer.headers.get("content-type", "").partition(";")[0]
+    if answer.is_error and where != "/readyz":
+        is_page = not where.startswith(("/v1/", "/metrics", "/docs", "/openapi", "/redoc"))
+        assert kind == ("text/html" if is_page else "application/problem+json"), told
+
+
+@pytest.mark.parametrize("where", ["/v1/chats/chat-1/context", "/v1/chats"])
+async def test_what_fails_where_errors_are_answered_is_a_problem_too(
+    service: Service, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("of a chat")
+
+    monkeypatch.setattr(problems, "of", fail)
+    monkeypatch.setattr(callers, "narrow", fail)
+    answer = await service.as_filter.request("POST" if where.endswith("context") else "GET", where)
+
+    is_problem(answer, 500)
+    assert "of a chat" not in answer.text
