@@ -23,8 +23,7 @@ from service.usecases.compress.plan import Done, work_round
 from service.usecases.compress.round import worth_redoing
 
 _LONGEST_DELAY = 300  # seconds
-_PROCESS_PAUSE = 10  # seconds, when no text process could be started
-_KEY_PAUSE = 30  # seconds, when this process lacks a key that texts are sealed with
+_LACK_PAUSE = 10  # seconds, when this process has no text process, or not the key of a text
 _REFUSAL_PAUSE = 30  # seconds, when the database stored nothing
 _OUTAGE_PAUSE = 1  # seconds, when the database was away
 
@@ -62,10 +61,8 @@ def _meaning(claim: Claim, error: Exception) -> Release:
             return _failed(claim, runs.TOO_HARD, error)
         case TextWorkFailed():
             return _failed(claim, runs.OWN_ERROR, error)
-        case TextProcessAway():  # which says nothing about the chat
-            return _released(error, delay=_PROCESS_PAUSE)
-        case KeyMissing():  # that others write with since the chat was claimed
-            return _released(error, delay=_KEY_PAUSE)
+        case TextProcessAway() | KeyMissing():  # what this process lacks says nothing of the chat
+            return _released(error, delay=_LACK_PAUSE)
         case PrecisError():
             return _failed(claim, "failed", error)
     if outage.is_away(error):  # which says nothing about the chat, nor about the summariser
