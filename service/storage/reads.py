@@ -79,6 +79,8 @@ class ReadPool:
         wanted = scope.current()
         number = connection.get_server_pid()
         if self._entered.get(number) != wanted:
+            # Until it is certain: a read that is cancelled here may have entered or not.
+            self._entered.pop(number, None)
             await connection.execute(_ENTER, *wanted)
             self._entered[number] = wanted
 

@@ -4,6 +4,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import asyncpg
 import pytest
@@ -85,6 +86,26 @@ async def test_reads_of_the_request_path_are_behind_it_too(service: Service, har
 
     assert found == [{"chat-1"}, {"theirs"}] * 10
     assert await reads.fetchval("select count(*) from chats") == 2
+
+
+async def test_a_read_that_is_cancelled_while_it_enters_leaves_nobody_among_anothers_rows(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = service.runtime.database.reads
+    execute = asyncpg.Connection.execute
+
+    async def cancelled(connection: Any, *given: Any) -> None:
+        await execute(connection, *given)
+        raise asyncio.CancelledError
+
+    async with reads.plain.acquire() as connection:
+        await reads._enter(connection)
+        monkeypatch.setattr(asyncpg.Connection, "execute", cancelled)
+        with narrowed(4711), pytest.raises(asyncio.CancelledError):
+            await reads._enter(connection)
+        monkeypatch.undo()
+        await reads._enter(connection)
+        assert await connection.fetchval("select current_setting('precis.tenant')") == "", "as it was before"
 
 
 async def test_no_row_of_another_tenant_can_be_changed_removed_or_made(service: Service, harness: Harness) -> None:
