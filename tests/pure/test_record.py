@@ -21,6 +21,7 @@ GARDEN = talk(
     "The budget went up, it is 5,100 EUR.",
 )
 ALL = 1000
+SPARE = 3
 
 
 def pin(number: int, place: int, kind: Kind = Kind.CONSTRAINT) -> Pin:
@@ -139,7 +140,7 @@ def test_any_talk_of_which_a_sentence_fits_is_shown_in_any_room(said: list[Utter
 
 @settings(max_examples=examples(200), deadline=None)
 @given(talks(12), st.integers(64, 4000) | st.integers(64, 400))
-def test_any_room_shows_so_much_of_a_talk_that_nothing_left_out_fits_beside_it(
+def test_any_room_shows_so_much_of_a_talk_that_nothing_left_out_fits_with_tokens_to_spare(
     said: list[Utterance], room: int
 ) -> None:
     shown = fitted(said, {}, room)
@@ -149,7 +150,7 @@ def test_any_room_shows_so_much_of_a_talk_that_nothing_left_out_fits_beside_it(
         if one not in shown:
             more = [two for two in said[: place + 1] if two in shown or two is one]
             more += [two for two in said[place + 1 :] if two in shown]
-            assert size(more) > room, one.text
+            assert size(more) > room - SPARE, one.text
 
 
 @settings(max_examples=examples(100), deadline=None)

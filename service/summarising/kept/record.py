@@ -6,7 +6,7 @@ It is the built-in summariser, and what stands beside a model's narrative: one m
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -29,6 +29,7 @@ _LEAST_LEDGER = 0.1
 _COUNTED = 32  # tokens of the line that counts the other calls
 _ITEM = 3  # tokens of a list mark and a line break
 _ROUNDS = 32  # of fitting, in each of which a sentence is found not to fit
+_SPARE = 3  # tokens that may stay empty: fewer are hardly a sentence
 _STORED = 3  # times the room: so much talk is kept for later summaries
 _MOST_PINS = 400
 _RANKS = list(Kind)
@@ -131,8 +132,8 @@ def fitted(
 ) -> list[Utterance]:
     """The best of the talk that `room` tokens show, in its order.
 
-    Nothing that is left out fits beside it, unless more sentences than are tried one by one
-    (`_ROUNDS`) miss it by a token or two.
+    Nothing that is left out fits beside it with tokens to spare, unless more sentences than are
+    tried one by one (`_ROUNDS`) miss it by a few.
 
     Args:
         said: in the order of the talk.
@@ -151,10 +152,11 @@ def fitted(
 
     failed: list[Utterance] = []
     for _ in range(_ROUNDS):
-        may_fit = _hopeful(rest, shown, left(()))
-        first = bisect_left(range(len(may_fit)), True, key=lambda n: left(may_fit[: n + 1]) < 0)
+        free = left(())
+        may_fit = _hopeful(rest, shown, free) if free >= _SPARE else []
         if not may_fit:
             break
+        first = _fitting(may_fit, lambda more: left(more) >= 0)
         if first:
             # What is added may make room for others, such as by the date above it.
             shown += may_fit[:first]
@@ -163,6 +165,15 @@ def fitted(
         done = {one.number for one in (*may_fit[:first], *failed)}
         rest = [one for one in rest if one.number not in done]
     return sorted(shown, key=_place)
+
+
+def _fitting(ranked: Sequence[Utterance], fits: Callable[[Sequence[Utterance]], bool]) -> int:
+    """How many of them fit. Mostly few do, and more cost more to measure: so from below."""
+    reached, ahead = 0, 1
+    while ahead <= len(ranked) and fits(ranked[:ahead]):
+        reached, ahead = ahead, 2 * ahead
+    between = range(reached + 1, min(ahead, len(ranked) + 1))
+    return reached + bisect_left(between, True, key=lambda number: not fits(ranked[:number]))
 
 
 def _hopeful(rest: Sequence[Utterance], shown: Sequence[Utterance], room: int) -> list[Utterance]:
