@@ -133,7 +133,8 @@ async def _add_to_chats(
         whose = (chats.c.tenant_id == tenant, among(chats.c.external_id, names))
         query = select(chats.c.external_id, chats.c.id).where(*whose).order_by(chats.c.id)
         # A foreign key would lock them anyway, and wait while rows are held that others wait for.
-        locking = query.with_for_update(key_share=True, skip_locked=not wait)
+        # Not more than that: a claim passes by what is locked, and the chat would wait for a sweep.
+        locking = query.with_for_update(read=True, key_share=True, skip_locked=not wait)
         locked = _ids(await connection.execute(locking))
         stored = _ids(await connection.execute(query))
         for share, numbers in shares.items():

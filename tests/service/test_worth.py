@@ -4,6 +4,7 @@ import asyncio
 import csv
 import io
 import random
+from collections import Counter
 from dataclasses import fields
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -19,7 +20,7 @@ from service.storage.sums import Share
 from service.storage.tenancy import ChatKey
 from service.storage.worth import COUNTS, OUTCOMES, Part, Sums
 from service.usecases import counting as counting_module
-from service.usecases.compress import compress
+from service.usecases.compress import compress, lease
 from service.usecases.counting import Counting, counting
 from service.usecases.retain import remove_old
 from service.usecases.worth import Breakdown, as_csv
@@ -133,6 +134,18 @@ async def test_sums_by_user_by_model_by_day_and_by_chat_are_equal(service: Servi
         assert counts((await stats(service, by, model="small"))["total"]) == added(
             await stats(service, by, model="small")
         )
+
+
+async def test_a_chat_with_work_is_not_passed_by_while_its_requests_are_counted(
+    service: Service, harness: Harness
+) -> None:
+    await harness.long_chat()
+    share = Share(await tenant_of(service), "chat-1", "user-1", "model-1")
+    async with service.runtime.database.engine.begin() as connection:
+        left = await sums.add(connection, {share: Counter(ready=1)}, {}, wait=False)
+        assert not left, "it is being counted"
+
+        assert await lease.claim(service.runtime.worker_context)
 
 
 async def test_what_was_counted_is_stored_at_the_end(service: Service) -> None:
