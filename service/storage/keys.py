@@ -97,9 +97,8 @@ def _rows() -> Select[*tuple[Any, ...]]:
 
 
 # For the pool of the quick reads, which takes no statements of SQLAlchemy.
-_KNOWN: Final = str(
-    _rows().where(api_keys.c.hash == bindparam("hash")).compile(dialect=asyncpg.dialect())  # type: ignore[no-untyped-call]
-)
+_DIALECT: Final = asyncpg.dialect()  # type: ignore[no-untyped-call]
+_KNOWN: Final = str(_rows().where(api_keys.c.hash == bindparam("hash")).compile(dialect=_DIALECT))
 
 
 def hash_of(key: str) -> bytes:

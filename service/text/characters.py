@@ -31,7 +31,8 @@ _OTHER_DIGIT = re.compile(r"[^\D0-9]")
 
 # Line ends stay, and joiners, without which Persian and emoji are not what they are.
 _HIDDEN = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f"
+    r"\u2028-\u202e\u2060-\u206f\ufeff"
     r"\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 

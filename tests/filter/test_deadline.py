@@ -164,13 +164,19 @@ async def test_many_requests_that_fail_at_once_are_no_longer_outage_than_one() -
         assert (await chat.inlet()).served == 7
 
 
+async def probing(chat: Chat, tap: Wire) -> asyncio.Task[Turn]:
+    """A request that asks a service that was away, and gets no answer yet."""
+    tap.behaviour = Silence()
+    tap.arrived.clear()
+    probe = asyncio.create_task(chat.inlet())
+    await tap.arrived.wait()
+    return probe
+
+
 async def test_a_user_who_presses_stop_while_it_is_tried_leaves_the_next_request_to_try() -> None:
     async with against(Answer({}, 500)) as (chat, tap):
         now = await opened(chat, tap)
-        tap.behaviour = Silence()
-        tap.arrived.clear()
-        probe = asyncio.create_task(chat.inlet())
-        await tap.arrived.wait()
+        probe = await probing(chat, tap)
         probe.cancel()
         await asyncio.gather(probe, return_exceptions=True)
         tap.behaviour, now[0] = Answer(good_answer(chat)), 4.0
@@ -180,10 +186,7 @@ async def test_a_user_who_presses_stop_while_it_is_tried_leaves_the_next_request
 async def test_after_the_pause_one_request_tries_and_the_others_do_not_wait_for_it() -> None:
     async with against(Answer({}, 500)) as (chat, tap):
         now = await opened(chat, tap)
-        tap.behaviour = Silence()
-        tap.arrived.clear()
-        probe = asyncio.create_task(chat.inlet())
-        await tap.arrived.wait()
+        probe = await probing(chat, tap)
         now[0] += 3600  # it may be an upload, which takes its time
         turns = await asyncio.gather(*(chat.inlet() for _ in range(5)))  # while the first one waits
         assert len(tap.seen) == 1
