@@ -60,14 +60,20 @@ with recursive up as (
         limit 1
     ) parent
 )
-select exists (select 1 from up where up.author_id = :user)
+select exists (select 1 from up where up.author_id = :user) and exists (
+    select 1 from chat_authors
+    where chat_authors.tenant_id = :tenant and chat_authors.chat_id = :chat
+        and chat_authors.user_id = :user and chat_authors.sent
+)
 """).bindparams(*(bindparam(name, type_=ARRAY(Text)) for name in ("ids", "digests", "hidden")))
 
 
 async def wrote_on(
     connection: AsyncConnection, chat: ChatKey, user: str, pairs: Sequence[tuple[str, str]]
 ) -> bool:
-    """Whether a user, who did not begin the chat, wrote on a branch.
+    """Whether a user, who did not begin the chat, wrote on a branch of it.
+
+    Nobody did whose messages came with a fork: what somebody else goes on with is not theirs.
 
     `pairs` are (id, digest) of its newest messages, leaf first; the newest one that is stored
     counts, and what is above it.
@@ -84,10 +90,17 @@ async def wrote_on(
     return bool((await connection.execute(_WROTE_ON, asked)).scalar_one())
 
 
-async def add(connection: AsyncConnection, chat: ChatKey, users: Collection[str]) -> None:
-    """Notes that these users wrote in a chat."""
-    statement = insert(chat_authors).on_conflict_do_nothing()
-    await connection.execute(statement, [chat.columns | {"user_id": user} for user in users])
+async def add(connection: AsyncConnection, chat: ChatKey, user: str) -> None:
+    """Notes that a user sends messages to a chat."""
+    row = chat.columns | {"user_id": user, "sent": True}
+    statement = insert(chat_authors).values(row)
+    await connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=["chat_id", "user_id"],
+            set_={"sent": True},
+            where=chat_authors.c.sent.is_(False),
+        )
+    )
 
 
 async def copy(connection: AsyncConnection, chat: ChatKey, ids: Collection[str]) -> None:
@@ -95,4 +108,5 @@ async def copy(connection: AsyncConnection, chat: ChatKey, ids: Collection[str])
     asked = {"tenant": chat.tenant, "chat": chat.id, "ids": list(ids)}
     copied = set((await connection.execute(_COPY, asked)).scalars())
     if copied:
-        await add(connection, chat, sorted(copied))
+        rows = [chat.columns | {"user_id": user, "sent": False} for user in sorted(copied)]
+        await connection.execute(insert(chat_authors).on_conflict_do_nothing(), rows)

@@ -323,6 +323,13 @@ chat_authors = Table(
     metadata,
     *_chat(primary_key=True),
     Column("user_id", Text, primary_key=True),
+    Column(
+        "sent",
+        Boolean,
+        nullable=False,
+        server_default="true",
+        comment="Whether they sent a message to this chat; copies came with a fork.",
+    ),
     Index("ix_chat_authors_user", "tenant_id", "user_id"),
     comment="Whose messages a chat has.",
 )

@@ -287,7 +287,7 @@ async def _check_user(
                 " under its own chat id; an operator may delete what is stored of the chat"
             )
         await chats.begin_anew(connection, opened.key, handed.user)
-    await authors.add(connection, opened.key, [handed.user])
+    await authors.add(connection, opened.key, handed.user)
 
 
 async def _known(connection: AsyncConnection, chat: ChatKey, handed: Transcript) -> _Known:

@@ -185,6 +185,21 @@ async def test_two_who_write_in_one_chat_both_see_the_branches_that_they_wrote_i
     assert [one["user_id"] for one in shown] == [owner.user]
 
 
+async def test_whose_messages_came_with_a_clone_looks_nothing_up_in_it(harness: Harness) -> None:
+    owner = harness.talk
+    await owner.ingest(owner.turns(1))
+    clone = other(owner, "guest", "clone")
+    leaf = clone.turns(20, leaf="a0", prefix="guest-")
+    await clone.ingest(leaf)
+    while await harness.compress() is not None:
+        pass
+
+    assert await authors(harness.service, "clone") == ["guest", owner.user], "the owner's can be found and erased"
+    looked_up = await user_asks(other(clone, owner.user), "recall", leaf, ref="M4")
+    assert looked_up.json()["status"] == "not_covered"
+    assert (await user_asks(clone, "recall", leaf, ref="M4")).json()["status"] == "found"
+
+
 async def test_a_chat_that_an_earlier_release_gave_to_who_wrote_last_is_its_beginners(harness: Harness) -> None:
     leaf = await by_the_model(harness)
     await run_sql(harness.runtime, "update chats set begun_by = user_id, user_id = 'guest'")
