@@ -6,9 +6,9 @@ from dataclasses import replace
 from service.planning import PlannedRead
 from service.policy import Policy
 from service.storage import codec
+from service.summarising import compose
 from service.summarising.compose import Material, Read
 from service.summarising.memory import Memory
-from service.summarising.writing import Gather
 from service.transcript import Step, parse, steps
 
 
@@ -20,7 +20,6 @@ def gathered(
     policy: Policy,
     part_of: tuple[int, int],
     mask: bool,
-    gather: Gather,
     calls: bool,
 ) -> tuple[Material, int]:
     """What a summariser reads next, and how many hidden marker lines its messages have.
@@ -33,7 +32,6 @@ def gathered(
         policy: the budgets.
         part_of: which part of how many of one long turn it is.
         mask: whether secrets are masked.
-        gather: the writer's.
         calls: whether tool calls are read; the words beside them are in any case.
     """
     messages = {identity: parse(codec.unpack(body)) for identity, body in packed.items()}
@@ -42,7 +40,7 @@ def gathered(
         cut = {place: [replace(step, calls=()) for step in found] for place, found in cut.items()}
     part, parts = part_of
     reads = _reads(planned, cut)
-    material = gather(memory, reads, policy, part=part, parts=parts, mask=mask)
+    material = compose.gather(memory, reads, policy, part=part, parts=parts, mask=mask)
     return material, sum(len(message.markers) for message in messages.values())
 
 

@@ -1,7 +1,6 @@
 """One chunk of work without its I/O. Pure.
 
-Steps become what a summariser reads; its reply becomes a memory and a summary. This is the way that
-every chat of people goes. `plain` goes another, for whoever looks at something else than the words.
+Steps become what a summariser reads; its reply becomes a memory and a summary.
 """
 
 import re
@@ -24,8 +23,7 @@ from service.text.plain import plain
 from service.transcript import Call, Step
 
 _LEAST_RECORD = 64  # tokens; a summary that saves nothing even with so little is not published
-LINE_TOKENS = 3
-"""What the list mark and the line break of a line cost."""
+_LINE_TOKENS = 3  # what the list mark and the line break of a line cost
 _GROUNDS = 8  # times the narrative: so much of the ledger a narrative is compared with
 _LIKE_A_NUMBER = re.compile(r"\[(\d{1,9}\.\d{1,9})\]")
 _RULES = (Kind.CONSTRAINT, Kind.DECISION, Kind.PREFERENCE)
@@ -106,12 +104,12 @@ def gather(
     No hidden character of these steps gets any further than here, nor, with `mask`, a secret.
     """
     # Several pieces of one step are read in one call, and the step is cleaned and parsed once.
-    readable = {id(read.step): cleaned(read.step, mask) for read in reads}
+    readable = {id(read.step): _cleaned(read.step, mask) for read in reads}
     steps = [step for step, _ in readable.values()]
     language = _language(steps)
     passages = list(_parsed(memory, steps, language or "en"))
     parsed = dict(zip(readable, passages, strict=True))
-    done = finished(reads)
+    done = _finished(reads)
     excerpts: list[Excerpt] = []
     for read in reads:
         key = id(read.step)
@@ -163,15 +161,15 @@ def by_rule(material: Material, policy: Policy, covered: Covered) -> Candidate:
 
 def rendered(memory: Memory, policy: Policy, covered: Covered) -> tuple[Rendered, int]:
     """A memory as a summary message within the policy's room; and how many pins found none."""
-    record = recorded(memory, record_room(memory.narrative, policy, covered))
+    record = recorded(memory, _record_room(memory.narrative, policy, covered))
     shown = message.render(memory.narrative, record, covered.messages, covered.until)
     return shown, record.left_out
 
 
-def record_room(narrative: Sequence[Paragraph], policy: Policy, covered: Covered) -> int:
+def _record_room(narrative: Sequence[Paragraph], policy: Policy, covered: Covered) -> int:
     """How many tokens a summary has for what stands beside the narrative."""
     written = [line for paragraph in narrative for line in paragraph.lines]
-    taken = sum(tokens.count(line) + LINE_TOKENS for line in written)
+    taken = sum(tokens.count(line) + _LINE_TOKENS for line in written)
     whole = policy.summary_tokens + policy.record_tokens
     # A summary of little has to be smaller than what it stands for, whatever the policy allows.
     smaller = int(covered.tokens * gate.LEAST_GAIN)
@@ -214,12 +212,12 @@ def _ledger(material: Material) -> tuple[ledger.Entry, ...]:
     return ledger.extend(known, material.completed)
 
 
-def finished(reads: Sequence[Read]) -> list[int]:
+def _finished(reads: Sequence[Read]) -> list[int]:
     """The `id` of each step whose last piece is read: only such a step was heard."""
     return [id(read.step) for read in reads if read.piece == read.pieces - 1]
 
 
-def cleaned(step: Step, mask: bool) -> tuple[Step, int]:
+def _cleaned(step: Step, mask: bool) -> tuple[Step, int]:
     """A step without characters that show nothing and without secrets, and how many there were."""
     masked = 0
 

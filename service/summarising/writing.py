@@ -1,16 +1,15 @@
 """Turns what is to be read into a judged candidate: by one call of a summariser, or by code.
 
 Workers, tests and benchmarks go through it, and decide themselves what follows on a rejected reply.
-They also say where the work on texts runs (`run`), and which writer does it.
+They also say where the work on texts runs (`run`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from service.policy import Policy
 from service.summarising import compose, message, prompt
-from service.summarising.compose import Candidate, Covered, Material, Read
+from service.summarising.compose import Candidate, Covered, Material
 from service.summarising.gate import Verdict
 from service.summarising.kept import pins
 from service.summarising.kept.record import Record
@@ -25,44 +24,6 @@ from service.text.blocks import Sort
 BY_CODE = "extractive"
 """The name of the built-in way, as operators see it."""
 CALLS = 2  # of a summariser for one candidate: the second knows why the first was rejected
-
-
-class Gather(Protocol):
-    """What a summariser reads next; as `compose.gather` says it."""
-
-    def __call__(
-        self,
-        memory: Memory,
-        reads: Sequence[Read],
-        policy: Policy,
-        *,
-        part: int = 1,
-        parts: int = 1,
-        mask: bool = True,
-    ) -> Material:
-        """The material of one chunk."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Writer:
-    """Everything that is done to texts on the way from steps to a summary. Pure.
-
-    Each is a function of a module, because it is named to the text process in which it runs.
-
-    Attributes:
-        gather: what a summariser reads next.
-        compose: what a summariser's reply makes, and whether it may stand.
-        by_rule: the summary that code makes alone.
-    """
-
-    gather: Gather
-    compose: Callable[[Material, Reply, Policy, Covered], Candidate]
-    by_rule: Callable[[Material, Policy, Covered], Candidate]
-
-
-FULL = Writer(compose.gather, compose.compose, compose.by_rule)
-"""Pins, talk, ledger and a judged narrative. For another see `service.summarising.plain`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +57,6 @@ async def attempt(
     policy: Policy,
     covered: Covered,
     rejections: tuple[str, ...] = (),
-    writer: Writer = FULL,
 ) -> Attempt:
     """One call; `rejections` are why the one before was rejected, and are kept in the verdict.
 
@@ -106,7 +66,7 @@ async def attempt(
     reading = replace(material.reading, rejections=rejections)
     reply = await summariser.summarise(reading)
     read = replace(material, reading=reading)
-    attempt = await run(_composed, read, reply, policy, covered, writer)
+    attempt = await run(_composed, read, reply, policy, covered)
     if rejections and attempt.accepted:
         return replace(attempt, candidate=_judged(attempt.candidate, "repaired", rejections))
     return attempt
@@ -119,10 +79,9 @@ async def by_rule(
     covered: Covered,
     outcome: str = "extractive",
     rejections: tuple[str, ...] = (),
-    writer: Writer = FULL,
 ) -> Attempt:
     """What code makes of it alone; `rejections` are why a summariser's replies were rejected."""
-    candidate = await run(writer.by_rule, material, policy, covered)
+    candidate = await run(compose.by_rule, material, policy, covered)
     return Attempt(_judged(candidate, outcome, rejections))
 
 
@@ -181,16 +140,14 @@ def _unjudged(
     return Attempt(compose.candidate(memory, rendered, verdict, covered))
 
 
-def _composed(
-    material: Material, reply: Reply, policy: Policy, covered: Covered, writer: Writer
-) -> Attempt:
+def _composed(material: Material, reply: Reply, policy: Policy, covered: Covered) -> Attempt:
     """The candidate, and what its reply cost: the provider's counts, or else ours."""
     read, wrote = reply.prompt_tokens, reply.completion_tokens
     if read is None:
         read = _size(material.reading)
     if wrote is None:
         wrote = tokens.count(reply.text)
-    return Attempt(writer.compose(material, reply, policy, covered), read, wrote)
+    return Attempt(compose.compose(material, reply, policy, covered), read, wrote)
 
 
 def _judged(candidate: Candidate, outcome: str, reasons: tuple[str, ...]) -> Candidate:

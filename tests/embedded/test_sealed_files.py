@@ -9,8 +9,6 @@ from service.runtime import Urls
 from service.storage.database import migrate
 from tests.service.encrypted import FIRST, MARK, lived, readable, service_with
 
-pytestmark = pytest.mark.words
-
 
 def files_with(folder: Path, word: str) -> set[str]:
     """The parts of the folder that have a file with this word, as it is or compressed."""

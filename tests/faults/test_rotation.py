@@ -9,11 +9,10 @@ import pytest
 from service.runtime import Urls
 from service.storage import messages
 from service.storage.tenancy import ChatKey
-from service.summarising.plain import PLAIN
 from service.usecases import rotate
 from tests.conftest import drain
 from tests.service.encrypted import FIRST, SECOND, service_with
-from tests.service.harness import Harness, with_writer
+from tests.service.harness import Harness
 from tests.service.talk import Talk, check_tree, rows
 
 pytestmark = pytest.mark.slow
@@ -49,7 +48,7 @@ async def chats_of(harness: Harness) -> list[tuple[Talk, str]]:
         leaf = talk.turns(14)
         assert await talk.ingest(leaf)
         made.append((talk, leaf))
-    await drain(with_writer(harness.service, PLAIN).runtime)
+    await drain(harness.service.runtime)
     return made
 
 

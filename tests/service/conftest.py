@@ -1,7 +1,6 @@
 """The service of a module, with empty tables for each test.
 
-Tests that use it run in the loop of their module: `pytestmark = pytest.mark.asyncio(loop_scope="module")`. The plain
-writer makes the summaries, but for tests that look at their words: `pytest.mark.words`.
+Tests that use it run in the loop of their module: `pytestmark = pytest.mark.asyncio(loop_scope="module")`.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -11,10 +10,9 @@ import pytest
 import pytest_asyncio
 import stamina
 
-from service.summarising.plain import PLAIN
 from tests.conftest import Service
 from tests.fakes.scripted_llm import scripted_llm
-from tests.service.harness import Harness, Numbered, emptied, with_writer
+from tests.service.harness import Harness, Numbered, emptied
 from tests.service.talk import Talk
 
 
@@ -26,10 +24,9 @@ def _no_waiting() -> Iterator[None]:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def service(shared_service: Service, request: pytest.FixtureRequest) -> AsyncIterator[Service]:
+async def service(shared_service: Service) -> AsyncIterator[Service]:
     """A running service without chats."""
-    looked_at = request.node.get_closest_marker("words")
-    yield shared_service if looked_at else with_writer(shared_service, PLAIN)
+    yield shared_service
     await emptied(shared_service)
 
 

@@ -56,7 +56,7 @@ async def _once(
     service: Service, talk: Talk, worker_context: WorkerContext, turns: int, least: int, *more: object
 ) -> str:
     assert not talk.rows
-    key = (talk.chat, talk.user, talk.model, worker_context.by, worker_context.writer, turns, least, *more)
+    key = (talk.chat, talk.user, talk.model, worker_context.by, turns, least, *more)
     if key not in _grown:
         leaf = await _grow(service, talk, worker_context, turns, least)
         _grown[key] = Grown(leaf, deepcopy(talk.rows), await _copied(service))

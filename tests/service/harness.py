@@ -13,7 +13,6 @@ from service.clients.summarisers import configured, for_models
 from service.runtime import Runtime
 from service.settings import Settings
 from service.summarising.reading import Reading, Reply, Summariser
-from service.summarising.writing import Writer
 from service.usecases.compress import WorkerContext, compress
 from tests.conftest import Service
 from tests.fakes.scripted_llm import Request, ScriptedLLM
@@ -43,8 +42,7 @@ class Harness:
         settings = Settings(**(asked | sizes | more))
         summariser = configured(settings, self.http)
         others = for_models(settings, self.http)
-        writer = runtime.worker_context.writer
-        return WorkerContext(runtime.database.engine, settings, summariser, runtime.texts, others=others, writer=writer)
+        return WorkerContext(runtime.database.engine, settings, summariser, runtime.texts, others=others)
 
     async def compress(self, worker_context: WorkerContext | None = None) -> float | None:
         """One round of work; returns the seconds until the chat is due again."""
@@ -83,12 +81,6 @@ class Harness:
         leaf = self.talk.turns(turns, **more)
         assert await self.talk.ingest(leaf)
         return leaf
-
-
-def with_writer(service: Service, writer: Writer) -> Service:
-    """The same service; whoever works with its bench lets `writer` write."""
-    bench = replace(service.runtime.worker_context, writer=writer)
-    return replace(service, runtime=replace(service.runtime, worker_context=bench))
 
 
 _NUMBERED = ("chats", "checkpoints", "runs", "audit")

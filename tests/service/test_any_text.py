@@ -13,7 +13,7 @@ from tests.effort import examples
 from tests.service.harness import emptied
 from tests.service.talk import Talk, check_tree, rows
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.words]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ODD = ["", "NaN", "Infinity", "1e999", "\ud800", "\0", "\u202e", "\u2028", "İ", "😀", "1,234.50", "2026-01-31"]
 NAMES = ["id", "name", "error", "rows", "a b"]

@@ -8,7 +8,7 @@ from tests.fakes.scripted_llm import Message, Say
 from tests.service.harness import Harness
 from tests.service.talk import Json
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.words]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 OLD = "Never run the pumps above 4 bar."
 NEW = "From now on the pumps may run up to 5 bar."

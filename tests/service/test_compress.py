@@ -56,7 +56,6 @@ async def test_a_model_may_have_a_summariser_of_its_own(harness: Harness) -> Non
     assert {made.summariser for made in await harness.made()} == {"openai:another"}
 
 
-@pytest.mark.words
 async def test_every_message_is_read_once_in_order_and_the_last_narrative_goes_into_the_next_call(
     harness: Harness,
 ) -> None:
@@ -83,7 +82,6 @@ async def test_every_message_is_read_once_in_order_and_the_last_narrative_goes_i
     assert [list(one.ancestors) for one in made] == [[one.id for one in made[:n]] for n in range(len(made))]
 
 
-@pytest.mark.words
 async def test_a_call_is_read_once_as_one_line_with_its_result_and_within_the_fence(harness: Harness) -> None:
     """A result is not read whole: its line tells how large it is, and how it begins and ends."""
     talk = harness.talk
@@ -156,7 +154,6 @@ async def test_without_the_providers_counts_our_own_are_recorded(harness: Harnes
     assert run.tokens_written == 2
 
 
-@pytest.mark.words
 async def test_hidden_marker_lines_are_counted_and_not_read(harness: Harness) -> None:
     marker = "[openrouter:v1:reasoning:abc]: #\n"
     leaf = harness.talk.turns(1)
@@ -170,7 +167,6 @@ async def test_hidden_marker_lines_are_counted_and_not_read(harness: Harness) ->
     assert sum(run.markers for run in await harness.runs()) == 2
 
 
-@pytest.mark.words
 async def test_the_model_reads_little_more_than_the_chat_itself(harness: Harness) -> None:
     """Sum over the life of a chat of 200,000 tokens at the default window."""
     talk = harness.talk
@@ -236,7 +232,6 @@ async def test_a_killed_workers_work_is_taken_over_when_its_lease_is_over(harnes
     assert (await harness.chat()).attempts == 0
 
 
-@pytest.mark.words
 async def test_a_long_turn_is_read_in_pieces_and_a_draft_keeps_how_far(harness: Harness) -> None:
     talk = harness.talk
     leaf = talk.add("q", talk.turns(1))

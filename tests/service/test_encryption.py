@@ -17,8 +17,6 @@ from tests.conftest import execute, fresh_database
 from tests.service.encrypted import FIRST, MARK, SECOND, answers, columns, lived, service_with
 from tests.service.talk import Talk, check_tree, row, rows, run_sql
 
-pytestmark = pytest.mark.words
-
 HELD = {
     "messages.body",
     "messages.words",

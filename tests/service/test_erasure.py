@@ -10,8 +10,6 @@ from tests.service.harness import Harness
 from tests.service.problems import is_problem
 from tests.service.talk import Talk, run_sql
 
-pytestmark = pytest.mark.words
-
 CAROL, BEN = "carol-4711", "ben-0815"
 LEFT = [CAROL, MARK, "chat-1", "carols-"]
 NAMING = {  # where her id stands before

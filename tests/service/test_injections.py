@@ -12,7 +12,7 @@ from tests.summarising.injection import Injection
 from tests.summarising.injections import INJECTIONS
 from tests.summarising.planted import DISTRACTION, RULES, carried, chat, is_one_record, obeying, proper
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.words]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SERVED = (
     "a page says it outright",

@@ -81,7 +81,6 @@ async def test_it_retires_when_the_summariser_has_read_the_same(harness: Harness
     await check_tree(harness.runtime)
 
 
-@pytest.mark.words
 async def test_it_is_made_without_a_call_when_there_is_little_to_read(harness: Harness) -> None:
     leaf = await in_one_call(harness)
     calls = len(harness.llm.requests)
@@ -99,7 +98,6 @@ async def test_it_is_made_without_a_call_when_there_is_little_to_read(harness: H
     assert answer["covered_messages"] > made.covered_messages
 
 
-@pytest.mark.words
 async def test_the_next_one_goes_on_from_it_and_takes_its_place(harness: Harness) -> None:
     leaf = await in_one_call(harness)
     for turns in (5, 3):
@@ -146,7 +144,6 @@ async def by_code_alone(harness: Harness, **more: Any) -> None:
     await harness.compress(harness.worker_context(fallback_after=0, **WIDE, **more))
 
 
-@pytest.mark.words
 async def test_what_the_summariser_published_since_is_taken_over_however_long_a_call_takes(harness: Harness) -> None:
     await harness.long_chat()
     served: list[Json] = []
@@ -169,7 +166,6 @@ async def test_what_the_summariser_published_since_is_taken_over_however_long_a_
     await check_tree(harness.runtime)
 
 
-@pytest.mark.words
 async def test_one_that_reaches_deeper_yields_too(harness: Harness) -> None:
     await harness.long_chat()
     served: list[Json] = []
@@ -184,7 +180,6 @@ async def test_one_that_reaches_deeper_yields_too(harness: Harness) -> None:
     await check_tree(harness.runtime)
 
 
-@pytest.mark.words
 async def test_a_branch_that_needs_it_keeps_it(harness: Harness) -> None:
     leaf = await in_one_call(harness)
     trunk = harness.talk.turns(5, leaf=leaf)

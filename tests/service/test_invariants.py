@@ -105,7 +105,6 @@ async def test_invariant_3_the_filter_never_breaks_a_chat(talk: Talk, service: S
         assert after["messages"] == before["messages"]
 
 
-@pytest.mark.words
 async def test_invariant_4_a_call_and_its_results_stay_together(harness: Harness) -> None:
     talk = harness.talk
     leaf = talk.turns(1)
@@ -133,7 +132,6 @@ async def test_invariant_4_a_call_and_its_results_stay_together(harness: Harness
     assert 0 < len(asked) < 9
 
 
-@pytest.mark.words
 async def test_invariant_5_the_boundary_says_what_was_really_covered(harness: Harness) -> None:
     talk = harness.talk
     leaf = talk.add("long", talk.add("q", talk.turns(1)), "assistant", prose(6000, "long"))
@@ -177,7 +175,6 @@ async def test_invariant_6_branches_are_right_by_construction(talk: Talk, servic
     assert (await talk.ask(left))["status"] == "ready"
 
 
-@pytest.mark.words
 async def test_invariant_7_a_summary_is_never_a_function_of_luck(harness: Harness) -> None:
     leaf = await harness.long_chat()
     worker_context = harness.worker_context(summariser_window=32_768, fallback_after=0)
@@ -218,7 +215,6 @@ async def test_invariant_8_work_is_never_lost_and_never_doubled(harness: Harness
     assert chat.done_seq == chat.handed_seq
 
 
-@pytest.mark.words
 async def test_invariant_9_cost_grows_with_what_is_new(harness: Harness) -> None:
     talk = harness.talk
     leaf = await harness.long_chat(20)

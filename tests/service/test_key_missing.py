@@ -17,7 +17,7 @@ from tests.service.harness import Harness
 from tests.service.problems import is_problem
 from tests.service.talk import row, rows, run_sql
 
-pytestmark = [pytest.mark.words, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SAYS = "PRECIS_ENCRYPTION_KEYS"
 

@@ -116,7 +116,6 @@ async def test_switched_off_everything_is_stored_as_it_came(service: Service, un
     assert (await shown(service))["chat"]["masked"] == 0
 
 
-@pytest.mark.words
 async def test_a_secret_in_a_tool_result_reaches_neither_the_summary_nor_the_ledger(
     talk: Talk, service: Service
 ) -> None:

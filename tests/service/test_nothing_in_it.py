@@ -10,7 +10,7 @@ from tests.fakes.scripted_llm import Fail, Say
 from tests.service.harness import Harness
 from tests.service.talk import check_tree
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.words]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 HIDDEN = "\u2060"
 """A character that shows nothing, and costs tokens."""

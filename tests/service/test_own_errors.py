@@ -22,7 +22,7 @@ from tests.service.talk import check_tree, run_sql
 
 P = ParamSpec("P")
 T = TypeVar("T")
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.words]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 TEXT = "the words of the chat"
 RESULT = '{"stock": 4711}'

@@ -200,7 +200,6 @@ async def test_a_fork_that_is_not_stored_yet_finds_what_its_user_has(chat: Chat)
     assert (await chat.recall(ref="M1", user_id="somebody else"))["status"] == "not_covered"
 
 
-@pytest.mark.words
 async def test_a_text_that_is_not_kept_comes_again_with_the_whole_path(chat: Chat) -> None:
     await run_sql(chat.harness.service.runtime, "update messages set body = null, words = null")
 

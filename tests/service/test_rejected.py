@@ -48,7 +48,6 @@ KINDS = {
 
 
 @pytest.mark.parametrize(("behaviour", "outcome", "reason"), BAD.values(), ids=BAD.keys())
-@pytest.mark.words
 async def test_a_bad_answer_is_recorded_and_what_was_read_before_keeps_serving(
     harness: Harness, behaviour: Behaviour, outcome: str, reason: str
 ) -> None:

@@ -6,7 +6,7 @@ from tests.fakes.scripted_llm import Empty, Say
 from tests.service.harness import Harness
 from tests.service.talk import check_tree
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.words]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 INVENTED = Say("## Goal\n- There are 31337 pumps.\n- There are 31338 valves.")
 FINE = Say("## Goal\n- Watch the pumps.")

@@ -204,7 +204,6 @@ async def test_of_an_answer_that_is_late_after_a_failure_the_failures_kind_is_to
 
 
 @pytest.mark.parametrize(("behaviour", "kind"), REJECTED.values(), ids=REJECTED.keys())
-@pytest.mark.words
 async def test_what_the_gate_rejects_is_logged_and_shown_by_its_kind(
     harness: Harness, log: Log, behaviour: Behaviour, kind: str
 ) -> None:
@@ -225,7 +224,6 @@ DROPPED = {
 
 
 @pytest.mark.parametrize("line", DROPPED.values(), ids=DROPPED.keys())
-@pytest.mark.words
 async def test_what_the_gate_drops_is_told_in_the_verdict_of_its_checkpoint_alone(
     harness: Harness, log: Log, line: str
 ) -> None:

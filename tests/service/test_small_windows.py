@@ -19,7 +19,6 @@ def asked(request: Request) -> int:
 
 
 @pytest.mark.parametrize("window", [4096, 8192, 16_384])
-@pytest.mark.words
 async def test_no_request_exceeds_the_summarisers_window(harness: Harness, window: int) -> None:
     talk = harness.talk
     leaf = talk.add("long", talk.add("q", talk.turns(2)), "assistant", prose(12_000, "long"))
@@ -36,7 +35,6 @@ async def test_no_request_exceeds_the_summarisers_window(harness: Harness, windo
 
 
 @pytest.mark.parametrize("window", [2048, 4096, 8192])
-@pytest.mark.words
 async def test_a_small_model_makes_progress_and_is_served(harness: Harness, window: int) -> None:
     harness.talk.window = window
     leaf = await harness.long_chat(16, tokens=window // 8)
@@ -59,7 +57,6 @@ FORMLESS = {
 
 
 @pytest.mark.parametrize("text", FORMLESS.values(), ids=FORMLESS.keys())
-@pytest.mark.words
 async def test_a_model_that_ignores_the_format_still_gives_a_checkpoint(harness: Harness, text: str) -> None:
     leaf = await harness.long_chat()
     harness.llm.default = Say(text)

@@ -17,7 +17,7 @@ from tests.service.talk import Talk, check_tree, prose, row
 
 P = ParamSpec("P")
 T = TypeVar("T")
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.words]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @dataclass

@@ -5,16 +5,15 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from service.summarising.plain import PLAIN
 from tests.conftest import Service
-from tests.service.harness import emptied, with_writer
+from tests.service.harness import emptied
 from tests.service.talk import Talk
 from tests.web.visitor import Visitor, visiting
 
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def service(shared_service: Service) -> AsyncIterator[Service]:
-    yield with_writer(shared_service, PLAIN)
+    yield shared_service
     await emptied(shared_service)
 
 

@@ -240,10 +240,9 @@ async def _gather(
     context = this.claim.context
     mask = context.settings.mask_secrets
     # In a process of its own, because any text may take too long or too much memory.
-    gather = context.writer.gather
     whole = wished(memory, this.claim.lease.wishes)
     return await context.texts.run(
-        rounds.gathered, packed, ids, chunk.reads, whole, this.policy, part_of, mask, gather, calls
+        rounds.gathered, packed, ids, chunk.reads, whole, this.policy, part_of, mask, calls
     )
 
 
@@ -271,12 +270,10 @@ async def _ask(
     this: Round, summariser: Summariser, material: Material, covered: Covered
 ) -> Attempt:
     """The first attempt that the gate accepts, or the last one."""
-    run, writer = this.claim.context.texts.run, this.claim.context.writer
+    run = this.claim.context.texts.run
     rejections: tuple[str, ...] = ()
     for _ in range(writing.CALLS):
-        attempt = await writing.attempt(
-            run, summariser, material, this.policy, covered, rejections, writer
-        )
+        attempt = await writing.attempt(run, summariser, material, this.policy, covered, rejections)
         metrics.SUMMARISER_TOKENS.labels("read").inc(attempt.read)
         metrics.SUMMARISER_TOKENS.labels("written").inc(attempt.wrote)
         if attempt.accepted:
@@ -297,8 +294,8 @@ async def _ask(
 async def _by_rule(
     this: Round, material: Material, covered: Covered, kind: str, rejections: tuple[str, ...] = ()
 ) -> Written:
-    run, writer = this.claim.context.texts.run, this.claim.context.writer
-    attempt = await writing.by_rule(run, material, this.policy, covered, kind, rejections, writer)
+    run = this.claim.context.texts.run
+    attempt = await writing.by_rule(run, material, this.policy, covered, kind, rejections)
     return Written(attempt, kind, writing.BY_CODE)
 
 

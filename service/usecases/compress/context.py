@@ -11,7 +11,6 @@ from service.processes import Texts
 from service.settings import Settings
 from service.summarising import writing
 from service.summarising.reading import Summariser
-from service.summarising.writing import Writer
 
 
 def _this_process() -> str:
@@ -25,9 +24,9 @@ class WorkerContext:
     `others` are the summarisers of models that have one of their own. They share the breaker and
     the bound of `summariser`, because they stand at the same address.
 
-    `texts` are the processes in which texts are read, for any may be too hard, and `writer` is what
-    is done there. `worker` names this process to operators. `warnings` say what is amiss with the
-    settings or the summariser; they come and go while the process runs.
+    `texts` are the processes in which texts are read, for any may be too hard. `worker` names this
+    process to operators. `warnings` say what is amiss with the settings or the summariser; they
+    come and go while the process runs.
     """
 
     engine: AsyncEngine
@@ -36,7 +35,6 @@ class WorkerContext:
     texts: Texts
     worker: str = field(default_factory=_this_process)
     others: Mapping[str, Summariser] = field(default_factory=dict)
-    writer: Writer = writing.FULL
     warnings: list[str] = field(default_factory=list)
 
     def summariser_of(self, model: str) -> Summariser | None:
