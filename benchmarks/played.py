@@ -10,16 +10,14 @@ from typing import ParamSpec, TypeVar
 
 from service import planning
 from service.planning import Checkpoint, Chunk, PathMessage
-from service.policy import Policy
-from service.summarising import writing
-from service.summarising.compose import Covered, Material, Read, gather
+from service.policy import STATE_SHARE, Policy
+from service.summarising import summarise
 from service.summarising.memory import Memory
 from service.summarising.reading import Reading, Reply, Summariser
-from service.summarising.writing import Attempt
+from service.summarising.summarise import Attempt, Covered, Material, Read, gather
 from service.transcript import ROOT, Step, Stored, digest, native_tokens, parse, step_tokens, steps
 
 _LEAST = 16  # tokens of a record; below, a summary is its frame
-_NARRATIVE = 8  # the part of a bounded summary that a summariser may write is an eighth
 _FITTINGS = 8  # times that a summary is made smaller until it fits
 
 P = ParamSpec("P")
@@ -133,7 +131,7 @@ class Played:
         grown = self.shown
         for chunk in planning.plan(self.path.nodes[:messages], known, policy.at_once).chunks:
             material = gather(grown.memory, self._reads(chunk), policy, part=chunk.part, parts=chunk.parts)
-            attempt = await writing.by_rule(here, material, policy, self._covered(chunk), "interim")
+            attempt = summarise.by_rule(material, policy, self._covered(chunk), "interim")
             grown = self._grown(grown, chunk, attempt)
             if chunk.covers is not None and not attempt.candidate.no_gain:
                 self.interim = grown
@@ -142,7 +140,7 @@ class Played:
         candidate = attempt.candidate
         if chunk.covers is None:
             return replace(before, memory=candidate.memory)
-        return Summary(candidate.memory, self._checkpoint(chunk.covers, attempt), candidate.rendered.summary)
+        return Summary(candidate.memory, self._checkpoint(chunk.covers, attempt), candidate.text)
 
     def _checkpoint(self, covers: int, attempt: Attempt) -> Checkpoint:
         last, size = self.path.nodes[covers - 1], attempt.candidate.size
@@ -151,8 +149,8 @@ class Played:
     async def _chunk(self, chunk: Chunk, policy: Policy, room: int | None) -> Attempt:
         covered = self._covered(chunk)
         if room is not None:
-            narrative = max(room // _NARRATIVE, _LEAST)
-            policy = replace(policy, summary_tokens=narrative, record_tokens=max(room, _LEAST))
+            state = max(int(room * STATE_SHARE), _LEAST)
+            policy = replace(policy, state_tokens=state, summary_tokens=max(room, _LEAST))
         material = gather(self.settled.memory, self._reads(chunk), policy, part=chunk.part, parts=chunk.parts)
         asked = _Remembering(self.summariser, self.summariser.name) if self.summariser else None
         attempt = await self._attempt(asked, material, policy, covered)
@@ -182,11 +180,11 @@ class Played:
         room: int,
     ) -> Attempt:
         """The largest summary of at most `room` tokens, of those that a few records make; else the smallest."""
-        least, most = _LEAST, policy.record_tokens
+        least, most = _LEAST, policy.summary_tokens
         guess = most - (attempt.candidate.size - room)
         for _ in range(_FITTINGS):
             guess = min(max(guess, least), most)
-            made = await self._attempt(asked, material, replace(policy, record_tokens=guess), covered)
+            made = await self._attempt(asked, material, replace(policy, summary_tokens=guess), covered)
             size = made.candidate.size
             if size <= room or attempt.candidate.size > size > room:
                 attempt = made
@@ -201,10 +199,10 @@ class Played:
     ) -> Attempt:
         """As a worker does: a reply, one more when it is rejected, else what code makes."""
         rejections: tuple[str, ...] = ()
-        for _ in range(writing.CALLS if asked else 0):
+        for _ in range(summarise.CALLS if asked else 0):
             assert asked
             calls = asked.calls
-            attempt = await writing.attempt(here, asked, material, policy, covered, rejections)
+            attempt = await summarise.ask(here, asked, material, policy, covered, rejections)
             if asked.calls > calls:
                 self.spent += attempt.read + attempt.wrote
                 self.read += attempt.read
@@ -213,7 +211,7 @@ class Played:
             rejections = attempt.reasons
             asked.reasons = [*asked.reasons, *(one for one in rejections if one not in asked.reasons)]
         outcome = "degraded" if asked else "extractive"
-        return await writing.by_rule(here, material, policy, covered, outcome, rejections)
+        return summarise.by_rule(material, policy, covered, outcome, rejections)
 
 
 @dataclass(slots=True)

@@ -22,7 +22,9 @@ PROMPT_TOKENS = 700
 """What the wording of `summarising.prompt` may cost at most; a test holds it below."""
 REPAIR_TOKENS = 160
 """What a second call may cost more than the first, because it names the rejection reasons."""
-_LEAST_SUMMARY = 128  # tokens, of the narrative
+STATE_SHARE = 0.6
+"""The share of a summary that the state may have."""
+_LEAST_STATE, _MOST_STATE = 128, 4000  # tokens
 _MOST_SUMMARY = 32_768  # tokens: more is read badly, and no window of today needs it
 _LEAST_ROOM = 512  # tokens: beside tools that leave less, no chat fits
 _LEFT = 0.75  # of what tools leave is as good as a window without tools
@@ -44,13 +46,12 @@ def apply_at(window: int, share: float = APPLY_AT) -> int:
     return window * parts_of(share) // APPLY_PARTS
 
 
-def output_tokens(summary_tokens: int) -> int:
-    """How many tokens a summariser may write: a narrative of `summary_tokens`, and its choices.
+def output_tokens(state_tokens: int) -> int:
+    """How many tokens a summariser may write: its choices, and a state of `state_tokens`.
 
-    Models overshoot, and an answer that meets the limit is cut off and therefore rejected: a tight
-    limit would waste whole runs.
+    Models overshoot, and of an answer that meets the limit the end is lost.
     """
-    return summary_tokens * 2 + 256
+    return state_tokens * 3 // 2 + 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +68,8 @@ class Policy:
         step_tokens: the least number of newly covered tokens that is worth a summariser's call.
         code_tokens: the least that is worth a summary by code, while a request is above `apply_at`:
             it costs no call.
-        summary_tokens: bound on the narrative.
-        record_tokens: bound on what code keeps beside it: pins, talk and ledger together.
+        state_tokens: bound on the state that a summariser writes.
+        summary_tokens: bound on the whole summary.
         entry_tokens: how much of the pins a summariser is shown.
         chunk_tokens: how much of the conversation one call may read.
         max_chunks: calls in one round; what is left waits for the next round.
@@ -82,8 +83,8 @@ class Policy:
     keep_messages: int
     step_tokens: int
     code_tokens: int
+    state_tokens: int
     summary_tokens: int
-    record_tokens: int
     entry_tokens: int
     chunk_tokens: int
     max_chunks: int
@@ -119,8 +120,8 @@ class Policy:
         takes more than five eighths of what the tail leaves, because the rest is what the next
         summary covers.
 
-        A quarter of the summary is the narrative, which each call reads and writes again, and
-        whose length a model can hold. All else is the record, which costs no call anything.
+        Up to 60 % of the summary is the state, which each call reads and writes again. All else
+        costs no call anything.
 
         A call is worth a step of four times what it reads again. In a small window that is more
         than what fits beside the tail and the summary: there, summaries by code serve until it is
@@ -140,9 +141,9 @@ class Policy:
         keep = min(room // 4, threshold // 3)
         wanted = int(summary_share * sqrt(room * _SHARE_WINDOW))
         whole = min(wanted, (threshold - keep) * 5 // 8, _MOST_SUMMARY)
-        narrative = _narrative_tokens(whole, summariser_window)
+        state = _state_tokens(whole, summariser_window)
         entries = min(1000, room // 50, summariser_window // 16)
-        again = narrative + entries + PROMPT_TOKENS
+        again = state + entries + PROMPT_TOKENS
         return cls(
             window_tokens=window,
             apply_at=min(max(apply_at(window, apply_share), overhead + threshold), window),
@@ -152,10 +153,10 @@ class Policy:
             # What a call reads again is to be a small part of what it reads new.
             step_tokens=max(room // 5, 4 * again),
             code_tokens=max((threshold - keep - whole) // _CODE_STEPS, 1),
-            summary_tokens=narrative,
-            record_tokens=whole - narrative,
+            state_tokens=state,
+            summary_tokens=whole,
             entry_tokens=entries,
-            chunk_tokens=_chunk_tokens(summariser_window, narrative, again),
+            chunk_tokens=_chunk_tokens(summariser_window, state, again),
             max_chunks=max_chunks,
             overhead=overhead,
         )
@@ -170,16 +171,16 @@ def _room(window: int, overhead: int, apply_share: float) -> int:
     return max(window - beside, left, _LEAST_ROOM)
 
 
-def _narrative_tokens(whole: int, summariser_window: int) -> int:
+def _state_tokens(whole: int, summariser_window: int) -> int:
     """How much of a summary of `whole` tokens a summariser writes."""
-    narrative = max(min(2000, whole // 4, summariser_window // 12), _LEAST_SUMMARY)
-    # `_LEAST_SUMMARY` may be nearly all of a small summary; the record has at least half.
-    return min(narrative, whole // 2)
+    state = max(min(_MOST_STATE, int(whole * STATE_SHARE), summariser_window // 8), _LEAST_STATE)
+    # `_LEAST_STATE` may be nearly all of a small summary; the rest has a quarter.
+    return min(state, whole * 3 // 4)
 
 
-def _chunk_tokens(summariser_window: int, narrative: int, again: int) -> int:
+def _chunk_tokens(summariser_window: int, state: int, again: int) -> int:
     """What one call may read new, beside its answer and the `again` tokens that each call reads."""
-    call = summariser_window - output_tokens(narrative) - again - REPAIR_TOKENS
+    call = summariser_window - output_tokens(state) - again - REPAIR_TOKENS
     # A tenth is left for tokenizers that count more than ours.
     return max(call * 9 // 10, _LEAST_CHUNK)
 

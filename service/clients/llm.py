@@ -129,7 +129,7 @@ class OpenAISummariser:
     async def summarise(self, reading: Reading) -> Reply:
         """See `Summariser`. The message's reasoning is never part of the reply, however named."""
         fields = {
-            "max_tokens": output_tokens(reading.summary_tokens),
+            "max_tokens": output_tokens(reading.state_tokens),
             "temperature": self._temperature,
         }
         request = _request(self._endpoint, reading) | fields
@@ -163,7 +163,7 @@ class OllamaSummariser:
 
     async def summarise(self, reading: Reading) -> Reply:
         """See `Summariser`. The message's `thinking` is never part of the reply."""
-        options = self._options | {"num_predict": output_tokens(reading.summary_tokens)}
+        options = self._options | {"num_predict": output_tokens(reading.state_tokens)}
         request = _request(self._endpoint, reading) | self._fields | {"options": options}
         with _spanned(self.name, self._endpoint) as span:
             reply = await _post_json(self._endpoint, "/api/chat", request, _ollama_reply)

@@ -1,31 +1,58 @@
-"""The publish gate: what of a summariser's narrative may stand in a summary. Pure.
+"""The publish gate: what of a summariser's state may stand in a summary. Pure.
 
-A reply that is no answer at all is rejected whole. Of an answer the narrative is judged line by
-line: a line with a value, a name or a quotation that nothing covered bears out is dropped, and so
-is one that paraphrases what stands elsewhere in its own words: a user's rule, a tool's data. When
-too little stands, the reply is rejected with the reasons, which the summariser is sent once. What
-was kept by number needs no judging, because its words are copied.
+A reply that is no answer at all is rejected whole. Of an answer, each value has to be borne out: a
+number, a date, a name, an id, a path or a quotation has to occur in what is covered, in any
+spelling, or to follow from the values beside it, as a sum or a rest does. The summariser is asked
+once about those that are not; after that, the clauses that have them are cut, not their lines.
 """
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache, cached_property
 from importlib import resources
-from itertools import chain, islice
+from itertools import chain, combinations
 from typing import Any, NamedTuple
 
-from service.summarising.memory import Paragraph
 from service.summarising.reading import Finish, Reply
-from service.summarising.reply.answer import Answer
-from service.text import characters, languages, tokens
+from service.text import languages, values
 from service.text.plain import plain
 from service.text.terms import has_digit, terms
-from service.text.values import Evidence
+from service.text.values import Evidence, Value
 
 LEAST_GAIN = 9 / 10
 """How large a summary may be at most, as a share of what it replaces."""
+
+_QUOTED = re.compile(
+    r"[\"“„«]([^\"“”„«»\n]{2,120})[\"”“»]|`([^`\n]{2,120})`|(?<!\w)'([^'\n]{2,120})'(?!\w)"
+)
+_QUOTATION = 4  # words: fewer may be a term that somebody marked
+_HEAD = re.compile(r"\A#[^\n]{0,100}\n\s{0,40}(?:[-*]\s{1,8})?")
+# Of letters alone: `OBUT9V` and `Nightly_Sync` are values, which occur as a whole or do not.
+_NAME = re.compile(
+    r"(?:(?:(?<=[^\W\d_] )|(?<=, ))[^\W\d_]{4,40}+|\b[A-Z][a-z]{1,30}[A-Z][^\W\d_]{1,30}+)"
+    r"(?!\d|_++[^\W_])"
+)
+_JOINED = re.compile(r"(?<![^\W_])[^\W_]++(?:[.:/@'’-][^\W_]++)++")
+_PART = re.compile(r"[^\W_]++")
+_STEM = 4  # letters by which names are known in other forms
+_NOUNS_HAVE_CAPITALS = ("de", "lb")
+# Where a clause ends; a sign inside a number or a name ends none.
+_CLAUSE_ENDS = re.compile(
+    r"(?<=[.;,:!?])\s{1,4}|(?<=[。；，、！？])|\s{0,4}(?=[(（])|(?<=[)）])\s{0,4}"
+)
+_ENDS = " ,;:，；、-–—"
+_SUMMED = 6  # values that one value may be the sum of
+_BESIDE = 12  # values on a line that are added up; more would reach nearly any number
+_SHOWN = 160  # characters of a cut clause in a verdict
+_MOST_REASONS = 12
+_MARKED = {
+    "reasoning": "contains reasoning",
+    "protocol": "contains tool protocol",
+    "refusal": "a refusal, not a record",
+}
 
 
 class Rejection(NamedTuple):
@@ -35,42 +62,9 @@ class Rejection(NamedTuple):
     reason: str
 
 
-_QUOTED = re.compile(
-    r"[\"“„«]([^\"“”„«»\n]{2,120})[\"”“»]|`([^`\n]{2,120})`|(?<!\w)'([^'\n]{2,120})'(?!\w)"
-)
-_HEAD = re.compile(r"\A#[^\n]{0,100}\n\s{0,40}(?:[-*]\s{1,8})?")
-# Of letters alone: `OBUT9V` and `Nightly_Sync` are values, which occur as a whole or do not.
-_NAME = re.compile(
-    r"(?:(?:(?<=[^\W\d_] )|(?<=, ))[^\W\d_]{4,40}+|\b[A-Z][a-z]{1,30}[A-Z][^\W\d_]{1,30}+)"
-    r"(?!\d|_++[^\W_])"
-)
-_JOINED = re.compile(r"(?<![^\W_])[^\W_]++(?:[.:/@'’-][^\W_]++)++")
-_PART = re.compile(r"[^\W_]++")
-_SLACK = 5 / 4  # a model cannot count its own tokens exactly
-_STANDS = 0.5  # of the lines have to be left, or a repair is asked for
-_SHOWN = 160  # characters of a dropped line in a verdict
-_MOST_REASONS = 12
-_RETOLD = 0.6  # of a line's subject that only a tool or a pasted text has
-_RULE = 0.5  # of the subject of a rule, or of a line, that the other has too
-_PARTLY = 0.25  # of a line's subject that nobody spoke of, for a foreign sentence to be retold
-_BORNE_OUT = 0.75  # of a line's subject that one sentence of somebody has
-_LEAST_SHARED = 2
-_LETTERS = 5  # words of one letter; more than that, and than half of a line, are words taken apart
-_TELLING = 3  # subjects of a line of which one has to occur, in any form
-_SENTENCES = re.compile(r"[.!?]\s|[。！？\n]|\\n")
-_STEM = 4  # letters by which words of a rule are known in other forms
-_NOUNS_HAVE_CAPITALS = ("de", "lb")
-_MARKED = {
-    "reasoning": Rejection("reasoning", "contains reasoning"),
-    "protocol": Rejection("tool_protocol", "contains tool protocol"),
-    "refusal": Rejection("refusal", "a refusal, not a record"),
-}
-_HARMLESS = ("rule_retold", "data_retold", "unheard")  # is left out, and is no reason to ask again
-
-
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A line that was left out, and why."""
+    """A clause that was left out, and why."""
 
     line: str
     reason: str
@@ -81,13 +75,13 @@ class Verdict:
     """What became of a reply; stored with the checkpoint and shown to operators.
 
     Attributes:
-        outcome: `accepted`, `trimmed` (lines were dropped), `repaired` (the second reply was
-            taken), `degraded` (code wrote it, because neither reply was usable), `extractive`
-            (code writes here anyway), or `rejected`.
+        outcome: `accepted`, `trimmed` (clauses were cut), `repaired` (the second reply was taken),
+            `degraded` (code wrote it, because neither reply was usable), `extractive` (code writes
+            here anyway), or `rejected`.
         reasons: why an earlier reply, or this one, was rejected.
-        dropped: lines that were left out of the narrative.
+        dropped: clauses that were left out of the state.
         unfounded: choices that nothing in the text bears out; they were ignored.
-        left_out: pins that found no room.
+        left_out: rules and quotations that found no room.
         masked: secrets that were masked in what is new.
         kinds: of `reasons` when this reply was rejected; no word of the text, so they may be
             logged.
@@ -124,22 +118,14 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Grounds:
-    """What a narrative is judged by.
+    """What a state is judged by.
 
     Attributes:
         covered: all texts that are covered: what was read, and the memory before.
-        said: what people and assistants said in their own words, a sentence each.
-        by_users: of those what users said; only that can loosen a rule.
-        foreign: what tools answered and users pasted.
-        rules: pinned constraints, decisions and preferences, which stand in the users' own words.
         language: of the conversation; None when it cannot be told.
     """
 
     covered: Sequence[str]
-    said: Sequence[str] = ()
-    by_users: Sequence[str] = ()
-    foreign: Sequence[str] = ()
-    rules: Sequence[str] = ()
     language: str | None = None
 
     @cached_property
@@ -154,33 +140,6 @@ class Grounds:
         parts = " ".join(chain.from_iterable(map(_PART.findall, _JOINED.findall(whole))))
         return frozenset(map(_stem, terms(whole) | terms(parts)))
 
-    @cached_property
-    def spoken(self) -> Evidence:
-        """Of what people and assistants said themselves."""
-        return Evidence.of((*self.said, *self.rules))
-
-    @cached_property
-    def only_foreign(self) -> frozenset[str]:
-        """Subjects that nobody spoke of, but a tool or a pasted text."""
-        said = {term for text in self.said for term in _subject(text)}
-        return frozenset(term for text in self.foreign for term in _subject(text)) - said
-
-    @cached_property
-    def subjects(self) -> Sequence[tuple[frozenset[str], bool]]:
-        """What each sentence is about that is no rule, and whether a user said it."""
-        rules, users = set(self.rules), set(self.by_users)
-        return [(_subject(text), text in users) for text in self.said if text not in rules]
-
-    @cached_property
-    def foreign_sentences(self) -> Sequence[frozenset[str]]:
-        """What each sentence of foreign texts is about."""
-        return [_subject(one) for text in self.foreign for one in _SENTENCES.split(text)]
-
-    @cached_property
-    def told_rules(self) -> Sequence[tuple[frozenset[str], frozenset[str]]]:
-        """The terms of each rule, and what it is about."""
-        return [(terms(rule), _subject(rule)) for rule in self.rules]
-
     @property
     def names_have_capitals(self) -> bool:
         """Whether a capital inside a sentence means a name: not in languages where nouns have one.
@@ -191,191 +150,123 @@ class Grounds:
 
 
 def rejection(reply: Reply) -> Rejection | None:
-    """Why a reply is no answer at all; None when it is one."""
+    """Why a reply is no answer at all; None when it is one, or the beginning of one."""
     text = reply.text.strip()
     if not text:
         return Rejection("empty", "empty answer")
-    if reply.finish is Finish.LENGTH:
-        return Rejection("cut_off", "cut off: the summariser reached its output limit")
-    if reply.finish is not Finish.STOP:
+    if reply.finish is Finish.OTHER:
         return Rejection("unfinished", "not finished normally")
     # A refusal may stand under a head; the other marks are looked for everywhere.
     searched = {"reasoning": text, "protocol": text, "refusal": _HEAD.sub("", text)}
     for kind, part in searched.items():
         if any(pattern.search(part) for pattern in patterns()[kind]):
-            return _MARKED[kind]
+            return Rejection(kind, _MARKED[kind])
     return None
 
 
-def rejected(rejections: Sequence[Rejection], dropped: tuple[Dropped, ...] = ()) -> Verdict:
+def rejected(rejections: Sequence[Rejection]) -> Verdict:
     """The verdict on a reply that may not stand."""
     reasons = tuple(one.reason for one in rejections)
     kinds = tuple(dict.fromkeys(one.kind for one in rejections))
-    return Verdict("rejected", reasons, dropped, kinds=kinds)
+    return Verdict("rejected", reasons, kinds=kinds)
 
 
-def judge(answer: Answer, grounds: Grounds, limit: int) -> tuple[tuple[Paragraph, ...], Verdict]:
-    """The paragraphs that stand, within about `limit` tokens, and the verdict."""
-    kept: list[Paragraph] = []
-    objections: dict[str, Rejection] = {}
-    for paragraph in answer.narrative:
-        lines = list(dict.fromkeys(map(plain, paragraph.lines)))
-        found = _objections(lines, grounds)
-        objections |= found
-        standing = tuple(line for line in lines if line not in found)
-        if standing:
-            kept.append(Paragraph(paragraph.section, standing))
-    dropped = tuple(Dropped(line, rejection.reason) for line, rejection in objections.items())
-    rejections = [*_whole(answer, grounds), *_rest(answer, kept, objections, limit)]
-    if rejections:
-        return (), rejected(rejections, dropped)
-    return tuple(kept), Verdict("trimmed" if dropped else "accepted", dropped=dropped)
-
-
-def _objections(lines: Iterable[str], grounds: Grounds) -> dict[str, Rejection]:
-    """By line; a line that may stand is not there."""
-    judged = ((line, _objection(line, grounds)) for line in lines)
-    return {line: rejection for line, rejection in judged if rejection}
-
-
-def _whole(answer: Answer, grounds: Grounds) -> Iterator[Rejection]:
-    """What is wrong with all that was written: in another language nothing of it may be known."""
-    written = "\n".join(line for paragraph in answer.narrative for line in paragraph.lines)
+def doubts(state: Sequence[str], grounds: Grounds) -> list[Rejection]:
+    """What a summariser is asked about its state once, before anything is cut."""
+    written = "\n".join(state)
+    found: list[Rejection] = []
     if grounds.language and languages.differs(written, grounds.language):
-        yield Rejection(
-            "other_language", f"not in the language of the conversation ({grounds.language})"
-        )
+        reason = f"not in the language of the conversation ({grounds.language})"
+        found.append(Rejection("other_language", reason))
+    for unknown in _unknown(state, grounds):
+        found += [Rejection("value_unknown", f"{one} does not occur") for one in unknown]
+    return found[:_MOST_REASONS]
 
 
-def _rest(
-    answer: Answer, kept: Sequence[Paragraph], objections: Mapping[str, Rejection], limit: int
-) -> Iterator[Rejection]:
-    """What is wrong with what is left of it."""
-    lines = [line for paragraph in kept for line in paragraph.lines]
-    chosen = answer.keeps or answer.replaced or answer.drops
-    if not (lines or objections or chosen):
-        yield Rejection("says_nothing", "says nothing")
-    yield from islice(_too_many(len(lines), objections), _MOST_REASONS)
-    written = tokens.count("\n".join(lines))
-    if written > limit * _SLACK:
-        yield Rejection("too_long", f"too long: {written} tokens where {limit} were asked for")
+def founded(state: Sequence[str], grounds: Grounds) -> tuple[tuple[str, ...], tuple[Dropped, ...]]:
+    """The lines of a state without the clauses that nothing bears out, and those clauses."""
+    kept: list[str] = []
+    dropped: list[Dropped] = []
+    for line, unknown in zip(state, _unknown(state, grounds), strict=True):
+        if not unknown:
+            kept.append(line)
+            continue
+        clauses = _CLAUSE_ENDS.split(line)
+        standing = [one for one in clauses if not any(words in one for words in unknown)]
+        if len(standing) == len(clauses):
+            # The value spans two clauses: nothing smaller than the line can be cut.
+            standing = []
+        reason = f"{', '.join(unknown[:3])} does not occur"
+        dropped += [Dropped(one, reason) for one in clauses if one not in standing]
+        rest = " ".join(standing).strip(_ENDS)
+        if any(map(str.isalnum, rest)):
+            kept.append(rest)
+    return tuple(kept), tuple(dropped)
 
 
-def _too_many(standing: int, objections: Mapping[str, Rejection]) -> Iterator[Rejection]:
-    """The objections, if they leave too few lines standing to do without a second reply."""
-    grave = {line: one for line, one in objections.items() if one.kind not in _HARMLESS}
-    if standing >= _STANDS * (standing + len(grave)):
-        return
-    for line, one in grave.items():
-        yield Rejection(one.kind, f"{one.reason} in: {line[:_SHOWN]}")
+def _unknown(state: Sequence[str], grounds: Grounds) -> list[list[str]]:
+    """Of each line the values, quotations and names that nothing bears out, as they stand."""
+    found: list[list[str]] = []
+    amounts: list[dict[str, set[Decimal]]] = [_amounts(line, grounds) for line in state]
+    for place, line in enumerate(map(plain, state)):
+        missing = grounds.evidence.missing(line)
+        if missing:
+            above = amounts[place - 1] if place else {}
+            derived = _derived(line, missing, amounts[place], above)
+            missing = [one for one in missing if one not in derived]
+        found.append([*missing, *_unknown_names(line, grounds)])
+    return found
 
 
-def _objection(line: str, grounds: Grounds) -> Rejection | None:
-    """Why a line may not stand; None when it may."""
-    # Reasons that ask for a repair come before those that only drop the line.
-    unknown = _unknown(line, grounds)
-    if unknown:
-        return unknown
-    subject = _subject(line)
-    return (
-        _unheard(line, subject, grounds)
-        or _data_retold(line, subject, grounds)
-        or _rule_retold(line, subject, grounds)
-    )
+def _amounts(line: str, grounds: Grounds) -> dict[str, set[Decimal]]:
+    """The numbers of a line that occur in what is covered, by their unit."""
+    by_unit: dict[str, set[Decimal]] = {}
+    for value in values.found(line):
+        if value.readings and grounds.evidence.has(value):
+            by_unit.setdefault(value.unit, set()).update(value.readings)
+    return by_unit
 
 
-def _unknown(line: str, grounds: Grounds) -> Rejection | None:
-    """A value, a quotation or a name that nothing covered has."""
-    missing = grounds.evidence.missing(line)
-    if missing:
-        return Rejection("value_unknown", f"{', '.join(missing[:3])} does not occur")
-    name = next(_unknown_names(line, grounds), "")
-    return Rejection("name_unknown", f"{name} does not occur") if name else None
+def _derived(
+    line: str, missing: Sequence[str], own: dict[str, set[Decimal]], above: dict[str, set[Decimal]]
+) -> set[str]:
+    """Those of the missing numbers of a line that follow from others on it.
 
-
-def _unheard(line: str, subject: frozenset[str], grounds: Grounds) -> Rejection | None:
-    """A line that shares no word with what is covered, or whose words cannot be compared."""
-    if _is_taken_apart(line):
-        return Rejection("unheard", "its words are taken apart, letter by letter")
-    # A short line may well have no words but its own.
-    if len(subject) >= _TELLING and not subject & grounds.stems:
-        return Rejection("unheard", "nothing that is covered speaks of this")
-    return None
-
-
-def _data_retold(line: str, subject: frozenset[str], grounds: Grounds) -> Rejection | None:
-    """Data of a tool or a pasted text, alone or beside the subject of a rule."""
-    if _is_data(line, subject, grounds):
-        return Rejection(
-            "data_retold", "tells a tool's data, or a pasted text, that nobody spoke of"
-        )
-    if not any(subject & about for _, about in grounds.told_rules):
-        return None
-    # Beside the subject of a rule, one foreign value is enough.
-    foreign = grounds.spoken.missing(line)
-    if not foreign:
-        return None
-    reason = f"{foreign[0]}, which nobody spoke of, beside what a user's rule is about"
-    return Rejection("data_retold", reason)
-
-
-def _rule_retold(line: str, subject: frozenset[str], grounds: Grounds) -> Rejection | None:
-    """A user's rule in other words, which might loosen it."""
-    for rule, about in grounds.told_rules:
-        if _loosens(line, subject, rule, about) and not _borne_out(subject, about, grounds):
-            return Rejection(
-                "rule_retold", "tells a rule in other words; it stands in the user's own"
-            )
-    return None
-
-
-def _is_taken_apart(line: str) -> bool:
-    """Whether a line has its words letter by letter, which nothing can be compared with."""
-    words = line.split()
-    letters = sum(
-        len(word) == 1 and word.isalpha() and not characters.unspaced(word) for word in words
-    )
-    return letters > max(_LETTERS, len(words) // 2)
-
-
-def _is_data(line: str, subject: frozenset[str], grounds: Grounds) -> bool:
-    """Whether a line says what only a foreign text says: most of it, or one sentence there.
-
-    What somebody said in one sentence too was used, and may be told.
+    A rest may be what is left of a total on the line above. What follows is a value for what comes
+    after it.
     """
-    unsaid = len(subject & grounds.only_foreign)
-    if unsaid >= max(_RETOLD * len(subject), _LEAST_SHARED):
-        return True
-    if unsaid < max(_PARTLY * len(subject), 1) and not grounds.spoken.missing(line):
-        return False
-    return _told_by(grounds.foreign_sentences, subject)
+    found: set[str] = set()
+    for value in values.found(line):
+        if value.text not in missing or not value.readings:
+            continue
+        beside = _of_unit(own, value.unit)
+        totals = beside | _of_unit(above, value.unit)
+        factors = set(chain.from_iterable(own.values()))
+        if _follows(value, beside, totals, factors):
+            found.add(value.text)
+            own.setdefault(value.unit, set()).update(value.readings)
+    return found
 
 
-def _told_by(sentences: Iterable[frozenset[str]], subject: frozenset[str]) -> bool:
-    """Whether one of these sentences has most of a subject."""
-    enough = max(_BORNE_OUT * len(subject), _LEAST_SHARED)
-    return any(len(subject & one) >= enough for one in sentences)
+def _of_unit(amounts: dict[str, set[Decimal]], unit: str) -> set[Decimal]:
+    """The numbers that may be added to one of this unit: those of the same."""
+    return amounts.get(unit, set())
 
 
-def _loosens(
-    line: str, subject: frozenset[str], rule: frozenset[str], about: frozenset[str]
+def _follows(
+    value: Value, beside: set[Decimal], totals: set[Decimal], factors: set[Decimal]
 ) -> bool:
-    """Whether a line is about the same as a rule without being its words.
-
-    What such a line changes of the rule cannot be known, so it counts as loosening it.
-    """
-    enough = max(_LEAST_SHARED, _RULE * min(len(subject), len(about)))
-    return len(subject & about) >= enough and terms(line) != rule
+    sums = set(_sums(beside))
+    reached = sums | {one * other for one, other in combinations(factors, 2)}
+    reached |= {total - one for total in totals for one in sums | beside}
+    return not value.readings.isdisjoint(reached)
 
 
-def _borne_out(subject: frozenset[str], rule: frozenset[str], grounds: Grounds) -> bool:
-    """Whether one sentence says what a line tells, all that it has of the rule included.
-
-    A user's, or an assistant's that no foreign text gave it.
-    """
-    tainted = _told_by(grounds.foreign_sentences, subject)
-    told = (one for one, by_user in grounds.subjects if by_user or not tainted)
-    return _told_by((one for one in told if subject & rule <= one), subject)
+def _sums(amounts: Iterable[Decimal]) -> Iterator[Decimal]:
+    """The sums of two to six of a few numbers."""
+    few = sorted(amounts, reverse=True)[:_BESIDE]
+    for count in range(2, _SUMMED + 1):
+        yield from map(sum, combinations(few, count))  # type: ignore[arg-type]
 
 
 def _unknown_names(line: str, grounds: Grounds) -> Iterator[str]:
@@ -384,7 +275,7 @@ def _unknown_names(line: str, grounds: Grounds) -> Iterator[str]:
         words = next(filter(None, match.groups())).strip(" .,;:!?…")
         quoted = " ".join(words.split())
         if not grounds.evidence.names(quoted):
-            yield f"“{quoted}”"
+            yield words
     if not grounds.names_have_capitals:
         return
     for word in _NAME.findall(line):
@@ -394,16 +285,6 @@ def _unknown_names(line: str, grounds: Grounds) -> Iterator[str]:
         stems = {term[:_STEM] for term in terms(word)}
         if stems and not stems & grounds.stems:
             yield word
-
-
-def _subject(text: str) -> frozenset[str]:
-    """What a text is about: its values, and the beginnings of its longer words."""
-    found = filter(_tells_a_subject, terms(text.replace("_", " ")))
-    return frozenset(map(_stem, found))
-
-
-def _tells_a_subject(term: str) -> bool:
-    return len(term) >= _STEM or has_digit(term) or characters.unspaced(term)
 
 
 def _stem(term: str) -> str:

@@ -1,7 +1,7 @@
 """What the next summary grows from. Stored with each checkpoint, typed: nothing is parsed back.
 
-A summariser rewrites `narrative` each time. All else is made by code: the words of the chat,
-carried on as they stand there.
+A summariser rewrites `state` each time. All else is made by code: the words of the chat, carried on
+as they stand there.
 """
 
 from dataclasses import dataclass
@@ -11,71 +11,27 @@ from service.summarising.ledger import Entry
 from service.summarising.utterances import Speaker, Utterance
 
 
-class Section(StrEnum):
-    """The heads of a summary, in its order."""
-
-    GOAL = "Goal"
-    CONSTRAINTS = "Constraints and preferences"
-    DECISIONS = "Decisions"
-    FACTS = "Facts and values"
-    FILES = "Files and artifacts"
-    QUESTIONS = "Open questions"
-    STATE = "Current state"
-
-
-NARRATIVE = (Section.GOAL, Section.QUESTIONS, Section.STATE)
-"""The sections that a summariser writes; the lines of the others are words of the chat."""
-
-
 class Kind(StrEnum):
-    """What a pin is. In order of worth: when room is short, the last are left out first."""
+    """Why a sentence is kept word for word."""
 
-    CONSTRAINT = "constraint"
-    DECISION = "decision"
-    PREFERENCE = "preference"
-    GOAL = "goal"
-    VALUE = "value"
-    FACT = "fact"
-    FILE = "file"
-
-
-SECTION_OF = {
-    Kind.GOAL: Section.GOAL,
-    Kind.CONSTRAINT: Section.CONSTRAINTS,
-    Kind.PREFERENCE: Section.CONSTRAINTS,
-    Kind.DECISION: Section.DECISIONS,
-    Kind.VALUE: Section.FACTS,
-    Kind.FACT: Section.FACTS,
-    Kind.FILE: Section.FILES,
-}
-
-
-WISH = "wish"
-"""Source of a pin that the user wants in all summaries of the chat (`kept.wishes`)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Paragraph:
-    """The narrative's lines under one head, without list marks."""
-
-    section: Section
-    lines: tuple[str, ...]
+    RULE = "rule"
+    """It holds from now on: a user's own words, and the last that a summary leaves out."""
+    QUOTATION = "quotation"
+    """Its wording matters, whoever said it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A sentence of the chat that a summariser chose, or that an operator or its user wrote.
+    """A sentence of the chat that a summariser chose, or that an operator wrote.
 
     Attributes:
         number: shown as `P12`; the same in all later checkpoints.
-        kind: which section it belongs to.
+        kind: why it is kept.
         text: the words, on one line.
-        source: id of the message that they came from; `operator` for an operator's, `wish` for
-            what the user wants in all summaries.
+        source: id of the message that they came from; `operator` for an operator's.
         speaker: who said it.
-        utterance: number of the utterance, such as `12.3`; "" for an operator's and for a wish.
+        utterance: number of the utterance, such as `12.3`; "" for an operator's.
         at: Unix seconds of the message.
-        answers: whether its text has words of somebody else: the question before it.
         replaced_by: number of the pin that took its place; such a pin is not shown any more.
     """
 
@@ -86,7 +42,6 @@ class Pin:
     speaker: Speaker = Speaker.USER
     utterance: str = ""
     at: int | None = None
-    answers: bool = False
     replaced_by: int | None = None
 
 
@@ -95,15 +50,30 @@ class Memory:
     """The parts of a summary.
 
     Attributes:
-        narrative: what a summariser wrote.
-        pins: what it chose, in the order in which they were said.
+        state: what a summariser wrote, as lines of Markdown; its heads begin with `## `.
+        pins: the rules and quotations that it chose, in the order in which they were said.
         talk: what was said, in order, as far as there is room to store it.
         ledger: the tool calls.
         heard: how many steps were read to their end; the next one is `heard + 1`.
+        told: how many of those the state tells: a summariser has read no further.
     """
 
-    narrative: tuple[Paragraph, ...] = ()
+    state: tuple[str, ...] = ()
     pins: tuple[Pin, ...] = ()
     talk: tuple[Utterance, ...] = ()
     ledger: tuple[Entry, ...] = ()
     heard: int = 0
+    told: int = 0
+
+    @property
+    def rules(self) -> tuple[Pin, ...]:
+        """Those that hold."""
+        return self._holding(Kind.RULE)
+
+    @property
+    def quotations(self) -> tuple[Pin, ...]:
+        """Those that hold."""
+        return self._holding(Kind.QUOTATION)
+
+    def _holding(self, kind: Kind) -> tuple[Pin, ...]:
+        return tuple(pin for pin in self.pins if pin.kind is kind and pin.replaced_by is None)

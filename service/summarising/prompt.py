@@ -5,17 +5,16 @@ was made from them.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from service.policy import REPAIR_TOKENS
-from service.summarising.memory import Paragraph
 from service.summarising.reading import Reading
 from service.summarising.wordings import ENGLISH, WORDINGS
 from service.text import tokens
 
-VERSION: Final = "2026-11-22.3"
+VERSION: Final = "2026-11-24.1"
 LANGUAGES: Final = frozenset(WORDINGS)
 """Those that have a wording of their own; the others get the English one."""
 _REPAIR_WORDING: Final = 50  # tokens
@@ -37,13 +36,13 @@ def build(reading: Reading) -> Prompt:
     """
     language = reading.language if reading.language in WORDINGS else ENGLISH
     wording = WORDINGS[language].prompt
-    previous = _written(reading.previous)
+    previous = "\n".join(reading.previous)
     entries = "\n".join(reading.entries)
     messages = "\n\n".join(f"[{one.label}]\n{one.text}" for one in reading.excerpts)
     # What an earlier reply said was rejected is quoted too, and comes from the chat.
     fence = _fence("\n".join((previous, entries, messages, *reading.rejections)))
     system = wording["system"].format(
-        words=int(reading.summary_tokens * _WORDS),
+        words=int(reading.state_tokens * _WORDS),
         fence=fence,
         language=_written_in(reading.language, language, wording),
     )
@@ -70,11 +69,6 @@ def _part(reading: Reading, wording: str) -> str:
     if reading.parts <= 1:
         return ""
     return wording.format(part=reading.part, parts=reading.parts)
-
-
-def _written(narrative: Sequence[Paragraph]) -> str:
-    """The narrative as it is to be written again."""
-    return "\n\n".join("\n".join([f"## {one.section}", *one.lines]) for one in narrative)
 
 
 def _listed(rejections: Iterable[str]) -> str:

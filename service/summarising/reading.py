@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ParamSpec, Protocol, TypeVar
 
-from service.summarising.memory import Paragraph
-
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -25,22 +23,22 @@ class Excerpt:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The narrative and the pins so far, and the newly covered steps, in order.
+    """The state and the pins so far, and the newly covered steps, in order.
 
     Attributes:
-        previous: the narrative so far.
+        previous: the state so far, its lines.
         excerpts: what is new.
-        summary_tokens: bound on the narrative that is asked for.
-        entries: pins so far as lines such as `P7 constraint: …`; the newest, if there are many.
+        state_tokens: bound on the state that is asked for.
+        entries: pins so far as lines such as `P7 rule: …`; those about what is new, if there are many.
         part: 1 of 1, unless one turn was too long for the summariser's window.
         parts: see `part`.
         language: ISO 639-1 code of the language that the conversation is in.
         rejections: why the earlier reply to this very reading was rejected; none for a first call.
     """
 
-    previous: tuple[Paragraph, ...]
+    previous: tuple[str, ...]
     excerpts: tuple[Excerpt, ...]
-    summary_tokens: int
+    state_tokens: int
     entries: tuple[str, ...] = ()
     part: int = 1
     parts: int = 1
@@ -76,7 +74,7 @@ class Summariser(Protocol):
     """Shown to operators and stored with each checkpoint, e.g. `openai:qwen3-8b`."""
 
     async def summarise(self, reading: Reading) -> Reply:
-        """Write the new narrative, and point at what has to stay word for word.
+        """Write the new state, and point at what has to stay word for word.
 
         Raises:
             SummariserError: no usable answer came in time, with the reason in words.

@@ -27,11 +27,13 @@ from service.transcript.items import (
 from service.transcript.native import text_of, unfold
 
 _SPEAKERS = ("user", "assistant")  # what all others wrote was put in by a client, not said
-_LINE_TOKENS = 160  # most that a summariser reads of one call: its line in the ledger
-# Characters from which a line is made: so many have more tokens than a line, or say nothing.
-_LINE_CHARACTERS = 4_000
-# A number such as `[12.3] ` costs 6 tokens and stands before each sentence, of 60 in the mean.
-_NUMBER_TOKENS, _NUMBERED_TOKENS = 6, 60
+RESULT_TOKENS = 400
+"""A result of at most so many is read whole by a summariser."""
+_CALL_TOKENS = RESULT_TOKENS + 120  # most that it reads of one call: its line, and its beginning
+# Characters that are counted: so many have more tokens than are read, or say nothing.
+_CALL_CHARACTERS = 6_000
+# A number such as `[12.3] ` costs 6 tokens and stands before each sentence, of 30 in the mean.
+_NUMBER_TOKENS, _NUMBERED_TOKENS = 6, 30
 
 
 @dataclass
@@ -164,18 +166,17 @@ def asked_tokens(stored: Stored) -> int:
 def step_tokens(step: Step) -> int:
     """What a summariser reads for this step.
 
-    Its text, the names of its attachments, and a line of the ledger for each call. An estimate: the
-    lines and the numbers of sentences are made later.
+    Its text, the names of its attachments, and each call with its result, as far as it is shown. An
+    estimate: what is shown and the numbers of sentences are made later.
     """
     shown = "\n".join([step.text, *(attachment.told for attachment in step.attachments)])
     words = tokens.count(tokens.without_data(shown))
-    # Only a user's sentences are numbered.
-    numbers = words * _NUMBER_TOKENS // _NUMBERED_TOKENS if step.role == "user" else 0
-    return 2 * tokens.MESSAGE_TOKENS + words + numbers + sum(map(_line_tokens, step.calls))
+    numbers = words * _NUMBER_TOKENS // _NUMBERED_TOKENS
+    return 2 * tokens.MESSAGE_TOKENS + words + numbers + sum(map(_call_tokens, step.calls))
 
 
-def _line_tokens(call: Call) -> int:
-    """An estimate of a call's line in the ledger."""
+def _call_tokens(call: Call) -> int:
+    """An estimate of what is read of a call."""
     whole = (call.call.name, call.call.arguments, call.result.text)
-    shown = " ".join(tokens.without_data(part[:_LINE_CHARACTERS]) for part in whole)
-    return min(_LINE_TOKENS, tokens.count(shown))
+    shown = " ".join(tokens.without_data(part[:_CALL_CHARACTERS]) for part in whole)
+    return min(_CALL_TOKENS, tokens.count(shown))

@@ -84,7 +84,7 @@ _READING = Reading(
         Excerpt("user", "[1.1] The pump in cellar 3 has to run at 40 Hz until Friday."),
         Excerpt("assistant", "[1.2] Noted: the pump in cellar 3 runs at 40 Hz until Friday."),
     ),
-    summary_tokens=200,
+    state_tokens=200,
 )
 """Two sentences of nobody's chat."""
 

@@ -6,7 +6,17 @@ summariser in the place of its whole result.
 
 from service.summarising.ledger.entries import Entry, extend, unread_calls
 from service.summarising.ledger.results import Detail, Part
-from service.summarising.ledger.shown import line_of, lines
+from service.summarising.ledger.shown import called, line_of, lines
 from service.summarising.ledger.used import Field
 
-__all__ = ["Detail", "Entry", "Field", "Part", "extend", "line_of", "lines", "unread_calls"]
+__all__ = [
+    "Detail",
+    "Entry",
+    "Field",
+    "Part",
+    "called",
+    "extend",
+    "line_of",
+    "lines",
+    "unread_calls",
+]

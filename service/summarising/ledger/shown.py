@@ -42,6 +42,12 @@ def line(entry: Entry, fields: int = _FIELDS, used: int = _USED) -> str:
     return f"- T{entry.first}–T{entry.last} {called} × {entry.count} → {told}"
 
 
+def called(call: Call) -> str:
+    """A call without its result: its name and its arguments."""
+    entry = making.of(1, call)
+    return f"{entry.tool}({entry.arguments})"
+
+
 def line_of(call: Call) -> str:
     """A call on one line of some 100 tokens, for who does not read its whole result."""
     entry = making.of(1, call)

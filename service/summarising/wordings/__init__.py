@@ -1,7 +1,7 @@
 """What a summariser is told, and the words that its answer is known by: a language a file. Data.
 
-Heads and the words of lines stay English in every prompt, because code looks for them. Models
-translate them all the same, so each file says how.
+The words of lines stay English in every prompt, because code looks for them. Models translate them
+all the same, so each file says how.
 """
 
 import tomllib
@@ -10,21 +10,9 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Final
 
-from service.summarising.memory import Kind, Section
-
 ENGLISH: Final = "en"
 LANGUAGES: Final = (ENGLISH, "de", "fr", "es", "it", "pt", "ru", "zh", "ja")
 """Those that have a file; the others get the English one, and are asked for by their code."""
-
-_SECTIONS: Final = {
-    "goal": Section.GOAL,
-    "constraints": Section.CONSTRAINTS,
-    "decisions": Section.DECISIONS,
-    "facts": Section.FACTS,
-    "files": Section.FILES,
-    "questions": Section.QUESTIONS,
-    "state": Section.STATE,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,29 +21,22 @@ class Wording:
 
     Attributes:
         prompt: the parts of the two messages by name, with places that `prompt` fills in.
-        heads: how a head may be called, in small letters.
-        kinds: how a kind may be called.
-        lines: what a line of the answer may begin with, by `keep`, `replaced` and `drop`; and
-            `nothing`, which stands for an empty list.
+        verbs: what a line of choices may begin with, in small letters, by `rules`, `quotations`,
+            `replaced` and `drop`.
+        obliging: beginnings of words by which somebody lays something down. They make a sentence
+            weigh more where code alone chooses, and decide nothing else.
     """
 
     prompt: Mapping[str, str]
-    heads: Mapping[str, Section]
-    kinds: Mapping[str, Kind]
-    lines: Mapping[str, tuple[str, ...]]
+    verbs: Mapping[str, tuple[str, ...]]
+    obliging: tuple[str, ...]
 
 
 def _wording(language: str) -> Wording:
     path = resources.files(__package__).joinpath(f"{language}.toml")
     read = tomllib.loads(path.read_text(encoding="utf-8"))
-    heads = read["heads"].items()
-    kinds = read["kinds"].items()
-    return Wording(
-        prompt=read["prompt"],
-        heads={name: _SECTIONS[section] for section, names in heads for name in names},
-        kinds={name: Kind(kind) for kind, names in kinds for name in names},
-        lines={line: tuple(names) for line, names in read["lines"].items()},
-    )
+    verbs = {verb: tuple(names) for verb, names in read["verbs"].items()}
+    return Wording(read["prompt"], verbs, tuple(read["obliging"]["words"]))
 
 
 WORDINGS: Final[Mapping[str, Wording]] = {language: _wording(language) for language in LANGUAGES}

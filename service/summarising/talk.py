@@ -1,4 +1,4 @@
-"""Which utterances of the talk stand in a summary, when not all of them can. Pure.
+"""The talk: which sentences stand in a summary that nobody chose, and how they are shown. Pure.
 
 It knows no language. The user's own words come first, then what they pasted, by its size, then of
 the answers what tells most. An utterance is worth the terms that nothing chosen before it has told
@@ -10,11 +10,14 @@ The measure is maximal coverage within a budget, chosen greedily (Lin and Bilmes
 """
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import groupby
 from math import log
 
+from service.summarising.markup import harmless, unmarked
 from service.summarising.utterances import Speaker, Utterance
 from service.text import tokens
 from service.text.blocks import Sort
@@ -31,11 +34,7 @@ _OWN, _GIVEN, _ASSISTANTS = range(3)  # users' own words, what they pasted or at
 _UNIT = 1_000_000
 _SPACE = 1  # tokens around an utterance
 _STEP = 4  # of the line that a step has: the speaker's name
-
-
-def cost(utterance: Utterance) -> int:
-    """Tokens of an utterance with its context, but for its share of a line."""
-    return count(told(utterance)) + _SPACE
+_LINE = 3  # tokens of a list mark and a line break
 
 
 def told(utterance: Utterance) -> str:
@@ -57,37 +56,67 @@ def quoted(utterance: Utterance) -> str:
     return "“" + utterance.text.replace("“", '"').replace("”", '"') + "”"
 
 
-def chosen(talk: Sequence[Utterance], room: int) -> list[Utterance]:
-    """The utterances that `room` tokens have room for, as far as is known before they are shown.
-
-    They stand in the order of the talk, as `talk` does.
-    """
-    steps = {one.step for one in talk}
-    if sum(map(cost, talk)) + _STEP * len(steps) <= room:
-        return list(talk)
-    kept: set[str] = set()
-    begun: set[int] = set()
-    for one in ranked([one for one in talk if cost(one) <= room]):
-        price = cost(one) + (0 if one.step in begun else _STEP)
-        if price <= room:
-            room -= price
-            kept.add(one.number)
-            begun.add(one.step)
-    return [one for one in talk if one.number in kept]
-
-
-def ranked(talk: Sequence[Utterance], known: Iterable[str] = ()) -> list[Utterance]:
-    """The talk by its worth: each is the best beside all that come before it.
+def fitted(
+    said: Sequence[Utterance], room: int, known: Iterable[str] = (), least: float = 0
+) -> list[Utterance]:
+    """The best of the talk that about `room` tokens show, in its order.
 
     Args:
-        talk: in order.
+        said: in the order of the talk.
+        room: tokens.
         known: texts that stand elsewhere in the summary, whose terms need not be told again.
+        least: worth for each token below which an utterance is left out even where it has room.
     """
-    ranking = _Ranking(talk)
+    best: list[Utterance] = []
+    begun: set[int] = set()
+    left = room
+    for one, worth in ranked(said, known):
+        price = cost(one) + (0 if one.step in begun else _STEP)
+        if price <= left and worth >= least:
+            left -= price
+            best.append(one)
+            begun.add(one.step)
+    # A head, a question or a date stands once, so what they take together is measured.
+    while best and size(lines(sorted(best, key=_place))) > room:
+        best.pop()
+    return sorted(best, key=_place)
+
+
+def ranked(
+    said: Sequence[Utterance], known: Iterable[str] = ()
+) -> Iterator[tuple[Utterance, float]]:
+    """The talk by its worth, and what each is worth for a token beside all that come before it."""
+    ranking = _Ranking(said)
     ranking.cover(frozenset(term for text in known for term in _terms(text)))
     for rank in (_OWN, _GIVEN, _ASSISTANTS):
-        ranking.add(place for place, one in enumerate(talk) if _rank(one) == rank)
-    return [talk[place] for place in ranking.places]
+        of_rank = [place for place, one in enumerate(said) if _rank(one) == rank]
+        for place, worth in ranking.best(of_rank):
+            yield said[place], worth
+
+
+def lines(said: Sequence[Utterance]) -> tuple[str, ...]:
+    """The talk as it is shown: a line for each step, a date above where the day changes."""
+    shown: list[str] = []
+    day = ""
+    before: set[str] = set()
+    for (_, speaker), group in groupby(said, key=lambda one: (one.step, one.speaker)):
+        spoken = list(group)
+        if _day(spoken[0]) not in ("", day):
+            day = _day(spoken[0])
+            shown.append(f"({day})")
+        shown.append(harmless(f"{speaker}: {_line(spoken, before)}"))
+        before = {one.text for one in spoken} if speaker is Speaker.ASSISTANT else set()
+    return tuple(shown)
+
+
+def cost(utterance: Utterance) -> int:
+    """Tokens of an utterance with its context, but for its share of a line."""
+    return _count(told(utterance)) + _SPACE
+
+
+def size(shown: Iterable[str]) -> int:
+    """Tokens of lines with their marks."""
+    return sum(_count(line) + _LINE for line in shown)
 
 
 def _rank(utterance: Utterance) -> int:
@@ -96,6 +125,37 @@ def _rank(utterance: Utterance) -> int:
     if utterance.speaker is Speaker.USER and utterance.stands:
         return _OWN
     return _GIVEN if utterance.speaker is Speaker.USER else _ASSISTANTS
+
+
+def _place(one: Utterance) -> tuple[int, int]:
+    return one.step, one.place
+
+
+def _line(spoken: Sequence[Utterance], before: Set[str]) -> str:
+    """The utterances of a step. A question or a head stands before the first that needs it."""
+    parts: list[str] = []
+    shown = set(before)
+    place = 0
+    for above, one in zip([None, *spoken], spoken, strict=False):
+        words = _words(one, above, shown)
+        shown |= {one.context, one.text}
+        if place and one.place > place + 1:
+            parts.append("…")
+        parts.append(unmarked(words))
+        place = one.place
+    return " ".join(parts)
+
+
+def _words(one: Utterance, above: Utterance | None, shown: Set[str]) -> str:
+    """An utterance with what of its context is not `shown` yet."""
+    if one.sort is Sort.DOCUMENT:
+        goes_on = above and above.sort is Sort.DOCUMENT
+        return quoted(one) if goes_on else told(one)
+    return one.text if one.context in shown else told(one)
+
+
+def _day(one: Utterance) -> str:
+    return f"{datetime.fromtimestamp(one.at, UTC):%Y-%m-%d}" if one.at else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +212,9 @@ def _weight(term: str, share: float) -> float:
 
 
 class _Ranking:
-    """The places of a talk that were ranked so far."""
+    """What is told so far of a talk, and what each of its utterances is worth beside that."""
 
     def __init__(self, talk: Sequence[Utterance]) -> None:
-        self.places: list[int] = []
         self._scale = scale = _Scale.of(talk)
         self._worth = [sum(map(scale.weights.__getitem__, found)) for found in scale.terms]
         self._covered: set[str] = set()
@@ -168,8 +227,8 @@ class _Ranking:
                 self._worth[place] -= lost
         self._covered |= told_now
 
-    def add(self, places: Iterable[int]) -> None:
-        """Ranks `places` behind those that are ranked, the best first.
+    def best(self, places: Iterable[int]) -> Iterator[tuple[int, float]]:
+        """These places, the best first, and the worth of each for a token in units of a rare word.
 
         Worth only falls while more is covered, so a head of the heap that is still the best after
         it was weighed again is the best of all.
@@ -182,7 +241,7 @@ class _Ranking:
             if heap and now > heap[0][0]:
                 heapq.heappush(heap, (now, place))
                 continue
-            self.places.append(place)
+            yield place, -now / _UNIT
             self.cover(self._scale.terms[place])
 
     def _for_each_token(self, place: int) -> float:
@@ -195,6 +254,5 @@ def _terms(text: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=8192)
-def count(text: str) -> int:
-    """Tokens of a text, which is counted once."""
+def _count(text: str) -> int:
     return tokens.count(text)

@@ -1,1 +1,0 @@
-"""What is kept of the talk word for word: pins, talk, and where a value was said again."""

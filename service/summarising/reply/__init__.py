@@ -1,1 +1,0 @@
-"""What a summariser's reply says."""

@@ -1,0 +1,109 @@
+"""What a summariser is shown of the covered steps. Pure.
+
+Each sentence has a number by which it can be pointed at. A tool's result is shown whole up to some
+400 tokens, and a longer one by its line in the ledger and its beginning. Of what was chosen before,
+that comes first which speaks of what is new: only what it sees can a summariser correct.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from service.summarising import ledger
+from service.summarising.memory import Pin
+from service.summarising.message import pin_line
+from service.summarising.reading import Excerpt
+from service.summarising.utterances import Passage, Utterance
+from service.text import redaction, tokens
+from service.text.plain import plain
+from service.text.terms import is_exact, terms
+from service.transcript import Call, Step
+from service.transcript.steps import RESULT_TOKENS
+
+_LIKE_A_NUMBER = re.compile(r"\[(\d{1,9}\.\d{1,9})\]")
+_BEGINNING = RESULT_TOKENS * 3 // 4
+_VALUE = 3.0  # what a shared value counts beside a shared word
+
+
+def cleaned(step: Step, mask: bool) -> tuple[Step, int]:
+    """A step without characters that show nothing and without secrets, and how many there were."""
+    masked = 0
+
+    def clean(text: str) -> str:
+        nonlocal masked
+        text = plain(text)
+        if not mask:
+            return text
+        found = redaction.mask(text)
+        masked += found.count
+        return found.text
+
+    calls: list[Call] = []
+    for one in step.calls:
+        call = replace(one.call, arguments=clean(one.call.arguments))
+        result = replace(one.result, text=clean(one.result.text))
+        calls.append(Call(call, result))
+    # Inline files are cut out first, so that nothing else has to read them.
+    text = clean(tokens.without_data(step.text))
+    return replace(step, text=text, calls=tuple(calls)), masked
+
+
+def excerpts(step: Step, passages: Sequence[Passage], piece: int, pieces: int) -> Iterator[Excerpt]:
+    """A step as it is read, or `piece` (from 0) of `pieces` of it."""
+    text = "\n".join(map(_numbered, passages))
+    calls = [_called(call) for call in step.calls]
+    if pieces > 1:
+        # The whole is cut, calls included, so that the pieces are about equally long.
+        whole = "\n".join([text, *(f"[tool] {shown}" for shown in calls)])
+        label = f"{step.role}, piece {piece + 1} of {pieces}"
+        yield Excerpt(label, tokens.pieces(whole, pieces)[piece])
+        return
+    if text:
+        yield Excerpt(step.role, text)
+    for shown in calls:
+        yield Excerpt("tool", shown)
+
+
+def entries(held: Sequence[Pin], new: Sequence[Utterance], limit: int) -> tuple[str, ...]:
+    """Pins that hold, as lines for the summariser, oldest first, within `limit` tokens.
+
+    When not all fit, those that share rare words or values with what is new; then the newest.
+    """
+    counted = Counter(chain.from_iterable(terms(one.text) for one in new))
+
+    def relevance(pin: Pin) -> tuple[float, int]:
+        shared = terms(pin.text) & counted.keys()
+        weights = ((_VALUE if is_exact(term) else 1.0) / counted[term] for term in shared)
+        return sum(weights), pin.number
+
+    chosen: list[tuple[int, str]] = []
+    for pin in sorted(held, key=relevance, reverse=True):
+        entry = f"P{pin.number} {pin.kind}: {pin_line(pin)}"
+        limit -= tokens.count(entry) + 1
+        if limit < 0:
+            break
+        chosen.append((pin.number, entry))
+    return tuple(entry for _, entry in sorted(chosen))
+
+
+def _numbered(passage: Passage) -> str:
+    """A passage with the numbers of what can be pointed at."""
+    first = passage.utterances[0] if passage.utterances else None
+    if first and not first.stands:
+        return f"[{first.number}] ({first.sort})\n{_unnumbered(passage.text)}"
+    return " ".join(f"[{one.number}] {_unnumbered(one.text)}" for one in passage.utterances)
+
+
+def _unnumbered(text: str) -> str:
+    """`text` without what looks like a number of ours, which could make a choice mean it."""
+    return _LIKE_A_NUMBER.sub(r"(\1)", text) if "[" in text else text
+
+
+def _called(call: Call) -> str:
+    """A call with its result."""
+    result = _unnumbered(tokens.without_data(call.result.text))
+    if tokens.count(result) <= RESULT_TOKENS:
+        return f"{ledger.called(call)} →\n{result}"
+    return f"{_unnumbered(ledger.line_of(call))}\nIt begins:\n{tokens.cut(result, _BEGINNING)}"

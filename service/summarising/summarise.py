@@ -1,0 +1,408 @@
+"""The way from steps to a summary, from top to bottom. Every chat of people goes it.
+
+    gather    steps → what a summariser is shown (`shown`), and what code keeps of them
+    ask       one call; a reply with doubtful values is asked for once more
+    compose   reply → choices by number and a state (`reply`, `choices`), judged (`gate`) →
+              memory → what has room (`room`) → the text (`message`)
+    by_rule   the same without a reply: code alone
+
+All but `ask` is pure; the work on texts runs where `run` says, beside the event loop. Who calls
+decides what follows on a rejected reply.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from service.policy import Policy
+from service.summarising import choices, gate, ledger, message, prompt, reply, room, shown
+from service.summarising import utterances as reading_of
+from service.summarising.gate import Grounds, Verdict
+from service.summarising.memory import Memory
+from service.summarising.message import Parts
+from service.summarising.reading import Excerpt, Reading, Reply, Run, Summariser
+from service.summarising.reply import Answer
+from service.summarising.utterances import Passage, Speaker, Utterance
+from service.text import languages, tokens
+from service.text.blocks import Sort
+from service.transcript import Step
+
+BY_CODE = "extractive"
+"""The name of the built-in way, as operators see it."""
+CALLS = 2  # of a summariser for one candidate: the second knows what was wrong with the first
+_LEAST_ROOM = 64  # tokens; a summary that saves nothing even with so little is not published
+_STANDS = 0.5  # of a state has to be left, or it is no answer
+_FEW = 0.1  # of a state may be cut without asking once more
+_SLACK = 5 / 4  # a model cannot count its own tokens exactly
+_LEDGER = 4096  # tokens of the ledger that a state is compared with
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One step, or piece `piece` (from 0) of `pieces` of it, that a call reads."""
+
+    step: Step
+    piece: int = 0
+    pieces: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """What the new summary stands for: messages, tokens, and when the last was sent (Unix s)."""
+
+    messages: int
+    tokens: int
+    until: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What one chunk is made of.
+
+    Attributes:
+        memory: what it grows from.
+        reading: what the summariser is shown.
+        said: utterances of all steps that are read, wholly or in part; it may point at any.
+        completed: the steps whose last piece is read.
+        heard: utterances of those, which the talk grows by.
+        sources: the whole texts of all steps that are read, those of tools too.
+        language: of the conversation; None when it is not clear.
+        masked: secrets in what is new.
+        unread_calls: how many calls the completed steps have that were left out of them; None when
+            nothing was left out.
+    """
+
+    memory: Memory
+    reading: Reading
+    said: tuple[Utterance, ...]
+    completed: tuple[Step, ...]
+    heard: tuple[Utterance, ...]
+    sources: tuple[str, ...] = ()
+    language: str | None = None
+    masked: int = 0
+    unread_calls: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What became of a reply: the new memory, its summary with its tokens, and the gate's verdict.
+
+    `no_gain` says why the summary is not worth publishing although nothing is wrong with it: it is
+    about as large as what it stands for, or has nothing in it. Empty when it is worth it.
+    """
+
+    memory: Memory
+    text: str
+    size: int
+    verdict: Verdict
+    no_gain: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A candidate with the gate's verdict, and the tokens that it cost."""
+
+    candidate: Candidate
+    read: int = 0
+    wrote: int = 0
+
+    @property
+    def accepted(self) -> bool:
+        """Whether it may be published."""
+        return self.candidate.verdict.accepted
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """What the gate has against it."""
+        return self.candidate.verdict.reasons
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The same without a word of the text, for the log."""
+        return self.candidate.verdict.kinds
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """What is covered without being read: so many messages of `size` tokens.
+
+    `calls` are those of each step that ends in it, so that what comes later keeps its numbers.
+    """
+
+    messages: int
+    size: int
+    calls: Sequence[int]
+
+
+def gather(
+    memory: Memory,
+    reads: Sequence[Read],
+    policy: Policy,
+    *,
+    part: int = 1,
+    parts: int = 1,
+    mask: bool = True,
+) -> Material:
+    """What a summariser reads next.
+
+    No hidden character of these steps gets any further than here, nor, with `mask`, a secret.
+    """
+    # Several pieces of one step are read in one call, and the step is cleaned and parsed once.
+    readable = {id(read.step): shown.cleaned(read.step, mask) for read in reads}
+    steps = [step for step, _ in readable.values()]
+    language = _language(steps)
+    passages = list(_parsed(memory, steps, language or "en"))
+    parsed = dict(zip(readable, passages, strict=True))
+    done = [id(read.step) for read in reads if read.piece == read.pieces - 1]
+    excerpts: list[Excerpt] = []
+    for read in reads:
+        key = id(read.step)
+        excerpts += shown.excerpts(readable[key][0], parsed[key], read.piece, read.pieces)
+    said = tuple(_said(passages))
+    held = (*memory.rules, *memory.quotations)
+    reading = Reading(
+        previous=memory.state,
+        excerpts=tuple(excerpts),
+        state_tokens=policy.state_tokens,
+        entries=shown.entries(held, said, policy.entry_tokens),
+        part=part,
+        parts=parts,
+        language=language or "en",
+    )
+    return Material(
+        memory=memory,
+        reading=reading,
+        said=said,
+        completed=tuple(readable[key][0] for key in done),
+        heard=tuple(_said(parsed[key] for key in done)),
+        sources=tuple(_sources(steps)),
+        language=language,
+        masked=sum(found for _, found in readable.values()),
+    )
+
+
+async def ask(
+    run: Run,
+    summariser: Summariser,
+    material: Material,
+    policy: Policy,
+    covered: Covered,
+    rejections: tuple[str, ...] = (),
+) -> Attempt:
+    """One call; `rejections` are why the one before was rejected, and are kept in the verdict.
+
+    Raises:
+        SummariserError: no usable answer came in time.
+    """
+    material = replace(material, reading=replace(material.reading, rejections=rejections))
+    answer = await summariser.summarise(material.reading)
+    return await run(_attempted, material, answer, policy, covered)
+
+
+def compose(material: Material, written: Reply, policy: Policy, covered: Covered) -> Candidate:
+    """What a summariser's reply makes, if the verdict accepts it.
+
+    The talk and the ledger grow by what was read, whatever the reply says.
+    """
+    written = replace(written, text=reply.unreasoned(written.text))
+    answer = reply.parse(written)
+    rejection = gate.rejection(written)
+    if rejection is None and answer.is_empty:
+        rejection = gate.Rejection("says_nothing", "says nothing")
+    if rejection:
+        return _candidate(material, material.memory, gate.rejected([rejection]), policy, covered)
+
+    state, verdict = _judged(answer, material, policy)
+    merged = choices.merged(material.memory.pins, material.said, answer)
+    memory = material.memory
+    if verdict.accepted:
+        told = memory.heard + len(material.completed)
+        # A reply that only chooses leaves the state as it was.
+        memory = replace(memory, state=state or memory.state, pins=merged.pins, told=told)
+    return _candidate(
+        material, memory, replace(verdict, unfounded=merged.unfounded), policy, covered
+    )
+
+
+def by_rule(
+    material: Material,
+    policy: Policy,
+    covered: Covered,
+    outcome: str = BY_CODE,
+    rejections: tuple[str, ...] = (),
+) -> Attempt:
+    """The summary that code makes alone: state and pins stay as they were, the rest grows.
+
+    `rejections` are why a summariser's replies were rejected.
+    """
+    verdict = Verdict(outcome, rejections)
+    return Attempt(_candidate(material, material.memory, verdict, policy, covered))
+
+
+def by_size(memory: Memory, unread: Unread, policy: Policy, covered: Covered, why: str) -> Attempt:
+    """What can be written without reading any text.
+
+    `memory` is carried on as it is. For messages that a text process could not read in its bounds,
+    or on which our own code failed; `why` is which of them.
+    """
+    grown = _with_unread(memory, unread)
+    parts = _fitted(grown, policy, covered)
+    verdict = Verdict("degraded", (why,), left_out=parts.left_out)
+    return Attempt(_rendered(grown, parts, verdict, covered))
+
+
+def by_size_alone(memory: Memory, unread: Unread, covered: Covered, why: str) -> Attempt:
+    """The same, and nothing of the memory is shown.
+
+    For a memory that cannot be shown: little of our code is left that could fail on it.
+    """
+    grown = _with_unread(memory, unread)
+    line = grown.talk[-1]
+    parts = Parts(talk=(f"{line.speaker}: {line.text}",), left_out=len(memory.pins))
+    verdict = Verdict("degraded", (why,), left_out=parts.left_out)
+    return Attempt(_rendered(grown, parts, verdict, covered))
+
+
+def rendered(memory: Memory, policy: Policy, covered: Covered) -> tuple[str, Parts]:
+    """A memory as a summary within the policy's room."""
+    parts = _fitted(memory, policy, covered)
+    return message.render(parts, covered.messages, covered.until), parts
+
+
+def _attempted(material: Material, written: Reply, policy: Policy, covered: Covered) -> Attempt:
+    """The candidate, and what its reply cost: the provider's counts, or else ours."""
+    read, wrote = written.prompt_tokens, written.completion_tokens
+    if read is None:
+        wording = prompt.build(material.reading)
+        read = tokens.count(wording.system) + tokens.count(wording.user)
+    if wrote is None:
+        wrote = tokens.count(written.text)
+    return Attempt(compose(material, written, policy, covered), read, wrote)
+
+
+def _judged(answer: Answer, material: Material, policy: Policy) -> tuple[tuple[str, ...], Verdict]:
+    """The state as it may stand, and the verdict."""
+    grounds = _grounds(material)
+    limit = int(policy.state_tokens * _SLACK)
+    # A model that never stops writing has said what matters first.
+    state = tuple(_first(answer.state, limit))
+    kept, dropped = gate.founded(state, grounds)
+    doubts = gate.doubts(state, grounds)
+    other_language = any(one.kind == "other_language" for one in doubts)
+    left = _length(kept) / max(_length(state), 1)
+    asked_before = bool(material.reading.rejections)
+    unusable = other_language or (bool(state) and left < _STANDS)
+    if unusable or (doubts and left < 1 - _FEW and not asked_before):
+        return (), replace(gate.rejected(doubts), dropped=dropped)
+    if asked_before:
+        return kept, Verdict("repaired", material.reading.rejections, dropped)
+    return kept, Verdict("trimmed" if dropped else "accepted", dropped=dropped)
+
+
+def _grounds(material: Material) -> Grounds:
+    """What a state is judged by: all that is covered, as far as it is still known."""
+    memory = material.memory
+    return Grounds(
+        covered=(
+            *memory.state,
+            *(pin.text for pin in memory.pins),
+            *(one.text for one in memory.talk),
+            *ledger.lines(memory.ledger, _LEDGER),
+            *material.sources,
+        ),
+        language=material.language,
+    )
+
+
+def _candidate(
+    material: Material, memory: Memory, verdict: Verdict, policy: Policy, covered: Covered
+) -> Candidate:
+    """The memory with what was read, and its summary."""
+    grown = replace(
+        memory,
+        talk=(*memory.talk, *material.heard),
+        ledger=_ledger(material),
+        heard=memory.heard + len(material.completed),
+    )
+    kept = room.stored(grown, policy.summary_tokens)
+    parts = _fitted(kept, policy, covered)
+    judged = replace(verdict, left_out=parts.left_out, masked=material.masked)
+    return _rendered(kept, parts, judged, covered)
+
+
+def _fitted(memory: Memory, policy: Policy, covered: Covered) -> Parts:
+    # A summary of little has to be smaller than what it stands for, whatever the policy allows.
+    smaller = int(covered.tokens * gate.LEAST_GAIN)
+    whole = min(policy.summary_tokens, smaller)
+    return room.fitted(memory, max(whole - message.FRAME_TOKENS, _LEAST_ROOM))
+
+
+def _rendered(memory: Memory, parts: Parts, verdict: Verdict, covered: Covered) -> Candidate:
+    """A summary with the verdict on it: the one place that says what is not worth publishing."""
+    text = message.render(parts, covered.messages, covered.until)
+    size = message.size(text)
+    no_gain = ""
+    if parts.is_empty:
+        no_gain = "nothing in it: what it replaces has no words, or none that fit"
+    elif size > covered.tokens * gate.LEAST_GAIN:
+        no_gain = f"not smaller than what it replaces: {size} tokens for {covered.tokens}"
+    return Candidate(memory, text, size, verdict, no_gain if verdict.accepted else "")
+
+
+def _ledger(material: Material) -> tuple[ledger.Entry, ...]:
+    known = material.memory.ledger
+    if material.unread_calls is not None:
+        return ledger.unread_calls(known, material.unread_calls)
+    return ledger.extend(known, material.completed)
+
+
+def _with_unread(memory: Memory, unread: Unread) -> Memory:
+    words = f"[{unread.messages} messages of {unread.size:,} tokens in all, too hard to read]"
+    line = Utterance(memory.heard + 1, 1, Speaker.USER, words, "", sort=Sort.PASTED)
+    return replace(
+        memory,
+        talk=(*memory.talk, line),
+        ledger=ledger.unread_calls(memory.ledger, sum(unread.calls)),
+        heard=memory.heard + len(unread.calls),
+    )
+
+
+def _parsed(memory: Memory, steps: Sequence[Step], language: str) -> Iterator[list[Passage]]:
+    """The passages of each step, numbered on from what was heard before."""
+    asked = reading_of.question(memory.talk)
+    for number, step in enumerate(steps, memory.heard + 1):
+        passages = reading_of.passages(step, number, asked, language)
+        asked = reading_of.question(list(_said([passages])))
+        yield passages
+
+
+def _said(parsed: Iterable[Sequence[Passage]]) -> Iterator[Utterance]:
+    for passage in chain.from_iterable(parsed):
+        yield from passage.utterances
+
+
+def _sources(steps: Sequence[Step]) -> Iterator[str]:
+    for step in steps:
+        yield step.text
+        for call in step.calls:
+            yield from (call.call.name, call.call.arguments, call.result.text)
+        yield from (attachment.name for attachment in step.attachments)
+
+
+def _language(steps: Sequence[Step]) -> str | None:
+    """Of what the users wrote; of everybody, when that is too little to detect one."""
+    by_users = " ".join(step.text for step in steps if step.role == Speaker.USER)
+    by_all = " ".join(step.text for step in steps)
+    return languages.detect(by_users) or languages.detect(by_all)
+
+
+def _first(state: Sequence[str], limit: int) -> Iterator[str]:
+    for line in state:
+        limit -= tokens.count(line) + 1
+        if limit < 0:
+            return
+        yield line
+
+
+def _length(state: Iterable[str]) -> int:
+    return sum(map(len, state))
