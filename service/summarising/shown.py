@@ -106,4 +106,5 @@ def _called(call: Call) -> str:
     result = _unnumbered(tokens.without_data(call.result.text))
     if tokens.count(result) <= RESULT_TOKENS:
         return f"{ledger.called(call)} →\n{result}"
-    return f"{_unnumbered(ledger.line_of(call))}\nIt begins:\n{tokens.cut(result, _BEGINNING)}"
+    line = _unnumbered(ledger.line(ledger.of(0, call)))
+    return f"{line}\nIt begins:\n{tokens.cut(result, _BEGINNING)}"

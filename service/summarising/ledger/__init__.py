@@ -1,22 +1,9 @@
 """The ledger of the tool calls that a summary covers, made by rule and never by an LLM. Pure.
 
-`extend` makes entries of steps, `lines` shows them within some room, `line_of` tells one call to a
-summariser in the place of its whole result.
+`extend` makes entries of steps, and `lines` shows them within some room; `of` and `line` tell one
+call, and `called` what was asked.
 """
 
-from service.summarising.ledger.entries import Entry, extend, unread_calls
-from service.summarising.ledger.results import Detail, Part
-from service.summarising.ledger.shown import called, line_of, lines
-from service.summarising.ledger.used import Field
+from service.summarising.ledger.entries import Entry, called, extend, line, lines, of, unread_calls
 
-__all__ = [
-    "Detail",
-    "Entry",
-    "Field",
-    "Part",
-    "called",
-    "extend",
-    "line_of",
-    "lines",
-    "unread_calls",
-]
+__all__ = ["Entry", "called", "extend", "line", "lines", "of", "unread_calls"]
