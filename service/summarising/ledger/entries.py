@@ -22,6 +22,8 @@ _SEVERAL = "several tools"
 _ENTRIES = 160  # are stored
 _MARKERS = 8
 _LEAST = 8  # tokens that every line takes
+_LEVELS = ((800, _ARGUMENTS), (400, 120), (200, 80), (100, 60), (50, 40))
+"""Characters of what came back and of arguments that a line has, from level to level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,34 +100,33 @@ def called(call: Call) -> str:
     return f"{tool}({_arguments(call.call.arguments)})"
 
 
-def line(entry: Entry, parts: int = 8) -> str:
-    """An entry on one line, with at most so many parts of what came back."""
-    one = f"- T{entry.first}"
-    name = f"{entry.tool}({entry.arguments})"
+def line(entry: Entry, level: int = 0) -> str:
+    """An entry on one line; from level to level shorter."""
+    outcome, arguments = _LEVELS[level]
+    name = f"{entry.tool}({wording.shorten(entry.arguments, arguments)})"
+    reference = f"T{entry.first}"
     if entry.count > 1:
-        one = f"- T{entry.first}–T{entry.last}"
+        reference += f"–T{entry.last}"
         name += f" × {entry.count}"
-    shown = [*entry.parts[:parts]]
-    if parts > 1 and entry.markers:
+    shown = [wording.shorten(" | ".join(entry.parts), outcome)]
+    if entry.markers:
         shown.append(f"stored as {', '.join(entry.markers)}")
-    if parts > 1 and entry.comment:
+    if entry.comment and not level:
         shown.append(f"then: {entry.comment}")
-    return f"{one} {name} → {' | '.join(shown)}"
+    return f"- {reference} {name} → {' | '.join(shown)}"
 
 
 def lines(entries: Sequence[Entry], limit: int) -> tuple[str, ...]:
-    """The ledger within `limit` tokens: the oldest entries lose their parts first, then merge."""
+    """The ledger within `limit` tokens: the oldest entries get shorter first, then they merge."""
     for kept in _merges(entries, limit):
-        parts = [8] * len(kept)
         shown = [line(entry) for entry in kept]
         size = sum(map(_cost, shown))
-        for fewer in (3, 2, 1):
+        for level in range(1, len(_LEVELS)):
             for place, entry in enumerate(kept):
                 if size <= limit:
                     return tuple(shown)
-                parts[place] = fewer
                 size -= _cost(shown[place])
-                shown[place] = line(entry, fewer)
+                shown[place] = line(entry, level)
                 size += _cost(shown[place])
         if size <= limit:
             return tuple(shown)

@@ -115,9 +115,7 @@ def _of_object(value: Mapping[str, Any], asked: str) -> Iterator[str]:
             fields.append((_precedence(one, level), f"{name}: {wording.value(one)}"))
     # Sorting keeps the order of those of one precedence.
     ordered = [field for _, field in sorted(fields, key=lambda pair: pair[0])]
-    yield f"object of {_counted(len(value), 'field')}"
-    if ordered:
-        yield listed(ordered, _FIELDS, len(ordered))
+    yield listed(ordered, _FIELDS, len(ordered)) or f"object of {_counted(len(value), 'field')}"
 
 
 def _flat(value: Mapping[str, Any], above: str, level: int) -> Iterator[tuple[int, str, Any]]:
