@@ -114,8 +114,10 @@ class Played:
             room: bounds the summary as rendered, in tokens, instead of the policy.
         """
         plan = planning.plan if self.summariser or room is not None else planning.plan_by_code
-        for chunk in plan(self.path.nodes[:messages], _known(self.settled), policy).chunks:
-            attempt = await self._chunk(chunk, policy, room)
+        planned = plan(self.path.nodes[:messages], _known(self.settled), policy)
+        tail = self.path.tokens(messages) - self.path.tokens(planned.tail_start)
+        for chunk in planned.chunks:
+            attempt = await self._chunk(chunk, policy, room, tail)
             self.outcomes.append(attempt.candidate.verdict.outcome)
             if not attempt.accepted or (room is None and attempt.candidate.no_gain):
                 return
@@ -129,9 +131,11 @@ class Played:
             return
         known = [*_known(self.settled), *_known(self.interim)]
         grown = self.shown
-        for chunk in planning.plan(self.path.nodes[:messages], known, policy.at_once).chunks:
+        planned = planning.plan(self.path.nodes[:messages], known, policy.at_once)
+        tail = self.path.tokens(messages) - self.path.tokens(planned.tail_start)
+        for chunk in planned.chunks:
             material = gather(grown.memory, self._reads(chunk), policy, part=chunk.part, parts=chunk.parts)
-            attempt = summarise.by_rule(material, policy, self._covered(chunk), "interim")
+            attempt = summarise.by_rule(material, policy, self._covered(chunk, tail), "interim")
             grown = self._grown(grown, chunk, attempt)
             if chunk.covers is not None and not attempt.candidate.no_gain:
                 self.interim = grown
@@ -146,11 +150,12 @@ class Played:
         last, size = self.path.nodes[covers - 1], attempt.candidate.size
         return Checkpoint(1, last.id, last.digest, covers, self.path.tokens(covers), size)
 
-    async def _chunk(self, chunk: Chunk, policy: Policy, room: int | None) -> Attempt:
-        covered = self._covered(chunk)
+    async def _chunk(self, chunk: Chunk, policy: Policy, room: int | None, tail: int) -> Attempt:
+        covered = self._covered(chunk, tail)
         if room is not None:
             state = max(int(room * STATE_SHARE), _LEAST)
-            policy = replace(policy, state_tokens=state, summary_tokens=max(room, _LEAST))
+            whole = max(room, _LEAST)
+            policy = replace(policy, state_tokens=state, summary_tokens=whole, request_tokens=4 * whole)
         material = gather(self.settled.memory, self._reads(chunk), policy, part=chunk.part, parts=chunk.parts)
         asked = _Remembering(self.summariser, self.summariser.name) if self.summariser else None
         attempt = await self._attempt(asked, material, policy, covered)
@@ -159,9 +164,10 @@ class Played:
         self.reasons += asked.reasons if asked else []
         return attempt
 
-    def _covered(self, chunk: Chunk) -> Covered:
+    def _covered(self, chunk: Chunk, tail: int) -> Covered:
         last = chunk.covers or chunk.reads[-1].position.message + 1
-        return Covered(last, self.path.tokens(last), self.path.messages[last - 1].get("timestamp"))
+        sent = self.path.messages[last - 1].get("timestamp")
+        return Covered(last, self.path.tokens(last), sent, tail)
 
     def _reads(self, chunk: Chunk) -> list[Read]:
         return [
@@ -184,7 +190,7 @@ class Played:
         guess = most - (attempt.candidate.size - room)
         for _ in range(_FITTINGS):
             guess = min(max(guess, least), most)
-            made = await self._attempt(asked, material, replace(policy, summary_tokens=guess), covered)
+            made = await self._attempt(asked, material, replace(policy, summary_tokens=guess, request_tokens=4 * guess), covered)
             size = made.candidate.size
             if size <= room or attempt.candidate.size > size > room:
                 attempt = made

@@ -223,7 +223,8 @@ def _idle(reuse: Checkpoint | None, uncovered: int, coverable: int, policy: Poli
 def _tail_start(turns: Sequence[int], sums: Sequence[int], policy: Policy) -> int:
     """Start of the turn from which on everything is kept.
 
-    As many messages as wanted, fewer under pressure, and always the whole newest turn.
+    As many messages as wanted, fewer under pressure; but the two newest turns, if they are not more
+    than half of a request, and always the newest.
     """
     length = len(sums) - 1
     keep = policy.keep_messages
@@ -232,6 +233,8 @@ def _tail_start(turns: Sequence[int], sums: Sequence[int], policy: Policy) -> in
         if sums[-1] - sums[start] <= policy.keep_tokens:
             return start
         keep //= 2
+    if len(turns) > 1 and sums[-1] - sums[turns[-2]] <= policy.request_tokens // 2:
+        return turns[-2]
     return turns[-1] if turns else 0
 
 

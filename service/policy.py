@@ -16,8 +16,8 @@ APPLY_PARTS = 4096
 PostgreSQL and Python then divide whole numbers, and agree.
 """
 KEEP_MESSAGES = 10
-SUMMARY_SHARE = 0.2
-"""The summary's share of a window of 16,384 tokens; see `Policy.sized` for others."""
+SUMMARY_SHARE = 0.36
+"""The summary's share of a window of 16,384 tokens, at most; see `Policy.sized` for others."""
 PROMPT_TOKENS = 700
 """What the wording of `summarising.prompt` may cost at most; a test holds it below."""
 REPAIR_TOKENS = 160
@@ -25,11 +25,13 @@ REPAIR_TOKENS = 160
 STATE_SHARE = 0.6
 """The share of a summary that the state may have."""
 _LEAST_STATE, _MOST_STATE = 128, 4000  # tokens
-_MOST_SUMMARY = 32_768  # tokens: more is read badly, and no window of today needs it
+_FILLED = 0.55  # of what a request may have; the rest is left for it to grow until the next summary
+_TAIL = 0.25  # of that is for the tail
+_NEEDED = 0.08  # of what it covers a summary may have even where that is more than its share
 _LEAST_ROOM = 512  # tokens: beside tools that leave less, no chat fits
 _LEFT = 0.75  # of what tools leave is as good as a window without tools
 _CODE_STEPS = (
-    4  # while requests are too large, code covers this part of what tail and summary leave
+    4  # while requests are too large, code covers this part of what they leave to grow
 )
 _TOOLS = 0.7  # of the filter's estimate for tools is what they cost at least
 _LEAST_CHUNK = 512  # tokens that a call may read, however small the summariser's window is
@@ -62,14 +64,14 @@ class Policy:
         window_tokens: the model's window.
         apply_at: a request estimated above this needs a summary.
         prepare_at: background work starts here.
-        keep_tokens: bound on the verbatim tail, unless the newest turn alone is larger.
-        keep_messages: wanted length of the tail; halved down to 2 until the tail fits into
-            `keep_tokens`.
+        request_tokens: what the messages of a request have with a new summary, at most.
+        keep_tokens: bound on the verbatim tail, unless the two newest turns are larger.
+        keep_messages: wanted length of the tail; fewer until the tail fits into `keep_tokens`.
         step_tokens: the least number of newly covered tokens that is worth a summariser's call.
         code_tokens: the least that is worth a summary by code, while a request is above `apply_at`:
             it costs no call.
         state_tokens: bound on the state that a summariser writes.
-        summary_tokens: bound on the whole summary.
+        summary_tokens: what a summary may have in any case; see `summary_room`.
         entry_tokens: how much of the pins a summariser is shown.
         chunk_tokens: how much of the conversation one call may read.
         max_chunks: calls in one round; what is left waits for the next round.
@@ -79,6 +81,7 @@ class Policy:
     window_tokens: int
     apply_at: int
     prepare_at: int
+    request_tokens: int
     keep_tokens: int
     keep_messages: int
     step_tokens: int
@@ -100,6 +103,19 @@ class Policy:
         """For a request above `apply_at`: code writes at once, and little is worth a summary."""
         return replace(self, prepare_at=self.apply_at + 1, step_tokens=self.code_tokens)
 
+    def summary_room(self, covered: int, tail: int) -> int:
+        """Tokens that a summary may have.
+
+        That is a maximum: what the tail leaves of a request, as far as what is covered needs it.
+
+        Args:
+            covered: tokens of what it stands for.
+            tail: tokens of what follows it.
+        """
+        needed = max(self.summary_tokens, int(covered * _NEEDED))
+        left = self.request_tokens - tail
+        return max(min(needed, left), min(self.summary_tokens, self.request_tokens // 4))
+
     @classmethod
     def sized(
         cls,
@@ -115,10 +131,11 @@ class Policy:
         """Budgets in proportion to the room that the window has for messages.
 
         The room is the window whose `apply_at` is what `overhead` leaves of this one's. A summary
-        takes `summary_share` of a room of 16,384 tokens, and of others in proportion to the root of
-        the room: a chat in a small window has as much to be remembered as one in a large. It never
-        takes more than five eighths of what the tail leaves, because the rest is what the next
-        summary covers.
+        takes at most `summary_share` of a room of 16,384 tokens, and of others in proportion to the
+        root of the room: a chat in a small window has as much to be remembered as one in a large.
+        Where that is less than 8 % of what it covers, it takes as much, as far as the tail leaves
+        it: with a new summary a request has 55 % of what it may have, because the rest is what the
+        next summary covers.
 
         Up to 60 % of the summary is the state, which each call reads and writes again. All else
         costs no call anything.
@@ -138,9 +155,10 @@ class Policy:
         """
         room = _room(window, overhead, apply_share)
         threshold = apply_at(room, apply_share)
-        keep = min(room // 4, threshold // 3)
+        filled = int(threshold * _FILLED)
+        keep = int(filled * _TAIL)
         wanted = int(summary_share * sqrt(room * _SHARE_WINDOW))
-        whole = min(wanted, (threshold - keep) * 5 // 8, _MOST_SUMMARY)
+        whole = min(wanted, filled - keep)
         state = _state_tokens(whole, summariser_window)
         entries = min(1000, room // 50, summariser_window // 16)
         again = state + entries + PROMPT_TOKENS
@@ -148,11 +166,12 @@ class Policy:
             window_tokens=window,
             apply_at=min(max(apply_at(window, apply_share), overhead + threshold), window),
             prepare_at=min(window // 2, apply_at(window, apply_share) * 2 // 3),
+            request_tokens=filled,
             keep_tokens=keep,
             keep_messages=keep_messages,
             # What a call reads again is to be a small part of what it reads new.
             step_tokens=max(room // 5, 4 * again),
-            code_tokens=max((threshold - keep - whole) // _CODE_STEPS, 1),
+            code_tokens=max((threshold - filled) // _CODE_STEPS, 1),
             state_tokens=state,
             summary_tokens=whole,
             entry_tokens=entries,

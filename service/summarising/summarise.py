@@ -48,11 +48,19 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """What the new summary stands for: messages, tokens, and when the last was sent (Unix s)."""
+    """What the new summary stands for, and what follows it.
+
+    Attributes:
+        messages: how many it covers.
+        tokens: what they cost the model.
+        until: when the last of them was sent, in Unix seconds.
+        tail: tokens of what follows, as it was planned on.
+    """
 
     messages: int
     tokens: int
     until: int | None = None
+    tail: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +332,7 @@ def _candidate(
         ledger=_ledger(material),
         heard=memory.heard + len(material.completed),
     )
-    kept = room.stored(grown, policy.summary_tokens)
+    kept = room.stored(grown, policy.summary_room(covered.tokens, covered.tail))
     parts = _fitted(kept, policy, covered)
     judged = replace(verdict, left_out=parts.left_out, masked=material.masked)
     return _rendered(kept, parts, judged, covered)
@@ -333,7 +341,7 @@ def _candidate(
 def _fitted(memory: Memory, policy: Policy, covered: Covered) -> Parts:
     # A summary of little has to be smaller than what it stands for, whatever the policy allows.
     smaller = int(covered.tokens * gate.LEAST_GAIN)
-    whole = min(policy.summary_tokens, smaller)
+    whole = min(policy.summary_room(covered.tokens, covered.tail), smaller)
     return room.fitted(memory, max(whole - message.FRAME_TOKENS, _LEAST_ROOM))
 
 
