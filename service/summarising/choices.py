@@ -52,8 +52,8 @@ def merged(pins: Sequence[Pin], said: Sequence[Utterance], answer: Answer) -> Me
         book.pin(one, kind)
     for old, by in answer.replaced:
         book.replace(old, by)
-    for number in answer.drops:
-        book.drop(number)
+    for dropped in answer.drops:
+        book.drop(dropped)
     return Merged(_remembered(book.pins.values()), tuple(book.unfounded))
 
 

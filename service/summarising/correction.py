@@ -5,18 +5,17 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from service.errors import Unprocessable
-from service.summarising import message
-from service.summarising.memory import NARRATIVE, Kind, Memory, Paragraph, Pin
-from service.summarising.message import Rendered
-from service.summarising.reply import answer
+from service.summarising.choices import OPERATOR
+from service.summarising.memory import Kind, Memory, Pin
+from service.summarising.message import Parts
+from service.summarising.reply import as_state
 from service.summarising.utterances import Utterance
 
-_LONGEST_NARRATIVE = 100_000  # characters; what fits is counted in tokens as well
-_MOST_LINES = 400  # as many as `answer.parse` reads
-_LONGEST_LINE = 4000  # characters: as many of a line as it reads
+_LONGEST_STATE = 100_000  # characters; what fits is counted in tokens as well
+_MOST_LINES = 400
+_LONGEST_LINE = 4000  # characters
 _LONGEST_PIN = 2000
 _MOST_PINS = 500
-_SOURCE = "operator"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +29,7 @@ class GivenPin:
 
 def corrected(
     old: Memory,
-    narrative: str | None,
+    state: str | None,
     pins: Sequence[GivenPin] | None,
     forget: Sequence[str] = (),
 ) -> Memory:
@@ -41,18 +40,18 @@ def corrected(
 
     Args:
         old: the memory as it is.
-        narrative: the new one, as Markdown; None keeps what is there.
+        state: the new one, as Markdown; None keeps what is there.
         pins: all that are to be shown; None keeps those that are there.
         forget: numbers of sentences of the talk that are deleted.
 
     Raises:
         Unprocessable: nothing is given, a part is too long, or a number is not known.
     """
-    if narrative is None and pins is None and not forget:
-        raise Unprocessable("give a narrative, pins, or sentences to forget")
+    if state is None and pins is None and not forget:
+        raise Unprocessable("give a state, pins, or sentences to forget")
     new = old
-    if narrative is not None:
-        new = replace(new, narrative=_narrated(_text(narrative, _LONGEST_NARRATIVE, "/narrative")))
+    if state is not None:
+        new = replace(new, state=_state(_text(state, _LONGEST_STATE, "/state")))
     if pins is not None:
         new = replace(new, pins=_pinned(old.pins, pins))
     if forget:
@@ -60,26 +59,18 @@ def corrected(
     return new
 
 
-def _narrated(text: str) -> tuple[Paragraph, ...]:
-    """In the form in which it is stored; lines under no head are the current state.
-
-    Those of another section are refused: they are shown from the pins alone, and would be lost.
-    """
-    lines = text.splitlines()
+def _state(text: str) -> tuple[str, ...]:
+    """In the form in which it is stored."""
+    lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) > _MOST_LINES:
-        raise Unprocessable(f"/narrative has more than {_MOST_LINES} lines", pointer="/narrative")
+        raise Unprocessable(f"/state has more than {_MOST_LINES} lines", pointer="/state")
     if any(len(line) > _LONGEST_LINE for line in lines):
-        why = f"/narrative has a line of more than {_LONGEST_LINE} characters; begin a new one"
-        raise Unprocessable(why, pointer="/narrative")
-    said = answer.parse(text)
-    if said.keeps or said.replaced or said.drops:
-        heads = ", ".join(NARRATIVE)
-        why = f"the heads of a narrative are {heads}; give the rest as pins"
-        raise Unprocessable(why, pointer="/narrative")
+        why = f"/state has a line of more than {_LONGEST_LINE} characters; begin a new one"
+        raise Unprocessable(why, pointer="/state")
     # An empty file is a slip of a pipe or an editor, and the correction would be served at once.
-    if not said.narrative:
-        raise Unprocessable("/narrative is empty; leave it out to keep it", pointer="/narrative")
-    return said.narrative
+    if not lines:
+        raise Unprocessable("/state is empty; leave it out to keep it", pointer="/state")
+    return tuple(map(as_state, lines))
 
 
 def _without(talk: Sequence[Utterance], forget: Sequence[str]) -> tuple[Utterance, ...]:
@@ -108,7 +99,7 @@ def _pinned(old: Sequence[Pin], given: Sequence[GivenPin]) -> tuple[Pin, ...]:
         _check_number(one.number, known, seen, f"/pins/{place}/number")
         text = _pin_text(one.text, f"/pins/{place}/text")
         number = next(numbers) if one.number is None else one.number
-        before = known.get(number, Pin(number, one.kind, text, source=_SOURCE))
+        before = known.get(number, Pin(number, one.kind, text, source=OPERATOR))
         pinned[number] = replace(before, kind=one.kind, text=text, replaced_by=None)
         seen.add(number)
     return tuple(pin for _, pin in sorted(pinned.items()))
@@ -147,26 +138,21 @@ def _text(text: str, most: int, pointer: str) -> str:
     return text
 
 
-def check(rendered: Rendered, *, before: int, covered: int, window: int) -> int:
+def check(parts: Parts, size: int, *, before: int, covered: int, window: int) -> None:
     """Refuses a summary that has nothing in it or is too large. All in tokens.
 
     One may be as large as it was `before` the correction.
 
-    Returns:
-        Its size.
-
     Raises:
         Unprocessable: it says nothing, saves nothing, or leaves too little of the window.
     """
-    if rendered.is_empty:
+    if parts.is_empty:
         raise Unprocessable(
             "nothing would be left of this summary; to be without it, reset the chat"
         )
-    size = message.size(rendered)
     most = max(before, min(covered - 1, window // 3))
     if size > most:
         raise Unprocessable(
             f"the summary would have {size} tokens, and at most {most} fit: less than what it"
             f" covers ({covered}), and a third of the window ({window})"
         )
-    return size

@@ -266,7 +266,7 @@ def _sums(amounts: Iterable[Decimal]) -> Iterator[Decimal]:
     """The sums of two to six of a few numbers."""
     few = sorted(amounts, reverse=True)[:_BESIDE]
     for count in range(2, _SUMMED + 1):
-        yield from map(sum, combinations(few, count))  # type: ignore[arg-type]
+        yield from map(sum, combinations(few, count))
 
 
 def _unknown_names(line: str, grounds: Grounds) -> Iterator[str]:

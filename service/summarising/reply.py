@@ -95,6 +95,16 @@ def parse(reply: Reply) -> Answer:
     return reader.answer()
 
 
+def as_state(raw: str) -> str:
+    """A line with the marks that a state has: `## ` before a head, `- ` before an item."""
+    bare = _POINTER.sub("", raw)
+    head = _HEAD.match(bare)
+    words = " ".join(_MARKS.sub("", _ITEM.sub("", bare), count=1).split())
+    if head:
+        return f"## {words.strip(_AROUND).rstrip(':：')}"
+    return f"- {words}" if _ITEM.match(bare) else words
+
+
 @dataclass(slots=True)
 class _Reader:
     """Goes through the lines of a reply; `verb` is the one whose numbers stand below it."""
@@ -116,7 +126,7 @@ class _Reader:
             self._choose(raw)
         else:
             self.verb = None
-            self.state.append(_as_state(raw))
+            self.state.append(as_state(raw))
 
     def answer(self) -> Answer:
         """What was read."""
@@ -158,16 +168,6 @@ def _numbers(line: str) -> Iterator[str]:
             return
         first, last = found.groups()
         yield f"{first}-{last}" if last else first
-
-
-def _as_state(raw: str) -> str:
-    """A line with the marks that a state has: `## ` before a head, `- ` before an item."""
-    bare = _POINTER.sub("", raw)
-    head = _HEAD.match(bare)
-    words = " ".join(_MARKS.sub("", _ITEM.sub("", bare), count=1).split())
-    if head:
-        return f"## {words.strip(_AROUND).rstrip(':：')}"
-    return f"- {words}" if _ITEM.match(bare) else words
 
 
 def _without_empty_heads(lines: list[str]) -> Iterator[str]:

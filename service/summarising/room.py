@@ -62,7 +62,7 @@ def _fitting(
 ) -> tuple[str, ...]:
     """The lines of the pins that have room, in their order; those that come first by precedence."""
     shown: dict[int, str] = {}
-    for pin in sorted(pins, key=precedence):  # type: ignore[arg-type]
+    for pin in sorted(pins, key=precedence):
         line = pin_line(pin)
         # A long one that finds no room does not keep shorter ones behind it out.
         if size([line]) <= room and line not in shown.values():
@@ -100,8 +100,14 @@ def _calls(memory: Memory, room: int) -> tuple[str, ...]:
 
 
 def _talk(memory: Memory, room: int, known: Sequence[str]) -> tuple[str, ...]:
-    least = _LEAST_WORTH if memory.state else 0
-    return talk.lines(talk.fitted(_unpinned(memory), room, known, least))
+    """What no summariser has read comes first; what it has read has to be worth its tokens."""
+    unpinned = _unpinned(memory)
+    if not memory.state:
+        return talk.lines(talk.fitted(unpinned, room, known))
+    since = talk.fitted([one for one in unpinned if one.step > memory.told], room)
+    left = room - size(talk.lines(since))
+    before = [one for one in unpinned if one.step <= memory.told]
+    return talk.lines([*talk.fitted(before, left, known, _LEAST_WORTH), *since])
 
 
 def _unpinned(memory: Memory) -> list[Utterance]:
