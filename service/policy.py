@@ -30,9 +30,7 @@ _TAIL = 0.25  # of that is for the tail
 _NEEDED = 0.08  # of what it covers a summary may have even where that is more than its share
 _LEAST_ROOM = 512  # tokens: beside tools that leave less, no chat fits
 _LEFT = 0.75  # of what tools leave is as good as a window without tools
-_CODE_STEPS = (
-    4  # while requests are too large, code covers this part of what they leave to grow
-)
+_CODE_STEPS = 4  # while requests are too large, code covers this part of what they leave to grow
 _TOOLS = 0.7  # of the filter's estimate for tools is what they cost at least
 _LEAST_CHUNK = 512  # tokens that a call may read, however small the summariser's window is
 _SHARE_WINDOW = 16_384  # tokens: the window in which the summary has its share

@@ -48,7 +48,7 @@ def merged(pins: Sequence[Pin], said: Sequence[Utterance], answer: Answer) -> Me
     for number, kind in chosen:
         wanted += [(one, kind) for one in book.sentences(number)]
     # In the order in which they were said; of two kinds for a sentence the rule is first.
-    for one, kind in sorted(wanted, key=lambda pair: (pair[0].step, pair[0].place, pair[1])):
+    for one, kind in sorted(wanted, key=_order):
         book.pin(one, kind)
     for old, by in answer.replaced:
         book.replace(old, by)
@@ -139,6 +139,11 @@ class _Book:
 
     def _holds(self, number: int) -> bool:
         return number in self.pins and self.pins[number].replaced_by is None
+
+
+def _order(wanted: tuple[Utterance, Kind]) -> tuple[int, int, bool]:
+    one, kind = wanted
+    return one.step, one.place, kind is not Kind.RULE
 
 
 def _highest(pin: Pin) -> int:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import pairwise
 
 from service.summarising.reading import Finish, Reply
 from service.summarising.wordings import WORDINGS
@@ -99,9 +100,9 @@ def as_state(raw: str) -> str:
     """A line with the marks that a state has: `## ` before a head, `- ` before an item."""
     bare = _POINTER.sub("", raw)
     head = _HEAD.match(bare)
-    words = " ".join(_MARKS.sub("", _ITEM.sub("", bare), count=1).split())
     if head:
-        return f"## {words.strip(_AROUND).rstrip(':：')}"
+        return f"## {_MARKS.sub('', bare, count=1).strip().strip(_AROUND).rstrip(':：')}"
+    words = " ".join(_ITEM.sub("", bare).split())
     return f"- {words}" if _ITEM.match(bare) else words
 
 
@@ -171,6 +172,6 @@ def _numbers(line: str) -> Iterator[str]:
 
 
 def _without_empty_heads(lines: list[str]) -> Iterator[str]:
-    for line, following in zip(lines, [*lines[1:], "## "], strict=True):
+    for line, following in pairwise([*lines, "## "]):
         if line.strip("# ") and not (line.startswith("## ") and following.startswith("## ")):
             yield line

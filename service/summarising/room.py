@@ -1,14 +1,14 @@
 """What of a memory stands in a summary of so many tokens. Pure.
 
-Room is a maximum, not a goal. Rules come first, whatever their age; then the state; then tool calls
-and quotations, of which those that the state tells go first, and then the oldest. Talk that nobody
-chose fills what is left, and where there is a state only if it is worth its tokens. What finds no
-room stays in the memory and may stand in a later summary.
+Room is a maximum, not a goal. First come the rules that the state does not tell, whatever their
+age; then the state; then other rules, quotations and tool calls. Talk that nobody chose fills what
+is left, and where there is a state only if it is worth its tokens. Of rules and quotations those
+that the state tells go first when room is short, and then the oldest. What finds no room stays in
+the memory and may stand in a later summary.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
-from service.policy import STATE_SHARE
 from service.summarising import ledger, talk
 from service.summarising.markup import harmless, unmarked
 from service.summarising.memory import Memory, Pin
@@ -17,36 +17,34 @@ from service.summarising.talk import size
 from service.summarising.utterances import Utterance
 from service.text.terms import is_exact, terms
 
-_RULES = 0.5  # of the room, at most
+_RULES = 0.3  # of the room is for rules that the state does not tell, however long it is
 _LEDGER = 0.25  # of what rules and state leave, as long as there is something else to show
 _LEAST_WORTH = 0.12  # of talk beside a state, for a token, in units of a rare word
-_TOLD = 0.8  # of a quotation's terms that the state has, for it to be told there
+_TOLD = 0.7  # of a sentence's terms that the state has, for it to be told there
 _STORED = 3  # times the room: so much talk is kept for later summaries
 _MOST_PINS = 400
 
 
 def fitted(memory: Memory, room: int) -> Parts:
     """What `room` tokens have room for."""
-    rules = _fitting(memory.rules, int(room * _RULES), _newest_first)
-    left = room - size(rules)
-    state = _first_lines(
-        [state_line(line) for line in memory.state], min(left, int(room * STATE_SHARE))
-    )
+    told = terms("\n".join(memory.state))
+    rules = _Chosen(memory.rules, told)
+    quotations = _Chosen(memory.quotations, told)
+    # Without a state, all that is chosen comes first.
+    left = room - rules.take(int(room * _RULES) if memory.state else room)
+    state = _first_lines([state_line(line) for line in memory.state], left)
     left -= size(state)
+    left -= rules.take(left)
 
     calls = _calls(memory, int(left * _LEDGER))
-    told = terms("\n".join(memory.state))
-    quotations = _fitting(
-        memory.quotations, left - size(calls), lambda pin: (_is_told(pin, told), -pin.number)
-    )
-    left -= size(quotations)
-    known = [*rules, *state, *quotations]
+    left -= quotations.take(left - size(calls))
+    known = [*rules.lines, *state, *quotations.lines]
     spoken = _talk(memory, left - size(calls), known)
     # What the talk did not need is the ledger's.
     calls = _calls(memory, left - size(spoken))
-    shown = len(rules) + len(quotations)
-    left_out = len(memory.rules) + len(memory.quotations) - shown
-    return Parts(rules, state, quotations, spoken, calls, left_out)
+    left_out = len(memory.rules) + len(memory.quotations)
+    left_out -= len(rules.shown) + len(quotations.shown)
+    return Parts(rules.lines, state, quotations.lines, spoken, calls, left_out)
 
 
 def stored(memory: Memory, room: int) -> Memory:
@@ -57,26 +55,33 @@ def stored(memory: Memory, room: int) -> Memory:
     )
 
 
-def _fitting(
-    pins: Sequence[Pin], room: int, precedence: Callable[[Pin], tuple[object, ...]]
-) -> tuple[str, ...]:
-    """The lines of the pins that have room, in their order; those that come first by precedence."""
-    shown: dict[int, str] = {}
-    for pin in sorted(pins, key=precedence):
-        line = pin_line(pin)
-        # A long one that finds no room does not keep shorter ones behind it out.
-        if size([line]) <= room and line not in shown.values():
-            room -= size([line])
-            shown[pin.number] = line
-    return tuple(line for _, line in sorted(shown.items()))
+class _Chosen:
+    """The pins of one kind, and those of them that are shown so far."""
 
+    def __init__(self, pins: Sequence[Pin], told: frozenset[str]) -> None:
+        self.shown: dict[int, str] = {}
+        self._ranked = sorted(pins, key=lambda pin: (_is_told(pin, told), -pin.number))
 
-def _newest_first(pin: Pin) -> tuple[int]:
-    return (-pin.number,)
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """In the order in which they were said."""
+        return tuple(line for _, line in sorted(self.shown.items()))
+
+    def take(self, room: int) -> int:
+        """Shows as many more as `room` tokens have room for, and returns what they take."""
+        taken = 0
+        for pin in self._ranked:
+            line = pin_line(pin)
+            price = size([line])
+            # A long one that finds no room does not keep shorter ones behind it out.
+            if pin.number not in self.shown and taken + price <= room:
+                taken += price
+                self.shown[pin.number] = line
+        return taken
 
 
 def _is_told(pin: Pin, told: frozenset[str]) -> bool:
-    """Whether the state has what a quotation says: all of its values, and most of its words."""
+    """Whether the state has what a sentence says: all of its values, and most of its words."""
     own = terms(pin.text)
     values = {term for term in own if is_exact(term)}
     return values <= told and len(own & told) >= _TOLD * len(own)

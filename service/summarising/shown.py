@@ -50,10 +50,12 @@ def cleaned(step: Step, mask: bool) -> tuple[Step, int]:
     return replace(step, text=text, calls=tuple(calls)), masked
 
 
-def excerpts(step: Step, passages: Sequence[Passage], piece: int, pieces: int) -> Iterator[Excerpt]:
-    """A step as it is read, or `piece` (from 0) of `pieces` of it."""
+def excerpts(
+    step: Step, passages: Sequence[Passage], first_call: int, piece: int, pieces: int
+) -> Iterator[Excerpt]:
+    """A step as it is read, or `piece` (from 0) of `pieces` of it; its calls from `first_call`."""
     text = "\n".join(map(_numbered, passages))
-    calls = [_called(call) for call in step.calls]
+    calls = [_called(number, call) for number, call in enumerate(step.calls, first_call)]
     if pieces > 1:
         # The whole is cut, calls included, so that the pieces are about equally long.
         whole = "\n".join([text, *(f"[tool] {shown}" for shown in calls)])
@@ -101,10 +103,10 @@ def _unnumbered(text: str) -> str:
     return _LIKE_A_NUMBER.sub(r"(\1)", text) if "[" in text else text
 
 
-def _called(call: Call) -> str:
-    """A call with its result."""
+def _called(number: int, call: Call) -> str:
+    """A call with its result, by the number that it will have in the ledger."""
     result = _unnumbered(tokens.without_data(call.result.text))
     if tokens.count(result) <= RESULT_TOKENS:
-        return f"{ledger.called(call)} →\n{result}"
-    line = _unnumbered(ledger.line(ledger.of(0, call)))
+        return f"T{number} {ledger.called(call)} →\n{result}"
+    line = _unnumbered(ledger.line(ledger.of(number, call)))
     return f"{line}\nIt begins:\n{tokens.cut(result, _BEGINNING)}"

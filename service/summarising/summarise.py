@@ -163,9 +163,11 @@ def gather(
     parsed = dict(zip(readable, passages, strict=True))
     done = [id(read.step) for read in reads if read.piece == read.pieces - 1]
     excerpts: list[Excerpt] = []
+    first_calls = dict(zip(readable, _first_calls(memory, steps), strict=True))
     for read in reads:
         key = id(read.step)
-        excerpts += shown.excerpts(readable[key][0], parsed[key], read.piece, read.pieces)
+        step, place = readable[key][0], (read.piece, read.pieces)
+        excerpts += shown.excerpts(step, parsed[key], first_calls[key], *place)
     said = tuple(_said(passages))
     held = (*memory.rules, *memory.quotations)
     reading = Reading(
@@ -316,6 +318,7 @@ def _grounds(material: Material) -> Grounds:
             *(pin.text for pin in memory.pins),
             *(one.text for one in memory.talk),
             *ledger.lines(memory.ledger, _LEDGER),
+            *(excerpt.text for excerpt in material.reading.excerpts),
             *material.sources,
         ),
         language=material.language,
@@ -382,6 +385,14 @@ def _parsed(memory: Memory, steps: Sequence[Step], language: str) -> Iterator[li
         passages = reading_of.passages(step, number, asked, language)
         asked = reading_of.question(list(_said([passages])))
         yield passages
+
+
+def _first_calls(memory: Memory, steps: Sequence[Step]) -> Iterator[int]:
+    """The number that the first call of each step will have in the ledger."""
+    number = ledger.last_number(memory.ledger) + 1
+    for step in steps:
+        yield number
+        number += len(step.calls)
 
 
 def _said(parsed: Iterable[Sequence[Passage]]) -> Iterator[Utterance]:

@@ -70,6 +70,7 @@ _FILE_ENDING = (
 _FILE_NAME = re.compile(rf"\A[\w.-]*{_FILE_ENDING}", re.IGNORECASE)
 _DOTTED = re.compile(r"\A[^\W\d]\w*+(?:\.[^\W\d]\w*+)++")
 _ANY_FILE_NAME = re.compile(_FILE_ENDING, re.IGNORECASE)
+_JOINT = re.compile(r"(?<=\w)[=:](?=\w)")  # between a name and its value
 _NAMED = (_LINK, _ADDRESS, _PATH, _FILE_NAME)  # a word that is one of these is a value as a whole
 _LIST_NUMBER = re.compile(r"^[^\S\n]*+(?:[-*•]\s*+)?\d{1,3}[.)]\s+", re.MULTILINE)
 _SEPARATOR = re.compile("[.,]")
@@ -341,11 +342,15 @@ class Evidence:
         return [value.text for value in weighty if not self.has(value)]
 
     def names(self, words: str) -> bool:
-        """Whether words occur, or each part of a dotted name such as `json.JSONDecodeError`."""
+        """Whether words occur, or each part of what is joined: `json.JSONDecodeError`, `x=32`."""
         if self.says(words):
             return True
         dotted = _DOTTED.fullmatch(words) and not _FILE_NAME.fullmatch(words)
-        return bool(dotted) and all(map(self.says, words.split(".")))
+        parts = words.split(".") if dotted else _JOINT.split(words)
+        return len(parts) > 1 and all(self._has_part(part) for part in parts)
+
+    def _has_part(self, part: str) -> bool:
+        return self.says(part) or (bool(found(part)) and not self.missing(part))
 
     def says(self, words: str) -> bool:
         """Whether these words occur as they are, ignoring case and blanks, as whole words."""

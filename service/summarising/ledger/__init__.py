@@ -4,6 +4,15 @@
 call, and `called` what was asked.
 """
 
-from service.summarising.ledger.entries import Entry, called, extend, line, lines, of, unread_calls
+from service.summarising.ledger.entries import (
+    Entry,
+    called,
+    extend,
+    last_number,
+    line,
+    lines,
+    of,
+    unread_calls,
+)
 
-__all__ = ["Entry", "called", "extend", "line", "lines", "of", "unread_calls"]
+__all__ = ["Entry", "called", "extend", "last_number", "line", "lines", "of", "unread_calls"]

@@ -56,7 +56,7 @@ class Entry:
 def extend(entries: Sequence[Entry], steps: Iterable[Step]) -> tuple[Entry, ...]:
     """`entries` and those of the newly covered steps, which are in order."""
     grown = list(entries)
-    numbers = count(_last_number(grown) + 1)
+    numbers = count(last_number(grown) + 1)
     # A turn may go on where the last checkpoint ended; only the first words comment on a call.
     waits = bool(grown) and grown[-1].count == 1 and not grown[-1].comment
     for step in steps:
@@ -78,7 +78,7 @@ def unread_calls(entries: Sequence[Entry], count: int) -> tuple[Entry, ...]:
     """`entries`, and one for `count` calls that nobody could read, so that numbers go on right."""
     if not count:
         return tuple(entries)
-    first = _last_number(entries) + 1
+    first = last_number(entries) + 1
     parts = ("too hard to read",)
     return (*entries, Entry(first, first + count - 1, _SEVERAL, "", parts, count=count))
 
@@ -144,7 +144,7 @@ def _merges(entries: Sequence[Entry], limit: int) -> Iterator[Sequence[Entry]]:
         yield _by_tool(entries)
 
 
-def _last_number(entries: Sequence[Entry]) -> int:
+def last_number(entries: Sequence[Entry]) -> int:
     """The highest number; after a merge it need not be that of the last entry."""
     return max((entry.last for entry in entries), default=0)
 

@@ -1,0 +1,112 @@
+"""What a summariser chose: its words are the chat's, it alone removes, and only a user's own words make a rule."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.summarising.choices import DROPPED, OPERATOR, merged
+from service.summarising.memory import Kind, Pin
+from service.summarising.reply import Answer
+from service.summarising.utterances import Utterance
+from service.text.blocks import Sort
+from tests.pure.talks import talk
+
+SAID = talk("Never above 4 bar. Ship it in May.", "The pump is P-7. Shall I go on?", "Yes.")
+RULE = Pin(1, Kind.RULE, "Never above 4 bar.", "m0", utterance="1.1")
+
+
+def test_what_is_pointed_at_is_kept_with_its_words_source_and_place() -> None:
+    (pin,) = merged((), SAID, Answer(rules=("1.1",))).pins
+    assert pin == replace(RULE, at=pin.at)
+
+
+def test_an_assistants_or_a_pasted_sentence_is_never_a_rule() -> None:
+    pasted = [replace(one, sort=Sort.DOCUMENT) for one in SAID if one.number == "1.2"]
+    made = merged((), [*SAID[:1], *pasted, *SAID[2:]], Answer(rules=("2.1", "1.2")))
+    assert [pin.kind for pin in made.pins] == [Kind.QUOTATION, Kind.QUOTATION]
+
+
+def test_a_short_answer_is_kept_with_its_question() -> None:
+    (pin,) = merged((), SAID, Answer(quotations=("3.1",))).pins
+    assert pin.text == "(asked: Shall I go on?) Yes."
+
+
+def test_a_range_names_all_between_its_ends_and_a_step_of_one_sentence_needs_no_place() -> None:
+    made = merged((), SAID, Answer(quotations=("1.2-2.1", "3")))
+    assert [pin.utterance for pin in made.pins] == ["1.2", "2.1", "3.1"]
+
+
+def test_pins_stand_in_the_order_of_the_talk_and_of_two_kinds_the_rule_stays() -> None:
+    made = merged((), SAID, Answer(rules=("1.2",), quotations=("2.1", "1.2", "1.1")))
+    assert [(pin.utterance, pin.kind) for pin in made.pins] == [
+        ("1.1", Kind.QUOTATION),
+        ("1.2", Kind.RULE),
+        ("2.1", Kind.QUOTATION),
+    ]
+
+
+def test_a_number_that_nothing_has_is_reported_and_changes_nothing() -> None:
+    made = merged((RULE,), SAID, Answer(rules=("9.9",), drops=(8,), replaced=((1, "7.7"),)))
+    assert made.pins == (RULE,)
+    assert made.unfounded == ("9.9", "7.7", "replaced: P1 by 7.7", "drop: P8")
+
+
+def test_a_pin_yields_to_what_replaces_it_which_is_of_its_kind() -> None:
+    old, new = merged((RULE,), SAID, Answer(replaced=((1, "1.2"),))).pins
+    assert (old.replaced_by, new.kind, new.utterance) == (2, Kind.RULE, "1.2")
+
+
+def test_a_users_rule_yields_to_a_users_own_words_only() -> None:
+    made = merged((RULE,), SAID, Answer(replaced=((1, "2.1"),)))
+    assert made.pins == (RULE,)
+    assert made.unfounded == ("replaced: P1 by 2.1",)
+
+
+def test_what_is_dropped_is_gone_and_its_number_is_never_given_again() -> None:
+    first = merged((RULE,), SAID, Answer(drops=(1,))).pins
+    assert first[0].replaced_by == DROPPED
+    assert merged(first, SAID, Answer(rules=("1.2",))).pins[-1].number == 2
+
+
+def test_what_an_operator_wrote_is_not_dropped() -> None:
+    mine = replace(RULE, source=OPERATOR, utterance="")
+    assert merged((mine,), SAID, Answer(drops=(1,))).pins == (mine,)
+
+
+NUMBERS = st.sampled_from([*(one.number for one in SAID), "1.1-3.1", "2", "9.9", "P1", "P2", "P3"])
+ANSWERS = st.builds(
+    Answer,
+    rules=st.lists(NUMBERS, max_size=3).map(tuple),
+    quotations=st.lists(NUMBERS, max_size=3).map(tuple),
+    replaced=st.lists(st.tuples(st.integers(1, 5), NUMBERS), max_size=2).map(tuple),
+    drops=st.lists(st.integers(1, 5), max_size=2).map(tuple),
+)
+
+
+@given(st.lists(ANSWERS, max_size=4))
+def test_whatever_is_answered_words_are_the_chats_rules_the_users_and_nothing_goes_unasked(
+    answers: list[Answer],
+) -> None:
+    pins: tuple[Pin, ...] = ()
+    spoken: dict[str, Utterance] = {one.number: one for one in SAID}
+    for answer in answers:
+        before = {pin.number: pin for pin in pins}
+        pins = merged(pins, SAID, answer).pins
+        numbers = [pin.number for pin in pins]
+        assert numbers == sorted(set(numbers))
+        for pin in pins:
+            said = spoken[pin.utterance]
+            assert said.text in pin.text
+            assert pin.kind is Kind.QUOTATION or said.by_user
+        asked = {number for number, _ in answer.replaced} | set(answer.drops)
+        for number, old in before.items():
+            now = next(pin for pin in pins if pin.number == number)
+            assert now == old or number in asked
+
+
+@pytest.mark.parametrize("count", [300])
+def test_replaced_pins_are_remembered_but_not_for_ever(count: int) -> None:
+    pins = tuple(replace(RULE, number=n, utterance=f"9.{n}", replaced_by=DROPPED) for n in range(1, count))
+    assert len(merged(pins, SAID, Answer()).pins) == 64
