@@ -29,8 +29,8 @@ _TALK = "## What was said, in order, shortened"
 _SINCE = "## Also said, in order, shortened"
 _LEDGER = "## Tool calls"
 _END = "[End of summary - recent messages follow]"
-FRAME_TOKENS = 110
-"""What heads, note and end cost at most."""
+FRAME_TOKENS, HEAD_TOKENS = 70, 12
+"""What the first lines and the end cost at most, and the head of each part."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from service.summarising import ledger, talk
 from service.summarising.markup import harmless, unmarked
 from service.summarising.memory import Memory, Pin
-from service.summarising.message import Parts, pin_line, state_line
+from service.summarising.message import HEAD_TOKENS, Parts, pin_line, state_line
 from service.summarising.talk import size
 from service.summarising.utterances import Utterance
 from service.text.terms import is_exact, terms
@@ -27,6 +27,8 @@ _MOST_PINS = 400
 
 def fitted(memory: Memory, room: int) -> Parts:
     """What `room` tokens have room for."""
+    parts = (memory.rules, memory.state, memory.quotations, memory.talk, memory.ledger)
+    room -= HEAD_TOKENS * sum(map(bool, parts))
     told = terms("\n".join(memory.state))
     rules = _Chosen(memory.rules, told)
     quotations = _Chosen(memory.quotations, told)
@@ -88,14 +90,17 @@ def _is_told(pin: Pin, told: frozenset[str]) -> bool:
 
 
 def _first_lines(lines: Iterable[str], room: int) -> tuple[str, ...]:
-    """The first of the lines that fit, without a head at the end."""
+    """The first of the lines that fit, without heads that have none."""
     kept: list[str] = []
     for line in lines:
-        room -= size([line])
-        if room < 0:
-            break
+        price = size([line])
+        if price > room:
+            continue
+        room -= price
+        if line.startswith("#") and kept and kept[-1].startswith("#"):
+            kept.pop()
         kept.append(line)
-    while kept and kept[-1].startswith("#"):
+    if kept and kept[-1].startswith("#"):
         kept.pop()
     return tuple(kept)
 
