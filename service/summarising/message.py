@@ -50,8 +50,9 @@ class Parts:
     @property
     def is_empty(self) -> bool:
         """Whether no part says anything: such a summary is never served."""
-        shown = (*self.rules, *self.state, *self.quotations, *self.talk, *self.ledger)
-        return not any(any(map(str.isalnum, line.lstrip("# "))) for line in shown)
+        talk = (line.partition(": ")[2] for line in self.talk)
+        shown = (*self.rules, *self.state, *self.quotations, *talk, *self.ledger)
+        return not any(any(map(str.isalnum, line)) for line in shown)
 
 
 def render(parts: Parts, messages: int, until: int | None) -> str:

@@ -27,7 +27,7 @@ from service.text.terms import is_exact, terms
 _VALUE = 4.0  # worth of an exact value beside that of a rare word
 _SHARED = 2.0  # of a term that another step has too
 _LONG = 6  # letters beyond the first of a word that says most
-_COMMONEST = 50  # utterances; a word that one of so many has is worth one
+_COMMONEST = 50  # utterances; a word that one of so many has is worth one, as all in a shorter talk
 _TOLD = 80  # percent of a term's worth that it loses once it was told
 _OLDEST = 0.6  # of the oldest utterance beside the newest
 _OWN, _GIVEN, _ASSISTANTS = range(3)  # users' own words, what they pasted or attached, answers
@@ -192,7 +192,8 @@ def _tellers(found: Sequence[frozenset[str]]) -> dict[str, list[int]]:
 def _worth(term: str, places: Sequence[int], talk: Sequence[Utterance]) -> int:
     """In millionths: what somebody took up again in another step is worth more."""
     in_one_step = talk[places[0]].step == talk[places[-1]].step
-    weight = _weight(term, len(places) / len(talk)) * (1 if in_one_step else _SHARED)
+    weight = _weight(term, len(places) / max(len(talk), _COMMONEST))
+    weight *= 1 if in_one_step else _SHARED
     return round(_UNIT * weight)
 
 

@@ -1,77 +1,64 @@
-"""Which utterances stand in a summary when not all of them can."""
+"""Which of the talk stands when not all can, and how it is shown."""
+
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.summarising.kept import talk as selection
-from service.summarising.kept.talk import chosen, cost, ranked
-from service.summarising.utterances import Utterance
-from tests.pure.talks import talk
-
-PUMPS = talk(
-    "The pump station in the harbour has to be mended before the 14th of June.",
-    "I understand. Pumps are machines that move fluids. Many kinds of pumps are in use all over the world.",
-    "The part number is QX-9931 and the supplier is Lindqvist.",
-    "Thank you for telling me. It is a pleasure to help with such a thing at any time of the day.",
-    "Oh, I see, so do as we go on, it is all fine by me and we can be at it.",
-)
+from service.summarising import talk
+from service.text.blocks import Sort
+from tests.pure import talks
 
 
-LINE = 4
-"""Tokens of the line that a step has."""
+def test_the_talk_stands_in_its_order_with_its_speakers_and_the_day_where_it_changes() -> None:
+    said = [
+        replace(one, at=day * 86_400) for one, day in zip(talks.talk("One.", "Two.", "Three."), (1, 1, 2), strict=True)
+    ]
+    assert talk.lines(said) == ("(1970-01-02)", "user: One.", "assistant: Two.", "(1970-01-03)", "user: Three.")
 
 
-def price(told: list[Utterance]) -> int:
-    return sum(map(cost, told)) + LINE * len({one.step for one in told})
+def test_what_is_left_out_between_two_sentences_is_marked() -> None:
+    first, _, last = talks.talk("It is one. It is two. It is three.")
+    assert talk.lines([first, last]) == ("user: It is one. … It is three.",)
 
 
-def texts(room: int) -> list[str]:
-    return [one.text for one in chosen(PUMPS, room)]
+def test_a_question_stands_once_before_its_answer() -> None:
+    said = talks.talk("Go.", "Shall I take the red one?", "Yes.")
+    assert talk.lines(said)[1:] == ("assistant: Shall I take the red one?", "user: Yes.")
+    assert talk.lines(said[-1:]) == ("user: (asked: Shall I take the red one?) Yes.",)
 
 
-def test_all_of_it_stands_when_there_is_room_for_all() -> None:
-    assert chosen(PUMPS, price(PUMPS)) == PUMPS
+def test_words_of_others_stand_in_marks_that_nothing_in_them_closes() -> None:
+    (one,) = (replace(one, sort=Sort.DOCUMENT, text="He said “go”.") for one in talks.talk("x."))
+    assert talk.told(one) == '(pasted) “He said "go".”'
 
 
-def test_the_users_own_words_come_before_an_answer() -> None:
-    users = [one for one in PUMPS if one.by_user]
-    assert chosen(PUMPS, price(users)) == users
+def test_the_users_own_words_come_before_what_they_pasted_and_both_before_an_answer() -> None:
+    said = talks.talk("We meet at the station on Monday.", "The train of Tuesday costs 12,847 EUR and leaves at 7.")
+    pasted = replace(said[0], sort=Sort.PASTED, text="[pasted text, 40 lines]", place=9)
+    order = [one.text for one, _ in talk.ranked([*said, pasted])]
+    assert order == [said[0].text, pasted.text, said[1].text]
 
 
-def test_what_a_user_pasted_is_told_before_an_answer_and_after_the_users_words() -> None:
-    pasted = "What is wrong here?\n\n```python\n" + "total = price * count\nprint(total)\n" * 9 + "```"
-    said = talk(pasted, "The discount of 12 % is missing on line 40 and on line 52.")
-    words, code = said[0], said[1]
-
-    assert chosen(said, price([words, code])) == [words, code]
-    assert chosen(said, price([words])) == [words]
-
-
-def test_values_come_before_chatter() -> None:
-    kept = texts(45)
-    assert any("QX-9931" in one for one in kept)
-    assert not any(one.startswith("Oh, I see") for one in kept)
-
-
-def test_what_stands_elsewhere_need_not_be_told_again() -> None:
-    first = ranked(PUMPS)[0]
-    assert ranked(PUMPS, [first.text])[0] != first
+def test_values_come_before_chatter_and_what_stands_elsewhere_need_not_be_said_again() -> None:
+    said = talks.talk("That is really very nice of you indeed. The pump P-7 stays below 4.5 bar.")
+    assert talk.fitted(said, 24) == [said[1]]
+    assert talk.fitted(said, 24, ["The pump P-7 stays below 4.5 bar."]) == [said[0]]
 
 
 def test_of_equal_utterances_the_older_shrink_first() -> None:
-    told = talk(*(f"The {word} valve of the boiler is leaking." for word in ("red", "odd", "blue", "even", "new")))
-    users = [one for one in told if one.by_user]
-    assert chosen(users, price(users[:1])) == [users[-1]]
+    said = [one for one in talks.talk("Use the blue door.", "Fine.", "Take the grey lamp.") if one.by_user]
+    assert talk.fitted(said, 14) == [said[1]]
 
 
-WORDS = ["pump", "valve", "QX-9931", "the", "must", "14:30", "请修好", "泵站", "Berlin", "и", "насос"]
-TALKS = st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=12).map(" ".join), max_size=12)
+def test_what_is_not_worth_its_tokens_is_left_out_even_where_there_is_room() -> None:
+    said = talks.talk("Yes.", "The pump P-7 stays below 4.5 bar.")
+    assert [one.text for one in talk.fitted(said, 500, least=0.2)] == [said[1].text]
 
 
-@given(TALKS, st.integers(0, 200))
-def test_what_is_chosen_keeps_its_order_and_fits(told: list[str], room: int) -> None:
-    whole = talk(*told)
-    kept = chosen(whole, room)
-    assert price(kept) <= room
-    assert [one for one in whole if one in kept] == kept
-    assert kept == selection.chosen(whole, room)
+@given(st.lists(st.text("abc 12.?", min_size=2, max_size=60), max_size=8), st.integers(0, 200))
+def test_what_is_chosen_keeps_its_order_and_fits(texts: list[str], room: int) -> None:
+    said = talks.talk(*texts)
+    kept = talk.fitted(said, room)
+    assert kept == [one for one in said if one in kept]
+    assert talk.size(talk.lines(kept)) <= room

@@ -1,0 +1,156 @@
+"""The ledger: one line for each tool call, its figures as they stand, the oldest shorter first."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.summarising import ledger
+from service.summarising.ledger import Entry, results
+from service.text import tokens
+from service.transcript import Call, Step
+from service.transcript.items import ToolCall, ToolResult
+
+
+def call(result: str, name: str = "look_up", **arguments: Any) -> Call:
+    return Call(ToolCall("c", name, json.dumps(arguments)), ToolResult("c", result))
+
+
+def step(*calls: Call, text: str = "", role: str = "assistant") -> Step:
+    return Step("m", role, text, calls)
+
+
+def outcome(result: object, **arguments: Any) -> str:
+    text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+    return " | ".join(results.read(text, json.dumps(arguments)).parts)
+
+
+ROWS = [{"id": 1, "name": "Ann", "note": ""}, {"id": 2, "name": "Bob Stone", "note": ""}] * 5
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        ("", "empty result"),
+        ("null", "empty result"),
+        ("[]", "empty result"),
+        ("0 issues.", '"0 issues."'),
+        (
+            ROWS,
+            '10 rows | columns: id, name, note | first: {id: 1, name: Ann, note: ""} |'
+            ' last: {id: 2, name: "Bob Stone", note: ""}',
+        ),
+        (
+            "id,total\n1,17.50\n2,99.00",
+            "2 rows | columns: id, total | first: {id: 1, total: 17.50} | last: {id: 2, total: 99.00}",
+        ),
+        (
+            "| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |",
+            "2 rows | columns: a, b | first: {a: 1, b: 2} | last: {a: 3, b: 4}",
+        ),
+        (
+            {"columns": ["a", "b"], "rows": [[1, 2], [3, 4], [5, 6]]},
+            "3 rows | columns: a, b | first: {a: 1, b: 2} | last: {a: 5, b: 6}",
+        ),
+        ({"error": "no such table"}, 'error: "no such table"'),
+        ({"status": "failed", "message": "quota exceeded"}, 'error: "quota exceeded"'),
+        ({"exit_code": 2, "stderr": "a\nboom"}, 'error: exit code 2 "boom"'),
+        ("Traceback (most recent call last):\n  File x\nKeyError: 'a'", "error: \"KeyError: 'a'\""),
+        ({"content": [{"type": "text", "text": "[1, 2, 3]"}]}, "3 items | [1, 2, 3]"),
+        ('"[{\\"a\\": 1}, {\\"a\\": 2}]"', "2 rows | columns: a | first: {a: 1} | last: {a: 2}"),
+    ],
+)
+def test_a_result_is_told_by_its_size_columns_and_ends(result: object, expected: str) -> None:
+    assert outcome(result) == expected
+
+
+def test_fields_that_say_how_things_stand_come_before_dates_and_addresses() -> None:
+    shown = outcome(
+        {
+            "url": "https://a.example/x",
+            "created": "2026-11-02T10:00:00",
+            "status": "paid",
+            "total": 12847.50,
+            "address": {"city": "Houston"},
+            "cards": {"card_1": {"id": "card_1", "amount": 157}, "card_2": {"id": "card_2", "amount": 6}},
+        }
+    )
+    assert shown == (
+        "status: paid, total: 12847.5, cards: 2 rows (card_1 157, card_2 6), address.city: Houston,"
+        ' created: "2026-11-02T10:00:00", url: https://a.example/x'
+    ).replace('"2026-11-02T10:00:00"', "2026-11-02T10:00:00")
+
+
+def test_what_stands_in_the_arguments_is_not_said_again() -> None:
+    assert outcome({"reservation": "OBUT9V", "cabin": "economy"}, reservation="OBUT9V") == "cabin: economy"
+
+
+def test_the_cells_of_columns_that_few_rows_have_are_shown() -> None:
+    rows: list[dict[str, Any]] = [{"id": number, "note": ""} for number in range(20)]
+    rows[7]["note"] = "broken seal"
+    assert 'note: "broken seal"' in outcome(rows)
+
+
+def test_numbers_stand_as_in_their_source() -> None:
+    assert outcome('{"a": 12847.50, "b": 1e5, "c": 0.10}') == "a: 12847.50, b: 1e5, c: 0.10"
+
+
+def test_an_array_that_breaks_off_tells_its_whole_rows() -> None:
+    assert outcome('[{"a": 1}, {"a": 2}, {"a": 3').startswith("2 rows before it breaks off")
+
+
+def test_a_log_tells_its_lines_and_what_they_mention() -> None:
+    log = "\n".join(["INFO all is well and running as it should be on this host"] * 9 + ["ERROR disk 7 failed"] * 2)
+    assert outcome(log).startswith('11 lines (561 characters) | 2 mention an error: "ERROR disk 7 failed" × 2')
+
+
+def test_entries_are_numbered_on_and_the_first_words_after_a_call_comment_on_it() -> None:
+    first = ledger.extend((), [step(call("1"), call("2"))])
+    grown = ledger.extend(first, [step(text="That is odd."), step(text="And more."), step(call("3"))])
+    assert [entry.first for entry in grown] == [1, 2, 3]
+    assert [entry.comment for entry in grown] == ["", "That is odd.", ""]
+
+
+def test_failures_of_one_tool_in_a_row_are_one_entry() -> None:
+    (entry,) = ledger.extend((), [step(*(call(json.dumps({"error": f"busy {number}"})) for number in range(3)))])
+    assert ledger.line(entry) == '- T1–T3 look_up({}) × 3 → error: "busy 2"'.replace("({})", "()")
+
+
+def test_calls_that_nobody_could_read_keep_the_numbers_right() -> None:
+    grown = ledger.extend(ledger.unread_calls((), 3), [step(call("1"))])
+    assert [(entry.first, entry.last) for entry in grown] == [(1, 3), (4, 4)]
+
+
+def test_very_many_calls_are_stored_as_few() -> None:
+    grown: tuple[Entry, ...] = ()
+    for number in range(500):
+        grown = ledger.extend(grown, [step(call(f"result {number}", f"tool{number % 7}"))])
+    assert len(grown) <= 160
+    assert grown[-1].last == 500
+
+
+@given(st.lists(st.tuples(st.sampled_from(["a", "b"]), st.text(max_size=80)), max_size=12), st.integers(0, 400))
+def test_lines_fit_any_room_and_tell_every_call_or_nothing(calls: list[tuple[str, str]], limit: int) -> None:
+    entries = ledger.extend((), [step(call(result, name)) for name, result in calls])
+    shown = ledger.lines(entries, limit)
+    assert sum(tokens.count(line) + 1 for line in shown) <= limit
+    assert not shown or len(shown) >= 1
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    )
+)
+def test_any_json_is_told_and_bounded(value: object) -> None:
+    shown = outcome(value)
+    assert shown
+    assert len(shown) < 3000
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_told(text: str) -> None:
+    assert outcome(text)

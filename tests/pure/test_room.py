@@ -1,0 +1,108 @@
+"""What of a memory has room: rules before all, then the state, and nothing where there is something to say."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.summarising import message, room
+from service.summarising.ledger import Entry
+from service.summarising.memory import Kind, Memory, Pin
+from service.summarising.utterances import Speaker
+from service.text import tokens
+from tests.pure.talks import talk
+
+
+def pin(number: int, text: str, kind: Kind = Kind.RULE, speaker: Speaker = Speaker.USER) -> Pin:
+    return Pin(number, kind, text, "m", speaker, utterance=f"90.{number}")
+
+
+TALK = tuple(talk("Shall we move the 12,847 invoices of ACME to the archive?", "We shall.", "The archive is in Oslo."))
+STATE = ("## Goal", "The invoices of ACME move to the archive.", "## Open", "- Who pays for the archive?")
+ENTRY = Entry(1, 1, "look_up", "id=7", ("3 rows", "columns: id, total"))
+WHOLE = Memory(
+    state=STATE,
+    pins=(
+        pin(1, "Never above 4 bar."),
+        pin(2, "We meet in the Grand Hotel on 3 May.", Kind.QUOTATION, Speaker.ASSISTANT),
+        replace(pin(3, "At most 5 bar."), replaced_by=1),
+    ),
+    talk=TALK,
+    ledger=(ENTRY,),
+    heard=3,
+    told=3,
+)
+
+
+def test_with_room_for_all_everything_stands_in_its_part_and_what_was_replaced_does_not() -> None:
+    parts = room.fitted(WHOLE, 1000)
+    assert parts.rules == ("Never above 4 bar.",)
+    assert parts.state == ("### Goal", STATE[1], "### Open", STATE[3])
+    assert parts.quotations == ("assistant: We meet in the Grand Hotel on 3 May.",)
+    assert parts.ledger == ("- T1 look_up(id=7) → 3 rows | columns: id, total",)
+    assert parts.left_out == 0
+
+
+def test_beside_a_state_talk_stands_only_if_it_says_something_else() -> None:
+    shown = "\n".join(room.fitted(WHOLE, 1000).talk)
+    assert "Oslo" in shown
+    assert "We shall" not in shown
+
+
+def test_what_no_summariser_has_read_stands_though_the_state_has_its_words() -> None:
+    assert "We shall" in "\n".join(room.fitted(replace(WHOLE, told=1), 1000).talk)
+
+
+def test_without_a_state_the_talk_fills_the_room() -> None:
+    parts = room.fitted(Memory(talk=TALK), 1000)
+    assert len(parts.talk) == 3
+
+
+def test_rules_stand_whatever_their_age_and_what_the_state_tells_goes_first() -> None:
+    rules = [pin(number, f"Rule {number} says that pump {number} stays below {number} bar.") for number in range(1, 40)]
+    told = pin(40, "The invoices of ACME move to the archive.")
+    parts = room.fitted(Memory(state=STATE, pins=(*rules, told)), 400)
+    assert told.text not in parts.rules
+    assert parts.state
+    assert parts.left_out == 40 - len(parts.rules)
+
+
+def test_of_quotations_the_oldest_go_first() -> None:
+    said = [pin(number, f"Word {number} of the {number} wise.", Kind.QUOTATION) for number in range(1, 60)]
+    shown = room.fitted(Memory(pins=tuple(said)), 200).quotations
+    assert shown[-1] == "Word 59 of the 59 wise."
+    assert "Word 1 of the 1 wise." not in shown
+
+
+def test_a_state_that_is_too_long_loses_lines_and_heads_without_one() -> None:
+    state = ("## A", "a " * 30, "## B", "b " * 400, "## C", "c.")
+    assert room.fitted(Memory(state=state), 120).state == ("### A", ("a " * 30).strip(), "### C", "c.")
+
+
+def test_the_talk_that_is_stored_is_bounded() -> None:
+    long = tuple(talk(*(f"Number {number} is the {number}th." for number in range(500))))
+    kept = room.stored(Memory(talk=long), 100).talk
+    assert 0 < sum(tokens.count(one.text) for one in kept) <= 300
+
+
+SAID = st.lists(st.text("abc 12.,?", min_size=3, max_size=80), min_size=1, max_size=6)
+PINS = st.lists(st.tuples(st.text("abc 12", min_size=1, max_size=60), st.sampled_from(list(Kind))), max_size=5)
+
+
+@given(SAID, PINS, st.lists(st.text("abc #-12", max_size=60), max_size=4), st.integers(64, 2400))
+def test_any_memory_fits_its_room(said: list[str], chosen: list[tuple[str, Kind]], state: list[str], size: int) -> None:
+    pins = tuple(pin(number, text, kind) for number, (text, kind) in enumerate(chosen, 1))
+    memory = Memory(tuple(line for line in state if line.strip()), pins, tuple(talk(*said)), (ENTRY,))
+    parts = room.fitted(memory, size)
+    assert message.size(message.render(parts, 3, 1)) <= size + message.FRAME_TOKENS + 2
+
+
+@given(st.lists(st.sampled_from(["Yes.", "It is P-7.", "We meet at noon.", "Why?"]), min_size=1), st.integers(64, 400))
+def test_any_talk_is_shown_in_any_room_that_one_sentence_fits(said: list[str], size: int) -> None:
+    assert room.fitted(Memory(talk=tuple(talk(*said))), size).talk
+
+
+@pytest.mark.parametrize("text", ["", "### ", "- ", "…"])
+def test_a_summary_without_a_word_is_empty(text: str) -> None:
+    assert message.Parts(state=(text,) if text else ()).is_empty
