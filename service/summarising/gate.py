@@ -26,9 +26,8 @@ LEAST_GAIN = 9 / 10
 """How large a summary may be at most, as a share of what it replaces."""
 
 _QUOTED = re.compile(
-    r"[\"“„«]([^\"“”„«»\n]{2,120})[\"”“»]|`([^`\n]{2,120})`|(?<!\w)'([^'\n]{2,120})'(?!\w)"
+    r"[\"“„«]([^\"“”„«»\n]{2,120})[\"”“»]|`([^`\n]{1,120})`|(?<!\w)'([^'\n]{2,120})'(?!\w)"
 )
-_QUOTATION = 4  # words: fewer may be a term that somebody marked
 _HEAD = re.compile(r"\A#[^\n]{0,100}\n\s{0,40}(?:[-*]\s{1,8})?")
 # Of letters alone: `OBUT9V` and `Nightly_Sync` are values, which occur as a whole or do not.
 _NAME = re.compile(
@@ -274,7 +273,8 @@ def _unknown_names(line: str, grounds: Grounds) -> Iterator[str]:
     for match in _QUOTED.finditer(line):
         words = next(filter(None, match.groups())).strip(" .,;:!?…")
         quoted = " ".join(words.split())
-        if not grounds.evidence.names(quoted):
+        # A sign alone is shown, not quoted.
+        if len(quoted) > 1 and not grounds.evidence.names(quoted):
             yield words
     if not grounds.names_have_capitals:
         return

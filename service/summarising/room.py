@@ -3,11 +3,11 @@
 Room is a maximum, not a goal. First come the rules that the state does not tell, whatever their
 age; then the state; then other rules, quotations and tool calls. Talk that nobody chose fills what
 is left, and where there is a state only if it is worth its tokens. Of rules and quotations those
-that the state tells go first when room is short, and then the oldest. What finds no room stays in
-the memory and may stand in a later summary.
+that the state tells go first when room is short. What finds no room stays in the memory and may
+stand in a later summary.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from service.summarising import ledger, talk
 from service.summarising.markup import harmless, unmarked
@@ -30,8 +30,9 @@ def fitted(memory: Memory, room: int) -> Parts:
     parts = (memory.rules, memory.state, memory.quotations, memory.talk, memory.ledger)
     room -= HEAD_TOKENS * sum(map(bool, parts))
     told = terms("\n".join(memory.state))
-    rules = _Chosen(memory.rules, told)
-    quotations = _Chosen(memory.quotations, told)
+    # Rules do not age: as many as can stand. Of quotations the newest.
+    rules = _Chosen(memory.rules, lambda pin: (_is_told(pin, told), len(pin.text)))
+    quotations = _Chosen(memory.quotations, lambda pin: (_is_told(pin, told), -pin.number))
     # Without a state, all that is chosen comes first.
     left = room - rules.take(int(room * _RULES) if memory.state else room)
     state = _first_lines([state_line(line) for line in memory.state], left)
@@ -60,9 +61,9 @@ def stored(memory: Memory, room: int) -> Memory:
 class _Chosen:
     """The pins of one kind, and those of them that are shown so far."""
 
-    def __init__(self, pins: Sequence[Pin], told: frozenset[str]) -> None:
+    def __init__(self, pins: Sequence[Pin], precedence: Callable[[Pin], tuple[bool, int]]) -> None:
         self.shown: dict[int, str] = {}
-        self._ranked = sorted(pins, key=lambda pin: (_is_told(pin, told), -pin.number))
+        self._ranked = sorted(pins, key=precedence)
 
     @property
     def lines(self) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ _OWN, _GIVEN, _ASSISTANTS = range(3)  # users' own words, what they pasted or at
 _UNIT = 1_000_000
 _SPACE = 1  # tokens around an utterance
 _STEP = 4  # of the line that a step has: the speaker's name
-_LINE = 3  # tokens of a list mark and a line break
+_LINE = 2  # tokens of a list mark and a line break
 
 
 def told(utterance: Utterance) -> str:

@@ -70,7 +70,7 @@ _FILE_ENDING = (
 _FILE_NAME = re.compile(rf"\A[\w.-]*{_FILE_ENDING}", re.IGNORECASE)
 _DOTTED = re.compile(r"\A[^\W\d]\w*+(?:\.[^\W\d]\w*+)++")
 _ANY_FILE_NAME = re.compile(_FILE_ENDING, re.IGNORECASE)
-_JOINT = re.compile(r"(?<=\w)[=:](?=\w)")  # between a name and its value
+_JOINT = re.compile(r"(?<=\w)[=:：](?=\w)")  # between a name and its value
 _NAMED = (_LINK, _ADDRESS, _PATH, _FILE_NAME)  # a word that is one of these is a value as a whole
 _LIST_NUMBER = re.compile(r"^[^\S\n]*+(?:[-*•]\s*+)?\d{1,3}[.)]\s+", re.MULTILINE)
 _SEPARATOR = re.compile("[.,]")
@@ -343,6 +343,7 @@ class Evidence:
 
     def names(self, words: str) -> bool:
         """Whether words occur, or each part of what is joined: `json.JSONDecodeError`, `x=32`."""
+        words = words.lstrip(":：")
         if self.says(words):
             return True
         dotted = _DOTTED.fullmatch(words) and not _FILE_NAME.fullmatch(words)
