@@ -44,8 +44,11 @@ async def test_the_status_line_is_under_the_answer_and_still_there_after_a_reloa
     await expect(page.get_by_text(STATUS).last).to_be_visible()
     await expect(page.get_by_text("for 184.50 EUR")).to_be_visible()
     # Without its animation, the line is legible; of the page, the question and the answer under it.
-    newest = {"x": 100, "y": 255, "width": 940, "height": 200}
-    await page.screenshot(path=pictures / "compressed-chat.png", animations="disabled", clip=newest)
+    await page.screenshot(
+        path=pictures / "compressed-chat.png",
+        animations="disabled",
+        clip={"x": 100, "y": 255, "width": 940, "height": 200},
+    )
 
 
 async def test_the_summary_is_one_click_away_also_after_a_reload(rig: Rig, tab: Tab, page: Page) -> None:
