@@ -2,8 +2,7 @@
 
 Times are CPU times of processes, their children included, so neighbours on the machine are not counted. PostgreSQL
 waits for the disk, as in earnest, and all its processes count, also those that write WAL and vacuum. Requests come one
-after the other; then, for some seconds each, as often as so many users make them in their busiest hour. A server of
-`TEST_DATABASE_URL` must be on this machine and have nothing else to do.
+after the other. A server of `TEST_DATABASE_URL` must be on this machine and have nothing else to do.
 
     python -m benchmarks.capacity
 """
@@ -14,18 +13,16 @@ import random
 import re
 import statistics
 import sys
-import time
-from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
-from math import ceil
 
 import psutil
 
 from benchmarks import stage
 from benchmarks.context_http import asks
 from benchmarks.conversation import grown, prose, turns
-from benchmarks.filling import SUMMARY, Chat, Connection, Wanted, timed_fill
+from benchmarks.filling import SUMMARY, Connection, Wanted, fill
 from benchmarks.ingest import hands_over
 from benchmarks.report import Figure, Report, command
 from benchmarks.rounds import Call
@@ -39,11 +36,6 @@ _CHATS = 24, 8  # that become due in a round, and with --quick
 _TURNS = 121  # of each of these, 300 + 300 tokens: one call of some 24,000 tokens makes room enough while others wait
 _MADE = 19 * 40  # checkpoints to weigh: of chats of 200 messages, 19 each
 _IDLE = 10  # seconds
-_USERS = 50, 1_000, 100_000
-_TURNS_A_DAY = 20  # of a user
-_BUSIEST_HOUR = 1 / 8  # of the turns of a day
-_CLIENTS = 8  # connections that share the turns of all users
-_SECONDS = 30, 10  # for each number of users, and with --quick
 _MODEL = """
 import asyncio, sys
 from tests.fakes.scripted_llm import Say, scripted_llm
@@ -80,71 +72,44 @@ class Costs:
             [(_seconds(one) - then) / units * 1e6 for one, then in zip(self.processes, before, strict=True)]
         )
 
-    def curves(self) -> dict[str, list[float]]:
+    def times(self) -> dict[str, list[float]]:
         """By whose time it is, the least first, without the first round, which only warmed up."""
         ours, postgres = (sorted(values) for values in zip(*self.rounds[1:], strict=True))
         return {f"{self.name}, {self.who}": ours, f"{self.name}, PostgreSQL": postgres}
-
-
-@dataclass(frozen=True, slots=True)
-class Client:
-    """A connection to the service, and what is done with it in a turn."""
-
-    line: Line
-    ask: Call
-    ingest: Call
-
-    async def turns(self, start: float, seconds: Sequence[float]) -> list[float]:
-        """Makes turns at so many seconds after `start`; how long each waited for its context, in milliseconds.
-
-        A wait begins when the turn should have begun, so a service that falls behind is seen.
-        """
-        self.line.reconnect()  # making the requests took longer than the service keeps an idle one open
-        waits = []
-        for second in seconds:
-            await asyncio.sleep(start + second - time.perf_counter())
-            await self.ask()
-            waits.append((time.perf_counter() - start - second) * 1000)
-            await self.ingest()
-        return waits
 
 
 async def measure(quick: bool) -> Report:
     """The whole benchmark."""
     async with stage.servers(fast=False) as urls:
         async with stage.database(urls) as own:
-            curves = await _requests(own, _REQUESTS[quick])
-        async with stage.database(urls) as own:
-            busiest, waits = await _busiest_hours(own, _SECONDS[quick])
+            times, memory = await _requests(own, _REQUESTS[quick])
         async with stage.database(urls) as own:
             call, figures, facts = await _work(own, _CHATS[quick])
-    curves |= call
-    figures, facts = [*figures, *busiest], [*waits, *facts]
-    times = [
+    times |= call
+    medians = [
         Figure(re.sub(r"\W+", "_", name.lower()), f"CPU µs of one {name}", statistics.median(values))
-        for name, values in curves.items()
+        for name, values in times.items()
     ]
-    spread = [f"{name}: {min(values):,.0f} to {max(values):,.0f} µs" for name, values in curves.items()]
-    axes = "round, cheapest first", "CPU µs"
-    return Report("capacity", "What is used", [*times, *figures], curves, axes, "log", [*facts, *spread])
+    spread = [f"{name}: {min(values):,.0f} to {max(values):,.0f} µs" for name, values in times.items()]
+    return Report("What is used", [*medians, *figures, *memory], [*facts, *spread])
 
 
-async def _requests(urls: Urls, calls: int) -> dict[str, list[float]]:
-    """One `POST context` that is ready, and one hand-over of a turn, in the service's process."""
+async def _requests(urls: Urls, calls: int) -> tuple[dict[str, list[float]], list[Figure]]:
+    """One `POST context` that is ready, and one hand-over of a turn, in the service's process; and its memory then."""
     key, tenant = await stage.filter_key(urls.database)
     wanted = [Wanted(200, 1000, 16_384) for _ in range(8)] + [Wanted(20, 300, 131_072) for _ in range(64)]
-    chats, _ = await timed_fill(urls.database, tenant, 10_000, wanted)
+    chats = await fill(urls.database, tenant, 10_000, wanted)
     async with AsyncExitStack() as stack:
         port = await stack.enter_async_context(stage.service(urls))
         line = stack.enter_context(closing(Line(port)))
-        processes = _listener(port), await _postgres(await stack.enter_async_context(stage.plain(urls.database)))
+        processes = stage.listener(port), await _postgres(await stack.enter_async_context(stage.plain(urls.database)))
         context, turn = Costs("context", "API", processes), Costs("hand-over", "API", processes)
         ask, ingest = asks(line, key, chats[:8]), hands_over(line, key, chats[8:], (_ROUNDS + 1) * calls)
         line.reconnect()  # making the requests took longer than the service keeps an idle one open
         for _ in range(_ROUNDS + 1):
             await context.add(_times(4 * calls, ask))
             await turn.add(_times(calls, ingest))
-    return context.curves() | turn.curves()
+        return context.times() | turn.times(), _memory("API", processes[0])
 
 
 async def _times(count: int, call: Call) -> int:
@@ -153,78 +118,10 @@ async def _times(count: int, call: Call) -> int:
     return count
 
 
-async def _busiest_hours(urls: Urls, seconds: int) -> tuple[list[Figure], list[str]]:
-    """One service while so many users make their turns: shares of a core, waits for `context`, and then its memory."""
-    key, tenant = await stage.filter_key(urls.database)
-    long, short = Wanted(200, 1000, 16_384), Wanted(20, 300, 131_072)
-    chats, _ = await timed_fill(urls.database, tenant, 10_000, [long] * _CLIENTS + [short] * 64 * (1 + len(_USERS)))
-    figures, facts = [], []
-    async with AsyncExitStack() as stack:
-        port = await stack.enter_async_context(stage.service(urls))
-        service = _listener(port)
-        postgres = await _postgres(await stack.enter_async_context(stage.plain(urls.database)))
-        with _clients(port, key, chats[:1], chats[-1:], [0], 1) as warming:  # the vocabulary is read at the first turn
-            await _made(warming, [0], 1)
-        for number, users in enumerate(_USERS):
-            times = _turns_of(users, seconds)
-            growing = chats[_CLIENTS + 64 * number :][:64]
-            with _clients(port, key, chats[:_CLIENTS], growing, times, seconds) as clients:
-                before = _seconds(service), _seconds(postgres)
-                waits = await _made(clients, times, seconds)
-                api, database = (_seconds(service) - before[0]) / seconds, (_seconds(postgres) - before[1]) / seconds
-            figures += [
-                Figure(f"api_cores_{users}", f"share of a core, API, {users:,} users", api),
-                Figure(f"postgresql_cores_{users}", f"share of a core, PostgreSQL, {users:,} users", database),
-            ]
-            slowest = sorted(waits)[int(0.95 * len(waits))]
-            wait = f"{statistics.median(waits):.1f} ms, 95 % within {slowest:.1f} ms"
-            facts.append(f"{users:,} users: {len(times)} turns in {seconds} s; a context took {wait}")
-        figures += _memory("API", service)
-    return figures, facts
-
-
-@contextmanager
-def _clients(
-    port: int, key: str, read: Sequence[Chat], growing: Sequence[Chat], times: Sequence[float], seconds: int
-) -> Iterator[list[Client]]:
-    """As many connections as are never idle for so long that the service closes them."""
-    count = min(_CLIENTS, ceil(len(times) / seconds))
-    with ExitStack() as stack:
-        clients = []
-        for number in range(count):
-            line = stack.enter_context(closing(Line(port)))
-            ask = asks(line, key, [read[number]])
-            ingest = hands_over(line, key, growing[number::count], len(times[number::count]))
-            clients.append(Client(line, ask, ingest))
-        yield clients
-
-
-def _turns_of(users: int, seconds: int) -> list[float]:
-    """When so many users make turns, evenly over so many seconds; once at least."""
-    a_second = users * _TURNS_A_DAY * _BUSIEST_HOUR / 3600
-    count = max(1, round(a_second * seconds))
-    return [number * seconds / count for number in range(count)]
-
-
-async def _made(clients: Sequence[Client], times: Sequence[float], seconds: int) -> list[float]:
-    """Has the clients, each on a thread, take turns at these times; all waits, after all of the time."""
-    start = time.perf_counter()
-    shared = [times[number :: len(clients)] for number in range(len(clients))]
-
-    def run(client: Client, own: Sequence[float]) -> list[float]:
-        return asyncio.run(client.turns(start, own))
-
-    waits = await asyncio.gather(
-        *(asyncio.to_thread(run, client, own) for client, own in zip(clients, shared, strict=True))
-    )
-    await asyncio.sleep(start + seconds - time.perf_counter())
-    return [wait for one in waits for wait in one]
-
-
 async def _work(urls: Urls, chats: int) -> tuple[dict[str, list[float]], list[Figure], list[str]]:
     """One call of a `precis worker`; what a waiting one takes; bytes of a checkpoint and of a message."""
     _, tenant = await stage.filter_key(urls.database)
-    await timed_fill(urls.database, tenant, _MADE, [Wanted(200, 300, 131_072) for _ in range(_MADE // 19)])
+    await fill(urls.database, tenant, _MADE, [Wanted(200, 300, 131_072) for _ in range(_MADE // 19)])
     async with AsyncExitStack() as stack:
         connection = await stack.enter_async_context(stage.plain(urls.database))
         checkpoint, before = await _size(connection, "checkpoints") / _MADE, await _size(connection, "messages")
@@ -247,7 +144,7 @@ async def _work(urls: Urls, chats: int) -> tuple[dict[str, list[float]], list[Fi
         Figure("checkpoint_bytes", f"bytes of a checkpoint of {SUMMARY} tokens, with its indexes", checkpoint),
         *memory,
     ]
-    return call.curves(), figures, [f"{calls} calls, each read {covered / calls:,.0f} tokens of a chat", "the rounds:"]
+    return call.times(), figures, [f"{calls} calls, each read {covered / calls:,.0f} tokens of a chat", "the rounds:"]
 
 
 async def _fall_due(runtime: Runtime, tenant: int, names: Sequence[str]) -> None:
@@ -276,14 +173,6 @@ def _memory(name: str, process: psutil.Process) -> list[Figure]:
         ),
         Figure(f"{key}_text_memory", f"MB of its largest text process, {name}", max(children, default=0)),
     ]
-
-
-def _listener(port: int) -> psutil.Process:
-    """Our child that listens on this port."""
-    for child in psutil.Process().children():
-        if any(one.laddr.port == port for one in child.net_connections("tcp") if one.status == psutil.CONN_LISTEN):
-            return child
-    raise RuntimeError(f"no child of this process listens on port {port}")
 
 
 async def _postgres(connection: Connection) -> psutil.Process:

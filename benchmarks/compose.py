@@ -41,7 +41,7 @@ async def measure(quick: bool) -> Report:
         ),
         Figure("compose_16000_over_8000", "16,000 ÷ 8,000 tokens", twice / code, 3),
     ]
-    return timed("compose", "One summary", figures, medians)
+    return timed("One summary", figures, medians)
 
 
 def _composed(size: int, *, pointing_at_all: bool) -> Call:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack, closing
 
 from benchmarks import stage
-from benchmarks.filling import Chat, Wanted, timed_fill
+from benchmarks.filling import Chat, Wanted, fill
 from benchmarks.lookup import one_row
 from benchmarks.report import Figure, Report, command, timed
 from benchmarks.rounds import Call, best, interleaved
@@ -32,7 +32,7 @@ async def measure(quick: bool) -> Report:
         servers = await stack.enter_async_context(stage.servers())
         urls = await stack.enter_async_context(stage.database(servers))
         key, tenant = await stage.filter_key(urls.database)
-        chats, _ = await timed_fill(urls.database, tenant, _CHECKPOINTS, wanted)
+        chats = await fill(urls.database, tenant, _CHECKPOINTS, wanted)
         service = stack.enter_context(closing(Line(await stack.enter_async_context(stage.service(urls)))))
         bare = stack.enter_context(
             closing(Line(await stack.enter_async_context(stage.process("-m", "benchmarks.hello"))))
@@ -52,7 +52,7 @@ async def measure(quick: bool) -> Report:
         Figure("context_2000_over_20", "POST context, path of 2,000 ÷ of 20", long / short, 1.5),
     ]
     other = f"POST context, path of 20 ÷ (framework hello + one row): {short / floor:.2f}"
-    return timed("context_http", "Hot read over HTTP", figures, medians, other)
+    return timed("Hot read over HTTP", figures, medians, other)
 
 
 def asks(line: Line, key: str, chats: Sequence[Chat]) -> Call:

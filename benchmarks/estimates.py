@@ -36,17 +36,16 @@ _WORDS = (
 
 async def measure(quick: bool) -> Report:
     """The whole benchmark."""
-    figures, curves, facts = [], {}, []
+    figures, facts = [], []
     for kind, found in kinds(TEXTS[quick]).items():
         halves = ratio(found[::2]), ratio(found[1::2])
         singles = sorted(ratio([text]) for text in found)
         name = f"estimate_{kind.lower().replace(' ', '_')}"
         figures.append(Figure(name, f"estimate ÷ count, {kind}", ratio(found), _NEAR[1], _NEAR[0]))
-        curves[kind] = singles
         spread = f"single texts {singles[0]:.2f} to {singles[-1]:.2f}"
         facts.append(f"{kind}: {halves[0]:.2f} and {halves[1]:.2f} in the halves of {len(found)} texts, {spread}")
     figures.append(Figure("estimate_400k_ms", f"an estimate of {_CHAT:,} characters of prose, ms", _milliseconds(), 5))
-    return Report("estimates", "The filter's estimate", figures, curves, ("text", "estimate ÷ count"), facts=facts)
+    return Report("The filter's estimate", figures, facts)
 
 
 def ratio(texts: Sequence[str]) -> float:

@@ -7,7 +7,6 @@ or more per checkpoint; the primary key of `messages` is as deep with two.
 """
 
 import random
-import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -66,15 +65,11 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A chat to measure: so many messages, each counted as `size` tokens, in a model's `window`.
-
-    Its summaries have `summary` tokens.
-    """
+    """A chat to measure: so many messages, each counted as `size` tokens, in a model's `window`."""
 
     messages: int
     size: int
     window: int
-    summary: int = SUMMARY
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +87,12 @@ class Chat:
         return [(one.id, one.digest) for one in path[::-1]][: stage.PAIRS]
 
 
-async def fill(url: str, tenant: int, checkpoints: int, wanted: Sequence[Wanted], seed: int = 1) -> list[Chat]:
-    """Fills an empty database up to `checkpoints` checkpoints, and makes the wanted chats."""
-    rng = random.Random(seed)
+async def fill(url: str, tenant: int, checkpoints: int, wanted: Sequence[Wanted]) -> list[Chat]:
+    """Fills an empty database up to `checkpoints` checkpoints, makes the wanted chats, and reads the tables once.
+
+    So nothing is read from the disk later.
+    """
+    rng = random.Random(1)
     mass = checkpoints - sum(_checkpoints(one.messages) for one in wanted)
     async with stage.plain(url) as connection:
         async with _without_indexes(connection):
@@ -108,14 +106,9 @@ async def fill(url: str, tenant: int, checkpoints: int, wanted: Sequence[Wanted]
         for table in ("chats", "checkpoints"):
             await connection.execute(f"select setval(pg_get_serial_sequence('{table}', 'id'), 20000000)")
         await connection.execute("vacuum analyze")
-    return made
-
-
-async def prewarm(url: str) -> None:
-    """Reads the tables once, so that nothing is read from the disk later."""
-    async with stage.plain(url) as connection:
         await connection.fetch("select sum(length(summary)) from checkpoints")
         await connection.fetch("select sum(length(digest)) from messages")
+    return made
 
 
 @asynccontextmanager
@@ -186,7 +179,7 @@ def _summaries(rng: random.Random, first: int, path: Sequence[Message], wanted: 
     savings: list[int] = []
     for number in range(_checkpoints(len(path))):
         covered = (number + 1) * EVERY
-        narrative = prose(rng, wanted.summary)
+        narrative = prose(rng, SUMMARY)
         summary = stage.summary(narrative, covered)
         savings = [*savings, max([*savings[-1:], covered * wanted.size - tokens.count(summary)])]
         yield {
@@ -213,11 +206,3 @@ async def _copy(connection: Connection, table: str, owner: dict[str, int], rows:
     await connection.copy_records_to_table(
         table, records=[tuple(row.values()) for row in made], columns=list(made[0]) if made else None
     )
-
-
-async def timed_fill(url: str, tenant: int, checkpoints: int, wanted: Sequence[Wanted]) -> tuple[list[Chat], float]:
-    """`fill`, prewarmed, and the seconds that it took."""
-    start = time.perf_counter()
-    chats = await fill(url, tenant, checkpoints, wanted)
-    await prewarm(url)
-    return chats, time.perf_counter() - start

@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, closing
 
 from benchmarks import stage
 from benchmarks.conversation import grown, turns
-from benchmarks.filling import Chat, Wanted, timed_fill
+from benchmarks.filling import Chat, Wanted, fill
 from benchmarks.report import Figure, Report, command, timed
 from benchmarks.rounds import Call, best, interleaved
 from benchmarks.wire import Line, request
@@ -31,7 +31,7 @@ async def measure(quick: bool) -> Report:
         servers = await stack.enter_async_context(stage.servers())
         urls = await stack.enter_async_context(stage.database(servers))
         key, tenant = await stage.filter_key(urls.database)
-        chats, _ = await timed_fill(urls.database, tenant, _CHECKPOINTS, wanted)
+        chats = await fill(urls.database, tenant, _CHECKPOINTS, wanted)
         line = stack.enter_context(closing(Line(await stack.enter_async_context(stage.service(urls)))))
         variants = {
             f"one turn into {length:,} messages": hands_over(
@@ -42,7 +42,7 @@ async def measure(quick: bool) -> Report:
         medians = await interleaved(variants, rounds=rounds, calls=_CALLS)
     long, short = (best(medians, f"one turn into {length:,} messages") for length in (2000, 20))
     figures = [Figure("ingest_2000_over_20", "one new turn into a chat of 2,000 ÷ of 20 messages", long / short, 1.5)]
-    return timed("ingest", "Handing over one turn", figures, medians)
+    return timed("Handing over one turn", figures, medians)
 
 
 def hands_over(line: Line, key: str, chats: Sequence[Chat], count: int) -> Call:

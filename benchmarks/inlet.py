@@ -21,7 +21,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import stage
@@ -76,7 +76,6 @@ _SHOWN = (
     ("away", "long", "service away, first request"),
     ("breaker", "long", "service away, breaker open"),
 )
-_ALL = [*((name, "short") for name in _BELOW), *((name, "long") for name in _LONG)]
 _FILTER = stage.ROOT / "filter_stub" / "precis_filter.py"
 _METER = stage.ROOT / "benchmarks" / "meter.py"
 _NEEDED = "Open WebUI is not installed: run `python -m tests.e2e`, which takes 660 MB, and then this again"
@@ -112,13 +111,7 @@ async def measure(quick: bool) -> Report:
             for kind, variants in (("short", _BELOW), ("long", _LONG)):
                 found = await rig.measure(kind, length, variants)
                 medians |= {f"{name}, {kind} {length:,}": values for name, values in found.items()}
-    report = timed("inlet", "The filter in Open WebUI", _figures(medians), medians)
-    axes = "20, 200 and 1,000 messages", "best median, µs"
-    return replace(report, curves={f"{name}, {kind}": _curve(medians, name, kind) for name, kind in _ALL}, axes=axes)
-
-
-def _curve(medians: Medians, name: str, kind: str) -> list[float]:
-    return [best(medians, f"{name}, {kind} {length:,}") for length in LENGTHS]
+    return timed("The filter in Open WebUI", _figures(medians), medians)
 
 
 def _figures(medians: Medians) -> list[Figure]:

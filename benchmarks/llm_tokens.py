@@ -64,7 +64,7 @@ class Play:
 
 async def measure(_quick: bool) -> Report:
     """The whole benchmark; --quick changes nothing, because the shares depend on the length of the chat."""
-    figures, curves, facts = [], {}, []
+    figures, facts = [], []
     async with stage.servers() as urls:
         for scene in SCENES:
             async with stage.database(urls) as own:
@@ -72,14 +72,12 @@ async def measure(_quick: bool) -> Report:
             what = f"summariser tokens ÷ chat tokens, {_TURNS} turns, window {scene.name.replace('_', ', ')}"
             figures.append(Figure(f"llm_tokens_{scene.name}", what, play.shares[-1], scene.bound))
             figures.append(Figure(f"prefix_changes_{scene.name}", "changes of the injected prefix", play.changes))
-            curves[scene.name] = play.shares
             facts.append(
                 f"{scene.name}: {sum(play.sizes):,} tokens of chat, {len(play.prompts)} calls that read"
                 f" {sum(play.prompts):,} (at worst {max(play.shares):.2f} of the chat so far);"
                 f" the largest request would have {play.most_sent:,} of {scene.window:,}"
             )
-    axes = ("turn", "summariser tokens so far ÷ chat tokens so far")
-    return Report("llm_tokens", "What summaries cost", figures, curves, axes, facts=facts)
+    return Report("What summaries cost", figures, facts)
 
 
 async def _play(scene: Scene, urls: Urls) -> Play:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 from benchmarks import stage
-from benchmarks.filling import Chat, Wanted, timed_fill
+from benchmarks.filling import Chat, Wanted, fill
 from benchmarks.report import Figure, Report, command, timed
 from benchmarks.rounds import Call, Medians, best, interleaved
 from service.storage.database import Database, connect
@@ -29,21 +29,19 @@ _BY_KEY = (
 async def measure(quick: bool) -> Report:
     """The whole benchmark. Filling takes most of its time, so `quick` only saves rounds."""
     variants: dict[str, Call] = {}
-    facts = []
     async with AsyncExitStack() as stack:
         servers = await stack.enter_async_context(stage.servers())
         for size in (_MASS, _SMALL):
             urls = await stack.enter_async_context(stage.database(servers))
             _, tenant = await stage.filter_key(urls.database)
-            chats, seconds = await timed_fill(urls.database, tenant, size, _WANTED)
-            facts.append(f"{size:,} checkpoints were made, and read once, in {seconds:.0f} s")
+            chats = await fill(urls.database, tenant, size, _WANTED)
             database = await stack.enter_async_context(connect(urls.database))
             for length in LENGTHS:
                 some = [chat for chat in chats if len(chat.path) == length]
                 variants[f"find, {length:,} of {size:,}"] = await find(database, tenant, some)
                 variants[f"one row, {length:,} of {size:,}"] = one_row(database, some)
         medians = await interleaved(variants, rounds=500 if quick else 2000, calls=8)
-    return timed("lookup", "Hot read in process", _figures(medians), medians, *facts)
+    return timed("Hot read in process", _figures(medians), medians)
 
 
 def _figures(medians: Medians) -> list[Figure]:

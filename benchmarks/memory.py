@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from benchmarks import stage
 from benchmarks.conversation import prose
 from benchmarks.report import Figure, Report, command
@@ -127,8 +125,7 @@ async def measure(quick: bool) -> Report:
         f" {peak.rest / _MB:.0f} MB at rest, {peak.most / _MB:.0f} MB at most"
         for name, peak in peaks.items()
     ]
-    curves = {name: [peak.rest / _MB, peak.most / _MB] for name, peak in peaks.items()}
-    return Report("memory", "Memory of a request", figures, curves, ("at rest, at most", "MB"), facts=facts)
+    return Report("Memory of a request", figures, facts)
 
 
 async def _peak(servers: Urls, bodies: list[bytes]) -> Peak:
@@ -157,10 +154,8 @@ async def _sent(port: int, key: str, chat: str, body: bytes) -> int:
 
 def _service_on(port: int) -> list[int]:
     """The process that listens there, and those that it has started."""
-    for child in psutil.Process().children():
-        if any(one.laddr[1:] == (port,) for one in child.net_connections()):
-            return [child.pid, *(below.pid for below in child.children(recursive=True))]
-    raise RuntimeError(f"no child of this process listens on port {port}")
+    service = stage.listener(port)
+    return [service.pid, *(below.pid for below in service.children(recursive=True))]
 
 
 def _rest(processes: list[int]) -> int:

@@ -28,7 +28,7 @@ async def measure(quick: bool) -> Report:
         Figure("plan_2000_over_200", "digesting and planning 2,000 ÷ 200 messages", long / short, 12),
         Figure("plan_2000_ms", "digesting and planning 2,000 messages, milliseconds", long / 1000, 50),
     ]
-    return timed("planning", "Planning", figures, medians)
+    return timed("Planning", figures, medians)
 
 
 def _digests_and_plans(length: int, times: int) -> Call:

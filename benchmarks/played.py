@@ -86,7 +86,6 @@ class Played:
         settled: the last summary that others grow from.
         interim: what serves instead until the LLM has read more; None when that is not needed.
         spent: tokens that the LLM read and wrote.
-        read: those of them that it read.
         outcomes: of all drafts, as the verdicts name them.
         reasons: why replies were rejected.
     """
@@ -96,7 +95,6 @@ class Played:
     settled: Summary = field(default_factory=Summary)
     interim: Summary | None = None
     spent: int = 0
-    read: int = 0
     outcomes: list[str] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
 
@@ -211,7 +209,6 @@ class Played:
             attempt = await summarise.ask(here, asked, material, policy, covered, rejections)
             if asked.calls > calls:
                 self.spent += attempt.read + attempt.wrote
-                self.read += attempt.read
             if attempt.accepted:
                 return attempt
             rejections = attempt.reasons

@@ -1,15 +1,15 @@
 """How much of what a question needs is found in a chat, and how long that takes.
 
-    python -m benchmarks.recall FOLDER --json FILE    # FOLDER has LoCoMo's locomo10.json, which is not ours
-    python -m benchmarks.recall --generated --json FILE
+    python -m benchmarks.recall [FOLDER] --json FILE    # FOLDER has LoCoMo's locomo10.json, which is not ours
 
 LoCoMo (Maharana et al., 2024) has ten long conversations of two people with questions, and for each the turns that
 answer it. Its adversarial questions, which have no answer, are left out. `r10` is the share of these turns among ten
 results, each a window of three messages, in the mean of questions; `r10_alone` among the message that stands first in
-each of them; `any10` the share of
-questions for which at least one of the ten results is in the right part of the conversation.
+each of them; `any10` the share of questions for which at least one of the ten results is in the right part of the
+conversation.
 
-Time is that of the whole use case on a real PostgreSQL, with texts of 130 tokens, on chats of several lengths.
+Time is that of the whole use case on a real PostgreSQL, with texts of 130 tokens, on chats of several lengths. Without
+the folder it alone is measured.
 """
 
 import argparse
@@ -30,7 +30,6 @@ import msgspec
 
 from benchmarks import stage
 from benchmarks.conversation import grown, turns
-from benchmarks.fidelity import generator
 from benchmarks.report import console
 from service.policy import Policy
 from service.processes import Texts
@@ -73,13 +72,10 @@ def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description="What a recall finds, and how long it takes.")
     parser.add_argument("folder", type=Path, nargs="?", help="folder with locomo10.json")
-    parser.add_argument("--generated", action="store_true", help="our own talk, instead of LoCoMo")
     parser.add_argument("--json", type=Path, help="file for the figures")
     parser.add_argument("--quick", action="store_true", help="fewer questions of the clock")
     given = parser.parse_args()
-    if given.generated == bool(given.folder):
-        parser.error("give either a folder with locomo10.json, or --generated")
-    found = quality(list(_generated() if given.generated else _locomo(given.folder)))
+    found = quality(list(_locomo(given.folder))) if given.folder else {}
     found |= asyncio.run(_timed(_QUICK if given.quick else _QUERIES))
     for name, value in found.items():
         console.print(f"{name:20} {value}")
@@ -145,23 +141,6 @@ def _questions(questions: Sequence[dict[str, Any]], places: dict[tuple[int, int]
         evidence = {places.get((int(part), int(turn))) for part, turn in named} - {None}
         if one.get("category") != _ADVERSARIAL and evidence:
             yield Asked(str(one["question"]), frozenset(place for place in evidence if place is not None))
-
-
-def _generated() -> Iterator[Chat]:
-    """Generated chats: what was planted is asked for in other words, without its values."""
-    for seed in range(8):
-        chat = generator.build(seed)
-        places = {str(stored["id"]): place for place, stored in enumerate(chat.messages)}
-        asked = [Asked(_without(item.gist, item.values), frozenset({places[item.message]})) for item in chat.items]
-        part_of = [place // 20 for place in range(len(chat.messages))]
-        yield Chat(chat.messages, part_of, [one for one in asked if one.question.strip()])
-
-
-def _without(text: str, values: Sequence[str]) -> str:
-    for value in values:
-        for spelt in value.split("|"):
-            text = text.replace(spelt, "")
-    return text
 
 
 async def _timed(queries: int) -> dict[str, float]:

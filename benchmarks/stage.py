@@ -17,6 +17,7 @@ from pathlib import Path
 
 import asyncpg
 import msgspec
+import psutil
 from sqlalchemy import make_url
 
 from benchmarks.conversation import Message
@@ -69,22 +70,8 @@ async def database(urls: Urls) -> AsyncIterator[Urls]:
         await migrate(made)
         yield Urls(made, urls.redis)
     finally:
-        await execute(urls.database, f"drop database {name} with (force)")
-
-
-@asynccontextmanager
-async def without_row_security(urls: Urls) -> AsyncIterator[Urls]:
-    """The same without row-level security: it belongs to a login that may not take on the roles for that."""
-    name = f"bench_{uuid.uuid4().hex[:12]}"
-    role = f"create role {name} login password '{name}'"
-    await execute(urls.database, role, f"grant {name} to current_user", f"create database {name} owner {name}")
-    where = make_url(urls.database).set(username=name, password=name, database=name)
-    made = where.render_as_string(hide_password=False)
-    try:
-        await migrate(made)
-        yield Urls(made, urls.redis)
-    finally:
-        await execute(urls.database, f"drop database {name} with (force)", f"drop role {name}")
+        # Without "force", which an autovacuum of this database would refuse to a role that is no superuser.
+        await execute(urls.database, f"drop database {name}")
 
 
 @asynccontextmanager
@@ -141,6 +128,14 @@ async def process(*arguments: str, urls: Urls | None = None, **settings: str) ->
 def service(urls: Urls, **settings: str) -> AbstractAsyncContextManager[int]:
     """The service on these servers, without a worker."""
     return process("-c", "from service.cli import app; app()", "serve", "--no-worker", urls=urls, **settings)
+
+
+def listener(port: int) -> psutil.Process:
+    """Our child that listens on this port."""
+    for child in psutil.Process().children():
+        if any(one.laddr.port == port for one in child.net_connections("tcp") if one.status == psutil.CONN_LISTEN):
+            return child
+    raise RuntimeError(f"no child of this process listens on port {port}")
 
 
 async def find(

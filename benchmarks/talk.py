@@ -3,7 +3,8 @@
 CHATS holds NAME.json: `{"messages": [stored messages, root to leaf]}`. For each chat DIR gets
 
 - NAME.txt: the last summary message; with `--window` all that the model is sent in the last request;
-- NAME.json: `covered_tokens`, `summary_tokens`, `summariser_tokens` (what an LLM read and wrote).
+- NAME.json: `covered_tokens`, `summary_tokens`, `summariser_tokens` (what an LLM read and wrote); with an LLM also
+  `outcomes` of all rounds, and `rejections`: why replies were rejected.
 
 `--budget`: five rounds at turn ends; the last two messages stay as tail, and a summary as rendered has at most that
 share of what the last one covers. `--window`: the service's own planner and budgets, after each turn, as a worker
@@ -98,11 +99,14 @@ async def windowed(
 def figures_of(played: Played) -> dict[str, Any]:
     """As they are written beside a text."""
     made = played.shown.made
-    return {
+    figures: dict[str, Any] = {
         "covered_tokens": made.covered_tokens if made else 0,
         "summary_tokens": made.tokens if made else 0,
         "summariser_tokens": played.spent,
     }
+    if played.summariser:
+        figures |= {"outcomes": played.outcomes, "rejections": played.reasons}
+    return figures
 
 
 def _sent(played: Played, messages: int, window: int) -> list[Native]:

@@ -64,7 +64,7 @@ ENCODED = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/=_-]{1000,}+")  # base64
 FILE = ("type", "name", "content_type")  # sent of a file; of a message:
 HANDED = ("role", "content", "output", "native", "usage", "error", "timestamp")
 NATIVE = ("role", "content", "tool_calls", "tool_call_id")
-# Tokens per byte in the mean (ADR 11): the rarer, the more; of other scripts the first byte pays.
+# Tokens per byte in the mean (ADR 7): the rarer, the more; of other scripts the first byte pays.
 COSTS = (
     (b" abcdefghilmnoprstu", 0.15),
     (bytes(range(0x80, 0xC2)), 0),
@@ -142,7 +142,7 @@ class Request:
     waiting: str = ""  # the status if something was
     status: str = ""
     told: str = ""
-    trace: str = field(default_factory=lambda: secrets.token_hex(16))  # request id in Precis' logs
+    id: str = field(default_factory=lambda: secrets.token_hex(16))  # in Precis' logs
     sent: bool = True  # what the user set: Precis may have the chat,
     shown: bool = True  # and the status line is shown
 
@@ -559,7 +559,7 @@ class Filter:
             parts = {name: native[name][:most] for name in ("questions", "asked")}
             question["native"] = native | parts
             # Ends before inlet's own deadline, so that silence is a failure, and a Stop is not.
-            sent = await self._send("POST", url, question, self._left(request, 0.85), request.trace)
+            sent = await self._send("POST", url, question, self._left(request, 0.85), request.id)
             answer: Message = sent.json()
             needed = more_needed(answer, path, pairs, most)
             if needed == (pairs, most):
@@ -644,11 +644,11 @@ class Filter:
         reported = dict(outcomes)
         numbers = Counter(" ".join(reported.values()).split())
         report = ", ".join(f"{name}={number}" for name, number in numbers.items())
-        answer = await self._send("PUT", url, transcript, 30.0, request.trace, report)
+        answer = await self._send("PUT", url, transcript, 30.0, request.id, report)
         for as_text in (False, True):
             if answer.status_code in REFUSED and len(part) == 1:
                 transcript["messages"] = [slimmed(part[0].message, as_text)]
-                answer = await self._send("PUT", url, transcript, 30.0, request.trace, report)
+                answer = await self._send("PUT", url, transcript, 30.0, request.id, report)
         if answer.status_code == 410:
             remember(self._gone, request.chat, time.monotonic() + GONE)
         elif answer.status_code in REFUSED:
@@ -692,7 +692,7 @@ class Filter:
         path: str,
         payload: object,
         seconds: float,
-        trace: str = "",
+        request_id: str = "",
         report: str = "",
     ) -> httpx.Response:
         """One request to the service. To an upload 409, 410 and REFUSED are answers too."""
@@ -701,7 +701,7 @@ class Filter:
         # An error about a stray line end or a typographic quote would show the key in the log.
         key = "".join(character for character in self.valves.api_key if "!" <= character <= "~")
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-        headers |= {"Precis-Filter": VERSION, "traceparent": traceparent(trace)}
+        headers |= {"Precis-Filter": VERSION, "X-Request-ID": request_id}
         if report:  # no field of the body, which an older service would refuse
             headers["Precis-Outcomes"] = report
         url = f"{self.valves.service_url.rstrip('/')}/v1/{path}"
@@ -758,15 +758,6 @@ class Filter:
             return
         request.cut = f"left out {what}: {request.why}"
         request.status = request.status or request.waiting
-
-
-def traceparent(trace: str) -> str:
-    """W3C's header: Open WebUI's own trace goes on where it makes some by OpenTelemetry."""
-    tracing = sys.modules.get("opentelemetry.trace")
-    here = tracing.get_current_span().get_span_context() if tracing else None
-    if here and here.is_valid:
-        return f"00-{here.trace_id:032x}-{here.span_id:016x}-{here.trace_flags:02x}"
-    return f"00-{trace or secrets.token_hex(16)}-{secrets.token_hex(8)}-01"
 
 
 @contextmanager

@@ -15,7 +15,6 @@ import asyncio
 import ipaddress
 import json
 import logging
-import secrets
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -162,7 +161,7 @@ async def answered(tools: Tools, stash: Json, question: Json) -> Json:
         "Authorization": f"Bearer {key}",
         "Content-Type": "application/json",
         "Precis-Filter": VERSION,
-        "traceparent": f"00-{stash.get('trace', '')}-{secrets.token_hex(8)}-01",
+        "X-Request-ID": stash.get("id", ""),
     }
     chat = quote(stash["chat"], safe="")
     url = f"{valves.service_url.rstrip('/')}/v1/chats/{chat}/recall"

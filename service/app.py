@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from http import HTTPStatus
 from time import perf_counter
 from typing import Any
 from urllib.parse import unquote, unquote_to_bytes
@@ -12,7 +11,7 @@ from fastapi import Depends, FastAPI
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from service import __version__, metrics, tracing
+from service import __version__, metrics, request_ids
 from service.api import (
     audit,
     chats,
@@ -77,6 +76,7 @@ _REFUSED: dict[str, Any] = {
 
 _NO_GUESS = (b"x-content-type-options", b"nosniff")
 _NO_STORE = (b"cache-control", b"no-store")
+_REQUEST_ID = request_ids.HEADER.lower().encode()
 
 
 def _is_text(scope: Scope) -> bool:
@@ -129,7 +129,7 @@ def _named(send: Send, request_id: bytes, path: str) -> Send:
 
     async def named(message: Message) -> None:
         if message["type"] == "http.response.start":
-            headers = [*message.get("headers", ()), (b"x-request-id", request_id)]
+            headers = [*message.get("headers", ()), (_REQUEST_ID, request_id)]
             # Pages have headers of their own (`web.page`).
             own = dict(headers)
             if b"x-content-type-options" not in own:
@@ -142,12 +142,12 @@ def _named(send: Send, request_id: bytes, path: str) -> Send:
     return named
 
 
-def _traceparent(scope: Scope) -> str:
-    """The `traceparent` of a request; a new one when it has none, or an invalid one."""
+def _request_id(scope: Scope) -> str:
+    """The id that a request was sent with; a new one when it has none, or an invalid one."""
     for name, value in scope["headers"]:
-        if name == b"traceparent":
-            return tracing.accepted(value.decode("latin-1"))
-    return tracing.fresh()
+        if name == _REQUEST_ID:
+            return request_ids.accepted(value.decode("latin-1"))
+    return request_ids.fresh()
 
 
 class _Service(FastAPI):
@@ -160,35 +160,12 @@ class _Service(FastAPI):
             await super().__call__(scope, receive, send)
             return
         scope["path"] = _in_parts(scope)
-        traceparent = _traceparent(scope)
-        with tracing.within(traceparent), fleet_wide():
-            send = _named(send, tracing.id_of(traceparent).encode(), scope["path"])
+        request_id = _request_id(scope)
+        with request_ids.within(request_id), fleet_wide():
+            send = _named(send, request_id.encode(), scope["path"])
             if self.state.logs_requests:
                 send = _noted(scope, send)
-            # Probes and scrapes would be most of what a trace collector stores.
-            is_traced = tracing.is_on() and scope["path"].startswith("/v1/")
-            answer = self._spanned if is_traced else self._handled
-            await answer(scope, receive, send)
-
-    async def _spanned(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request in a span, which is named by the route."""
-        status = 0
-
-        async def noting(message: Message) -> None:
-            nonlocal status
-            status = message.get("status", status)
-            await send(message)
-
-        with tracing.span("request", kind="server") as span:
-            await self._handled(scope, receive, noting)
-            method, route = _route(scope)
-            span.rename(f"{method} {route}")
-            span.set("http.request.method", method)
-            span.set("http.route", route)
-            span.set("http.response.status_code", status)
-            span.set("precis.chat", _chat(scope))
-            if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                span.fail(str(status))
+            await self._handled(scope, receive, send)
 
     async def _handled(self, scope: Scope, receive: Receive, send: Send) -> None:
         begun = False
@@ -250,12 +227,6 @@ class _Service(FastAPI):
             await problems.answer(refused)(scope, receive, send)
             return False
         return True
-
-
-def _chat(scope: Scope) -> str | None:
-    """The chat of a request, if its path names one."""
-    named = scope.get("path_params", {}).get("chat_id")
-    return named and unquote(named)
 
 
 def _route(scope: Scope) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import httpx
 import structlog
 
-from service import tls, tracing
+from service import tls
 from service.clients.summarisers import client, configured, for_models, probe
 from service.dumps import before_migration
 from service.embedded.servers import embedded_servers
@@ -118,7 +118,7 @@ async def running(
         texts_of_rounds = shared or stack.enter_context(_text_processes(settings))
         summariser, others = configured(settings, http), for_models(settings, http)
         ways = tls.warnings(tls.postgres(urls.database), tls.redis(urls.redis))
-        amiss = warnings(settings) + tracing.warnings() + ways
+        amiss = warnings(settings) + ways
         worker_context = WorkerContext(
             database.engine, settings, summariser, texts_of_rounds, others=others, warnings=amiss
         )

@@ -12,7 +12,6 @@ from typing import Any
 
 from arq import cron, func
 
-from service import tracing
 from service.queue import HEARTBEAT, JOB, client, dumps, loads, redis_settings
 from service.runtime import running, servers
 from service.settings import Settings, load
@@ -60,7 +59,6 @@ async def load_vocabulary() -> None:
 
 async def _open(ctx: dict[str, Any]) -> None:
     settings, stack = load(), AsyncExitStack()
-    stack.enter_context(tracing.exporting())
     runtime = await stack.enter_async_context(
         running(settings, await stack.enter_async_context(servers(settings)))
     )

@@ -117,7 +117,7 @@ create table chats (
     wants_bodies boolean default 'false' not null,
     attempts smallint default '0' not null,
     last_error text,
-    traceparent text,
+    request_id text,
     expires_at timestamptz,
     compactor text,
     masked bigint default '0' not null,
@@ -152,7 +152,7 @@ comment on column chats.lease_endpoint is 'The summariser endpoint that the work
 comment on column chats.leased_by is 'The worker: host and process id.';
 comment on column chats.dead_at is 'Given up until a retry or the next ingest.';
 comment on column chats.wants_bodies is 'Work waits for texts that were deleted: the next ingest has to be the whole path.';
-comment on column chats.traceparent is 'Of the request that made work due last, as W3C''s Trace Context has it.';
+comment on column chats.request_id is 'Of the request that made work due last.';
 comment on column chats.expires_at is 'From then on it is not served, and the next sweep deletes it with everything stored for it.';
 comment on column chats.compactor is 'Who else compresses it, as of the last ingest.';
 comment on column chats.masked is 'Secrets masked in what is stored of it.';

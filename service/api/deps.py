@@ -31,7 +31,7 @@ _SHOWN, _SHOWN_UNKNOWN = 40, 5
 _HELD = "precis.held"
 
 # FastAPI's own spans and logs hold errors' messages and validated bodies, which are chats; whoever
-# starts the service under OpenTelemetry's agent would send them. `tracing` makes ours.
+# starts the service under OpenTelemetry's agent would send them.
 WITHOUT_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False}
 
 Model = TypeVar("Model", bound=BaseModel)

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
-from service import LEAST_FILTER, tracing
+from service import LEAST_FILTER, request_ids
 from service.errors import BadRequest, Problem, TooMany, Unavailable, Unprocessable, trace
 from service.storage import outage
 
@@ -160,7 +160,7 @@ def _json(
         "status": status,
         "detail": detail,
         # By which the log has more about it.
-        "request_id": tracing.request_id(),
+        "request_id": request_ids.current(),
         **extensions,
     }
     return JSONResponse(body, status, _HEADERS.get(status), media_type="application/problem+json")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from uvicorn.loops.auto import auto_loop_factory
 
-from service import __version__, tracing
+from service import __version__
 from service.api.connection import Limits
 from service.api.scrape import create_worker_app
 from service.api.server import answering, bind, listening, raise_open_files
@@ -32,8 +32,7 @@ def run(work: Coroutine[None, None, None], logs: Settings | None = None) -> None
     """Runs a command on uvloop where there is one, as uvicorn does, with logs as set there."""
     if logs:
         set_up_logs(logs)
-    with tracing.exporting():
-        shell.run(work, auto_loop_factory())
+    shell.run(work, auto_loop_factory())
 
 
 async def serve(current: Settings, *beside: Beside) -> None:

@@ -12,7 +12,6 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from time import perf_counter
@@ -21,7 +20,7 @@ from typing import Any, Final
 import httpx
 import stamina
 
-from service import metrics, tracing
+from service import metrics, request_ids
 from service.errors import ConfigurationError, SummariserAway, SummariserError
 from service.policy import output_tokens
 from service.summarising.prompt import build
@@ -133,10 +132,7 @@ class OpenAISummariser:
             "temperature": self._temperature,
         }
         request = _request(self._endpoint, reading) | fields
-        with _spanned(self.name, self._endpoint) as span:
-            reply = await _post_json(self._endpoint, "/chat/completions", request, _openai_reply)
-            _note(span, reply)
-        return reply
+        return await _post_json(self._endpoint, "/chat/completions", request, _openai_reply)
 
 
 class OllamaSummariser:
@@ -165,29 +161,7 @@ class OllamaSummariser:
         """See `Summariser`. The message's `thinking` is never part of the reply."""
         options = self._options | {"num_predict": output_tokens(reading.state_tokens)}
         request = _request(self._endpoint, reading) | self._fields | {"options": options}
-        with _spanned(self.name, self._endpoint) as span:
-            reply = await _post_json(self._endpoint, "/api/chat", request, _ollama_reply)
-            _note(span, reply)
-        return reply
-
-
-def _spanned(name: str, endpoint: Endpoint) -> AbstractContextManager[tracing.Span]:
-    """A call, retries included, as OpenTelemetry's conventions for generative AI name it."""
-    provider, _, model = name.partition(":")
-    attributes: dict[str, tracing.Value] = {
-        "gen_ai.operation.name": "chat",
-        "gen_ai.provider.name": provider,
-        "gen_ai.request.model": model,
-        # Host and port as they stand: whether they make sense is httpx' to judge.
-        "server.address": endpoint.base_url.split("/")[2],
-    }
-    return tracing.span(f"chat {model}", attributes, kind="client")
-
-
-def _note(span: tracing.Span, reply: Reply) -> None:
-    span.set("gen_ai.usage.input_tokens", reply.prompt_tokens)
-    span.set("gen_ai.usage.output_tokens", reply.completion_tokens)
-    span.set("gen_ai.response.finish_reasons", [reply.finish.value])
+        return await _post_json(self._endpoint, "/api/chat", request, _ollama_reply)
 
 
 def _request(endpoint: Endpoint, reading: Reading) -> _Request:
@@ -303,8 +277,8 @@ async def _exchange(
     fields = {name: value for name, value in request.items() if value is not None}
     body = json.dumps(fields, ensure_ascii=False).encode(errors="replace")
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
-    if traceparent := tracing.current():
-        headers["traceparent"] = traceparent
+    if request_id := request_ids.current():
+        headers[request_ids.HEADER] = request_id
     if endpoint.api_key:
         headers["Authorization"] = f"Bearer {endpoint.api_key}"
     timeout = httpx.Timeout(endpoint.patience.read.total_seconds(), connect=5, pool=None)

@@ -141,7 +141,7 @@ async def path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[Ro
         .cte("up", recursive=True)
     )
     # One at a time by the key. For a join, PostgreSQL's generic plan, which takes a chat for small,
-    # read all of its messages for each one: 1.5 s for 1,000 (`benchmarks.pages`).
+    # read all of its messages for each one: 1.5 s for 1,000.
     parent = (
         select(*_COLUMNS)
         .where(*of(chat, messages), messages.c.message_id == up.c.parent_id)
@@ -166,7 +166,7 @@ async def branches(connection: AsyncConnection, chat: ChatKey) -> list[Branch]:
     )
     child = messages.alias()
     # Not `exists`: PostgreSQL's generic plan takes a chat for small, and looks through all of its
-    # messages for each one: 1 s for 2,000 (`benchmarks.pages`). This it hashes once.
+    # messages for each one: 1 s for 2,000. This it hashes once.
     parents = select(child.c.parent_id).where(*of(chat, child), child.c.parent_id.is_not(None))
     leaves = select(*columns).where(*of(chat, messages), messages.c.message_id.not_in(parents))
     rows = await connection.execute(leaves.order_by(messages.c.depth.desc()))

@@ -6,7 +6,7 @@ anew goes on where the one before was killed. The way leads from any keys, or no
 settings write now: another key, or plain rows.
 
 Several chats of a tenant share a batch: with one chat in each, sealing took as many round trips as
-rows (`benchmarks.sealed`).
+rows.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

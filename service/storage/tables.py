@@ -211,11 +211,7 @@ chats = Table(
     ),
     Column("attempts", SmallInteger, nullable=False, server_default="0"),
     Column("last_error", Text),
-    Column(
-        "traceparent",
-        Text,
-        comment="Of the request that made work due last, as W3C's Trace Context has it.",
-    ),
+    Column("request_id", Text, comment="Of the request that made work due last."),
     Column(
         "expires_at",
         DateTime(timezone=True),

@@ -39,7 +39,7 @@ class Lease:
     `fallback` says that the built-in summariser writes, because the LLM has failed on this chat too
     often. `at_once` says that the LLM is away or has enough to do, but the chat's next request is
     too large: code makes an interim summary, and the chat waits on. `chat_id` and `user_id` are
-    Open WebUI's, for the log; `traceparent` is that of the request that made the work due.
+    Open WebUI's, for the log; `request_id` is that of the request that made the work due.
     `left_alone` and `wishes` are what the user wants of the chat.
     """
 
@@ -57,7 +57,7 @@ class Lease:
     compactor: str | None
     chat_id: str
     user_id: str
-    traceparent: str | None
+    request_id: str | None
     left_alone: bool
     wishes: Sequence[str]
 
@@ -78,7 +78,7 @@ _LEASED = (
     chats.c.compactor,
     chats.c.external_id,
     begun_by(),
-    chats.c.traceparent,
+    chats.c.request_id,
     chats.c.left_alone_at.is_not(None),
     chats.c.wishes,
     chats.c.sealed_wishes,
@@ -121,13 +121,13 @@ async def mark_due(
     debounce: float,
     *,
     pressing: bool,
-    traceparent: str | None = None,
+    request_id: str | None = None,
 ) -> str | None:
     """Marks work due, in the transaction that stores what it is about.
 
     Work that is due already stays as it is, so that a failing chat is not tried again at every
     turn. Dead work gets one more try: what was ingested may be what it needed. The work belongs to
-    the newest request, whose messages it surely reads: hence its `traceparent`.
+    the newest request, whose messages it surely reads: hence its `request_id`.
 
     Returns:
         The key of the wake-up message; None when nobody need be woken, because it was due before.
@@ -140,7 +140,7 @@ async def mark_due(
             handed_seq=chats.c.handed_seq + 1,
             due_at=func.coalesce(chats.c.due_at, in_seconds(debounce)),
             pressing=pressing,
-            traceparent=traceparent,
+            request_id=request_id,
             dead_at=None,
         )
         .returning(chats.c.handed_seq, before)  # a subquery sees the row as it was
@@ -150,7 +150,7 @@ async def mark_due(
 
 
 async def mark_due_at_once(
-    connection: AsyncConnection, chat: ChatKey, traceparent: str | None = None
+    connection: AsyncConnection, chat: ChatKey, request_id: str | None = None
 ) -> str:
     """Marks work due now, as an operator wants it: whatever failed before does not put it off.
 
@@ -162,7 +162,7 @@ async def mark_due_at_once(
         "handed_seq": chats.c.handed_seq + 1,
         "due_at": func.now(),
         "attempts": 0,
-        "traceparent": traceparent,
+        "request_id": request_id,
         "dead_at": None,
     }
     return f"{chat.id}:{(await connection.execute(query.values(values))).scalar_one()}"

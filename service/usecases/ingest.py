@@ -16,7 +16,7 @@ import msgspec
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from service import metrics, policy, tracing
+from service import metrics, policy, request_ids
 from service.errors import (
     Conflict,
     Gone,
@@ -131,16 +131,6 @@ async def ingest(
         Gone: the chat or its user was deleted a short time ago.
         NotTheirs: the chat is another user's, and the path goes on from nothing that it has.
     """
-    with tracing.span("ingest", {"precis.chat": handed.chat}) as span:
-        span.set("precis.messages", len(handed.messages))
-        accepted = await _ingest(engine, texts, handed, debounce)
-        span.set("precis.due", accepted.due)
-    return accepted
-
-
-async def _ingest(
-    engine: AsyncEngine, texts: Texts, handed: Transcript, debounce: float
-) -> Accepted:
     check_chain(handed)
     known = await _look_up(engine, handed)
     while True:
@@ -198,7 +188,7 @@ async def _stored(
     pressing = size > handed.policy.apply_at
     delay = 0 if pressing else debounce
     wake_up = await work.mark_due(
-        connection, chat, delay, pressing=pressing, traceparent=tracing.current()
+        connection, chat, delay, pressing=pressing, request_id=request_ids.current()
     )
     return Accepted(due=True, wake_up=wake_up, delay=delay)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from service import metrics, tracing
+from service import metrics, request_ids
 from service.errors import Conflict, NotFound, SummariserError, WrongScope
 from service.settings import Settings
 from service.storage import audit, breakers, chats, checkpoints, keys, messages, tombstones, work
@@ -182,7 +182,7 @@ async def recompute(engine: AsyncEngine, by: Operator, chat: str) -> DroppedChec
         dropped = await _drop(connection, by, locked, chat, None)
         # Without the texts there is nothing to do; the filter's next whole path makes it due.
         if not dropped.waits:
-            wake_up = await work.mark_due_at_once(connection, locked.key, tracing.current())
+            wake_up = await work.mark_due_at_once(connection, locked.key, request_ids.current())
             dropped = replace(dropped, wake_up=wake_up)
         await _note(connection, by, "chat.recompute", chat, dropped=dropped.checkpoints)
     return dropped
@@ -199,7 +199,7 @@ async def retry(engine: AsyncEngine, by: Operator, chat: str) -> str:
     """
     async with engine.begin() as connection:
         locked = await _lock(connection, by.tenant, chat)
-        wake_up = await work.mark_due_at_once(connection, locked.key, tracing.current())
+        wake_up = await work.mark_due_at_once(connection, locked.key, request_ids.current())
         await _note(connection, by, "job.retry", chat)
     return wake_up
 
@@ -378,7 +378,7 @@ async def _serve(
         await work.ask_for_bodies(connection, locked.key)
     else:
         # What follows it has no summary now, whatever its size.
-        wake_up = await work.mark_due_at_once(connection, locked.key, tracing.current())
+        wake_up = await work.mark_due_at_once(connection, locked.key, request_ids.current())
     made, _ = await inspect.summary_of(connection, locked.key, chat, checkpoint)
     return ServedCheckpoint(made, waits, wake_up)
 

@@ -8,6 +8,8 @@ import pytest
 
 from benchmarks import pointing, talk
 from benchmarks.played import Path as ChatPath
+from service.settings import Settings
+from service.summarising.reading import Finish, Reading, Reply
 from service.text import tokens
 from service.transcript import Stored
 
@@ -64,6 +66,23 @@ def test_a_window_shows_the_last_request_with_summary_and_tail(chats: Path, monk
     assert text.startswith("[system]\n[Previous conversation summary:")
     assert "Bay 19 of the mill has 714 crates in it." in text
     assert "On bay 19" not in text
+
+
+class Silent:
+    """A model that says nothing."""
+
+    name = "silent"
+
+    async def summarise(self, reading: Reading) -> Reply:
+        assert reading.excerpts
+        return Reply("", Finish.STOP)
+
+
+async def test_what_a_silent_model_leaves_is_written_by_code() -> None:
+    text, figures = await talk.bounded(ChatPath.of(a_chat(20)), 0.2, Settings(), Silent())
+    assert set(figures["outcomes"]) == {"degraded"}
+    assert figures["rejections"]
+    assert "677 crates" in text
 
 
 def test_numbers_and_entries_of_a_prompt_are_read() -> None:

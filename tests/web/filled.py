@@ -1,6 +1,6 @@
 """A database as operators have it: 5,000 chats, a large tree, dead work, a chat to correct, and a hostile one.
 
-All through the service's own ways, but for the mass and the tree, which are SQL (`benchmarks.operated`).
+All through the service's own ways, but for the mass and the tree, which are SQL (`operated`).
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import asyncpg
 import httpx
 
-from benchmarks import operated
 from service.usecases.compress import compress
 from service.web.words import segment
 from tests.builders import called, returned, said
@@ -16,6 +15,7 @@ from tests.conftest import Service
 from tests.fakes.scripted_llm import Say, scripted_llm
 from tests.service.harness import Harness
 from tests.service.talk import Talk, prose, run_sql
+from tests.web import operated
 
 MANY = 5000
 TREE = "3f0c7a52-6d1e-4a8b-9b57-0d5c1e8a2f41"

@@ -6,7 +6,7 @@ Data flows one way: a worker's `context`; a `lease` on a chat; its `round`; `chu
 
 from dataclasses import dataclass
 
-from service import tracing
+from service import request_ids
 from service.storage.scope import narrowed
 from service.usecases.compress import lease, outcomes
 from service.usecases.compress.context import WorkerContext
@@ -30,15 +30,6 @@ async def compress(context: WorkerContext) -> Worked | None:
     claim = await lease.claim(context)
     if claim is None:
         return None
-    whose: dict[str, tracing.Value] = {
-        "precis.chat": claim.lease.chat_id,
-        "precis.run": claim.run,
-        "precis.attempt": claim.lease.attempts,
-    }
-    with (
-        narrowed(claim.chat.tenant),
-        tracing.within(claim.traceparent),
-        tracing.span("round", whose, kind="consumer"),
-    ):
+    with narrowed(claim.chat.tenant), request_ids.within(claim.request_id):
         async with lease.kept(claim):
             return Worked(await outcomes.attempt(claim))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service import metrics, tracing
+from service import metrics
 from service.errors import PrecisError, SummariserError, TextTooHard, TextWorkFailed
 from service.planning import Checkpoint, Chunk, PartialTurn
 from service.processes import rounds
@@ -160,19 +160,17 @@ async def publish(this: Round, chunk: Chunk, parent: int, written: Written) -> i
     Raises:
         Refused: the chat is not as it was planned on any more.
     """
-    with tracing.span("publish", {"precis.kind": written.kind}) as span:
-        async with this.engine.begin() as connection:
-            if written.asked:
-                await _note_answer(connection, this)
-            if chunk.covers is not None:
-                until = this.rows[chunk.covers - 1]
-                checkpoint = fresh(this, until, parent, written)
-                parent = await checkpoints.publish(connection, this.claim.lease, checkpoint) or 0
-                stored = bool(parent)
-            else:
-                stored = await _save_partial(connection, this, chunk, parent, written.memory)
-            await _count(connection, this, written.attempt, published=stored)
-        span.set("precis.stored", stored)
+    async with this.engine.begin() as connection:
+        if written.asked:
+            await _note_answer(connection, this)
+        if chunk.covers is not None:
+            until = this.rows[chunk.covers - 1]
+            checkpoint = fresh(this, until, parent, written)
+            parent = await checkpoints.publish(connection, this.claim.lease, checkpoint) or 0
+            stored = bool(parent)
+        else:
+            stored = await _save_partial(connection, this, chunk, parent, written.memory)
+        await _count(connection, this, written.attempt, published=stored)
     # Raised after the transaction: what the call cost stays counted.
     if not stored:
         raise changed()

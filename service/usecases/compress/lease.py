@@ -15,7 +15,7 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from service import metrics, tracing
+from service import metrics, request_ids
 from service.storage import breakers, outage, runs, sealing, work
 from service.storage.tenancy import ChatKey
 from service.usecases.compress.context import WorkerContext
@@ -38,14 +38,14 @@ class LeftOut(Enum):
 class Claim:
     """A chat that this worker works on: under which lease, in which run, and since when.
 
-    `traceparent` is that of the request that made the work due; a new one when nobody knows it.
+    `request_id` is that of the request that made the work due; a new one when nobody knows it.
     `troubles` are the rounds that failed on these texts before, see `runs.troubles`.
     """
 
     context: WorkerContext
     lease: work.Lease
     run: int
-    traceparent: str
+    request_id: str
     troubles: Sequence[str]
     began: float = field(default_factory=perf_counter)
 
@@ -111,11 +111,10 @@ async def claim(context: WorkerContext) -> Claim | None:
         lease = await work.claim(connection, context.worker, context.endpoint, context.settings)
         if lease is None:
             return None
-        traceparent = tracing.accepted(lease.traceparent or "")
-        request_id = tracing.id_of(traceparent)
+        request_id = lease.request_id or request_ids.fresh()
         run = await runs.begin(connection, lease.chat, lease.seq, request_id)
         troubles = await runs.troubles(connection, lease.chat, run)
-    return Claim(context, lease, run, traceparent, troubles)
+    return Claim(context, lease, run, request_id, troubles)
 
 
 @asynccontextmanager
@@ -148,7 +147,6 @@ async def end(
 ) -> None:
     """Notes how the round ended, for operators and for their monitors."""
     await runs.end(connection, claim.chat, claim.run, outcome, reason, markers)
-    tracing.note("precis.outcome", outcome)
     metrics.RUNS.labels(outcome).observe(perf_counter() - claim.began)
 
 

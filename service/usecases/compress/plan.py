@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from service import planning, tracing
+from service import planning
 from service.planning import Chunk, PartialTurn, Plan
 from service.storage import chats, partials, work
 from service.storage.messages import Row
@@ -101,14 +101,12 @@ def _unwanted(claim: Claim) -> str:
 
 async def _plan(this: Round, begun: Begun) -> tuple[Plan, Memory | None]:
     """The plan, and what was read before of the long turn that it goes on with."""
-    with tracing.span("plan", {"precis.messages": len(this.rows)}) as span:
-        async with this.engine.connect() as connection:
-            kept = await partials.find(connection, this.chat)
-        partial, memory = _on_path(kept, this.rows)
-        plan_of = planning.plan if this.summariser else planning.plan_by_code
-        made = [begun.made] if begun.made else []
-        plan = await asyncio.to_thread(plan_of, begun.path, made, this.policy, partial=partial)
-        span.set("precis.chunks", len(plan.chunks))
+    async with this.engine.connect() as connection:
+        kept = await partials.find(connection, this.chat)
+    partial, memory = _on_path(kept, this.rows)
+    plan_of = planning.plan if this.summariser else planning.plan_by_code
+    made = [begun.made] if begun.made else []
+    plan = await asyncio.to_thread(plan_of, begun.path, made, this.policy, partial=partial)
     return plan, memory if plan.partial else None
 
 

@@ -1,0 +1,117 @@
+"""One request id from the filter to the summariser's call, in the logs, the runs and the answers."""
+
+import re
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+from structlog.contextvars import merge_contextvars
+from structlog.testing import capture_logs
+
+from service.demo.host import Host
+from tests.fakes.scripted_llm import Say
+from tests.filter.chat import Chat, filler, filter_of
+from tests.service.harness import Harness
+from tests.service.talk import Json, row, run_sql
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+GIVEN = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+
+async def turn_with_work(harness: Harness) -> str:
+    """A turn of a long chat through the real filter; returns the request id that it sends."""
+    async with filter_of(harness.service.url, harness.service.filter_key, on_overflow="pass") as loaded:
+        chat = Chat(Host(), loaded, "chat-1")
+        for number in range(12):
+            await chat.say_nothing_of(filler(f"q{number}"), filler(f"a{number}"))
+        turn = await chat.say("Heron?", "Heron!")
+        stash: Json = turn.metadata["precis"]
+        return str(stash["id"])
+
+
+async def test_one_request_id_goes_from_the_filter_to_the_summariser_and_into_all_log_lines(harness: Harness) -> None:
+    harness.llm.default = Say("## Current state\n- Nothing.")
+    with capture_logs([merge_contextvars]) as logs:
+        sent = await turn_with_work(harness)
+        assert (await harness.chat()).request_id == sent
+        await harness.drain()
+
+    assert re.fullmatch("[0-9a-f]{32}", sent)
+    of_the_round = [line for line in logs if line["event"] == "summary.published"]
+    assert of_the_round
+    assert {line["request_id"] for line in logs if "chat" in line} == {sent}
+    assert harness.llm.requests
+    assert {request.headers["x-request-id"] for request in harness.llm.requests} == {sent}
+    assert {run.request_id for run in await harness.runs()} == {sent}
+    shown = (await harness.service.as_operator.get("/v1/chats/chat-1")).json()
+    assert {run["request_id"] for run in shown["runs"]} == {sent}
+
+
+async def test_the_answer_and_a_problem_name_the_request_id(harness: Harness) -> None:
+    operator, talk = harness.service.as_operator, harness.talk
+    leaf = talk.turns(2)
+    for path, method, body in (
+        ("/v1/chats/chat-1/context", "POST", talk.question(leaf)),
+        ("/v1/chats/chat-1/transcript", "PUT", talk.transcript(leaf)),
+    ):
+        answer = await harness.service.as_filter.request(method, path, json=body, headers={"X-Request-ID": GIVEN})
+        assert answer.is_success
+        assert answer.headers["X-Request-ID"] == GIVEN
+    refused = await operator.get("/v1/chats/nobody", headers={"X-Request-ID": GIVEN})
+    assert (refused.status_code, refused.json()["request_id"]) == (404, GIVEN)
+    assert refused.headers["X-Request-ID"] == GIVEN
+    hot = await operator.post("/v1/chats/chat-1/context", json={}, headers={"X-Request-ID": GIVEN})
+    assert (hot.status_code, hot.json()["request_id"]) == (403, GIVEN)
+
+
+@pytest.mark.parametrize("header", ["", "two words", f"{GIVEN}\u00e9", "x" * 65, "id\tevent=other"])
+async def test_an_invalid_id_becomes_a_new_one(harness: Harness, header: str) -> None:
+    answers = [
+        await harness.service.as_operator.get("/v1/chats", headers={b"X-Request-ID": header.encode("latin-1")})
+        for _ in range(2)
+    ]
+    made = [answer.headers["X-Request-ID"] for answer in answers]
+    assert all(re.fullmatch("[0-9a-f]{32}", one) for one in made)
+    assert len(set(made)) == 2
+
+
+async def test_work_that_no_request_made_due_and_of_operators_has_an_id_too(harness: Harness) -> None:
+    await harness.long_chat()
+    await run_sql(harness.runtime, "update chats set request_id = null")
+    await harness.compress()
+    assert re.fullmatch("[0-9a-f]{32}", (await harness.runs())[-1].request_id)
+
+    await harness.service.as_operator.post("/v1/jobs/chat-1/retry", headers={"X-Request-ID": GIVEN})
+    await harness.compress()
+    assert (await harness.runs())[-1].request_id == GIVEN
+
+
+async def test_the_newest_request_that_found_work_due_is_the_one_that_is_named(harness: Harness) -> None:
+    leaf = await harness.long_chat()
+    later = harness.talk.turns(1, leaf=leaf, prefix="later-")
+    body = harness.talk.transcript(later)
+    path = "/v1/chats/chat-1/transcript"
+    answer = await harness.service.as_filter.put(path, json=body, headers={"X-Request-ID": GIVEN})
+    assert answer.status_code == 202
+    assert (await row(harness.runtime, "select request_id from chats")).request_id == GIVEN
+
+
+class Agent(trace.TracerProvider):
+    """An agent of OpenTelemetry; notes who asks it for a tracer."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def get_tracer(self, instrumenting_module_name: str, *_: Any, **__: Any) -> trace.Tracer:
+        self.asked.append(instrumenting_module_name)
+        return trace.NoOpTracer()
+
+
+async def test_an_agent_of_opentelemetry_gets_nothing_that_fastapi_would_tell_of_a_request(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = Agent()
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", agent)
+    assert (await harness.service.as_operator.get("/v1/chats", params={"limit": "heron"})).status_code == 422
+    assert agent.asked == []
