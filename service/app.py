@@ -24,13 +24,13 @@ from service.api import (
     hosts,
     jobs,
     keys,
+    left_alone,
     people,
     problems,
     recall,
     scrape,
     stats,
     summariser,
-    wishes,
 )
 from service.api.callers import KeyRing
 from service.api.deps import WITHOUT_TELEMETRY, InFlight, known_parameters
@@ -318,7 +318,7 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
     problems.install(app)
     docs.install(app)
     operators = (chats, jobs, stats, summariser, keys, audit, people)
-    for module in (context, filter, events, recall, wishes, *operators, health, scrape):
+    for module in (context, filter, events, recall, left_alone, *operators, health, scrape):
         app.include_router(module.router)
     pages.install(app)
     return app

@@ -122,8 +122,6 @@ create table chats (
     compactor text,
     masked bigint default '0' not null,
     left_alone_at timestamptz,
-    wishes text[] default '{}'::text[] not null,
-    sealed_wishes bytea,
     created_at timestamptz default now() not null,
     updated_at timestamptz default now() not null,
     constraint pk_chats primary key (id),
@@ -157,8 +155,6 @@ comment on column chats.expires_at is 'From then on it is not served, and the ne
 comment on column chats.compactor is 'Who else compresses it, as of the last ingest.';
 comment on column chats.masked is 'Secrets masked in what is stored of it.';
 comment on column chats.left_alone_at is 'Since when its user wants no summaries of it: none is made and none serves.';
-comment on column chats.wishes is 'Sentences that its user wants in its summaries.';
-comment on column chats.sealed_wishes is 'Sealed: wishes; null where they are plain.';
 
 create table day_sums (
     tenant_id bigint not null,

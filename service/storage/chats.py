@@ -214,10 +214,9 @@ def begun_by() -> ColumnElement[str]:
 
 
 async def begin_anew(connection: AsyncConnection, chat: ChatKey, user: str) -> None:
-    """Makes a chat without messages this user's; what another wanted of it goes."""
-    nothing_wanted = {"left_alone_at": None, "wishes": list[str](), "sealed_wishes": None}
+    """Makes a chat without messages this user's; whoever had it left alone, it is not any more."""
     query = update(chats).where(*of(chat, chats))
-    await connection.execute(query.values(user_id=user, begun_by=None, **nothing_wanted))
+    await connection.execute(query.values(user_id=user, begun_by=None, left_alone_at=None))
 
 
 async def ingested(

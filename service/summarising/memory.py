@@ -50,10 +50,6 @@ SECTION_OF = {
 }
 
 
-WISH = "wish"
-"""Source of a pin that the user wants in all summaries of the chat (`kept.wishes`)."""
-
-
 @dataclass(frozen=True, slots=True)
 class Paragraph:
     """The narrative's lines under one head, without list marks."""
@@ -64,16 +60,15 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A sentence of the chat that a summariser chose, or that an operator or its user wrote.
+    """A sentence of the chat that a summariser chose, or that an operator wrote.
 
     Attributes:
         number: shown as `P12`; the same in all later checkpoints.
         kind: which section it belongs to.
         text: the words, on one line.
-        source: id of the message that they came from; `operator` for an operator's, `wish` for
-            what the user wants in all summaries.
+        source: id of the message that they came from; `operator` for an operator's.
         speaker: who said it.
-        utterance: number of the utterance, such as `12.3`; "" for an operator's and for a wish.
+        utterance: number of the utterance, such as `12.3`; "" for an operator's.
         at: Unix seconds of the message.
         answers: whether its text has words of somebody else: the question before it.
         replaced_by: number of the pin that took its place; such a pin is not shown any more.

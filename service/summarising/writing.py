@@ -15,7 +15,7 @@ from service.summarising.gate import Verdict
 from service.summarising.kept import pins
 from service.summarising.kept.record import Record
 from service.summarising.ledger import unread_calls
-from service.summarising.memory import WISH, Memory
+from service.summarising.memory import Memory
 from service.summarising.message import Rendered
 from service.summarising.reading import Reading, Reply, Run, Summariser
 from service.summarising.utterances import Speaker, Utterance
@@ -150,17 +150,16 @@ def by_size(memory: Memory, unread: Unread, policy: Policy, covered: Covered, wh
 
 
 def by_size_alone(memory: Memory, unread: Unread, covered: Covered, why: str) -> Attempt:
-    """The same, and of the memory only the narrative and the user's wishes are shown. Pure.
+    """The same, and of the memory only the narrative is shown. Pure.
 
     For a memory that cannot be shown: little of our code is left that could fail on it.
     """
     grown = _grown(memory, unread)
     line = grown.talk[-1]
-    held = list(pins.shown(grown.pins))
-    wishes = tuple((pin, pins.line(pin)) for pin in held if pin.source == WISH)
-    record = Record(wishes, (f"{line.speaker}: {line.text}",))
+    record = Record((), (f"{line.speaker}: {line.text}",))
     rendered = message.render(grown.narrative, record, covered.messages, covered.until)
-    return _unjudged(grown, rendered, len(held) - len(wishes), covered, why)
+    left_out = len(list(pins.shown(grown.pins)))
+    return _unjudged(grown, rendered, left_out, covered, why)
 
 
 def _grown(memory: Memory, unread: Unread) -> Memory:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from service.summarising.kept.talk import told
 from service.summarising.markup import unmarked
-from service.summarising.memory import WISH, Kind, Pin
+from service.summarising.memory import Kind, Pin
 from service.summarising.reply.answer import Answer, Keep, Replaced
 from service.summarising.reply.meant import Meant, key
 from service.summarising.utterances import Speaker, Utterance
@@ -127,7 +127,7 @@ class _Book:
             self._pin(pin.utterance, pin.kinds, chosen=pin.chosen)
 
     def replace(self, change: Replaced, targets: Sequence[_Target]) -> None:
-        """Marks a pin as replaced. A user's rule yields to their own words only, a wish never."""
+        """Marks a pin as replaced. A user's rule yields to their own words only."""
         fitting = [
             self._number(target) for target in targets if self._may_replace(target, change.number)
         ]
@@ -139,9 +139,9 @@ class _Book:
         self.pins[old.number] = replace(old, replaced_by=fitting[0])
 
     def drop(self, numbers: Iterable[int]) -> None:
-        """Strikes out what a summariser once kept; an operator's and a user's wishes stay."""
+        """Strikes out what a summariser once kept; an operator's stays."""
         for number in numbers:
-            if not self._holds(number) or self.pins[number].source in (OPERATOR, WISH):
+            if not self._holds(number) or self.pins[number].source == OPERATOR:
                 self.unfounded.append(f"drop: P{number}")
             elif number == max(self.pins):
                 # Deleted, the next pin would get its number.
@@ -223,8 +223,6 @@ class _Book:
         new = self._number(target)
         if new == old or not self._holds(new) or not self._holds(old):
             return False
-        if self.pins[old].source == WISH:
-            return False
         if self.pins[old].kind not in _RULES:
             return True
         return self.pins[new].kind in _RULES if isinstance(target, int) else target.by_user
@@ -247,8 +245,8 @@ def _new_pin(number: int, kind: Kind, one: Utterance) -> Pin:
 
 
 def _kind(pin: Pin, kinds: Sequence[Kind]) -> Kind:
-    """The pin's own kind, where a section may mean several; a wish keeps its own."""
-    return pin.kind if pin.kind in kinds or pin.source == WISH else kinds[0]
+    """The pin's own kind, where a section may mean several."""
+    return pin.kind if pin.kind in kinds else kinds[0]
 
 
 def _highest(pin: Pin) -> int:
