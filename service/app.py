@@ -45,7 +45,6 @@ from service.settings import Settings
 from service.storage.scope import fleet_wide
 from service.usecases.alive import living
 from service.usecases.key_uses import noting
-from service.usecases.quotas import Quotas
 from service.usecases.turns import Turns
 from service.web import pages
 
@@ -308,9 +307,8 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
     )
     app.state.logs_requests = settings.log_level == "debug"
     app.state.in_flight = InFlight(settings.max_bytes_in_flight)
-    app.state.limiter = Limiter(settings)
+    app.state.limiter = Limiter()
     app.state.hosts = settings.hosts()
-    app.state.quotas = Quotas(settings)
     app.state.turns = Turns(settings)
     app.state.figures = Figures()
     app.state.refusals = Refusals()

@@ -156,13 +156,6 @@ chats = Table(
         comment="Whether nobody told the model's window, so that PRECIS_WINDOW was taken.",
     ),
     Column("overhead_tokens", Integer, nullable=False, server_default="0"),
-    Column(
-        "sent_bytes",
-        BigInteger,
-        nullable=False,
-        server_default="0",
-        comment="Of the messages that were stored, as they were sent; for quotas.",
-    ),
     Column("leaf_id", Text, comment="The newest message of the path that was ingested last."),
     # What the read on the request path needs of that path; `chats.note_leaf` keeps it.
     Column("leaf_digest", Text),
