@@ -1,7 +1,7 @@
 """
 title: Precis action
 author: The Precis authors
-description: Shows what stands for the earlier part of a chat, and takes what its user wants of it.
+description: Shows what stands for the earlier part of a chat, and leaves a chat alone.
 version: 0.3.0
 required_open_webui_version: 0.6.43
 license: MIT
@@ -55,7 +55,6 @@ NOTHING = {
 }
 WORKING = "A newer one is being written."
 LEFT_ALONE = "Nothing: this chat is left alone, as you wanted. The model is sent it as it is."
-FOCUSED = "Your focus, in each summary from the next one on:"
 LEAVE = "Leave this chat alone?"
 LEAVING = (
     "The model is then sent the chat as it is. When it no longer fits into the model's window, its"
@@ -65,14 +64,6 @@ RESUME = "Summarise this chat again?"
 RESUMING = "It is left alone now. Summaries will stand for its earlier part again."
 LEFT = "This chat is left alone from now on."
 RESUMED = "This chat is summarised again."
-FOCUS = "Focus on …"
-FOCUSING = (
-    "A sentence that each summary of this chat is going to have, in your own words. To withdraw"
-    " one, give its number."
-)
-SENTENCE = "Keep every figure about pump P-7."
-KEPT = "The next summary of this chat will have it."
-WITHDRAWN = "The next summary of this chat will be without it."
 UNKNOWN = "Precis does not know this chat: it is short, new or somebody else's."
 NOT_SAVED = "Precis has no summaries of chats that are not saved."
 LATE = "Nothing was changed: the dialog was open for too long. Click again."
@@ -98,7 +89,6 @@ def icon(paths: str) -> str:
 
 LINES = icon('<path d="M5 4h14M5 9h14M5 14h9M5 19h6"/>')
 PAUSE = icon('<circle cx="12" cy="12" r="8"/><path d="M10 9v6M14 9v6"/>')
-TARGET = icon('<circle cx="12" cy="12" r="6"/><path d="M12 2v4M12 18v4M2 12h4M18 12h4"/>')
 
 
 class RefusedError(Exception):
@@ -120,7 +110,6 @@ class Action:
 
     actions = [  # noqa: RUF012 - read by Open WebUI, which makes a button of each
         {"id": "summary", "name": "Precis: the summary", "icon_url": LINES},
-        {"id": "focus", "name": "Precis: focus on …", "icon_url": TARGET},
         {"id": "leave", "name": "Precis: leave this chat alone", "icon_url": PAUSE},
     ]
 
@@ -209,17 +198,17 @@ class Chat:
         return answer
 
     async def look(self, path: list[Any]) -> Json:
-        """What stands for the earlier part of a branch, and what the user wants of the chat."""
+        """What stands for the earlier part of a branch, and whether the chat is left alone."""
         pairs = [(node.id, node.digest) for node in path[::-1][:PAIRS]]
         return await self.ask("view", {"path": pairs, "depth": len(path)})
 
 
 async def show(chat: Chat, call: Send) -> Told | None:
-    """Shows the summary, what it stands for, and what the user wants in it."""
+    """Shows the summary and what it stands for."""
     path = await chat.branch()
     view = await chat.look(path)
     with contextlib.suppress(RefusedError):  # who reads for long need not confirm it
-        await answer(call, "confirmation", title=TITLE, message=shown(view, path))
+        await confirmed(call, TITLE, shown(view, path))
     return None
 
 
@@ -227,43 +216,29 @@ async def leave(chat: Chat, call: Send) -> Told | None:
     """Leaves the chat alone, or summarises it again."""
     alone = bool((await chat.look(await chat.branch()))["left_alone"])
     title, message = (RESUME, RESUMING) if alone else (LEAVE, LEAVING)
-    if not await answer(call, "confirmation", title=title, message=message):
+    if not await confirmed(call, title, message):
         return None
-    await chat.ask("wishes", {"left_alone": not alone})
+    await chat.ask("left-alone", {"left_alone": not alone})
     return "success", RESUMED if alone else LEFT
 
 
-async def focus(chat: Chat, call: Send) -> Told | None:
-    """Takes a sentence that summaries are to keep, or withdraws one."""
-    wishes = (await chat.look(await chat.branch()))["wishes"]
-    message = "\n\n".join([FOCUSING, *scrolling(listed(wishes))])
-    said = await answer(call, "input", title=FOCUS, message=message, placeholder=SENTENCE, value="")
-    text = said.strip() if isinstance(said, str) else ""
-    if not text:
-        return None
-    if text.isdecimal() and 1 <= int(text) <= len(wishes):
-        await chat.ask("wishes", {"withdraw": int(text)})
-        return "success", WITHDRAWN
-    await chat.ask("wishes", {"focus": text[:2000]})
-    return "success", KEPT
+DONE = {"summary": show, "leave": leave}
 
 
-DONE = {"summary": show, "leave": leave, "focus": focus}
-
-
-async def answer(call: Send, kind: str, **data: str) -> object:
-    """What a user says in a dialog: True or a text; False or nothing when they cancel it.
+async def confirmed(call: Send, title: str, message: str) -> bool:
+    """Whether a user confirms a dialog.
 
     Raises:
         RefusedError: they did not answer within the minutes that Open WebUI waits.
     """
     try:
-        said = await call({"type": kind, "data": data})
+        data = {"title": title, "message": message}
+        said = await call({"type": "confirmation", "data": data})
     except Exception as error:  # up to 0.8
         raise RefusedError(LATE) from error
     if isinstance(said, dict):  # since 0.9
         raise RefusedError(LATE)
-    return said
+    return bool(said)
 
 
 def shown(view: Json, path: list[Any]) -> str:
@@ -271,9 +246,10 @@ def shown(view: Json, path: list[Any]) -> str:
     parts = [what_stands(view, path)]
     if view["working"]:
         parts.append(WORKING)
-    wishes = listed(view["wishes"])
-    texts = [FOCUSED, *wishes, ""] if wishes else []
-    return "\n\n".join([*parts, *scrolling([*texts, view["summary"][:LONGEST]])])
+    summary = view["summary"][:LONGEST].strip()
+    if summary:
+        parts.append(SCROLLS.format(harmless(summary)))  # the dialog itself would not scroll
+    return "\n\n".join(parts)
 
 
 def what_stands(view: Json, path: list[Any]) -> str:
@@ -289,17 +265,6 @@ def what_stands(view: Json, path: list[Any]) -> str:
     return READY.format(
         messages=view["covered_messages"], until=until, before=view["before"], after=view["after"]
     )
-
-
-def listed(wishes: list[str]) -> list[str]:
-    """The sentences of a focus with their numbers."""
-    return [f"{place}. {one}" for place, one in enumerate(wishes, 1)]
-
-
-def scrolling(lines: list[str]) -> list[str]:
-    """A box with these lines, if there are any; the dialog itself would not scroll."""
-    text = "\n".join(lines).strip()
-    return [SCROLLS.format(harmless(text))] if text else []
 
 
 def harmless(text: str) -> str:

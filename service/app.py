@@ -23,13 +23,13 @@ from service.api import (
     hosts,
     jobs,
     keys,
+    left_alone,
     people,
     problems,
     recall,
     scrape,
     stats,
     summariser,
-    wishes,
 )
 from service.api.callers import KeyRing
 from service.api.deps import WITHOUT_TELEMETRY, InFlight, known_parameters
@@ -44,7 +44,6 @@ from service.settings import Settings
 from service.storage.scope import fleet_wide
 from service.usecases.alive import living
 from service.usecases.key_uses import noting
-from service.usecases.quotas import Quotas
 from service.usecases.turns import Turns
 from service.web import pages
 
@@ -279,9 +278,8 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
     )
     app.state.logs_requests = settings.log_level == "debug"
     app.state.in_flight = InFlight(settings.max_bytes_in_flight)
-    app.state.limiter = Limiter(settings)
+    app.state.limiter = Limiter()
     app.state.hosts = settings.hosts()
-    app.state.quotas = Quotas(settings)
     app.state.turns = Turns(settings)
     app.state.figures = Figures()
     app.state.refusals = Refusals()
@@ -289,7 +287,7 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
     problems.install(app)
     docs.install(app)
     operators = (chats, jobs, stats, summariser, keys, audit, people)
-    for module in (context, filter, events, recall, wishes, *operators, health, scrape):
+    for module in (context, filter, events, recall, left_alone, *operators, health, scrape):
         app.include_router(module.router)
     pages.install(app)
     return app

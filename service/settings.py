@@ -499,43 +499,6 @@ class Settings(BaseSettings):
     max_path: int = Field(
         10_000, ge=64, description="Most messages of one path in one request; above it, 413."
     )
-    # An address may be a whole company's, so a limit by address only guards what has no key.
-    max_wrong_keys: int = Field(
-        30,
-        ge=0,
-        description="Most requests of one address in a minute whose API key is missing or wrong;"
-        " above it, 429 with `Retry-After`. Keys in use are not concerned. 0 means no limit.",
-    )
-    max_open_requests: int = Field(
-        50,
-        ge=0,
-        description="Most requests of one address in a second to what needs no API key: `/livez`,"
-        " `/readyz`, `/metrics`, the pages; above it, 429 with `Retry-After`. 0 means no limit.",
-    )
-    max_key_requests: int = Field(
-        60_000,
-        ge=0,
-        description="Most requests with one API key in a minute that one process answers; above"
-        " it, 429 with `Retry-After`. 0 means no limit.",
-    )
-    max_tenant_chats: int = Field(
-        0, ge=0, description="Most chats that one tenant stores; above it, 403. 0 means any number."
-    )
-    max_tenant_bytes: int = Field(
-        0,
-        ge=0,
-        description="Most bytes of messages, as they were sent, of all chats that one tenant"
-        " stores; above it, 403. Deleting chats makes room. 0 means any number.",
-    )
-    max_user_chats: int = Field(
-        0, ge=0, description="Most chats that one user stores; above it, 403. 0 means any number."
-    )
-    max_user_bytes: int = Field(
-        0,
-        ge=0,
-        description="Most bytes of messages, as they were sent, of all chats that one user stores;"
-        " above it, 403. 0 means any number.",
-    )
     max_connections: int = Field(
         1000,
         ge=1,

@@ -25,7 +25,7 @@ from redis.asyncio import Redis
 from sqlalchemy import make_url
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
-from service.api import health
+from service.api import health, limits
 from service.api.connection import Limits
 from service.api.server import bind, listening
 from service.app import create_app
@@ -63,6 +63,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _OneFleet:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes longest comes first: at the end it would run alone."""
     items.sort(key=lambda item: not item.nodeid.startswith(FLEET))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_limits_by_address() -> None:
+    """All tests come from one address."""
+    limits._MOST_WRONG_KEYS = limits._MOST_OPEN_REQUESTS = 10**9  # type: ignore[misc]
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -194,12 +200,8 @@ async def fresh_database(servers: Urls) -> AsyncIterator[Urls]:
 
 
 def small_window(urls: Urls) -> Settings:
-    """Settings for a small window, so that short conversations need a summary; nothing is debounced.
-
-    All tests come from one address, so that address has no limits.
-    """
-    unlimited = {"max_wrong_keys": 0, "max_open_requests": 0, "max_key_requests": 0}
-    return load(database_url=urls.database, redis_url=urls.redis, window=8192, debounce=0, **unlimited)
+    """Settings for a small window, so that short conversations need a summary; nothing is debounced."""
+    return load(database_url=urls.database, redis_url=urls.redis, window=8192, debounce=0)
 
 
 @pytest_asyncio.fixture(loop_scope="function")

@@ -98,7 +98,6 @@ create table chats (
     window_tokens integer not null,
     window_assumed boolean default 'false' not null,
     overhead_tokens integer default '0' not null,
-    sent_bytes bigint default '0' not null,
     leaf_id text,
     leaf_digest text,
     leaf_tokens bigint,
@@ -122,8 +121,6 @@ create table chats (
     compactor text,
     masked bigint default '0' not null,
     left_alone_at timestamptz,
-    wishes text[] default '{}'::text[] not null,
-    sealed_wishes bytea,
     created_at timestamptz default now() not null,
     updated_at timestamptz default now() not null,
     constraint pk_chats primary key (id),
@@ -141,7 +138,6 @@ create index ix_chats_recent on chats (tenant_id, updated_at desc, id desc);
 comment on column chats.external_id is 'Open WebUI''s chat id.';
 comment on column chats.begun_by is 'Whose chat it is; null: `user_id`, who wrote in it last.';
 comment on column chats.window_assumed is 'Whether nobody told the model''s window, so that PRECIS_WINDOW was taken.';
-comment on column chats.sent_bytes is 'Of the messages that were stored, as they were sent; for quotas.';
 comment on column chats.leaf_id is 'The newest message of the path that was ingested last.';
 comment on column chats.leaf_tokens is 'Of the path to the leaf.';
 comment on column chats.leaf_line is 'The deepest checkpoints on the path to the leaf, at most 16, oldest first.';
@@ -157,8 +153,6 @@ comment on column chats.expires_at is 'From then on it is not served, and the ne
 comment on column chats.compactor is 'Who else compresses it, as of the last ingest.';
 comment on column chats.masked is 'Secrets masked in what is stored of it.';
 comment on column chats.left_alone_at is 'Since when its user wants no summaries of it: none is made and none serves.';
-comment on column chats.wishes is 'Sentences that its user wants in its summaries.';
-comment on column chats.sealed_wishes is 'Sealed: wishes; null where they are plain.';
 
 create table day_sums (
     tenant_id bigint not null,

@@ -103,7 +103,7 @@ class KeyRing:
                 self._reading[name] = asyncio.create_task(self._read_again(database, name, key))
             return known.key
         if known is None:
-            await self.limiter.check_stranger(address_of(request))
+            await self.limiter.check_wrong_keys(address_of(request))
         found = await self._read(database, name, key)
         if found is None or not found.in_use:
             await self._refuse(request, found)
@@ -176,11 +176,10 @@ async def caller(request: Request, scope: Scope) -> Key:
     ring = cast(KeyRing, request.app.state.keys)
     kind, _, given = header(request, b"authorization").partition(" ")
     if kind.lower() != "bearer" or not given:
-        await ring.limiter.check_stranger(address_of(request))
+        await ring.limiter.check_wrong_keys(address_of(request))
         ring.limiter.wrong_key(address_of(request))
         raise Unauthorised("send an API key as `Authorization: Bearer <key>`")
     found = await ring.find(request, given.strip())
-    ring.limiter.check_key(found.id)
     try:
         _check_use(found, scope, address_of(request))
     except (WrongNetwork, WrongScope) as refused:

@@ -26,7 +26,6 @@ from service.storage import chats
 from service.storage.sums import Share
 from service.storage.worth import OUTCOMES
 from service.usecases.ingest import Accepted, Handed, Transcript, ingest
-from service.usecases.quotas import Quotas
 from service.usecases.turns import Turns, Whose
 
 _DECODE = msgspec.json.Decoder(TranscriptRequest).decode
@@ -110,10 +109,8 @@ async def _ingested(
     whole = await read_bytes(request)
     body, messages = await worked(whole, _decoded, whole, settings.max_path)
     transcript = _transcript(tenant, chat, body, messages, settings)
-    state = request.app.state
-    quotas, turns = cast(Quotas, state.quotas), cast(Turns, state.turns)
+    turns = cast(Turns, request.app.state.turns)
     async with turns.turn(Whose(tenant, body.user_id), len(whole)):
-        await quotas.check(engine, transcript)
         accepted = await ingest(engine, runtime.texts, transcript, settings.debounce)
     return transcript, accepted
 

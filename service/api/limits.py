@@ -1,124 +1,93 @@
-"""How much one client may ask: by its address before there is a key, by its key after that.
+"""How often an address may ask without a key in use, as this process counts it in memory.
 
-Counts are of this process alone, and kept in memory. What is too much is answered with 429, and for
-those without a key only after a moment: a client that waits for its answers cannot hammer.
+What is too much is answered with 429 after a moment, so that a client that waits for its answers
+cannot hammer. Rates of clients with a key are the work of the proxy in front.
 """
 
 import asyncio
-from functools import lru_cache
 from ipaddress import ip_address, ip_network
 from math import ceil
 from time import monotonic
 from typing import Final
 
-from limits import RateLimitItem, RateLimitItemPerMinute, RateLimitItemPerSecond, parse
-from limits.storage import Storage
-from limits.strategies import FixedWindowRateLimiter
-
 from service.errors import TooMany
-from service.settings import Settings
 
-_MOST_COUNTED: Final = 20_000  # windows
+# A forgotten filter with a revoked key asks some times in a minute; a guess needs far more.
+_MOST_WRONG_KEYS: Final = 30  # of an address in a minute
+# Pages, probes and scrapes of one address need less, and a flood of 50 in a second is not felt.
+_MOST_OPEN_REQUESTS: Final = 50  # of an address in a second
+_MOST_COUNTED: Final = 20_000  # addresses
 _HELD_BACK: Final = 1.0  # seconds until a client without a key is told that it asks too much
-_SIGN_INS: Final = parse("10 per 5 minutes")
-_TRICKLE: Final = RateLimitItemPerSecond(1)
-_REFUSAL: Final = RateLimitItemPerMinute(1)
 
 
-class _Counters(Storage):
-    """Windows in memory, as the library's strategies count in them. Only for the event loop.
+class _Counts:
+    """How often each address did something, in windows of so many seconds."""
 
-    The library's own storages sweep all windows at each hit, or start threads.
-    """
-
-    STORAGE_SCHEME: list[str] | None = ["precis"]  # noqa: RUF012 - as the library declares it
-
-    def __init__(self) -> None:
-        super().__init__()
-        # The count, and when the window ends.
+    def __init__(self, seconds: int) -> None:
+        self._seconds = seconds
+        # The count and the end of each window, those that end first in front.
         self._windows: dict[str, tuple[int, float]] = {}
 
-    @property
-    def base_exceptions(self) -> type[Exception]:
-        """The library's hook; a dictionary fails in no way of its own."""
-        return KeyError
-
-    def incr(self, key: str, expiry: float, amount: int = 1) -> int:
-        """Counts, in a new window if there is none."""
-        count, ends = self._windows.get(key, (0, 0.0))
+    def add(self, address: str) -> int:
+        """Counts once more, in a new window if there is none. Returns the count with it."""
+        count, ends = self._windows.get(address, (0, 0.0))
         now = monotonic()
         if ends <= now:
-            self._windows.pop(key, None)
-            self._make_room(now)
-            count, ends = 0, now + expiry
-        self._windows[key] = count + amount, ends
-        return count + amount
+            self._windows.pop(address, None)
+            self._make_room()
+            count, ends = 0, now + self._seconds
+        self._windows[address] = count + 1, ends
+        return count + 1
 
-    def _make_room(self, now: float) -> None:
-        if len(self._windows) < _MOST_COUNTED:
-            return
-        self._windows = {name: one for name, one in self._windows.items() if one[1] > now}
-        # Somebody has more addresses than we count: the oldest half is forgotten.
-        for name in list(self._windows)[: max(0, len(self._windows) - _MOST_COUNTED // 2)]:
-            del self._windows[name]
-
-    def get(self, key: str) -> int:
-        """The count of a window."""
-        count, ends = self._windows.get(key, (0, 0.0))
+    def of(self, address: str) -> int:
+        """The count of an address."""
+        count, ends = self._windows.get(address, (0, 0.0))
         return count if ends > monotonic() else 0
 
-    def get_expiry(self, key: str) -> float:
-        """When a window ends, by the clock of `monotonic`."""
-        return self._windows.get(key, (0, monotonic()))[1]
+    def seconds_left(self, address: str) -> int:
+        """Seconds until the window of an address ends."""
+        now = monotonic()
+        ends = self._windows.get(address, (0, now))[1]
+        return max(1, ceil(ends - now))
 
-    def check(self) -> bool:
-        """The library's hook."""
-        return True
-
-    def reset(self) -> int:
-        """Forgets all windows."""
-        forgotten = len(self._windows)
-        self._windows.clear()
-        return forgotten
-
-    def clear(self, key: str) -> None:
-        """Forgets one window."""
-        self._windows.pop(key, None)
+    def _make_room(self) -> None:
+        """Forgets the older half when somebody has more addresses than are counted."""
+        if len(self._windows) >= _MOST_COUNTED:
+            for address in list(self._windows)[: _MOST_COUNTED // 2]:
+                del self._windows[address]
 
 
 class Limiter:
     """The limits of one process."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._counters = _Counters()
-        self._windows = FixedWindowRateLimiter(self._counters)
-        self._wrong_keys = _of_minute(settings.max_wrong_keys)
-        self._open = _of_second(settings.max_open_requests)
-        self._of_key = _of_minute(settings.max_key_requests)
+    def __init__(self) -> None:
+        self._wrong_keys = _Counts(60)
+        self._looks = _Counts(1)
+        self._open_requests = _Counts(1)
+        self._refusals = _Counts(60)
 
-    async def check_stranger(self, address: str) -> None:
+    async def check_wrong_keys(self, address: str) -> None:
         """Before a key that nobody knows is looked up.
 
         Raises:
             TooMany: too many keys of this address were wrong lately.
         """
-        item, network = self._wrong_keys, network_of(address)
-        if item is None or self._windows.test(item, "wrong-key", network):
+        network = network_of(address)
+        if self._wrong_keys.of(network) < _MOST_WRONG_KEYS:
             return
         # One a second is still looked at: behind this address there may be somebody with a new key.
-        if self._windows.hit(_TRICKLE, "wrong-key", network):
+        if self._looks.add(network) == 1:
             return
         await asyncio.sleep(_HELD_BACK)
         raise TooMany(
             "too many API keys from this address were wrong; try again in a minute, with a key"
-            " that `precis keys list` shows (PRECIS_MAX_WRONG_KEYS sets the limit)",
-            self._seconds(item, "wrong-key", network),
+            " that `precis keys list` shows",
+            self._wrong_keys.seconds_left(network),
         )
 
     def wrong_key(self, address: str) -> None:
         """Counts a key that was missing or wrong."""
-        if self._wrong_keys:
-            self._windows.hit(self._wrong_keys, "wrong-key", network_of(address))
+        self._wrong_keys.add(network_of(address))
 
     async def check_open(self, address: str) -> None:
         """Before a request that needs no key is answered.
@@ -126,75 +95,19 @@ class Limiter:
         Raises:
             TooMany: this address sends too many.
         """
-        item, network = self._open, network_of(address)
-        if item is None or self._windows.hit(item, "open", network):
+        network = network_of(address)
+        if self._open_requests.add(network) <= _MOST_OPEN_REQUESTS:
             return
         await asyncio.sleep(_HELD_BACK)
         raise TooMany(
-            "too many requests from this address; ask less often (PRECIS_MAX_OPEN_REQUESTS sets"
-            " the limit)",
-            self._seconds(item, "open", network),
+            f"more than {_MOST_OPEN_REQUESTS} requests from this address in a second; ask less"
+            " often",
+            self._open_requests.seconds_left(network),
         )
-
-    def check_key(self, key: int) -> None:
-        """Counts a request with a key.
-
-        Raises:
-            TooMany: too many were sent with it.
-        """
-        item = self._of_key
-        # Not `hit`, which makes the window's name each time: the hot read asks.
-        if item is None or self._counters.incr(_name_of(item, key), 60) <= item.amount:
-            return
-        raise TooMany(
-            "too many requests with this key; ask less often (PRECIS_MAX_KEY_REQUESTS sets the"
-            " limit)",
-            self._seconds(item, "key", str(key)),
-        )
-
-    def check_sign_in(self, address: str) -> None:
-        """Before somebody signs in to the pages.
-
-        Raises:
-            TooMany: ten keys of this address were wrong.
-        """
-        network = network_of(address)
-        if not self._windows.test(_SIGN_INS, "sign-in", network):
-            raise TooMany(
-                "ten keys from this address were wrong; try again in five minutes",
-                self._seconds(_SIGN_INS, "sign-in", network),
-            )
-
-    def wrong_sign_in(self, address: str) -> None:
-        """Counts a key that signed nobody in."""
-        self._windows.hit(_SIGN_INS, "sign-in", network_of(address))
 
     def is_first_refusal(self, address: str) -> bool:
         """Whether a refusal is the first of its address in a minute, and so to be noted."""
-        return self._windows.hit(_REFUSAL, "refusal", network_of(address))
-
-    def forget(self) -> None:
-        """Counts from nothing again."""
-        self._counters.reset()
-
-    def _seconds(self, item: RateLimitItem, *names: str) -> int:
-        """Seconds until the window of a limit ends."""
-        ends = self._counters.get_expiry(item.key_for(*names))
-        return max(1, ceil(ends - monotonic()))
-
-
-@lru_cache(maxsize=4096)
-def _name_of(item: RateLimitItem, key: int) -> str:
-    """The name of a key's window."""
-    return item.key_for("key", str(key))
-
-
-def _of_minute(most: int) -> RateLimitItem | None:
-    return RateLimitItemPerMinute(most) if most else None
-
-
-def _of_second(most: int) -> RateLimitItem | None:
-    return RateLimitItemPerSecond(most) if most else None
+        return self._refusals.add(network_of(address)) == 1
 
 
 def network_of(address: str) -> str:

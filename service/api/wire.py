@@ -439,25 +439,15 @@ class ViewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ]
 
 
-class WishesAnswer(BaseModel):
-    """What a user wants of a chat."""
+class LeftAloneAnswer(BaseModel):
+    """Whether a chat is left alone."""
 
     left_alone: bool = Field(
         description="No summary of it is made, and its requests carry none; what is stored stays."
     )
-    wishes: list[str] = Field(
-        description="Sentences that its summaries have as the user's own constraints."
-    )
 
 
-class WantedAnswer(BaseModel):
-    """What a user wants of a chat, without the user's words."""
-
-    left_alone: bool = Field(description="As in the answer with the sentences.")
-    wish_count: int = Field(description="How many sentences its summaries have as the user's own.")
-
-
-class ViewAnswer(WishesAnswer):
+class ViewAnswer(LeftAloneAnswer):
     """What a request of this branch would carry now in place of its earlier part."""
 
     status: Literal["ready", "not_needed", "pending", "unknown"] = Field(
@@ -473,18 +463,10 @@ class ViewAnswer(WishesAnswer):
     working: bool = Field(description="Whether a newer summary is due or being written.")
 
 
-class WishRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user wants of their chat: exactly one of `left_alone`, `focus` and `withdraw`."""
+class LeftAloneRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a user wants of their chat."""
 
     user_id: Annotated[intake.Id, Meta(description="The user who asks; it has to be their chat.")]
     left_alone: Annotated[
-        bool | None, Meta(description="True: leave it alone; false: summarise it again.")
-    ] = None
-    focus: Annotated[
-        Annotated[str, Meta(max_length=2000)] | None,
-        Meta(description="A sentence to keep in all summaries; line breaks become spaces."),
-    ] = None
-    withdraw: Annotated[
-        Annotated[int, Meta(ge=1, le=1000)] | None,
-        Meta(description="The place, from 1, of the sentence in `wishes` to keep no longer."),
-    ] = None
+        bool, Meta(description="True: leave it alone; false: summarise it again.")
+    ]

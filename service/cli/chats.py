@@ -359,40 +359,10 @@ def recompute(chat: ChatId, tenant: Tenant = FIRST_TENANT) -> None:
 @app.command()
 def resume(chat: ChatId, tenant: Tenant = FIRST_TENANT) -> None:
     """Summarises a chat again that its user wanted left alone."""
-    from service.usecases import wishes
+    from service.usecases import left_alone
 
-    with_tenant(tenant, lambda engine, by: wishes.resume(engine, wishes.Asker(by), chat))
+    with_tenant(tenant, lambda engine, by: left_alone.resume(engine, left_alone.Asker(by), chat))
     shell.console.print("It is summarised again; work is due.")
-
-
-@app.command()
-def focus(chat: ChatId, tenant: Tenant = FIRST_TENANT, as_json: shell.Json = False) -> None:
-    """Shows the sentences that a user wants in a chat's summaries, as `withdraw` numbers them."""
-    from service.usecases import wishes
-
-    wanted = with_tenant(tenant, lambda engine, by: wishes.read(engine, by, chat))
-    if as_json:
-        print_json(wanted.wishes)
-        return
-    for place, sentence in enumerate(wanted.wishes, 1):
-        shell.console.print(f"[dim]focus {place}:[/] {escape(visible(sentence))}", highlight=False)
-
-
-@app.command()
-def withdraw(
-    chat: ChatId,
-    place: Annotated[
-        int, typer.Argument(min=1, max=1000, help="As `precis chats focus` numbers them.")
-    ],
-    tenant: Tenant = FIRST_TENANT,
-) -> None:
-    """Withdraws a sentence that a user wanted in a chat's summaries."""
-    from service.usecases import wishes
-
-    changed = with_tenant(
-        tenant, lambda engine, by: wishes.withdraw(engine, wishes.Asker(by), chat, place)
-    )
-    shell.console.print(f"Withdrawn; {len(changed.wishes)} are left.")
 
 
 @app.command()
@@ -468,9 +438,6 @@ def _print_chat(detail: Detail) -> None:
     )
     for line in _remarks(chat):
         shell.console.print(line, highlight=False)
-    if detail.wish_count:
-        sentences = "1 sentence" if detail.wish_count == 1 else f"{detail.wish_count} sentences"
-        shell.console.print(f"{sentences} of focus; see `precis chats focus`.", highlight=False)
     print_table(shell.console, _branch_table(detail.branches))
     print_table(shell.console, _checkpoint_table(detail.checkpoints))
     print_table(shell.console, _run_table(detail.runs))

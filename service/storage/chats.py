@@ -214,10 +214,9 @@ def begun_by() -> ColumnElement[str]:
 
 
 async def begin_anew(connection: AsyncConnection, chat: ChatKey, user: str) -> None:
-    """Makes a chat without messages this user's; what another wanted of it goes."""
-    nothing_wanted = {"left_alone_at": None, "wishes": list[str](), "sealed_wishes": None}
+    """Makes a chat without messages this user's; whoever had it left alone, it is not any more."""
     query = update(chats).where(*of(chat, chats))
-    await connection.execute(query.values(user_id=user, begun_by=None, **nothing_wanted))
+    await connection.execute(query.values(user_id=user, begun_by=None, left_alone_at=None))
 
 
 async def ingested(
@@ -227,13 +226,11 @@ async def ingested(
     measured: int | None,
     estimated: int,
     masks: int,
-    sent: int,
 ) -> int:
     """Notes the newest path, whose texts are here now, and its overhead.
 
     `measured` None keeps the overhead that is known, unless `estimated` is clearly more: then tools
-    were added. `masks` is how many secrets were masked in the texts that are new, and `sent` how
-    many bytes these were.
+    were added. `masks` is how many secrets were masked in the texts that are new.
 
     Returns:
         The overhead in force.
@@ -246,20 +243,9 @@ async def ingested(
         "overhead_tokens": known,
         "wants_bodies": False,
         "masked": chats.c.masked + masks,
-        "sent_bytes": chats.c.sent_bytes + sent,
     }
     query = update(chats).where(*of(chat, chats)).values(noted).returning(chats.c.overhead_tokens)
     return cast(int, (await connection.execute(query)).scalar_one())
-
-
-async def used(connection: AsyncConnection, tenant: int, user: str | None) -> tuple[int, int]:
-    """How many chats a tenant has, or one user of it, and the bytes of their messages as sent."""
-    query = select(func.count(), func.coalesce(func.sum(chats.c.sent_bytes), 0))
-    query = query.where(chats.c.tenant_id == tenant)
-    if user is not None:
-        query = query.where(begun_by() == user)
-    count, size = (await connection.execute(query)).one()
-    return int(count), int(size)
 
 
 async def note_leaf(connection: AsyncConnection, chat: ChatKey, leaf: str | None = None) -> None:

@@ -13,7 +13,7 @@ from sqlalchemy import ARRAY, BigInteger, Text, bindparam, delete, func, or_, se
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import checkpoints as made
-from service.storage import memories, row_security, sealing, wishes
+from service.storage import memories, row_security, sealing
 from service.storage import partials as of_partials
 from service.storage import runs as of_runs
 from service.storage.audit import user_actor
@@ -307,17 +307,11 @@ async def gone_chats(connection: AsyncConnection, tenant: int, user: str) -> lis
 
 async def read_chat(connection: AsyncConnection, chat: ChatKey) -> Json | None:
     """The row of a chat, as far as it is about its user; None when it was deleted meanwhile."""
-    columns = ("external_id", "model", "created_at", "updated_at", "expires_at")
-    wanted = chats.c.left_alone_at, chats.c.wishes, chats.c.sealed_wishes
+    columns = ("external_id", "model", "created_at", "updated_at", "expires_at", "left_alone_at")
     whose = begun_by().label("user_id")
-    query = select(*(chats.c[name] for name in columns), whose, *wanted).where(*of(chat, chats))
+    query = select(*(chats.c[name] for name in columns), whose).where(*of(chat, chats))
     row = (await connection.execute(query)).mappings().one_or_none()
-    if row is None:
-        return None
-    found = dict(row)
-    seal = await sealing.of(connection, chat.tenant)
-    sealed = found.pop("sealed_wishes")
-    return found | {"wishes": wishes.opened(chat, row["wishes"], sealed, seal)}
+    return None if row is None else dict(row)
 
 
 async def read_messages(

@@ -35,7 +35,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import checkpoints as of_checkpoints
-from service.storage import memories, messages, partials, runs, sealing, wishes
+from service.storage import memories, messages, partials, runs, sealing
 from service.storage.many import among, not_among
 from service.storage.sealing import IS_HIDDEN, SEALED, Seal
 from service.storage.tables import chats, checkpoints, sealing_keys, tenant_secrets
@@ -62,7 +62,6 @@ _VALUES = (
     (checkpoints.c.sealed_verdict, None),
     (partial_rows.c.sealed_memory, None),
     (run_rows.c.sealed_reason, run_rows.c.reason),
-    (chats.c.sealed_wishes, None),
     (tenant_secrets.c.digest_key, None),
 )
 # A reference has the form of its message's own digest, or SQL would see two different ones.
@@ -131,7 +130,7 @@ async def reseal(connection: AsyncConnection, tenant: int, group: Sequence[ChatK
     busy = [chat for chat in group if chat.id not in held_ids] if len(group) > 1 else []
     seal = await sealing.of(connection, tenant)
     locked = _Locked(tenant, held_ids)
-    for work in (_messages, _checkpoints, _partials, _runs, _wishes):
+    for work in (_messages, _checkpoints, _partials, _runs):
         changed = await work(connection, locked, seal)
         if changed:
             return Batch(changed, busy)
@@ -275,21 +274,6 @@ def _run(row: Mapping[Any, Any], chat: ChatKey, seal: Seal) -> dict[str, Any]:
     where = runs.place_of(chat, row["id"])
     reason = seal.open_text(where, row["sealed_reason"], row["reason"])
     return _new(chat, row["id"], runs.stored_reason(where, reason, seal))
-
-
-async def _wishes(connection: AsyncConnection, locked: _Locked, seal: Seal) -> int:
-    columns = chats.c
-    has_plain = and_(func.cardinality(columns.wishes) > 0, literal(seal.writes is not None))
-    off = or_(_differs(columns.sealed_wishes, seal), has_plain)
-    query = select(columns.id, columns.wishes, columns.sealed_wishes).where(
-        columns.tenant_id == locked.tenant, among(columns.id, locked.chats), off
-    )
-    changed = []
-    for identity, plain, sealed in await connection.execute(query):
-        chat = ChatKey(locked.tenant, identity)
-        found = wishes.opened(chat, plain, sealed, seal)
-        changed.append(_new(chat, identity, wishes.stored(chat, found, seal)))
-    return await _change(connection, _update_each(chats, locked, columns.id), changed)
 
 
 def _batch(table: Table, locked: _Locked, off: ColumnElement[bool]) -> Select[Any]:

@@ -156,13 +156,6 @@ chats = Table(
         comment="Whether nobody told the model's window, so that PRECIS_WINDOW was taken.",
     ),
     Column("overhead_tokens", Integer, nullable=False, server_default="0"),
-    Column(
-        "sent_bytes",
-        BigInteger,
-        nullable=False,
-        server_default="0",
-        comment="Of the messages that were stored, as they were sent; for quotas.",
-    ),
     Column("leaf_id", Text, comment="The newest message of the path that was ingested last."),
     # What the read on the request path needs of that path; `chats.note_leaf` keeps it.
     Column("leaf_digest", Text),
@@ -231,14 +224,6 @@ chats = Table(
         DateTime(timezone=True),
         comment="Since when its user wants no summaries of it: none is made and none serves.",
     ),
-    Column(
-        "wishes",
-        ARRAY(Text),
-        nullable=False,
-        server_default=text("'{}'::text[]"),
-        comment="Sentences that its user wants in its summaries.",
-    ),
-    _sealed("sealed_wishes", "wishes"),
     _now("created_at"),
     _now("updated_at"),
     CheckConstraint("compactor in ('open-webui', 'provider')", name="compactor"),

@@ -5,7 +5,6 @@ do not choose: `claim` gives each the chat whose turn it is. All times are the d
 workers' clocks do not matter.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID, uuid4
 
@@ -25,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.settings import Settings
-from service.storage import breakers, sealing, wishes
+from service.storage import breakers
 from service.storage.chats import begun_by
 from service.storage.clock import in_seconds
 from service.storage.tables import chats, tenants
@@ -40,7 +39,7 @@ class Lease:
     often. `at_once` says that the LLM is away or has enough to do, but the chat's next request is
     too large: code makes an interim summary, and the chat waits on. `chat_id` and `user_id` are
     Open WebUI's, for the log; `request_id` is that of the request that made the work due.
-    `left_alone` and `wishes` are what the user wants of the chat.
+    `left_alone` says that the user wants no summary.
     """
 
     chat: ChatKey
@@ -59,14 +58,13 @@ class Lease:
     user_id: str
     request_id: str | None
     left_alone: bool
-    wishes: Sequence[str]
 
 
 _LONGEST_CLAIM = 10  # seconds that a worker may be silent in the middle of one
 _MOST_ATTEMPTS = 1000  # counted; a chat may fail for ever, a column does not count for ever
 _FREE = or_(chats.c.lease_until.is_(None), chats.c.lease_until < func.now())
 _RELEASED = {"lease_token": None, "lease_until": None, "lease_endpoint": None, "leased_by": None}
-# In the order of the last fields of `Lease`; its wishes are in one of two columns.
+# In the order of the last fields of `Lease`.
 _LEASED = (
     chats.c.handed_seq,
     chats.c.epoch,
@@ -80,8 +78,6 @@ _LEASED = (
     begun_by(),
     chats.c.request_id,
     chats.c.left_alone_at.is_not(None),
-    chats.c.wishes,
-    chats.c.sealed_wishes,
 )
 
 # Claims are made one by one: two at the same time would count the same work under way, and each
@@ -243,9 +239,8 @@ async def _lease(
         "attempts": func.least(chats.c.attempts, _MOST_ATTEMPTS) + 1,
     }
     query = update(chats).where(*of(chat, chats)).values(values).returning(*_LEASED)
-    *leased, plain, sealed = (await connection.execute(query)).one()
-    wanted = wishes.opened(chat, plain, sealed, await sealing.of(connection, chat.tenant))
-    return Lease(chat, token, fallback, at_once, *(*leased, wanted))
+    leased = (await connection.execute(query)).one()
+    return Lease(chat, token, fallback, at_once, *leased)
 
 
 async def renew(connection: AsyncConnection, lease: Lease, seconds: float) -> bool:

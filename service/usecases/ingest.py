@@ -176,10 +176,7 @@ async def _stored(
     measured = await _overhead(connection, chat, handed, taken[-1], above, adopted)
     estimated = min(handed.overhead, handed.policy.window_tokens)
     leaf = rows[-1]
-    sent = sum(len(message.text) for message in handed.messages[known.same :])
-    overhead = await chats.ingested(
-        connection, chat, leaf.message_id, measured, estimated, masks, sent
-    )
+    overhead = await chats.ingested(connection, chat, leaf.message_id, measured, estimated, masks)
     made = await _deepest(connection, chat, leaf, adopted)
     size = _size(leaf, [*made.settled, *made.interim], overhead)
     if not _is_work(handed, size, made, opened):

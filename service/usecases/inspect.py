@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import NotFound
-from service.storage import audit, chats, checkpoints, messages, runs, wishes
+from service.storage import audit, chats, checkpoints, messages, runs
 from service.storage.audit import Change
 from service.storage.chats import EVERY, Cursor, Filters, Overview
 from service.storage.checkpoints import Made
@@ -28,17 +28,13 @@ _TELLING = 40  # characters by which a sentence is found in a summary
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """One chat with its branches, checkpoints and latest rounds of work.
-
-    `wish_count` is how many sentences its user wants in its summaries; `wishes.read` shows them.
-    """
+    """One chat with its branches, checkpoints and latest rounds of work."""
 
     chat: Overview
     branches: list[Branch]
     checkpoints: list[Made]
     runs: list[Run]
     spent: Spent
-    wish_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +126,12 @@ async def show_chat(engine: AsyncEngine, tenant: int, chat: str) -> Detail:
         if not found:
             raise no_chat(chat)
         key = ChatKey(tenant, found[0].id)
-        wanted = await wishes.find(connection, tenant, chat)
         return Detail(
             chat=found[0],
             branches=await messages.branches(connection, key),
             checkpoints=await checkpoints.everyone(connection, key),
             runs=await runs.latest(connection, key),
             spent=await runs.spent(connection, key),
-            wish_count=len(wanted.wishes) if wanted else 0,
         )
 
 

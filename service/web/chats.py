@@ -3,7 +3,7 @@
 from typing import Annotated, Final, Literal, get_args
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Query, Response
 from pydantic import Field, TypeAdapter, ValidationError
 
 from service import policy
@@ -12,11 +12,10 @@ from service.api.chats import LAST_ID, as_text, cursor_of
 from service.api.deps import ChatId, RuntimeDep
 from service.api.wire import Id
 from service.names import ChatState, Has, Order
-from service.runtime import Runtime
 from service.storage.chats import Filters
-from service.usecases import inspect, operate, wishes
+from service.usecases import inspect, left_alone, operate
+from service.usecases.left_alone import Asker
 from service.usecases.operate import DroppedCheckpoints
-from service.usecases.wishes import Asker, Changed
 from service.web.page import PageRoute, go_to, render
 from service.web.session import FormDep, SignedInDep
 from service.web.tree import bands
@@ -109,7 +108,6 @@ async def show_chat(
 _DONE: Final = {
     "retried": "The work is due now.",
     "resumed": "This chat is summarised again.",
-    "withdrawn": "The next summary goes without this sentence.",
     "recomputed": "All checkpoints are deleted, and the chat is summarised again.",
     "reset": "The checkpoints are deleted; new ones are made with the chat's next turn.",
     "waits": f"{_DELETED_TEXTS}.",
@@ -171,42 +169,14 @@ def _checkpoint(text: str) -> int:
         raise problems.from_pydantic(error) from None
 
 
-@router.get("/chats/{chat_id}/wishes")
-async def show_wishes(chat_id: ChatId, signed_in: SignedInDep, runtime: RuntimeDep) -> Response:
-    """What its user wants kept; the audit log notes who reads it."""
-    wanted = await wishes.read(runtime.database.engine, signed_in.by, chat_id)
-    return render(
-        "wishes.html", who=signed_in, place="/chats", chat_id=chat_id, wishes=wanted.wishes
-    )
-
-
 @router.post("/chats/{chat_id}/resume")
 async def resume(
     chat_id: ChatId, signed_in: SignedInDep, runtime: RuntimeDep, _: FormDep
 ) -> Response:
     """Ends that a chat is left alone, as its user wanted."""
-    changed = await wishes.resume(runtime.database.engine, Asker(signed_in.by), chat_id)
-    return await _after_wishes(runtime, chat_id, changed, "resumed")
-
-
-@router.post("/chats/{chat_id}/wishes/{place}/withdraw")
-async def withdraw(
-    chat_id: ChatId,
-    place: Annotated[int, Path(ge=1, le=100)],
-    signed_in: SignedInDep,
-    runtime: RuntimeDep,
-    _: FormDep,
-) -> Response:
-    """Takes a sentence of the user out of the next summaries."""
-    engine = runtime.database.engine
-    changed = await wishes.withdraw(engine, Asker(signed_in.by), chat_id, place)
-    return await _after_wishes(runtime, chat_id, changed, "withdrawn")
-
-
-async def _after_wishes(runtime: Runtime, chat_id: str, changed: Changed, done: str) -> Response:
-    if changed.wake_up:
-        await runtime.queue.wake(changed.wake_up)
-    return _to_chat(chat_id, done)
+    wake_up = await left_alone.resume(runtime.database.engine, Asker(signed_in.by), chat_id)
+    await runtime.queue.wake(wake_up)
+    return _to_chat(chat_id, "resumed")
 
 
 def _after(chat_id: str, dropped: DroppedCheckpoints, done: str) -> Response:

@@ -34,13 +34,13 @@ async def sign_in(request: Request, runtime: RuntimeDep) -> Response:
     back = _own_path(str(fields.get("back", "/")))
     address = address_of(request)
     ring = cast(KeyRing, request.app.state.keys)
-    ring.limiter.check_sign_in(address)
+    await ring.limiter.check_wrong_keys(address)
     person = told_by(request)
     try:
         key = str(fields.get("key", "")).strip()
         cookie, used = await sessions.sign_in(runtime.database, key, address, person)
     except sessions.NoSignIn as error:
-        ring.limiter.wrong_sign_in(address)
+        ring.limiter.wrong_key(address)
         await ring.note_refusal(request, error.key, "session.refused", "no operator key in use")
         return render("sign_in.html", HTTPStatus.UNAUTHORIZED, back=back, wrong=str(error))
     ring.uses.note(used.id, "")

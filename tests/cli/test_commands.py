@@ -194,33 +194,20 @@ async def test_reset_recompute_and_delete_do_what_they_say_and_are_audited(cli: 
     ]
 
 
-async def test_what_a_user_wants_of_a_chat_is_told_and_undone(cli: Cli, service: Service) -> None:
+async def test_a_chat_that_its_user_has_left_alone_is_named_and_resumed(cli: Cli, service: Service) -> None:
     talk, leaf = await summarised(service)
-    for wish in ({"focus": "Keep [bold]the dates[/]."}, {"left_alone": True}):
-        told = {"user_id": talk.user} | wish
-        assert (await service.as_filter.post("/v1/chats/chat-1/wishes", json=told)).status_code == 200
+    body = {"user_id": talk.user, "left_alone": True}
+    assert (await service.as_filter.post("/v1/chats/chat-1/left-alone", json=body)).status_code == 200
 
-    shown = (await cli("chats", "show", "chat-1")).stdout
-    assert "Left alone since" in shown
-    assert "1 sentence of focus; see `precis chats focus`." in shown
-    assert "the dates" not in shown + (await cli("chats", "show", "chat-1", "--json")).stdout
-    assert (await cli("chats", "focus", "chat-1")).stdout == "focus 1: Keep [bold]the dates[/].\n"
-    assert json.loads((await cli("chats", "focus", "chat-1", "--json")).stdout) == ["Keep [bold]the dates[/]."]
-    says(await cli("chats", "focus", "nowhere"), "there is no chat 'nowhere'")
+    assert "Left alone since" in (await cli("chats", "show", "chat-1")).stdout
     assert "left alone" in (await cli("chats", "list")).stdout
     assert "summarised again" in (await cli("chats", "resume", "chat-1")).stdout
     assert (await talk.ask(leaf))["status"] == "ready"
-    assert (await cli("chats", "withdraw", "chat-1", "1")).stdout == "Withdrawn; 0 are left.\n"
-    says(await cli("chats", "withdraw", "chat-1", "1"), "has no sentence 1")
     says(await cli("chats", "resume", "nowhere"), "there is no chat 'nowhere'")
     audited = await rows(service.runtime, "select actor, action from audit order by id")
     assert [tuple(one) for one in audited] == [
-        (f"user {talk.user}", "wish.add"),
         (f"user {talk.user}", "chat.leave"),
-        ("cli", "wish.read"),
-        ("cli", "wish.read"),
         ("cli", "chat.resume"),
-        ("cli", "wish.withdraw"),
     ]
 
 
@@ -258,9 +245,9 @@ async def test_a_correction_that_cannot_be_read_changes_nothing(cli: Cli, servic
     talk, leaf = await summarised(service)
     first = (await talk.ask(leaf))["checkpoint_id"]
     wrong = tmp_path / "wrong"
-    wrong.write_bytes(b'[{"kind": "wish", "text": "\xff"}]')
+    wrong.write_bytes(b'[{"kind": "rumour", "text": "\xff"}]')
     odd = tmp_path / "odd"
-    odd.write_text('[{"kind": "wish", "text": "x"}]')
+    odd.write_text('[{"kind": "rumour", "text": "x"}]')
 
     for option, path, told in (
         ("--narrative", str(tmp_path / "nowhere"), "No such file"),

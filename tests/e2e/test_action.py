@@ -1,4 +1,4 @@
-"""The buttons under a message: a user sees the summary, leaves a chat alone, and says what summaries keep."""
+"""The buttons under a message: a user sees the summary, and leaves a chat alone."""
 
 import contextlib
 import html
@@ -7,20 +7,18 @@ from pathlib import Path
 
 from playwright.async_api import Page, expect
 
-from filter_stub.precis_action import KEPT, LEAVE, LEFT, LEFT_ALONE, RESUMED, UNKNOWN, WITHDRAWN
+from filter_stub.precis_action import LEAVE, LEFT, LEFT_ALONE, RESUMED, UNKNOWN
 from filter_stub.precis_action import TITLE as SUMMARY_TITLE
 from tests.builders import Json
 from tests.e2e.browser import NEWER_PAGES, NO_CHROMIUM, ask, open_log
-from tests.e2e.model import Reply
 from tests.e2e.openwebui import RefusedError, User
-from tests.e2e.rig import FILTER, Rig, filler, question, story
+from tests.e2e.rig import FILTER, Rig, question, story
 from tests.e2e.tab import Tab
 from tests.e2e.tab import tab as open_tab
 from tests.e2e.view import view
 
-SHOW, FOCUS, LEAVE_ALONE = (f"precis_action.{one}" for one in ("summary", "focus", "leave"))
-BUTTONS = {SHOW, FOCUS, LEAVE_ALONE}
-SENTENCE = "Keep every code of a gate."
+SHOW, LEAVE_ALONE = "precis_action.summary", "precis_action.leave"
+BUTTONS = {SHOW, LEAVE_ALONE}
 HOSTILE = "<img src=x onerror=\"document.title='taken'\"> ![x](/evil.png) [y](javascript:z) https://evil.example"
 
 
@@ -107,29 +105,6 @@ async def test_a_chat_that_is_left_alone_carries_no_summary_until_that_is_undone
     await rig.compressed()
 
 
-async def test_the_next_summary_has_a_sentence_until_it_is_withdrawn(rig: Rig, tab: Tab) -> None:
-    await rig.long_chat(tab)
-
-    await tab.click(FOCUS, SENTENCE)
-    assert await tab.notified() == KEPT
-    await rig.settled(tab)
-    await tab.send(question())
-    await rig.settled(tab)
-    assert f"- {SENTENCE}" in (await rig.compressed()).summary
-    for _ in range(3):
-        rig.model.script.append(Reply(filler("Answer", 2000)))
-        await tab.send(question())
-        await rig.settled(tab)
-    assert f"- {SENTENCE}" in view(rig.model.received[-1]).summary
-
-    (dialog,) = await tab.click(FOCUS, "1")
-    assert f"1. {SENTENCE}" in shown(dialog)
-    assert await tab.notified() == WITHDRAWN
-    await rig.settled(tab)
-    await tab.send(question())
-    assert SENTENCE not in (await rig.compressed()).summary
-
-
 async def test_the_chat_of_somebody_else_is_neither_shown_nor_changed(rig: Rig, tab: Tab) -> None:
     await rig.long_chat(tab)
     other = await rig.server.add_user(rig.admin, "curious")
@@ -137,7 +112,7 @@ async def test_the_chat_of_somebody_else_is_neither_shown_nor_changed(rig: Rig, 
         theirs.chat_id, theirs.messages, theirs.current = tab.chat_id, tab.messages, tab.current
         for button in BUTTONS:
             with contextlib.suppress(RefusedError):  # since 0.12, by Open WebUI itself
-                assert await theirs.click(button, "Mine.") == []
+                assert await theirs.click(button, True) == []
                 assert await theirs.notified() == UNKNOWN
 
     await tab.send(question())
@@ -229,33 +204,19 @@ async def test_on_the_page_a_chat_is_left_alone_and_the_next_request_carries_no_
 
 @NO_CHROMIUM
 @NEWER_PAGES
-async def test_on_the_page_a_focus_is_in_the_next_summary_and_no_text_becomes_markup(
-    rig: Rig, tab: Tab, page: Page, pictures: Path
-) -> None:
+async def test_on_the_page_no_text_of_a_summary_becomes_markup(rig: Rig, tab: Tab, page: Page) -> None:
     await open_log(rig, tab)
+    newest = (await rig.precis.checkpoints(str(tab.chat_id)))[-1].id
+    async with rig.precis.client("operator") as http:
+        corrected = {"narrative": f"## Current state\n- {HOSTILE}"}
+        await http.patch(f"/v1/chats/{tab.chat_id}/checkpoints/{newest}", json=corrected)
     requested: list[str] = []
     page.on("request", lambda request: requested.append(request.url))
     await page.goto(f"{rig.server.url}/c/{tab.chat_id}")
-    for sentence in ("Keep every figure about pump P-7.", HOSTILE):
-        await page.get_by_role("button", name="Precis: focus on …").last.click()
-        await expect(page.get_by_text("A sentence that each summary")).to_be_visible()
-        await page.screenshot(path=pictures / "action-focus.png", animations="disabled")
-        await page.locator("textarea:not(#chat-input)").last.fill(sentence)
-        await page.get_by_role("button", name="Confirm").click()
-        await expect(page.get_by_text(KEPT).last).to_be_visible()
-        await expect(page.get_by_text(KEPT)).to_have_count(0)
-    await rig.precis.settled(str(tab.chat_id))
-
-    await ask(rig, str(tab.chat_id), page, "When was P-7 back?", "At 14:05.")
-    received = [one for one in rig.model.received if one.question == "When was P-7 back?"]
-    assert "- Keep every figure about pump P-7." in (await rig.seen(received[0])).summary
-    await page.get_by_role("button", name="Precis: focus on …").last.click()
-
-    dialog = page.locator("div").filter(has=page.get_by_text("A sentence that each summary")).last
-    await expect(dialog).to_contain_text(HOSTILE)
-    await expect(dialog.locator("img, a, script")).to_have_count(0)
-    await page.get_by_role("button", name="Cancel").click()
     await page.get_by_role("button", name="Precis: the summary").last.click()
-    await expect(page.get_by_text(SUMMARY_TITLE)).to_be_visible()
+
+    scrolls = page.locator("div[style*='max-height']").filter(has_text="Previous conversation summary")
+    await expect(scrolls).to_contain_text("https://evil.example")
+    await expect(scrolls.locator("img, a, script")).to_have_count(0)
     assert await page.title() != "taken"
     assert not [url for url in requested if "evil" in url]

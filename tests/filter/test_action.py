@@ -1,4 +1,4 @@
-"""The buttons under a message: what a user sees of a summary, leaves alone and focuses on, against a real service."""
+"""The buttons under a message: what a user sees of a summary, and leaves alone, against a real service."""
 
 import ast
 import contextlib
@@ -28,10 +28,9 @@ Json = dict[str, Any]
 FILE = Path(precis_action.__file__)
 SOURCE = FILE.read_text(encoding="utf-8")
 REQUEST = SimpleNamespace()
-SENTENCE = "Keep the order INV-2031."
 VIEW = {
     **{"status": "ready", "summary": "## Goal", "covered_messages": 2, "covered_until": "a2"},
-    **{"before": 12000, "after": 3000, "working": False, "left_alone": False, "wishes": []},
+    **{"before": 12000, "after": 3000, "working": False, "left_alone": False},
 }
 
 
@@ -148,11 +147,11 @@ async def test_the_front_matter_is_complete_and_it_imports_only_what_every_open_
             assert roots <= set(sys.stdlib_module_names) | {"httpx", "pydantic", "open_webui"}
 
 
-async def test_open_webui_finds_an_action_of_three_buttons_whose_key_is_hidden() -> None:
+async def test_open_webui_finds_an_action_of_two_buttons_whose_key_is_hidden() -> None:
     loaded = load("http://127.0.0.1:1")
 
     assert not {"Pipe", "Filter", "Tools", "Event"} & set(vars(precis_action))
-    assert [one["id"] for one in loaded.actions] == ["summary", "focus", "leave"]
+    assert [one["id"] for one in loaded.actions] == ["summary", "leave"]
     assert set(precis_action.DONE) == {one["id"] for one in loaded.actions}
     assert all(one["icon_url"].startswith("data:image/svg+xml;base64,") for one in loaded.actions)
     for parameter in list(inspect.signature(loaded.action).parameters.values())[1:]:
@@ -201,7 +200,6 @@ async def test_a_short_chat_and_one_of_somebody_else_are_told_apart_from_nothing
         await page.click("summary", user="somebody else")
         assert page.told == [("warning", precis_action.UNKNOWN)]
         await page.click("leave", True, user="somebody else")
-        await page.click("focus", "Mine.", user="somebody else")
         assert len(page.dialogs) == 1
 
 
@@ -231,20 +229,18 @@ HOSTILE = (
 @pytest.mark.parametrize("text", HOSTILE)
 async def test_nothing_of_a_text_is_markup(chat: Chat, text: str) -> None:
     await chat.say(text, text)
-    view = VIEW | {"summary": text, "wishes": [text], "covered_until": chat.leaf}
+    view = VIEW | {"summary": text, "covered_until": chat.leaf}
     async with page_of(chat, Answer(view)) as page:
         await page.click("summary")
         message = page.dialogs[-1]["data"]["message"]
         assert Elements(message).found == ["div"]
         assert text in page.shown
         assert set(re.sub(r"&#\d+;|\w| ", "", message.partition("<div")[2].partition(">")[2])) <= set("</>")
-        await page.click("focus")
-        assert Elements(page.dialogs[-1]["data"]["message"]).found == ["div"]
         for part in ("![", "](", "://", "www.", "```", "$$"):
-            assert part not in page.dialogs[-1]["data"]["message"]
+            assert part not in message
 
 
-# What a user wants
+# Left alone
 
 
 async def test_a_chat_is_left_alone_and_its_next_request_carries_no_summary(chat: Chat, service: Service) -> None:
@@ -265,32 +261,6 @@ async def test_a_chat_is_left_alone_and_its_next_request_carries_no_summary(chat
         assert page.told[-1] == ("success", precis_action.RESUMED)
         await drain(service.runtime)
         assert (await chat.say("Again?", "Yes.")).summary
-
-
-async def test_a_sentence_is_in_the_next_summary_until_it_is_withdrawn(chat: Chat, service: Service) -> None:
-    await compressed(chat, service)
-    async with page_of(chat, service.url, service.filter_key) as page:
-        await page.click("focus", SENTENCE)
-        assert page.dialogs[-1]["type"] == "input"
-        assert page.told == [("success", precis_action.KEPT)]
-        await drain(service.runtime)
-        assert f"- {SENTENCE}" in (await chat.say("Go on.", "Yes.")).summary
-
-        await page.click("focus", "")
-        assert f"1. {SENTENCE}" in page.shown
-        await page.click("focus", "1")
-        assert page.told[-1] == ("success", precis_action.WITHDRAWN)
-        await drain(service.runtime)
-        assert SENTENCE not in (await chat.say("Go on.", "Yes.")).summary
-
-
-async def test_what_the_service_refuses_is_told_in_its_words(chat: Chat, service: Service) -> None:
-    await chat.say("Hello.", "Hello.")
-    async with page_of(chat, service.url, service.filter_key) as page:
-        await page.click("focus", "x" * 301)
-    ((kind, text),) = page.told
-    assert kind == "warning"
-    assert "300 are the most" in text
 
 
 # What it does not do
@@ -315,7 +285,7 @@ async def test_a_chat_that_is_not_saved_is_told_so(chat: Chat, identity: str) ->
     [Silence(), HangUp(), Answer("<html>It works!</html>"), Answer("null"), Answer({}), Answer([], 426)],
     ids=repr,
 )
-@pytest.mark.parametrize("button", ["summary", "leave", "focus"])
+@pytest.mark.parametrize("button", ["summary", "leave"])
 async def test_whatever_goes_wrong_the_user_is_told_and_the_log_has_no_text(
     chat: Chat, behaviour: Behaviour, button: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -332,14 +302,11 @@ async def test_a_dialog_that_nobody_answers_changes_nothing(chat: Chat, service:
     async with page_of(chat, service.url, service.filter_key) as page:
         await page.click("summary", TimeoutError())
         assert page.told == []
-        for button in ("leave", "focus"):
-            for late in (TimeoutError(), {"error": "Event call timed out."}):
-                await page.click(button, late)
-                assert page.told.pop() == ("warning", precis_action.LATE)
-    found = await row(
-        service.runtime, "select left_alone_at, wishes from chats where external_id = :chat", chat=chat.id
-    )
-    assert (found.left_alone_at, found.wishes) == (None, [])
+        for late in (TimeoutError(), {"error": "Event call timed out."}):
+            await page.click("leave", late)
+            assert page.told.pop() == ("warning", precis_action.LATE)
+    found = await row(service.runtime, "select left_alone_at from chats where external_id = :chat", chat=chat.id)
+    assert found.left_alone_at is None
 
 
 # What users set for themselves

@@ -45,8 +45,6 @@ async def lived(harness: Harness) -> str:
     rule = {"kind": "constraint", "text": f"Never sell the {MARK} pump."}
     said = {"narrative": f"The {MARK} pump is watched.", "pins": [rule]}
     await harness.service.as_operator.patch(f"/v1/chats/chat-1/checkpoints/{deepest}", json=said)
-    wish = {"user_id": talk.user, "focus": f"Keep the {MARK} pump in mind."}
-    assert (await talk.client.post(f"/v1/chats/{talk.chat}/wishes", json=wish)).status_code == 200
     leaf = talk.add("long", talk.add("q", leaf), "assistant", f"The {MARK} pump. {prose(9000, MARK)}")
     leaf = talk.turns(6, leaf=leaf)
     await talk.ingest(leaf)
@@ -104,8 +102,7 @@ async def answers(service: Service, talk: Talk, leaf: str) -> list[Any]:
     made = (await service.as_operator.get(f"{chats}/checkpoints")).json()
     found += [(await service.as_operator.get(f"{chats}/checkpoints/{one['id']}")).json() for one in made]
     chat = (await service.as_operator.get(chats)).json()
-    wanted = (await service.as_operator.get(f"{chats}/wishes")).json()
-    return [_timeless(one) for one in [*found, *made, *chat["runs"], *wanted["wishes"]]]
+    return [_timeless(one) for one in [*found, *made, *chat["runs"]]]
 
 
 def _timeless(value: Any) -> Any:

@@ -128,7 +128,7 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     await still()
     await _recall(a, leaf)
     await still()
-    await _wish(a, b, leaf)
+    await _leave_alone(a, b, leaf)
     await _worth(a)
     await _pages(a, own, theirs)
     await still()
@@ -313,17 +313,14 @@ async def _worth(a: Tenant) -> None:
         assert (await a.get(f"/v1/stats.csv?by={by}&model={a.talk.model}")).text.startswith(f"{by},ready,")
 
 
-async def _wish(a: Tenant, b: Tenant, leaf: str) -> None:
-    """A user looks, wishes, and leaves the chat alone; an operator undoes it."""
+async def _leave_alone(a: Tenant, b: Tenant, leaf: str) -> None:
+    """A user looks, and leaves the chat alone; an operator undoes it."""
     path = a.talk.question(leaf)["path"]
-    own, theirs = {"user_id": a.talk.user}, {"user_id": b.talk.user}
+    own, theirs = {"user_id": a.talk.user}, {"user_id": b.talk.user, "left_alone": True}
     seen = await a.filter.post("/v1/chats/chat-1/view", json=own | {"path": path, "depth": len(path)})
     assert "Narrative of tenant-a" in seen.json()["summary"]
-    assert (await a.filter.post("/v1/chats/chat-1/wishes", json=theirs | {"focus": "No."})).status_code == 404
-    await a.filter.post("/v1/chats/chat-1/wishes", json=own | {"focus": "Wish of tenant-a."})
-    await a.filter.post("/v1/chats/chat-1/wishes", json=own | {"left_alone": True})
-    assert (await a.ask("GET", "/chat-1/wishes")).json()["wishes"] == ["Wish of tenant-a."]
-    assert (await a.ask("DELETE", "/chat-1/wishes/1")).json()["wish_count"] == 0
+    assert (await a.filter.post("/v1/chats/chat-1/left-alone", json=theirs)).status_code == 404
+    await a.filter.post("/v1/chats/chat-1/left-alone", json=own | {"left_alone": True})
     assert not (await a.ask("POST", "/chat-1/resume")).json()["left_alone"]
     await a.put_off("now() + interval '1 day'")
 

@@ -28,7 +28,6 @@ HELD = {
     "checkpoints.verdict",
     "drafts.talk",
     "runs.reason",
-    "chats.wishes",
 }
 DIGESTS = {
     "chats.leaf_digest",

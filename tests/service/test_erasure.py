@@ -22,8 +22,9 @@ NAMING = {  # where her id stands before
 }
 
 
-async def wish(talk: Talk, **wanted: object) -> None:
-    response = await talk.client.post(f"/v1/chats/{talk.chat}/wishes", json={"user_id": talk.user} | wanted)
+async def leave_alone(talk: Talk, alone: bool) -> None:
+    body = {"user_id": talk.user, "left_alone": alone}
+    response = await talk.client.post(f"/v1/chats/{talk.chat}/left-alone", json=body)
     assert response.status_code == 200, response.text
 
 
@@ -32,14 +33,13 @@ async def did_everything(harness: Harness) -> None:
     talk, client = harness.talk, harness.service.as_filter
     old = Talk(client, "carols-old", user=CAROL)
     await old.ingest(old.turns(1))
-    await wish(old, left_alone=True)
+    await leave_alone(old, True)
     await tell(harness.service, "chat.deleted_all", user_id=CAROL)
     talk.user = CAROL
     leaf = await lived(harness)
     harness.llm.default = Say("## Current state\n- The pump is watched.")  # the mark is her own from here on
-    await wish(talk, withdraw=1)
-    await wish(talk, left_alone=True)
-    await wish(talk, left_alone=False)
+    await leave_alone(talk, True)
+    await leave_alone(talk, False)
     path = talk.question(leaf)["path"]
     who = {"user_id": CAROL, "path": path}
     for route, more in (("view", {"depth": len(path)}), ("recall", {"query": MARK}), ("recall", {"ref": "M1"})):
@@ -52,7 +52,6 @@ async def did_everything(harness: Harness) -> None:
     fork = Talk(client, "carols-fork", dict(talk.rows), user=CAROL)
     await fork.ask(leaf, user_id=CAROL)
     await fork.ingest(leaf)
-    await wish(fork, focus=f"The {MARK} pump.")
     unsaved = Talk(client, "content:carols-4711", user=CAROL)
     await unsaved.ingest(unsaved.add("m", None, content=f"The {MARK} pump."), expires_in=3600)
     bens = Talk(client, "bens", user=BEN)
@@ -86,7 +85,7 @@ async def test_after_an_erasure_no_column_of_any_table_tells_of_a_user_who_did_e
         shown = (await harness.service.as_operator.get(f"/v1/users/{CAROL}")).json()
         operator = harness.service.as_operator
         exported = (await operator.get(f"/v1/users/{CAROL}/export")).text
-        assert {"chat.leave", "chat.resume", "wish.withdraw"} <= set(exported.split('"')), "her audit rows are hers"
+        assert {"chat.leave", "chat.resume"} <= set(exported.split('"')), "her audit rows are hers"
 
         erased = await operator.delete(f"/v1/users/{CAROL}")
 

@@ -100,11 +100,9 @@ async def test_every_route_that_needs_the_key_answers_503_and_says_which_setting
     needing: list[tuple[httpx.AsyncClient, str, str, Any]] = [
         *((reader, "PUT", "/v1/chats/chat-1/transcript", one) for one in uploads if not opened),
         (reader, "POST", "/v1/chats/chat-1/view", branch | {"depth": len(path)}),
-        (reader, "POST", "/v1/chats/chat-1/wishes", {"user_id": talk.user, "focus": "Keep it."}),
         (reader, "POST", "/v1/chats/chat-1/recall", branch | {"ref": "M1", "whole": True}),
         (operator, "GET", this, None),
         (operator, "GET", "/v1/chats/chat-1/find?ref=M1", None),
-        (operator, "GET", "/v1/chats/chat-1/wishes", None),
         (operator, "GET", f"/v1/users/{talk.user}/export", None),
         (operator, "PATCH", this, correction),
     ]

@@ -22,7 +22,7 @@ from tests.web.visitor import visiting
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 OPEN = {"/livez", "/readyz", "/version", "/metrics", "/docs", "/redoc", "/openapi.json", "/sign-in"}
-OF_CHATS = ("context", "transcript", "recall", "view", "wishes")
+OF_CHATS = ("context", "transcript", "recall", "view", "left-alone")
 FILTERS = {"/v1/filter", *(f"/v1/chats/{{chat_id}}/{name}" for name in OF_CHATS)}
 # Behind the door: done, nothing there, not in this state, no such body, or not now.
 IN = {200, 201, 202, 204, 400, 404, 409, 422}
@@ -87,7 +87,7 @@ def _wanted(method: str, path: str, who: Identity) -> set[int]:
 def _scope(method: str, path: str) -> keys.Scope:
     if path == "/v1/events":
         return "events"
-    if path in FILTERS and (method, path) != ("GET", "/v1/chats/{chat_id}/wishes"):
+    if path in FILTERS:
         return "filter"
     if path.startswith("/v1/keys"):
         return "operator"

@@ -24,6 +24,7 @@ from service.storage import (
     forks,
     jobs,
     keys,
+    left_alone,
     messages,
     partials,
     people,
@@ -35,7 +36,6 @@ from service.storage import (
     sealing,
     sums,
     tombstones,
-    wishes,
     work,
     worth,
 )
@@ -55,6 +55,7 @@ STORAGE = (
     deletions,
     forks,
     jobs,
+    left_alone,
     messages,
     partials,
     people,
@@ -66,7 +67,6 @@ STORAGE = (
     sealing,
     sums,
     tombstones,
-    wishes,
     work,
     worth,
 )
@@ -158,7 +158,6 @@ async def test_what_one_tenant_does_leaves_every_row_of_another_as_it_was_and_sh
 def _route(request: httpx.Request) -> str:
     path = request.url.path.replace("/chat-1", "/{chat_id}")
     path = re.sub("/keys/[0-9]+", "/keys/{key_id}", path)
-    path = re.sub("/wishes/[0-9]+", "/wishes/{place}", path)
     path = re.sub("/users/[^/]+", "/users/{user_id}", path)
     return f"{request.method} {re.sub('/checkpoints/[0-9]+', '/checkpoints/{checkpoint_id}', path)}"
 

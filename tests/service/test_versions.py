@@ -357,7 +357,7 @@ async def test_the_next_summary_grows_from_the_correction(harness: Harness) -> N
         ({"narrative": "## Decisions\n- By hand."}, "give the rest as pins"),
         ({"pins": [{"kind": "goal", "text": " "}]}, "/pins/0/text"),
         ({"pins": [{"kind": "goal", "text": "x", "number": 999}]}, "P999"),
-        ({"pins": [{"kind": "wish", "text": "x"}]}, "/pins/0/kind"),
+        ({"pins": [{"kind": "rumour", "text": "x"}]}, "/pins/0/kind"),
         ({"pins": [{"kind": "goal", "text": "x", "source": "u0"}]}, "/pins/0/source"),
         ({"pins": [{"kind": "goal", "text": "x"}] * 501}, "500"),
         ({"ledger": []}, "/ledger"),

@@ -37,9 +37,11 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def _no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limits' clock stands still, and nobody is held back."""
+    """The limits' clock stands still, nobody is held back, and a client may have three wrong keys."""
     monkeypatch.setattr(limits, "monotonic", lambda: 1000.0)
     monkeypatch.setattr(limits, "_HELD_BACK", 0.0)
+    monkeypatch.setattr(limits, "_MOST_WRONG_KEYS", 3)
+    monkeypatch.setattr(limits, "_MOST_OPEN_REQUESTS", 50)
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,8 @@ async def proxied(settings: Settings) -> AsyncIterator[Proxied]:
     authority = Authority(folder, "authority")
     signed = authority.signed("localhost")
     program = process.Program("nginx", Path(NGINX), None, ((signal.SIGQUIT, 10.0), (signal.SIGTERM, 5.0)))
-    limited = settings.model_copy(update={"max_wrong_keys": 3, "max_open_requests": 50})
     try:
-        async with serving(limited) as service:
+        async with serving(settings) as service:
 
             async def start(port: int) -> tuple[process.Server, int]:
                 told = {

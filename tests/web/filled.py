@@ -81,8 +81,8 @@ async def fill(service: Service) -> Filled:
     hostile = patched.json()["checkpoint"]["id"]
     await run_sql(
         service.runtime,
-        "update chats set external_id = :id, last_error = :text, dead_at = now(), due_at = null, attempts = 5,"
-        " wishes = array[cast(:text as text)] where external_id = 'hostile'",
+        "update chats set external_id = :id, last_error = :text, dead_at = now(), due_at = null, attempts = 5"
+        " where external_id = 'hostile'",
         id=HOSTILE_ID,
         text=f"{HOSTILE}\x1b[31m\x07",
     )

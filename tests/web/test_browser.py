@@ -75,7 +75,6 @@ class Site:
             "a hostile checkpoint": bad,
             "hostile texts": f"{bad}/text",
             "a hostile difference": f"{bad}/diff?against={self.filled.hostile - 1}",
-            "hostile wishes": f"{self.filled.hostile_at}/wishes",
             "hostile words": f"{self.filled.hostile_at}/find?query=script",
             "jobs": "/jobs",
             "people": "/people",

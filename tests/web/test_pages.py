@@ -96,7 +96,6 @@ async def test_every_page_its_errors_and_its_files_have_the_strict_headers(servi
                 "/chats/chat-1",
                 "/chats/chat-1/find",
                 "/chats/chat-1/find?query=pump",
-                "/chats/chat-1/wishes",
                 at,
                 f"{at}/text",
                 f"{at}/diff?against={first}",
@@ -146,7 +145,6 @@ async def test_every_page_its_errors_and_its_files_have_the_strict_headers(servi
         ("/chats/chat-1/checkpoints/999/text", 404, "has no checkpoint 999"),
         ("/chats/unknown/find?query=pump", 404, "There is no chat 'unknown'."),
         ("/chats/unknown/find", 404, "There is no chat 'unknown'."),
-        ("/chats/unknown/wishes", 404, "There is no chat 'unknown'."),
         ("/chats/chat-1/checkpoints/none", 422, "expected shape"),
         ("/chats/chat-1/checkpoints/0", 422, "expected shape"),
         ("/chats/chat-1/checkpoints/99999999999999999999", 422, "expected shape"),
@@ -565,7 +563,7 @@ async def test_a_part_that_a_correction_lacks_stays(service: Service, visitor: V
     [
         ("pins", "not JSON", 400, "not valid JSON"),
         ("pins", "", 400, "not valid JSON"),
-        ("pins", '[{"kind": "wish", "text": "Peace."}]', 422, "/0/kind"),
+        ("pins", '[{"kind": "rumour", "text": "Peace."}]', 422, "/0/kind"),
         ("pins", '[{"kind": "goal", "text": "Peace.", "more": 1}]', 422, "/0/more"),
         ("narrative", "x" * 200_000, 422, "/narrative"),
         ("forget", "no number", 422, "no sentence"),
@@ -605,39 +603,16 @@ async def test_a_second_press_on_a_button_of_a_deleted_chat_is_a_page(service: S
             assert (await visitor.send(form)).status == 404, form.action
 
 
-async def test_what_a_user_wants_of_a_chat_is_lifted_and_noted(service: Service, visitor: Visitor) -> None:
+async def test_a_chat_that_is_left_alone_is_summarised_again(service: Service, visitor: Visitor) -> None:
     await long_chat(service.as_filter)
-    await run_sql(service.runtime, "update chats set left_alone_at = now(), wishes = '{First <b>,Second}'")
+    await run_sql(service.runtime, "update chats set left_alone_at = now()")
     page = await visitor.get("/chats/chat-1")
-    assert "2 sentences." in page.text
-    assert "First" not in page.html
-    assert "Second" not in page.html
-    assert await audited(service) == []
 
-    wanted = await visitor.get(next(one for one in page.links if one.endswith("/wishes")))
-    assert "First <b>" in wanted.text
     resumed = await visitor.get((await visitor.send(page.form("/chats/chat-1/resume"))).leads_to)
-    withdrawn = await visitor.get((await visitor.send(wanted.form("/chats/chat-1/wishes/1/withdraw"))).leads_to)
 
     assert "This chat is summarised again." in resumed.text
-    assert "The next summary goes without this sentence." in withdrawn.text
-    chat = await row(service.runtime, "select left_alone_at, wishes from chats")
-    assert (chat.left_alone_at, list(chat.wishes)) == (None, ["Second"])
-    assert await audited(service) == [
-        ("wish.read", "chat-1", {}),
-        ("chat.resume", "chat-1", {}),
-        ("wish.withdraw", "chat-1", {"place": 1}),
-    ]
-
-
-@pytest.mark.parametrize("place", ["0", "-1", "2", "x", "9" * 30])
-async def test_only_a_wish_that_is_there_is_withdrawn(service: Service, visitor: Visitor, place: str) -> None:
-    await long_chat(service.as_filter)
-    await run_sql(service.runtime, "update chats set wishes = '{First}'")
-    form = (await visitor.get("/chats/chat-1/wishes")).form("/chats/chat-1/wishes/1/withdraw")
-    refused = await visitor.post(f"/chats/chat-1/wishes/{place}/withdraw", form.fields)
-    assert refused.status in (404, 422)
-    assert list((await row(service.runtime, "select wishes from chats")).wishes) == ["First"]
+    assert (await row(service.runtime, "select left_alone_at from chats")).left_alone_at is None
+    assert await audited(service) == [("chat.resume", "chat-1", {})]
 
 
 async def test_a_key_is_shown_once_signs_in_and_is_revoked(service: Service, visitor: Visitor) -> None:
@@ -784,8 +759,8 @@ async def test_the_pages_have_every_command_for_chats_jobs_and_users(
     old, texts, action = await correction(service, visitor, talk)
     await visitor.send(texts.form(action))
     at = f"/chats/chat-1/checkpoints/{old}"
-    await run_sql(service.runtime, "update chats set left_alone_at = now(), wishes = '{Peace.}'")
-    chat, made, wanted = [await visitor.get(path) for path in ("/chats/chat-1", at, "/chats/chat-1/wishes")]
+    await run_sql(service.runtime, "update chats set left_alone_at = now()")
+    chat, made = [await visitor.get(path) for path in ("/chats/chat-1", at)]
     await run_sql(service.runtime, "update chats set dead_at = now()")
     jobs = await visitor.get("/jobs")
     person = await visitor.get(f"/people/{talk.user}")
@@ -800,8 +775,6 @@ async def test_the_pages_have_every_command_for_chats_jobs_and_users(
         "chats reset": "/chats/chat-1/reset" in chat.posts() & made.posts(),
         "chats recompute": "/chats/chat-1/recompute" in chat.posts() & made.posts(),
         "chats resume": "/chats/chat-1/resume" in chat.posts(),
-        "chats focus": "/chats/chat-1/wishes" in chat.links,
-        "chats withdraw": "/chats/chat-1/wishes/1/withdraw" in wanted.posts(),
         "chats delete": "/chats/chat-1/delete" in chat.posts(),
         "jobs list": "/jobs" in chat.links,
         "jobs retry": {"/jobs/retry", "/chats/chat-1/retry"} <= jobs.posts(),

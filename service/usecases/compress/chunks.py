@@ -19,7 +19,6 @@ from service.storage.checkpoints import Fresh
 from service.storage.messages import Row
 from service.summarising import prompt, writing
 from service.summarising.compose import Covered, Material
-from service.summarising.kept.wishes import wished
 from service.summarising.memory import Memory
 from service.summarising.reading import Summariser
 from service.summarising.writing import Attempt, Unread
@@ -129,13 +128,12 @@ async def _by_size(this: Round, chunk: Chunk, memory: Memory, why: str) -> Attem
     our own code fail on it, it is not shown: this way a chat gets its checkpoint whatever is in it.
     """
     covered, unread = _covered(this, chunk), _unread(this, chunk)
-    texts, wishes = this.claim.context.texts, this.claim.lease.wishes
-    whole = wished(memory, wishes)
+    texts = this.claim.context.texts
     try:
-        return await texts.run(writing.by_size, whole, unread, this.policy, covered, why)
+        return await texts.run(writing.by_size, memory, unread, this.policy, covered, why)
     except (TextTooHard, TextWorkFailed) as error:
         log.warning("compress.memory_not_read", chat=this.claim.lease.chat_id, error=str(error))
-        kept = whole if isinstance(error, TextWorkFailed) else wished(Memory(), wishes)
+        kept = memory if isinstance(error, TextWorkFailed) else Memory()
         return writing.by_size_alone(kept, unread, covered, why)
 
 
@@ -238,9 +236,8 @@ async def _gather(
     context = this.claim.context
     mask = context.settings.mask_secrets
     # In a process of its own, because any text may take too long or too much memory.
-    whole = wished(memory, this.claim.lease.wishes)
     return await context.texts.run(
-        rounds.gathered, packed, ids, chunk.reads, whole, this.policy, part_of, mask, calls
+        rounds.gathered, packed, ids, chunk.reads, memory, this.policy, part_of, mask, calls
     )
 
 

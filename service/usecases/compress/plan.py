@@ -14,7 +14,7 @@ from service.storage import chats, partials, work
 from service.storage.messages import Row
 from service.storage.scope import fleet_wide
 from service.summarising.memory import Memory
-from service.usecases.compress import chunks, interim, renewal, round
+from service.usecases.compress import chunks, interim, round
 from service.usecases.compress.chunks import Written
 from service.usecases.compress.lease import Claim, LeftOut
 from service.usecases.compress.round import Begun, Round
@@ -81,11 +81,9 @@ async def work_round(claim: Claim) -> Done | None:
 
 
 async def _begun(claim: Claim) -> Begun:
-    """The round, after what needs no call: the wishes of now, and an interim summary."""
+    """The round, after what needs no call: an interim summary."""
     begun = await round.begin(claim)
     reads_all = claim.left_out is LeftOut.NOTHING
-    if reads_all:
-        begun = await renewal.renewed(begun)
     # Where something is left out, the first summary needs no call either.
     if begun.round.summariser and (reads_all or claim.lease.at_once):
         begun = replace(begun, round=await interim.serve_at_once(begun))

@@ -1,0 +1,100 @@
+"""What a user sees of a chat's summary, and whether the chat is left alone."""
+
+from typing import TypeVar
+
+import msgspec
+from fastapi import APIRouter, Request
+
+from service.api import problems
+from service.api.deps import (
+    ChatId,
+    FilterKey,
+    OperatorDep,
+    RuntimeDep,
+    documented,
+    read_bytes,
+)
+from service.api.wire import LeftAloneAnswer, LeftAloneRequest, ViewAnswer, ViewRequest
+from service.errors import TooLarge
+from service.runtime import Runtime
+from service.usecases import left_alone
+from service.usecases.left_alone import Asker
+
+_VIEW = msgspec.json.Decoder(ViewRequest)
+_LEFT_ALONE = msgspec.json.Decoder(LeftAloneRequest)
+
+Body = TypeVar("Body")
+
+router = APIRouter(prefix="/v1/chats")
+
+
+@router.post("/{chat_id}/view", tags=["filter"], openapi_extra=documented(ViewRequest))
+async def post_view(
+    request: Request, chat_id: ChatId, key: FilterKey, runtime: RuntimeDep
+) -> ViewAnswer:
+    """Shows a user what stands for the earlier part of a branch of their own chat.
+
+    404 when the chat is not stored, or is not this user's.
+    """
+    body = _decoded(_VIEW, await read_bytes(request))
+    most = runtime.settings.max_path
+    if len(body.path) > most:
+        raise TooLarge(
+            f"the path has {len(body.path)} messages, and {most} are accepted; send the newest of"
+            " them, or raise PRECIS_MAX_PATH"
+        )
+    seen = await left_alone.view(
+        runtime.database,
+        runtime.settings,
+        left_alone.of_user(key.tenant, body.user_id),
+        chat_id,
+        body.path,
+        max(body.depth, len(body.path)),
+    )
+    found, made = seen.decision, seen.decision.checkpoint
+    return ViewAnswer(
+        left_alone=seen.chat.left_alone_at is not None,
+        status=found.status,
+        summary=found.summary,
+        covered_messages=made.messages if made else 0,
+        covered_until=made.until if made else None,
+        before=found.before,
+        after=found.after,
+        working=seen.chat.working,
+    )
+
+
+@router.post("/{chat_id}/left-alone", tags=["filter"], openapi_extra=documented(LeftAloneRequest))
+async def post_left_alone(
+    request: Request, chat_id: ChatId, key: FilterKey, runtime: RuntimeDep
+) -> LeftAloneAnswer:
+    """Leaves a user's own chat alone, or has it summarised again.
+
+    404 when the chat is not stored, or is not this user's.
+    """
+    body = _decoded(_LEFT_ALONE, await read_bytes(request))
+    asker = left_alone.of_user(key.tenant, body.user_id)
+    if not body.left_alone:
+        return await _resumed(runtime, asker, chat_id)
+    await left_alone.leave_alone(runtime.database.engine, asker, chat_id)
+    return LeftAloneAnswer(left_alone=True)
+
+
+@router.post("/{chat_id}/resume", tags=["operators"], status_code=202)
+async def resume(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> LeftAloneAnswer:
+    """Has a chat summarised again that its user wanted left alone."""
+    return await _resumed(runtime, Asker(operator), chat_id)
+
+
+async def _resumed(runtime: Runtime, asker: Asker, chat: str) -> LeftAloneAnswer:
+    wake_up = await left_alone.resume(runtime.database.engine, asker, chat)
+    # After the commit: a worker that comes earlier would find no work.
+    await runtime.queue.wake(wake_up)
+    return LeftAloneAnswer(left_alone=False)
+
+
+def _decoded(decoder: "msgspec.json.Decoder[Body]", body: bytearray) -> Body:
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise problems.from_msgspec(error) from None

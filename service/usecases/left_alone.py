@@ -1,0 +1,127 @@
+"""Use case: a user sees what stands for the earlier part of a chat, and has it left alone.
+
+Only who began a chat has it left alone; others look at the branches that they wrote on. An operator
+may resume any chat. Each change leaves an audit row, without a word of the chat.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from service.settings import Settings
+from service.storage import audit, authors, left_alone, work
+from service.storage.contexts import Served
+from service.storage.database import Database
+from service.storage.left_alone import OwnedChat
+from service.usecases import context, inspect
+from service.usecases.context import Decision, Lookup, Path
+from service.usecases.operate import Operator
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who asks: a `user` for their own chat, by Open WebUI's id, or an operator for any chat."""
+
+    by: Operator
+    user: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What stands for the earlier part of a branch, and whether its chat is left alone."""
+
+    decision: Decision
+    chat: OwnedChat
+
+
+def of_user(tenant: int, user: str) -> Asker:
+    """A user, as the audit names them."""
+    return Asker(Operator(tenant, audit.user_actor(user)), user)
+
+
+async def view(
+    database: Database,
+    settings: Settings,
+    asker: Asker,
+    chat: str,
+    pairs: Sequence[tuple[str, str]],
+    depth: int,
+) -> View:
+    """What a request of this branch would carry now.
+
+    Args:
+        database: what it is read from.
+        settings: the rules.
+        asker: who looks.
+        chat: Open WebUI's chat id.
+        pairs: (id, digest) of the branch's newest messages, leaf first.
+        depth: how many messages the branch has.
+
+    Raises:
+        NotFound: this user neither began such a chat here nor wrote on this branch of it.
+    """
+    async with database.engine.connect() as connection:
+        stored = await _visible(connection, asker, chat, pairs)
+    served = Served(settings.apply_share(stored.model))
+    path = Path(depth, pairs)
+    asked = Lookup(asker.by.tenant, chat, None, path, sizes=(), served=served)
+    return View(await context.stored(database, asked), stored)
+
+
+async def leave_alone(engine: AsyncEngine, asker: Asker, chat: str) -> None:
+    """Nothing serves this chat any more, and no summary of it is made, until it is resumed.
+
+    What is stored of it stays.
+
+    Raises:
+        NotFound: this user has no such chat here.
+    """
+    async with engine.begin() as connection:
+        stored = await _lock(connection, asker, chat)
+        await left_alone.leave_alone(connection, stored.key)
+        await _note(connection, asker, "chat.leave", chat)
+
+
+async def resume(engine: AsyncEngine, asker: Asker, chat: str) -> str:
+    """The chat is summarised again, at once if it has grown enough.
+
+    Returns:
+        The wake-up message to send.
+
+    Raises:
+        NotFound: this user has no such chat here.
+    """
+    async with engine.begin() as connection:
+        stored = await _lock(connection, asker, chat)
+        await left_alone.resume(connection, stored.key)
+        wake_up = await work.mark_due_at_once(connection, stored.key)
+        await _note(connection, asker, "chat.resume", chat)
+    return wake_up
+
+
+async def _visible(
+    connection: AsyncConnection, asker: Asker, chat: str, pairs: Sequence[tuple[str, str]]
+) -> OwnedChat:
+    """A chat for somebody who looks at a branch of it."""
+    stored = await left_alone.find(connection, asker.by.tenant, chat)
+    if stored is None:
+        raise inspect.no_chat(chat)
+    if asker.user in (None, stored.owner):
+        return stored
+    if not await authors.wrote_on(connection, stored.key, asker.user, pairs):
+        raise inspect.no_chat(chat)
+    return stored
+
+
+async def _lock(connection: AsyncConnection, asker: Asker, chat: str) -> OwnedChat:
+    """A chat for somebody who may change it, and nobody else until the transaction ends."""
+    stored = await left_alone.find(connection, asker.by.tenant, chat, lock=True)
+    if stored is None or asker.user not in (None, stored.owner):
+        # The same words for a chat of somebody else: nobody learns that it is there.
+        raise inspect.no_chat(chat)
+    return stored
+
+
+async def _note(connection: AsyncConnection, asker: Asker, action: str, chat: str) -> None:
+    await audit.record(connection, asker.by.tenant, asker.by.actor, action, chat)

@@ -1,0 +1,207 @@
+"""A user looks at what stands for the earlier part of their chat, and leaves it alone."""
+
+import httpx
+import pytest
+
+from tests.service.harness import Harness
+from tests.service.talk import Json, rows
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def post(harness: Harness, route: str, /, **body: object) -> httpx.Response:
+    return await harness.talk.client.post(f"/v1/chats/chat-1/{route}", json={"user_id": "user-1"} | body)
+
+
+async def leave_alone(harness: Harness, alone: bool = True) -> None:
+    response = await post(harness, "left-alone", left_alone=alone)
+    assert (response.status_code, response.json()) == (200, {"left_alone": alone})
+
+
+async def view(harness: Harness, leaf: str, pairs: int = 16) -> Json:
+    chain = harness.talk.chain(leaf)
+    path = [(identity, digest) for identity, _, digest in chain][::-1][:pairs]
+    response = await post(harness, "view", path=path, depth=len(chain))
+    assert response.status_code == 200, response.text
+    answer: Json = response.json()
+    return answer
+
+
+async def summarised(harness: Harness) -> str:
+    """A chat whose requests carry a summary; its leaf."""
+    harness.talk.window = 8192
+    leaf = await harness.long_chat()
+    await harness.drain()
+    return leaf
+
+
+async def audit(harness: Harness) -> list[tuple[str, str, Json]]:
+    found = await rows(harness.runtime, "select actor, action, details from audit order by id")
+    return [(one.actor, one.action, one.details) for one in found]
+
+
+# What a user sees
+
+
+async def test_a_user_sees_the_summary_that_the_model_is_sent(harness: Harness) -> None:
+    leaf = await summarised(harness)
+    sent = await harness.talk.ask(leaf)
+
+    seen = await view(harness, leaf)
+
+    assert seen["status"] == sent["status"] == "ready"
+    assert seen["summary"] == sent["summary"]
+    assert (seen["covered_messages"], seen["covered_until"]) == (sent["covered_messages"], sent["covered_until"])
+    assert (seen["before"], seen["after"]) == (sent["tokens"]["before"], sent["tokens"]["after"])
+    assert (seen["left_alone"], seen["working"]) == (False, False)
+
+
+async def test_a_user_sees_the_summary_of_their_branch_and_not_of_another_one(harness: Harness) -> None:
+    leaf = await summarised(harness)
+    first = list(harness.talk.rows)[1]
+    other = harness.talk.turns(14, leaf=first, prefix="other-")
+    await harness.talk.ingest(other)
+    await harness.drain()
+
+    here, there = await view(harness, leaf), await view(harness, other)
+
+    assert here["summary"] != there["summary"]
+    assert here["covered_until"] in [one["id"] for one in harness.talk.path(leaf)]
+    assert there["covered_until"] in [one["id"] for one in harness.talk.path(other)]
+
+
+async def test_it_says_that_a_summary_is_being_written_and_that_none_is_ready(harness: Harness) -> None:
+    harness.talk.window = 8192
+    leaf = await harness.long_chat()
+
+    seen = await view(harness, leaf)
+
+    assert (seen["status"], seen["summary"], seen["covered_until"], seen["working"]) == ("pending", "", None, True)
+
+
+@pytest.mark.parametrize("route", ["view", "left-alone"])
+async def test_the_chat_of_another_user_is_as_if_it_were_not_there(harness: Harness, route: str) -> None:
+    await summarised(harness)
+    bodies: dict[str, Json] = {"view": {"path": [("m", "d")], "depth": 1}, "left-alone": {"left_alone": True}}
+    body = bodies[route]
+
+    theirs = await post(harness, route, user_id="somebody else", **body)
+    missing = await harness.talk.client.post(f"/v1/chats/none/{route}", json={"user_id": "user-1"} | body)
+
+    assert theirs.status_code == missing.status_code == 404
+    assert theirs.json()["detail"].replace("chat-1", "none") == missing.json()["detail"]
+    assert (await harness.chat()).left_alone_at is None
+
+
+# Left alone
+
+
+async def test_a_chat_that_is_left_alone_is_served_nothing_and_no_work_is_due(harness: Harness) -> None:
+    leaf = await summarised(harness)
+    assert (await harness.talk.ask(leaf))["status"] == "ready"
+
+    await leave_alone(harness)
+
+    for pairs in (64, 1):
+        answer = await harness.talk.ask(leaf, pairs)
+        assert answer["status"] == "not_needed"
+        assert "summary" not in answer
+    leaf = harness.talk.turns(14, leaf=leaf)
+    assert await harness.talk.ingest(leaf) is False
+    assert (await harness.chat()).due_at is None
+    assert (await view(harness, leaf))["left_alone"]
+    assert (await audit(harness))[-1] == ("user user-1", "chat.leave", {})
+
+
+async def test_a_chat_that_is_left_alone_on_any_path_and_as_a_fork_is_served_nothing(harness: Harness) -> None:
+    leaf = await summarised(harness)
+    newest = harness.talk.turns(2, leaf=leaf)  # not ingested, so that the second statement answers
+    assert (await harness.talk.ask(newest))["status"] == "ready"
+    harness.talk.chat = "fork"
+    await harness.talk.ingest(list(harness.talk.rows)[1])
+    # Of a fork that is stored under its first messages only, and whose newest ones are asked about.
+    body = harness.talk.question(leaf) | {"user_id": "user-1"}
+    body["path"] = [one for one in body["path"] if one[0] not in list(harness.talk.rows)[:2]]
+    body["sizes"] = []
+
+    async def asked() -> Json:
+        answer: Json = (await harness.talk.client.post("/v1/chats/fork/context", json=body)).json()
+        return answer
+
+    assert (await asked())["status"] == "ready", "what its user's other chat has"
+    await harness.talk.client.post("/v1/chats/fork/left-alone", json={"user_id": "user-1", "left_alone": True})
+    assert (await asked())["status"] == "unknown"
+    harness.talk.chat = "chat-1"
+    assert (await harness.talk.ask(newest))["status"] == "ready", "the other chat is not left alone"
+    await leave_alone(harness)
+    assert (await harness.talk.ask(newest))["status"] == "not_needed"
+
+
+async def test_work_that_was_due_is_not_done_on_a_chat_that_is_left_alone(harness: Harness) -> None:
+    await harness.long_chat()
+    await leave_alone(harness)
+    assert (await harness.chat()).due_at is None
+
+    await harness.service.as_operator.post("/v1/jobs/chat-1/retry")
+    await harness.drain()
+
+    assert await harness.made() == []
+    assert "left alone" in (await harness.runs())[-1].reason
+
+
+async def test_it_is_undone_and_then_it_is_summarised_at_once(harness: Harness) -> None:
+    harness.talk.window = 8192
+    leaf = await harness.long_chat()
+    await leave_alone(harness)
+
+    await leave_alone(harness, False)
+    await harness.drain()
+
+    assert (await harness.talk.ask(leaf))["status"] == "ready"
+    assert [one[1] for one in await audit(harness)] == ["chat.leave", "chat.resume"]
+
+
+@pytest.mark.parametrize("body", [{}, {"left_alone": None}, {"left_alone": "yes"}, {"left_alone": True, "more": 1}])
+async def test_what_says_neither_is_refused_and_changes_nothing(harness: Harness, body: Json) -> None:
+    await summarised(harness)
+
+    assert (await post(harness, "left-alone", **body)).status_code == 422
+    assert (await harness.chat()).left_alone_at is None
+    assert await audit(harness) == []
+
+
+# Operators
+
+
+async def test_operators_see_that_a_chat_is_left_alone_and_undo_it(harness: Harness) -> None:
+    await summarised(harness)
+    await leave_alone(harness)
+    operator = harness.service.as_operator
+    assert (await operator.get("/v1/chats/chat-1")).json()["chat"]["left_alone_at"]
+
+    assert (await operator.post("/v1/chats/chat-1/resume")).json() == {"left_alone": False}
+
+    assert (await harness.chat()).left_alone_at is None
+    assert (await operator.post("/v1/chats/none/resume")).status_code == 404
+    by_user, by_operator = await audit(harness)
+    assert by_user == ("user user-1", "chat.leave", {})
+    assert not by_operator[0].startswith("user ")
+    assert by_operator[1:] == ("chat.resume", {})
+
+
+async def test_a_users_routes_do_not_open_to_operators_nor_the_other_way_round(harness: Harness) -> None:
+    await summarised(harness)
+    body = {"user_id": "user-1", "left_alone": True}
+
+    assert (await harness.service.as_operator.post("/v1/chats/chat-1/left-alone", json=body)).status_code == 403
+    assert (await harness.talk.client.post("/v1/chats/chat-1/resume")).status_code == 403
+
+
+async def test_a_chat_that_comes_back_after_a_deletion_is_not_left_alone(harness: Harness) -> None:
+    await summarised(harness)
+    await leave_alone(harness)
+
+    await harness.service.as_operator.delete("/v1/chats/chat-1")
+    await harness.long_chat()
+
+    assert (await harness.chat()).left_alone_at is None
