@@ -1,4 +1,4 @@
-"""API keys, the same for REST, pages and the command line; each change leaves an audit row.
+"""API keys, the same for REST and the pages; each change leaves an audit row.
 
 They are made, listed, replaced and revoked. A key itself is told once, to whoever made it; what is
 stored is its hash.

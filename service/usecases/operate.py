@@ -1,4 +1,4 @@
-"""What operators change, the same for REST and the command line. Each change leaves an audit row.
+"""What operators change, the same for REST and the pages. Each change leaves an audit row.
 
 What they look at is in `inspect`.
 """

@@ -139,8 +139,6 @@ async def test_commands_find_a_service_by_its_folder_and_starts_make_no_more_key
 
         # Commands on the folder find the service and a key.
         path = folder / "operator-key"
-        assert f"{path} has an operator key" in precis.said
-        assert "`precis install-filter` installs the filter" in precis.said
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert await asyncio.to_thread(keys_listed, folder) == ["commands beside the service"]
 
@@ -150,6 +148,8 @@ async def test_commands_find_a_service_by_its_folder_and_starts_make_no_more_key
         assert "in use" in second
 
         assert await precis.end() == 0
+    assert f"{path} has an operator key" in precis.said
+    assert "`precis install-filter` installs the filter" in precis.said
     assert keys_in(precis.said) == []
     (operator,) = keys_in(path.read_text())
     assert operator.startswith("precis_op_")
