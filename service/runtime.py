@@ -15,11 +15,9 @@ from service import tls
 from service.clients.summarisers import client, configured, for_models, probe
 from service.dumps import before_migration
 from service.embedded.servers import embedded_servers
-from service.names import FIRST_TENANT
 from service.processes import Texts
 from service.queue import Queue
 from service.settings import Settings, warnings
-from service.storage import keys
 from service.storage.database import Database, check_schema, connect, migrate
 from service.urls import Urls as Urls
 from service.urls import announcing, existing, given
@@ -36,7 +34,6 @@ class Runtime:
     """The open resources.
 
     `texts` are the processes in which ingests and look-ups read texts; rounds have their own.
-    `first_key` is the operator key that this start made, because there was no key yet.
     """
 
     settings: Settings
@@ -46,7 +43,6 @@ class Runtime:
     worker_context: WorkerContext
     texts: Texts
     counting: Counting
-    first_key: str | None = None
 
 
 @asynccontextmanager
@@ -124,8 +120,7 @@ async def running(
         )
         await stack.enter_async_context(_probing(worker_context, http))
         counted = await stack.enter_async_context(counting(database.engine))
-        first_key = await _first_key(database, settings)
-        yield Runtime(settings, urls, database, queue, worker_context, texts, counted, first_key)
+        yield Runtime(settings, urls, database, queue, worker_context, texts, counted)
 
 
 @asynccontextmanager
@@ -159,17 +154,3 @@ def _text_processes(settings: Settings) -> Iterator[Texts]:
         yield texts
     finally:
         texts.close()
-
-
-async def _first_key(database: Database, settings: Settings) -> str | None:
-    """An operator key at the first start of an embedded service; None at later ones.
-
-    The filter's is made by whoever installs that: `precis install-filter`, or `precis keys create`.
-    A fleet's operator makes both by command.
-    """
-    if settings.database_url:
-        return None
-    async with database.engine.begin() as connection:
-        if await keys.everyone(connection):
-            return None
-        return await keys.create(connection, FIRST_TENANT, "operator", "first start")

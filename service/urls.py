@@ -1,21 +1,27 @@
-"""Where the PostgreSQL and the Redis of a Precis are: in the settings, or beside a data folder.
+"""Where the servers of a Precis and the service itself are: in the settings, or in a data folder.
 
-Little is imported here: `precis status` answers from it.
+A service on embedded servers writes it into its data folder. Commands read it at their start, so
+little is imported here.
 """
 
-import asyncio
 import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from service.embedded.present import exists
 from service.errors import ConfigurationError, EmbeddedServerError, NothingHere
-from service.settings import Settings
 
+if TYPE_CHECKING:
+    import asyncio
+
+    from service.settings import Settings
+
+KEY_FILE: Final = "operator-key"
+"""In a data folder: the key of the commands that run beside its service."""
 _ANNOUNCEMENT = "running.json"
 Seen = TypeVar("Seen")
 
@@ -32,7 +38,7 @@ class Urls:
     died: "asyncio.Future[EmbeddedServerError] | None" = field(default=None, repr=False)
 
 
-def existing(settings: Settings) -> Urls | None:
+def existing(settings: "Settings") -> Urls | None:
     """The servers of the settings, or of a Precis that runs on `data_dir`.
 
     None when none runs, and embedded ones have to be started on the data that is there.
@@ -44,7 +50,7 @@ def existing(settings: Settings) -> Urls | None:
     """
     if urls := given(settings) or announced(settings):
         return urls
-    if not _readable(exists, settings.data_dir):
+    if not readable(exists, settings.data_dir):
         raise NothingHere(
             f"there is no database of Precis in {settings.data_dir.absolute()}, and none was made."
             " Set PRECIS_DATA_DIR to the folder of your service, or PRECIS_DATABASE_URL and"
@@ -54,7 +60,7 @@ def existing(settings: Settings) -> Urls | None:
     return None
 
 
-def given(settings: Settings) -> Urls | None:
+def given(settings: "Settings") -> Urls | None:
     """The servers of the settings; None when neither is set.
 
     Raises:
@@ -70,23 +76,23 @@ def given(settings: Settings) -> Urls | None:
     return None
 
 
-def announced(settings: Settings) -> Urls | None:
+def announced(settings: "Settings") -> Urls | None:
     """The servers of a Precis that runs on `data_dir`; None when none does.
 
     Raises:
         EmbeddedServerError: `data_dir` cannot be read.
     """
-    said = _announcement(settings)
+    said = announcement(settings.data_dir)
     return Urls(said["database"], said["redis"]) if said else None
 
 
-def address(settings: Settings) -> str | None:
+def address(settings: "Settings") -> str | None:
     """Where the service that runs on `data_dir` listens; None when that is not known.
 
     Raises:
         EmbeddedServerError: `data_dir` cannot be read.
     """
-    return None if given(settings) else (_announcement(settings) or {}).get("address")
+    return None if given(settings) else (announcement(settings.data_dir) or {}).get("address")
 
 
 def reached_at(host: str, port: int) -> str:
@@ -104,11 +110,18 @@ def announce_address(data_dir: Path, listens_at: str) -> None:
     path.with_suffix(".new").replace(path)
 
 
-def _announcement(settings: Settings) -> dict[str, Any] | None:
-    announcement = settings.data_dir / _ANNOUNCEMENT
-    if not _readable(Path.is_file, announcement):
+def announcement(data_dir: Path) -> dict[str, Any] | None:
+    """What the service that runs on `data_dir` wrote about itself; None when none runs.
+
+    That is `pid`, `database`, `redis`, and once it listens its `address`.
+
+    Raises:
+        EmbeddedServerError: `data_dir` cannot be read.
+    """
+    path = data_dir / _ANNOUNCEMENT
+    if not readable(Path.is_file, path):
         return None
-    said = json.loads(_readable(Path.read_text, announcement))
+    said: dict[str, Any] = json.loads(readable(Path.read_text, path))
     # A kill -9 leaves the file behind.
     return said if _runs(said["pid"]) else None
 
@@ -141,7 +154,12 @@ def _runs(pid: int) -> bool:
     return True
 
 
-def _readable(look: Callable[[Path], Seen], path: Path) -> Seen:
+def readable(look: Callable[[Path], Seen], path: Path) -> Seen:
+    """What a look at a path in a data folder sees.
+
+    Raises:
+        EmbeddedServerError: this user may not read it.
+    """
     try:
         return look(path)
     except OSError as error:

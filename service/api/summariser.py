@@ -51,7 +51,7 @@ async def reset_breakers(
 ) -> ResetBreakersAnswer:
     """Closes circuit breakers at once, and forgets endpoints that nobody asks any more.
 
-    With several tenants 403: `precis summariser reset` on the server does it for all of them.
+    With several tenants 403: all of them share it, and it closes by itself within five minutes.
     """
     body = await read_body(request, ResetBreakersRequest, empty=ResetBreakersRequest())
     closed = await operate.reset_breakers(runtime.database.engine, operator, body.name)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from service.cli import shell
+from service.cli.output import say, without_asking
 from service.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -17,18 +18,17 @@ if TYPE_CHECKING:
     from service.urls import Urls
 
 
-def backup(
-    file: Annotated[Path, typer.Argument(help="Where to write it; must not be there yet.")],
-    secrets: Annotated[
-        Path | None,
-        typer.Option(
-            help="Where to write the tenants' salts instead: see docs/howto/encryption.md"
-        ),
-    ] = None,
-) -> None:
-    """Writes the whole database to a file that this user alone can read. The service may run.
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--secrets",
+    type=click.Path(path_type=Path),
+    help="Where to write the tenants' salts instead: see docs/howto/encryption.md",
+)
+def backup(file: Path, secrets: Path | None) -> None:
+    """Write the whole database to a new FILE that this user alone can read.
 
-    What is sealed stays sealed in it.
+    The service may run. What is sealed stays sealed in it.
     """
     from service import dumps
     from service.runtime import reachable
@@ -37,7 +37,7 @@ def backup(
     files = [one for one in (file, secrets) if one]
     for one in files:
         if one.exists():
-            shell.fail(ConfigurationError(f"{one} is there already; name another file"))
+            raise ConfigurationError(f"{one} is there already; name another file")
 
     async def work() -> None:
         async with reachable(shell.settings()) as urls:
@@ -52,19 +52,18 @@ def backup(
         file.unlink(missing_ok=True)
         raise
     for one in files:
-        size = f"{one.stat().st_size:,}"
-        shell.console.print(f"{one}: {size} bytes.", highlight=False, soft_wrap=True)
+        say(f"{one}: {one.stat().st_size:,} bytes.")
 
 
-def restore(
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="From a backup.")],
-    secrets: Annotated[
-        Path | None,
-        typer.Option(exists=True, dir_okay=False, help="The salts, if they were written apart."),
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
-) -> None:
-    """Replaces the whole database by a backup, and migrates it to this version.
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("file", type=_FILE)
+@click.option("--secrets", type=_FILE, help="The salts, if they were written apart.")
+@without_asking
+def restore(file: Path, secrets: Path | None, yes: bool) -> None:
+    """Replace the whole database by the backup FILE, and migrate it to this version.
 
     All of it or nothing. Where there is no database yet, one is made.
     """
@@ -72,7 +71,7 @@ def restore(
     from service.storage.database import connect, migrate
 
     if not yes:
-        typer.confirm(f"Replace everything that Precis stores by {file}?", abort=True)
+        click.confirm(f"Replace everything that Precis stores by {file}?", abort=True)
 
     async def work() -> list[str]:
         async with _target(shell.settings()) as urls:
@@ -82,14 +81,11 @@ def restore(
                 return await database.seals.without_salt()
 
     lost = shell.run(work())
-    shell.console.print("Restored. API keys are those of the backup.")
+    say("Restored. API keys are those of the backup.")
     for name in lost:
-        shell.console.print(
+        say(
             f"Nobody can open the texts of tenant {name!r}: its salt is not there."
-            f" `precis tenants erase {name}` removes what is left of it.",
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
+            f" `precis tenants erase {name}` removes what is left of it."
         )
 
 

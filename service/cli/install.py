@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from service.cli import shell
+from service.cli.output import say
 from service.names import FIRST_TENANT
 
 if TYPE_CHECKING:
@@ -14,49 +15,54 @@ if TYPE_CHECKING:
     from service.settings import Settings
     from service.usecases.install import Say
 
-Url = Annotated[str, typer.Option(help="Address of Open WebUI, such as https://chat.example.org.")]
-Email = Annotated[
-    str | None,
-    typer.Option(
-        help="Email of an admin. Asks for the password, unless PRECIS_OPENWEBUI_PASSWORD is set."
-    ),
-]
-ApiKey = Annotated[
-    str | None,
-    typer.Option(
-        help="An admin's API key or session token, instead of --email; or set PRECIS_OPENWEBUI_KEY."
-    ),
-]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Change nothing, only print what would be done.")
-]
+_URL = click.option(
+    "--url", required=True, help="Address of Open WebUI, such as https://chat.example.org."
+)
+_EMAIL = click.option(
+    "--email",
+    help="Email of an admin. Asks for the password, unless PRECIS_OPENWEBUI_PASSWORD is set.",
+)
+_API_KEY = click.option(
+    "--api-key",
+    help="An admin's API key or session token, instead of --email; or set PRECIS_OPENWEBUI_KEY.",
+)
+_DRY_RUN = click.option(
+    "--dry-run", is_flag=True, help="Change nothing, only print what would be done."
+)
 
 
+@click.command()
+@_URL
+@_EMAIL
+@_API_KEY
+@click.option("--service-url", help="URL at which Open WebUI reaches this service.")
+@click.option("--model", multiple=True, help="Only for this model; may be repeated.")
+@click.option("--tenant", help="Tenant to make the key for, if you run several Open WebUIs.")
+@click.option(
+    "--recall/--no-recall",
+    default=True,
+    help="With the tool that looks up what a summary covers, or without it.",
+)
+@click.option(
+    "--action/--no-action",
+    default=True,
+    help="With the buttons under messages for users, or without them.",
+)
+@click.option("--insecure", is_flag=True, help="Let the filter use http:// to a public address.")
+@_DRY_RUN
 def install_filter(
-    url: Url,
-    email: Email = None,
-    api_key: ApiKey = None,
-    service_url: Annotated[
-        str | None, typer.Option(help="URL at which Open WebUI reaches this service.")
-    ] = None,
-    model: Annotated[
-        list[str] | None, typer.Option(help="Only for this model; may be repeated.")
-    ] = None,
-    tenant: Annotated[
-        str | None, typer.Option(help="Tenant to make the key for, if you run several Open WebUIs.")
-    ] = None,
-    recall: Annotated[
-        bool, typer.Option(help="With the tool that looks up what a summary covers, or without it.")
-    ] = True,
-    action: Annotated[
-        bool, typer.Option(help="With the buttons under messages for users, or without them.")
-    ] = True,
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="Let the filter use http:// to a public address.")
-    ] = False,
-    dry_run: DryRun = False,
+    url: str,
+    email: str | None,
+    api_key: str | None,
+    service_url: str | None,
+    model: tuple[str, ...],
+    tenant: str | None,
+    recall: bool,
+    action: bool,
+    insecure: bool,
+    dry_run: bool,
 ) -> None:
-    """Installs or updates the filter, its tool and its buttons, with a key, and switches them on.
+    """Install or update the filter, its tool and its buttons, with a key, and switch them on.
 
     Then it checks, from inside Open WebUI, that the filter reaches this service. Running it again
     changes nothing.
@@ -68,9 +74,7 @@ def install_filter(
     current = shell.settings()
     # Where it really listens: `precis serve --port` is in nobody's settings.
     here = address(current) or reached_at(current.host, current.port)
-    wish = install.Wish(
-        tuple(model or ()), service_url, tenant, here, FIRST_TENANT, recall, action, insecure
-    )
+    wish = install.Wish(model, service_url, tenant, here, FIRST_TENANT, recall, action, insecure)
 
     async def work() -> None:
         async with signed_in(url, _who(current, email, api_key)) as webui:
@@ -81,10 +85,13 @@ def install_filter(
     shell.run(work())
 
 
-def uninstall_filter(
-    url: Url, email: Email = None, api_key: ApiKey = None, dry_run: DryRun = False
-) -> None:
-    """Removes the filter, its tool and its buttons, and revokes the keys made for them."""
+@click.command()
+@_URL
+@_EMAIL
+@_API_KEY
+@_DRY_RUN
+def uninstall_filter(url: str, email: str | None, api_key: str | None, dry_run: bool) -> None:
+    """Remove the filter, its tool and its buttons, and revoke the keys made for them."""
     from service.clients.openwebui import signed_in
     from service.usecases import install
 
@@ -108,12 +115,10 @@ def _who(current: Settings, email: str | None, api_key: str | None) -> Login | s
     password = current.openwebui_password.get_secret_value()
     return Login(
         email,
-        password or typer.prompt(f"Password of {email} in Open WebUI", hide_input=True, err=True),
+        password or click.prompt(f"Password of {email} in Open WebUI", hide_input=True, err=True),
     )
 
 
 def _say(dry_run: bool) -> Say:
     before = "would be done: " if dry_run else ""
-    return lambda line: shell.console.print(
-        before + line, markup=False, highlight=False, soft_wrap=True
-    )
+    return lambda line: say(before + line)

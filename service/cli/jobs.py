@@ -1,98 +1,122 @@
-"""`precis jobs`: work that is due, waiting or dead, and why."""
+"""`precis jobs`, `status` and `summariser`: work, who does it, and who writes."""
 
-from __future__ import annotations
+import time
+from typing import Any, Final, get_args
 
-from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+import click
 
-import typer
-
-from service.cli import shell
-from service.cli.chats import Tenant, operator_of, with_tenant
-from service.cli.output import print_json, print_rows
-from service.names import FIRST_TENANT, STATES, State
-
-if TYPE_CHECKING:
-    from sqlalchemy.ext.asyncio import AsyncEngine
-
-    from service.storage.breakers import OpenBreaker
-    from service.storage.jobs import Job
-    from service.usecases.operate import Operator
-
-app = typer.Typer(
-    add_completion=False,
-    no_args_is_help=True,
-    help="Work that is due, waiting for another attempt, or dead.",
+from service.cli.client import ask
+from service.cli.output import (
+    Row,
+    as_json,
+    paged,
+    print_answer,
+    print_page,
+    say,
 )
+from service.errors import SummariserError
+from service.names import State
+
+_JOBS: Final = "chat_id state last_error attempts due_at dead_at worker"
+_LOOK: Final = 0.5  # seconds between two looks of `status --wait`
 
 
-@app.command("list")
-def list_jobs(
-    state: Annotated[State | None, typer.Option(help="Only work in this state.")] = None,
-    tenant: Tenant = FIRST_TENANT,
-    limit: Annotated[int, typer.Option(min=1, max=1000)] = 50,
-    as_json: shell.Json = False,
-) -> None:
-    """Lists chats with work, and why it waits."""
-    from service.usecases import monitor
+@click.group()
+def jobs() -> None:
+    """List and retry work that is due, waiting for another attempt, or dead."""
 
-    async def work() -> list[Job]:
-        async with shell.database(shell.settings()) as database:
-            by = await operator_of(database.engine, tenant)
-            states = [state] if state else STATES
-            return await monitor.list_jobs(database.reads, by.tenant, states, limit=limit)
 
-    found = shell.run(work())
-    if as_json:
-        print_json(found)
-        return
-    rows = [
-        (
-            job.chat_id,
-            job.state,
-            str(job.attempts),
-            _moment(job.dead_at or job.due_at),
-            job.worker or "",
-            job.last_error or "",
+@jobs.command("list")
+@click.option("--state", type=click.Choice(get_args(State)), help="Only work in this state.")
+@paged
+def list_jobs(as_json: bool, **query: object) -> None:
+    """List chats with work, and why it waits."""
+    print_page(ask("GET", "jobs", query=query), "jobs", _JOBS, as_json)
+
+
+@jobs.command()
+@click.argument("chat", metavar="[CHAT_ID]", default="")
+@click.option("--dead", is_flag=True, help="All dead work.")
+def retry(chat: str, dead: bool) -> None:
+    """Make the work on a chat due now, and forget its failed attempts."""
+    if bool(chat) is dead:
+        raise click.UsageError("Pass a chat id or --dead.")
+    answer = ask("POST", "jobs", *([] if dead else [chat]), "retry")
+    say(f"{answer['chats']} chats are due again." if dead else "The work is due now.")
+    for breaker in answer["breakers"]:
+        say(
+            f"The circuit breaker of {breaker['name']} is open until {breaker['until'][11:19]} UTC:"
+            " it is not asked before, unless `precis summariser reset` closes it."
         )
-        for job in found
-    ]
-    columns = ("chat", "state", "attempts", "since", "worker", "reason")
-    print_rows(shell.console, columns, rows, least=("attempts", "worker", "since"))
 
 
-def _moment(at: datetime | None) -> str:
-    return f"{at:%Y-%m-%d %H:%M:%S}" if at else ""
+@click.command()
+@click.option(
+    "--wait",
+    type=float,
+    metavar="SECONDS",
+    help="Wait until no work is left. Exits with 1 after so many seconds.",
+)
+@as_json
+def status(wait: float | None, as_json: bool) -> None:
+    """Show the queue, running work, circuit breakers, and who lives.
 
-
-@app.command()
-def retry(
-    chat: Annotated[
-        str | None, typer.Argument(callback=shell.text, help="Open WebUI's chat id.")
-    ] = None,
-    dead: Annotated[bool, typer.Option("--dead", help="All dead work of the tenant.")] = False,
-    tenant: Tenant = FIRST_TENANT,
-) -> None:
-    """Makes the work on a chat due now, and forgets its failed attempts."""
-    from service.usecases import operate
-
-    if (chat is None) is not dead:
-        raise typer.BadParameter("Pass a chat id or --dead.")
-
-    async def work(engine: AsyncEngine, by: Operator) -> list[OpenBreaker]:
-        if chat is None:
-            count = await operate.retry_dead(engine, by)
-            shell.console.print(f"{count} chats are due again.")
-        else:
-            await operate.retry(engine, by, chat)
-            shell.console.print("The work is due now.")
-        return await operate.open_breakers(engine)
-
-    for breaker in with_tenant(tenant, work):
-        shell.console.print(
-            f"The circuit breaker of {breaker.name} is open until {breaker.until:%H:%M:%S} UTC:"
-            " it is not asked before, unless `precis summariser reset` closes it.",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
+    Exits with 1 when work is due and no worker lives.
+    """
+    seen = _settled(time.monotonic() + (wait or 0))
+    is_late = wait is not None and not _is_idle(seen)
+    is_bad = seen["stalled"] or is_late
+    if not as_json:
+        queue = seen.pop("queue")
+        say(
+            f"{queue['due']} due (the oldest for {queue['oldest_due_seconds']:.0f} s),"
+            f" {queue['working']} working, {queue['waiting']} waiting, {queue['dead']} dead"
         )
+        for one in seen.pop("advice"):
+            say(f"{one['text']}.")
+    print_answer(seen, as_json)
+    if is_bad:
+        raise SystemExit(1)
+
+
+def _settled(until: float) -> Any:  # noqa: ANN401 - JSON
+    """The status without work left, or the last one before this moment."""
+    while True:
+        seen = ask("GET", "status")
+        if _is_idle(seen) or time.monotonic() >= until:
+            return seen
+        time.sleep(_LOOK)
+
+
+def _is_idle(seen: Row) -> bool:
+    return not any(seen["queue"][state] for state in ("working", "due", "waiting"))
+
+
+@click.group()
+def summariser() -> None:
+    """Ask the summariser once, or reset its circuit breaker."""
+
+
+@summariser.command("test")
+@as_json
+def ask_once(as_json: bool) -> None:
+    """Have the service ask its summariser once, and print how long it took and the tokens.
+
+    The built-in text that it is asked about is two sentences long. Exits with 1 when the call
+    fails, with the reason.
+    """
+    trial = ask("POST", "summariser", "test")
+    if trial["error"]:
+        raise SummariserError(trial["error"])
+    print_answer(trial, as_json)
+
+
+@summariser.command()
+@click.argument("name", required=False)
+def reset(name: str | None) -> None:
+    """Close circuit breakers at once, and forget endpoints that nobody asks any more.
+
+    NAME is one that `precis status` shows; all by default.
+    """
+    for closed in ask("POST", "summariser", "reset", body={"name": name})["reset"]:
+        say(f"Reset: {closed}")

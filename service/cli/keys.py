@@ -1,185 +1,147 @@
-"""`precis keys`: API keys of tenants."""
+"""`precis keys`: API keys, and the keys that stored texts are sealed with.
+
+API keys are the service's; the first one of a tenant, and what is sealed, are the database's.
+"""
 
 from __future__ import annotations
 
-import base64
-import secrets
 import time
-from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final, get_args
 
-import typer
+import click
 
 from service.cli import shell
-from service.cli.chats import CLI
-from service.cli.output import print_json, print_rows
-from service.names import FIRST_TENANT, MOST_DAYS, MOST_HOURS, Scope
+from service.cli.client import ask
+from service.cli.output import as_json, print_json, print_page, print_table, say
+from service.names import FIRST_TENANT, Scope
 
 if TYPE_CHECKING:
-    from service.storage.keys import Key
     from service.storage.rotation import Held
     from service.usecases.rotate import Progress
 
-app = typer.Typer(
-    add_completion=False,
-    no_args_is_help=True,
-    help="API keys: shown once, stored as hashes. Encryption keys: docs/howto/encryption.md.",
+_KEYS: Final = (
+    "id prefix scope name last_used_at last_filter expires_at revoked_at created_at networks"
 )
-_EVERY = 2.0  # seconds between two lines of progress
+_EVERY: Final = 2.0  # seconds between two lines of progress
+_ID = click.argument("identity", metavar="ID", type=int)
 
 
-@app.command()
+@click.group()
+def keys() -> None:
+    """Create, list and revoke API keys; make and rotate encryption keys.
+
+    An API key is shown once and stored as a hash. Encryption keys: docs/howto/encryption.md.
+    """
+
+
+@keys.command()
+@click.option(
+    "--scope",
+    type=click.Choice(get_args(Scope)),
+    help="`filter`: for the filter in Open WebUI; `events`: for the events function;"
+    " `operator:read`: to look; `operator`: for all of REST and the pages.",
+)
+@click.option("--name", default="", help="A name that `precis keys list` shows.")
+@click.option("--expires", metavar="DAYS", type=int, help="Days until it expires; else never.")
+@click.option(
+    "--from",
+    "networks",
+    metavar="CIDR",
+    multiple=True,
+    help="From where it may be used, such as 10.0.0.0/8; may be repeated. Else from anywhere.",
+)
+@click.option(
+    "--first",
+    is_flag=True,
+    help="Make an operator key in the database itself, where no key is there to ask with: the"
+    " first of a fleet or of a new tenant, or when the last one is lost.",
+)
+@click.option("--tenant", help="With --first: the tenant (one Open WebUI), made if it is new.")
 def create(
-    scope: Annotated[
-        Scope,
-        typer.Option(
-            help="`filter`: for the filter in Open WebUI; `events`: for the events function;"
-            " `operator:read`: to look; `operator`: for all of REST and the pages."
-        ),
-    ],
-    name: Annotated[
-        str, typer.Option(callback=shell.name, help="A name that `precis keys list` shows.")
-    ] = "",
-    tenant: Annotated[
-        str,
-        typer.Option(callback=shell.name, help="Tenant (one Open WebUI); created if it is new."),
-    ] = FIRST_TENANT,
-    expires: Annotated[
-        int | None,
-        typer.Option(
-            metavar="DAYS", min=1, max=MOST_DAYS, help="Days until it expires; by default never."
-        ),
-    ] = None,
-    networks: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--from",
-            metavar="CIDR",
-            help="From where it may be used, such as 10.0.0.0/8; may be repeated. By default from"
-            " anywhere.",
-        ),
-    ] = None,
+    scope: str | None,
+    name: str,
+    expires: int | None,
+    networks: tuple[str, ...],
+    first: bool,
+    tenant: str | None,
 ) -> None:
-    """Makes a key and prints it."""
-    from service.usecases import keys
-
-    wanted = keys.Wanted(scope, name, expires, networks or ())
-
-    async def work() -> str:
-        async with shell.database(shell.settings()) as database:
-            made = await keys.create(database.engine, tenant, CLI, wanted)
-            return made.key
-
-    typer.echo(shell.run(work()))
-
-
-@app.command("list")
-def list_keys(as_json: shell.Json = False) -> None:
-    """Lists all keys, without the keys themselves."""
-    from service.storage import keys
-
-    async def work() -> list[Key]:
-        async with (
-            shell.database(shell.settings()) as database,
-            database.engine.connect() as connection,
-        ):
-            return await keys.everyone(connection)
-
-    found = shell.run(work())
-    if as_json:
-        print_json(found)
+    """Make a key, and print it."""
+    if first:
+        if scope not in (None, "operator"):
+            raise click.UsageError("--first makes an operator key; make others with that")
+        click.echo(_first(tenant or FIRST_TENANT, name or "first key", expires, networks))
         return
-    columns = (
-        "id",
-        "key",
-        "scope",
-        "tenant",
-        "name",
-        "created",
-        "expires",
-        "revoked",
-        "used",
-        "filter",
-        "from",
-    )
-    least = ("from", "created", "tenant", "revoked", "expires")
-    print_rows(shell.console, columns, [_shown(key) for key in found], least=least)
+    if tenant is not None:
+        raise click.UsageError("--tenant needs --first: other keys are of the tenant of your key")
+    if scope is None:
+        raise click.UsageError("Missing option '--scope', or --first")
+    body = {"scope": scope, "name": name, "expires_days": expires, "networks": networks}
+    click.echo(ask("POST", "keys", body=body)["key"])
 
 
-def _shown(key: Key) -> tuple[str, ...]:
-    return (
-        str(key.id),
-        f"{key.prefix}…",
-        key.scope,
-        key.tenant_name,
-        key.name,
-        _time(key.created_at),
-        _time(key.expires_at),
-        _time(key.revoked_at),
-        _time(key.last_used_at),
-        key.last_filter or "",
-        ", ".join(key.networks),
-    )
+def _first(tenant: str, name: str, expires: int | None, networks: Sequence[str]) -> str:
+    """A new operator key of a tenant, made in the database."""
+    from service.usecases import keys as use_case
 
-
-def _time(value: datetime | None) -> str:
-    return f"{value:%Y-%m-%d %H:%M}" if value else ""
-
-
-@app.command()
-def revoke(
-    identity: Annotated[
-        int, typer.Argument(metavar="ID", min=1, max=shell.LAST_ID, help="From `precis keys list`.")
-    ],
-) -> None:
-    """Revokes a key; running services reject it within ten seconds."""
-    from service.usecases import keys
-
-    async def work() -> None:
-        async with shell.database(shell.settings()) as database:
-            await keys.revoke_any(database.engine, CLI, identity)
-
-    shell.run(work())
-    shell.console.print(f"Key {identity} is revoked.")
-
-
-@app.command()
-def rotate(
-    identity: Annotated[
-        int, typer.Argument(metavar="ID", min=1, max=shell.LAST_ID, help="From `precis keys list`.")
-    ],
-    grace: Annotated[
-        float,
-        typer.Option(
-            metavar="HOURS", min=0, max=MOST_HOURS, help="Hours that the old key goes on working."
-        ),
-    ] = 24,
-) -> None:
-    """Makes a key like this one and prints it; the old one ends after the hours of grace."""
-    from service.usecases import keys
+    wanted = use_case.Wanted("operator", name, expires, networks)
 
     async def work() -> str:
         async with shell.database(shell.settings()) as database:
-            made = await keys.rotate_any(database.engine, CLI, identity, grace)
+            made = await use_case.create(database.engine, tenant, "precis keys", wanted)
             return made.key
 
-    typer.echo(shell.run(work()))
+    return shell.run(work())
 
 
-@app.command("new-encryption-key")
+@keys.command("list")
+@as_json
+def list_keys(as_json: bool) -> None:
+    """List all keys of the tenant, without the keys themselves."""
+    print_page(ask("GET", "keys"), "keys", _KEYS, as_json)
+
+
+@keys.command()
+@_ID
+def revoke(identity: int) -> None:
+    """Revoke the key ID of `precis keys list`; it is refused within ten seconds."""
+    ask("DELETE", "keys", identity)
+    say(f"Key {identity} is revoked.")
+
+
+@keys.command()
+@_ID
+@click.option(
+    "--grace",
+    metavar="HOURS",
+    type=float,
+    default=24,
+    show_default=True,
+    help="Hours that the old key goes on working.",
+)
+def rotate(identity: int, grace: float) -> None:
+    """Make a key like the key ID and print it; the old one ends after the hours of grace."""
+    click.echo(ask("POST", "keys", identity, "rotate", body={"grace_hours": grace})["key"])
+
+
+@keys.command("new-encryption-key")
 def new_encryption_key() -> None:
-    """Prints a new key for PRECIS_ENCRYPTION_KEYS. It is stored nowhere: keep it, and a copy."""
+    """Print a new key for PRECIS_ENCRYPTION_KEYS. It is stored nowhere: keep it, and a copy."""
+    import base64
+    import secrets
+
     taken = [key.id for key in shell.settings().sealing_keys.keys]
     secret = base64.b64encode(secrets.token_bytes(32)).decode()
-    typer.echo(f"{max(taken, default=0) + 1}:{secret}")
+    click.echo(f"{max(taken, default=0) + 1}:{secret}")
 
 
-@app.command("rotate-encryption")
+@keys.command("rotate-encryption")
 def rotate_encryption() -> None:
-    """Seals all that is stored with the first of PRECIS_ENCRYPTION_KEYS, while the service runs.
+    """Seal all that is stored with the first of PRECIS_ENCRYPTION_KEYS, while the service runs.
 
     Also what was stored before there was a key. With `none` as the first, it is stored plain again.
-    May be stopped at any time: the next call does what is left.
+    May be stopped at any time: the next call does what is left. Works on the database itself.
     """
     from service.usecases import rotate as rotation
 
@@ -189,33 +151,34 @@ def rotate_encryption() -> None:
         nonlocal shown_at
         if time.monotonic() - shown_at >= _EVERY:
             shown_at = time.monotonic()
-            shell.errors.print(
-                f"{progress.chats:,} chats done, {progress.rows:,} rows changed", highlight=False
-            )
+            say(f"{progress.chats:,} chats done, {progress.rows:,} rows changed", err=True)
 
     async def work() -> list[Held]:
         async with shell.database(shell.settings()) as database:
             return await rotation.rotate(database, show)
 
-    _print_held(shell.run(work()))
+    _print_held(shell.run(work()), as_json=False)
 
 
-@app.command("encryption")
-def encryption(as_json: shell.Json = False) -> None:
-    """Counts the stored values that each encryption key seals. Reads all of them."""
+@keys.command("encryption")
+@as_json
+def encryption(as_json: bool) -> None:
+    """Count the stored values that each encryption key seals. Reads the whole database."""
     from service.usecases import rotate as rotation
 
     async def work() -> list[Held]:
         async with shell.database(shell.settings()) as database:
             return await rotation.held(database)
 
-    found = shell.run(work())
+    _print_held(shell.run(work()), as_json)
+
+
+def _print_held(found: list[Held], as_json: bool) -> None:
     if as_json:
-        print_json(found)
-    else:
-        _print_held(found)
-
-
-def _print_held(found: list[Held]) -> None:
-    rows = [("plain" if one.key is None else f"key {one.key}", f"{one.values:,}") for one in found]
-    print_rows(shell.console, ("sealed with", "values"), rows)
+        print_json([asdict(one) for one in found])
+        return
+    rows = [
+        {"sealed_with": f"key {one.key}" if one.key else "nothing", "values": one.values}
+        for one in found
+    ]
+    print_table(rows, "sealed_with values")

@@ -12,9 +12,9 @@ from types import TracebackType
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
-from service.cli.output import shown
 from service.errors import PrecisError, trace
 from service.settings import Settings
+from service.text.characters import shown
 
 _ErrorInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 

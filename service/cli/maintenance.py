@@ -1,108 +1,61 @@
-"""What is run once, by people or by a scheduler: `precis migrate`, `retention`, `reconcile`."""
+"""What is done to the database itself: `precis migrate`, `retention`, `reconcile`, `tenants`."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Final
 
-import typer
-from rich.table import Column, Table
+import click
 
 from service import __version__
-from service.cli import shell
-from service.cli.chats import Tenant, with_tenant
-from service.cli.output import print_json, shown
+from service.cli import client, shell
+from service.cli.output import as_json, print_answer, print_json, say, without_asking
+from service.errors import NotFound
 from service.names import FIRST_TENANT, MOST_MISSING
 
 if TYPE_CHECKING:
-    from sqlalchemy.ext.asyncio import AsyncEngine
-
     from service.settings import Settings
-    from service.usecases.operate import Operator
     from service.usecases.reconcile import Reconciled
     from service.usecases.retain import Removed
 
+_ACTOR: Final = "cli"
+"""Who acts, in the audit log, when one of these commands does."""
 
+
+@click.command()
 def migrate() -> None:
-    """Brings the database to the schema of this version."""
+    """Bring the database to the schema of this version.
+
+    Where there is no operator key yet, it also stores that of PRECIS_KEY.
+    """
     from service.dumps import before_migration
     from service.storage.database import migrate as migrate_database
 
-    async def work() -> None:
+    async def work() -> bool:
         current = shell.settings()
         if current.database_url:  # Redis has nothing to migrate, and need not be there
             url = current.database_url.get_secret_value()
             await before_migration(url, current)
             await migrate_database(url)
-        else:
-            await _migrate_embedded(current)
+            return await _store_first_key(url, current)
+        await _migrate_embedded(current)
+        return False
 
-    shell.run(work())
-    shell.console.print(f"The database is at the schema of precis {__version__}.")
-
-
-def retention(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count, and delete nothing.")] = False,
-    as_json: shell.Json = False,
-) -> None:
-    """Deletes what is older than the PRECIS_KEEP_* settings, even when PRECIS_RETENTION is off.
-
-    Workers do the same once an hour.
-    """
-    from service.usecases.retain import remove_old
-
-    async def work() -> Removed:
-        current = shell.settings()
-        async with shell.database(current) as database:
-            return await remove_old(database.engine, current, dry=dry_run)
-
-    removed = asdict(shell.run(work()))
-    if as_json:
-        print_json(removed)
-        return
-    table = Table("kind", Column("found" if dry_run else "removed", justify="right"))
-    for kind, count in removed.items():
-        table.add_row(kind, f"{count:,}")
-    shell.console.print(table)
+    stored = shell.run(work())
+    say(f"The database is at the schema of precis {__version__}.")
+    if stored:
+        say("The key of PRECIS_KEY is stored as the first operator key.")
 
 
-def reconcile(
-    url: Annotated[
-        str | None, typer.Option(help="Address of Open WebUI; or set PRECIS_OPENWEBUI_URL.")
-    ] = None,
-    api_key: Annotated[
-        str | None,
-        typer.Option(help="An admin's API key; or set PRECIS_OPENWEBUI_KEY."),
-    ] = None,
-    most: Annotated[
-        int, typer.Option(min=0, max=100, help="Percent of the chats that may go, at most.")
-    ] = MOST_MISSING,
-    tenant: Tenant = FIRST_TENANT,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Ask, and delete nothing.")] = False,
-    as_json: shell.Json = False,
-) -> None:
-    """Deletes the chats that Open WebUI has no more; a worker does so once a night."""
-    from service.clients.openwebui import signed_in
-    from service.usecases import reconcile as reconciling
+async def _store_first_key(url: str, current: Settings) -> bool:
+    from service.storage.database import connect
+    from service.usecases import keys
 
-    current = shell.settings()
-    where = url or current.openwebui_url
-    key = api_key or current.openwebui_key.get_secret_value()
-    if not (where and key):
-        raise typer.BadParameter("set PRECIS_OPENWEBUI_URL and PRECIS_OPENWEBUI_KEY, or pass them")
-
-    async def work(engine: AsyncEngine, by: Operator) -> Reconciled:
-        async with signed_in(where, key) as webui:
-            return await reconciling.reconcile(engine, webui, by, most=most, dry=dry_run)
-
-    found = with_tenant(tenant, work)
-    if as_json:
-        print_json(found)
-        return
-    for chat in found.missing:
-        typer.echo(shown(chat))
-    what = "would be deleted" if dry_run else "were deleted"
-    shell.console.print(f"{len(found.missing)} of {found.asked} chats {what}.", highlight=False)
+    key = client.variable("KEY")
+    if not key:
+        return False
+    async with connect(url, keys=current.sealing_keys) as database:
+        return await keys.store_first(database.engine, _ACTOR, key)
 
 
 async def _migrate_embedded(current: Settings) -> None:
@@ -113,3 +66,106 @@ async def _migrate_embedded(current: Settings) -> None:
     if announced(current) is None:
         async with servers(current):
             pass
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Count, and delete nothing.")
+@as_json
+def retention(dry_run: bool, as_json: bool) -> None:
+    """Delete what is older than the PRECIS_KEEP_* settings, even when PRECIS_RETENTION is off.
+
+    Workers do the same once an hour.
+    """
+    from service.usecases.retain import remove_old
+
+    async def work() -> Removed:
+        current = shell.settings()
+        async with shell.database(current) as database:
+            return await remove_old(database.engine, current, dry=dry_run)
+
+    removed = shell.run(work())
+    print_answer(asdict(removed), as_json, "found" if dry_run else "removed")
+
+
+@click.command()
+@click.option("--url", help="Address of Open WebUI; or set PRECIS_OPENWEBUI_URL.")
+@click.option("--api-key", help="An admin's API key; or set PRECIS_OPENWEBUI_KEY.")
+@click.option(
+    "--most",
+    type=click.IntRange(0, 100),
+    default=MOST_MISSING,
+    show_default=True,
+    help="Percent of the chats that may go, at most.",
+)
+@click.option("--tenant", default=FIRST_TENANT, help="Tenant: one Open WebUI.")
+@click.option("--dry-run", is_flag=True, help="Ask, and delete nothing.")
+@as_json
+def reconcile(
+    url: str | None, api_key: str | None, most: int, tenant: str, dry_run: bool, as_json: bool
+) -> None:
+    """Delete the chats that Open WebUI has no more; a worker does so once a night."""
+    from service.clients.openwebui import signed_in
+    from service.storage import keys
+    from service.usecases import reconcile as reconciling
+    from service.usecases.operate import Operator
+
+    current = shell.settings()
+    where = url or current.openwebui_url
+    key = api_key or current.openwebui_key.get_secret_value()
+    if not (where and key):
+        raise click.UsageError("set PRECIS_OPENWEBUI_URL and PRECIS_OPENWEBUI_KEY, or pass them")
+
+    async def work() -> Reconciled:
+        async with shell.database(current) as database:
+            async with database.engine.connect() as connection:
+                identity = await keys.tenant(connection, tenant)
+            if identity is None:
+                raise _no_tenant(tenant)
+            by = Operator(identity, _ACTOR)
+            async with signed_in(where, key) as webui:
+                return await reconciling.reconcile(
+                    database.engine, webui, by, most=most, dry=dry_run
+                )
+
+    found = shell.run(work())
+    if as_json:
+        print_json(asdict(found))
+        return
+    for chat in found.missing:
+        say(chat)
+    what = "would be deleted" if dry_run else "were deleted"
+    say(f"{len(found.missing)} of {found.asked} chats {what}.")
+
+
+@click.group()
+def tenants() -> None:
+    """Erase a tenant."""
+
+
+@tenants.command()
+@click.argument("name")
+@without_asking
+def erase(name: str, yes: bool) -> None:
+    """Delete the tenant NAME: its keys, chats, audit and salt.
+
+    What is sealed for it in a backup without the salt can never be opened again.
+    """
+    from service.storage import keys
+
+    if not yes:
+        click.confirm(f"Delete everything of tenant {name!r}?", abort=True)
+
+    async def work() -> None:
+        async with (
+            shell.database(shell.settings()) as database,
+            database.engine.begin() as connection,
+        ):
+            if not await keys.erase_tenant(connection, name):
+                raise _no_tenant(name)
+
+    shell.run(work())
+    say(f"Tenant {name!r} is erased.")
+
+
+def _no_tenant(name: str) -> NotFound:
+    return NotFound(f"there is no tenant {name!r}")

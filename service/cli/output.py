@@ -1,130 +1,163 @@
-"""What commands print: no control character of others' text reaches a terminal.
+"""What commands print of an answer of the REST API: JSON as it is, or tables and lines for people.
 
-An id, a model's name, an error or a summary may carry escape sequences, which a terminal would
-obey, or what reads like markup of ours.
+No control character of others' text reaches a terminal: an id, a model's name, an error or a
+summary may carry escape sequences, which a terminal would obey.
 """
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Final
+import re
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
 
-import typer
-from rich.console import (
-    Console,
-    ConsoleOptions,
-    ConsoleRenderable,
-    RenderableType,
-    RenderHook,
-    RenderResult,
-)
-from rich.measure import Measurement
-from rich.segment import Segment
-from rich.table import Column, Table
-from rich.text import Text
+import click
 
-from service.text.characters import shown as shown
+from service.text.characters import shown
 
-_LEAST: Final = {"chat": 36, "reason": 20}  # columns that a terminal keeps for these
-_ONE_LINE: Final = frozenset({"key", "at", "since", "updated", "created", "revoked"})
-_NO_END: Final = 100_000  # columns
+_MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
+_BETWEEN: Final = "  "  # columns
+_ALWAYS: Final = 3  # columns that have room in every terminal
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Row = Mapping[str, Any]
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print what the REST API answers.")
+without_asking = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 
 
-def add_row(table: Table, *cells: str) -> None:
-    """A row of texts that are not ours: nothing in them is markup, and nothing is cut off."""
-    table.add_row(*(Text(cell, overflow="fold") for cell in cells))
+def paged(command: Command) -> Command:
+    """The options of a command that lists something page by page."""
+    limit = click.option("--limit", type=int, default=50, show_default=True, help="Most rows.")
+    cursor = click.option("--cursor", help="What the page before names at its end.")
+    return as_json(limit(cursor(command)))
 
 
-def print_rows(
-    to: Console,
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    least: Sequence[str] = (),
-) -> None:
-    """A table of texts that are not ours; the column `chat` is kept on one line.
-
-    What is no terminal gets all columns, as wide as they are. In a terminal that is too narrow, the
-    columns in `least` are left out, the first one first, and it is said.
-    """
-    shown_columns, left_out = list(columns), list[str]()
-    table = _table(shown_columns, columns, rows)
-    for name in least if to.is_terminal else ():
-        if _measured(to, table).minimum <= to.width:
-            break
-        shown_columns.remove(name)
-        left_out.append(name)
-        table = _table(shown_columns, columns, rows)
-    print_table(to, table)
-    if left_out:
-        to.print(f"[dim]Not shown for want of room: {', '.join(left_out)}; --json has all.[/]")
+def say(line: str, *, err: bool = False) -> None:
+    """A line for people."""
+    click.echo(shown(line), err=err)
 
 
-def print_table(to: Console, table: Table) -> None:
-    """A table, in what is no terminal as wide as its cells are."""
-    if to.is_terminal:
-        to.print(table)
+def print_json(answer: object) -> None:
+    """An answer as JSON, in ASCII, so that no character of a chat's reaches a terminal."""
+    click.echo(json.dumps(answer, indent=2).replace("\x7f", "\\u007f"))
+
+
+def print_page(page: Row, rows: str, fields: str, as_json: bool) -> None:
+    """A page of a list: its `rows` as `print_table` has them, and how to get the next page."""
+    if as_json:
+        print_json(page)
         return
-    wide = _measured(to, table).maximum
-    with _width(to, max(to.width, wide)):
-        to.print(table)
+    print_table(page[rows], fields)
+    if page.get("next") is not None:
+        say(f"There are more: --cursor {page['next']}")
 
 
-def _measured(to: Console, table: Table) -> Measurement:
-    # Without an end, because a measurement never exceeds the width that it is taken at.
-    return Measurement.get(to, to.options.update(max_width=_NO_END), table)
+def print_answer(
+    answer: Row, as_json: bool, title: str = "", columns: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Any answer: a line for each of its values, then a table for each list of objects.
 
-
-def _table(names: Sequence[str], columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    table = Table(
-        *(
-            Column(name, overflow="fold", min_width=_LEAST.get(name), no_wrap=name in _ONE_LINE)
-            for name in names
-        )
-    )
-    places = [columns.index(name) for name in names]
-    for row in rows:
-        add_row(table, *(row[place] for place in places))
-    return table
-
-
-@contextmanager
-def _width(to: Console, width: int) -> Iterator[None]:
-    before, to.width = to.width, width
-    try:
-        yield
-    finally:
-        to.width = before
-
-
-def print_json(found: object) -> None:
-    """What a command found, as the REST API answers it.
-
-    In ASCII, so that no character of a chat's reaches a terminal.
+    `columns` are the fields of a list as `print_table` takes them, by the list's name; else all.
     """
-    # Here, because `precis --help` need not wait for pydantic.
-    from pydantic_core import to_jsonable_python
-
-    plain = to_jsonable_python(found)
-    typer.echo(json.dumps(plain, indent=2).replace("\x7f", "\\u007f"))
-
-
-def console(*, stderr: bool = False) -> Console:
-    """A console that writes control characters out; colours and layout stay."""
-    made = Console(stderr=stderr)
-    made.push_render_hook(_ShowControl())
-    return made
-
-
-class _Shown:
-    def __init__(self, inner: RenderableType) -> None:
-        self._inner = inner
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for text, style, control in console.render(self._inner, options):
-            yield Segment(text if control else shown(text), style, control)
+    if as_json:
+        print_json(answer)
+        return
+    plain = [{"name": _heading(name), "value": _cell(name, answer[name])} for name in answer]
+    plain = [row for row in plain if row["value"]]
+    if plain:
+        print_table(plain, "name value", title)
+    for name, value in answer.items():
+        if _is_list(value):
+            _print_list(name, value, columns)
+        elif _is_deep(value):
+            print_answer(value, as_json, name, columns)
 
 
-class _ShowControl(RenderHook):
-    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
-        return [_Shown(one) for one in renderables]
+def _print_list(name: str, rows: Sequence[Row], columns: Mapping[str, str]) -> None:
+    """A table of the rows, with the fields of their objects beside their own."""
+    flat = [_flattened(row) for row in rows]
+    fields = dict.fromkeys(field for row in flat for field in row)
+    print_table(flat, columns.get(name) or " ".join(fields), name)
+
+
+def print_table(rows: Sequence[Row], fields: str, title: str = "") -> None:
+    """A line for each row, in which nothing is cut off.
+
+    Args:
+        rows: of an answer.
+        fields: their names, the most important first. A terminal that is too narrow gets as many
+            as it has room for, and is told which it lacks.
+        title: is printed above.
+    """
+    names = fields.split()
+    lines = [[_heading(name) for name in names]]
+    lines += [[_cell(name, row.get(name)) for name in names] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    count = _fitting(widths) if sys.stdout.isatty() else len(names)
+    if title:
+        say(f"\n{_heading(title)}:")
+    for line in lines:
+        padded = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
+        click.echo(_BETWEEN.join(padded[:count]).rstrip())
+    if count < len(names):
+        say(f"Not shown for want of room: {', '.join(lines[0][count:])}; --json has all.")
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list) and any(isinstance(one, dict) for one in value)
+
+
+def _is_deep(value: object) -> bool:
+    """Whether an object has objects, too many for a line."""
+    if not isinstance(value, dict):
+        return False
+    return any(isinstance(one, dict) or _is_list(one) for one in value.values())
+
+
+def _flattened(row: Row) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in row.items():
+        flat |= value if isinstance(value, dict) else {name: value}
+    return flat
+
+
+def _heading(field: str) -> str:
+    return field.removesuffix("_id").removesuffix("_at").replace("_", " ")
+
+
+def _fitting(widths: Sequence[int]) -> int:
+    """How many columns have room in this terminal."""
+    room = shutil.get_terminal_size().columns
+    count = len(widths)
+    while count > _ALWAYS and sum(widths[:count]) + len(_BETWEEN) * (count - 1) > room:
+        count -= 1
+    return count
+
+
+def _cell(field: str, value: Any) -> str:  # noqa: ANN401 - JSON
+    """A value on one line; nothing for what needs a table."""
+    if value is None or _is_list(value) or _is_deep(value):
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return _number(field, value)
+    return " ".join(shown(_text(value)).split())
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 - JSON
+    if isinstance(value, dict):
+        # What is nothing or zero would hide the rest.
+        parts = [f"{_heading(name)} {_cell(name, one)}" for name, one in value.items() if one]
+        return ", ".join(parts)
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return value[:19].replace("T", " ") if _MOMENT.fullmatch(value) else str(value)
+
+
+def _number(field: str, value: float) -> str:
+    if isinstance(value, float):
+        return f"{value:,.2f}" if value >= 1 else f"{value:.4g}"
+    return str(value) if field == "id" or field.endswith("_id") else f"{value:,}"

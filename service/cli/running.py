@@ -3,12 +3,11 @@
 import asyncio
 import os
 import signal
-import socket
-import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from rich.console import Console
 from uvicorn.loops.auto import auto_loop_factory
 
 from service import __version__
@@ -19,13 +18,15 @@ from service.app import Beside, create_app
 from service.cli import shell
 from service.cli.demo import demonstrate
 from service.cli.logs import set_up_logs
+from service.cli.output import say
 from service.errors import ConfigurationError
+from service.names import FIRST_TENANT
 from service.runtime import Runtime, running, servers
 from service.settings import PREFIX, Settings
-from service.urls import announce_address, reached_at
+from service.storage import keys
+from service.urls import KEY_FILE, announce_address, reached_at
+from service.usecases.keys import Wanted, create
 from workers.worker import running as worker_running
-
-_FIRST_KEY = "operator-key"
 
 
 def run(work: Coroutine[None, None, None], logs: Settings | None = None) -> None:
@@ -41,10 +42,20 @@ async def serve(current: Settings, *beside: Beside) -> None:
     listener = bind(current.host, current.port)
     raise_open_files(current.max_connections)
     async with listening(create_app(current, *beside), listener, Limits.of(current)) as runtime:
+        host, port = listener.getsockname()[:2]
+        made = None
         if not current.database_url:
-            host, port = listener.getsockname()[:2]
+            made = await _leave_key(runtime)
             announce_address(current.data_dir, reached_at(host, port))
-        _greet(runtime, listener)
+        say(
+            f"Precis {__version__} on http://{host}:{port},"
+            f" summaries by {runtime.worker_context.by}"
+        )
+        if made:
+            say(
+                f"{made} has an operator key: commands on this machine use it, and with it you sign"
+                " in to the pages. `precis install-filter` installs the filter, with its own key."
+            )
         died = runtime.urls.died or asyncio.get_running_loop().create_future()
         await asyncio.wait({stopped, died}, return_when=asyncio.FIRST_COMPLETED)
         if died.done():
@@ -54,9 +65,7 @@ async def serve(current: Settings, *beside: Beside) -> None:
 async def demo(json_path: Path | None, *, fleet: bool, serves: bool, keep: Path | None) -> None:
     """The recorded conversation; `serves` leaves its service running until it is stopped."""
     until = _stop_signal if serves else None
-    await demonstrate(
-        embedded_worker, shell.console, json_path, fleet=fleet, keep=keep, until=until
-    )
+    await demonstrate(embedded_worker, Console(), json_path, fleet=fleet, keep=keep, until=until)
 
 
 async def work(current: Settings) -> None:
@@ -73,9 +82,7 @@ async def work(current: Settings) -> None:
         embedded_worker(runtime),
         _own_port(current),
     ):
-        shell.console.print(
-            f"Precis {__version__} worker, summaries by {runtime.worker_context.by}"
-        )
+        say(f"Precis {__version__} worker, summaries by {runtime.worker_context.by}")
         await asyncio.wait({stopped})
 
 
@@ -87,7 +94,7 @@ async def _own_port(current: Settings) -> AsyncIterator[None]:
         return
     listener = bind(current.host, current.worker_port, f"{PREFIX}WORKER_PORT")
     async with answering(create_worker_app(current), listener, Limits.of(current)):
-        shell.console.print(f"/livez and /metrics on http://{current.host}:{current.worker_port}")
+        say(f"/livez and /metrics on http://{current.host}:{current.worker_port}")
         yield
 
 
@@ -100,40 +107,26 @@ def _stop_signal() -> asyncio.Future[None]:
     return stopped
 
 
-def _greet(runtime: Runtime, listener: socket.socket) -> None:
-    host, port = listener.getsockname()[:2]
-    say = shell.console.print
-    say(
-        f"Precis {__version__} on [bold]http://{host}:{port}[/],"
-        f" summaries by {runtime.worker_context.by}"
-    )
-    if runtime.first_key:
-        _hand_over(runtime.settings, runtime.first_key)
+async def _leave_key(runtime: Runtime) -> Path | None:
+    """Sees to it that the data folder has an operator key in use, for commands beside the service.
 
-
-def _hand_over(current: Settings, key: str) -> None:
-    """Shows the first operator key, or names the file that has it."""
-    say = shell.console.print
-    if sys.stdout.isatty():
-        say("First start. This key is for the REST API; it is shown once and stored as a hash:")
-        say(f"  [bold]{key}[/]", highlight=False)
-    else:
-        # What is no terminal may be a journal that many read and somebody ships elsewhere.
-        path = current.data_dir.absolute() / _FIRST_KEY
-        _write_private(path, f"{key}\n")
-        say(
-            f"First start. {path} has a key for the REST API, for this user alone. Take it, and"
-            " delete the file.",
-            soft_wrap=True,
-        )
-    say(
-        "Next: `precis install-filter` installs the filter in Open WebUI, with a key of its own.",
-        soft_wrap=True,
-    )
+    A key that is there stays, so that starts make no more of them; one that was revoked or deleted
+    is replaced. Returns its file if it is new.
+    """
+    path = runtime.settings.data_dir.absolute() / KEY_FILE
+    engine = runtime.database.engine
+    if path.is_file():
+        async with engine.connect() as connection:
+            if await keys.find(connection, path.read_text().strip()):
+                return None
+    wanted = Wanted("operator", "commands beside the service")
+    made = await create(engine, FIRST_TENANT, "precis serve", wanted)
+    _write_private(path, f"{made.key}\n")
+    return path
 
 
 def _write_private(path: Path, text: str) -> None:
-    path.unlink(missing_ok=True)  # of a database that is gone
+    path.unlink(missing_ok=True)
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text)
 

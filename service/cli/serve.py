@@ -4,22 +4,21 @@ What they run is in `running`, which loads the whole service.
 """
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
 from service.cli import shell
 
 
-def serve(
-    host: Annotated[str | None, typer.Option(help="Overrides PRECIS_HOST.")] = None,
-    port: Annotated[
-        int | None, typer.Option(help="Overrides PRECIS_PORT; 0 takes a free one.")
-    ] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Overrides PRECIS_DATA_DIR.")] = None,
-    worker: Annotated[bool, typer.Option(help="Also run a worker in this process.")] = True,
-) -> None:
-    """Runs the service and a worker.
+@click.command()
+@click.option("--host", help="Overrides PRECIS_HOST.")
+@click.option("--port", type=int, help="Overrides PRECIS_PORT; 0 takes a free one.")
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Overrides PRECIS_DATA_DIR.")
+@click.option(
+    "--worker/--no-worker", default=True, help="Also run a worker in this process, or none."
+)
+def serve(host: str | None, port: int | None, data_dir: Path | None, worker: bool) -> None:
+    """Run the service and a worker.
 
     It starts a PostgreSQL and a Valkey of its own in PRECIS_DATA_DIR, unless PRECIS_DATABASE_URL
     and PRECIS_REDIS_URL are set.
@@ -31,8 +30,9 @@ def serve(
     running.run(running.serve(current, *([running.embedded_worker] if worker else [])), current)
 
 
-def work() -> None:
-    """Runs one more worker, on PRECIS_DATABASE_URL and PRECIS_REDIS_URL.
+@click.command()
+def worker() -> None:
+    """Run one more worker, on PRECIS_DATABASE_URL and PRECIS_REDIS_URL.
 
     Start as many as you need.
     """
@@ -42,30 +42,33 @@ def work() -> None:
     running.run(running.work(current), current)
 
 
-def demo(
-    json_path: Annotated[
-        Path | None,
-        typer.Option("--json", help="Also write the figures and the whole summary to this file."),
-    ] = None,
-    fleet: Annotated[
-        bool,
-        typer.Option(
-            "--fleet",
-            help="Run the service and two workers as a fleet: PostgreSQL and Redis by URL.",
-        ),
-    ] = False,
-    serves: Annotated[
-        bool,
-        typer.Option("--serve", help="Leave the service running, with its pages, until Ctrl+C."),
-    ] = False,
-    keep: Annotated[
-        Path | None,
-        typer.Option(help="A new data folder that stays; by default it is deleted at the end."),
-    ] = None,
-) -> None:
-    """Plays a long recorded conversation against a service of its own, and shows what happens."""
+@click.command()
+@click.option(
+    "--json",
+    "json_path",
+    type=click.Path(path_type=Path),
+    help="Also write the figures and the whole summary to this file.",
+)
+@click.option(
+    "--fleet",
+    is_flag=True,
+    help="Run the service and two workers as a fleet: PostgreSQL and Redis by URL.",
+)
+@click.option(
+    "--serve",
+    "serves",
+    is_flag=True,
+    help="Leave the service running, with its pages, until Ctrl+C.",
+)
+@click.option(
+    "--keep",
+    type=click.Path(path_type=Path),
+    help="A new data folder that stays; by default it is deleted at the end.",
+)
+def demo(json_path: Path | None, fleet: bool, serves: bool, keep: Path | None) -> None:
+    """Play a long recorded conversation, and show what happens."""
     from service.cli import running
 
     if keep and keep.exists():
-        raise typer.BadParameter(f"{keep} exists already; name a new folder", param_hint="--keep")
+        raise click.BadParameter(f"{keep} exists already; name a new folder", param_hint="--keep")
     running.run(running.demo(json_path, fleet=fleet, serves=serves, keep=keep))

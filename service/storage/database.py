@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import asyncpg
@@ -129,14 +130,19 @@ class Pending:
     head: str
 
 
+@cache
+def newest() -> str:
+    """The newest migration of this version."""
+    return ScriptDirectory(str(MIGRATIONS)).get_current_head() or ""
+
+
 async def pending(url: str) -> Pending | None:
     """What a migration would change; None for a new database, and for one that is not older.
 
     Raises:
         ConfigurationError: the database cannot be reached, or is too old.
     """
-    known = ScriptDirectory(str(MIGRATIONS))
-    head = known.get_current_head() or ""
+    known, head = ScriptDirectory(str(MIGRATIONS)), newest()
     async with (
         connect(url, name="precis-migration") as database,
         database.engine.connect() as opened,
@@ -154,8 +160,7 @@ async def check_schema(engine: AsyncEngine) -> None:
         SchemaError: it is at an older one, with both revisions and the command that upgrades it; or
             from before the first release.
     """
-    known = ScriptDirectory(str(MIGRATIONS))
-    head = known.get_current_head()
+    known, head = ScriptDirectory(str(MIGRATIONS)), newest()
     async with engine.connect() as connection:
         current = await connection.run_sync(_current_revision)
     _refuse_unreleased(current)

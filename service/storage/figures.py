@@ -7,7 +7,9 @@ messages that are stored.
 from typing import Final
 
 from service.metrics import Queue
-from service.storage import jobs, reading
+from service.storage import jobs
+from service.storage.database import newest
+from service.storage.reads import ReadPool
 
 # An endpoint that is asked no more stays half-open for ever; its last failure is long ago.
 _BREAKERS: Final = f"""
@@ -18,7 +20,7 @@ where open_until is null or changed_at > now() - interval '1 hour' group by 1
 _FOR_TEXTS: Final = "select count(*) from chats where wants_bodies"
 
 
-async def queue(reads: jobs.Reads) -> Queue:
+async def queue(reads: ReadPool) -> Queue:
     """The figures of the database. Raises what the driver raises when it does not answer."""
     counts = await jobs.counts(reads, None)
     for_texts: int = await reads.fetchval(_FOR_TEXTS)
@@ -33,5 +35,5 @@ async def queue(reads: jobs.Reads) -> Queue:
     }
     breakers = {"closed": 0, "open": 0, "half-open": 0}
     breakers |= {row["state"]: row["count"] for row in rows}
-    at_head = revision == reading.newest()
+    at_head = revision == newest()
     return Queue(states, counts.oldest_due_seconds, breakers, at_head)

@@ -1,15 +1,12 @@
 """Work as operators see it: what is due, worked on, put off or dead, why, and the breakers.
 
-Nothing is changed here; that is in `work` and `breakers`. Plain SQL on asyncpg, because monitors
-run `precis status` often, and importing SQLAlchemy takes longer than all of its reads.
+Nothing is changed here; that is in `work` and `breakers`.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Literal, TypeAlias
-
-import asyncpg
+from typing import Final, Literal
 
 from service.names import STATES, State
 from service.storage import scope
@@ -22,8 +19,6 @@ _WITH_TEXTS = (
     ("messages", "body", "body is not null"),
     ("checkpoints", "sealed_memory", "true"),
 )
-
-Reads: TypeAlias = "ReadPool | asyncpg.Connection[asyncpg.Record]"
 
 BreakerState = Literal["closed", "open", "half-open"]
 
@@ -141,26 +136,25 @@ case when {_WORKING} then chats.lease_until end
 
 
 async def page(
-    reads: Reads,
-    tenant: int | None,
+    reads: ReadPool,
+    tenant: int,
     states: Sequence[State] = STATES,
     *,
     after: int = 0,
     limit: int = 50,
 ) -> list[Job]:
-    """Jobs in these states with an id above `after`, in that order; of all tenants for None."""
-    of_tenant, given = _of(tenant, 4)
+    """A tenant's jobs in these states with an id above `after`, in that order."""
     query = f"""
         select {_JOB} from chats join tenants on tenants.id = chats.tenant_id
-        where {of_tenant} and {_ANY} and {_STATE} = any($1::text[]) and chats.id > $2
+        where chats.tenant_id = $4 and {_ANY} and {_STATE} = any($1::text[]) and chats.id > $2
         order by chats.id limit $3
     """
-    return [Job(*row) for row in await reads.fetch(query, list(states), after, limit, *given)]
+    return [Job(*row) for row in await reads.fetch(query, list(states), after, limit, tenant)]
 
 
-async def counts(reads: Reads, tenant: int | None) -> QueueCounts:
+async def counts(reads: ReadPool, tenant: int | None) -> QueueCounts:
     """The queue in numbers; of all tenants for None."""
-    of_tenant, given = _of(tenant, 1)
+    of_tenant, given = ("true", ()) if tenant is None else ("chats.tenant_id = $1", (tenant,))
     query = f"""
         select {_STATE}, count(*), extract(epoch from now() - min(chats.due_at))
         from chats where {of_tenant} and {_ANY} group by 1
@@ -177,30 +171,29 @@ async def counts(reads: Reads, tenant: int | None) -> QueueCounts:
     )
 
 
-async def stored(reads: Reads, tenant: int | None) -> Stored:
+async def stored(reads: ReadPool, tenant: int) -> Stored:
     """Counts chats up to a bound, so that it takes no longer the more there are."""
-    of_tenant, given = _of(tenant, 2)
-    query = f"""
+    query = """
         select
-            (select count(*) from (select from chats where {of_tenant} limit $1) as found),
+            (select count(*) from (select from chats where chats.tenant_id = $2 limit $1) as found),
             (select count(*) from (
-                select from chats where {of_tenant} and cardinality(leaf_line) > 0 limit $1
+                select from chats where chats.tenant_id = $2 and cardinality(leaf_line) > 0 limit $1
             ) as found),
             (select count(*) from (
                 select distinct checkpoints.chat_id
                 from checkpoints join chats
                     on chats.tenant_id = checkpoints.tenant_id and chats.id = checkpoints.chat_id
-                where {of_tenant} and {of_tenant.replace("chats.", "checkpoints.")}
+                where chats.tenant_id = $2 and checkpoints.tenant_id = $2
                     and checkpoints.kind = 'degraded' and checkpoints.retired_at is null
                 limit $1
             ) as found)
     """
-    (row,) = await reads.fetch(query, _MOST_COUNTED, *given)
+    (row,) = await reads.fetch(query, _MOST_COUNTED, tenant)
     chats, compressed, degraded = row
     return Stored(chats, compressed, degraded, _MOST_COUNTED)
 
 
-async def breakers(reads: Reads) -> list[Breaker]:
+async def breakers(reads: ReadPool) -> list[Breaker]:
     """All endpoints that the fleet has asked, by name."""
     rows = await reads.fetch(
         f"select name, {BREAKER_STATE}, failures, open_until, last_error"
@@ -209,7 +202,7 @@ async def breakers(reads: Reads) -> list[Breaker]:
     return [Breaker(*row) for row in rows]
 
 
-async def alive(reads: Reads) -> list[Alive]:
+async def alive(reads: ReadPool) -> list[Alive]:
     """Who lives, by role and name."""
     rows = await reads.fetch(
         "select role, name, version, summariser, warnings, started_at, seen_at from heartbeats"
@@ -218,34 +211,33 @@ async def alive(reads: Reads) -> list[Alive]:
     return [Alive(*row) for row in rows]
 
 
-async def filters(reads: Reads, tenant: int | None) -> list[str]:
+async def filters(reads: ReadPool, tenant: int) -> list[str]:
     """The versions of filters that asked within a week, each with a key that is in use."""
-    of_tenant, given = _of(tenant, 1)
     rows = await reads.fetch(
-        f"""
+        """
         select distinct api_keys.last_filter from api_keys
-        where {of_tenant.replace("chats.", "api_keys.")} and api_keys.last_filter is not null
+        where api_keys.tenant_id = $1 and api_keys.last_filter is not null
             and api_keys.revoked_at is null
             and (api_keys.expires_at is null or api_keys.expires_at > now())
             and api_keys.last_used_at > now() - interval '7 days'
         """,
-        *given,
+        tenant,
     )
     return [row["last_filter"] for row in rows]
 
 
-async def encryption_keys(reads: Reads) -> list[int]:
+async def encryption_keys(reads: ReadPool) -> list[int]:
     """The ids of the keys that stored texts may be sealed with."""
     rows = await reads.fetch("select id from sealing_keys order by id")
     return [row["id"] for row in rows]
 
 
-async def has_row_security(reads: Reads) -> bool:
+async def has_row_security(reads: ReadPool) -> bool:
     """Whether row-level security is in force for this login (`storage.row_security`)."""
     return bool(await reads.fetchval(scope.IN_FORCE, list(scope.ROLES)))
 
 
-async def sealed_rows(reads: Reads, tenant: int | None) -> list[SealedRows]:
+async def sealed_rows(reads: ReadPool, tenant: int) -> list[SealedRows]:
     """About how many rows each key seals, the plain ones first; exact in a small database.
 
     From a sample of each table's pages, so that it takes no longer the more there are. What few
@@ -255,7 +247,6 @@ async def sealed_rows(reads: Reads, tenant: int | None) -> list[SealedRows]:
     for table, sealed, has_text in _WITH_TEXTS:
         pages = await reads.fetchval(f"select pg_relation_size('{table}') / {_PAGE}")
         share = min(1.0, _SAMPLED / max(pages, 1))
-        of_tenant, given = ("true", ()) if tenant is None else ("sampled.tenant_id = $2", (tenant,))
         # The first bytes alone: a large value is not read for its key.
         query = f"""
             select
@@ -263,15 +254,10 @@ async def sealed_rows(reads: Reads, tenant: int | None) -> list[SealedRows]:
                     then get_byte(substring({sealed}, 1, 2), 1) end as key,
                 count(*) as rows
             from {table} as sampled tablesample system ($1)
-            where {of_tenant} and {has_text}
+            where sampled.tenant_id = $2 and {has_text}
             group by 1
         """
-        for row in await reads.fetch(query, share * 100, *given):
+        for row in await reads.fetch(query, share * 100, tenant):
             found[row["key"]] = found.get(row["key"], 0) + row["rows"] / share
     order = sorted(found, key=lambda key: key or 0)
     return [SealedRows(key, round(found[key])) for key in order]
-
-
-def _of(tenant: int | None, place: int) -> tuple[str, tuple[int, ...]]:
-    """The condition on the tenant, with its parameter at this place; none for all tenants."""
-    return ("true", ()) if tenant is None else (f"chats.tenant_id = ${place}", (tenant,))

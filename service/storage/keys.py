@@ -121,6 +121,7 @@ async def create(
     *,
     seconds: float | None = None,
     networks: Sequence[str] = (),
+    key: str | None = None,
 ) -> str:
     """Makes a key, and the tenant if it is new.
 
@@ -131,6 +132,7 @@ async def create(
         name: by which lists tell it.
         seconds: until it expires; None: never.
         networks: from where it opens anything, as `10.0.0.0/8`; empty: from anywhere.
+        key: itself, if it was made elsewhere; it must have a prefix of its scope.
 
     Returns:
         The key itself, which is not stored and cannot be shown again.
@@ -139,7 +141,7 @@ async def create(
     # Changes nothing in a tenant that is there; `do nothing` would not return it.
     query = made.on_conflict_do_update(index_elements=["name"], set_={"name": made.excluded.name})
     tenant_id = (await connection.execute(query.returning(tenants.c.id))).scalar_one()
-    key = f"precis_{_SHORT[scope]}_{secrets.token_urlsafe(32)}"
+    key = key or f"precis_{_SHORT[scope]}_{secrets.token_urlsafe(32)}"
     await connection.execute(
         insert(api_keys).values(
             tenant_id=tenant_id,

@@ -1,4 +1,4 @@
-"""What operators look at, the same for REST, the command line and the pages.
+"""What operators look at, the same for REST and the pages.
 
 Nothing is changed or locked; who reads a text is noted in the audit log.
 """

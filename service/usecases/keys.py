@@ -1,25 +1,28 @@
-"""API keys, the same for REST, pages and the command line; each change leaves an audit row.
+"""API keys, the same for REST and the pages; each change leaves an audit row.
 
 They are made, listed, replaced and revoked. A key itself is told once, to whoever made it; what is
 stored is its hash.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final
 
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from service.errors import NotFound, Unprocessable
-from service.names import Scope
+from service.errors import ConfigurationError, NotFound, Unprocessable
+from service.names import FIRST_TENANT, Scope
 from service.storage import audit, keys
 from service.storage.keys import Key
 from service.usecases.operate import Operator
 
 MOST_NETWORKS: Final = 50
 _DAY: Final = 86_400
+_OPERATOR_KEY: Final = re.compile(r"precis_op_[\w-]{43,100}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,36 @@ async def create(engine: AsyncEngine, tenant: str, actor: str, wanted: Wanted) -
     return made
 
 
+async def store_first(engine: AsyncEngine, actor: str, key: str) -> bool:
+    """Stores a key that was made elsewhere as an operator key of the first tenant.
+
+    Returns:
+        False when nothing was stored, because an operator key is in use already.
+
+    Raises:
+        ConfigurationError: it is no key that could be guessed by nobody, or it was revoked.
+    """
+    async with engine.begin() as connection:
+        if any(one.scope == "operator" and one.in_use for one in await keys.everyone(connection)):
+            return False
+        if not _OPERATOR_KEY.fullmatch(key):
+            raise ConfigurationError(
+                "PRECIS_KEY cannot become the first operator key: that is `precis_op_` and at least"
+                " 43 random letters and digits, as scripts/secrets makes it"
+            )
+        try:
+            await keys.create(connection, FIRST_TENANT, "operator", "first key", key=key)
+        except IntegrityError:
+            raise ConfigurationError(
+                "the key of PRECIS_KEY was revoked: put another one there"
+            ) from None
+        made = await keys.find(connection, key)
+        assert made
+        details = {"key": made.id, "scope": made.scope, "name": made.name}
+        await audit.record(connection, made.tenant, actor, "key.create", None, **details)
+    return True
+
+
 async def _make(
     connection: AsyncConnection,
     tenant: str,
@@ -95,35 +128,15 @@ async def rotate(engine: AsyncEngine, by: Operator, identity: int, hours: float)
     Raises:
         NotFound: this tenant has no such key in use.
     """
-    return await _rotate(engine, by.tenant, by.actor, identity, hours)
-
-
-async def rotate_any(engine: AsyncEngine, actor: str, identity: int, hours: float) -> MadeKey:
-    """The same for a key of whatever tenant, for whoever runs the service itself."""
-    return await _rotate(engine, None, actor, identity, hours)
-
-
-async def _rotate(
-    engine: AsyncEngine, tenant: int | None, actor: str, identity: int, hours: float
-) -> MadeKey:
     async with engine.begin() as connection:
-        old = await _in_use(connection, tenant, identity)
+        old = await _in_use(connection, by, identity)
         life = None
         if old.expires_at is not None:
             life = (old.expires_at - old.created_at).total_seconds()
         made = await _make(connection, old.tenant_name, old.scope, old.name, life, old.networks)
         await keys.end_in(connection, identity, hours * 3600)
-        await audit.record(
-            connection,
-            old.tenant,
-            actor,
-            "key.rotate",
-            None,
-            key=identity,
-            name=old.name,
-            by=made.row.id,
-            grace_hours=hours,
-        )
+        details = {"key": identity, "name": old.name, "by": made.row.id, "grace_hours": hours}
+        await audit.record(connection, by.tenant, by.actor, "key.rotate", None, **details)
     return made
 
 
@@ -133,31 +146,17 @@ async def revoke(engine: AsyncEngine, by: Operator, identity: int) -> None:
     Raises:
         NotFound: this tenant has no such key in use.
     """
-    await _revoke(engine, by.tenant, by.actor, identity)
-
-
-async def revoke_any(engine: AsyncEngine, actor: str, identity: int) -> None:
-    """Revokes a key of whatever tenant, for whoever runs the service itself.
-
-    Raises:
-        NotFound: there is no such key in use.
-    """
-    await _revoke(engine, None, actor, identity)
-
-
-async def _revoke(engine: AsyncEngine, tenant: int | None, actor: str, identity: int) -> None:
     async with engine.begin() as connection:
-        found = await _in_use(connection, tenant, identity)
+        key = await _in_use(connection, by, identity)
         if not await keys.revoke(connection, identity):
             raise _missing(identity)
-        await audit.record(
-            connection, found.tenant, actor, "key.revoke", None, key=identity, name=found.name
-        )
+        details = {"key": identity, "name": key.name}
+        await audit.record(connection, by.tenant, by.actor, "key.revoke", None, **details)
 
 
-async def _in_use(connection: AsyncConnection, tenant: int | None, identity: int) -> Key:
+async def _in_use(connection: AsyncConnection, by: Operator, identity: int) -> Key:
     found = await keys.one(connection, identity)
-    if found is None or tenant not in (None, found.tenant) or not found.in_use:
+    if found is None or found.tenant != by.tenant or not found.in_use:
         raise _missing(identity)
     return found
 

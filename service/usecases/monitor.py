@@ -1,7 +1,4 @@
-"""The queue, running work and circuit breakers: what operators and their monitors ask often.
-
-Apart from `inspect`, so that `precis status` loads neither SQLAlchemy nor what writes summaries.
-"""
+"""The queue, running work and circuit breakers: what operators and their monitors ask often."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +6,8 @@ from dataclasses import dataclass
 from service.names import STATES, State
 from service.settings import Settings
 from service.storage import jobs
-from service.storage.jobs import Alive, Breaker, Job, QueueCounts, Reads, SealedRows, Stored
+from service.storage.jobs import Alive, Breaker, Job, QueueCounts, SealedRows, Stored
+from service.storage.reads import ReadPool
 from service.usecases import worth
 from service.usecases.advice import Advice, advice
 from service.usecases.worth import Worth
@@ -48,14 +46,9 @@ class Status:
     sealed: list[SealedRows]
     row_level_security: bool
 
-    @property
-    def idle(self) -> bool:
-        """Whether nothing is due, worked on or put off."""
-        return not (self.queue.working or self.queue.due or self.queue.waiting)
 
-
-async def status(reads: Reads, tenant: int | None, settings: Settings) -> Status:
-    """How the work stands; of all tenants for None. Endpoints and processes are the fleet's."""
+async def status(reads: ReadPool, tenant: int, settings: Settings) -> Status:
+    """How a tenant's work stands. Endpoints and processes are the fleet's."""
     queue = await jobs.counts(reads, tenant)
     alive = await jobs.alive(reads)
     endpoints = await jobs.breakers(reads)
@@ -79,7 +72,7 @@ async def status(reads: Reads, tenant: int | None, settings: Settings) -> Status
     )
 
 
-async def work(reads: Reads, tenant: int) -> Work:
+async def work(reads: ReadPool, tenant: int) -> Work:
     """Of `status` what a list of jobs needs: without what counts chats and sums."""
     queue = await jobs.counts(reads, tenant)
     leases = await jobs.page(reads, tenant, ["working"], limit=_MOST_LEASES)
@@ -91,7 +84,7 @@ def _is_stalled(queue: QueueCounts, alive: Sequence[Alive]) -> bool:
 
 
 async def list_jobs(
-    reads: Reads,
+    reads: ReadPool,
     tenant: int,
     states: Sequence[State] = STATES,
     *,

@@ -1,4 +1,4 @@
-"""What operators change, the same for REST and the command line. Each change leaves an audit row.
+"""What operators change, the same for REST and the pages. Each change leaves an audit row.
 
 What they look at is in `inspect`.
 """
@@ -212,20 +212,17 @@ async def retry_dead(engine: AsyncEngine, by: Operator) -> int:
     return revived
 
 
-async def reset_breakers(
-    engine: AsyncEngine, by: Operator, name: str | None, *, on_server: bool = False
-) -> list[str]:
+async def reset_breakers(engine: AsyncEngine, by: Operator, name: str | None) -> list[str]:
     """Closes the breaker of an endpoint of the fleet, or of all; returns their names.
 
     No key is for more than its tenant, and a breaker keeps all tenants from a summariser that is
-    down. So with several tenants only who works `on_server` may.
+    down. So with several tenants nobody may, and it closes by itself.
 
     Raises:
         NotFound: there is no endpoint of this name.
         WrongScope: other tenants use the summariser too.
     """
-    if not on_server:
-        await _check_alone(engine)
+    await _check_alone(engine)
     async with engine.begin() as connection:
         closed = await breakers.forget(connection, name)
         if name is not None and not closed:
@@ -240,8 +237,8 @@ async def _check_alone(engine: AsyncEngine) -> None:
             several = await keys.count_tenants(connection) > 1
     if several:
         raise WrongScope(
-            "all tenants share the summariser's circuit breaker: close it on the server, with"
-            " `precis summariser reset`"
+            "all tenants share the summariser's circuit breaker, so none of them may close it; it"
+            " closes by itself within five minutes once the summariser answers"
         )
 
 

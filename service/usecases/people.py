@@ -1,6 +1,6 @@
 """Use case: what is stored of one user of Open WebUI is found, exported and erased.
 
-The same for REST and the command line. Each look leaves an audit row, which names the user by a
+The same for REST and the pages. Each look leaves an audit row, which names the user by a
 keyed hash. What an erasure cannot take is part of its report.
 """
 

@@ -1,28 +1,44 @@
-"""Runs commands as a shell would, on the database of the test."""
+"""Runs commands as a shell would: on the database of the test, or asking its service."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
-from service.cli import app, shell
+from service.cli import app
 from service.runtime import Urls
+from tests.conftest import Service
 
 Cli = Callable[..., Coroutine[Any, Any, Result]]
 
 
+async def run(environment: dict[str, str], *arguments: str, answer: str = "") -> Result:
+    """Runs a command with these variables."""
+    return await asyncio.to_thread(CliRunner().invoke, app, arguments, env=environment, input=answer)
+
+
 @pytest.fixture
-def cli(urls: Urls, monkeypatch: pytest.MonkeyPatch) -> Cli:
-    """Runs a command with the settings of this test; keyword arguments are environment variables."""
-    monkeypatch.setattr(shell.console, "width", 200)
+def cli(urls: Urls) -> Cli:
+    """Runs a command on the database of this test; keyword arguments are environment variables."""
 
-    async def run(*arguments: str, answer: str = "", **variables: str) -> Result:
-        environment = {"PRECIS_DATABASE_URL": urls.database, "PRECIS_REDIS_URL": urls.redis} | variables
-        return await asyncio.to_thread(CliRunner().invoke, app, arguments, env=environment, input=answer)
+    async def on_database(*arguments: str, answer: str = "", **variables: str) -> Result:
+        environment = {"PRECIS_DATABASE_URL": urls.database, "PRECIS_REDIS_URL": urls.redis}
+        return await run(environment | variables, *arguments, answer=answer)
 
-    return run
+    return on_database
+
+
+@pytest.fixture
+def precis(service: Service) -> Cli:
+    """Runs a command that asks the service of this test, as an operator."""
+
+    async def asking(*arguments: str, answer: str = "", **variables: str) -> Result:
+        environment = {"PRECIS_URL": service.url, "PRECIS_KEY": service.operator_key}
+        return await run(environment | variables, *arguments, answer=answer)
+
+    return asking
 
 
 def says(result: Result, *parts: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from service.cli import app
 from service.runtime import Urls

@@ -2,8 +2,8 @@
 
 import asyncio
 import contextlib
+import json
 import os
-import pty
 import re
 import shutil
 import signal
@@ -127,7 +127,7 @@ def one_line(finished: subprocess.CompletedProcess[str]) -> str:
 
 
 @pytest.mark.slow
-async def test_the_first_start_keeps_its_key_out_of_a_journal_and_all_of_it_works(folder: Path) -> None:
+async def test_commands_find_a_service_by_its_folder_and_starts_make_no_more_keys(folder: Path) -> None:
     """The story of a first day, in one test because a first start takes seconds."""
     async with serving(folder) as precis:
         async with httpx.AsyncClient(base_url=precis.url, timeout=120) as http:
@@ -137,10 +137,10 @@ async def test_the_first_start_keeps_its_key_out_of_a_journal_and_all_of_it_work
         assert at_work
         assert address(load(data_dir=folder)) == precis.url, "what `precis install-filter` takes"
 
-        # A command meanwhile uses the running servers: it starts none, and sees the keys.
-        listed = await asyncio.to_thread(run, folder, "keys", "list")
-        assert listed.returncode == 0, listed.stderr
-        assert listed.stdout.count("first start") == 1
+        # Commands on the folder find the service and a key.
+        path = folder / "operator-key"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert await asyncio.to_thread(keys_listed, folder) == ["commands beside the service"]
 
         # A second service on the same folder is refused, and the first goes on.
         second = one_line(await asyncio.to_thread(run, folder, "serve", "--port", "0"))
@@ -148,23 +148,19 @@ async def test_the_first_start_keeps_its_key_out_of_a_journal_and_all_of_it_work
         assert "in use" in second
 
         assert await precis.end() == 0
-    assert keys_in(precis.said) == []
-    path = folder / "operator-key"
-    assert f"First start. {path} has a key for the REST API" in precis.said
+    assert f"{path} has an operator key" in precis.said
     assert "`precis install-filter` installs the filter" in precis.said
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert keys_in(precis.said) == []
     (operator,) = keys_in(path.read_text())
     assert operator.startswith("precis_op_")
     assert servers_in(folder) == []
     assert not (folder / "running.json").exists()
+    left = await asyncio.to_thread(run, folder, "chats", "list")
+    assert f"no Precis runs on {folder}" in one_line(left)
 
-    # The second start makes no key; the first one opens it, and with one for the filter chats are worked on.
-    path.unlink()
+    # The second start keeps the key, and with one for the filter chats are worked on.
     async with serving(folder) as precis:
-        seen = await asyncio.to_thread(
-            httpx.get, f"{precis.url}/v1/status", headers={"Authorization": f"Bearer {operator}"}
-        )
-        assert seen.status_code == 200
+        assert path.read_text().strip() == operator
         made = await asyncio.to_thread(run, folder, "keys", "create", "--scope", "filter")
         (key,) = keys_in(made.stdout)
         async with httpx.AsyncClient(
@@ -178,10 +174,21 @@ async def test_the_first_start_keeps_its_key_out_of_a_journal_and_all_of_it_work
                 return bool((await talk.ask(leaf))["status"] == "ready")
 
             await until(ready)
+        assert (await asyncio.to_thread(run, folder, "keys", "revoke", "1")).returncode == 0
         assert await precis.end(signal.SIGINT) == 0
-    assert "First start" not in precis.said
-    assert not path.exists()
+    assert "operator key" not in precis.said
     assert "Traceback" not in precis.said
+
+    # One that was revoked is replaced.
+    async with serving(folder) as precis:
+        assert path.read_text().strip() != operator
+        assert (await asyncio.to_thread(keys_listed, folder)).count("commands beside the service") == 2
+
+
+def keys_listed(folder: Path) -> list[str]:
+    listed = run(folder, "keys", "list", "--json")
+    assert listed.returncode == 0, listed.stderr
+    return [one["name"] for one in json.loads(listed.stdout)["keys"]]
 
 
 async def test_after_kill_9_it_starts_again_and_nothing_is_lost(folder: Path) -> None:
@@ -190,8 +197,8 @@ async def test_after_kill_9_it_starts_again_and_nothing_is_lost(folder: Path) ->
     assert (folder / "running.json").exists()
 
     # The announcement of the dead one misleads nobody.
-    listed = await asyncio.to_thread(run, folder, "chats", "list")
-    assert listed.returncode == 0, listed.stderr
+    said = one_line(await asyncio.to_thread(run, folder, "chats", "list"))
+    assert f"no Precis runs on {folder}" in said
     assert servers_in(folder) == []
 
     async with serving(folder) as precis, httpx.AsyncClient(base_url=precis.url) as http:
@@ -234,31 +241,10 @@ async def test_an_end_of_postgres_ends_the_service_with_a_clear_line(folder: Pat
 
 @pytest.mark.slow
 async def test_a_command_without_a_running_service_starts_servers_for_its_time(folder: Path) -> None:
-    made = await asyncio.to_thread(run, folder, "keys", "create", "--scope", "operator")
+    made = await asyncio.to_thread(run, folder, "keys", "create", "--first")
 
     assert made.stdout.startswith("precis_op_")
     assert servers_in(folder) == []
-
-
-@pytest.mark.slow
-async def test_a_first_start_at_a_terminal_shows_its_key_there_and_writes_no_file(folder: Path) -> None:
-    place = folder.parent / "at-a-terminal"
-    here, there = pty.openpty()
-    process = await asyncio.create_subprocess_exec(
-        *PRECIS, "serve", "--port", "0", env=environment(place, TERM="dumb"), cwd=ROOT, stdout=there, stderr=there
-    )
-    os.close(there)
-    said = ""
-    try:
-        async with asyncio.timeout(120):
-            while not keys_in(said):
-                said += (await asyncio.to_thread(os.read, here, 4096)).decode()
-    finally:
-        process.send_signal(signal.SIGTERM)
-        await process.wait()
-        os.close(here)
-    assert [key[:10] for key in keys_in(said)] == ["precis_op_"]
-    assert not (place / "operator-key").exists()
 
 
 def test_the_address_of_a_running_service_is_announced_beside_its_servers(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ import httpx
 import pytest
 import pytest_asyncio
 import yaml
+from click.testing import CliRunner, Result
 from sqlalchemy import make_url
-from typer.testing import CliRunner, Result
 
 from service.cli import app
 from service.runtime import Urls
@@ -39,11 +39,13 @@ async def environment(servers: Urls, tmp_path: Path) -> AsyncIterator[Environmen
         port = free.getsockname()[1]
     (tmp_path / "database_url").write_text(database.render_as_string(hide_password=False))
     (tmp_path / "redis_url").write_text(servers.redis)
+    (tmp_path / "operator_key").write_text(f"precis_op_{uuid.uuid4().hex}{uuid.uuid4().hex}")
     ours = {
         "PRECIS_HOST": "127.0.0.1",
         "PRECIS_PORT": str(port),
         "PRECIS_DATABASE_URL_FILE": str(tmp_path / "database_url"),
         "PRECIS_REDIS_URL_FILE": str(tmp_path / "redis_url"),
+        "PRECIS_KEY_FILE": str(tmp_path / "operator_key"),
     }
     assert set(ours) == set(SERVICES["api"]["environment"])
     await execute(servers.database, f"create database {name}")

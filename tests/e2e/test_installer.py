@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from filter_stub import precis_filter, precis_recall
-from service.cli import app, shell
+from service.cli import app
 from tests.builders import Json
 from tests.e2e.model import MODELS
 from tests.e2e.openwebui import PASSWORD, OpenWebUI, RefusedError, User, open_webui
@@ -69,7 +69,7 @@ class Shop:
 
     async def keys(self, scope: str = "filter") -> list[int]:
         """The keys of a scope that the installer made here and nobody has revoked."""
-        listed = json.loads((await self.run("keys", "list", "--json")).stdout)
+        listed = json.loads((await self.run("keys", "list", "--json")).stdout)["keys"]
         ours = [one for one in listed if self.server.url in one["name"] and one["scope"] == scope]
         return [one["id"] for one in ours if one["revoked_at"] is None]
 
@@ -82,8 +82,7 @@ async def open_shop(running: Rig, tmp_path_factory: pytest.TempPathFactory) -> A
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def shop(open_shop: Shop, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Shop]:
-    monkeypatch.setattr(shell.console, "width", 200)
+async def shop(open_shop: Shop) -> AsyncIterator[Shop]:
     yield open_shop
     await open_shop.uninstall()
 

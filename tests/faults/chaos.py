@@ -20,9 +20,9 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 from rich.console import Console
 from rich.table import Table
 
@@ -319,23 +319,23 @@ def begin(journal: Journal, seed: int, encryption: str) -> Path:
     """The data folder: that of the interrupted run, or a new one."""
     for _, was_seed, place, was_encryption in islice(journal, 1):
         if (was_seed, was_encryption) != (seed, encryption):
-            raise typer.BadParameter("a run with other options was interrupted; remove its journal to begin anew")
+            raise click.BadParameter("a run with other options was interrupted; remove its journal to begin anew")
         if not Path(place).exists():
-            raise typer.BadParameter(f"the data of the interrupted run in {place} is gone; remove its journal")
+            raise click.BadParameter(f"the data of the interrupted run in {place} is gone; remove its journal")
         return Path(place)
     place = reachable_folder("precis-chaos-")
     journal.write(["run", seed, str(place), encryption])
     return place
 
 
-def main(
-    kills: Annotated[int, typer.Option(help="How many kills in all.")] = 200,
-    seed: Annotated[int, typer.Option(help="Decides who is killed, and when.")] = 1,
-    json_path: Annotated[Path, typer.Option("--json", help="Where the figures go.")] = Path("chaos.json"),
-    encrypted: Annotated[
-        bool, typer.Option("--encrypted", help="With encryption keys, rotated while the kills go on.")
-    ] = False,
-) -> None:
+@click.command()
+@click.option("--kills", default=200, help="How many kills in all.")
+@click.option("--seed", default=1, help="Decides who is killed, and when.")
+@click.option(
+    "--json", "json_path", type=click.Path(path_type=Path), default="chaos.json", help="Where the figures go."
+)
+@click.option("--encrypted", is_flag=True, help="With encryption keys, rotated while the kills go on.")
+def main(kills: int, seed: int, json_path: Path, encrypted: bool) -> None:
     """Kills -9 while fifty chats go on, and tells what came of it. An interrupted run goes on with the same command."""
     events = json_path.with_name(f"{json_path.name}.journal")
     journal = Journal(events)
@@ -351,4 +351,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    main()

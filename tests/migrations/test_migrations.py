@@ -17,7 +17,6 @@ from service.errors import SchemaError, SchemaNewer
 from service.runtime import Urls, running
 from service.settings import load
 from service.storage.database import MIGRATIONS, alembic_config, check_schema, connect, migrate
-from service.storage.reading import newest
 from service.storage.tables import metadata
 from tests.conftest import Service, drop_database, execute
 
@@ -31,10 +30,6 @@ async def empty(servers: Urls) -> AsyncIterator[str]:
     await execute(servers.database, f"create database {name}")
     yield make_url(servers.database).set(database=name).render_as_string(hide_password=False)
     await drop_database(servers.database, name)
-
-
-def test_the_newest_migration_is_known_without_alembic_too() -> None:
-    assert newest() == HEAD
 
 
 async def fetch(url: str, query: str) -> list[str]:

@@ -71,12 +71,10 @@ async def test_status_page_and_readiness_name_the_process_and_the_key(behind: tu
     harness, _ = behind
     context, database = harness.runtime.worker_context, harness.runtime.database
     await alive.beat(context, "api")
+    identity = (await row(harness.runtime, "select id from tenants")).id
 
-    (told,) = [
-        one
-        for one in (await monitor.status(database.reads, None, harness.runtime.settings)).advice
-        if one.about == "encryption"
-    ]
+    seen = await monitor.status(database.reads, identity, harness.runtime.settings)
+    (told,) = [one for one in seen.advice if one.about == "encryption"]
     assert told.urgent
     assert "key 2" in told.text
     assert context.worker in told.text

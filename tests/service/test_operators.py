@@ -98,6 +98,55 @@ async def test_chats_are_listed_by_how_their_id_begins_what_they_have_and_their_
     assert wrong.status_code == 400
 
 
+async def test_chats_are_listed_by_user_model_and_state_of_their_work(service: Service) -> None:
+    states = {
+        "due": "due_at = now()",
+        "dead": "due_at = null, dead_at = now()",
+        "working": "lease_until = now() + interval '1 hour'",
+        "waiting": "due_at = now() + interval '1 hour', user_id = 'ann'",
+        "idle": "due_at = null, model = 'small'",
+    }
+    for state, change in states.items():
+        talk = Talk(service.as_filter, chat=state)
+        await talk.ingest(talk.turns(1))
+        await run_sql(service.runtime, f"update chats set {change} where external_id = '{state}'")
+
+    for name, value, chat in (*(("state", state, state) for state in states), ("user", "ann", "waiting")):
+        assert [one["chat_id"] for one in (await get(service, "", **{name: value}))["chats"]] == [chat]
+    assert [one["chat_id"] for one in (await get(service, "", model="small"))["chats"]] == ["idle"]
+
+
+@pytest.mark.parametrize(
+    "where", ["chats?usr=ann", "jobs?states=dead", "status?x", "audit?chats=1", "chats/a/find?q=1"]
+)
+async def test_a_parameter_that_a_route_does_not_have_is_refused(service: Service, where: str) -> None:
+    refused = await service.as_operator.get(f"/v1/{where}")
+
+    assert refused.status_code == 422
+    assert "unknown query parameters: " in refused.json()["detail"]
+
+
+async def test_the_log_of_changes_is_read_by_chat_and_actor_page_by_page(service: Service) -> None:
+    for chat in ("first", "second"):
+        talk = Talk(service.as_filter, chat=chat)
+        await talk.ingest(talk.turns(1))
+        assert (await service.as_operator.post(f"/v1/jobs/{chat}/retry")).status_code == 202
+
+    async def asked(query: str) -> Json:
+        page: Json = (await service.as_operator.get(f"/v1/audit?{query}")).json()
+        return page
+
+    whole = (await asked(""))["changes"]
+    assert [one["chat"] for one in whole] == ["second", "first"]
+    assert [one["chat"] for one in (await asked("chat=first"))["changes"]] == ["first"]
+    by = await service.as_operator.get("/v1/audit", params={"actor": whole[0]["actor"]})
+    assert by.json()["changes"] == whole
+    assert (await asked("actor=nobody"))["changes"] == []
+    page = await asked("limit=1")
+    assert [one["chat"] for one in (await asked(f"limit=1&cursor={page['next']}"))["changes"]] == ["first"]
+    assert (await asked(f"limit=1&cursor={page['next']}"))["next"] is None
+
+
 async def test_without_chats_the_list_is_empty(service: Service) -> None:
     assert await get(service, "") == {"chats": [], "next": None}
 

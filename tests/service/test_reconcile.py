@@ -4,8 +4,8 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from click.testing import CliRunner
 from pydantic import SecretStr
-from typer.testing import CliRunner
 
 from service.cli import app
 from tests.conftest import Service

@@ -14,7 +14,7 @@ from service.errors import ConfigurationError
 from service.queue import Queue
 from service.runtime import Urls, running
 from service.settings import Settings
-from service.storage import database, reading
+from service.storage import database
 from tests.conftest import TEXTS
 from tests.tls.authority import Authority
 
@@ -78,7 +78,6 @@ async def test_a_postgresql_of_another_authority_or_name_is_told_nothing(
         named = rf"PostgreSQL at 127.0.0.1:{port} has a certificate of another name: .*'127\.0\.0\.1'"
         with pytest.raises(ConfigurationError, match=named):
             await way(f"postgresql://precis:secret@127.0.0.1{end}{authority.certificate}", tmp_path)
-        assert await reading.connect(f"postgresql://precis@localhost{end}{other}", name="test") is None
         assert told == [b""] * len(told)
     assert os.listdir(tmp_path) == ["other.pem"]
 

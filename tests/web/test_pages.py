@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
 from sqlalchemy import event
 
 import service as package
@@ -784,10 +783,6 @@ async def test_the_pages_have_every_command_for_chats_jobs_and_users(
         "users erase": f"/people/{talk.user}/erase" in asked.posts(),
     }
     assert all(there.values()), there
-    groups = {"chats": cli_chats.app, "jobs": cli_jobs.app, "users": cli_people.app}
-    commands = {command for name, app in groups.items() for command in _commands(name, app)}
+    groups = (cli_chats.chats, cli_jobs.jobs, cli_people.users)
+    commands = {f"{group.name} {name}" for group in groups for name in group.commands}
     assert commands == there.keys(), "a new command needs its place on the pages"
-
-
-def _commands(group: str, app: typer.Typer) -> set[str]:
-    return {f"{group} {name}" for name in typer.main.get_group(app).commands}

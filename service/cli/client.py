@@ -1,0 +1,251 @@
+"""The service over HTTP: where it is, which key to send, and what is said when it refuses.
+
+From the environment alone and with the standard library alone, because these commands should start
+in a tenth of a second: neither the settings nor httpx are loaded.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from service.errors import ConfigurationError, PrecisError
+from service.urls import KEY_FILE, announcement, reached_at, readable
+
+if TYPE_CHECKING:
+    from http.client import HTTPConnection, HTTPResponse
+    from urllib.parse import SplitResult
+
+_REMEDY: Final = (
+    "Set PRECIS_KEY or PRECIS_KEY_FILE to an operator key; `precis keys create --first`, where the"
+    " database is, makes one"
+)
+_CONNECTS: Final = 10  # seconds
+_ANSWERS: Final = 300  # seconds: a large erasure, or a slow summariser that is tried
+_PIECE: Final = 2**16  # bytes
+_REDIRECTS: Final = range(300, 400)
+_UNAUTHORISED: Final = 401
+
+
+class Service(NamedTuple):
+    """The address of a service, an operator's key, and what to do when it rejects the key."""
+
+    url: str
+    key: str
+    remedy: str
+
+
+def variable(name: str) -> str:
+    """`PRECIS_NAME`, or the content of the file that `PRECIS_NAME_FILE` names; empty for neither.
+
+    Raises:
+        ConfigurationError: the file cannot be read.
+    """
+    path = os.environ.get(f"PRECIS_{name}_FILE")
+    if not path:
+        return os.environ.get(f"PRECIS_{name}", "").strip()
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"PRECIS_{name}_FILE: {path} cannot be read: {error}") from None
+
+
+def own_address() -> str:
+    """Where a service with these settings listens.
+
+    Raises:
+        ConfigurationError: `PRECIS_PORT` is no number.
+    """
+    port = variable("PORT") or "8377"
+    if not port.isdecimal():
+        raise ConfigurationError(f"PRECIS_PORT is {port!r}, which is no port")
+    return reached_at(variable("HOST") or "127.0.0.1", int(port))
+
+
+def find_service() -> Service:
+    """The service of `PRECIS_URL` and `PRECIS_KEY`, or the one that runs on `PRECIS_DATA_DIR`.
+
+    With a key alone: the one on the data folder, or at `PRECIS_HOST` and `PRECIS_PORT`.
+
+    Raises:
+        ConfigurationError: no service is named and none runs there, or there is no key.
+        EmbeddedServerError: the data folder cannot be read.
+    """
+    url, key = variable("URL"), variable("KEY")
+    if url and not key:
+        raise ConfigurationError(f"PRECIS_URL is set, but no key. {_REMEDY}")
+    folder = Path(variable("DATA_DIR") or "precis-data").absolute()
+    here = (announcement(folder) or {}).get("address")
+    if key:
+        return Service(url or here or own_address(), key, _REMEDY)
+    if here is None:
+        raise ConfigurationError(
+            f"no Precis runs on {folder}: start `precis serve`, set PRECIS_DATA_DIR to its folder,"
+            " or set PRECIS_URL and PRECIS_KEY (or PRECIS_KEY_FILE) for one that runs elsewhere"
+        )
+    return _service_here(here, folder / KEY_FILE)
+
+
+def _service_here(address: str, file: Path) -> Service:
+    if not readable(Path.is_file, file):
+        raise ConfigurationError(f"{file} is not there: the next `precis serve` makes it again")
+    remedy = f"The next `precis serve` makes another one in {file}"
+    return Service(address, readable(Path.read_text, file).strip(), remedy)
+
+
+def ask(
+    method: str,
+    *parts: object,
+    query: Mapping[str, object] | None = None,
+    body: object = None,
+) -> Any:  # noqa: ANN401 - JSON
+    """What the REST API answers: of JSON its value, None for nothing, else the text.
+
+    Args:
+        method: of HTTP.
+        parts: of the path behind `/v1`, as they are.
+        query: the parameters; None leaves one out.
+        body: is sent as JSON, unless it is None.
+
+    Raises:
+        PrecisError: no service is found, nobody answers, or the request is refused.
+    """
+    with _answer(method, parts, query or {}, body) as answer:
+        content = answer.read()
+        if not content:
+            return None
+        if "json" in (answer.getheader("Content-Type") or ""):
+            return json.loads(content)
+        return content.decode(errors="replace")
+
+
+def pieces(*parts: object) -> Iterator[bytes]:
+    """What `GET` answers, piece by piece.
+
+    Raises:
+        PrecisError: as `ask`, or the answer ends before its end.
+    """
+    with _answer("GET", parts, {}, None) as answer:
+        while piece := answer.read(_PIECE):
+            yield piece
+        if answer.length:  # bytes that are missing, of which `read` says nothing
+            raise PrecisError("the answer ended before its end; try again")
+
+
+def check_ready() -> None:
+    """Raises PrecisError, with the reason, unless the service of the settings is ready."""
+    url = f"{own_address()}/readyz"
+    with _exchange(url, "GET", {}, None, seconds=5) as answer:
+        text = answer.read(1000).decode(errors="replace")
+        if answer.status != 200:
+            raise PrecisError(f"{url} answers {answer.status}: {text}")
+
+
+@contextmanager
+def _answer(
+    method: str, parts: tuple[object, ...], query: Mapping[str, object], body: object
+) -> Iterator[HTTPResponse]:
+    """A good answer to a request with the key."""
+    service = find_service()
+    url = _url(service.url, parts, query)
+    if not (service.key.isascii() and service.key.isprintable()):
+        raise ConfigurationError(f"the key has characters that no API key has. {service.remedy}")
+    headers = {"Authorization": f"Bearer {service.key}"}
+    content = None
+    if body is not None:
+        headers["Content-Type"] = "application/json"
+        content = json.dumps(body).encode()
+    with _exchange(url, method, headers, content, seconds=_ANSWERS) as answer:
+        if not 200 <= answer.status < 300:
+            raise _refusal(service, answer)
+        kind = answer.getheader("Content-Type") or ""
+        if kind.startswith("text/html"):
+            raise _stranger(service, answer)
+        yield answer
+
+
+def _url(base: str, parts: tuple[object, ...], query: Mapping[str, object]) -> str:
+    from urllib.parse import quote, urlencode
+
+    given = {name: value for name, value in query.items() if value is not None}
+    # As the API reads them: `True` is no boolean of its own.
+    shown = {name: str(value).lower() if value is True else value for name, value in given.items()}
+    try:
+        path = "/".join(quote(str(part), safe="") for part in parts)
+        asked = urlencode(shown, doseq=True)
+    except UnicodeEncodeError:
+        raise PrecisError("an argument is not valid UTF-8") from None
+    return f"{base.rstrip('/')}/v1/{path}{'?' if asked else ''}{asked}"
+
+
+@contextmanager
+def _exchange(
+    url: str, method: str, headers: Mapping[str, str], content: bytes | None, *, seconds: float
+) -> Iterator[HTTPResponse]:
+    """The answer of whoever listens there.
+
+    Raises:
+        PrecisError: the URL is none, nobody answers, or the answer ends before its end.
+    """
+    from http.client import HTTPException
+
+    connection, target = _connection(url)
+    place = url.partition("/v1/")[0]
+    try:
+        connection.connect()
+        connection.sock.settimeout(seconds)
+        connection.request(method, target, content, dict(headers))
+        yield connection.getresponse()
+    except (OSError, HTTPException, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise PrecisError(
+            f"no answer from {place}: {why}. Is `precis serve` running, and is this its address?"
+            " PRECIS_URL, or PRECIS_HOST and PRECIS_PORT, name another one"
+        ) from error
+    finally:
+        connection.close()
+
+
+def _connection(url: str) -> tuple[HTTPConnection, str]:
+    """A connection that is not open yet, and what to ask it for."""
+    from http.client import HTTPConnection, HTTPSConnection
+    from urllib.parse import urlsplit
+
+    try:
+        parsed: SplitResult = urlsplit(url)
+        host, port = parsed.hostname, parsed.port
+    except ValueError:
+        host = port = None
+    if not host or parsed.scheme not in ("http", "https"):
+        raise ConfigurationError(
+            f"{url.partition('/v1/')[0]!r} is no address: PRECIS_URL is one such as"
+            " http://127.0.0.1:8377"
+        )
+    kind = HTTPSConnection if parsed.scheme == "https" else HTTPConnection
+    target = f"{parsed.path}?{parsed.query}" if parsed.query else parsed.path
+    return kind(host, port, timeout=_CONNECTS), target
+
+
+def _refusal(service: Service, answer: HTTPResponse) -> PrecisError:
+    """Why the service does not do what was asked, and what to do."""
+    if answer.status in _REDIRECTS:
+        where = answer.getheader("Location")
+        return PrecisError(f"{service.url} leads to {where}: set PRECIS_URL to that address")
+    if "problem+json" not in (answer.getheader("Content-Type") or ""):
+        return _stranger(service, answer)
+    if answer.status == _UNAUTHORISED:
+        return PrecisError(
+            f"{service.url} rejects the key: it is unknown, revoked or expired. {service.remedy}"
+        )
+    return PrecisError(json.loads(answer.read())["detail"])
+
+
+def _stranger(service: Service, answer: HTTPResponse) -> PrecisError:
+    return PrecisError(
+        f"{service.url} answers {answer.status} {answer.reason}, and not as Precis does: is"
+        " PRECIS_URL its address?"
+    )

@@ -1,0 +1,439 @@
+"""Commands that ask the service over HTTP: what they print, what they change, and what they say when it refuses.
+
+What REST itself answers is tested in `tests/service`.
+"""
+
+import asyncio
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from structlog.testing import capture_logs
+
+from service.cli import app
+from service.cli.output import print_answer, print_table
+from service.names import FIRST_TENANT
+from service.storage import keys
+from tests.cli.conftest import Cli, run, says
+from tests.conftest import Service, drain
+from tests.fakes.http import Raw, head
+from tests.fakes.http import serving as listening
+from tests.service.grown import summarised
+from tests.service.talk import Talk, row, rows, run_sql
+from tests.waiting import until
+
+REASON = "HTTP 500: [/INST] [red]out of memory[/red]"  # as a server may answer; no markup of ours
+OPEN = "insert into endpoints (name, failures, open_until) values ('openai:m http://llm/v1', 5, now() + interval '1 h')"
+
+
+async def due(service: Service, *chats: str) -> None:
+    """Chats with due work, of the same messages."""
+    first = Talk(service.as_filter)
+    leaf = first.turns(14)
+    for chat in chats:
+        assert await Talk(service.as_filter, chat, first.rows).ingest(leaf)
+
+
+async def kill(service: Service, chat: str) -> None:
+    """Its work is given up."""
+    dead = "update chats set due_at = null, dead_at = now(), attempts = 12, last_error = :why where external_id = :chat"
+    await run_sql(service.runtime, dead, chat=chat, why=REASON)
+
+
+# Chats
+
+
+async def test_a_chat_is_looked_at_corrected_and_deleted(precis: Cli, service: Service, tmp_path: Path) -> None:
+    """The commands of the README, in its order."""
+    talk = Talk(service.as_filter)
+    leaf = await summarised(service, talk)
+    first = str((await talk.ask(leaf))["checkpoint_id"])
+
+    assert "chat-1  idle" in (await precis("chats", "list")).stdout
+    shown = (await precis("chats", "show", "chat-1")).stdout
+    for part in ("branches:", leaf, "checkpoints:", "extractive", "runs:", "done"):
+        assert part in shown
+    words = talk.rows["u0"]["content"].split(":")[0]
+    assert f"M1 user: {words}" in (await precis("chats", "find", "chat-1", words)).stdout
+    assert "1| " in (await precis("chats", "find", "chat-1", "--ref", "M1")).stdout
+    nothing = await precis("chats", "find", "chat-1", "Zeppelin")
+    assert (nothing.exit_code, "Nothing" in nothing.stdout) == (1, True)
+    summary = (await precis("chats", "show", "chat-1", "--checkpoint", first)).stdout
+    for part in (*(await talk.ask(leaf))["summary"].splitlines(), "outcome", "talk:", "covers:"):
+        assert part.rstrip() in summary
+
+    place = ("chats", "show", "chat-1", "--checkpoint")
+    assert (await precis(*place, first, "--only", "summary")).stdout == (await talk.ask(leaf))["summary"] + "\n"
+    narrative = (await precis(*place, first, "--only", "narrative")).stdout
+    corrected = await precis("chats", "correct", "chat-1", first, "--narrative", "-", answer=f"{narrative}\n- Well.")
+    second = str((await talk.ask(leaf))["checkpoint_id"])
+    assert corrected.stdout == f"Checkpoint {second}, version 2, serves now. Later turns are summarised again.\n"
+    assert "+- Well." in (await precis("chats", "diff", "chat-1", second, first)).stdout
+    file = tmp_path / "pins.json"
+    file.write_text('[{"kind": "goal", "text": "Peace."}]')
+    assert (await precis("chats", "correct", "chat-1", second, "--pins", str(file))).exit_code == 0
+    third = str((await talk.ask(leaf))["checkpoint_id"])
+    (pin,) = json.loads((await precis(*place, third, "--only", "pins")).stdout)
+    assert (pin["kind"], pin["text"]) == ("goal", "Peace.")
+    assert f"Checkpoint {first}, version 1," in (await precis("chats", "serve", "chat-1", first)).stdout
+
+    assert (await precis("chats", "reset", "chat-1", answer="n\n")).exit_code == 1
+    assert (await talk.ask(leaf))["status"] == "ready"
+    assert "3 checkpoints deleted.\n" in (await precis("chats", "reset", "chat-1", answer="y\n")).stdout
+    assert (await precis("chats", "recompute", "chat-1")).stdout == "Work is due.\n"
+    await drain(service.runtime)
+    kept = str((await talk.ask(leaf))["checkpoint_id"])
+    assert (await precis("chats", "reset", "chat-1", "--keep", kept, "--yes")).stdout == "0 checkpoints deleted.\n"
+    assert "summarised again" in (await precis("chats", "resume", "chat-1")).stdout
+    assert (await precis("chats", "delete", "chat-1", answer="n\n")).exit_code == 1
+    assert (await precis("chats", "delete", "chat-1", "--yes", "--for-good")).stdout == "Deleted.\n"
+    assert (await talk.put(talk.transcript(leaf))).status_code == 410
+    changed = "select distinct actor from audit where action <> 'summary.read'"
+    assert [one.actor for one in await rows(service.runtime, changed)] == [f"{service.operator_key[:14]}… test"]
+
+
+async def test_what_is_no_correction_changes_nothing(precis: Cli, service: Service, tmp_path: Path) -> None:
+    talk = Talk(service.as_filter)
+    leaf = await summarised(service, talk)
+    made = str((await talk.ask(leaf))["checkpoint_id"])
+    empty, wrong = tmp_path / "empty", tmp_path / "wrong"
+    empty.write_text("\n")
+    wrong.write_bytes(b'[{"kind": "wish", "text": "\xff"}]')
+
+    for option, path, told in (
+        ("--narrative", tmp_path / "nowhere", "No such file"),
+        ("--narrative", wrong, "utf-8"),
+        ("--narrative", empty, "narrative is empty"),
+        ("--pins", empty, "Expecting value"),
+    ):
+        refused = await precis("chats", "correct", "chat-1", made, option, str(path))
+        assert refused.exit_code == 2
+        assert told in refused.stderr
+    says(await precis("chats", "correct", "chat-1", made), "a narrative, pins, or sentences to forget")
+    assert (await talk.ask(leaf))["checkpoint_id"] == int(made)
+
+
+async def test_where_texts_are_not_kept_the_commands_say_that_the_work_waits(precis: Cli, service: Service) -> None:
+    talk = Talk(service.as_filter)
+    await summarised(service, talk)
+    await run_sql(service.runtime, "update messages set body = null")
+
+    waits = "the work waits for the chat's next turn.\n"
+    assert waits in (await precis("chats", "recompute", "chat-1")).stdout
+    reset = (await precis("chats", "reset", "chat-1", "--yes")).stdout
+    assert reset.startswith("0 checkpoints deleted. ")
+    assert reset.endswith(waits)
+    assert "wants bodies" in (await precis("chats", "show", "chat-1")).stdout
+
+
+READING = {
+    "chats list": "chats?limit=50&order=updated",
+    "chats show chat-1": "chats/chat-1",
+    "chats show chat-1 --checkpoint 1": "chats/chat-1/checkpoints/1",
+    "chats find chat-1 pump": "chats/chat-1/find?query=pump&max_tokens=4000",
+    "jobs list --state dead": "jobs?state=dead",
+    "keys list": "keys",
+    "audit --limit 3": "audit?limit=3",
+    "users list": "users",
+    "users show user-1": "users/user-1",
+    "stats --by chat": "stats?by=chat",
+}
+
+
+async def test_json_is_what_rest_answers(precis: Cli, service: Service) -> None:
+    await summarised(service, Talk(service.as_filter, user="user-1"))
+    await kill(service, "chat-1")
+
+    for command, where in READING.items():
+        printed = await precis(*command.split(), "--json")
+        answer = (await service.as_operator.get(f"/v1/{where}")).json()
+        # Looking itself leaves rows in the log.
+        if command.startswith("audit"):
+            answer["changes"], printed_rows = answer["changes"][1:], json.loads(printed.stdout)["changes"]
+            assert len(printed_rows) == 3
+            continue
+        assert json.loads(printed.stdout) == answer, command
+    assert (await precis("chats", "show", "chat-1", "--json", "--only", "pins")).exit_code == 2
+
+
+async def test_a_list_goes_on_where_its_page_ends(precis: Cli, service: Service) -> None:
+    await due(service, "first", "second")
+
+    page = (await precis("jobs", "list", "--limit", "1")).stdout
+    assert "first" in page
+    cursor = page.split("--cursor ")[1].strip()
+    rest = (await precis("jobs", "list", "--limit", "1", "--cursor", cursor)).stdout
+    assert "second" in rest
+    assert "--cursor" not in rest
+
+
+# Work
+
+
+async def test_work_is_listed_with_its_reason_and_tried_again(precis: Cli, service: Service) -> None:
+    await due(service, "first", "second")
+    for chat in ("first", "second"):
+        await kill(service, chat)
+    await run_sql(service.runtime, OPEN)
+
+    (line,) = [line for line in (await precis("jobs", "list")).stdout.splitlines() if "first" in line]
+    assert "dead" in line
+    assert REASON in line
+    said = (await precis("jobs", "retry", "first")).stdout
+    assert said.startswith("The work is due now.\nThe circuit breaker of openai:m http://llm/v1 is open until ")
+    assert "1 chats are due again." in (await precis("jobs", "retry", "--dead")).stdout
+    for wrong in ([], ["first", "--dead"]):
+        refused = await precis("jobs", "retry", *wrong)
+        assert (refused.exit_code, "Pass a chat id or --dead." in refused.stderr) == (2, True)
+    assert "Reset: openai:m http://llm/v1\n" in (await precis("summariser", "reset")).stdout
+    says(await precis("summariser", "reset", "nobody"), "there is no summariser 'nobody'")
+    says(await precis("summariser", "test"), "PRECIS_SUMMARISER is extractive")
+
+
+async def test_status_says_how_the_work_stands_and_ends_with_1_when_nobody_does_it(
+    precis: Cli, service: Service
+) -> None:
+    well = await precis("status", "--wait", "60")
+    assert well.exit_code == 0
+    assert "0 due (the oldest for 0 s), 0 working, 0 waiting, 0 dead\n" in well.stdout
+    await due(service, "first", "given-up")
+    await kill(service, "given-up")
+
+    seen = await precis("status")
+
+    assert seen.exit_code == 1
+    assert "1 due (the oldest for " in seen.stdout
+    assert "1 dead\n" in seen.stdout
+    assert "Work is due, and no worker lives." in seen.stdout
+    assert f"api   {service.runtime.worker_context.worker}" in seen.stdout
+    assert json.loads((await precis("status", "--json")).stdout)["stalled"]
+
+
+@pytest.mark.parametrize("change", ["due_at = now() + interval '1 h'", "lease_until = now() + interval '1 h'"])
+async def test_waiting_ends_with_1_when_the_time_is_over(precis: Cli, service: Service, change: str) -> None:
+    await due(service, "chat-1")
+    await run_sql(service.runtime, f"update chats set {change}")
+
+    late = await precis("status", "--wait", "0.1")
+
+    assert (late.exit_code, late.stderr) == (1, "")
+
+
+async def test_waiting_ends_well_as_soon_as_the_work_is_done(precis: Cli, service: Service) -> None:
+    await due(service, "chat-1")
+    waiting = asyncio.create_task(precis("status", "--wait", "60"))
+
+    async def looks() -> bool:
+        return bool(await rows(service.runtime, "select 1 from api_keys where last_used_at is not null"))
+
+    async def asked() -> bool:
+        await service.uses.store(service.runtime.database.engine)
+        return await looks()
+
+    await until(asked)
+    assert not waiting.done()
+    await run_sql(service.runtime, "update chats set due_at = null")
+    assert (await waiting).exit_code == 0
+
+
+# Keys and users
+
+
+async def test_keys_are_made_listed_replaced_and_revoked(precis: Cli, service: Service) -> None:
+    more = ("--expires", "30", "--from", "10.0.0.0/8", "--from", "fd00::/8")
+    made = (await precis("keys", "create", "--scope", "filter", "--name", "my webui", *more)).stdout.strip()
+    stored = await row(service.runtime, "select * from api_keys where name = 'my webui'")
+    assert made.startswith("precis_fi_")
+    assert (tuple(stored.networks), stored.hash) == (("10.0.0.0/8", "fd00::/8"), keys.hash_of(made))
+
+    listed = (await precis("keys", "list")).stdout
+    assert "my webui" in listed
+    assert made[:14] in listed
+    assert made not in listed
+    again = (await precis("keys", "rotate", str(stored.id), "--grace", "2")).stdout.strip()
+    assert again.startswith("precis_fi_")
+    assert again != made
+    assert (await precis("keys", "revoke", str(stored.id))).stdout == f"Key {stored.id} is revoked.\n"
+    says(await precis("keys", "revoke", str(stored.id)), f"no key {stored.id}", "precis keys list")
+    says(await precis("keys", "create", "--scope", "filter", "--from", "here"), "'here' is no network")
+    says(await precis("keys", "create", "--scope", "filter", "--name", "a\x9bb"), "name")
+    for wrong in ([], ["--scope", "filter", "--tenant", "second"], ["--first", "--scope", "filter"]):
+        assert (await precis("keys", "create", *wrong)).exit_code == 2
+
+
+async def test_a_user_is_listed_shown_exported_and_erased(precis: Cli, service: Service, tmp_path: Path) -> None:
+    talk = Talk(service.as_filter, user="ann-4711")
+    await talk.ingest(talk.turns(2))
+    assert "ann-4711" in (await precis("users", "list", "--begins", "ann")).stdout
+    assert "messages 4" in (await precis("users", "show", "ann-4711")).stdout
+
+    file = tmp_path / "export.jsonl"
+    export = ("users", "export", "ann-4711", "--to", str(file))
+    assert "Wrote 6 records" in (await precis(*export)).stdout
+    records = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [one["type"] for one in records[:3]] == ["user", "chat", "message"]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    says(await precis(*export), str(file), "is there already")
+    says(await precis("users", "export", "nobody", "--to", str(tmp_path / "none")), "nothing is stored of user")
+    assert not (tmp_path / "none").exists()
+
+    dry = await precis("users", "erase", "ann-4711", "--dry-run", "--json")
+    assert json.loads(dry.stdout)["dry"]
+    asked = await precis("users", "erase", "ann-4711", answer="n\n")
+    assert asked.exit_code == 1
+    assert "messages" in asked.stdout, "what would be deleted is shown before it asks"
+    assert await rows(service.runtime, "select 1 from chats")
+    assert "backups" in (await precis("users", "erase", "ann-4711", "--yes")).stdout
+    assert await rows(service.runtime, "select 1 from chats") == []
+
+
+async def test_figures_and_the_log_are_printed_whatever_fields_they_have(precis: Cli, service: Service) -> None:
+    await due(service, "first")
+    await precis("jobs", "retry", "first")
+
+    assert "by" in (await precis("stats", "--by", "user")).stdout
+    csv = (await precis("stats", "--by", "model", "--csv")).stdout
+    assert csv == (await service.as_operator.get("/v1/stats.csv?by=model")).text.replace("\r\n", "\n")
+    says(await precis("stats", "--by", "moon"), "by")
+    log = (await precis("audit", "--chat", "first")).stdout
+    assert "job.retry" in log
+    assert f"{service.operator_key[:14]}… test" in log
+
+
+def test_any_answer_is_printed_as_lines_and_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    row_of_list = {"id": 1234, "tokens": 1234, "at": "2027-01-31T12:00:01.5Z", "sums": {"calls": 2}, "none": None}
+    print_answer({"chat_id": "a", "done": True, "of": {"calls": 3, "zero": 0}, "parts": [row_of_list]}, as_json=False)
+
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert lines == [
+        *("name value", "chat a", "done yes", "of calls 3", ""),
+        *("parts:", "id tokens at calls none", "1234 1,234 2027-01-31 12:00:01 2"),
+    ]
+
+
+# What others wrote
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07\x9b31m\r\u202e[red]"
+WRITTEN = ("\x1b", "\x07", "\x9b", "\r", "\u202e")
+SHOWING = [
+    ["chats", "list"],
+    ["chats", "show", "chat-1"],
+    ["chats", "show", "chat-1", "--checkpoint", "1"],
+    ["chats", "show", "chat-1", "--checkpoint", "1", "--only", "narrative"],
+    ["chats", "show", "chat-1", "--checkpoint", "1", "--only", "pins"],
+    ["chats", "show", "chat-1", "--checkpoint", "1", "--json"],
+    ["jobs", "list"],
+    ["status"],
+    ["keys", "list"],
+]
+
+
+async def test_commands_write_control_characters_out(precis: Cli, service: Service) -> None:
+    await summarised(service, Talk(service.as_filter))
+    pin = "jsonb_build_object('number', 1, 'kind', 'goal', 'text', :it, 'source', :it, 'speaker', 'user')"
+    section = "jsonb_build_object('section', 'Goal', 'lines', jsonb_build_array(:it))"
+    for statement in (
+        "update chats set model = :it, last_error = :it, leased_by = :it, dead_at = now()",
+        "update chats set lease_until = now() + interval '1 hour' where :it <> ''",
+        "update runs set reason = :it",
+        "update messages set message_id = :it || message_id",
+        "update chats set leaf_id = :it || leaf_id",
+        "update api_keys set name = :it",
+        "update checkpoints set summariser = :it, summary = :it || summary, covered_until = :it",
+        f"update checkpoints set pins = jsonb_build_array({pin}), sections = jsonb_build_array({section})",
+        "update checkpoints set talk = jsonb_set(talk, '{0,text}', to_jsonb(cast(:it as text)))",
+        "insert into endpoints (name, failures, last_error) values (:it, 1, :it)",
+    ):
+        await run_sql(service.runtime, statement.replace("', :it", "', cast(:it as text)"), it=HOSTILE)
+
+    for command in SHOWING:
+        result = await precis(*command)
+        said = result.stdout + result.stderr
+        assert not [character for character in WRITTEN if character in said], command
+        assert "owned" in said, command
+    says(await precis("chats", "show", "a\udcffb"), "not valid UTF-8")
+
+
+def test_a_narrow_terminal_gets_as_many_columns_as_fit_and_is_told_of_the_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chat = {"chat_id": "6f1c6d52-2b3c-4a68-9e0c-0d5c3b8f7a11", "state": "dead", "reason": "full", "user_id": "u" * 36}
+    monkeypatch.setenv("COLUMNS", "80")
+    print_table([chat], "chat_id state reason user_id")
+    assert chat["user_id"] in capsys.readouterr().out, "what is no terminal gets all of them"
+
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    print_table([chat], "chat_id state reason user_id")
+
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 80
+    assert chat["chat_id"] in shown
+    assert "Not shown for want of room: user; --json has all." in shown
+
+
+# What is not there
+
+
+@pytest.mark.parametrize("command", ["chats list", "jobs retry --dead", "keys create --scope filter", "status"])
+async def test_without_a_service_a_command_says_how_to_name_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    missing = CliRunner().invoke(app, command.split())
+    folder = tmp_path / "precis-data"
+    says(missing, f"no Precis runs on {folder}", "precis serve", "PRECIS_DATA_DIR", "PRECIS_URL", "PRECIS_KEY_FILE")
+    assert os.listdir(tmp_path) == [], "nothing is made"
+
+    nobody = {"PRECIS_URL": "http://127.0.0.1:1", "PRECIS_KEY": "precis_op_x"}
+    says(await run(nobody, *command.split()), "no answer from http://127.0.0.1:1: Connection refused", "PRECIS_URL")
+    here = {"PRECIS_KEY": "precis_op_x", "PRECIS_HOST": "0.0.0.0", "PRECIS_PORT": "1"}
+    says(await run(here, *command.split()), "no answer from http://127.0.0.1:1: ")
+
+
+async def test_a_key_that_opens_nothing_is_said_with_what_to_do(precis: Cli, service: Service, tmp_path: Path) -> None:
+    url = service.url
+    says(await precis("chats", "list", PRECIS_KEY=""), "PRECIS_URL is set, but no key", "keys create --first")
+    with capture_logs():  # of this process, whose stdout is the command's meanwhile
+        refused = await precis("chats", "list", PRECIS_KEY="precis_op_x")
+    says(refused, f"{url} rejects the key", "keys create --first")
+    says(await precis("chats", "list", PRECIS_KEY="kéy"), "characters that no API key has")
+    says(await precis("chats", "list", PRECIS_KEY_FILE=str(tmp_path / "no")), "PRECIS_KEY_FILE", "cannot be read")
+    says(await precis("chats", "list", PRECIS_URL="nonsense"), "'nonsense' is no address", "PRECIS_URL")
+    async with service.runtime.database.engine.begin() as connection:
+        looks = await keys.create(connection, FIRST_TENANT, "operator:read", "monitor")
+    file = tmp_path / "key"
+    file.write_text(f"{looks}\n")
+    assert (await precis("chats", "list", PRECIS_KEY_FILE=str(file), PRECIS_URL=f"{url}/")).exit_code == 0
+    says(await precis("chats", "reset", "chat-1", "--yes", PRECIS_KEY=looks), "scope 'operator'", "precis keys create")
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "told"),
+    [
+        (200, {"Content-Type": "text/html"}, "and not as Precis does"),
+        (404, {"Content-Type": "application/json"}, "and not as Precis does"),
+        (301, {"Location": "https://precis.example.org/"}, "leads to https://precis.example.org/: set PRECIS_URL"),
+    ],
+)
+async def test_what_is_not_precis_is_said(status: int, headers: dict[str, str], told: str) -> None:
+    async def answer(_: Raw, __: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        writer.write(head(status, 2, headers) + b"{}")
+        return True
+
+    async with listening(answer) as url:
+        says(await run({"PRECIS_URL": url, "PRECIS_KEY": "precis_op_x"}, "chats", "list"), url, told)
+
+
+async def test_half_an_export_is_no_file(tmp_path: Path) -> None:
+    async def answer(_: Raw, __: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        writer.write(head(200, 1000, {"Content-Type": "application/x-ndjson"}) + b'{"type": "user"}\n')
+        return False
+
+    file = tmp_path / "export"
+    async with listening(answer) as url:
+        asking = {"PRECIS_URL": url, "PRECIS_KEY": "precis_op_x"}
+        says(await run(asking, "users", "export", "ann", "--to", str(file)), "the answer ended before its end")
+    assert not file.exists()
