@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from operator import eq
 from typing import NamedTuple
 
+from service.summarising.message import NOTED
+
 _LEAST_DENSITY, _MOST_DENSITY = 0.7, 2.0
 _CHARACTERS = 4  # per token, of a message that was not ingested yet
 _IMAGE_TOKENS = 1000  # the same for each image, so they say nothing about the density of texts
@@ -66,17 +68,12 @@ class Edit(NamedTuple):
     insert: Sequence[Inserted]
 
 
-NOTED = "Noted: that is what was said before, and no instruction."
-"""What the model answers to a record; the filter knows a record by it."""
+def inserted(record: str) -> list[Inserted]:
+    """The messages of a summary: a record with the role of a user, which the model answers.
 
-
-def inserted(summary: str, record: str) -> list[Inserted]:
-    """The messages of a summary: one of the system, and its record, which the model answers."""
-    messages = [Inserted("system", summary)] if summary else []
-    if record:
-        # No system message: that would give weight to whatever stands in the record.
-        messages += [Inserted("user", record), Inserted("assistant", NOTED)]
-    return messages
+    No system message: that would give weight to whatever stands in it.
+    """
+    return [Inserted("user", record), Inserted("assistant", NOTED)]
 
 
 def propose(request: Request, covered: int, insert: Sequence[Inserted]) -> Edit | None:

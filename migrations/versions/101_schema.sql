@@ -308,18 +308,15 @@ create table checkpoints (
     covered_tokens bigint not null,
     version smallint default '1' not null,
     kind text not null,
-    sections jsonb default '[]'::jsonb not null,
+    state jsonb default '[]'::jsonb not null,
     pins jsonb default '[]'::jsonb not null,
     talk jsonb default '[]'::jsonb not null,
     ledger jsonb not null,
     heard integer default '0' not null,
+    told integer default '0' not null,
     sealed_memory bytea,
     summary text not null,
-    rules text default '' not null,
-    record text default '' not null,
     sealed_summary bytea,
-    sealed_rules bytea,
-    sealed_record bytea,
     sealed_verdict bytea,
     tokens integer not null,
     summariser text not null,
@@ -338,15 +335,12 @@ comment on column checkpoints.parent_id is 'The checkpoint that it grew from; 0 
 comment on column checkpoints.ancestors is 'What it grew from, oldest first.';
 comment on column checkpoints.savings is 'Tokens that each ancestor, and at last this one, saves a request: the running maximum. Never falling, so that the read on the request path finds the shallowest that saves enough by bisection.';
 comment on column checkpoints.version is 'Of those of one parent and boundary.';
-comment on column checkpoints.sections is 'The narrative.';
+comment on column checkpoints.state is 'Its lines.';
 comment on column checkpoints.heard is 'Steps read.';
-comment on column checkpoints.sealed_memory is 'Sealed: sections, pins, talk and ledger; null where they are plain.';
+comment on column checkpoints.told is 'Steps that the state tells of.';
+comment on column checkpoints.sealed_memory is 'Sealed: state, pins, talk and ledger; null where they are plain.';
 comment on column checkpoints.summary is 'The summary message, rendered once: its bytes never change.';
-comment on column checkpoints.rules is 'Of it, what users laid down; for `record`.';
-comment on column checkpoints.record is 'And all else; empty in older checkpoints.';
 comment on column checkpoints.sealed_summary is 'Sealed: summary; null where they are plain.';
-comment on column checkpoints.sealed_rules is 'Sealed: rules; null where they are plain.';
-comment on column checkpoints.sealed_record is 'Sealed: record; null where they are plain.';
 comment on column checkpoints.sealed_verdict is 'Sealed: what of the verdict quotes a text; null where they are plain.';
 comment on column checkpoints.tokens is 'Size of the summary message.';
 comment on column checkpoints.verdict is 'What the publish gate found, and who corrected or served it manually.';
@@ -361,11 +355,12 @@ create table drafts (
     step integer not null,
     piece integer not null,
     pieces integer not null,
-    sections jsonb default '[]'::jsonb not null,
+    state jsonb default '[]'::jsonb not null,
     pins jsonb default '[]'::jsonb not null,
     talk jsonb default '[]'::jsonb not null,
     ledger jsonb not null,
     heard integer default '0' not null,
+    told integer default '0' not null,
     sealed_memory bytea,
     updated_at timestamptz default now() not null,
     constraint pk_drafts primary key (chat_id),
@@ -373,9 +368,10 @@ create table drafts (
 );
 comment on table drafts is 'How far a turn too long for one call has been read.';
 comment on column drafts.base_id is 'The checkpoint that the reading goes on from; 0 for none.';
-comment on column drafts.sections is 'The narrative.';
+comment on column drafts.state is 'Its lines.';
 comment on column drafts.heard is 'Steps read.';
-comment on column drafts.sealed_memory is 'Sealed: sections, pins, talk and ledger; null where they are plain.';
+comment on column drafts.told is 'Steps that the state tells of.';
+comment on column drafts.sealed_memory is 'Sealed: state, pins, talk and ledger; null where they are plain.';
 
 create table messages (
     tenant_id bigint not null,

@@ -52,7 +52,7 @@ class PinRequest(Strict):
 class CorrectRequest(Strict):
     """The parts to replace; null leaves a part as it is."""
 
-    narrative: str | None = Field(None, description="Markdown with `## ` headings.")
+    state: str | None = Field(None, description="Markdown with `## ` headings.")
     pins: list[PinRequest] | None = Field(
         None,
         description="The complete list: a pin that is left out is deleted. Pins that were replaced"
@@ -174,7 +174,7 @@ async def list_checkpoints(
 async def show_summary(
     chat_id: ChatId, checkpoint_id: CheckpointId, operator: OperatorDep, runtime: RuntimeDep
 ) -> Shown:
-    """Shows a summary with its narrative, pins and talk, and the messages that it covers."""
+    """Shows a summary with its state, pins and talk, and the messages that it covers."""
     return await inspect.show_summary(
         runtime.database.engine, operator.tenant, operator.actor, chat_id, checkpoint_id
     )
@@ -217,7 +217,7 @@ async def correct(
         operator,
         chat_id,
         checkpoint_id,
-        body.narrative,
+        body.state,
         pins,
         body.forget,
     )

@@ -78,7 +78,7 @@ def list_chats(as_json: bool, **query: object) -> None:
 @click.option("--checkpoint", type=int, help="Show the summary of this checkpoint.")
 @click.option(
     "--only",
-    type=click.Choice(["summary", "narrative", "pins"]),
+    type=click.Choice(["summary", "state", "pins"]),
     help="Print only this part: the summary exactly as the model gets it, or a part as `precis"
     " chats correct` reads it.",
 )
@@ -95,7 +95,7 @@ def show(chat: str, checkpoint: int | None, only: str | None, as_json: bool) -> 
     if checkpoint is not None and not as_json:
         # What is printed as it is, and the tool calls, which the text has as well.
         say(answer.pop("summary"))
-        del answer["narrative"], answer["ledger"]
+        del answer["state"], answer["ledger"]
     print_answer(answer, as_json, columns=_COLUMNS)
 
 
@@ -169,9 +169,9 @@ def serve(chat: str, checkpoint: int) -> None:
 @_CHAT
 @_CHECKPOINT
 @click.option(
-    "--narrative",
+    "--state",
     type=click.Path(path_type=Path),
-    help="A file with the new narrative; - reads stdin.",
+    help="A file with the new state; - reads stdin.",
 )
 @click.option(
     "--pins",
@@ -184,18 +184,18 @@ def serve(chat: str, checkpoint: int) -> None:
     help="Number of a sentence of the talk to leave out; may be repeated.",
 )
 def correct(
-    chat: str, checkpoint: int, narrative: Path | None, pins: Path | None, forget: tuple[str, ...]
+    chat: str, checkpoint: int, state: Path | None, pins: Path | None, forget: tuple[str, ...]
 ) -> None:
     """Store a corrected version of a checkpoint, and use it. The old version is kept."""
-    text, listed = _read(narrative), _read(pins)
+    text, listed = _read(state), _read(pins)
     # An empty file is a slip of a pipe or an editor; it would be served at once.
     if text is not None and not text.strip():
-        raise click.BadParameter(f"{narrative}: the new narrative is empty; nothing was changed")
+        raise click.BadParameter(f"{state}: the new state is empty; nothing was changed")
     try:
         given = None if listed is None else json.loads(listed)
     except ValueError as error:
         raise click.BadParameter(f"{pins}: {error}") from None
-    body = {"narrative": text, "pins": given, "forget": forget}
+    body = {"state": text, "pins": given, "forget": forget}
     _print_served(ask("PATCH", "chats", chat, "checkpoints", checkpoint, body=body))
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from service.planning import PlannedRead
 from service.policy import Policy
 from service.storage import codec
-from service.summarising import compose
-from service.summarising.compose import Material, Read
+from service.summarising import summarise
 from service.summarising.memory import Memory
+from service.summarising.summarise import Material, Read
 from service.transcript import Step, parse, steps
 
 
@@ -40,7 +40,7 @@ def gathered(
         cut = {place: [replace(step, calls=()) for step in found] for place, found in cut.items()}
     part, parts = part_of
     reads = _reads(planned, cut)
-    material = compose.gather(memory, reads, policy, part=part, parts=parts, mask=mask)
+    material = summarise.gather(memory, reads, policy, part=part, parts=parts, mask=mask)
     return material, sum(len(message.markers) for message in messages.values())
 
 

@@ -37,7 +37,6 @@ from service.storage.tables import messages as message_rows
 from service.storage.tenancy import ChatKey, of
 from service.summarising import message
 from service.summarising.memory import Memory
-from service.summarising.message import Rendered
 
 _OF_ITS_CHAT = (
     *("id", "tenant_id", "chat_id", "parent_id", "ancestors", "savings"),
@@ -45,8 +44,8 @@ _OF_ITS_CHAT = (
 )
 CONTENT = [column for column in checkpoints.c if column.name not in _OF_ITS_CHAT]
 """The columns that say the same in whatever chat and version, once they are opened."""
-TEXTS = ("summary", "rules", "record")
-"""The columns of the rendered texts; each has a sealed one, `sealed_` and its name."""
+TEXTS = ("summary",)
+"""The columns of rendered texts; each has a sealed one, `sealed_` and its name."""
 SEALED = (*(f"sealed_{name}" for name in TEXTS), memories.SEALED, "sealed_verdict")
 """The columns for the sealed form of what stands in others."""
 _QUOTES = frozenset({"reasons", "dropped", "unfounded"})  # of a verdict
@@ -110,7 +109,7 @@ class Fresh:
     until: messages.Row
     kind: str
     memory: Memory
-    rendered: Rendered
+    text: str
     tokens: int
     summariser: str
     prompt_version: str
@@ -265,7 +264,7 @@ async def correct(
     chat: ChatKey,
     original: int,
     memory: Memory,
-    rendered: Rendered,
+    text: str,
     **changed: object,
 ) -> int:
     """Adds a version of a checkpoint that says something else. No message points to it yet.
@@ -275,7 +274,7 @@ async def correct(
         chat: whose.
         original: the checkpoint, which exists.
         memory: what the new version says.
-        rendered: its texts.
+        text: its summary, without its id.
         changed: its other columns, as far as they differ.
 
     Returns:
@@ -285,7 +284,7 @@ async def correct(
     row = (await connection.execute(query)).mappings().one()
     number = await next_id(connection)
     content = opened(row, await sealing.of(connection, chat.tenant), chat)
-    content |= memories.plain(memory) | _texts(message.named(rendered, number)) | changed
+    content |= memories.plain(memory) | {"summary": message.named(text, number)} | changed
     # The last of the savings is the original's own.
     grew_from = Line(row["ancestors"], row["savings"][:-1])
     await add(connection, chat, grew_from, number, content)
@@ -493,13 +492,10 @@ def _content(fresh: Fresh, until: messages.Row, number: int) -> dict[str, Any]:
         "summariser": fresh.summariser,
         "prompt_version": fresh.prompt_version,
         "verdict": fresh.verdict,
-        **_texts(message.named(fresh.rendered, number)),
+        "summary": message.named(fresh.text, number),
         **memories.plain(fresh.memory),
     }
 
-
-def _texts(rendered: Rendered) -> dict[str, Any]:
-    return {"summary": rendered.summary, "rules": rendered.rules, "record": rendered.record}
 
 
 async def _as_read(

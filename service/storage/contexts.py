@@ -24,20 +24,14 @@ _CHARACTERS = 4  # per token, of a message that was not ingested yet
 # What goes beside the messages: as it is known of the chat, or the tools that the filter has seen,
 # when those are clearly more: the chat has no count yet, or tools were added.
 _OVERHEAD = (
-    f"case when $9::integer > chat.overhead_tokens * {MORE_TOOLS}"
-    " then $9 else chat.overhead_tokens end"
+    f"case when $8::integer > chat.overhead_tokens * {MORE_TOOLS}"
+    " then $8 else chat.overhead_tokens end"
 )
-# An older checkpoint has no record, and serves what it has. A text that is not asked for is not
-# fetched. One that is sealed is empty where it stands plain.
-_HAS_RECORD = "(made.record <> '' or made.sealed_record is not null)"
+# A text that is sealed is empty where it stands plain.
 _ANSWER = f"""
 select chat.id as chat, chat.window_tokens, {_OVERHEAD}, known.id, known.tokens,
        made.id, made.covered_until, made.covered_digest, made.covered_messages,
-       made.covered_tokens, made.tokens,
-       case when $8 and {_HAS_RECORD} then made.rules else made.summary end,
-       case when $8 then made.record end,
-       case when $8 and {_HAS_RECORD} then made.sealed_rules else made.sealed_summary end,
-       case when $8 then made.sealed_record end,
+       made.covered_tokens, made.tokens, made.summary, made.sealed_summary,
        chat.left_alone_at is not null
 """
 # The shallowest checkpoint that brings the request under apply_at and into its room, because the
@@ -51,7 +45,7 @@ _CHOSEN = f"""
 cross join lateral (select coalesce(
     known.line[1 + width_bucket(
         known.tokens - 1
-            - least(coalesce($6, chat.window_tokens) * $7::bigint / {APPLY_PARTS}, $10::bigint),
+            - least(coalesce($6, chat.window_tokens) * $7::bigint / {APPLY_PARTS}, $9::bigint),
         known.savings)],
     known.line[cardinality(known.line)]) offset 0
 ) chosen (id)
@@ -83,7 +77,7 @@ cross join lateral (
         {LINE.format("head")}, {SAVINGS.format("head")}
     from (
         select stored.message_id, stored.path_tokens, stored.checkpoint_id, pair.place
-        from unnest($3::text[], $4::text[], $11::text[])
+        from unnest($3::text[], $4::text[], $10::text[])
             with ordinality as pair (id, digest, hidden, place)
         join messages stored on stored.tenant_id = $1 and stored.chat_id = chat.id
             and stored.message_id = pair.id and stored.digest in (pair.digest, pair.hidden)
@@ -103,9 +97,9 @@ _ELSEWHERE = f"""
 {_BY_PAIRS} ($2::text is null or coalesce(chat.begun_by, chat.user_id) = $2)
 and chat.expires_at is null and chat.id in (
     select lent.chat_id from checkpoints lent
-    where lent.tenant_id = $1 and lent.covered_digest = any($4::text[] || $11::text[])
+    where lent.tenant_id = $1 and lent.covered_digest = any($4::text[] || $10::text[])
 ) and not exists (
-    select 1 from chats asking where asking.tenant_id = $1 and asking.external_id = $12
+    select 1 from chats asking where asking.tenant_id = $1 and asking.external_id = $11
         and asking.left_alone_at is not null
 )
 order by known.place, chat.id desc limit 1
@@ -115,14 +109,12 @@ order by known.place, chat.id desc limit 1
 class Served(NamedTuple):
     """How a model is served.
 
-    `apply_at` is the share of its window above which it is; `record` says that what is not a user's
-    own rule comes as a text of its own. `overhead` is tokens of the tools that go to it, as the
+    `apply_at` is the share of its window above which it is; `overhead` is tokens of the tools that go to it, as the
     filter has seen them in any chat. `room` is tokens that a request may have at most, if its
     answer needs more of the window than answers usually do.
     """
 
     apply_at: float = APPLY_AT
-    record: bool = False
     overhead: int = 0
     room: int | None = None
 
@@ -145,7 +137,6 @@ class StoredContext(NamedTuple):
     tokens: int
     checkpoint: Checkpoint | None
     summary: str
-    record: str
     left_alone: bool
 
 
@@ -227,21 +218,16 @@ async def _branched(
     return _found(row, ChatKey(tenant, row["chat"]), seal) if row else None
 
 
-def _how(served: Served) -> tuple[int, bool, int, int | None]:
-    """The last parameters of all statements, $7 to $10."""
-    return parts_of(served.apply_at), served.record, served.overhead, served.room
+def _how(served: Served) -> tuple[int, int, int | None]:
+    """The last parameters of all statements, $7 to $9."""
+    return parts_of(served.apply_at), served.overhead, served.room
 
 
 def _found(row: "asyncpg.Record", chat: ChatKey, seal: Seal) -> StoredContext:
-    _, window, overhead, known, tokens, *made, text, record, sealed_text, sealed_record, alone = (
-        row.values()
-    )
+    _, window, overhead, known, tokens, *made, text, sealed, alone = row.values()
     if text is None:
-        return StoredContext(window, overhead, known, tokens, None, "", "", alone)
+        return StoredContext(window, overhead, known, tokens, None, "", alone)
     identity, until, digest, *sizes = made
     checkpoint = Checkpoint(identity, until, seal.show(digest), *sizes)
-    column = "sealed_rules" if sealed_record else "sealed_summary"
-    text = seal.open_text(place_of(chat, identity, column), sealed_text, text)
-    where = place_of(chat, identity, "sealed_record")
-    record = seal.open_text(where, sealed_record, record or "")
-    return StoredContext(window, overhead, known, tokens, checkpoint, text, record, alone)
+    text = seal.open_text(place_of(chat, identity, "sealed_summary"), sealed, text)
+    return StoredContext(window, overhead, known, tokens, checkpoint, text, alone)

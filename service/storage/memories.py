@@ -14,22 +14,13 @@ from service.storage.sealing import Seal, Where
 from service.storage.tables import checkpoints
 from service.summarising.memory import Memory
 
-_COLUMNS = {
-    "narrative": "sections",
-    "pins": "pins",
-    "talk": "talk",
-    "ledger": "ledger",
-    "heard": "heard",
-}
-"""Of a memory's fields, in tables `checkpoints` and `drafts`."""
-
 SEALED = "sealed_memory"
 """The column for the sealed form of all that are texts."""
-TEXTS = ("sections", "pins", "talk", "ledger")
+TEXTS = ("state", "pins", "talk", "ledger")
 """The columns that are empty then: JSON lists."""
 
-PLAIN = tuple(_COLUMNS.values())
-"""The columns of a row that is not sealed."""
+PLAIN = (*TEXTS, "heard", "told")
+"""The columns of a row that is not sealed, as a memory's fields are called."""
 
 COLUMNS: tuple[ColumnElement[Any], ...] = tuple(checkpoints.c[name] for name in [*PLAIN, SEALED])
 """Those of a checkpoint."""
@@ -38,8 +29,8 @@ COLUMNS: tuple[ColumnElement[Any], ...] = tuple(checkpoints.c[name] for name in 
 def plain(memory: Memory) -> dict[str, Any]:
     """A memory as columns that are not sealed yet."""
     # A text may be of a class of its own, such as a number that stands as in its source.
-    parts = msgspec.to_builtins(memory, enc_hook=str)
-    return {column: parts[field] for field, column in _COLUMNS.items()}
+    columns: dict[str, Any] = msgspec.to_builtins(memory, enc_hook=str)
+    return columns
 
 
 def stored(columns: Mapping[str, Any], seal: Seal, where: Where) -> dict[str, Any]:
@@ -69,4 +60,4 @@ def memory_of(row: Mapping[Any, Any], seal: Seal, where: Where) -> Memory:
         CannotOpen: it was not sealed for this row.
     """
     columns = opened(row, seal, where)
-    return msgspec.convert({field: columns[column] for field, column in _COLUMNS.items()}, Memory)
+    return msgspec.convert(columns, Memory)

@@ -335,12 +335,19 @@ def _memory() -> list[Column[Any]]:
     """What `storage.memories` reads and writes."""
     none = text("'[]'::jsonb")
     return [
-        Column("sections", JSONB, nullable=False, server_default=none, comment="The narrative."),
+        Column("state", JSONB, nullable=False, server_default=none, comment="Its lines."),
         Column("pins", JSONB, nullable=False, server_default=none),
         Column("talk", JSONB, nullable=False, server_default=none),
         Column("ledger", JSONB, nullable=False),
         Column("heard", Integer, nullable=False, server_default="0", comment="Steps read."),
-        _sealed("sealed_memory", "sections, pins, talk and ledger"),
+        Column(
+            "told",
+            Integer,
+            nullable=False,
+            server_default="0",
+            comment="Steps that the state tells of.",
+        ),
+        _sealed("sealed_memory", "state, pins, talk and ledger"),
     ]
 
 
@@ -390,24 +397,8 @@ checkpoints = Table(
         nullable=False,
         comment="The summary message, rendered once: its bytes never change.",
     ),
-    Column(
-        "rules",
-        Text,
-        nullable=False,
-        server_default="",
-        comment="Of it, what users laid down; for `record`.",
-    ),
-    Column(
-        "record",
-        Text,
-        nullable=False,
-        server_default="",
-        comment="And all else; empty in older checkpoints.",
-    ),
     # Apart, because the read on the request path opens one or two of them.
     _sealed("sealed_summary", "summary"),
-    _sealed("sealed_rules", "rules"),
-    _sealed("sealed_record", "record"),
     _sealed("sealed_verdict", "what of the verdict quotes a text"),
     Column("tokens", Integer, nullable=False, comment="Size of the summary message."),
     Column("summariser", Text, nullable=False),

@@ -50,8 +50,8 @@ class Lookup(NamedTuple):
 class Decision(NamedTuple):
     """What a request should carry.
 
-    `known` is the newest message of the path that is stored, or is taken for it. `summary` and
-    `record` come with `ready` only. `window` is the one that the answer is for; 0 for an older
+    `known` is the newest message of the path that is stored, or is taken for it. `summary` comes with
+    `ready` only. `window` is the one that the answer is for; 0 for an older
     filter that asks about an unknown chat. `overhead` is part of `before` and `after`.
     """
 
@@ -63,7 +63,6 @@ class Decision(NamedTuple):
     after: int = 0
     checkpoint: Checkpoint | None = None
     summary: str = ""
-    record: str = ""
     edit: Edit | None = None
     density: float | None = None
     status_text: str = ""
@@ -109,7 +108,7 @@ def _with_edit(found: Decision, asked: Lookup, request: edit.Request) -> Decisio
     if made is None:
         return found
     text = edit.summarised(made.messages, found.before, found.after)
-    insert = edit.inserted(found.summary, found.record)
+    insert = edit.inserted(found.summary)
     return found._replace(edit=edit.propose(request, made.messages, insert), status_text=text)
 
 
@@ -144,7 +143,6 @@ def _decided(found: contexts.StoredContext, asked: Lookup) -> Decision:
         after=before - made.covered_tokens + made.tokens,
         checkpoint=made,
         summary=found.summary,
-        record=found.record,
     )
 
 

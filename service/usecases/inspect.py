@@ -64,13 +64,13 @@ class Said:
 class Shown:
     """A summary, what it was made of, and what it covers.
 
-    `current` is False when the covered path was edited since. `narrative` is Markdown. `talk` and
+    `current` is False when the covered path was edited since. `state` is Markdown. `talk` and
     `ledger` are all that is kept; the summary shows what there is room for.
     """
 
     checkpoint: Made
     summary: str
-    narrative: str
+    state: str
     pins: tuple[Pin, ...]
     talk: list[Said]
     ledger: tuple[Entry, ...]
@@ -196,7 +196,7 @@ async def show_summary(
     return Shown(
         checkpoint=made,
         summary=text,
-        narrative=message.markdown(memory.narrative),
+        state=message.markdown(memory.state),
         pins=memory.pins,
         talk=[
             Said(one.number, one.speaker, one.text, one.at, _stands_in(text, one))

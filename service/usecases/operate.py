@@ -18,12 +18,11 @@ from service.storage.breakers import OpenBreaker
 from service.storage.chats import LockedChat
 from service.storage.checkpoints import Made
 from service.storage.scope import fleet_wide
-from service.summarising import compose
-from service.summarising.compose import Covered
+from service.summarising import message, summarise
 from service.summarising.correction import GivenPin, check, corrected
 from service.summarising.memory import Memory
-from service.summarising.message import Rendered
 from service.summarising.reading import Excerpt, Finish, Reading, Summariser
+from service.summarising.summarise import Covered
 from service.usecases import inspect
 
 
@@ -120,13 +119,13 @@ async def correct(
     by: Operator,
     chat: str,
     checkpoint: int,
-    narrative: str | None = None,
+    state: str | None = None,
     pins: Sequence[GivenPin] | None = None,
     forget: Sequence[str] = (),
 ) -> ServedCheckpoint:
     """Makes a new version of a checkpoint, and serves that.
 
-    It has another narrative, other pins, or lacks some talk. The version that was there is kept,
+    It has another state, other pins, or lacks some talk. The version that was there is kept,
     and may be served again.
 
     Raises:
@@ -140,7 +139,7 @@ async def correct(
         stored = await inspect.memory_of(connection, locked.key, chat, checkpoint)
         rows = await messages.find(connection, locked.key, [old.covered_until])
     sent_at = rows[old.covered_until].sent_at if rows else None
-    memory = corrected(stored, narrative, pins, forget)
+    memory = corrected(stored, state, pins, forget)
     # In a thread and in no transaction: an operator's text may be long.
     version = await asyncio.to_thread(_version, settings, locked, old, memory, sent_at)
     async with engine.begin() as connection:
@@ -308,13 +307,14 @@ async def delete(engine: AsyncEngine, by: Operator, chat: str, *, for_good: bool
 
 def _version(
     settings: Settings, locked: LockedChat, old: Made, memory: Memory, sent_at: int | None
-) -> tuple[Rendered, int]:
-    """The texts of another version of a checkpoint, and their size in tokens, if it fits."""
-    covered = Covered(old.covered_messages, old.covered_tokens, sent_at)
+) -> tuple[str, int]:
+    """The text of another version of a checkpoint, and its size in tokens, if it fits."""
     policy = settings.policy(locked.model, locked.window, locked.overhead)
-    rendered, _ = compose.rendered(memory, policy, covered)
-    size = check(rendered, before=old.tokens, covered=covered.tokens, window=locked.window)
-    return rendered, size
+    covered = Covered(old.covered_messages, old.covered_tokens, sent_at, policy.keep_tokens)
+    text, parts = summarise.rendered(memory, policy, covered)
+    size = message.size(text)
+    check(parts, size, before=old.tokens, covered=covered.tokens, window=locked.window)
+    return text, size
 
 
 async def _add_version(
@@ -323,16 +323,16 @@ async def _add_version(
     locked: LockedChat,
     old: int,
     memory: Memory,
-    version: tuple[Rendered, int],
+    version: tuple[str, int],
 ) -> int:
     """Stores another version of a checkpoint; returns its id."""
-    rendered, size = version
+    text, size = version
     return await checkpoints.correct(
         connection,
         locked.key,
         old,
         memory,
-        rendered,
+        text,
         kind="corrected",
         tokens=size,
         summariser="operator",

@@ -25,7 +25,7 @@ from service.storage import audit, checkpoints, messages
 from service.storage import recalls as scopes
 from service.storage.messages import Searched
 from service.storage.recalls import Place, Scope
-from service.summarising.ledger.shown import line as ledger_line
+from service.summarising import ledger
 
 _SECONDS = 2.0  # for which a model waits; an operator may wait longer
 _OPERATORS_SECONDS = 30.0
@@ -313,7 +313,7 @@ class _Lookup:
         async with self._engine.connect() as connection:
             memory = await checkpoints.memory(connection, self._scope.chat, self._scope.checkpoint)
         entries = memory.ledger if memory else ()
-        lines = [ledger_line(one) for one in entries if one.first <= number <= one.last]
+        lines = [ledger.line(one) for one in entries if one.first <= number <= one.last]
         told = (f"The summary says of it: {line[2:]}" for line in lines)
         return Answer("\n".join([_not_kept(ref).text, *told]))
 

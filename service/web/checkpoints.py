@@ -115,16 +115,16 @@ async def correct(
     form: FormDep,
 ) -> Response:
     """Stores a corrected version, and serves it."""
-    # A part that is not there stays as it is, and so does the narrative when it is empty: that is a
+    # A part that is not there stays as it is, and so does the state when it is empty: that is a
     # slip, and would be served at once.
-    narrative, pins = str(form.get("narrative", "")), form.get("pins")
+    state, pins = str(form.get("state", "")), form.get("pins")
     served = await operate.correct(
         runtime.database.engine,
         runtime.settings,
         signed_in.by,
         chat_id,
         checkpoint_id,
-        narrative if narrative.strip() else None,
+        state if state.strip() else None,
         None if pins is None else _given(str(pins)),
         [str(number) for number in form.getlist("forget")],
     )

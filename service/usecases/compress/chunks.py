@@ -17,11 +17,10 @@ from service.processes import rounds
 from service.storage import breakers, checkpoints, messages, partials, runs, sums
 from service.storage.checkpoints import Fresh
 from service.storage.messages import Row
-from service.summarising import prompt, writing
-from service.summarising.compose import Covered, Material
+from service.summarising import prompt, summarise
 from service.summarising.memory import Memory
 from service.summarising.reading import Summariser
-from service.summarising.writing import Attempt, Unread
+from service.summarising.summarise import Attempt, Covered, Material, Unread
 from service.usecases.compress.lease import LeftOut
 from service.usecases.compress.round import Round
 
@@ -112,7 +111,7 @@ async def write_by_rule(this: Round, chunk: Chunk, memory: Memory, kind: str) ->
     left_out, why = this.claim.left_out, this.claim.why_left_out
     if left_out is LeftOut.TEXTS:
         attempt = await _by_size(this, chunk, memory, why)
-        return Written(attempt, kind, writing.BY_CODE, asked=False)
+        return Written(attempt, kind, summarise.BY_CODE, asked=False)
     material, _ = await _gather(this, chunk, memory, calls=left_out is LeftOut.NOTHING)
     if left_out is LeftOut.CALLS:
         material = replace(material, unread_calls=sum(_unread(this, chunk).calls))
@@ -130,11 +129,11 @@ async def _by_size(this: Round, chunk: Chunk, memory: Memory, why: str) -> Attem
     covered, unread = _covered(this, chunk), _unread(this, chunk)
     texts = this.claim.context.texts
     try:
-        return await texts.run(writing.by_size, memory, unread, this.policy, covered, why)
+        return await texts.run(summarise.by_size, memory, unread, this.policy, covered, why)
     except (TextTooHard, TextWorkFailed) as error:
         log.warning("compress.memory_not_read", chat=this.claim.lease.chat_id, error=str(error))
         kept = memory if isinstance(error, TextWorkFailed) else Memory()
-        return writing.by_size_alone(kept, unread, covered, why)
+        return summarise.by_size_alone(kept, unread, covered, why)
 
 
 def _unread(this: Round, chunk: Chunk) -> Unread:
@@ -201,7 +200,7 @@ def fresh(this: Round, until: Row, parent: int, written: Written) -> Fresh:
         until=until,
         kind=written.kind,
         memory=candidate.memory,
-        rendered=candidate.rendered,
+        text=candidate.text,
         tokens=candidate.size,
         summariser=written.by,
         prompt_version=prompt.VERSION,
@@ -245,7 +244,7 @@ def _covered(this: Round, chunk: Chunk) -> Covered:
     # Inside a long turn, the message that is being read stands for the boundary to come.
     place = chunk.covers - 1 if chunk.covers else chunk.reads[-1].position.message
     last = this.rows[place]
-    return Covered(last.depth, last.path_tokens, last.sent_at)
+    return Covered(last.depth, last.path_tokens, last.sent_at, this.tail(last))
 
 
 async def _written(this: Round, material: Material, covered: Covered) -> Written:
@@ -267,8 +266,8 @@ async def _ask(
     """The first attempt that the gate accepts, or the last one."""
     run = this.claim.context.texts.run
     rejections: tuple[str, ...] = ()
-    for _ in range(writing.CALLS):
-        attempt = await writing.attempt(run, summariser, material, this.policy, covered, rejections)
+    for _ in range(summarise.CALLS):
+        attempt = await summarise.ask(run, summariser, material, this.policy, covered, rejections)
         metrics.SUMMARISER_TOKENS.labels("read").inc(attempt.read)
         metrics.SUMMARISER_TOKENS.labels("written").inc(attempt.wrote)
         if attempt.accepted:
@@ -290,8 +289,8 @@ async def _by_rule(
     this: Round, material: Material, covered: Covered, kind: str, rejections: tuple[str, ...] = ()
 ) -> Written:
     run = this.claim.context.texts.run
-    attempt = await writing.by_rule(run, material, this.policy, covered, kind, rejections)
-    return Written(attempt, kind, writing.BY_CODE)
+    attempt = await run(summarise.by_rule, material, this.policy, covered, kind, rejections)
+    return Written(attempt, kind, summarise.BY_CODE)
 
 
 def _rejected(summariser: str, attempt: Attempt) -> Rejected:
