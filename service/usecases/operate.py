@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service import metrics, tracing
-from service.errors import Conflict, NotFound, SummariserError, WrongScope
+from service.errors import Conflict, NotFound, Problem, ProblemType, SummariserError
 from service.settings import Settings
 from service.storage import audit, breakers, chats, checkpoints, keys, messages, tombstones, work
 from service.storage.breakers import OpenBreaker
@@ -222,7 +222,7 @@ async def reset_breakers(
 
     Raises:
         NotFound: there is no endpoint of this name.
-        WrongScope: other tenants use the summariser too.
+        Problem: WRONG_SCOPE: other tenants use the summariser too.
     """
     if not on_server:
         await _check_alone(engine)
@@ -239,9 +239,10 @@ async def _check_alone(engine: AsyncEngine) -> None:
         async with engine.connect() as connection:
             several = await keys.count_tenants(connection) > 1
     if several:
-        raise WrongScope(
+        raise Problem(
             "all tenants share the summariser's circuit breaker: close it on the server, with"
-            " `precis summariser reset`"
+            " `precis summariser reset`",
+            ProblemType.WRONG_SCOPE,
         )
 
 
