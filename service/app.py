@@ -189,7 +189,7 @@ class _Service(FastAPI):
                 span.fail(str(status))
 
     async def _handled(self, scope: Scope, receive: Receive, send: Send) -> None:
-        begun = False
+        arrived, begun = perf_counter(), False
 
         async def noting(message: Message) -> None:
             nonlocal begun
@@ -204,6 +204,7 @@ class _Service(FastAPI):
                 await self._counted(scope, receive, noting)
         except Problem as refused:  # before a route was asked
             await problems.answer(refused)(scope, receive, send)
+            metrics.request_ended(*_route(scope), refused.status, perf_counter() - arrived)
         except Exception:
             if not begun:  # what answers errors has failed; the server would send plain text
                 await problems.answer(Problem(problems.FAILED))(scope, receive, send)
