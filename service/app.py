@@ -31,13 +31,13 @@ from service.api import (
     stats,
     summariser,
 )
-from service.api.callers import KeyRing
 from service.api.deps import WITHOUT_TELEMETRY, InFlight, known_parameters
 from service.api.health import Readiness, Refusals
+from service.api.key_ring import KeyRing
 from service.api.limits import Limiter
 from service.api.problems import ProblemBody
 from service.api.scrape import Figures
-from service.errors import BadRequest, Problem, TooMany, WrongHost
+from service.errors import BadRequest, Problem
 from service.processes import Texts
 from service.runtime import Runtime, running, servers
 from service.settings import Settings
@@ -78,17 +78,16 @@ _NO_STORE = (b"cache-control", b"no-store")
 _REQUEST_ID = request_ids.HEADER.lower().encode()
 
 
-def _is_text(scope: Scope) -> bool:
-    """Whether the path is UTF-8."""
+def _check_text(scope: Scope) -> None:
+    """Raises BadRequest unless the path is UTF-8."""
     # The server replaces every wrong byte by the same character, so two ids could become one.
     raw: bytes = scope.get("raw_path") or b""
     if b"%" not in raw:
-        return True
+        return
     try:
         unquote_to_bytes(raw).decode()
     except UnicodeDecodeError:
-        return False
-    return True
+        raise BadRequest("the path is not UTF-8: percent-encode its parts as UTF-8") from None
 
 
 def _in_parts(scope: Scope) -> str:
@@ -167,7 +166,7 @@ class _Service(FastAPI):
             await self._handled(scope, receive, send)
 
     async def _handled(self, scope: Scope, receive: Receive, send: Send) -> None:
-        begun = False
+        arrived, begun = perf_counter(), False
 
         async def noting(message: Message) -> None:
             nonlocal begun
@@ -176,11 +175,13 @@ class _Service(FastAPI):
 
         try:
             hosts.check(scope, self.state.hosts)
-            hot = _is_text(scope) and await context.answered(scope, receive, noting)
-            if not hot and await self._checked(scope, receive, noting):
+            _check_text(scope)
+            if not await context.answered(scope, receive, noting):
+                await self._check_open(scope)
                 await self._counted(scope, receive, noting)
-        except WrongHost as refused:
+        except Problem as refused:  # before a route was asked
             await problems.answer(refused)(scope, receive, send)
+            metrics.request_ended(*_route(scope), refused.status, perf_counter() - arrived)
         except Exception:
             if not begun:  # what answers errors has failed; the server would send plain text
                 await problems.answer(Problem(problems.FAILED))(scope, receive, send)
@@ -202,30 +203,17 @@ class _Service(FastAPI):
             status = message.get("status", status)
 
         try:
-            await self._answer(scope, receive, noting)
+            await super().__call__(scope, receive, noting)
         finally:
             # 0: no answer was begun, because the service is stopping.
             if status:
                 metrics.request_ended(*_route(scope), status, ended - began)
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if _is_text(scope):
-            await super().__call__(scope, receive, send)
-            return
-        refused = BadRequest("the path is not UTF-8: percent-encode its parts as UTF-8")
-        await problems.answer(refused)(scope, receive, send)
-
-    async def _checked(self, scope: Scope, receive: Receive, send: Send) -> bool:
-        """Refuses what comes too often from somebody without a key; says whether to go on."""
-        if scope["path"].startswith("/v1/"):
-            return True
-        client = scope.get("client")
-        try:
+    async def _check_open(self, scope: Scope) -> None:
+        """Raises TooMany for what needs no key and comes too often from an address."""
+        if not scope["path"].startswith("/v1/"):
+            client = scope.get("client")
             await self.state.limiter.check_open(client[0] if client else "")
-        except TooMany as refused:
-            await problems.answer(refused)(scope, receive, send)
-            return False
-        return True
 
 
 def _route(scope: Scope) -> tuple[str, str]:
@@ -251,8 +239,8 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
         async with AsyncExitStack() as stack:
             urls = await stack.enter_async_context(servers(settings))
             app.state.runtime = await stack.enter_async_context(running(settings, urls, texts))
-            uses = await stack.enter_async_context(noting(app.state.runtime.database.engine))
-            app.state.keys = KeyRing(uses, app.state.limiter)
+            engine = app.state.runtime.database.engine
+            app.state.uses = await stack.enter_async_context(noting(engine))
             await stack.enter_async_context(living(app.state.runtime.worker_context, "api"))
             for start in beside:
                 await stack.enter_async_context(start(app.state.runtime))
@@ -279,6 +267,7 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
     app.state.logs_requests = settings.log_level == "debug"
     app.state.in_flight = InFlight(settings.max_bytes_in_flight)
     app.state.limiter = Limiter()
+    app.state.keys = KeyRing()
     app.state.hosts = settings.hosts()
     app.state.turns = Turns(settings)
     app.state.figures = Figures()

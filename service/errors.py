@@ -3,47 +3,25 @@
     PrecisError
     ├── ConfigurationError      a setting is missing or wrong
     ├── EmbeddedServerError     the embedded PostgreSQL or Valkey cannot run
-    ├── NothingHere             the data folder has no database
     ├── SchemaError             the database is not at the migration that this version needs
     │   └── SchemaNewer         a newer version has migrated it
     ├── OpenWebUIError          Open WebUI refused or failed what the installer asked
     ├── SummariserError         the summariser gave no usable answer
     │   └── SummariserAway      its server is down, overloaded, or refuses everybody
-    ├── UnknownEncoding         a newer version stored this data
-    ├── CannotOpen              a sealed text is not where it was stored
+    ├── CannotOpen              a stored text cannot be read
     ├── TextTooHard             a text needs more time or memory than is allowed
     ├── TextWorkFailed          work on a text raised an error
     ├── TextProcessAway         no text process could be started
     └── Problem                 answered to an HTTP client as application/problem+json (RFC 9457)
-        ├── BadRequest                  400
-        ├── Unauthorised                401
-        ├── WrongScope                  403
-        ├── Forbidden                   403
-        ├── NotTheirs                   403
-        ├── WrongNetwork                403
-        ├── OverQuota                   403
-        ├── NotFound                    404
-        ├── TooSlow                     408
-        ├── Conflict                    409
-        ├── Gone                        410
-        ├── SealedForGood               410
-        ├── TooLarge                    413
-        ├── WrongMedia                  415
-        ├── WrongHost                   421
-        ├── Unprocessable               422
-        ├── FilterTooOld                426
-        ├── TooMany                     429
-        ├── HeadTooLarge                431
-        └── Unavailable                 503
-            ├── Busy                    503
-            └── KeyMissing              503
+        ├── BadRequest    Unauthorised  NotFound  Conflict     TooLarge
+        └── Unprocessable TooMany       Unavailable            KeyMissing
 
-The first line of a class's docstring is the title that people see. A message says what is wrong,
-where, and how to fix it, and never quotes a chat. Messages of libraries may quote one, so of their
-errors only the `trace` is logged.
+A message says what is wrong, where, and how to fix it, and never quotes a chat. Messages of
+libraries may quote one, so of their errors only the `trace` is logged.
 """
 
 import traceback
+from enum import Enum
 from pathlib import Path
 from typing import ClassVar
 
@@ -103,10 +81,6 @@ class EmbeddedServerError(PrecisError):
     """An embedded server cannot run."""
 
 
-class NothingHere(PrecisError):
-    """The data folder has no database."""
-
-
 class SchemaError(PrecisError):
     """The database schema is not the one that this version needs."""
 
@@ -135,12 +109,8 @@ class SummariserAway(SummariserError):
     """The summariser's server is down, overloaded, or refuses everybody."""
 
 
-class UnknownEncoding(PrecisError):
-    """A newer version stored this data."""
-
-
 class CannotOpen(PrecisError):
-    """A sealed text cannot be opened: it was moved or changed in the database."""
+    """A stored text cannot be read: a newer version wrote it, or it was moved or changed."""
 
 
 class TextTooHard(PrecisError):
@@ -162,175 +132,106 @@ class TextProcessAway(PrecisError):
     """No text process could be started, whatever the text."""
 
 
+class ProblemType(Enum):
+    """Every type of problem: the last part of its URI, its status, and the title that people see.
+
+    Clients may switch on a type (`urn:precis:problem:<type>`), so none ever changes.
+    """
+
+    BAD_REQUEST = "bad-request", 400, "The request could not be understood."
+    UNAUTHORISED = "unauthorised", 401, "The API key is missing, unknown, revoked or expired."
+    WRONG_SCOPE = "wrong-scope", 403, "The API key does not have the scope that this needs."
+    WRONG_NETWORK = "wrong-network", 403, "The API key may not be used from this address."
+    NOT_THEIRS = "not-theirs", 403, "This chat is another user's."
+    FORBIDDEN = "forbidden", 403, "A page of this service did not send this form."
+    NOT_FOUND = "not-found", 404, "This tenant has nothing under that id."
+    TOO_SLOW = "request-timeout", 408, "The request did not arrive in time."
+    CONFLICT = "conflict", 409, "The request does not fit what is stored."
+    GONE = "gone", 410, "This was deleted, and is not stored again for a day."
+    SEALED = "sealed-for-good", 410, "The texts of this tenant cannot be opened any more."
+    TOO_LARGE = "too-large", 413, "The request is larger than this service accepts."
+    WRONG_MEDIA = "wrong-media", 415, "The body is of another kind than this endpoint takes."
+    WRONG_HOST = "wrong-host", 421, "This service does not answer to this name."
+    UNPROCESSABLE = "unprocessable", 422, "The request's content contradicts itself."
+    FILTER_TOO_OLD = "filter-too-old", 426, "The filter is older than this service accepts."
+    TOO_MANY = "too-many", 429, "Too many attempts; try again later."
+    HEAD_TOO_LARGE = "head-too-large", 431, "The request's head is larger than is accepted."
+    INTERNAL = "internal", 500, "The service failed on this request."
+    UNAVAILABLE = "unavailable", 503, "Something that the service needs does not answer."
+    BUSY = "busy", 503, "The service is at one of its limits; try again in a moment."
+    # The filter knows it, and does not take the service for away.
+    KEY_MISSING = "key-missing", 503, "This process lacks a key that texts are sealed with."
+
+
 class Problem(PrecisError):
     """The request cannot be answered.
 
-    `type` is the stable last part of the problem's URI (`urn:precis:problem:<type>`); clients may
-    switch on it, so a class's type never changes.
+    `extensions` are further members of the answer. A class of its own is for a type that many
+    places raise or that somebody catches.
     """
 
-    status: ClassVar[int] = 500
-    type: ClassVar[str] = "internal"
+    usual: ClassVar[ProblemType] = ProblemType.INTERNAL
 
-    def __init__(self, detail: str, **extensions: object) -> None:
+    def __init__(self, detail: str, kind: ProblemType | None = None, **extensions: object) -> None:
         super().__init__(detail)
         self.detail = detail
+        self.type, self.status, self.title = (kind or self.usual).value
         self.extensions = extensions
 
 
 class BadRequest(Problem):
     """The request could not be understood."""
 
-    status = 400
-    type = "bad-request"
+    usual = ProblemType.BAD_REQUEST
 
 
 class Unauthorised(Problem):
     """The API key is missing, unknown, revoked or expired."""
 
-    status = 401
-    type = "unauthorised"
-
-
-class WrongScope(Problem):
-    """The API key does not have the scope that this endpoint needs."""
-
-    status = 403
-    type = "wrong-scope"
-
-
-class Forbidden(Problem):
-    """A page of this service did not send this form."""
-
-    status = 403
-    type = "forbidden"
-
-
-class NotTheirs(Problem):
-    """This chat is another user's."""
-
-    status = 403
-    type = "not-theirs"
-
-
-class WrongNetwork(Problem):
-    """The API key may not be used from this address."""
-
-    status = 403
-    type = "wrong-network"
-
-
-class OverQuota(Problem):
-    """The tenant or the user has stored as much as is allowed."""
-
-    # No 5xx: the filter would leave the service alone, also for what is stored already.
-    status = 403
-    type = "over-quota"
+    usual = ProblemType.UNAUTHORISED
 
 
 class NotFound(Problem):
     """This tenant has nothing under that id."""
 
-    status = 404
-    type = "not-found"
-
-
-class TooSlow(Problem):
-    """The request did not arrive in time."""
-
-    status = 408
-    type = "request-timeout"
+    usual = ProblemType.NOT_FOUND
 
 
 class Conflict(Problem):
     """The request does not fit what is stored."""
 
-    status = 409
-    type = "conflict"
-
-
-class SealedForGood(Problem):
-    """The texts of this tenant cannot be opened any more."""
-
-    status = 410
-    type = "sealed-for-good"
-
-
-class Gone(Problem):
-    """This was deleted, and is not stored again for a day."""
-
-    status = 410
-    type = "gone"
+    usual = ProblemType.CONFLICT
 
 
 class TooLarge(Problem):
     """The request is larger than this service accepts."""
 
-    status = 413
-    type = "too-large"
-
-
-class WrongMedia(Problem):
-    """The body is of another kind than this endpoint takes."""
-
-    status = 415
-    type = "wrong-media"
-
-
-class WrongHost(Problem):
-    """This service does not answer to this name."""
-
-    status = 421
-    type = "wrong-host"
+    usual = ProblemType.TOO_LARGE
 
 
 class Unprocessable(Problem):
     """The request is well-formed, but its content contradicts itself."""
 
-    status = 422
-    type = "unprocessable"
-
-
-class FilterTooOld(Problem):
-    """The filter in Open WebUI is older than this service accepts."""
-
-    status = 426
-    type = "filter-too-old"
+    usual = ProblemType.UNPROCESSABLE
 
 
 class TooMany(Problem):
-    """Too many attempts; try again later."""
+    """Too many attempts; `retry_after` says in how many seconds to try again."""
 
-    status = 429
-    type = "too-many"
+    usual = ProblemType.TOO_MANY
 
     def __init__(self, detail: str, retry_after: int) -> None:
         super().__init__(detail, retry_after=retry_after)
         self.retry_after = retry_after
 
 
-class HeadTooLarge(Problem):
-    """The head of the request is larger than this service accepts."""
-
-    status = 431
-    type = "head-too-large"
-
-
 class Unavailable(Problem):
     """Something that the service needs does not answer; try again in a moment."""
 
-    status = 503
-    type = "unavailable"
+    usual = ProblemType.UNAVAILABLE
 
 
-class Busy(Unavailable):
-    """The service is at one of its limits; try again in a moment."""
-
-    type = "busy"
-
-
-class KeyMissing(Unavailable):
+class KeyMissing(Problem):
     """This process was not given an encryption key that texts are sealed with."""
 
-    # The filter knows it, and does not take the service for away.
-    type = "key-missing"
+    usual = ProblemType.KEY_MISSING

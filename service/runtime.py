@@ -75,8 +75,7 @@ async def reachable(settings: Settings) -> AsyncIterator[Urls]:
     made or migrated.
 
     Raises:
-        NothingHere: `data_dir` has no database.
-        ConfigurationError: only one of the two URLs is set.
+        ConfigurationError: `data_dir` has no database, or only one of the two URLs is set.
         EmbeddedServerError: an embedded server cannot run, or `data_dir` cannot be read.
     """
     if urls := existing(settings):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from service.embedded.present import exists
-from service.errors import ConfigurationError, EmbeddedServerError, NothingHere
+from service.errors import ConfigurationError, EmbeddedServerError
 
 if TYPE_CHECKING:
     import asyncio
@@ -44,14 +44,13 @@ def existing(settings: "Settings") -> Urls | None:
     None when none runs, and embedded ones have to be started on the data that is there.
 
     Raises:
-        NothingHere: `data_dir` has no database.
-        ConfigurationError: only one of the two URLs is set.
+        ConfigurationError: `data_dir` has no database, or only one of the two URLs is set.
         EmbeddedServerError: `data_dir` cannot be read.
     """
     if urls := given(settings) or announced(settings):
         return urls
     if not readable(exists, settings.data_dir):
-        raise NothingHere(
+        raise ConfigurationError(
             f"there is no database of Precis in {settings.data_dir.absolute()}, and none was made."
             " Set PRECIS_DATA_DIR to the folder of your service, or PRECIS_DATABASE_URL and"
             " PRECIS_REDIS_URL to its servers; `precis serve` and `precis migrate` make a new"

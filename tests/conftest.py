@@ -241,7 +241,7 @@ class Service:
     @property
     def uses(self) -> KeyUses:
         """When keys were used, that is not stored yet."""
-        uses: KeyUses = self.app.state.keys.uses
+        uses: KeyUses = self.app.state.uses
         return uses
 
 

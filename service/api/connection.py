@@ -22,7 +22,7 @@ from uvicorn.server import ServerState
 from service import metrics
 from service.api import problems
 from service.api.limits import network_of
-from service.errors import BadRequest, Busy, HeadTooLarge, Problem, TooMany, TooSlow
+from service.errors import BadRequest, Problem, ProblemType, TooMany
 from service.settings import Settings
 
 # Bytes of a request line and its fields; also of what surrounds the parts of a chunked body.
@@ -223,13 +223,15 @@ class BoundedProtocol(HttpToolsProtocol):
             return min(next_part, self._body_since + _WHOLE_BODY)
         return next_part
 
-    def _too_slow(self) -> TooSlow:
+    def _too_slow(self) -> Problem:
         if self._deadline() < self._since + self._limits.patience:
-            return TooSlow(f"the whole body did not arrive within {_WHOLE_BODY:g} s")
-        return TooSlow(
-            f"the rest of the {self._awaited} did not arrive within {self._limits.patience:g} s"
-            " (PRECIS_REQUEST_TIMEOUT sets the limit)"
-        )
+            why = f"the whole body did not arrive within {_WHOLE_BODY:g} s"
+        else:
+            why = (
+                f"the rest of the {self._awaited} did not arrive within"
+                f" {self._limits.patience:g} s (PRECIS_REQUEST_TIMEOUT sets the limit)"
+            )
+        return Problem(why, ProblemType.TOO_SLOW)
 
     def _waits_for_us(self) -> bool:
         """Whether it is the service that lets the client wait."""
@@ -273,10 +275,11 @@ def _counts(connection: object) -> bool:
     return isinstance(connection, BoundedProtocol) and not connection._refused
 
 
-def _too_many_connections(most: int) -> Busy:
-    return Busy(
+def _too_many_connections(most: int) -> Problem:
+    return Problem(
         f"the service has {most} open connections, its limit; try again in a moment"
-        " (PRECIS_MAX_CONNECTIONS sets the limit)"
+        " (PRECIS_MAX_CONNECTIONS sets the limit)",
+        ProblemType.BUSY,
     )
 
 
@@ -289,10 +292,11 @@ def _too_many_of_address(share: int) -> TooMany:
     )
 
 
-def _too_large() -> HeadTooLarge:
-    return HeadTooLarge(
+def _too_large() -> Problem:
+    return Problem(
         f"the head of a request may have {HEAD} bytes and {FIELDS} fields at most;"
         " send fewer or shorter headers",
+        ProblemType.HEAD_TOO_LARGE,
         bytes=HEAD,
         fields=FIELDS,
     )

@@ -1,7 +1,7 @@
 """What routes depend on: the runtime, who calls, the validated body."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, ParamSpec, TypeVar, cast
 from urllib.parse import unquote
 
@@ -16,7 +16,7 @@ from starlette.types import Scope
 from service.api import problems, shape
 from service.api.callers import caller, header, operator_of, runtime_of
 from service.api.wire import Id, schema_of
-from service.errors import BadRequest, Busy, TooLarge, Unprocessable, WrongMedia
+from service.errors import BadRequest, Problem, ProblemType, TooLarge, Unprocessable
 from service.runtime import Runtime
 from service.storage import keys
 from service.usecases.operate import Operator
@@ -35,6 +35,7 @@ _HELD = "precis.held"
 WITHOUT_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False}
 
 Model = TypeVar("Model", bound=BaseModel)
+Body = TypeVar("Body")
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
@@ -135,15 +136,16 @@ class InFlight:
         """Counts `size` bytes for a request, or only checks them while they are `announced`.
 
         Raises:
-            Busy: the process would hold too many.
+            Problem: BUSY: the process would hold too many.
         """
         if size <= _SMALL:
             return
         held = scope.get(_HELD, 0)
         if self._held - held + size > self._most:
-            raise Busy(
+            raise Problem(
                 f"with this body, the service would hold more than {self._most} bytes of requests;"
-                " try again in a moment (PRECIS_MAX_BYTES_IN_FLIGHT sets the limit)"
+                " try again in a moment (PRECIS_MAX_BYTES_IN_FLIGHT sets the limit)",
+                ProblemType.BUSY,
             )
         if not announced:
             self._held += size - held
@@ -159,7 +161,7 @@ async def read_bytes(request: Request) -> bytearray:
 
     Raises:
         Problem: those of `read_limited`.
-        WrongMedia: its Content-Type is not JSON's; an empty body needs none.
+        Problem: WRONG_MEDIA: its Content-Type is not JSON's; an empty body needs none.
         TooLarge: more than `max_items` values.
         BadRequest: it is nested too deep.
     """
@@ -179,9 +181,10 @@ def _is_json(given: str) -> bool:
     return kind == "application/json" or kind.endswith("+json")
 
 
-def _no_json(kind: str) -> WrongMedia:
-    return WrongMedia(
-        f"the body is sent as {kind[:_SHOWN]!r}; send JSON, with `Content-Type: application/json`"
+def _no_json(kind: str) -> Problem:
+    return Problem(
+        f"the body is sent as {kind[:_SHOWN]!r}; send JSON, with `Content-Type: application/json`",
+        ProblemType.WRONG_MEDIA,
     )
 
 
@@ -190,7 +193,7 @@ async def read_limited(request: Request) -> bytearray:
 
     Raises:
         TooLarge: more than `max_body_bytes`, announced or not.
-        Busy: the process holds too many bytes of requests.
+        Problem: BUSY: the process holds too many bytes of requests.
         BadRequest: the connection ended within it.
     """
     in_flight = cast(InFlight, request.app.state.in_flight)
@@ -232,6 +235,28 @@ def _too_large(limit: int) -> TooLarge:
         f"the body is larger than {limit} bytes; send less, or raise PRECIS_MAX_BODY_BYTES",
         limit=limit,
     )
+
+
+def decoded(decoder: "msgspec.json.Decoder[Body]", body: bytearray) -> Body:
+    """A body that msgspec decodes.
+
+    Raises:
+        BadRequest: not JSON.
+        Unprocessable: JSON of another shape.
+    """
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise problems.from_msgspec(error) from None
+
+
+def check_path(path: Sequence[object], most: int) -> None:
+    """Raises TooLarge when a path has more than `most` messages."""
+    if len(path) > most:
+        raise TooLarge(
+            f"the path has {len(path)} messages, and {most} are accepted; send the newest of them,"
+            " or raise PRECIS_MAX_PATH"
+        )
 
 
 async def read_body(request: Request, model: type[Model], *, empty: Model | None = None) -> Model:

@@ -10,7 +10,7 @@ from typing import Final
 
 from starlette.types import Scope
 
-from service.errors import WrongHost
+from service.errors import Problem, ProblemType
 
 # Probes name the pod's address, or whatever the balancer likes; they tell nothing.
 _OPEN: Final = ("/livez", "/readyz")
@@ -37,14 +37,19 @@ def is_own(host: str) -> bool:
 
 
 def check(scope: Scope, allowed: tuple[str, ...]) -> None:
-    """Raises WrongHost unless a request's name is one of those allowed; none means any name."""
+    """Refuses a request unless its name is one of those allowed; none means any name.
+
+    Raises:
+        Problem: WRONG_HOST.
+    """
     if not allowed or scope["path"] in _OPEN:
         return
     host = host_of(scope)
     if is_own(host) or any(_matches(host, one) for one in allowed):
         return
-    raise WrongHost(
-        f"this service does not answer to {host[:100]!r}; add it to PRECIS_ALLOWED_HOSTS"
+    raise Problem(
+        f"this service does not answer to {host[:100]!r}; add it to PRECIS_ALLOWED_HOSTS",
+        ProblemType.WRONG_HOST,
     )
 
 

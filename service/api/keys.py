@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, Field, StringConstraints
 
 from service.api.callers import operator_of
@@ -84,15 +84,13 @@ async def list_keys(key: KeeperKey, runtime: RuntimeDep) -> KeyList:
 
 
 @router.post("", status_code=201, openapi_extra=documented(CreateKeyRequest))
-async def create_key(
-    key: KeeperKey, runtime: RuntimeDep, request: Request, response: Response
-) -> MadeKeyAnswer:
+async def create_key(key: KeeperKey, runtime: RuntimeDep, request: Request) -> MadeKeyAnswer:
     """Makes a key of this tenant. The answer is the only place where the key itself is told."""
     body = await read_body(request, CreateKeyRequest)
     wanted = Wanted(body.scope, body.name, body.expires_days, body.networks)
     by = operator_of(request, key)
     made = await keys.create(runtime.database.engine, key.tenant_name, by.actor, wanted)
-    return _told(made, response)
+    return _made(made)
 
 
 @router.post(
@@ -101,7 +99,7 @@ async def create_key(
     openapi_extra=documented(RotateKeyRequest, required=False),
 )
 async def rotate_key(
-    key_id: KeyId, key: KeeperKey, runtime: RuntimeDep, request: Request, response: Response
+    key_id: KeyId, key: KeeperKey, runtime: RuntimeDep, request: Request
 ) -> MadeKeyAnswer:
     """Makes a key like this one, which ends after the hours of grace.
 
@@ -110,7 +108,7 @@ async def rotate_key(
     body = await read_body(request, RotateKeyRequest, empty=RotateKeyRequest())
     by = operator_of(request, key)
     made = await keys.rotate(runtime.database.engine, by, key_id, body.grace_hours)
-    return _told(made, response)
+    return _made(made)
 
 
 @router.delete("/{key_id}", status_code=204)
@@ -119,8 +117,7 @@ async def revoke_key(key_id: KeyId, key: KeeperKey, runtime: RuntimeDep, request
     await keys.revoke(runtime.database.engine, operator_of(request, key), key_id)
 
 
-def _told(made: MadeKey, response: Response) -> MadeKeyAnswer:
-    response.headers["Cache-Control"] = "no-store"
+def _made(made: MadeKey) -> MadeKeyAnswer:
     return MadeKeyAnswer(key=made.key, **_row(made.row))
 
 

@@ -1,29 +1,25 @@
 """What a user sees of a chat's summary, and whether the chat is left alone."""
 
-from typing import TypeVar
-
 import msgspec
 from fastapi import APIRouter, Request
 
-from service.api import problems
 from service.api.deps import (
     ChatId,
     FilterKey,
     OperatorDep,
     RuntimeDep,
+    check_path,
+    decoded,
     documented,
     read_bytes,
 )
 from service.api.wire import LeftAloneAnswer, LeftAloneRequest, ViewAnswer, ViewRequest
-from service.errors import TooLarge
 from service.runtime import Runtime
 from service.usecases import left_alone
 from service.usecases.left_alone import Asker
 
 _VIEW = msgspec.json.Decoder(ViewRequest)
 _LEFT_ALONE = msgspec.json.Decoder(LeftAloneRequest)
-
-Body = TypeVar("Body")
 
 router = APIRouter(prefix="/v1/chats")
 
@@ -36,13 +32,8 @@ async def post_view(
 
     404 when the chat is not stored, or is not this user's.
     """
-    body = _decoded(_VIEW, await read_bytes(request))
-    most = runtime.settings.max_path
-    if len(body.path) > most:
-        raise TooLarge(
-            f"the path has {len(body.path)} messages, and {most} are accepted; send the newest of"
-            " them, or raise PRECIS_MAX_PATH"
-        )
+    body = decoded(_VIEW, await read_bytes(request))
+    check_path(body.path, runtime.settings.max_path)
     seen = await left_alone.view(
         runtime.database,
         runtime.settings,
@@ -72,7 +63,7 @@ async def post_left_alone(
 
     404 when the chat is not stored, or is not this user's.
     """
-    body = _decoded(_LEFT_ALONE, await read_bytes(request))
+    body = decoded(_LEFT_ALONE, await read_bytes(request))
     asker = left_alone.of_user(key.tenant, body.user_id)
     if not body.left_alone:
         return await _resumed(runtime, asker, chat_id)
@@ -91,10 +82,3 @@ async def _resumed(runtime: Runtime, asker: Asker, chat: str) -> LeftAloneAnswer
     # After the commit: a worker that comes earlier would find no work.
     await runtime.queue.wake(wake_up)
     return LeftAloneAnswer(left_alone=False)
-
-
-def _decoded(decoder: "msgspec.json.Decoder[Body]", body: bytearray) -> Body:
-    try:
-        return decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise problems.from_msgspec(error) from None

@@ -82,10 +82,7 @@ async def erase_user(
 async def exported(runtime: Runtime, by: Operator, user: str) -> StreamingResponse:
     """An export as a file, which the audit log notes; the pages give it too."""
     records = await people.export(runtime.database.engine, by, user)
-    headers = {
-        "Cache-Control": "no-store",
-        "Content-Disposition": 'attachment; filename="precis-user.jsonl"',
-    }
+    headers = {"Content-Disposition": 'attachment; filename="precis-user.jsonl"'}
     return StreamingResponse(_lines(records), headers=headers, media_type="application/x-ndjson")
 
 

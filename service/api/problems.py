@@ -14,12 +14,20 @@ import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
 from service import LEAST_FILTER, request_ids
-from service.errors import BadRequest, Problem, TooMany, Unavailable, Unprocessable, trace
+from service.errors import (
+    BadRequest,
+    Problem,
+    ProblemType,
+    TooMany,
+    Unavailable,
+    Unprocessable,
+    trace,
+)
 from service.storage import outage
 
 _HEADERS = {
@@ -32,6 +40,8 @@ _HEADERS = {
     HTTPStatus.SERVICE_UNAVAILABLE.value: {"Retry-After": "1"},
 }
 
+_TYPES = [kind.value for kind in ProblemType]
+
 FAILED = "the service failed on this request; look for this `request_id` in its log"
 
 # Characters; the name of an unknown field, which may be long, is part of a pointer.
@@ -43,7 +53,10 @@ log = structlog.get_logger(__name__)
 class ProblemBody(BaseModel):
     """An error, as RFC 9457 has it."""
 
-    type: str
+    type: str = Field(
+        description="`urn:precis:problem:` and one of: "
+        + ", ".join(f"`{word}` ({status})" for word, status, _ in _TYPES)
+    )
     title: str
     status: int
     detail: str
@@ -101,11 +114,18 @@ def of(error: Exception, path: str) -> Problem:
 
 def answer(problem: Problem) -> JSONResponse:
     """The response to a problem."""
-    title = (type(problem).__doc__ or "").splitlines()[0]
-    response = _json(problem.status, problem.type, title, problem.detail, problem.extensions)
-    if isinstance(problem, TooMany):
-        response.headers["Retry-After"] = str(problem.retry_after)
+    response = _json(
+        problem.status, problem.type, problem.title, problem.detail, problem.extensions
+    )
+    response.headers.update(headers_of(problem))
     return response
+
+
+def headers_of(problem: Problem) -> dict[str, str]:
+    """What a client is told in the head of the response to a problem."""
+    if isinstance(problem, TooMany):
+        return {"Retry-After": str(problem.retry_after)}
+    return _HEADERS.get(problem.status, {})
 
 
 def from_validation(errors: Any) -> Problem:  # noqa: ANN401 - pydantic's own error list
@@ -163,4 +183,4 @@ def _json(
         "request_id": request_ids.current(),
         **extensions,
     }
-    return JSONResponse(body, status, _HEADERS.get(status), media_type="application/problem+json")
+    return JSONResponse(body, status, media_type="application/problem+json")

@@ -5,21 +5,22 @@ from typing import Annotated
 import msgspec
 from fastapi import APIRouter, BackgroundTasks, Query, Request
 
-from service.api import problems
 from service.api.deps import (
     ChatId,
     FilterKey,
     OperatorDep,
     RuntimeDep,
+    check_path,
+    decoded,
     documented,
     read_bytes,
 )
 from service.api.wire import RecallAnswer, RecallRequest
-from service.errors import TooLarge, Unprocessable
+from service.errors import Unprocessable
 from service.usecases import recall
 from service.usecases.recall import Branch, Question, Recalled
 
-_DECODE = msgspec.json.Decoder(RecallRequest).decode
+_QUESTION = msgspec.json.Decoder(RecallRequest)
 
 router = APIRouter(prefix="/v1/chats")
 
@@ -38,7 +39,9 @@ async def post_recall(
     is stored, with line numbers. Nothing else of the chat is seen: no other branch, no other user's
     chat, and nothing that the model has in its request anyway.
     """
-    body = _asked(await read_bytes(request), runtime.settings.max_path)
+    body = decoded(_QUESTION, await read_bytes(request))
+    check_path(body.path, runtime.settings.max_path)
+    check_question(body.query, body.ref)
     branch = Branch(
         tenant=key.tenant,
         chat=chat_id,
@@ -77,7 +80,7 @@ async def find(
 
     Looks at the path that was stored last, covered or not.
     """
-    check_question(query, ref, "/query")
+    check_question(query, ref)
     question = Question(query, ref, line, grep, max_tokens)
     engine, mask = runtime.database.engine, runtime.settings.mask_secrets
     found = await recall.of_chat(
@@ -87,25 +90,11 @@ async def find(
     return _answer(found)
 
 
-def _asked(body: bytearray, most: int) -> RecallRequest:
-    try:
-        asked = _DECODE(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise problems.from_msgspec(error) from None
-    if len(asked.path) > most:
-        raise TooLarge(
-            f"the path has {len(asked.path)} messages, and {most} are accepted; send the newest of"
-            " them, or raise PRECIS_MAX_PATH"
-        )
-    check_question(asked.query, asked.ref, "/query")
-    return asked
-
-
-def check_question(query: str, ref: str, pointer: str) -> None:
+def check_question(query: str, ref: str) -> None:
     """Raises Unprocessable unless there are either words or a reference."""
     if bool(query.strip()) == bool(ref.strip()):
         raise Unprocessable(
-            "give either `query`, words to look for, or `ref`, what to read", pointer=pointer
+            "give either `query`, words to look for, or `ref`, what to read", pointer="/query"
         )
 
 

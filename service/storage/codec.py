@@ -15,7 +15,7 @@ from typing import Any
 import lz4.block
 import msgspec
 
-from service.errors import UnknownEncoding
+from service.errors import CannotOpen
 
 Words = list[tuple[int, int, int, str]]
 """What a message is searched by, as `recall.parts` packs it."""
@@ -35,7 +35,7 @@ def unpack(data: bytes) -> dict[str, Any]:
     """The body again.
 
     Raises:
-        UnknownEncoding: a newer version wrote it.
+        CannotOpen: a newer version wrote it.
     """
     body: dict[str, Any] = json.loads(_unpacked(data))
     return body
@@ -47,7 +47,7 @@ def pack_words(found: Words) -> bytes:
 
 
 def unpack_words(data: bytes) -> Words:
-    """The same again; `UnknownEncoding` as for `unpack`."""
+    """The same again; `CannotOpen` as for `unpack`."""
     return _DECODE_WORDS(_unpacked(data))
 
 
@@ -57,7 +57,7 @@ def pack_text(text: str) -> bytes:
 
 
 def unpack_text(data: bytes) -> str:
-    """The text again; `UnknownEncoding` as for `unpack`."""
+    """The text again; `CannotOpen` as for `unpack`."""
     if data[:1] != _LZ4_UTF8:
         raise _unknown(data)
     return str(lz4.block.decompress(data[1:]), "utf-8")
@@ -73,7 +73,5 @@ def _unpacked(data: bytes) -> bytes:
     return zlib.decompress(data[1:])
 
 
-def _unknown(data: bytes) -> UnknownEncoding:
-    return UnknownEncoding(
-        f"a text in unknown encoding {data[:1]!r}; it was written by a newer version"
-    )
+def _unknown(data: bytes) -> CannotOpen:
+    return CannotOpen(f"a text in unknown encoding {data[:1]!r}; it was written by a newer version")

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.errors import CannotOpen, ConfigurationError, KeyMissing, SealedForGood
+from service.errors import CannotOpen, ConfigurationError, KeyMissing, Problem, ProblemType
 from service.settings import EncryptionKey, EncryptionKeys
 from service.storage import codec
 from service.storage.reads import ReadPool
@@ -194,7 +194,7 @@ class Seals:
         """The seal of a tenant; the first time for it, its secrets are read, or made.
 
         Raises:
-            SealedForGood: there are none, though texts are sealed with them.
+            Problem: SEALED: there are none, though texts are sealed with them.
         """
         if not self._keys:
             return _PLAIN
@@ -326,12 +326,13 @@ def _seals(connection: AsyncConnection) -> Seals:
     return found
 
 
-def _sealed_for_good(names: list[str]) -> SealedForGood:
+def _sealed_for_good(names: list[str]) -> Problem:
     listed = ", ".join(map(repr, names))
-    return SealedForGood(
+    return Problem(
         f"the texts of tenant {listed} are sealed, and its salt is not in this database: it was"
         " erased, and remove what is left by `precis tenants erase`; or restore the backup with"
-        " the file of salts that belongs to it (`precis restore --secrets`)"
+        " the file of salts that belongs to it (`precis restore --secrets`)",
+        ProblemType.SEALED,
     )
 
 

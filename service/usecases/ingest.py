@@ -19,8 +19,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from service import metrics, policy, request_ids
 from service.errors import (
     Conflict,
-    Gone,
-    NotTheirs,
+    Problem,
+    ProblemType,
     TextProcessAway,
     TextTooHard,
     Unavailable,
@@ -128,8 +128,8 @@ async def ingest(
         Conflict: `after` is not stored, or texts above it are wanted again: send the whole path.
         Unprocessable: the path contradicts itself, or what is stored; nothing was stored.
         Unavailable: large texts cannot be read, because no text process starts.
-        Gone: the chat or its user was deleted a short time ago.
-        NotTheirs: the chat is another user's, and the path goes on from nothing that it has.
+        Problem: GONE: the chat or its user was deleted a short time ago.
+        Problem: NOT_THEIRS: the chat is another user's, and the path goes on from nothing of it.
     """
     check_chain(handed)
     known = await _look_up(engine, handed)
@@ -249,9 +249,10 @@ async def _open(connection: AsyncConnection, handed: Transcript) -> OpenedChat:
     )
     # Now, because somebody who deletes may have had the row.
     if await tombstones.found(connection, handed.tenant, handed.chat, handed.user):
-        raise Gone(
+        raise Problem(
             "this chat or its user was deleted; nothing of it is stored before a day is over, so"
-            " stop sending it"
+            " stop sending it",
+            ProblemType.GONE,
         )
     if opened.wants_bodies and handed.after:
         raise Conflict("texts above `after` are wanted again; send the whole path")
@@ -264,14 +265,15 @@ async def _check_user(
     """Notes who writes. A chat stays the user's who began it, as long as anything of it is stored.
 
     Raises:
-        NotTheirs: the path goes on from no stored message.
+        Problem: NOT_THEIRS: the path goes on from no stored message.
     """
     goes_on = known.base is not None or known.same > 0
     if handed.user != opened.begun_by and not goes_on:
         if await messages.has_any(connection, opened.key):
-            raise NotTheirs(
+            raise Problem(
                 "this chat is stored for another user, and the path has no message of it: send it"
-                " under its own chat id; an operator may delete what is stored of the chat"
+                " under its own chat id; an operator may delete what is stored of the chat",
+                ProblemType.NOT_THEIRS,
             )
         await chats.begin_anew(connection, opened.key, handed.user)
     await authors.add(connection, opened.key, handed.user)

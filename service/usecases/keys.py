@@ -183,6 +183,15 @@ def _network(text: str) -> str:
         ) from None
 
 
+async def record_refusal(
+    engine: AsyncEngine, key: Key, action: str, why: str, address: str
+) -> None:
+    """Notes in the audit log that a key was refused, why, and from which address it came."""
+    details = {"key": key.id, "why": why, "address": address}
+    async with engine.begin() as connection:
+        await audit.record(connection, key.tenant, key.actor, action, None, **details)
+
+
 # The hot read asks too: a filter's key may have networks.
 @lru_cache(maxsize=4096)
 def is_within(address: str, networks: tuple[str, ...]) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service import metrics, request_ids
-from service.errors import Conflict, NotFound, SummariserError, WrongScope
+from service.errors import Conflict, NotFound, Problem, ProblemType, SummariserError
 from service.settings import Settings
 from service.storage import audit, breakers, chats, checkpoints, keys, messages, tombstones, work
 from service.storage.breakers import OpenBreaker
@@ -219,7 +219,7 @@ async def reset_breakers(engine: AsyncEngine, by: Operator, name: str | None) ->
 
     Raises:
         NotFound: there is no endpoint of this name.
-        WrongScope: other tenants use the summariser too.
+        Problem: WRONG_SCOPE: other tenants use the summariser too.
     """
     await _check_alone(engine)
     async with engine.begin() as connection:
@@ -235,9 +235,10 @@ async def _check_alone(engine: AsyncEngine) -> None:
         async with engine.connect() as connection:
             several = await keys.count_tenants(connection) > 1
     if several:
-        raise WrongScope(
+        raise Problem(
             "all tenants share the summariser's circuit breaker, so none of them may close it; it"
-            " closes by itself within five minutes once the summariser answers"
+            " closes by itself within five minutes once the summariser answers",
+            ProblemType.WRONG_SCOPE,
         )
 
 

@@ -105,7 +105,7 @@ async def export(engine: AsyncEngine, by: Operator, user: str) -> AsyncIterator[
 
     Raises:
         NotFound: nothing is stored of the user.
-        SealedForGood: texts of the tenant cannot be opened.
+        Problem: SEALED: texts of the tenant cannot be opened.
         KeyMissing: this process cannot open all texts.
     """
     async with engine.begin() as connection:

@@ -32,7 +32,7 @@ async def find(
     engine, by = runtime.database.engine, signed_in.by
     found = None
     if query.strip() or ref.strip():
-        check_question(query, ref, "/query")
+        check_question(query, ref)
         question = Question(query, ref, line, grep, _ROOM)
         mask = runtime.settings.mask_secrets
         found = await recall.of_chat(

@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from service import __version__
 from service.api import problems
-from service.errors import Problem, TooMany
+from service.errors import Problem
 from service.web import words
 
 FOLDER: Final = Path(str(files("service.web")))
@@ -110,9 +110,8 @@ def _to_sign_in(request: Request) -> Response:
 
 
 def _failed(request: Request, problem: Problem) -> Response:
-    title = (type(problem).__doc__ or "").splitlines()[0].rstrip(".")
+    title = problem.title.rstrip(".")
     template = "failed_part.html" if is_part(request) else "failed.html"
     response = render(template, problem.status, title=title, problem=problem)
-    if isinstance(problem, TooMany):
-        response.headers["Retry-After"] = str(problem.retry_after)
+    response.headers.update(problems.headers_of(problem))
     return response

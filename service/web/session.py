@@ -7,9 +7,9 @@ from urllib.parse import parse_qsl
 from fastapi import Depends, Request, Response
 from starlette.datastructures import URL, FormData
 
-from service.api.callers import address_of, told_by
+from service.api.callers import address_of, person_of
 from service.api.deps import RuntimeDep, read_limited
-from service.errors import BadRequest, Forbidden, WrongScope
+from service.errors import BadRequest, Problem, ProblemType
 from service.storage.scope import narrow
 from service.usecases import sessions
 from service.usecases.sessions import SECONDS, SignedIn
@@ -54,7 +54,7 @@ async def _signed_in(request: Request, runtime: RuntimeDep) -> SignedIn:
     if not cookie:
         raise SignInNeeded
     engine, address = runtime.database.engine, address_of(request)
-    found = await sessions.signed_in(engine, cookie, address, told_by(request))
+    found = await sessions.signed_in(engine, cookie, address, person_of(request))
     if found is None:
         raise SignInNeeded
     narrow(found.by.tenant)
@@ -68,7 +68,7 @@ async def own_form(request: Request) -> FormData:
     """The fields of a form that a page of this service sent.
 
     Raises:
-        Forbidden: it came from elsewhere.
+        Problem: FORBIDDEN: it came from elsewhere.
         BadRequest: it is no form.
     """
     _check_origin(request)
@@ -93,14 +93,18 @@ def _check_origin(request: Request) -> None:
     # Browsers since 2023 send the first on every request; older ones the second with a form.
     from_here = site in ("same-origin", "none") if site else origin == here
     if not from_here:
-        raise Forbidden("this form was not sent by a page of this service; open it again here")
+        raise Problem(
+            "this form was not sent by a page of this service; open it again here",
+            ProblemType.FORBIDDEN,
+        )
 
 
 def check_change(signed_in: SignedIn) -> None:
-    """Raises WrongScope for who may only look."""
+    """Refuses who may only look (WRONG_SCOPE)."""
     if not signed_in.may_change:
-        raise WrongScope(
-            "your key may look and change nothing; sign in with one of scope `operator`"
+        raise Problem(
+            "your key may look and change nothing; sign in with one of scope `operator`",
+            ProblemType.WRONG_SCOPE,
         )
 
 
@@ -108,7 +112,10 @@ async def _own_form(request: Request, signed_in: SignedInDep) -> FormData:
     form = await own_form(request)
     given = str(form.get(TOKEN, ""))
     if not hmac.compare_digest(given.encode(), signed_in.form_token.encode()):
-        raise Forbidden("this form is of an earlier session; open the page again, and repeat it")
+        raise Problem(
+            "this form is of an earlier session; open the page again, and repeat it",
+            ProblemType.FORBIDDEN,
+        )
     return form
 
 

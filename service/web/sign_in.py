@@ -1,11 +1,11 @@
 """Signing in with an operator key, and out."""
 
 from http import HTTPStatus
-from typing import Annotated, cast
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from service.api.callers import KeyRing, address_of, told_by
+from service.api.callers import address_of, limiter_of, note_refusal, person_of, uses_of
 from service.api.deps import RuntimeDep
 from service.usecases import sessions
 from service.web.page import SIGN_IN, PageRoute, go_to, render
@@ -33,17 +33,17 @@ async def sign_in(request: Request, runtime: RuntimeDep) -> Response:
     fields = await own_form(request)
     back = _own_path(str(fields.get("back", "/")))
     address = address_of(request)
-    ring = cast(KeyRing, request.app.state.keys)
-    await ring.limiter.check_wrong_keys(address)
-    person = told_by(request)
+    limiter = limiter_of(request)
+    await limiter.check_wrong_keys(address)
+    person = person_of(request)
     try:
         key = str(fields.get("key", "")).strip()
         cookie, used = await sessions.sign_in(runtime.database, key, address, person)
     except sessions.NoSignIn as error:
-        ring.limiter.wrong_key(address)
-        await ring.note_refusal(request, error.key, "session.refused", "no operator key in use")
+        limiter.wrong_key(address)
+        await note_refusal(request, error.key, "session.refused", "no operator key in use")
         return render("sign_in.html", HTTPStatus.UNAUTHORIZED, back=back, wrong=str(error))
-    ring.uses.note(used.id, "")
+    uses_of(request).note(used.id, "")
     response = go_to(back)
     keep(response, request, cookie)
     return response

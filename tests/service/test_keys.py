@@ -41,7 +41,7 @@ def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> Iterator[None]:
     """The process's clock is so many seconds ahead."""
     now = time.monotonic
     with monkeypatch.context() as patched:
-        patched.setattr("service.api.callers.time.monotonic", lambda: now() + seconds)
+        patched.setattr("service.api.key_ring.time.monotonic", lambda: now() + seconds)
         yield
 
 
