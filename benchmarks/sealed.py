@@ -1,6 +1,6 @@
-"""What protection costs: the hot read with encryption and row-level security, and sealing the messages of a database.
+"""What encryption costs: the hot read with it, and sealing the messages of a database.
 
-Two databases with the same chats. The plain one has neither; the read is timed over HTTP, as the filter asks, and in
+Two databases with the same chats. The read is timed over HTTP, as the filter asks, and in
 process. The other one is sealed and brought to another key by the command, while its chats are asked
 for. Bodies are as large as those of ordinary turns. 100,000 messages; `--quick` has 20,000.
 
@@ -28,7 +28,6 @@ from service.runtime import Urls
 from service.settings import EncryptionKey, EncryptionKeys
 from service.storage import codec
 from service.storage.database import connect
-from service.storage.scope import narrowed
 
 _MESSAGES, _QUICK = 100_000, 20_000  # half as many checkpoints
 _WANTED = [Wanted(200, 1000, 16_384, summary=2400) for _ in range(4)]  # as much as there is room for
@@ -47,15 +46,14 @@ async def measure(quick: bool) -> Report:
     figures: list[Figure] = []
     async with AsyncExitStack() as stack:
         servers = await stack.enter_async_context(stage.servers())
-        for name, made in (("plain", stage.without_row_security), ("sealed", stage.database)):
-            urls = await stack.enter_async_context(made(servers))
+        for name in ("plain", "sealed"):
+            urls = await stack.enter_async_context(stage.database(servers))
             key, tenant = await stage.filter_key(urls.database)
             chats, _ = await timed_fill(urls.database, tenant, count // 2, _WANTED)
             await stage.execute(urls.database, f"update messages set body = '\\x{body.hex()}'", "vacuum analyze")
             keys = EncryptionKeys([_ONE, _TWO], 1) if name == "sealed" else EncryptionKeys()
             database = await stack.enter_async_context(connect(urls.database, keys=keys))
-            assert database.reads.row_security == (name == "sealed")
-            ask = _within(tenant, await find(database, tenant, chats))
+            ask = await find(database, tenant, chats)
             if name == "sealed":
                 facts.append(f"{count:,} messages and {count // 2:,} checkpoints:")
                 for what, writes in (("sealed", [_ONE, _TWO]), ("rotated", [_TWO, _ONE])):
@@ -74,17 +72,9 @@ async def measure(quick: bool) -> Report:
     for where, bound in (("over HTTP", 1.15), ("in process", None)):
         ratio = best(medians, f"sealed, {where}") / best(medians, f"plain, {where}")
         named = f"hot_read_protected_{where.split()[-1].lower()}"
-        what = f"hot read with encryption and row-level security ÷ with neither, {where}"
+        what = f"hot read with encryption ÷ without, {where}"
         figures.append(Figure(named, what, ratio, bound))
     return timed("sealed", "Protection", figures, medians, *facts)
-
-
-def _within(tenant: int, ask: Call) -> Call:
-    async def narrowed_ask() -> object:
-        with narrowed(tenant):
-            return await ask()
-
-    return narrowed_ask
 
 
 async def _meanwhile(urls: Urls, what: str, keys: list[EncryptionKey], ask: Call) -> tuple[Figure, str]:

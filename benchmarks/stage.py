@@ -73,21 +73,6 @@ async def database(urls: Urls) -> AsyncIterator[Urls]:
 
 
 @asynccontextmanager
-async def without_row_security(urls: Urls) -> AsyncIterator[Urls]:
-    """The same without row-level security: it belongs to a login that may not take on the roles for that."""
-    name = f"bench_{uuid.uuid4().hex[:12]}"
-    role = f"create role {name} login password '{name}'"
-    await execute(urls.database, role, f"grant {name} to current_user", f"create database {name} owner {name}")
-    where = make_url(urls.database).set(username=name, password=name, database=name)
-    made = where.render_as_string(hide_password=False)
-    try:
-        await migrate(made)
-        yield Urls(made, urls.redis)
-    finally:
-        await execute(urls.database, f"drop database {name} with (force)", f"drop role {name}")
-
-
-@asynccontextmanager
 async def plain(url: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
     """A connection for plain SQL, with as much time as it takes."""
     connection = await asyncpg.connect(make_url(url).set(drivername="postgresql").render_as_string(hide_password=False))

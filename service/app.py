@@ -42,7 +42,6 @@ from service.errors import BadRequest, Problem, TooMany, WrongHost
 from service.processes import Texts
 from service.runtime import Runtime, running, servers
 from service.settings import Settings
-from service.storage.scope import fleet_wide
 from service.usecases.alive import living
 from service.usecases.key_uses import noting
 from service.usecases.quotas import Quotas
@@ -161,7 +160,7 @@ class _Service(FastAPI):
             return
         scope["path"] = _in_parts(scope)
         traceparent = _traceparent(scope)
-        with tracing.within(traceparent), fleet_wide():
+        with tracing.within(traceparent):
             send = _named(send, tracing.id_of(traceparent).encode(), scope["path"])
             if self.state.logs_requests:
                 send = _noted(scope, send)

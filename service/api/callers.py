@@ -29,7 +29,6 @@ from service.runtime import Runtime
 from service.storage import keys, outage
 from service.storage.database import Database
 from service.storage.keys import Key
-from service.storage.scope import narrow
 from service.usecases import refusals
 from service.usecases.key_uses import KeyUses
 from service.usecases.keys import is_within
@@ -186,7 +185,6 @@ async def caller(request: Request, scope: Scope) -> Key:
     except (WrongNetwork, WrongScope) as refused:
         await ring.note_refusal(request, found, "key.refused", refused.type)
         raise
-    narrow(found.tenant)
     is_of_filter = scope in ("filter", "events")
     version = header(request, b"precis-filter") if is_of_filter else ""
     if is_of_filter:

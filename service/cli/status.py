@@ -43,11 +43,6 @@ def status(
         raise typer.Exit(1)
 
 
-_UNPROTECTED = (
-    "row-level security is off: `precis migrate` says why (docs/howto/row-level-security.md)"
-)
-
-
 async def _status(wait: float | None) -> Status:
     from service.usecases import monitor
 
@@ -78,8 +73,6 @@ def _print(seen: Status) -> None:
         shell.console.print(line, highlight=False, soft_wrap=True)
     if seen.encryption_keys:
         shell.console.print(_encryption(seen), highlight=False, soft_wrap=True)
-    if not seen.row_level_security:
-        shell.console.print(_UNPROTECTED, highlight=False, soft_wrap=True)
     for table in (_alive(seen), _leases(seen), _breakers(seen)):
         if table.row_count:
             print_table(shell.console, table)

@@ -43,20 +43,14 @@ select chat.id as chat, chat.window_tokens, {_OVERHEAD}, known.id, known.tokens,
 # The shallowest checkpoint that brings the request under apply_at and into its room, because the
 # injected prefix then changes least often; when none does, the deepest. Savings never fall, so
 # `width_bucket` finds it by bisection.
-#
-# `offset 0` keeps the number apart from the join. With row-level security, an index is only looked
-# up by what cannot tell of a hidden row, as `width_bucket` might by an error: PostgreSQL would look
-# through all checkpoints of the chat.
 _CHOSEN = f"""
-cross join lateral (select coalesce(
-    known.line[1 + width_bucket(
-        known.tokens - 1
-            - least(coalesce($6, chat.window_tokens) * $7::bigint / {APPLY_PARTS}, $10::bigint),
-        known.savings)],
-    known.line[cardinality(known.line)]) offset 0
-) chosen (id)
 left join checkpoints made
-    on made.tenant_id = $1 and made.chat_id = chat.id and made.id = chosen.id
+    on made.tenant_id = $1 and made.chat_id = chat.id and made.id = coalesce(
+        known.line[1 + width_bucket(
+            known.tokens - 1
+                - least(coalesce($6, chat.window_tokens) * $7::bigint / {APPLY_PARTS}, $10::bigint),
+            known.savings)],
+        known.line[cardinality(known.line)])
 """
 _LIVES = "coalesce(chat.expires_at > now(), true)"
 # The path that was ingested last, and goes on from its leaf or from the message above a new

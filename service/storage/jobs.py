@@ -12,8 +12,6 @@ from typing import Final, Literal, TypeAlias
 import asyncpg
 
 from service.names import STATES, State
-from service.storage import scope
-from service.storage.reads import ReadPool
 
 _PAGE = 8192  # bytes
 _SAMPLED = 100  # pages of a table
@@ -23,7 +21,7 @@ _WITH_TEXTS = (
     ("checkpoints", "sealed_memory", "true"),
 )
 
-Reads: TypeAlias = "ReadPool | asyncpg.Connection[asyncpg.Record]"
+Reads: TypeAlias = "asyncpg.Pool[asyncpg.Record] | asyncpg.Connection[asyncpg.Record]"
 
 BreakerState = Literal["closed", "open", "half-open"]
 
@@ -238,11 +236,6 @@ async def encryption_keys(reads: Reads) -> list[int]:
     """The ids of the keys that stored texts may be sealed with."""
     rows = await reads.fetch("select id from sealing_keys order by id")
     return [row["id"] for row in rows]
-
-
-async def has_row_security(reads: Reads) -> bool:
-    """Whether row-level security is in force for this login (`storage.row_security`)."""
-    return bool(await reads.fetchval(scope.IN_FORCE, list(scope.ROLES)))
 
 
 async def sealed_rows(reads: Reads, tenant: int | None) -> list[SealedRows]:

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.names import Scope as Scope
 from service.storage.clock import in_seconds
-from service.storage.reads import ReadPool
+from service.storage.jobs import Reads
 from service.storage.tables import api_keys, tenants
 
 OPENS: Final[Mapping[Scope, frozenset[Scope]]] = {
@@ -154,7 +154,7 @@ async def create(
     return key
 
 
-async def known(reads: ReadPool, key: str) -> Key | None:
+async def known(reads: Reads, key: str) -> Key | None:
     """The key's row, revoked and expired ones too; None when it is unknown."""
     row = await reads.fetchrow(_KNOWN, hash_of(key))
     return _key(dict(row)) if row else None

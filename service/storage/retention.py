@@ -28,7 +28,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage import row_security
 from service.storage.clock import in_seconds
 from service.storage.many import among
 from service.storage.messages import ERASED
@@ -109,10 +108,9 @@ async def old_rows(
         .order_by(table.c.id)
         .limit(size)
     )
-    async with row_security.keeping(connection):
-        ids = list((await connection.execute(_locked(query, table, dry=dry))).scalars())
-        if ids and not dry:
-            await connection.execute(delete(table).where(among(table.c.id, ids)))
+    ids = list((await connection.execute(_locked(query, table, dry=dry))).scalars())
+    if ids and not dry:
+        await connection.execute(delete(table).where(among(table.c.id, ids)))
     return ids
 
 

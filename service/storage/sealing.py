@@ -17,6 +17,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import asyncpg
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCMSIV, AESSIV
@@ -27,7 +28,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.errors import CannotOpen, ConfigurationError, KeyMissing, SealedForGood
 from service.settings import EncryptionKey, EncryptionKeys
 from service.storage import codec
-from service.storage.reads import ReadPool
 from service.storage.tenancy import ChatKey
 
 SEALED = 2
@@ -185,7 +185,7 @@ class Seals:
     `writes` is the id of the key that seals, or None.
     """
 
-    def __init__(self, keys: EncryptionKeys, reads: ReadPool) -> None:
+    def __init__(self, keys: EncryptionKeys, reads: "asyncpg.Pool[asyncpg.Record]") -> None:
         self._keys, self.writes = keys
         self._reads = reads
         self._of: dict[int, Seal] = {}

@@ -16,7 +16,7 @@ from tests.cli.conftest import Cli, says
 from tests.conftest import Service, drain, serving
 from tests.fakes.http import Raw, head
 from tests.fakes.http import serving as listening
-from tests.service.talk import Talk, row, rows, rows_for_owner, run_sql
+from tests.service.talk import Talk, row, rows, run_sql
 from tests.waiting import until
 
 REASON = "HTTP 500: [/INST] [red]out of memory[/red]"  # as a server may answer; no markup of ours
@@ -171,7 +171,7 @@ async def test_waiting_ends_well_as_soon_as_the_work_is_done(cli: Cli, service: 
 
     async def looks() -> bool:
         looking = "select 1 from pg_stat_activity where application_name = 'precis-cli' and query like '%chats%'"
-        return bool(await rows_for_owner(service.runtime, looking))
+        return bool(await rows(service.runtime, looking))
 
     await until(looks)
     assert not waiting.done()

@@ -14,7 +14,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.clients.openwebui import signed_in
 from service.storage import chats, checkpoints, jobs, keys, messages, work
 from service.storage.checkpoints import Fresh
-from service.storage.scope import narrowed
 from service.storage.tables import metadata
 from service.summarising.memory import Memory
 from service.summarising.message import Rendered
@@ -259,8 +258,7 @@ async def _administer(a: Tenant, b: Tenant) -> None:
         assert await chats.used(connection, await a.identity(), "nobody") == (0, 0)
     assert (await a.operator.post("/v1/summariser/test")).status_code == 409
     assert (await a.operator.post("/v1/summariser/reset")).status_code == 403
-    with narrowed(await a.identity()):
-        await operate.reset_breakers(engine, Operator(await a.identity(), "cli"), None, on_server=True)
+    await operate.reset_breakers(engine, Operator(await a.identity(), "cli"), None, on_server=True)
     assert (await a.get("/v1/settings")).status_code == 200
 
 
@@ -284,9 +282,8 @@ async def _by_hand(a: Tenant, harness: Harness) -> None:
         lease = await work.claim(connection, "by hand", None, harness.worker_context().settings)
     assert lease
     assert lease.chat.tenant == await a.identity()
-    with narrowed(lease.chat.tenant):
-        async with engine.begin() as connection:
-            await _publish_twice(connection, lease)
+    async with engine.begin() as connection:
+        await _publish_twice(connection, lease)
 
 
 async def _publish_twice(connection: AsyncConnection, lease: work.Lease) -> None:

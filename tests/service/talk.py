@@ -168,10 +168,6 @@ async def long_chat(client: httpx.AsyncClient, chat: str = "chat-1") -> tuple[Ta
     return talk, leaf
 
 
-AS_OWNER = "set local role none"
-"""Ends what the service's role may not do, until the transaction ends."""
-
-
 async def tables(runtime: Runtime) -> Tables:
     """All rows of all tables but what a running service writes by itself: sums, later, and that it is alive."""
     async with runtime.database.engine.connect() as connection:
@@ -194,17 +190,9 @@ async def row(runtime: Runtime, query: str, **values: object) -> Any:
     return found
 
 
-async def rows_for_owner(runtime: Runtime, query: str) -> Sequence[Any]:
-    """The rows of a query as the database's owner sees them, who knows what sessions of its name do."""
-    async with runtime.database.engine.connect() as connection:
-        await connection.execute(text(AS_OWNER))
-        return (await connection.execute(text(query))).all()
-
-
 async def run_sql(runtime: Runtime, statement: str, **values: object) -> None:
-    """Changes the database behind the service's back, as its owner."""
+    """Changes the database behind the service's back."""
     async with runtime.database.engine.begin() as connection:
-        await connection.execute(text(AS_OWNER))
         await connection.execute(text(statement), values)
 
 

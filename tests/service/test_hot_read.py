@@ -11,7 +11,6 @@ from service.planning import Checkpoint
 from service.policy import APPLY_AT, Policy, apply_at, parts_of
 from service.storage import checkpoints, contexts, messages, work
 from service.storage.checkpoints import Fresh
-from service.storage.scope import fleet_wide, narrowed
 from service.summarising.memory import Memory
 from service.summarising.message import Rendered
 from tests.conftest import Service, execute
@@ -215,9 +214,7 @@ from checkpoints one, generate_series(1, 500) number where one.id = (select max(
 """
 
 
-@pytest.mark.parametrize("of_tenant", [True, False], ids=["with row-level security", "without"])
-async def test_of_many_checkpoints_of_a_chat_one_is_looked_up(harness: Harness, of_tenant: bool) -> None:
-    """With row-level security PostgreSQL looks into an index by few conditions only."""
+async def test_of_many_checkpoints_of_a_chat_one_is_looked_up(harness: Harness) -> None:
     leaf = await harness.long_chat()
     await harness.drain()
     await run_sql(harness.runtime, MANY_VERSIONS)
@@ -230,9 +227,6 @@ async def test_of_many_checkpoints_of_a_chat_one_is_looked_up(harness: Harness, 
     }
 
     reads = harness.runtime.database.reads
-    with narrowed(1) if of_tenant else fleet_wide():
-        plans = [
-            "\n".join(row[0] for row in await reads.fetch(f"explain {sql}", *given)) for sql, given in asked.items()
-        ]
+    plans = ["\n".join(row[0] for row in await reads.fetch(f"explain {sql}", *given)) for sql, given in asked.items()]
 
     assert all("using pk_checkpoints on checkpoints made" in plan for plan in plans), plans

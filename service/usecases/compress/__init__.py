@@ -7,7 +7,6 @@ Data flows one way: a worker's `context`; a `lease` on a chat; its `round`; `chu
 from dataclasses import dataclass
 
 from service import tracing
-from service.storage.scope import narrowed
 from service.usecases.compress import lease, outcomes
 from service.usecases.compress.context import WorkerContext
 
@@ -36,7 +35,6 @@ async def compress(context: WorkerContext) -> Worked | None:
         "precis.attempt": claim.lease.attempts,
     }
     with (
-        narrowed(claim.chat.tenant),
         tracing.within(claim.traceparent),
         tracing.span("round", whose, kind="consumer"),
     ):
