@@ -71,10 +71,10 @@ async def measure(quick: bool) -> Report:
         medians = await interleaved(variants, rounds=500 if quick else 2000, calls=8)
     for where, bound in (("over HTTP", 1.15), ("in process", None)):
         ratio = best(medians, f"sealed, {where}") / best(medians, f"plain, {where}")
-        named = f"hot_read_protected_{where.split()[-1].lower()}"
+        named = f"hot_read_sealed_{where.split()[-1].lower()}"
         what = f"hot read with encryption ÷ without, {where}"
         figures.append(Figure(named, what, ratio, bound))
-    return timed("sealed", "Protection", figures, medians, *facts)
+    return timed("sealed", "Encryption", figures, medians, *facts)
 
 
 async def _meanwhile(urls: Urls, what: str, keys: list[EncryptionKey], ask: Call) -> tuple[Figure, str]:

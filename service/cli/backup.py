@@ -22,7 +22,7 @@ def backup(
     secrets: Annotated[
         Path | None,
         typer.Option(
-            help="Where to write the tenants' salts instead: see docs/howto/encryption.md"
+            help="Where to write the tenants' secrets instead: see docs/howto/encryption.md"
         ),
     ] = None,
 ) -> None:
@@ -60,7 +60,7 @@ def restore(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="From a backup.")],
     secrets: Annotated[
         Path | None,
-        typer.Option(exists=True, dir_okay=False, help="The salts, if they were written apart."),
+        typer.Option(exists=True, dir_okay=False, help="The tenants' secrets, if written apart."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
@@ -79,13 +79,13 @@ def restore(
             await dumps.load(urls.database, *(one for one in (file, secrets) if one))
             await migrate(urls.database)
             async with connect(urls.database) as database:
-                return await database.seals.without_salt()
+                return await database.seals.without_secrets()
 
     lost = shell.run(work())
     shell.console.print("Restored. API keys are those of the backup.")
     for name in lost:
         shell.console.print(
-            f"Nobody can open the texts of tenant {name!r}: its salt is not there."
+            f"Nobody can read what is stored for tenant {name!r}: its secrets are not there."
             f" `precis tenants erase {name}` removes what is left of it.",
             highlight=False,
             markup=False,

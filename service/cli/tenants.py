@@ -22,9 +22,9 @@ def erase(
     name: Annotated[str, typer.Argument(help="The tenant, as in `precis keys list`.")],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Deletes a tenant: its keys, chats, audit and salt.
+    """Deletes a tenant: its keys, chats, audit and secrets.
 
-    What is sealed for it in a backup without the salt can never be opened again.
+    What is sealed for it in a backup without the secrets can never be opened again.
     """
     from service.storage import keys
 

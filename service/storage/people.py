@@ -19,7 +19,6 @@ from service.storage import runs as of_runs
 from service.storage.audit import user_actor
 from service.storage.chats import begun_by
 from service.storage.codec import unpack
-from service.storage.many import among, not_among
 from service.storage.messages import ERASED, place_of, subtree
 from service.storage.sealing import Seal
 from service.storage.tables import (
@@ -33,6 +32,7 @@ from service.storage.tables import (
     user_sums,
 )
 from service.storage.tenancy import ChatKey, of
+from service.storage.terms import among, not_among
 from service.storage.worth import COUNTS
 
 Json = dict[str, Any]

@@ -28,8 +28,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage.clock import in_seconds
-from service.storage.many import among
 from service.storage.messages import ERASED
 from service.storage.tables import (
     audit,
@@ -42,6 +40,7 @@ from service.storage.tables import (
     user_sums,
 )
 from service.storage.tenancy import ChatKey, of
+from service.storage.terms import among, in_seconds
 
 PAGE = 1000  # rows
 _DAY = 24 * 3600  # seconds
