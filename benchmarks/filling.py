@@ -18,6 +18,8 @@ import msgspec
 
 from benchmarks import stage
 from benchmarks.conversation import Message, grown, prose, turns
+from service.storage.database import connect
+from service.storage.sealing import Seal
 from service.text import tokens
 
 EVERY = 10  # messages between two checkpoints of a measured chat
@@ -34,7 +36,7 @@ _MASS = (
     """
     insert into messages (tenant_id, chat_id, message_id, role, depth, fingerprint, digest, content_hash, tokens,
                           path_tokens, step_tokens, checkpoint_id)
-    select $1, (n - 1) / 20 + 1, md5(n::text)::uuid, 'user', n % 20 + 1, md5('f' || n), md5('d' || n), '\\x00', 300,
+    select $1, (n - 1) / 20 + 1, md5(n::text)::uuid, 'user', n % 20 + 1, md5('f' || n), md5('d' || n), 'h', 300,
            300 * (n % 20 + 1), '{300}', (n - 1) / 2 + 1
     from generate_series(1, 2 * $2::int) n
     """,
@@ -94,6 +96,8 @@ async def fill(url: str, tenant: int, checkpoints: int, wanted: Sequence[Wanted]
     """
     rng = random.Random(1)
     mass = checkpoints - sum(_checkpoints(one.messages) for one in wanted)
+    async with connect(url) as database:
+        seal = await database.seals.of(tenant)
     async with stage.plain(url) as connection:
         async with _without_indexes(connection):
             for statement in _MASS:
@@ -101,7 +105,7 @@ async def fill(url: str, tenant: int, checkpoints: int, wanted: Sequence[Wanted]
         made = []
         for number, one in enumerate(wanted):
             chat, checkpoint = 10**7 + number, 10**7 + sum(_checkpoints(before.messages) for before in wanted[:number])
-            made.append(await _make(connection, rng, tenant, chat, checkpoint, one))
+            made.append(await _make(connection, seal, rng, tenant, chat, checkpoint, one))
             await stage.note_leaf(url, tenant, chat)
         for table in ("chats", "checkpoints"):
             await connection.execute(f"select setval(pg_get_serial_sequence('{table}', 'id'), 20000000)")
@@ -135,6 +139,7 @@ def _checkpoints(messages: int) -> int:
 
 async def _make(
     connection: Connection,
+    seal: Seal,
     rng: random.Random,
     tenant: int,
     chat: int,
@@ -149,13 +154,13 @@ async def _make(
         *(chat, tenant, name, stage.MODEL, wanted.window, path[-1].id),
     )
     owner = {"tenant_id": tenant, "chat_id": chat}
-    await _copy(connection, "messages", owner, _messages(first, path, wanted.size))
-    await _copy(connection, "checkpoints", owner, _summaries(rng, first, path, wanted))
+    await _copy(connection, "messages", owner, _messages(seal, first, path, wanted.size))
+    await _copy(connection, "checkpoints", owner, _summaries(seal, rng, first, path, wanted))
     count = _checkpoints(len(path))
     return Chat(name, path, path[count * EVERY - 1], first + count - 1)
 
 
-def _messages(first: int, path: Sequence[Message], size: int) -> Iterable[dict[str, Any]]:
+def _messages(seal: Seal, first: int, path: Sequence[Message], size: int) -> Iterable[dict[str, Any]]:
     above: str | None = None
     for depth, (one, total) in enumerate(zip(path, accumulate(size for _ in path), strict=True), 1):
         made = min(depth // EVERY, _checkpoints(len(path)))
@@ -164,9 +169,9 @@ def _messages(first: int, path: Sequence[Message], size: int) -> Iterable[dict[s
             "parent_id": above,
             "role": one.role,
             "depth": depth,
-            "fingerprint": one.fingerprint,
-            "digest": one.digest,
-            "content_hash": b"",
+            "fingerprint": seal.keyed(one.fingerprint),
+            "digest": seal.keyed(one.digest),
+            "content_hash": "",
             "tokens": size,
             "path_tokens": total,
             "step_tokens": [size],
@@ -175,7 +180,9 @@ def _messages(first: int, path: Sequence[Message], size: int) -> Iterable[dict[s
         above = one.id
 
 
-def _summaries(rng: random.Random, first: int, path: Sequence[Message], wanted: Wanted) -> Iterable[dict[str, Any]]:
+def _summaries(
+    seal: Seal, rng: random.Random, first: int, path: Sequence[Message], wanted: Wanted
+) -> Iterable[dict[str, Any]]:
     savings: list[int] = []
     for number in range(_checkpoints(len(path))):
         covered = (number + 1) * EVERY
@@ -187,7 +194,7 @@ def _summaries(rng: random.Random, first: int, path: Sequence[Message], wanted: 
             "parent_id": first + number - 1 if number else 0,
             "ancestors": list(range(first, first + number)),
             "covered_until": path[covered - 1].id,
-            "covered_digest": path[covered - 1].digest,
+            "covered_digest": seal.keyed(path[covered - 1].digest),
             "covered_messages": covered,
             "covered_tokens": covered * wanted.size,
             "savings": savings,

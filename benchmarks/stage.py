@@ -70,8 +70,7 @@ async def database(urls: Urls) -> AsyncIterator[Urls]:
         await migrate(made)
         yield Urls(made, urls.redis)
     finally:
-        # Without "force", which an autovacuum of this database would refuse to a role that is no superuser.
-        await execute(urls.database, f"drop database {name}")
+        await execute(urls.database, f"drop database {name} with (force)")
 
 
 @asynccontextmanager

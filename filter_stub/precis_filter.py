@@ -551,7 +551,7 @@ class Filter:
         native = described(body["messages"], path) | {"guided": request.guided}
         url = f"chats/{quote(request.chat, safe='')}/context"
         last = self._last.get((request.chat, request.model), {})
-        pairs, most = min(PAIRS, len(path)), asked_below(path, last)
+        pairs, most = pairs_showing(path, last), asked_below(path, last)
         while True:
             newest = path[::-1][:pairs]
             question["path"] = [(node.id, node.digest) for node in newest]
@@ -1166,12 +1166,18 @@ def asked_below(path: list[Node], answer: Message) -> int:
     return max(QUESTIONS, len(asked_in(below)) + 3)
 
 
+def pairs_showing(path: list[Node], answer: Message) -> int:
+    """How many newest messages show where a summary ends: the service keeps no digest as it is."""
+    below = path[answer.get("covered_messages") or len(path) :]
+    return min(max(PAIRS, len(below) + 1), len(path))
+
+
 def more_needed(answer: Message, path: list[Node], pairs: int, most: int) -> tuple[int, int]:
     """How many newest messages and questions a better answer needs; as many as now if none is."""
     if answer["status"] == "unknown":  # what the service knows may be further up
         return len(path), most
     if answer["status"] == "ready" and not answer.get("edit"):  # described too little for one
-        return pairs, max(most, asked_below(path, answer))
+        return max(pairs, pairs_showing(path, answer)), max(most, asked_below(path, answer))
     return pairs, most
 
 

@@ -13,7 +13,6 @@ from sqlalchemy import Connection, make_url, pool, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from service import tls
-from service.storage import row_security
 from service.storage.tables import metadata
 
 log = structlog.get_logger(__name__)
@@ -37,8 +36,6 @@ def _run(connection: Connection) -> None:
         connection.execute(text("set local lock_timeout = '10s'"))
         connection.execute(text("set local statement_timeout = '10min'"))
         context.run_migrations()
-        if context.get_context().get_current_revision() == context.get_head_revision():
-            row_security.build(connection)
 
 
 def _tell(ctx: object, step: MigrationInfo, *_: object, **__: object) -> None:

@@ -41,7 +41,6 @@ from service.errors import BadRequest, Problem
 from service.processes import Texts
 from service.runtime import Runtime, running, servers
 from service.settings import Settings
-from service.storage.scope import fleet_wide
 from service.usecases.alive import living
 from service.usecases.key_uses import noting
 from service.usecases.turns import Turns
@@ -159,7 +158,7 @@ class _Service(FastAPI):
             return
         scope["path"] = _in_parts(scope)
         request_id = _request_id(scope)
-        with request_ids.within(request_id), fleet_wide():
+        with request_ids.within(request_id):
             send = _named(send, request_id.encode(), scope["path"])
             if self.state.logs_requests:
                 send = _noted(scope, send)

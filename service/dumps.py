@@ -28,8 +28,6 @@ from service.tunnel import PORT, tunnel
 
 FOLDER = "backups"  # in the data folder
 _KEPT = 3  # dumps before migrations
-# Their roles may not be there where the dump is loaded; the migration after that makes both.
-_NO_POLICIES = "--no-policies"
 _HEAD = 2000  # bytes in which a script sets what it needs
 
 _TABLES = [*(table.name for table in metadata.sorted_tables), "alembic_version"]
@@ -53,7 +51,7 @@ async def dump(
     Raises:
         ConfigurationError: the file cannot be written, or the program failed.
     """
-    options = ["--format=custom", "--no-owner", "--no-privileges", _NO_POLICIES, f"--file={file}"]
+    options = ["--format=custom", "--no-owner", "--no-privileges", f"--file={file}"]
     if without is not None:
         options.append(f"--exclude-table-data=public.{without.name}")
     if only is not None:

@@ -19,7 +19,6 @@ from service.names import Scope
 from service.runtime import Runtime
 from service.storage import keys
 from service.storage.keys import Key
-from service.storage.scope import narrow
 from service.usecases.key_uses import KeyUses
 from service.usecases.keys import is_within, record_refusal
 from service.usecases.operate import Operator
@@ -44,7 +43,6 @@ async def caller(request: Request, scope: Scope) -> Key:
     given = await _given_key(request)
     key = await _key_in_use(request, given)
     await _check_use(request, key, scope)
-    narrow(key.tenant)
     version = _filter_version(request, scope)
     uses_of(request).note(key.id, version)
     return key

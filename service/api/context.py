@@ -207,7 +207,7 @@ def _context(answer: context.Decision) -> ContextAnswer:
     if made:
         filled.checkpoint_id = made.id
         filled.covered_until = made.until
-        filled.covered_digest = made.digest
+        filled.covered_digest = answer.digest
         filled.covered_messages = made.messages
     if answer.edit:
         # The edit has the summary in it: sending it twice would double the answer.

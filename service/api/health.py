@@ -150,10 +150,9 @@ async def _missing(runtime: Runtime) -> str | None:
     """Which encryption keys this process lacks, in words; None when it has all."""
     try:
         async with runtime.database.engine.connect() as connection:
-            missing = await sealing.missing(connection)
+            return await sealing.lacked(connection)
     except (SQLAlchemyError, OSError):  # the next look says so
         return None
-    return sealing.without(missing) if missing else None
 
 
 async def _refusal(request: Request, runtime: Runtime) -> str | None:

@@ -78,7 +78,7 @@ def _pools(database: Database) -> tuple[Pool, ...]:
     pool = cast(QueuePool, database.engine.pool)
     # SQLAlchemy shows this half of the limit in no other way.
     most = pool.size() + pool._max_overflow
-    reads = database.reads.plain
+    reads = database.reads
     idle = reads.get_idle_size()
     return (
         Pool("engine", pool.checkedout(), pool.checkedin(), most),

@@ -114,8 +114,9 @@ class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         list[tuple[_Name, Annotated[str, Meta(min_length=1, max_length=128)]]],
         Meta(
             min_length=1,
-            description="`[message id, digest]`, leaf first. 16 are enough, because a digest"
-            " stands for everything above it; send more only after `unknown`.",
+            description="`[message id, digest]`, leaf first. 16 are enough to be found, because a"
+            " digest stands for everything above it; send more after `unknown`, and down to the"
+            " boundary of a summary, which is compared.",
         ),
     ]
     window_tokens: Annotated[
@@ -224,7 +225,11 @@ class ContextAnswer(msgspec.Struct, omit_defaults=True):
         str | None, Meta(description="Id of the last message that the summary covers.")
     ] = None
     covered_digest: Annotated[
-        str | None, Meta(description="Its digest; use the summary only if yours is equal.")
+        str | None,
+        Meta(
+            description="Its digest; use the summary only if yours is equal. Null when the boundary"
+            " is above the pairs of `path`: ask again with those down to it."
+        ),
     ] = None
     covered_messages: int | None = None
     summary: Annotated[
@@ -246,8 +251,8 @@ class ContextAnswer(msgspec.Struct, omit_defaults=True):
     edit: Annotated[
         Edit | None,
         Meta(
-            description="How to edit the request; only with `ready` and `native`. Null when the"
-            " description does not reach the boundary, or does not match what is stored."
+            description="How to edit the request; only with `ready` and `native`. Null when `path`"
+            " or the description does not reach the boundary, or does not match what is stored."
         ),
     ] = None
     density: Annotated[

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option(
     "--secrets",
     type=click.Path(path_type=Path),
-    help="Where to write the tenants' salts instead: see docs/howto/encryption.md",
+    help="Where to write the tenants' secrets instead: see docs/howto/encryption.md",
 )
 def backup(file: Path, secrets: Path | None) -> None:
     """Write the whole database to a new FILE that this user alone can read.
@@ -60,7 +60,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 @click.command()
 @click.argument("file", type=_FILE)
-@click.option("--secrets", type=_FILE, help="The salts, if they were written apart.")
+@click.option("--secrets", type=_FILE, help="The tenants' secrets, if written apart.")
 @without_asking
 def restore(file: Path, secrets: Path | None, yes: bool) -> None:
     """Replace the whole database by the backup FILE, and migrate it to this version.
@@ -78,13 +78,13 @@ def restore(file: Path, secrets: Path | None, yes: bool) -> None:
             await dumps.load(urls.database, *(one for one in (file, secrets) if one))
             await migrate(urls.database)
             async with connect(urls.database) as database:
-                return await database.seals.without_salt()
+                return await database.seals.without_secrets()
 
     lost = shell.run(work())
     say("Restored. API keys are those of the backup.")
     for name in lost:
         say(
-            f"Nobody can open the texts of tenant {name!r}: its salt is not there."
+            f"Nobody can read what is stored for tenant {name!r}: its secrets are not there."
             f" `precis tenants erase {name}` removes what is left of it."
         )
 

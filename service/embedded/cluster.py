@@ -35,10 +35,7 @@ INITDB = (
     "--no-sync",  # once, at the end
 )
 # A failed statement ends it, and is not repeated in the error: it may hold the password.
-SINGLE_USER = ("--single", "-c", "exit_on_error=on", "-c", "log_min_error_statement=panic")
-NO_SYNC = "-F"
-MAY_MAKE_ROLES = "precis.roles"
-"""The file in a cluster whose role may make roles: row-level security needs some."""
+SINGLE_USER = ("--single", "-c", "exit_on_error=on", "-c", "log_min_error_statement=panic", "-F")
 
 
 def check(data: Path) -> bool:
@@ -71,9 +68,7 @@ def _check_major(data: Path, found: str) -> None:
 async def ensure(data: Path, postgres: Program, *, fast: bool) -> str:
     """Make the cluster unless it is there; return the password of its role."""
     if await asyncio.to_thread(check, data):
-        known = await asyncio.to_thread(_known_password, data)
-        await _let_make_roles(data, postgres)
-        return known
+        return await asyncio.to_thread(_known_password, data)
     await asyncio.to_thread(_remove_unfinished, data.parent)
     # The password first: a cluster that has its name without one could not be used any more.
     secret = await asyncio.to_thread(password, password_file(data))
@@ -115,25 +110,14 @@ async def _fill(unfinished: Path, postgres: Program, secret: str, *, fast: bool)
     )
     folder = unfinished.parent
     sql = (
-        f"CREATE ROLE {ROLE} LOGIN CREATEDB CREATEROLE PASSWORD '{secret}';\n"
+        f"CREATE ROLE {ROLE} LOGIN CREATEDB PASSWORD '{secret}';\n"
         f"CREATE DATABASE {DATABASE} OWNER {ROLE};\n"
     )
     await run(initdb, ("-D", unfinished, *INITDB), folder)
-    alone = (*SINGLE_USER, NO_SYNC, "-D", unfinished, "postgres")
+    alone = (*SINGLE_USER, "-D", unfinished, "postgres")
     await run(postgres, alone, folder, given=sql.encode())
-    await asyncio.to_thread((unfinished / MAY_MAKE_ROLES).touch)
     if not fast:
         await run(initdb, ("-D", unfinished, "--sync-only"), folder)
-
-
-async def _let_make_roles(data: Path, postgres: Program) -> None:
-    """Lets the role of an older cluster make roles; nothing when it may already."""
-    noted = data / MAY_MAKE_ROLES
-    if await asyncio.to_thread(noted.exists):
-        return
-    sql = f"ALTER ROLE {ROLE} CREATEROLE;\n"
-    await run(postgres, (*SINGLE_USER, "-D", data, "postgres"), data.parent, given=sql.encode())
-    await asyncio.to_thread(noted.touch)
 
 
 def _known_password(data: Path) -> str:

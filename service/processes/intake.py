@@ -148,7 +148,7 @@ class Taken:
         weighed: all else, unless only these were asked for.
     """
 
-    content_hash: bytes
+    content_hash: str
     prompt_tokens: int | None
     asked_tokens: int
     weighed: Weighed | None
@@ -317,7 +317,7 @@ def _without_nul(value: Any) -> Any:  # noqa: ANN401 - JSON
             return value
 
 
-def _content_hash(stored: Stored) -> bytes:
+def _content_hash(stored: Stored) -> str:
     """SHA-256 of what the model sees of a message: its role, and its output or else its text."""
     seen = [stored.get("role"), stored.get("output") or stored.get("content") or ""]
-    return hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).digest()
+    return hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).hexdigest()

@@ -46,10 +46,10 @@ returning messages.author_id
 _WROTE_ON = text("""
 with recursive up as (
     (select stored.parent_id, stored.author_id
-    from unnest(cast(:ids as text[]), cast(:digests as text[]), cast(:hidden as text[]))
-        with ordinality as pair (id, digest, hidden, place)
+    from unnest(cast(:ids as text[]), cast(:digests as text[]))
+        with ordinality as pair (id, digest, place)
     join messages stored on stored.tenant_id = :tenant and stored.chat_id = :chat
-        and stored.message_id = pair.id and stored.digest in (pair.digest, pair.hidden)
+        and stored.message_id = pair.id and stored.digest = pair.digest
     order by pair.place limit 1)
     union all
     select parent.parent_id, parent.author_id from up
@@ -65,7 +65,7 @@ select exists (select 1 from up where up.author_id = :user) and exists (
     where chat_authors.tenant_id = :tenant and chat_authors.chat_id = :chat
         and chat_authors.user_id = :user and chat_authors.sent
 )
-""").bindparams(*(bindparam(name, type_=ARRAY(Text)) for name in ("ids", "digests", "hidden")))
+""").bindparams(*(bindparam(name, type_=ARRAY(Text)) for name in ("ids", "digests")))
 
 
 async def wrote_on(
@@ -84,8 +84,7 @@ async def wrote_on(
         "chat": chat.id,
         "user": user,
         "ids": [identity for identity, _ in pairs],
-        "digests": [digest for _, digest in pairs],
-        "hidden": [seal.forms(digest)[0] for _, digest in pairs],
+        "digests": [seal.keyed(digest) for _, digest in pairs],
     }
     return bool((await connection.execute(_WROTE_ON, asked)).scalar_one())
 

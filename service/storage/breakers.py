@@ -14,9 +14,9 @@ from sqlalchemy import ColumnElement, case, delete, func, literal_column, null, 
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage.clock import in_seconds
 from service.storage.jobs import BREAKER_STATE, BreakerState
 from service.storage.tables import endpoints
+from service.storage.terms import in_seconds
 
 _LONGEST_PAUSE = 300  # seconds
 

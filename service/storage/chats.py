@@ -24,10 +24,10 @@ from sqlalchemy.dialects.postgresql import distinct_on, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.names import ChatState, Has, Order
-from service.storage.clock import in_seconds
 from service.storage.jobs import CHAT_STATE
 from service.storage.tables import chats, checkpoints, messages
 from service.storage.tenancy import ChatKey, of
+from service.storage.terms import in_seconds
 
 
 @dataclass(frozen=True, slots=True)

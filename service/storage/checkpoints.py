@@ -30,11 +30,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.planning import Checkpoint
 from service.storage import chats, memories, messages, partials, sealing, work
-from service.storage.many import among, not_among
 from service.storage.sealing import Seal, Where
 from service.storage.tables import INTERIM, checkpoints
 from service.storage.tables import messages as message_rows
 from service.storage.tenancy import ChatKey, of
+from service.storage.terms import among, not_among
 from service.summarising import message
 from service.summarising.memory import Memory
 
@@ -87,7 +87,6 @@ class Made:
     serving: bool
     version: int
     covered_until: str
-    covered_digest: str
     covered_messages: int
     covered_tokens: int
     tokens: int
@@ -155,7 +154,7 @@ async def find(
     """A checkpoint as planning sees it; None when there is none of this id."""
     query = select(*_PLANNED).where(*of(chat, checkpoints), checkpoints.c.id == checkpoint)
     row = (await connection.execute(query)).one_or_none()
-    return _as_planned(row, await sealing.of(connection, chat.tenant)) if row else None
+    return Checkpoint(*row) if row else None
 
 
 async def everyone(connection: AsyncConnection, chat: ChatKey) -> list[Made]:
@@ -190,11 +189,10 @@ async def along(connection: AsyncConnection, chat: ChatKey, ids: Collection[int]
     """Those of a path, of which `ids` are what its messages point to."""
     interim = and_(checkpoints.c.kind == INTERIM, ~_WANTED_AS_IT_IS)
     query = select(interim, *_PLANNED).where(*of(chat, checkpoints), among(checkpoints.c.id, ids))
-    seal = await sealing.of(connection, chat.tenant)
     found = Along([], [])
     for is_interim, *row in (await connection.execute(query)).all():
         kind = found.interim if is_interim else found.settled
-        kind.append(_as_planned(row, seal))
+        kind.append(Checkpoint(*row))
     return found
 
 
@@ -334,7 +332,7 @@ async def add(
     # The hot read bisects the savings, which therefore never fall along a line.
     savings = [*line.savings, max([*line.savings[-1:], saved])]
     seal = await sealing.of(connection, chat.tenant)
-    version = _next_version(chat, parent, seal.forms(content["covered_digest"]))
+    version = _next_version(chat, parent, content["covered_digest"])
     grown = {"parent_id": parent, "ancestors": line.ids, "savings": savings, "version": version}
     values = chat.columns | grown | stored(content, seal, chat, number) | {"id": number}
     query = insert(checkpoints).values(values).returning(checkpoints.c.savings)
@@ -343,16 +341,6 @@ async def add(
 
 def stored(plain: Mapping[str, Any], seal: Seal, chat: ChatKey, number: int) -> dict[str, Any]:
     """The content of a checkpoint as it is stored: its texts sealed, or as they are."""
-    until, digest = plain["covered_until"], plain["covered_digest"]
-    content = stored_texts(plain, seal, chat, number)
-    content["covered_digest"] = messages.as_stored(chat, until, digest, seal)
-    return content
-
-
-def stored_texts(
-    plain: Mapping[str, Any], seal: Seal, chat: ChatKey, number: int
-) -> dict[str, Any]:
-    """The same with the digest left as it is."""
     content = {**plain}
     for name in TEXTS:
         sealed = seal.seal_text(place_of(chat, number, f"sealed_{name}"), plain[name])
@@ -367,7 +355,6 @@ def opened(row: Mapping[Any, Any], seal: Seal, chat: ChatKey) -> dict[str, Any]:
     """The content of a stored checkpoint, not sealed any more."""
     number = row["id"]
     content = {column.name: row[column.name] for column in CONTENT}
-    content["covered_digest"] = seal.show(row["covered_digest"])
     for name in TEXTS:
         sealed = content.pop(f"sealed_{name}")
         content[name] = seal.open_text(place_of(chat, number, f"sealed_{name}"), sealed, row[name])
@@ -407,26 +394,20 @@ def _opened_verdict(
     return verdict | quotes
 
 
-def _as_planned(row: Sequence[Any], seal: Seal) -> Checkpoint:
-    """A row of `_PLANNED`."""
-    made = Checkpoint(*row)
-    return replace(made, digest=seal.show(made.digest))
-
-
 def _as_made(row: Sequence[Any], seal: Seal, chat: ChatKey) -> Made:
     """A row of `_made`."""
     sealed_verdict, *rest = row
     made = Made(*rest)
     verdict = _opened_verdict(made.verdict, sealed_verdict, seal, chat, made.id)
-    return replace(made, verdict=verdict, covered_digest=seal.show(made.covered_digest))
+    return replace(made, verdict=verdict)
 
 
-def _next_version(chat: ChatKey, parent: int, digests: list[str]) -> ScalarSelect[int]:
-    """The next version's number among those of one parent and boundary: any form of its digest."""
+def _next_version(chat: ChatKey, parent: int, digest: str) -> ScalarSelect[int]:
+    """The next version's number among those of one parent and boundary."""
     versions = select(func.coalesce(func.max(checkpoints.c.version), 0) + 1).where(
         *of(chat, checkpoints),
         checkpoints.c.parent_id == parent,
-        among(checkpoints.c.covered_digest, digests),
+        checkpoints.c.covered_digest == digest,
     )
     return versions.scalar_subquery()
 
@@ -459,7 +440,6 @@ def _made(chat: ChatKey) -> list[ColumnElement[Any]]:
         _serving(chat),
         checkpoints.c.version,
         checkpoints.c.covered_until,
-        checkpoints.c.covered_digest,
         checkpoints.c.covered_messages,
         checkpoints.c.covered_tokens,
         checkpoints.c.tokens,

@@ -37,35 +37,28 @@ select chat.id as chat, chat.window_tokens, {_OVERHEAD}, known.id, known.tokens,
 # The shallowest checkpoint that brings the request under apply_at and into its room, because the
 # injected prefix then changes least often; when none does, the deepest. Savings never fall, so
 # `width_bucket` finds it by bisection.
-#
-# `offset 0` keeps the number apart from the join. With row-level security, an index is only looked
-# up by what cannot tell of a hidden row, as `width_bucket` might by an error: PostgreSQL would look
-# through all checkpoints of the chat.
 _CHOSEN = f"""
-cross join lateral (select coalesce(
-    known.line[1 + width_bucket(
-        known.tokens - 1
-            - least(coalesce($6, chat.window_tokens) * $7::bigint / {APPLY_PARTS}, $9::bigint),
-        known.savings)],
-    known.line[cardinality(known.line)]) offset 0
-) chosen (id)
 left join checkpoints made
-    on made.tenant_id = $1 and made.chat_id = chat.id and made.id = chosen.id
+    on made.tenant_id = $1 and made.chat_id = chat.id and made.id = coalesce(
+        known.line[1 + width_bucket(
+            known.tokens - 1
+                - least(coalesce($6, chat.window_tokens) * $7::bigint / {APPLY_PARTS}, $9::bigint),
+            known.savings)],
+        known.line[cardinality(known.line)])
 """
 _LIVES = "coalesce(chat.expires_at > now(), true)"
 # The path that was ingested last, and goes on from its leaf or from the message above a new
-# question. Digests alone are compared, since a digest is made of the id; each may be stored in
-# several forms (`sealing.Seal.forms`).
+# question. Digests alone are compared, since a digest is made of the id.
 _CONTINUED = f"""
 {_ANSWER}
 from chats chat
 cross join lateral (select chat.leaf_id, chat.leaf_line, chat.leaf_savings,
     chat.leaf_tokens + {_OVERHEAD}
-        + case when chat.leaf_digest = any($3::text[]) then 0 else $5::bigint end
+        + case when chat.leaf_digest = $3 then 0 else $5::bigint end
 ) known (id, line, savings, tokens)
 {_CHOSEN}
 where chat.tenant_id = $1 and chat.external_id = $2
-    and chat.leaf_digest = any($3::text[] || $4::text[]) and {_LIVES}
+    and chat.leaf_digest in ($3, $4) and {_LIVES}
 """
 # Any path. ORDER BY, because no join keeps the order of the pairs by itself (a hash join did not).
 _BY_PAIRS = f"""
@@ -77,10 +70,9 @@ cross join lateral (
         {LINE.format("head")}, {SAVINGS.format("head")}
     from (
         select stored.message_id, stored.path_tokens, stored.checkpoint_id, pair.place
-        from unnest($3::text[], $4::text[], $10::text[])
-            with ordinality as pair (id, digest, hidden, place)
+        from unnest($3::text[], $4::text[]) with ordinality as pair (id, digest, place)
         join messages stored on stored.tenant_id = $1 and stored.chat_id = chat.id
-            and stored.message_id = pair.id and stored.digest in (pair.digest, pair.hidden)
+            and stored.message_id = pair.id and stored.digest = pair.digest
         order by pair.place limit 1
     ) newest
     left join checkpoints head
@@ -97,9 +89,9 @@ _ELSEWHERE = f"""
 {_BY_PAIRS} ($2::text is null or coalesce(chat.begun_by, chat.user_id) = $2)
 and chat.expires_at is null and chat.id in (
     select lent.chat_id from checkpoints lent
-    where lent.tenant_id = $1 and lent.covered_digest = any($4::text[] || $10::text[])
+    where lent.tenant_id = $1 and lent.covered_digest = any($4::text[])
 ) and not exists (
-    select 1 from chats asking where asking.tenant_id = $1 and asking.external_id = $11
+    select 1 from chats asking where asking.tenant_id = $1 and asking.external_id = $10
         and asking.left_alone_at is not null
 )
 order by known.place, chat.id desc limit 1
@@ -157,18 +149,17 @@ async def find(
         database: what it is read from.
         tenant: whose chat it is.
         chat: Open WebUI's chat id.
-        pairs: (id, digest), leaf first.
+        pairs: (id, digest), leaf first, the digests as they were sent.
         sizes: characters of each pair's message, as far as they are known: count those that are not
             stored yet.
         window: the model's window; None takes the one of the last ingest.
         served: how the model is served.
     """
-    leaf = pairs[0][1]
-    above = pairs[1][1] if len(pairs) > 1 else leaf
-    question = sizes[0] // _CHARACTERS if sizes else 0
     seal = await database.seals.of(tenant)
-    ends = seal.forms(leaf), seal.forms(above)
-    asked = tenant, chat, *ends, question, window, *_how(served)
+    leaf = seal.keyed(pairs[0][1])
+    above = seal.keyed(pairs[1][1]) if len(pairs) > 1 else leaf
+    question = sizes[0] // _CHARACTERS if sizes else 0
+    asked = tenant, chat, leaf, above, question, window, *_how(served)
     row = await database.reads.fetchrow(_CONTINUED, *asked)
     if row is not None:
         return _found(row, ChatKey(tenant, row["chat"]), seal)
@@ -207,13 +198,13 @@ async def _branched(
     served: Served,
     *more: str,
 ) -> StoredContext | None:
-    ids, digests = zip(*pairs, strict=True)
     before = [0, *(size // _CHARACTERS for size in accumulate(sizes))]
     # By place: what those before it cost. Of messages without a known size, nothing is added.
     new = before[: len(pairs)] + before[-1:] * (len(pairs) - len(before))
     seal = await database.seals.of(tenant)
-    hidden = [seal.forms(digest)[0] for digest in digests]
-    asked = tenant, whose, ids, digests, new, window, *_how(served), hidden, *more
+    ids = [identity for identity, _ in pairs]
+    digests = [seal.keyed(digest) for _, digest in pairs]
+    asked = tenant, whose, ids, digests, new, window, *_how(served), *more
     row = await database.reads.fetchrow(statement, *asked)
     return _found(row, ChatKey(tenant, row["chat"]), seal) if row else None
 
@@ -228,6 +219,6 @@ def _found(row: "asyncpg.Record", chat: ChatKey, seal: Seal) -> StoredContext:
     if text is None:
         return StoredContext(window, overhead, known, tokens, None, "", alone)
     identity, until, digest, *sizes = made
-    checkpoint = Checkpoint(identity, until, seal.show(digest), *sizes)
+    checkpoint = Checkpoint(identity, until, digest, *sizes)
     text = seal.open_text(place_of(chat, identity, "sealed_summary"), sealed, text)
     return StoredContext(window, overhead, known, tokens, checkpoint, text, alone)

@@ -23,9 +23,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from service import tls
 from service.errors import ConfigurationError, SchemaError, SchemaNewer
 from service.settings import EncryptionKeys
-from service.storage import row_security, scope, sealing
-from service.storage.reads import ReadPool
-from service.storage.scope import Scope
+from service.storage import sealing
 from service.storage.sealing import Seals
 from service.tls import Reached
 
@@ -39,7 +37,7 @@ class Database:
     """Both ways to the same PostgreSQL."""
 
     engine: AsyncEngine
-    reads: ReadPool
+    reads: "asyncpg.Pool[asyncpg.Record]"
     seals: Seals
 
 
@@ -54,28 +52,18 @@ async def connect(
     """
     reached = tls.postgres(url)
     where = _parsed(reached.url)
-    # The read pool knows the state of its sessions, so its connections need no reset between users:
-    # that second round trip costs more than the read itself.
-    entered: dict[int, Scope] = {}
-
-    async def opened(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
-        await _check_version(connection)
-        # A process id comes again, and a new session is in no role.
-        entered.pop(connection.get_server_pid(), None)
-
     with _first_contact(where, reached):
         pool = await asyncpg.create_pool(
             _plain(where),
             ssl=reached.of_driver,
             min_size=1,
             max_size=4,
-            init=opened,
+            init=_check_version,
             reset=_nothing_to_reset,
             server_settings={"application_name": f"{name}-reads"},
         )
     async with pool:
-        reads = await _read_pool(pool, entered)
-        seals = Seals(keys, reads)
+        seals = Seals(keys, pool)
         engine = create_async_engine(
             where.set(drivername="postgresql+asyncpg"),
             connect_args={
@@ -86,10 +74,8 @@ async def connect(
             hide_parameters=True,  # they hold what people wrote, and errors are logged
             execution_options={sealing.OPTION: seals},
         )
-        if reads.row_security:
-            row_security.entering(engine)
         try:
-            yield Database(engine, reads, seals)
+            yield Database(engine, pool, seals)
         finally:
             await engine.dispose()
 
@@ -267,14 +253,8 @@ def _current_revision(connection: Connection) -> str | None:
     return MigrationContext.configure(connection).get_current_revision()
 
 
-async def _read_pool(pool: "asyncpg.Pool[asyncpg.Record]", entered: dict[int, Scope]) -> ReadPool:
-    async with pool.acquire() as connection:
-        in_force = await connection.fetchval(scope.IN_FORCE, list(scope.ROLES))
-        # PgBouncer invents the number that it tells its clients.
-        backend = await connection.fetchval("select pg_backend_pid()")
-        pooled = backend != connection.get_server_pid()
-    return ReadPool(pool, entered, row_security=bool(in_force), pooled=pooled)
-
-
 async def _nothing_to_reset(connection: object) -> None:
-    """See `connect`."""
+    """For a pool whose statements leave nothing in a session.
+
+    A reset after each would be a second round trip, which costs more than the read itself.
+    """

@@ -13,11 +13,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import chats, messages, sealing
 from service.storage.chats import LockedChat
-from service.storage.many import among, not_among
 from service.storage.tables import chats as chat_rows
 from service.storage.tables import checkpoints, partials
 from service.storage.tables import messages as message_rows
 from service.storage.tenancy import ChatKey, of
+from service.storage.terms import among, not_among
 
 _NO_LEAF = {
     "leaf_id": None,
@@ -62,14 +62,16 @@ async def cut(connection: AsyncConnection, chat: LockedChat, roots: Collection[s
 async def differing(
     connection: AsyncConnection, chat: ChatKey, known: Mapping[str, str]
 ) -> set[str]:
-    """The topmost stored messages that are not in `known`, or there with another fingerprint."""
+    """The topmost stored messages that are not in `known`, or there with another fingerprint.
+
+    `known` are fingerprints as they were sent, by the ids of messages.
+    """
     columns = message_rows.c.message_id, message_rows.c.parent_id, message_rows.c.fingerprint
     query = select(*columns).where(*of(chat, message_rows))
     seal = await sealing.of(connection, chat.tenant)
     rows = (await connection.execute(query)).all()
-    differ = {
-        row.message_id for row in rows if known.get(row.message_id) != seal.show(row.fingerprint)
-    }
+    keyed = {identity: seal.keyed(fingerprint) for identity, fingerprint in known.items()}
+    differ = {row.message_id for row in rows if keyed.get(row.message_id) != row.fingerprint}
     return {
         row.message_id for row in rows if row.message_id in differ and row.parent_id not in differ
     }

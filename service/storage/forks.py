@@ -14,9 +14,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.storage import messages, sealing
 from service.storage.chats import begun_by
 from service.storage.checkpoints import CONTENT, Line, add, next_id, opened, place_of
-from service.storage.many import among
 from service.storage.tables import chats, checkpoints
 from service.storage.tenancy import ChatKey, of
+from service.storage.terms import among
 
 
 async def adopt(
@@ -37,9 +37,7 @@ async def adopt(
         The copies by the ids of the originals, shallowest first; none when this chat has one as
         deep itself.
     """
-    seal = await sealing.of(connection, chat.tenant)
-    forms = [form for digest in digests for form in seal.forms(digest)]
-    found = (await connection.execute(_deepest(chat, user, forms))).one_or_none()
+    found = (await connection.execute(_deepest(chat, user, digests))).one_or_none()
     # One of our own wins among equals, and needs no copy.
     if found is None or found.chat_id == chat.id:
         return {}
@@ -116,7 +114,7 @@ async def _known(
     query = select(*columns).where(
         *of(chat, checkpoints),
         checkpoints.c.parent_id == (line.ids[-1] if line.ids else 0),
-        among(checkpoints.c.covered_digest, seal.forms(content["covered_digest"])),
+        checkpoints.c.covered_digest == content["covered_digest"],
     )
     # Sealed texts differ even where they say the same, so they are compared here and not in SQL.
     for row in await connection.execute(query):

@@ -6,9 +6,9 @@ from sqlalchemy import delete, func
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage.clock import in_seconds
 from service.storage.jobs import Role
 from service.storage.tables import heartbeats
+from service.storage.terms import in_seconds
 
 _KEPT = 24 * 3600  # seconds; of processes that ended without a word
 

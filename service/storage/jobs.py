@@ -9,8 +9,6 @@ from datetime import datetime
 from typing import Final, Literal
 
 from service.names import STATES, State
-from service.storage import scope
-from service.storage.reads import ReadPool
 
 _PAGE = 8192  # bytes
 _SAMPLED = 100  # pages of a table
@@ -19,6 +17,8 @@ _WITH_TEXTS = (
     ("messages", "body", "body is not null"),
     ("checkpoints", "sealed_memory", "true"),
 )
+
+Reads: TypeAlias = "asyncpg.Pool[asyncpg.Record] | asyncpg.Connection[asyncpg.Record]"
 
 BreakerState = Literal["closed", "open", "half-open"]
 
@@ -232,12 +232,7 @@ async def encryption_keys(reads: ReadPool) -> list[int]:
     return [row["id"] for row in rows]
 
 
-async def has_row_security(reads: ReadPool) -> bool:
-    """Whether row-level security is in force for this login (`storage.row_security`)."""
-    return bool(await reads.fetchval(scope.IN_FORCE, list(scope.ROLES)))
-
-
-async def sealed_rows(reads: ReadPool, tenant: int) -> list[SealedRows]:
+async def sealed_rows(reads: Reads, tenant: int | None) -> list[SealedRows]:
     """About how many rows each key seals, the plain ones first; exact in a small database.
 
     From a sample of each table's pages, so that it takes no longer the more there are. What few

@@ -12,9 +12,10 @@ from sqlalchemy.dialects.postgresql import asyncpg, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.names import Scope as Scope
-from service.storage.clock import in_seconds
-from service.storage.reads import ReadPool
+from service.storage import sealing
+from service.storage.jobs import Reads
 from service.storage.tables import api_keys, tenants
+from service.storage.terms import in_seconds
 
 OPENS: Final[Mapping[Scope, frozenset[Scope]]] = {
     # As long as filters below 0.3.0 are accepted (`LEAST_FILTER`): before, the events function had
@@ -137,11 +138,8 @@ async def create(
     Returns:
         The key itself, which is not stored and cannot be shown again.
     """
-    made = insert(tenants).values(name=tenant)
-    # Changes nothing in a tenant that is there; `do nothing` would not return it.
-    query = made.on_conflict_do_update(index_elements=["name"], set_={"name": made.excluded.name})
-    tenant_id = (await connection.execute(query.returning(tenants.c.id))).scalar_one()
-    key = key or f"precis_{_SHORT[scope]}_{secrets.token_urlsafe(32)}"
+    tenant_id = await _tenant(connection, tenant)
+    key = f"precis_{_SHORT[scope]}_{secrets.token_urlsafe(32)}"
     await connection.execute(
         insert(api_keys).values(
             tenant_id=tenant_id,
@@ -156,7 +154,19 @@ async def create(
     return key
 
 
-async def known(reads: ReadPool, key: str) -> Key | None:
+async def _tenant(connection: AsyncConnection, name: str) -> int:
+    """A tenant's id; a new one gets its secrets."""
+    new = insert(tenants).values(name=name).on_conflict_do_nothing().returning(tenants.c.id)
+    identity = (await connection.execute(new)).scalar_one_or_none()
+    if identity is None:
+        query = select(tenants.c.id).where(tenants.c.name == name)
+        identity = (await connection.execute(query)).scalar_one()
+    else:
+        await sealing.seals(connection).begin(connection, identity)
+    return int(identity)
+
+
+async def known(reads: Reads, key: str) -> Key | None:
     """The key's row, revoked and expired ones too; None when it is unknown."""
     row = await reads.fetchrow(_KNOWN, hash_of(key))
     return _key(dict(row)) if row else None
@@ -232,9 +242,9 @@ async def count_tenants(connection: AsyncConnection) -> int:
 
 
 async def erase_tenant(connection: AsyncConnection, name: str) -> bool:
-    """Deletes a tenant with its salt, its keys and everything stored for it; False for none.
+    """Deletes a tenant with its secrets, its keys and everything stored for it; False for none.
 
-    Without the salt, what is sealed for it in copies of the database cannot be opened either.
+    Without the secrets, what is sealed for it in copies of the database cannot be opened either.
     """
     gone = await connection.execute(delete(tenants).where(tenants.c.name == name))
     return gone.rowcount == 1

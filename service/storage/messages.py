@@ -7,17 +7,14 @@ its running total is right.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlalchemy import (
-    ARRAY,
     Column,
     ColumnElement,
     Select,
-    Text,
     and_,
-    any_,
     bindparam,
     case,
     delete,
@@ -31,15 +28,18 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import sealing
-from service.storage.many import among, not_among
 from service.storage.sealing import Seal, Where
 from service.storage.tables import INTERIM, checkpoints, messages
 from service.storage.tenancy import ChatKey, of
+from service.storage.terms import among, not_among
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One stored message; the columns say the rest."""
+    """One stored message; the columns say the rest.
+
+    `fingerprint`, `digest` and `content_hash` are keyed (`Seal.keyed`).
+    """
 
     message_id: str
     parent_id: str | None
@@ -47,7 +47,7 @@ class Row:
     depth: int
     fingerprint: str
     digest: str
-    content_hash: bytes
+    content_hash: str
     tokens: int
     path_tokens: int
     step_tokens: Sequence[int]
@@ -58,10 +58,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """What recall has made of a message's body; `words` is None where it need not be stored.
-
-    `digest` is as it is stored.
-    """
+    """What recall has made of a message's body; `words` is None where it need not be stored."""
 
     message_id: str
     digest: str
@@ -98,33 +95,8 @@ _COLUMNS = [messages.c[name] for name in Row.__dataclass_fields__]
 
 async def find(connection: AsyncConnection, chat: ChatKey, ids: Collection[str]) -> dict[str, Row]:
     """The rows of these messages, by id, without their bodies."""
-    seal = await sealing.of(connection, chat.tenant)
     query = select(*_COLUMNS).where(*of(chat, messages), among(messages.c.message_id, ids))
-    return {row.message_id: _shown(Row(*row), seal) for row in await connection.execute(query)}
-
-
-def _shown(row: Row, seal: Seal) -> Row:
-    """A row with its digests as the filter knows them."""
-    if not seal.opens:
-        return row
-    return replace(
-        row,
-        fingerprint=seal.show(row.fingerprint),
-        digest=seal.show(row.digest),
-        content_hash=seal.show_hash(row.content_hash),
-    )
-
-
-def as_stored(chat: ChatKey, message_id: str, digest: str, seal: Seal) -> str | ColumnElement[str]:
-    """A message's digest for another row, in the form that the message's own row has.
-
-    So SQL may compare the two while some rows are hidden and some are not yet.
-    """
-    if not seal.opens:
-        return digest
-    this = (*of(chat, messages), messages.c.message_id == message_id)
-    own = select(messages.c.digest).where(*this, among(messages.c.digest, seal.forms(digest)))
-    return func.coalesce(own.scalar_subquery(), seal.hide(digest))
+    return {row.message_id: Row(*row) for row in await connection.execute(query)}
 
 
 async def has_any(connection: AsyncConnection, chat: ChatKey) -> bool:
@@ -149,9 +121,8 @@ async def path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[Ro
         .lateral("parent")
     )
     up = up.union_all(select(parent).select_from(up.join(parent, true())))
-    seal = await sealing.of(connection, chat.tenant)
     found = await connection.execute(select(up).order_by(up.c.depth))
-    rows = [_shown(Row(*row), seal) for row in found]
+    rows = [Row(*row) for row in found]
     # Without its root it is no path: a message above was deleted.
     return rows if rows and rows[0].parent_id is None else []
 
@@ -275,20 +246,18 @@ async def checkpoints_by_digest(
     connection: AsyncConnection, chat: ChatKey, digests: Collection[str]
 ) -> dict[str, int]:
     """The newest checkpoint that ends at each digest, where one is not retired."""
-    seal = await sealing.of(connection, chat.tenant)
-    forms = [form for digest in digests for form in seal.forms(digest)]
     query = (
         select(checkpoints.c.covered_digest, checkpoints.c.id)
         .where(
             *of(chat, checkpoints),
-            among(checkpoints.c.covered_digest, forms),
+            among(checkpoints.c.covered_digest, digests),
             checkpoints.c.retired_at.is_(None),
         )
         .order_by(checkpoints.c.id)
     )
     # By rising ids, so that of one digest the newest stays in the dictionary.
     found = await connection.execute(query)
-    return {seal.show(row.covered_digest): row.id for row in found}
+    return {row.covered_digest: row.id for row in found}
 
 
 async def write(
@@ -310,24 +279,17 @@ async def write(
             "author_id": author,
         }
         | {name: getattr(row, name) for name in Row.__dataclass_fields__}
-        | {
-            "fingerprint": seal.hide(row.fingerprint),
-            "digest": seal.hide(row.digest),
-            "content_hash": seal.hide_hash(row.content_hash),
-        }
-        | {"forms": seal.forms(row.fingerprint)}
         for row, body, words in rows
     ]
     statement = insert(messages)
-    others = ("tenant_id", "chat_id", "message_id", "forms")
+    others = ("tenant_id", "chat_id", "message_id")
     fresh: dict[str, ColumnElement[Any]] = {
         name: statement.excluded[name] for name in values[0] if name not in others
     }
     # The age of a text; what was moved or edited has a new one.
     fresh["created_at"] = func.now()
     # What was only moved is still of who said it; and what was erased does not come back with it.
-    # The stored row may be from before there was a key.
-    same = messages.c.fingerprint == any_(bindparam("forms", type_=ARRAY(Text)))
+    same = messages.c.fingerprint == statement.excluded.fingerprint
     fresh["author_id"] = case((same, messages.c.author_id), else_=fresh["author_id"])
     for name in ("body", "words"):
         erased = same & (messages.c.author_id == ERASED)

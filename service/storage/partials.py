@@ -5,7 +5,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.planning import PartialTurn, Position
-from service.storage import memories, messages, sealing, work
+from service.storage import memories, sealing, work
 from service.storage.sealing import Where
 from service.storage.tables import partials
 from service.storage.tenancy import ChatKey, of
@@ -25,8 +25,7 @@ async def find(
         return None
     position = Position(0, row["step"], row["piece"])
     seal = await sealing.of(connection, chat.tenant)
-    digest = seal.show(row["digest"])
-    place = PartialTurn(row["base_id"] or None, digest, position, row["pieces"])
+    place = PartialTurn(row["base_id"] or None, row["digest"], position, row["pieces"])
     return row["message_id"], place, memories.memory_of(row, seal, place_of(chat))
 
 
@@ -44,7 +43,7 @@ async def save(
     values = {
         "base_id": place.base or 0,
         "message_id": message_id,
-        "digest": messages.as_stored(lease.chat, message_id, place.digest, seal),
+        "digest": place.digest,
         "step": place.position.step,
         "piece": place.position.piece,
         "pieces": place.pieces,

@@ -13,13 +13,12 @@ from sqlalchemy import ARRAY, BigInteger, Text, bindparam, delete, func, or_, se
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import checkpoints as made
-from service.storage import memories, row_security, sealing
+from service.storage import memories, sealing
 from service.storage import partials as of_partials
 from service.storage import runs as of_runs
 from service.storage.audit import user_actor
 from service.storage.chats import begun_by
 from service.storage.codec import unpack
-from service.storage.many import among, not_among
 from service.storage.messages import ERASED, place_of, subtree
 from service.storage.sealing import Seal
 from service.storage.tables import (
@@ -33,6 +32,7 @@ from service.storage.tables import (
     user_sums,
 )
 from service.storage.tenancy import ChatKey, of
+from service.storage.terms import among, not_among
 from service.storage.worth import COUNTS
 
 Json = dict[str, Any]
@@ -276,13 +276,6 @@ async def hide_in_audit(
         hashed: what takes its place.
         names: the hashes by the ids of chats.
     """
-    async with row_security.keeping(connection):
-        await _hide_in_audit(connection, tenant, user, hashed, names)
-
-
-async def _hide_in_audit(
-    connection: AsyncConnection, tenant: int, user: str, hashed: str, names: Mapping[str, str]
-) -> None:
     did = update(audit).where(audit.c.tenant_id == tenant, audit.c.actor == user_actor(user))
     await connection.execute(did.values(actor=user_actor(hashed)))
     details = audit.c.details.concat(func.jsonb_build_object("user", hashed))

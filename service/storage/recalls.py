@@ -20,10 +20,10 @@ select chat.id, made.id as made,
 from chats chat
 cross join lateral (
     select stored.message_id, stored.digest, stored.checkpoint_id, pair.place
-    from unnest(cast(:ids as text[]), cast(:digests as text[]), cast(:hidden as text[]))
-        with ordinality as pair (id, digest, hidden, place)
+    from unnest(cast(:ids as text[]), cast(:digests as text[]))
+        with ordinality as pair (id, digest, place)
     join messages stored on stored.tenant_id = :tenant and stored.chat_id = chat.id
-        and stored.message_id = pair.id and stored.digest in (pair.digest, pair.hidden)
+        and stored.message_id = pair.id and stored.digest = pair.digest
     order by pair.place limit 1
 ) newest
 join checkpoints head
@@ -33,16 +33,17 @@ join checkpoints made
         case when :checkpoint = any(head.ancestors) then :checkpoint else head.id end
 where chat.tenant_id = :tenant and coalesce(chat.expires_at > now(), true)
 """
-_HERE = f"{_COVERED} and chat.external_id = :chat"
+_PAIRS = [bindparam(name, type_=ARRAY(Text)) for name in ("ids", "digests")]
+_HERE = text(f"{_COVERED} and chat.external_id = :chat").bindparams(*_PAIRS)
 # For the first turn of a fork, which is not stored yet: see `contexts`.
-_ELSEWHERE = f"""{_COVERED}
+_ELSEWHERE = text(f"""{_COVERED}
 and (:anyone or coalesce(chat.begun_by, chat.user_id) = :user)
 and chat.expires_at is null and chat.id in (
     select lent.chat_id from checkpoints lent
-    where lent.tenant_id = :tenant and lent.covered_digest = any(:digests || :hidden)
+    where lent.tenant_id = :tenant and lent.covered_digest = any(:digests)
 )
 order by newest.place, chat.id desc limit 1
-"""
+""").bindparams(*_PAIRS)
 # All branches, because a walk from row to row in SQL takes quadratic time when the planner has no
 # statistics yet; the texts are not among the columns.
 _ROWS = text("""
@@ -59,10 +60,7 @@ _LEAF = text(
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A message of a path. `step_calls` is None where its calls were not counted yet.
-
-    `digest` is as it is stored.
-    """
+    """A message of a path. `step_calls` is None where its calls were not counted yet."""
 
     message_id: str
     digest: str
@@ -112,21 +110,20 @@ async def covered(
         "tenant": tenant,
         "user": user,
         "ids": [identity for identity, _ in pairs],
-        "digests": [digest for _, digest in pairs],
-        "hidden": [seal.forms(digest)[0] for _, digest in pairs],
+        "digests": [seal.keyed(digest) for _, digest in pairs],
         "checkpoint": checkpoint or 0,
         "whole": whole,
     }
-    found = (await connection.execute(_statement(_HERE), asked | {"chat": chat})).one_or_none()
+    found = (await connection.execute(_HERE, asked | {"chat": chat})).one_or_none()
     if found is None or not await _is_theirs(connection, tenant, found, user, pairs):
         lent = asked | {"anyone": anyone}
-        found = (await connection.execute(_statement(_ELSEWHERE), lent)).one_or_none()
+        found = (await connection.execute(_ELSEWHERE, lent)).one_or_none()
     if found is None:
         return None
     key, made, until, digest = ChatKey(tenant, found.id), found.made, found.until, found.digest
     path = await _path(connection, key, until)
     # Rows below an edit are gone, or have other digests: then nothing of it is covered any more.
-    if not path or seal.show(path[-1].digest) != seal.show(digest):
+    if not path or path[-1].digest != digest:
         return None
     return Scope(key, made, path)
 
@@ -165,8 +162,3 @@ async def _path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[P
         path.append(Place(*place))
     path.reverse()
     return path if path and path[0].depth == 1 else []
-
-
-def _statement(sql: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
-    arrays = (bindparam(name, type_=ARRAY(Text)) for name in ("ids", "digests", "hidden"))
-    return text(sql).bindparams(*arrays)

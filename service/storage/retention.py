@@ -28,9 +28,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage import row_security
-from service.storage.clock import in_seconds
-from service.storage.many import among
 from service.storage.messages import ERASED
 from service.storage.tables import (
     audit,
@@ -43,6 +40,7 @@ from service.storage.tables import (
     user_sums,
 )
 from service.storage.tenancy import ChatKey, of
+from service.storage.terms import among, in_seconds
 
 PAGE = 1000  # rows
 _DAY = 24 * 3600  # seconds
@@ -109,10 +107,9 @@ async def old_rows(
         .order_by(table.c.id)
         .limit(size)
     )
-    async with row_security.keeping(connection):
-        ids = list((await connection.execute(_locked(query, table, dry=dry))).scalars())
-        if ids and not dry:
-            await connection.execute(delete(table).where(among(table.c.id, ids)))
+    ids = list((await connection.execute(_locked(query, table, dry=dry))).scalars())
+    if ids and not dry:
+        await connection.execute(delete(table).where(among(table.c.id, ids)))
     return ids
 
 

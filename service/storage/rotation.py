@@ -15,12 +15,9 @@ from itertools import groupby
 from typing import Any
 
 from sqlalchemy import (
-    ARRAY,
-    BigInteger,
     ColumnElement,
     Select,
     Table,
-    Text,
     Update,
     and_,
     bindparam,
@@ -29,20 +26,19 @@ from sqlalchemy import (
     literal,
     or_,
     select,
-    text,
     update,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import checkpoints as of_checkpoints
 from service.storage import memories, messages, partials, runs, sealing
-from service.storage.many import among, not_among
-from service.storage.sealing import IS_HIDDEN, SEALED, Seal
+from service.storage.sealing import SEALED, Seal
 from service.storage.tables import chats, checkpoints, sealing_keys, tenant_secrets
 from service.storage.tables import messages as message_rows
 from service.storage.tables import partials as partial_rows
 from service.storage.tables import runs as run_rows
 from service.storage.tenancy import ChatKey
+from service.storage.terms import among, not_among
 
 BATCH = 200
 """Rows that one transaction may change."""
@@ -62,25 +58,8 @@ _VALUES = (
     (checkpoints.c.sealed_verdict, None),
     (partial_rows.c.sealed_memory, None),
     (run_rows.c.sealed_reason, run_rows.c.reason),
-    (tenant_secrets.c.digest_key, None),
+    (tenant_secrets.c.secret, None),
 )
-# A reference has the form of its message's own digest, or SQL would see two different ones.
-_FOLLOW = [
-    text(
-        f"update {table} set {digest} = moved.fresh"
-        " from unnest(:chats, :ids, :stored, :fresh) as moved (chat, id, stored, fresh)"
-        f" where {table}.tenant_id = :tenant and {table}.{chat} = moved.chat"
-        f" and {table}.{message} = moved.id and {table}.{digest} = moved.stored"
-    ).bindparams(
-        bindparam("chats", type_=ARRAY(BigInteger)),
-        *(bindparam(name, type_=ARRAY(Text)) for name in ("ids", "stored", "fresh")),
-    )
-    for table, chat, message, digest in (
-        (checkpoints.name, "chat_id", "covered_until", "covered_digest"),
-        (partial_rows.name, "chat_id", "message_id", "digest"),
-        (chats.name, "id", "leaf_id", "leaf_digest"),
-    )
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,15 +117,15 @@ async def reseal(connection: AsyncConnection, tenant: int, group: Sequence[ChatK
 
 
 async def reseal_secrets(connection: AsyncConnection) -> None:
-    """The same for the tenants' keys for digests."""
+    """The same for the tenants' secrets."""
     rows = (await connection.execute(select(tenant_secrets.c.tenant_id))).scalars().all()
     for tenant in rows:
         seal = await sealing.of(connection, tenant)
         this = tenant_secrets.c.tenant_id == tenant
-        query = select(tenant_secrets.c.digest_key).where(this).with_for_update()
-        where = sealing.digest_key_of(tenant)
-        digest_key = seal.open(where, (await connection.execute(query)).scalar_one())
-        values = {"digest_key": seal.seal(where, digest_key)}
+        query = select(tenant_secrets.c.secret).where(this).with_for_update()
+        where = sealing.secret_place(tenant)
+        secret = seal.open(where, (await connection.execute(query)).scalar_one())
+        values = {"secret": seal.seal(where, secret)}
         await connection.execute(update(tenant_secrets).where(this).values(values))
 
 
@@ -185,26 +164,11 @@ class _Locked:
 
 async def _messages(connection: AsyncConnection, locked: _Locked, seal: Seal) -> int:
     columns = message_rows.c
-    off = or_(
-        _differs(columns.body, seal),
-        _differs(columns.words, seal),
-        _is_off(columns.digest, seal),
-    )
+    off = or_(_differs(columns.body, seal), _differs(columns.words, seal))
     rows = await _rows(connection, _some_bytes(_batch(message_rows, locked, off)))
-    if not rows:
-        return 0
     changed = [_message(row, locked.owner(row), seal) for row in rows]
-    await _change(connection, _update_each(message_rows, locked, columns.message_id), changed)
-    moved = {
-        "tenant": locked.tenant,
-        "chats": [row["chat_id"] for row in rows],
-        "ids": [row["message_id"] for row in rows],
-        "stored": [row["digest"] for row in rows],
-        "fresh": [one["new_digest"] for one in changed],
-    }
-    for statement in _FOLLOW:
-        await connection.execute(statement, moved)
-    return len(rows)
+    query = _update_each(message_rows, locked, columns.message_id)
+    return await _change(connection, query, changed)
 
 
 def _message(row: Mapping[Any, Any], chat: ChatKey, seal: Seal) -> dict[str, Any]:
@@ -213,9 +177,6 @@ def _message(row: Mapping[Any, Any], chat: ChatKey, seal: Seal) -> dict[str, Any
         where = messages.place_of(chat, row["message_id"], name)
         value = row[name]
         values[name] = value and seal.seal(where, seal.open(where, value))
-    for name in ("digest", "fingerprint"):
-        values[name] = seal.hide(seal.show(row[name]))
-    values["content_hash"] = seal.hide_hash(seal.show_hash(row["content_hash"]))
     return _new(chat, row["message_id"], values)
 
 
@@ -226,7 +187,6 @@ async def _checkpoints(connection: AsyncConnection, locked: _Locked, seal: Seal)
         *(_differs(columns[name], seal) for name in of_checkpoints.SEALED),
         *(_is_plain(text_column, seal) for text_column in texts),
         _lacks_memory(columns.sealed_memory, seal),
-        _is_off(columns.covered_digest, seal),
     )
     rows = await _rows(connection, _batch(checkpoints, locked, off))
     changed = [_checkpoint(row, locked.owner(row), seal) for row in rows]
@@ -235,19 +195,12 @@ async def _checkpoints(connection: AsyncConnection, locked: _Locked, seal: Seal)
 
 def _checkpoint(row: Mapping[Any, Any], chat: ChatKey, seal: Seal) -> dict[str, Any]:
     plain = of_checkpoints.opened(row, seal, chat)
-    values = of_checkpoints.stored_texts(plain, seal, chat, row["id"])
-    # Its message has arrived: messages come first, and the chat is locked.
-    values["covered_digest"] = seal.hide(plain["covered_digest"])
-    return _new(chat, row["id"], values)
+    return _new(chat, row["id"], of_checkpoints.stored(plain, seal, chat, row["id"]))
 
 
 async def _partials(connection: AsyncConnection, locked: _Locked, seal: Seal) -> int:
     columns = partial_rows.c
-    off = or_(
-        _differs(columns.sealed_memory, seal),
-        _lacks_memory(columns.sealed_memory, seal),
-        _is_off(columns.digest, seal),
-    )
+    off = or_(_differs(columns.sealed_memory, seal), _lacks_memory(columns.sealed_memory, seal))
     rows = await _rows(connection, _batch(partial_rows, locked, off))
     changed = [_partial(row, locked.owner(row), seal) for row in rows]
     # At most one a chat.
@@ -258,7 +211,6 @@ async def _partials(connection: AsyncConnection, locked: _Locked, seal: Seal) ->
 def _partial(row: Mapping[Any, Any], chat: ChatKey, seal: Seal) -> dict[str, Any]:
     where = partials.place_of(chat)
     values = memories.stored(memories.opened(row, seal, where), seal, where)
-    values["digest"] = seal.hide(seal.show(row["digest"]))
     return _new(chat, chat.id, values)
 
 
@@ -337,8 +289,3 @@ def _is_plain(plain: ColumnElement[Any], seal: Seal) -> ColumnElement[bool]:
 def _lacks_memory(sealed: ColumnElement[Any], seal: Seal) -> ColumnElement[bool]:
     """Whether a memory stands plain that has to be sealed: every row has one."""
     return and_(sealed.is_(None), literal(seal.writes is not None))
-
-
-def _is_off(digest: ColumnElement[Any], seal: Seal) -> ColumnElement[bool]:
-    """Whether a digest has the other form than the one that is written now."""
-    return digest.like(IS_HIDDEN) if seal.writes is None else digest.not_like(IS_HIDDEN)

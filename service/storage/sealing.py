@@ -6,29 +6,32 @@ tenant, chat, row) is authenticated with them, so nothing can be moved. Each ten
 own, made of the first ones by HKDF with a salt that is stored for it: without that salt, nothing
 sealed for the tenant can be opened again.
 
-Digests are hidden, because a short message could be guessed from them: by AES-SIV, under which
-equal digests stay equal and can be looked for. The key of that is made once for each tenant and is
-stored sealed, so digests stay the same when keys are rotated. Why all this: docs/adr/0014.
+Digests, fingerprints and hashes of contents are keyed with a secret of the tenant, because a short
+message could be guessed from them. That is done once, on arrival (`Seal.keyed`), so all that is
+stored and compared here has the keyed form. The secret is made with the tenant and is stored
+sealed, so it stays the same when keys are rotated. Why all this: docs/adr/0014.
 """
 
 import hmac
 import os
-from base64 import b64decode, b64encode
 from collections.abc import Sequence
+from hashlib import blake2b
 from typing import NamedTuple
 
+import asyncpg
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.ciphers.aead import AESGCMSIV, AESSIV
+from cryptography.hazmat.primitives.ciphers.aead import AESGCMSIV
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from sqlalchemy import text
+from sqlalchemy import insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.errors import CannotOpen, ConfigurationError, KeyMissing, Problem, ProblemType
 from service.settings import EncryptionKey, EncryptionKeys
 from service.storage import codec
-from service.storage.reads import ReadPool
+from service.storage.tables import sealing_keys, tenant_secrets
 from service.storage.tenancy import ChatKey
+from service.storage.terms import not_among
 
 SEALED = 2
 """The first byte of a sealed value; codec's own encodings have others."""
@@ -37,14 +40,9 @@ OPTION = "seals"
 
 _NONCE = 12  # bytes
 _HEAD = 2 + _NONCE
-_SALT = 32  # bytes
-_DIGEST_KEY = 64  # bytes, for AES-SIV with 256 bits
-_PLAIN_KEY = b"\0"  # stands before it, or its first byte might say that it is sealed
-_HIDDEN = " "  # begins a hidden digest; none of a filter has a space
-_OF_DIGESTS, _OF_HASHES = [b"digest"], [b"content hash"]
-_HIDDEN_HASH = 1 + 16 + 32  # bytes
-IS_HIDDEN = f"{_HIDDEN}%"
-"""What a hidden digest is LIKE."""
+_SECRET = 32  # bytes, as of a salt
+_PLAIN_SECRET = b"\0"  # its first byte: a random one might say that it is sealed
+_KEYED = 16  # bytes
 
 
 class Where(NamedTuple):
@@ -69,16 +67,12 @@ class Seal:
     """
 
     def __init__(
-        self, ciphers: dict[int, AESGCMSIV], writes: int | None, digests: AESSIV | None
+        self, tenant: int, ciphers: dict[int, AESGCMSIV], writes: int | None, secret: bytes
     ) -> None:
+        """`secret` is the tenant's, as it is stored. Raises `KeyMissing` if it cannot be opened."""
         self._ciphers = ciphers
         self.writes = writes
-        self._digests = digests
-
-    @property
-    def opens(self) -> bool:
-        """Whether anything of the tenant may be sealed."""
-        return self._digests is not None
+        self._secret = self.open(secret_place(tenant), secret)
 
     def seal(self, where: Where, plain: bytes) -> bytes:
         """The bytes as they are to be stored."""
@@ -99,7 +93,7 @@ class Seal:
             return stored
         cipher = self._ciphers.get(stored[1])
         if cipher is None:
-            raise KeyMissing(without([stored[1]]))
+            raise KeyMissing(_without([stored[1]]))
         try:
             return cipher.decrypt(stored[2:_HEAD], stored[_HEAD:], where.bound)
         except InvalidTag:
@@ -110,60 +104,12 @@ class Seal:
                 " Restore it from a backup, or delete the chat"
             ) from None
 
-    def hide(self, digest: str) -> str:
-        """A digest or fingerprint as it is to be stored: the same one always becomes the same."""
-        return digest if self.writes is None else self._hidden(digest)
+    def keyed(self, digest: str) -> str:
+        """A digest, a fingerprint or the hash of a content as it is stored: equal ones stay equal.
 
-    def _hidden(self, digest: str) -> str:
-        assert self._digests is not None
-        hidden = self._digests.encrypt(digest.encode(), _OF_DIGESTS)
-        return _HIDDEN + b64encode(hidden).decode()
-
-    def show(self, stored: str) -> str:
-        """The digest or fingerprint again, whether it was hidden or not.
-
-        Raises:
-            KeyMissing: it was hidden, and this process has no key of the tenant.
-            CannotOpen: it was hidden with another key.
+        Without the tenant's secret, nobody can confirm by it what a text says.
         """
-        if not stored.startswith(_HIDDEN):
-            return stored
-        return self._shown(b64decode(stored[1:]), _OF_DIGESTS).decode()
-
-    def forms(self, digest: str) -> list[str]:
-        """All that a digest may be stored as, the hidden form first, if there may be one.
-
-        Rows from before there was a key have it plain.
-        """
-        return [digest] if self._digests is None else [self._hidden(digest), digest]
-
-    def hide_hash(self, content_hash: bytes) -> bytes:
-        """The same for the hash of a content."""
-        if self.writes is None or self._digests is None:
-            return content_hash
-        return bytes((SEALED,)) + self._digests.encrypt(content_hash, _OF_HASHES)
-
-    def show_hash(self, stored: bytes) -> bytes:
-        """The hash again."""
-        # A plain one has 32 bytes, and may begin with any.
-        if len(stored) != _HIDDEN_HASH:
-            return stored
-        return self._shown(stored[1:], _OF_HASHES)
-
-    def _shown(self, hidden: bytes, use: list[bytes]) -> bytes:
-        if self._digests is None:
-            raise KeyMissing(without([]))
-        try:
-            return self._digests.decrypt(hidden, use)
-        except InvalidTag:
-            raise CannotOpen(
-                "a digest is not what was hidden there: it was changed in the database."
-                " Restore it from a backup, or delete the chat"
-            ) from None
-
-    def with_digests(self, digests: AESSIV) -> "Seal":
-        """The same, which seals digests too."""
-        return Seal(self._ciphers, self.writes, digests)
+        return blake2b(digest.encode(), digest_size=_KEYED, key=self._secret).hexdigest()
 
     def seal_text(self, where: Where, text: str) -> bytes | None:
         """A text, sealed; None where it is stored as it is, or is empty."""
@@ -176,31 +122,37 @@ class Seal:
         return plain if sealed is None else codec.unpack_text(self.open(where, sealed))
 
 
-_PLAIN = Seal({}, None, None)
-
-
 class Seals:
     """The seals of all tenants; those that were asked for stay in memory.
 
-    `writes` is the id of the key that seals, or None.
+    `keys` are those of the settings, and `writes` is the id of the one that seals, or None.
     """
 
-    def __init__(self, keys: EncryptionKeys, reads: ReadPool) -> None:
-        self._keys, self.writes = keys
+    def __init__(self, keys: EncryptionKeys, reads: "asyncpg.Pool[asyncpg.Record]") -> None:
+        self.keys, self.writes = keys
         self._reads = reads
         self._of: dict[int, Seal] = {}
 
     async def of(self, tenant: int) -> Seal:
-        """The seal of a tenant; the first time for it, its secrets are read, or made.
+        """The seal of a tenant; the first time for it, its secrets are read.
 
         Raises:
-            Problem: SEALED: there are none, though texts are sealed with them.
+            KeyMissing: they are sealed with a key that is not ours.
+            Problem: SEALED: they are not in this database.
         """
-        if not self._keys:
-            return _PLAIN
         if tenant not in self._of:
-            self._of[tenant] = await self._made(tenant)
+            row = await self._reads.fetchrow(_SECRETS_OF, tenant)
+            if row is None:
+                raise await self.lost(tenant)
+            self._of[tenant] = self._seal(tenant, *row)
         return self._of[tenant]
+
+    async def begin(self, connection: AsyncConnection, tenant: int) -> None:
+        """Makes the secrets of a new tenant."""
+        salt, secret = os.urandom(_SECRET), _PLAIN_SECRET + os.urandom(_SECRET)
+        sealed = self._seal(tenant, salt, secret).seal(secret_place(tenant), secret)
+        row = {"tenant_id": tenant, "salt": salt, "secret": sealed}
+        await connection.execute(insert(tenant_secrets).values(row))
 
     async def check(self) -> None:
         """Refuses a database with rows that our keys cannot open, and notes the key that writes.
@@ -208,7 +160,7 @@ class Seals:
         Raises:
             ConfigurationError: a key is missing, or is another one than rows were sealed with.
         """
-        given = {key.id: key for key in self._keys}
+        given = {key.id: key for key in self.keys}
         for row in await self._reads.fetch("select id, proof from sealing_keys order by id"):
             known = given.get(row["id"])
             if known is None:
@@ -224,73 +176,34 @@ class Seals:
         if self.writes is not None:
             await self._reads.fetch(_NOTE_KEY, self.writes, _proof(given[self.writes]))
 
-    async def _made(self, tenant: int) -> Seal:
-        row = await self._reads.fetchrow(_SECRETS_OF, tenant)
-        if row is None:
-            # In one statement: another process may make them just now, and seal with them.
-            if lost := await self.without_salt(tenant):
-                raise _sealed_for_good(lost)
-            row = await self._reads.fetchrow(_SECRETS_OF, tenant)
-        if row is None:
-            if self.writes is None:  # nothing of it is sealed
-                return _PLAIN
-            salt, digest_key = os.urandom(_SALT), _PLAIN_KEY + os.urandom(_DIGEST_KEY)
-            sealed = self._texts(salt).seal(digest_key_of(tenant), digest_key)
-            row = await self._reads.fetchrow(_NEW_SECRETS, tenant, salt, sealed)
-            assert row is not None
-        texts = self._texts(row["salt"])
-        digest_key = texts.open(digest_key_of(tenant), row["digest_key"])
-        return texts.with_digests(AESSIV(digest_key.removeprefix(_PLAIN_KEY)))
+    async def without_secrets(self) -> list[str]:
+        """The names of the tenants whose secrets are not in this database.
 
-    async def missing(self, connection: AsyncConnection) -> list[int]:
-        """The ids of the keys that texts may be sealed with, and that are not ours.
-
-        None at the start, which `check` would have refused; later others may write with a new one.
+        So it is after a restore without them, or with those of a time when a tenant was erased.
         """
-        ours = {key.id for key in self._keys}
-        found = await connection.execute(text("select id from sealing_keys order by id"))
-        return [one for one in found.scalars() if one not in ours]
+        return [row["name"] for row in await self._reads.fetch(_WITHOUT_SECRETS)]
 
-    async def without_salt(self, tenant: int | None = None) -> list[str]:
-        """The names of tenants, or this one's, that have sealed texts here and no salt for them.
+    async def lost(self, tenant: int) -> Problem:
+        """The error for a tenant whose secrets are not in this database."""
+        name = await self._reads.fetchval("select name from tenants where tenants.id = $1", tenant)
+        return Problem(
+            f"the secrets of tenant {name!r} are not in this database. If it was erased, remove"
+            " what is left of it by `precis tenants erase`; else restore the backup with the file"
+            " of secrets that belongs to it (`precis restore --secrets`)",
+            ProblemType.SEALED,
+        )
 
-        So it is after a restore without the salts, or with those of a time when a tenant was
-        erased.
-        """
-        rows = await self._reads.fetch(_WITHOUT_SALT, tenant)
-        return [row["name"] for row in rows]
-
-    def _texts(self, salt: bytes) -> Seal:
-        ciphers = {key.id: AESGCMSIV(_derived(key, "texts", salt)) for key in self._keys}
-        return Seal(ciphers, self.writes, None)
+    def _seal(self, tenant: int, salt: bytes, secret: bytes) -> Seal:
+        ciphers = {key.id: AESGCMSIV(_derived(key, "texts", salt)) for key in self.keys}
+        return Seal(tenant, ciphers, self.writes, secret)
 
 
 _SECRETS_OF = """
-select salt, digest_key from tenant_secrets where tenant_secrets.tenant_id = $1
+select salt, secret from tenant_secrets where tenant_secrets.tenant_id = $1
 """
-# Two processes may come at once: then what the first one made holds.
-_NEW_SECRETS = """
-insert into tenant_secrets (tenant_id, salt, digest_key) values ($1, $2, $3)
-on conflict (tenant_id) do update set salt = tenant_secrets.salt
-returning salt, digest_key
-"""
-# Roots and leaves tell of their whole chats, and have indexes; old and new texts are among them.
-_WITHOUT_SALT = f"""
+_WITHOUT_SECRETS = """
 select name from tenants
-where ($1::bigint is null or tenants.id = $1::bigint)
-    and not exists (
-        select 1 from tenant_secrets where tenant_secrets.tenant_id = tenants.id
-    )
-    and (
-        exists (
-            select 1 from messages
-            where messages.tenant_id = tenants.id and depth = 1 and digest like '{IS_HIDDEN}'
-        )
-        or exists (
-            select 1 from chats
-            where chats.tenant_id = tenants.id and leaf_digest like '{IS_HIDDEN}'
-        )
-    )
+where not exists (select 1 from tenant_secrets where tenant_secrets.tenant_id = tenants.id)
 order by name
 """
 _NOTE_KEY = "insert into sealing_keys (id, proof) values ($1, $2) on conflict do nothing"
@@ -298,42 +211,38 @@ _NOTE_KEY = "insert into sealing_keys (id, proof) values ($1, $2) on conflict do
 
 async def of(connection: AsyncConnection, tenant: int) -> Seal:
     """The seal of a tenant of the database behind this connection."""
-    return await _seals(connection).of(tenant)
+    return await seals(connection).of(tenant)
 
 
-async def missing(connection: AsyncConnection) -> list[int]:
-    """The ids of the keys that this process lacks (`Seals.missing`)."""
-    return await _seals(connection).missing(connection)
-
-
-def without(ids: Sequence[int]) -> str:
-    """What a process lacks, and what to do, in words; no ids where they are not known."""
-    keys = f"key {' and '.join(map(str, ids))}" if ids else "a key"
-    return (
-        f"texts are sealed with {keys}, which this process was not given: add all keys of this"
-        " database to its PRECIS_ENCRYPTION_KEYS, and start it again"
-    )
-
-
-def digest_key_of(tenant: int) -> Where:
-    """Where a tenant's key for digests is stored."""
-    return Where("tenant_secrets", "digest_key", ChatKey(tenant, 0))
-
-
-def _seals(connection: AsyncConnection) -> Seals:
+def seals(connection: AsyncConnection) -> Seals:
+    """The seals of the database behind this connection."""
     assert connection.sync_connection is not None
     found: Seals = connection.sync_connection.get_execution_options()[OPTION]
     return found
 
 
-def _sealed_for_good(names: list[str]) -> Problem:
-    listed = ", ".join(map(repr, names))
-    return Problem(
-        f"the texts of tenant {listed} are sealed, and its salt is not in this database: it was"
-        " erased, and remove what is left by `precis tenants erase`; or restore the backup with"
-        " the file of salts that belongs to it (`precis restore --secrets`)",
-        ProblemType.SEALED,
+async def lacked(connection: AsyncConnection) -> str | None:
+    """Which keys this process lacks that texts may be sealed with, in words; None: it has all.
+
+    So at the start, or `Seals.check` would have refused it; later others may write with a new one.
+    """
+    ours = [key.id for key in seals(connection).keys]
+    query = select(sealing_keys.c.id).where(not_among(sealing_keys.c.id, ours))
+    missing = (await connection.execute(query.order_by(sealing_keys.c.id))).scalars().all()
+    return _without(missing) if missing else None
+
+
+def _without(ids: Sequence[int]) -> str:
+    keys = " and ".join(map(str, ids))
+    return (
+        f"texts are sealed with key {keys}, which this process was not given: add all keys of this"
+        " database to its PRECIS_ENCRYPTION_KEYS, and start it again"
     )
+
+
+def secret_place(tenant: int) -> Where:
+    """Where a tenant's secret is sealed."""
+    return Where(tenant_secrets.name, "secret", ChatKey(tenant, 0))
 
 
 def _proof(key: EncryptionKey) -> bytes:

@@ -12,8 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.names import Scope
 from service.storage import keys
-from service.storage.clock import in_seconds
 from service.storage.tables import api_keys, sessions, tenants
+from service.storage.terms import in_seconds
 
 
 class Session(NamedTuple):

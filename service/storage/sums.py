@@ -15,9 +15,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import tombstones
 from service.storage.chats import begun_by
-from service.storage.many import among
 from service.storage.tables import chat_sums, chats, day_sums, user_sums
 from service.storage.tenancy import ChatKey, of
+from service.storage.terms import among
 from service.storage.worth import COUNTS
 
 # The database's clock, so that all processes count on the same day.

@@ -76,11 +76,6 @@ tenants = Table(
         DateTime(timezone=True),
         comment="When a worker last took one of its chats: whose turn it is.",
     ),
-    Column(
-        "secret",
-        LargeBinary,
-        comment="Key of the hashes that stand for ids of deleted chats and erased users.",
-    ),
     _now("created_at"),
     comment="One Open WebUI installation each.",
 )
@@ -93,11 +88,16 @@ tenant_secrets = Table(
         "salt",
         LargeBinary,
         nullable=False,
-        comment="Of the tenant's keys: without it, nothing sealed for the tenant can be opened.",
+        comment="Of the tenant's keys: without it, nothing sealed for the tenant can be opened. Of"
+        " the hashes that stand for ids of deleted chats and erased users, too.",
     ),
-    Column("digest_key", LargeBinary, nullable=False, comment="Seals digests; itself sealed."),
-    comment="One row for each tenant that has something sealed. A table of its own, so that a"
-    " backup can leave it out.",
+    Column(
+        "secret",
+        LargeBinary,
+        nullable=False,
+        comment="Keys digests, fingerprints and hashes of contents; sealed.",
+    ),
+    comment="One row for each tenant. A table of its own, so that a backup can leave it out.",
 )
 
 sealing_keys = Table(
@@ -259,7 +259,7 @@ messages = Table(
     Column("digest", Text, nullable=False),
     Column(
         "content_hash",
-        LargeBinary,
+        Text,
         nullable=False,
         comment="Of role, text and output; guards the fingerprint.",
     ),
@@ -323,7 +323,7 @@ tombstones = Table(
         "hash",
         LargeBinary,
         primary_key=True,
-        comment="Of Open WebUI's id of a chat or of a user, keyed with the tenant's secret.",
+        comment="Of Open WebUI's id of a chat or of a user, keyed with the tenant's salt.",
     ),
     Column("until", DateTime(timezone=True), nullable=False),
     Index("ix_tombstones_until", "until"),

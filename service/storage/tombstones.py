@@ -6,22 +6,21 @@ those that begin after it find the tombstone. Locks are taken in this order: use
 A deletion of all chats of a user holds the user's lock and the rows; an ingest by somebody else
 looks for the tombstone once it has the row.
 
-Ids are stored as hashes, keyed with a secret of the tenant: a database without a chat does not say
-that there was one.
+Ids are stored as hashes, keyed with the tenant's salt: a database without a chat does not say that
+there was one.
 """
 
 import hmac
-import secrets
 from collections.abc import Collection
-from typing import Final, Literal, cast
+from typing import Final, Literal
 
-from sqlalchemy import func, select, text, update
+from sqlalchemy import func, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage.clock import in_seconds
-from service.storage.many import among
-from service.storage.tables import tenants, tombstones
+from service.storage import sealing
+from service.storage.tables import tenant_secrets, tombstones
+from service.storage.terms import among, in_seconds
 
 What = Literal["chat", "user"]
 
@@ -49,9 +48,7 @@ async def alone(connection: AsyncConnection, tenant: int, what: What, name: str)
 
 async def found(connection: AsyncConnection, tenant: int, chat: str, user: str) -> bool:
     """Whether this chat, or this user, was deleted a short time ago."""
-    key = await _read_secret(connection, tenant)
-    if key is None:
-        return False
+    key = await salt(connection, tenant)
     hashes = [keyed(key, "chat", chat), keyed(key, "user", user)]
     query = select(func.count()).where(
         tombstones.c.tenant_id == tenant,
@@ -65,7 +62,7 @@ async def put(connection: AsyncConnection, tenant: int, what: What, names: Colle
     """Puts tombstones of chats or users."""
     if not names:
         return
-    key = await secret(connection, tenant)
+    key = await salt(connection, tenant)
     statement = insert(tombstones)
     later = {"until": statement.excluded.until}
     await connection.execute(
@@ -78,7 +75,7 @@ async def put(connection: AsyncConnection, tenant: int, what: What, names: Colle
 
 async def erased(connection: AsyncConnection, tenant: int, users: Collection[str]) -> set[str]:
     """Those of these users who were deleted a short time ago."""
-    key = await _read_secret(connection, tenant)
+    key = await _read_salt(connection, tenant)
     if key is None:
         return set()
     by_hash = {keyed(key, "user", user): user for user in users}
@@ -90,26 +87,27 @@ async def erased(connection: AsyncConnection, tenant: int, users: Collection[str
     return {by_hash[one] for one in (await connection.execute(query)).scalars()}
 
 
-async def secret(connection: AsyncConnection, tenant: int) -> bytes:
-    """The tenant's key for `keyed`; made when it is needed first."""
-    stored = await _read_secret(connection, tenant)
-    if stored is not None:
-        return stored
-    fresh = update(tenants).where(tenants.c.id == tenant, tenants.c.secret.is_(None))
-    await connection.execute(fresh.values(secret=secrets.token_bytes(32)))
-    # It may be somebody else's, who was faster.
-    return cast(bytes, await _read_secret(connection, tenant))
+async def salt(connection: AsyncConnection, tenant: int) -> bytes:
+    """The tenant's key for `keyed`.
+
+    Raises:
+        SealedForGood: it is not in this database.
+    """
+    stored = await _read_salt(connection, tenant)
+    if stored is None:
+        raise await sealing.seals(connection).lost(tenant)
+    return stored
+
+
+async def _read_salt(connection: AsyncConnection, tenant: int) -> bytes | None:
+    query = select(tenant_secrets.c.salt).where(tenant_secrets.c.tenant_id == tenant)
+    stored: bytes | None = (await connection.execute(query)).scalar_one_or_none()
+    return stored
 
 
 def keyed(key: bytes, what: What, name: str) -> bytes:
     """The hash that stands for an id: HMAC-SHA-256."""
     return hmac.digest(key, _name(what, name).encode("utf-8", "surrogatepass"), "sha256")
-
-
-async def _read_secret(connection: AsyncConnection, tenant: int) -> bytes | None:
-    """The tenant's key; None while nothing was deleted."""
-    query = select(tenants.c.secret).where(tenants.c.id == tenant)
-    return cast("bytes | None", (await connection.execute(query)).scalar_one())
 
 
 def _name(what: What, name: str) -> str:

@@ -26,9 +26,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.settings import Settings
 from service.storage import breakers
 from service.storage.chats import begun_by
-from service.storage.clock import in_seconds
 from service.storage.tables import chats, tenants
 from service.storage.tenancy import ChatKey, of
+from service.storage.terms import in_seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,8 +41,8 @@ async def beat(context: WorkerContext, role: Role, *, first: bool = False) -> No
     """Says once that this process lives, and what is amiss with it."""
     try:
         async with context.engine.begin() as connection:
-            missing = await sealing.missing(connection)
-            of_keys = [f"{KEY_MISSING}: {sealing.without(missing)}"] if missing else []
+            lacked = await sealing.lacked(connection)
+            of_keys = [f"{KEY_MISSING}: {lacked}"] if lacked else []
             await heartbeats.beat(
                 connection,
                 role,

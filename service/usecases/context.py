@@ -16,6 +16,7 @@ from service.planning import Checkpoint
 from service.storage import contexts
 from service.storage.contexts import Served
 from service.storage.database import Database
+from service.storage.sealing import Seal
 
 log = structlog.get_logger(__name__)
 
@@ -51,8 +52,10 @@ class Decision(NamedTuple):
     """What a request should carry.
 
     `known` is the newest message of the path that is stored, or is taken for it. `summary` comes with
-    `ready` only. `window` is the one that the answer is for; 0 for an older
-    filter that asks about an unknown chat. `overhead` is part of `before` and `after`.
+    `ready` only. `digest` is that of the boundary, as the request has it; None
+    where the boundary is above the pairs that were sent. `window` is the one that the answer is
+    for; 0 for an older filter that asks about an unknown chat. `overhead` is part of `before` and
+    `after`.
     """
 
     status: Literal["ready", "not_needed", "pending", "unknown"]
@@ -62,6 +65,7 @@ class Decision(NamedTuple):
     before: int = 0
     after: int = 0
     checkpoint: Checkpoint | None = None
+    digest: str | None = None
     summary: str = ""
     edit: Edit | None = None
     density: float | None = None
@@ -108,6 +112,8 @@ def _with_edit(found: Decision, asked: Lookup, request: edit.Request) -> Decisio
     if made is None:
         return found
     text = edit.summarised(made.messages, found.before, found.after)
+    if found.digest is None:  # the filter cannot compare the boundary, and asks again with more
+        return found._replace(status_text=text)
     insert = edit.inserted(found.summary)
     return found._replace(edit=edit.propose(request, made.messages, insert), status_text=text)
 
@@ -124,10 +130,12 @@ async def stored(database: Database, asked: Lookup) -> Decision:
     )
     if found is None:
         found = await _elsewhere(database, asked)
-    return _decided(found, asked) if found else Decision("unknown")
+    if found is None:
+        return Decision("unknown")
+    return _decided(found, asked, await database.seals.of(asked.tenant))
 
 
-def _decided(found: contexts.StoredContext, asked: Lookup) -> Decision:
+def _decided(found: contexts.StoredContext, asked: Lookup, seal: Seal) -> Decision:
     before, window, overhead = found.tokens, asked.window or found.window, found.overhead
     unchanged = Decision("not_needed", found.known, window, overhead, before, before)
     apply_at = policy.apply_at(window, asked.served.apply_at)
@@ -136,12 +144,14 @@ def _decided(found: contexts.StoredContext, asked: Lookup) -> Decision:
         return unchanged
     made = found.checkpoint
     # One that saves nothing would only take words away.
-    if made is None or not fits(asked.path, made) or made.tokens >= made.covered_tokens:
+    if made is None or not fits(asked.path, made, seal) or made.tokens >= made.covered_tokens:
         return unchanged._replace(status="pending")
+    boundary = _at_boundary(asked.path, made)
     return unchanged._replace(
         status="ready",
         after=before - made.covered_tokens + made.tokens,
         checkpoint=made,
+        digest=boundary[1] if boundary else None,
         summary=found.summary,
     )
 
@@ -158,16 +168,22 @@ async def _elsewhere(database: Database, asked: Lookup) -> contexts.StoredContex
     )
 
 
-def fits(path: Path, checkpoint: Checkpoint) -> bool:
+def fits(path: Path, checkpoint: Checkpoint, seal: Seal) -> bool:
     """False when the path shows another message or digest where the checkpoint's coverage ends.
 
     Above the pairs that were sent, storage has already compared: the digest of the newest known
     message speaks for everything above it.
     """
-    place = path.depth - checkpoint.messages
-    if place < 0:
+    if checkpoint.messages > path.depth:
         return False
-    return place >= len(path.pairs) or tuple(path.pairs[place]) == (
-        checkpoint.until,
-        checkpoint.digest,
-    )
+    shown = _at_boundary(path, checkpoint)
+    if shown is None:
+        return True
+    message, digest = shown
+    return (message, seal.keyed(digest)) == (checkpoint.until, checkpoint.digest)
+
+
+def _at_boundary(path: Path, checkpoint: Checkpoint) -> tuple[str, str] | None:
+    """The pair of the checkpoint's last covered message; None above the pairs that were sent."""
+    place = path.depth - checkpoint.messages
+    return path.pairs[place] if place < len(path.pairs) else None

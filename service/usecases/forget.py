@@ -125,7 +125,7 @@ async def _named(connection: AsyncConnection, by: Key, event: Event, user: str) 
     """A user for the audit log: of one who is gone, a keyed hash."""
     if event.type != "user.deleted":
         return user
-    key = await tombstones.secret(connection, by.tenant)
+    key = await tombstones.salt(connection, by.tenant)
     return tombstones.keyed(key, "user", user).hex()
 
 

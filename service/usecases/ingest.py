@@ -30,9 +30,10 @@ from service.planning import Checkpoint
 from service.processes import Texts, intake
 from service.processes.intake import Taken, Wanted, Weighed
 from service.recall.parts import STORED_FROM
-from service.storage import authors, chats, checkpoints, forks, messages, tombstones, work
+from service.storage import authors, chats, checkpoints, forks, messages, sealing, tombstones, work
 from service.storage.chats import OpenedChat
 from service.storage.messages import Row
+from service.storage.sealing import Seal
 from service.storage.tenancy import ChatKey
 from service.transcript import ROOT, digest
 
@@ -132,9 +133,16 @@ async def ingest(
         Problem: NOT_THEIRS: the chat is another user's, and the path goes on from nothing of it.
     """
     check_chain(handed)
-    known = await _look_up(engine, handed)
+    # From here on, digests are those that are stored: see `storage.sealing`.
+    async with engine.connect() as connection:
+        seal = await sealing.of(connection, handed.tenant)
+        handed = _keyed(handed, seal)
+        known = await _look_up(connection, handed)
     while True:
-        taken = await _take(texts, _wanted(handed, known), handed.mask_secrets)
+        taken = [
+            replace(one, content_hash=seal.keyed(one.content_hash))
+            for one in await _take(texts, _wanted(handed, known), handed.mask_secrets)
+        ]
         # Ends without a commit if it does not come to one.
         async with engine.connect() as connection:
             accepted = await _stored(connection, handed, taken, debounce)
@@ -145,12 +153,21 @@ async def ingest(
         known = replace(known, same=0)
 
 
-async def _look_up(engine: AsyncEngine, handed: Transcript) -> _Known:
+def _keyed(handed: Transcript, seal: Seal) -> Transcript:
+    """The same with its digests and fingerprints as they are stored."""
+    messages = [
+        replace(one, fingerprint=seal.keyed(one.fingerprint), digest=seal.keyed(one.digest))
+        for one in handed.messages
+    ]
+    after = handed.after and (handed.after[0], seal.keyed(handed.after[1]))
+    return replace(handed, after=after, messages=messages)
+
+
+async def _look_up(connection: AsyncConnection, handed: Transcript) -> _Known:
     """What is stored now of the path; nothing of it is locked."""
-    async with engine.connect() as connection:
-        chat = await chats.find(connection, handed.tenant, handed.chat)
-        if chat is not None:
-            return await _known(connection, chat, handed)
+    chat = await chats.find(connection, handed.tenant, handed.chat)
+    if chat is not None:
+        return await _known(connection, chat, handed)
     if handed.after:
         raise _unknown_after()
     return _Known(None, {}, 0, set())
@@ -497,7 +514,7 @@ def _slices(wanted: Sequence[Wanted]) -> Iterator[list[Wanted]]:
 
 
 def _row(
-    message: Handed, content_hash: bytes, weighed: Weighed, parent: Row | None, made: dict[str, int]
+    message: Handed, content_hash: str, weighed: Weighed, parent: Row | None, made: dict[str, int]
 ) -> Row:
     """The row of a message below its parent's, with running totals."""
     depth, path_tokens, inherited = 0, 0, None

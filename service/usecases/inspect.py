@@ -241,9 +241,11 @@ def _stands_in(summary: str, one: Utterance) -> bool:
 
 async def _covers(connection: AsyncConnection, key: ChatKey, made: Made) -> list[CoveredMessage]:
     path = await messages.path(connection, key, made.covered_until)
+    checkpoint = await checkpoints.find(connection, key, made.id)
     # What an edited path has now is not what the summary was made of.
-    current = bool(path) and path[-1].digest == made.covered_digest
-    return [CoveredMessage(row.message_id, row.role, row.tokens) for row in path if current]
+    if not path or checkpoint is None or path[-1].digest != checkpoint.digest:
+        return []
+    return [CoveredMessage(row.message_id, row.role, row.tokens) for row in path]
 
 
 async def summary_of(

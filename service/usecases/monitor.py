@@ -31,7 +31,7 @@ class Status:
     `stalled` says that work is due and no worker lives to do it; `advice` is what to look at.
     `encryption_keys` are the ids of the keys that stored texts may be sealed with: none, one, or
     more until a rotation is done. `sealed` says about how many rows each of them seals; it is empty
-    where there never was a key. `row_level_security` says whether PostgreSQL checks the tenant too.
+    where there never was a key.
     """
 
     queue: QueueCounts
@@ -44,7 +44,6 @@ class Status:
     advice: list[Advice]
     encryption_keys: list[int]
     sealed: list[SealedRows]
-    row_level_security: bool
 
 
 async def status(reads: ReadPool, tenant: int, settings: Settings) -> Status:
@@ -68,7 +67,6 @@ async def status(reads: ReadPool, tenant: int, settings: Settings) -> Status:
         advice(queue, stored, endpoints, alive, figures.today, filters, stalled=stalled),
         keys,
         await jobs.sealed_rows(reads, tenant) if keys else [],
-        await jobs.has_row_security(reads),
     )
 
 

@@ -17,7 +17,6 @@ from service.storage import audit, breakers, chats, checkpoints, keys, messages,
 from service.storage.breakers import OpenBreaker
 from service.storage.chats import LockedChat
 from service.storage.checkpoints import Made
-from service.storage.scope import fleet_wide
 from service.summarising import message, summarise
 from service.summarising.correction import GivenPin, check, corrected
 from service.summarising.memory import Memory
@@ -231,9 +230,8 @@ async def reset_breakers(engine: AsyncEngine, by: Operator, name: str | None) ->
 
 
 async def _check_alone(engine: AsyncEngine) -> None:
-    with fleet_wide():
-        async with engine.connect() as connection:
-            several = await keys.count_tenants(connection) > 1
+    async with engine.connect() as connection:
+        several = await keys.count_tenants(connection) > 1
     if several:
         raise Problem(
             "all tenants share the summariser's circuit breaker, so none of them may close it; it"

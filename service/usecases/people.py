@@ -112,8 +112,8 @@ async def export(engine: AsyncEngine, by: Operator, user: str) -> AsyncIterator[
         found = await _find(connection, by, user)
         # Before the first record: an answer that has begun cannot become an error.
         await sealing.of(connection, by.tenant)
-        if missing := await sealing.missing(connection):
-            raise KeyMissing(sealing.without(missing))
+        if lacked := await sealing.lacked(connection):
+            raise KeyMissing(lacked)
         await _note(connection, by, "user.export", user)
     return _records(engine, by, user, found)
 
@@ -229,7 +229,7 @@ def _note_of(message: str, role: str) -> Note:
 
 async def _hide(connection: AsyncConnection, by: Operator, user: str, own: list[Chat]) -> str:
     """Makes hashes of ids in the audit log; returns the user's."""
-    key = await tombstones.secret(connection, by.tenant)
+    key = await tombstones.salt(connection, by.tenant)
     hashed = tombstones.keyed(key, "user", user).hex()
     gone = await people.gone_chats(connection, by.tenant, user)
     ids = {*gone, *(chat.chat_id for chat in own)}
@@ -290,6 +290,6 @@ async def _find(
 
 
 async def _note(connection: AsyncConnection, by: Operator, action: str, user: str) -> None:
-    key = await tombstones.secret(connection, by.tenant)
+    key = await tombstones.salt(connection, by.tenant)
     named = tombstones.keyed(key, "user", user).hex()
     await audit.record(connection, by.tenant, by.actor, action, None, user=named)

@@ -10,7 +10,6 @@ from starlette.datastructures import URL, FormData
 from service.api.callers import address_of, person_of
 from service.api.deps import RuntimeDep, read_limited
 from service.errors import BadRequest, Problem, ProblemType
-from service.storage.scope import narrow
 from service.usecases import sessions
 from service.usecases.sessions import SECONDS, SignedIn
 from service.web.page import SignInNeeded
@@ -57,7 +56,6 @@ async def _signed_in(request: Request, runtime: RuntimeDep) -> SignedIn:
     found = await sessions.signed_in(engine, cookie, address, person_of(request))
     if found is None:
         raise SignInNeeded
-    narrow(found.by.tenant)
     return found
 
 

@@ -16,7 +16,6 @@ import psutil
 import pytest
 from redis.asyncio import Redis
 
-from service.embedded import cluster, postgres, process
 from service.embedded.cluster import MAJOR
 from service.embedded.port import ATTEMPTS, PortTakenError, on_port
 from service.embedded.servers import embedded_servers
@@ -95,24 +94,6 @@ async def test_a_first_start_makes_a_database_that_the_role_owns(place: Path) ->
     assert tuple(row) == ("precis", "UTF8", "C", "C", "on", "on", "precis", False)
     assert version.startswith(f"{MAJOR}.")
     assert mode(place) == 0o751, "a folder that was there has lost its mode"
-
-
-@pytest.mark.slow
-async def test_a_database_of_an_older_release_may_make_roles_from_its_next_start_on(place: Path) -> None:
-    async with embedded_servers(place, fast=True):
-        pass
-    data = place / "database"
-    program = postgres._program(data)
-    older = b"ALTER ROLE precis NOCREATEROLE;\n"
-    await process.run(program, (*cluster.SINGLE_USER, "-D", data, "postgres"), place, given=older)
-    (data / cluster.MAY_MAKE_ROLES).unlink()
-
-    for _ in range(2):
-        async with embedded_servers(place, fast=True) as servers:
-            connection = await database(servers.database_url)
-            may = "select rolcreaterole and not rolsuper from pg_roles where rolname = current_user"
-            assert await connection.fetchval(may)
-            await connection.close()
 
 
 async def test_data_survives_a_restart(shared: Path) -> None:

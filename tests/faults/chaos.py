@@ -190,7 +190,7 @@ async def _figures(made: Fleet, traffic: Traffic, seed: int, seconds: float) -> 
     # A degraded summary is made anew as another version: that is no work done twice.
     whole = [one for one in checkpoints if one["kind"] not in ("degraded", "interim")]
     doubled = Counter((one["chat_id"], one["parent_id"], one["covered_digest"]) for one in whole)
-    wrong = _wrong(traffic, checkpoints)
+    wrong = _wrong(traffic, checkpoints, seal)
     unconverged = await made.rows(
         "select external_id, attempts, last_error from chats where external_id like 'chaos-%'"
         " and (due_at is not null or done_seq <> handed_seq)"
@@ -220,7 +220,7 @@ async def _figures(made: Fleet, traffic: Traffic, seed: int, seconds: float) -> 
 
 
 async def _checkpoints(made: Fleet, seal: Seal) -> list[dict[str, Any]]:
-    """All checkpoints of the traffic, with summary and digest as they were before they were sealed."""
+    """All checkpoints of the traffic, with the summary as it was before it was sealed."""
     stored = await made.rows(
         "select external_id, c.* from checkpoints c join chats on chats.id = chat_id where external_id like 'chaos-%'"
     )
@@ -228,7 +228,7 @@ async def _checkpoints(made: Fleet, seal: Seal) -> list[dict[str, Any]]:
     for one in stored:
         where = of_checkpoints.place_of(ChatKey(one["tenant_id"], one["chat_id"]), one["id"], "sealed_summary")
         summary = seal.open_text(where, one["sealed_summary"], one["summary"])
-        found.append({**one, "summary": summary, "covered_digest": seal.show(one["covered_digest"])})
+        found.append({**one, "summary": summary})
     return found
 
 
@@ -242,7 +242,7 @@ async def _lost(made: Fleet, traffic: Traffic, seal: Seal) -> list[str]:
     for chat in traffic.chats:
         for identity, digest in chat.expected().items():
             row = stored.get((chat.talk.chat, identity))
-            if row is None or seal.show(row["digest"]) != digest:
+            if row is None or row["digest"] != seal.keyed(digest):
                 found.append(f"{chat.talk.chat}: {identity} is {'other' if row else 'not'} stored")
             elif _content(row, seal) != chat.talk.rows[identity]["content"]:
                 found.append(f"{chat.talk.chat}: {identity} has another text")
@@ -254,13 +254,15 @@ def _content(row: Any, seal: Seal) -> Any:
     return codec.unpack(seal.open(where, row["body"]))["content"]
 
 
-def _wrong(traffic: Traffic, checkpoints: list[Any]) -> list[str]:
+def _wrong(traffic: Traffic, checkpoints: list[Any], seal: Seal) -> list[str]:
     """Checkpoints, served or not, whose boundary was never on a path of theirs, or that tell of something else."""
-    chats = {chat.talk.chat: chat for chat in traffic.chats}
+    places_of = {
+        chat.talk.chat: {seal.keyed(digest): place for digest, place in chat.places.items()} for chat in traffic.chats
+    }
     found = []
     for one in checkpoints:
         told = story_in(one["summary"])
-        places = chats[one["external_id"]].places
+        places = places_of[one["external_id"]]
         place = places.get(one["covered_digest"])
         stories = {place.story} if place else set()
         if one["kind"] == "interim":  # goes on with what a model told some turns above

@@ -221,12 +221,21 @@ def no_log() -> Iterator[None]:
 
 
 async def stored_path(service: Service, chat_id: str, leaf: str) -> list[tuple[str, str]]:
-    """(id, digest) of the path to a message, as the service has it; nothing of a chat that it does not know."""
+    """(id, digest) of the path to a message, as the service has it; nothing of a chat that it does not know.
+
+    See `keyed`.
+    """
     async with service.runtime.database.engine.connect() as connection:
         query = text("select tenant_id, id from chats where external_id = :chat")
         key = (await connection.execute(query, {"chat": chat_id})).one_or_none()
         rows = await messages.path(connection, ChatKey(*key), leaf) if key else []
     return [(row.message_id, row.digest) for row in rows]
+
+
+async def keyed(service: Service, path: Sequence[Any]) -> list[tuple[str, str]]:
+    """(id, digest) of nodes as they are stored."""
+    seal = await service.runtime.database.seals.of(1)
+    return [(node.id, seal.keyed(node.digest)) for node in path]
 
 
 def remembered(loaded: Any) -> str:

@@ -10,7 +10,7 @@ from service.demo.host import Host
 from service.transcript import ROOT, digest
 from tests.builders import Capture, Hook, capture, scenarios
 from tests.conftest import Service
-from tests.filter.chat import filter_of, ingested, stored_path
+from tests.filter.chat import filter_of, ingested, keyed, stored_path
 from tests.filter.wire import Wire
 
 # A message of these was edited or continued afterwards, and rows tell how it ended.
@@ -28,7 +28,7 @@ def arguments(hook: Hook, metadata: dict[str, Any]) -> dict[str, Any]:
 
 async def is_stored(service: Service, chat_id: str, path: list[precis_filter.Node]) -> bool:
     """Whether the service has this path."""
-    return await stored_path(service, chat_id, path[-1].id) == [(node.id, node.digest) for node in path]
+    return await stored_path(service, chat_id, path[-1].id) == await keyed(service, path)
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -26,7 +26,7 @@ from tests.builders import said, thought
 from tests.conftest import Service, drain, serving
 from tests.effort import examples
 from tests.fakes.scripted_llm import Message, scripted_llm
-from tests.filter.chat import Chat, Json, Turn, filler, filter_of, native, pairs_are_whole, tool_answer
+from tests.filter.chat import Chat, Json, Turn, filler, filter_of, keyed, native, pairs_are_whole, tool_answer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -110,7 +110,8 @@ class Tree:
         # What is hidden is what the checkpoint covers, as it stands in the chat now, and the summary is made of it.
         covered = path[: made.covered_messages]
         assert covered[-1]["id"] == made.covered_until
-        assert precis_filter.chain(covered)[-1].digest == made.covered_digest
+        boundary = (made.covered_until, made.covered_digest)
+        assert await keyed(self.service, precis_filter.chain(covered)[-1:]) == [boundary]
         assert turn.hidden == native(covered)
         assert turn.summary == made.summary
         words = words_in(native(covered))

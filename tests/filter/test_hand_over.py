@@ -9,7 +9,7 @@ from filter_stub import precis_filter
 from service.demo.host import Host
 from tests.builders import said
 from tests.conftest import Service, drain
-from tests.filter.chat import Chat, filler, filter_of, ingested, stored_path, tool_answer
+from tests.filter.chat import Chat, filler, filter_of, ingested, keyed, stored_path, tool_answer
 from tests.filter.wire import Answer, HangUp, Wire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -26,9 +26,9 @@ async def stored(service: Service, chat: Chat) -> list[tuple[str, str]]:
     return await stored_path(service, chat.id, chat.leaf)
 
 
-def expected(chat: Chat) -> list[tuple[str, str]]:
+async def expected(service: Service, chat: Chat) -> list[tuple[str, str]]:
     assert chat.leaf
-    return [(node.id, node.digest) for node in precis_filter.chain(precis_filter.branch(chat.rows, chat.leaf))]
+    return await keyed(service, precis_filter.chain(precis_filter.branch(chat.rows, chat.leaf)))
 
 
 async def test_each_turn_uploads_only_its_own_messages(chat: Chat, service: Service, tap: Wire) -> None:
@@ -36,7 +36,7 @@ async def test_each_turn_uploads_only_its_own_messages(chat: Chat, service: Serv
         await chat.say(f"Question {number}", f"Answer {number}")
     assert sent(tap) == [[f"u{2 * n + 1}", f"a{2 * n + 2}"] for n in range(5)]
     assert tap.asked == ["POST context", "PUT transcript"] * 5
-    assert await stored(service, chat) == expected(chat)
+    assert await stored(service, chat) == await expected(service, chat)
 
 
 async def test_a_long_chat_is_uploaded_whole_once(chat: Chat, service: Service, tap: Wire) -> None:
@@ -44,7 +44,7 @@ async def test_a_long_chat_is_uploaded_whole_once(chat: Chat, service: Service, 
     await chat.say("The first one that Precis sees", "An answer")
     await chat.say("The second one", "An answer")
     assert [len(ids) for ids in sent(tap)] == [82, 2]
-    assert await stored(service, chat) == expected(chat)
+    assert await stored(service, chat) == await expected(service, chat)
 
 
 async def test_a_very_long_chat_is_uploaded_in_slices_that_follow_each_other(
@@ -55,8 +55,8 @@ async def test_a_very_long_chat_is_uploaded_in_slices_that_follow_each_other(
         await chat.say_nothing_of(f"Question {number}", f"Answer {number} " + "x" * 3000)
     await chat.say("The first one that Precis sees", "An answer")
     assert len(sent(tap)) > 5
-    assert [one for ids in sent(tap) for one in ids] == [message for message, _ in expected(chat)]
-    assert await stored(service, chat) == expected(chat)
+    assert [one for ids in sent(tap) for one in ids] == [message for message, _ in await expected(service, chat)]
+    assert await stored(service, chat) == await expected(service, chat)
 
 
 async def test_after_a_restart_of_open_webui_only_the_new_messages_are_uploaded(
@@ -68,7 +68,7 @@ async def test_after_a_restart_of_open_webui_only_the_new_messages_are_uploaded(
         chat.filter = fresh
         await chat.say("Three", "3")
     assert sent(tap)[-1] == ["u5", "a6"]
-    assert await stored(service, chat) == expected(chat)
+    assert await stored(service, chat) == await expected(service, chat)
 
 
 async def test_when_the_service_does_not_know_the_message_before_the_whole_path_follows(
@@ -85,7 +85,7 @@ async def test_when_the_service_does_not_know_the_message_before_the_whole_path_
     await chat.outlet(turn)
     assert tap.asked == ["PUT transcript", "PUT transcript"]
     assert sent(tap) == [["u5", "a6"], ["u1", "a2", "u3", "a4", "u5", "a6"]]
-    assert await stored(service, chat) == expected(chat)
+    assert await stored(service, chat) == await expected(service, chat)
 
 
 async def test_a_stopped_answer_is_uploaded_with_the_next_turn(chat: Chat, service: Service, tap: Wire) -> None:
@@ -95,7 +95,7 @@ async def test_a_stopped_answer_is_uploaded_with_the_next_turn(chat: Chat, servi
     chat.answer("Half of an ans", said("Half of an ans") | {"status": "incomplete"})  # no outlet
     await chat.say("Three", "3")
     assert sent(tap) == [["u1", "a2"], ["u3", "a4", "u5", "a6"]]
-    assert await stored(service, chat) == expected(chat)
+    assert await stored(service, chat) == await expected(service, chat)
 
 
 @pytest.mark.parametrize("away", [HangUp(), Answer("<html>Bad gateway</html>", 502), Answer({}, 500)])
@@ -112,7 +112,7 @@ async def test_nothing_is_lost_while_the_service_is_away(
     tap.seen.clear()
     await chat.say("Back again", "An answer")
     assert sent(tap) == [["u3", "a4", "u5", "a6", "u7", "a8", "u9", "a10"]]
-    assert await stored(service, chat) == expected(chat)
+    assert await stored(service, chat) == await expected(service, chat)
 
 
 async def test_a_reply_whose_inlet_got_no_answer_is_uploaded_alone(chat: Chat, service: Service, tap: Wire) -> None:
@@ -123,7 +123,7 @@ async def test_a_reply_whose_inlet_got_no_answer_is_uploaded_alone(chat: Chat, s
     tap.behaviour = real
     await chat.reply(turn, "2")
     assert sent(tap)[-1] == ["u3", "a4"]
-    assert await stored(service, chat) == expected(chat)
+    assert await stored(service, chat) == await expected(service, chat)
 
 
 async def test_the_names_of_files_travel_and_their_addresses_do_not(chat: Chat, service: Service, tap: Wire) -> None:
@@ -141,7 +141,7 @@ async def test_the_names_of_files_travel_and_their_addresses_do_not(chat: Chat, 
         {"type": "file"},
     ]
     assert "files" not in body["messages"][1]
-    assert await stored(service, chat) == expected(chat)
+    assert await stored(service, chat) == await expected(service, chat)
 
 
 async def test_one_odd_value_does_not_keep_a_chat_from_being_taken(chat: Chat, service: Service) -> None:
@@ -149,7 +149,7 @@ async def test_one_odd_value_does_not_keep_a_chat_from_being_taken(chat: Chat, s
     await chat.say("One", "1", timestamp=1_790_000_000_123, usage=["odd"], error=7)
     await chat.say("Two", "2", timestamp=1_790_000_000.5)
     await chat.say("Three", "3", timestamp="2026-11-22", usage=7)
-    assert await stored(service, chat) == expected(chat)
+    assert await stored(service, chat) == await expected(service, chat)
 
 
 async def test_an_empty_answer_is_the_same_message_with_and_without_a_text(chat: Chat, service: Service) -> None:
@@ -160,7 +160,7 @@ async def test_an_empty_answer_is_the_same_message_with_and_without_a_text(chat:
     chat.rows[failed]["content"] = ""
     chat.rows["u1"]["content"] = "One, edited"  # so that the answer is handed over again
     await chat.say("Two", "2")
-    assert await stored(service, chat) == expected(chat)
+    assert await stored(service, chat) == await expected(service, chat)
 
 
 async def test_an_edit_in_place_is_uploaded_from_there_on(chat: Chat, service: Service, tap: Wire) -> None:
@@ -169,7 +169,7 @@ async def test_an_edit_in_place_is_uploaded_from_there_on(chat: Chat, service: S
     chat.rows["u5"]["content"] = "Another question"
     await chat.say("Next", "Yes")
     assert sent(tap)[-1] == ["u5", "a6", "u7", "a8", "u9", "a10"]
-    assert await stored(service, chat) == expected(chat)
+    assert await stored(service, chat) == await expected(service, chat)
 
 
 async def test_an_edit_in_place_while_the_answer_is_written_is_seen(chat: Chat, service: Service, tap: Wire) -> None:
@@ -180,14 +180,14 @@ async def test_an_edit_in_place_while_the_answer_is_written_is_seen(chat: Chat, 
     chat.rows["u1"]["content"] = "Another one"
     await chat.reply(turn, "3")
     assert sent(tap)[-1] == ["u1", "a2", "u3", "a4", "u5", "a6"]
-    assert await stored(service, chat) == expected(chat)
+    assert await stored(service, chat) == await expected(service, chat)
 
 
 async def test_the_same_answer_handed_over_twice_changes_nothing(chat: Chat, service: Service) -> None:
     turn = await chat.say("One", "1")
     before = await stored(service, chat)
     await chat.outlet(turn)
-    assert await stored(service, chat) == before == expected(chat)
+    assert await stored(service, chat) == before == await expected(service, chat)
 
 
 async def test_outlet_does_not_wait_for_the_service(chat: Chat, service: Service, tap: Wire) -> None:
@@ -200,7 +200,7 @@ async def test_outlet_does_not_wait_for_the_service(chat: Chat, service: Service
     assert tap.seen == []
     await ingested(chat.filter)
     assert tap.asked == ["PUT transcript"]
-    assert await stored(service, chat) == expected(chat)
+    assert await stored(service, chat) == await expected(service, chat)
 
 
 async def test_what_the_provider_counted_is_compared_with_what_was_in_the_request(

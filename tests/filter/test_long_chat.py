@@ -126,6 +126,29 @@ async def test_each_inlet_costs_one_request_and_no_call_of_a_model(service: Serv
             assert len(llm.requests) == calls
 
 
+async def test_a_boundary_above_the_newest_messages_is_shown_when_the_answer_says_so_and_then_at_once(
+    chat: Chat, service: Service, tap: Wire
+) -> None:
+    await long_chat(chat, service)
+    for number in range(9):
+        await chat.say(f"Question {number}", "Yes.")
+    chat.filter._last.clear()  # as after a restart of Open WebUI
+    tap.seen.clear()
+
+    chat.ask("Go on, please.")
+    turn = await chat.inlet()
+
+    await check(chat, service, turn)
+    uncovered = len(chat.path()) - (await checkpoint(service, turn.served)).covered_messages
+    assert uncovered >= 16
+    assert [len(body["path"]) for body in tap.bodies("POST")] == [16, uncovered + 1]
+
+    await chat.reply(turn, "Done.")
+    chat.ask("And now?")
+    await check(chat, service, await chat.inlet())
+    assert [len(body["path"]) for body in tap.bodies("POST")] == [16, uncovered + 1, uncovered + 3]
+
+
 async def test_the_newest_turn_is_never_touched_even_when_it_alone_is_above_the_window(
     chat: Chat, service: Service
 ) -> None:

@@ -18,7 +18,7 @@ from service.urls import Urls
 from tests.builders import called, returned, said
 from tests.conftest import Service, fresh_database, serving, small_window
 from tests.effort import examples
-from tests.filter.chat import Chat, filter_of, no_log, stored_path
+from tests.filter.chat import Chat, filter_of, keyed, no_log, stored_path
 from tests.filter.wire import Answer, Wire, wire
 from tests.service.events import tell
 
@@ -69,7 +69,7 @@ def uploaded(tap: Wire) -> list[int]:
 
 async def assert_stored(service: Service, chat: Chat) -> None:
     path = precis_filter.chain(chat.path())
-    assert await stored_path(service, chat.id, path[-1].id) == [(node.id, node.digest) for node in path]
+    assert await stored_path(service, chat.id, path[-1].id) == await keyed(service, path)
 
 
 async def assert_stored_once(service: Service, chat: Chat, tap: Wire) -> None:

@@ -3,11 +3,15 @@
 from dataclasses import replace
 
 from service.planning import Checkpoint
-from service.usecases.context import Path, fits
+from service.storage.sealing import Seal
+from service.usecases import context
+from service.usecases.context import Path
+
+SEAL = Seal(1, {}, None, bytes(33))
 
 
-def checkpoint(messages: int, covered: int, cost: int = 100, identity: int = 1) -> Checkpoint:
-    return Checkpoint(identity, f"m{messages}", f"d{messages}", messages, covered, cost)
+def fits(path: Path, checkpoint: Checkpoint) -> bool:
+    return context.fits(path, checkpoint, SEAL)
 
 
 def asked(depth: int, shown: int | None = None) -> Path:
@@ -15,7 +19,7 @@ def asked(depth: int, shown: int | None = None) -> Path:
     return Path(depth, pairs[:shown])
 
 
-MIDDLE = checkpoint(4, 600, identity=2)
+MIDDLE = Checkpoint(2, "m4", SEAL.keyed("d4"), 4, 600, 100)
 
 
 def test_another_digest_or_another_message_at_the_boundary_contradicts() -> None:

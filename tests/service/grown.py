@@ -3,20 +3,16 @@
 In: a chat without messages, and the bench that works on it. Out: its leaf; the `Talk` has its messages.
 """
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
-import asyncpg
-
 from service.storage.tables import metadata
 from service.usecases.compress import WorkerContext, compress
 from tests.conftest import Service
 from tests.service.harness import Harness, Numbered
-from tests.service.talk import AS_OWNER, Json, Talk, rows, run_sql
+from tests.service.talk import Json, Talk, rows, run_sql
 
 OWN = [table.name for table in metadata.sorted_tables if table.name == "chats" or "chat_id" in table.c]
 NUMBERED = [table.name for table in metadata.sorted_tables if table.name in OWN and "id" in table.c]
@@ -79,17 +75,9 @@ async def _grow(service: Service, talk: Talk, worker_context: WorkerContext, tur
         await talk.ingest(leaf)
 
 
-@asynccontextmanager
-async def as_owner(service: Service) -> "AsyncIterator[asyncpg.pool.PoolConnectionProxy[asyncpg.Record]]":
-    """A transaction with COPY, which row-level security forbids."""
-    async with service.runtime.database.reads.plain.acquire() as connection, connection.transaction():
-        await connection.execute(AS_OWNER)
-        yield connection
-
-
 async def _copied(service: Service) -> dict[str, bytes]:
     stored: dict[str, bytes] = {}
-    async with as_owner(service) as connection:
+    async with service.runtime.database.reads.acquire() as connection, connection.transaction():
         for name in OWN:
             into = BytesIO()
             await connection.copy_from_table(name, output=into, format="binary")
@@ -98,7 +86,7 @@ async def _copied(service: Service) -> dict[str, bytes]:
 
 
 async def _put(service: Service, stored: dict[str, bytes]) -> None:
-    async with as_owner(service) as connection:
+    async with service.runtime.database.reads.acquire() as connection, connection.transaction():
         for name, data in stored.items():
             await connection.copy_to_table(name, source=BytesIO(data), format="binary")
     # What is made next goes on behind what was copied.

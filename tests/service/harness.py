@@ -96,8 +96,8 @@ _EMPTIED = "".join(
 async def emptied(service: Service) -> None:
     """No chat, no work, no sum and no ring is left."""
     await service.runtime.counting.store(wait=True)
-    async with service.runtime.database.reads.plain.acquire() as connection:
-        await connection.execute(f"begin; set local role none; {_EMPTIED} commit")
+    async with service.runtime.database.reads.acquire() as connection:
+        await connection.execute(f"begin; {_EMPTIED} commit")
     async with Redis.from_url(service.runtime.urls.redis) as redis:
         await redis.flushall()
 

@@ -14,7 +14,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.clients.openwebui import signed_in
 from service.storage import chats, checkpoints, jobs, keys, messages, work
 from service.storage.checkpoints import Fresh
-from service.storage.scope import narrowed
 from service.storage.tables import metadata
 from service.summarising.memory import Memory
 from service.summarising.message import Rendered
@@ -278,9 +277,8 @@ async def _by_hand(a: Tenant, harness: Harness) -> None:
         lease = await work.claim(connection, "by hand", None, harness.worker_context().settings)
     assert lease
     assert lease.chat.tenant == await a.identity()
-    with narrowed(lease.chat.tenant):
-        async with engine.begin() as connection:
-            await _publish_twice(connection, lease)
+    async with engine.begin() as connection:
+        await _publish_twice(connection, lease)
 
 
 async def _publish_twice(connection: AsyncConnection, lease: work.Lease) -> None:

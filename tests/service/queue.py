@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from service.storage import work
+from service.storage import keys, work
 from service.storage.work import Lease
 from service.usecases.compress import WorkerContext
 from tests.service.harness import Harness
@@ -18,7 +18,8 @@ class Queue:
     async def put(self, tenant: str, count: int = 1, *, waited: float = 1000, **columns: str) -> None:
         """So many due chats, the first for `waited` seconds and each other for one less; `columns` are SQL terms."""
         runtime = self.harness.runtime
-        await run_sql(runtime, "insert into tenants (name) values (:name) on conflict do nothing", name=tenant)
+        async with runtime.database.engine.begin() as connection:
+            await keys.create(connection, tenant, "filter", "test")
         values = {"due_at": f"now() - make_interval(secs => {waited} - number)"} | columns
         await run_sql(
             runtime,

@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +16,7 @@ import httpx
 from sqlalchemy import select, text
 
 from service.runtime import Runtime
+from service.storage.sealing import Seal
 from service.storage.tables import metadata
 from service.transcript import digest
 from tests.builders import called, returned, said
@@ -31,6 +33,11 @@ def prose(tokens: int, seed: str) -> str:
         for i in range(max(tokens // 20, 1))
     ]
     return "\n".join(lines)
+
+
+SENT: dict[str, None] = {}
+"""All digests and fingerprints that a `Talk` has computed, in order: what is stored of them cannot be undone."""
+_sent_by_keyed: dict[bytes, dict[str, str]] = {}  # by the tenant's secret
 
 
 @dataclass
@@ -103,6 +110,7 @@ class Talk:
             fingerprint = hashlib.sha256(seen.encode()).hexdigest()[:32]
             above = digest(above, row["id"], fingerprint)
             out.append((row["id"], fingerprint, above))
+            SENT.update({fingerprint: None, above: None})
         return out
 
     def pair(self, identity: str) -> tuple[str, str]:
@@ -168,10 +176,6 @@ async def long_chat(client: httpx.AsyncClient, chat: str = "chat-1") -> tuple[Ta
     return talk, leaf
 
 
-AS_OWNER = "set local role none"
-"""Ends what the service's role may not do, until the transaction ends."""
-
-
 async def tables(runtime: Runtime) -> Tables:
     """All rows of all tables but what a running service writes by itself: sums, later, and that it is alive."""
     async with runtime.database.engine.connect() as connection:
@@ -194,17 +198,9 @@ async def row(runtime: Runtime, query: str, **values: object) -> Any:
     return found
 
 
-async def rows_for_owner(runtime: Runtime, query: str) -> Sequence[Any]:
-    """The rows of a query as the database's owner sees them, who knows what sessions of its name do."""
-    async with runtime.database.engine.connect() as connection:
-        await connection.execute(text(AS_OWNER))
-        return (await connection.execute(text(query))).all()
-
-
 async def run_sql(runtime: Runtime, statement: str, **values: object) -> None:
-    """Changes the database behind the service's back, as its owner."""
+    """Changes the database behind the service's back."""
     async with runtime.database.engine.begin() as connection:
-        await connection.execute(text(AS_OWNER))
         await connection.execute(text(statement), values)
 
 
@@ -250,11 +246,13 @@ async def check_tree(runtime: Runtime) -> None:
 
 
 async def _shown(runtime: Runtime, query: str) -> list[Any]:
-    """The rows of a query with their digests as the filter knows them."""
-    shown = []
-    for found in await rows(runtime, query):
-        seal = await runtime.database.seals.of(found.tenant_id)
-        values = found._mapping
-        digests = [name for name in ("digest", "covered_digest", "leaf_digest", "fingerprint") if values.get(name)]
-        shown.append(SimpleNamespace(**{**values, **{name: seal.show(values[name]) for name in digests}}))
-    return shown
+    return [as_sent(one, await runtime.database.seals.of(one.tenant_id)) for one in await rows(runtime, query)]
+
+
+def as_sent(row: Any, seal: Seal) -> Any:
+    """A row with its digests as a `Talk` has sent them."""
+    known = _sent_by_keyed.setdefault(seal._secret, {})
+    known |= {seal.keyed(sent): sent for sent in islice(SENT, len(known), None)}
+    values = dict(row._mapping)
+    digests = [name for name in ("digest", "covered_digest", "leaf_digest", "fingerprint") if values.get(name)]
+    return SimpleNamespace(**values | {name: known[values[name]] for name in digests})

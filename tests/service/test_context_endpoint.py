@@ -45,6 +45,24 @@ async def test_a_large_chat_is_pending_until_its_summary_is_there_and_ready_then
     assert talk.rows[path[covered]]["role"] == "user"  # the tail begins with a turn
 
 
+async def test_one_pair_is_enough_and_the_digest_of_the_boundary_is_told_where_the_pairs_reach_it(
+    talk: Talk, service: Service
+) -> None:
+    leaf = await summarised(service, talk)
+    whole = await talk.ask(leaf)
+    reaching = len(talk.path(leaf)) - whole["covered_messages"] + 1
+    assert whole["covered_digest"] == talk.pair(whole["covered_until"])[1]
+
+    assert await talk.ask(leaf, pairs=reaching) == whole
+    for pairs in (1, reaching - 1):
+        above = await talk.ask(leaf, pairs=pairs)
+        assert above | {"covered_digest": whole["covered_digest"]} == whole
+        assert "covered_digest" not in above
+
+    path = talk.question(leaf, pairs=reaching)["path"]
+    assert (await talk.ask(leaf, path=[*path[:-1], (whole["covered_until"], "d" * 32)]))["status"] == "pending"
+
+
 async def test_the_size_of_messages_that_were_not_handed_over_yet_is_estimated(talk: Talk) -> None:
     known = talk.turns(2)
     await talk.ingest(known)
@@ -85,12 +103,6 @@ async def test_the_window_that_was_handed_over_last_is_remembered(talk: Talk, se
 
     assert await talk.ingest(leaf, window_tokens=12_000) is True
     assert (await row(service.runtime, "select window_tokens from chats")).window_tokens == 12_000
-
-
-async def test_few_pairs_are_enough_because_a_digest_speaks_for_what_is_above(talk: Talk, service: Service) -> None:
-    leaf = await summarised(service, talk)
-
-    assert await talk.ask(leaf, pairs=1) == await talk.ask(leaf, pairs=64)
 
 
 @pytest.mark.parametrize("unknown", [1, 2, 3, 9])

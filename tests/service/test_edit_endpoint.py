@@ -62,6 +62,21 @@ async def test_while_a_summary_is_made_the_text_says_so(talk: Talk) -> None:
     assert answer["status_text"] == "Summarising …"
 
 
+async def test_a_request_whose_pairs_do_not_reach_the_boundary_gets_no_edit(talk: Talk, service: Service) -> None:
+    leaf = talk.turns(14)
+    await talk.ingest(leaf)
+    await drain(service.runtime)
+    native = described(talk, leaf)
+    whole = await talk.ask(leaf, native=native)
+    assert whole["edit"]
+
+    above = await talk.ask(leaf, pairs=len(talk.path(leaf)) - whole["covered_messages"], native=native)
+
+    assert above["status"] == "ready"
+    assert above["covered_messages"] == whole["covered_messages"]
+    assert not {"edit", "covered_digest"} & set(above)
+
+
 async def test_a_request_that_is_not_described_far_enough_gets_no_edit(talk: Talk, service: Service) -> None:
     leaf = talk.turns(14)
     await talk.ingest(leaf)

@@ -10,11 +10,13 @@ from service.runtime import Urls, running
 from service.settings import load
 from service.storage import checkpoints, contexts, messages
 from service.storage.codec import unpack
+from service.storage.sealing import SEALED
 from service.storage.tenancy import ChatKey
 from service.usecases import ingest as ingesting
 from service.usecases import recall, rotate
 from tests.conftest import execute, fresh_database
 from tests.service.encrypted import FIRST, MARK, SECOND, answers, columns, lived, service_with
+from tests.service.harness import Harness
 from tests.service.talk import Talk, check_tree, row, rows, run_sql
 
 HELD = {
@@ -29,12 +31,7 @@ HELD = {
     "drafts.talk",
     "runs.reason",
 }
-DIGESTS = {
-    "chats.leaf_digest",
-    "messages.digest",
-    "checkpoints.covered_digest",
-    "drafts.digest",
-}
+KEYED = {"messages.fingerprint", "messages.digest", "chats.leaf_digest", "checkpoints.covered_digest", "drafts.digest"}
 
 
 @pytest_asyncio.fixture(loop_scope="function")
@@ -49,10 +46,13 @@ def _short_chats_are_searched_by_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recall, "STORED_FROM", 4)
 
 
-async def digest_columns(urls: Urls, talk: Talk, leaf: str) -> set[str]:
+async def keyed_columns(harness: Harness, leaf: str) -> set[str]:
+    """The columns with what a path was sent as, and has become; none has it as it was sent."""
+    seal, urls = await harness.runtime.database.seals.of(1), harness.runtime.urls
     found = set()
-    for _, fingerprint, digest in talk.chain(leaf):
-        found |= await columns(urls, digest) | await columns(urls, fingerprint)
+    for _, fingerprint, digest in harness.talk.chain(leaf):
+        assert not await columns(urls, digest) | await columns(urls, fingerprint)
+        found |= await columns(urls, seal.keyed(digest)) | await columns(urls, seal.keyed(fingerprint))
     return found
 
 
@@ -63,8 +63,8 @@ async def test_no_column_has_a_word_of_the_chat_and_every_answer_is_the_same(url
 
         assert await columns(urls, MARK) >= HELD, "the search finds what is there"
         assert await columns(other_urls, MARK) == set()
-        assert await digest_columns(urls, plain.talk, leaf) >= {*DIGESTS, "messages.fingerprint"}
-        assert await digest_columns(other_urls, sealed.talk, leaf) == set()
+        assert await keyed_columns(plain, leaf) == await keyed_columns(sealed, leaf) == KEYED
+        assert (await row(sealed.runtime, "select get_byte(secret, 0) as first from tenant_secrets")).first == SEALED
 
         said = await answers(plain.service, plain.talk, leaf)
         assert MARK in str(said)
@@ -176,7 +176,6 @@ async def test_a_plain_database_goes_on_with_a_key_is_rotated_and_becomes_plain_
 
         assert {one.key for one in held} == {1}
         assert await columns(urls, MARK) == set()
-        assert await digest_columns(urls, mixed.talk, leaf) == set()
         assert await answers(mixed.service, mixed.talk, leaf) == said
         await check_tree(mixed.runtime)
     for keys, left in ((f"{SECOND},{FIRST}", {2}), (f"none,{SECOND}", {None}), ("", {None})):

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from service.storage import keys
-from service.storage.reads import ReadPool
+from service.storage.jobs import Reads
 from tests.conftest import Service
 from tests.service.problems import is_problem
 from tests.service.talk import Json, row, rows, run_sql
@@ -195,7 +195,7 @@ async def test_a_known_key_is_believed_while_it_is_read_again_and_then_what_was_
 ) -> None:
     really, go, reading = keys.known, asyncio.Event(), asyncio.Event()
 
-    async def slowly(reads: ReadPool, key: str) -> keys.Key | None:
+    async def slowly(reads: Reads, key: str) -> keys.Key | None:
         reading.set()
         await go.wait()
         return await really(reads, key)

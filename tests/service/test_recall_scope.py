@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Table, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage import chats, checkpoints, keys, memories, messages, tables
+from service.storage import chats, checkpoints, keys, memories, messages, sealing, tables
 from service.storage.checkpoints import Line
 from service.storage.tenancy import ChatKey
 from service.summarising.memory import Memory
@@ -31,7 +31,7 @@ from tests.builders import called, returned, said
 from tests.conftest import Service
 from tests.effort import ALL
 from tests.service.harness import emptied
-from tests.service.talk import Json, Talk
+from tests.service.talk import Json, Talk, as_sent
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -238,8 +238,10 @@ async def facts(service: Service, tenant: str) -> list[Facts]:
         found: list[Facts] = []
         for one in (await connection.execute(chats_)).all():
             of = {"connection": connection, "chat": one.id}
-            stored = {(row.message_id, row.digest): row.checkpoint_id for row in await _rows(tables.messages, **of)}
-            made = {row.id: row for row in await _rows(tables.checkpoints, **of)}
+            seal = await sealing.of(connection, one.tenant_id)
+            sent = [as_sent(row, seal) for row in await _rows(tables.messages, **of)]
+            stored = {(row.message_id, row.digest): row.checkpoint_id for row in sent}
+            made = {row.id: as_sent(row, seal) for row in await _rows(tables.checkpoints, **of)}
             found.append(Facts(one.tenant_id, one.id, one.external_id, one.user_id, stored, made))
         return found
 

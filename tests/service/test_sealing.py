@@ -1,14 +1,15 @@
 """Sealed values and the keys of them: what opens, what does not, and which keys a start refuses."""
 
 import base64
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 import pytest_asyncio
 
-from service.errors import CannotOpen, ConfigurationError, KeyMissing
+from service.errors import CannotOpen, ConfigurationError, KeyMissing, Problem
 from service.runtime import Urls
 from service.settings import EncryptionKey, EncryptionKeys, load
+from service.storage import keys
 from service.storage.database import connect
 from service.storage.sealing import Seal, Where
 from service.storage.tenancy import ChatKey
@@ -22,13 +23,25 @@ PLAIN = b"\x01some text"
 
 @pytest_asyncio.fixture(loop_scope="function")
 async def url(urls: Urls) -> AsyncIterator[str]:
-    await execute(urls.database, "insert into tenants (name) values ('a'), ('b')")
+    for tenant in ("a", "b"):
+        await new_tenant(urls.database, tenant)
     yield urls.database
 
 
-async def seal_with(url: str, *keys: EncryptionKey, tenant: int = 1) -> Seal:
+async def new_tenant(url: str, name: str, *given: EncryptionKey) -> None:
+    """A key of the API, and its tenant if there is none of this name."""
+    async with connect(url, keys=keys_of(given)) as database, database.engine.begin() as connection:
+        await keys.create(connection, name, "filter", "test")
+
+
+def keys_of(given: Sequence[EncryptionKey]) -> EncryptionKeys:
+    """The first one writes."""
+    return EncryptionKeys(given, given[0].id if given else None)
+
+
+async def seal_with(url: str, *given: EncryptionKey, tenant: int = 1) -> Seal:
     """A new process's seal of a tenant."""
-    async with connect(url, keys=EncryptionKeys(keys, keys[0].id if keys else None)) as database:
+    async with connect(url, keys=keys_of(given)) as database:
         return await database.seals.of(tenant)
 
 
@@ -70,26 +83,46 @@ async def test_a_changed_value_and_one_of_an_unknown_key_do_not_open(url: str) -
     sealed = (await seal_with(url, ONE)).seal(HERE, PLAIN)
     with pytest.raises(CannotOpen, match=r"messages\.body of chat 7, row 'm1'"):
         (await seal_with(url, ONE)).open(HERE, sealed[:-1] + bytes([sealed[-1] ^ 1]))
-    await execute(url, "delete from tenant_secrets")
     with pytest.raises(KeyMissing, match=r"sealed with key 1, which .* add all keys .* PRECIS_ENCRYPTION_KEYS"):
         (await seal_with(url, TWO)).open(HERE, sealed)
     with pytest.raises(KeyMissing, match="sealed with key 1"):
         (await seal_with(url)).open(HERE, sealed)
 
 
-async def test_each_tenant_has_keys_of_its_own_and_without_its_salt_nothing_opens(url: str) -> None:
+async def test_each_tenant_has_keys_of_its_own_and_without_its_secrets_nothing_opens(url: str) -> None:
     sealed = (await seal_with(url, ONE)).seal(HERE, PLAIN)
     with pytest.raises(CannotOpen):
         (await seal_with(url, ONE, tenant=2)).open(HERE, sealed)
 
     await execute(url, "delete from tenant_secrets where tenant_id = 1")
 
-    with pytest.raises(CannotOpen):
-        (await seal_with(url, ONE)).open(HERE, sealed)
+    with pytest.raises(Problem, match="tenant 'a'"):
+        await seal_with(url, ONE)
+    # Nor does a new key of the API make new ones, in the way of the old ones.
+    await new_tenant(url, "a", ONE)
+    with pytest.raises(Problem):
+        await seal_with(url, ONE)
 
 
-async def checked(url: str, *keys: EncryptionKey) -> None:
-    async with connect(url, keys=EncryptionKeys(keys, keys[0].id if keys else None)) as database:
+async def test_equal_digests_stay_equal_in_a_tenant_whatever_the_key_and_nowhere_else(url: str) -> None:
+    digest = "d" * 32
+    keyed = (await seal_with(url)).keyed(digest)
+    assert keyed != digest
+    assert (await seal_with(url, ONE)).keyed(digest) == keyed
+    assert (await seal_with(url, TWO, ONE)).keyed(digest) == keyed
+    assert (await seal_with(url, tenant=2)).keyed(digest) != keyed
+
+
+async def test_the_secret_of_a_new_tenant_is_sealed_and_without_the_key_nobody_compares_a_digest(url: str) -> None:
+    await new_tenant(url, "c", ONE)
+    assert (await seal_with(url, ONE, tenant=3)).keyed("d") == (await seal_with(url, TWO, ONE, tenant=3)).keyed("d")
+    for others in ((), (TWO,)):
+        with pytest.raises(KeyMissing, match="key 1"):
+            await seal_with(url, *others, tenant=3)
+
+
+async def checked(url: str, *given: EncryptionKey) -> None:
+    async with connect(url, keys=keys_of(given)) as database:
         await database.seals.check()
 
 

@@ -27,7 +27,7 @@ from service.runtime import Runtime, Urls, running
 from service.settings import load
 from service.storage import database
 from tests.conftest import TEXTS, serving, small_window
-from tests.service.talk import Talk, rows_for_owner
+from tests.service.talk import Talk, rows
 from tests.tls import servers as real
 from tests.tls.servers import GUARDED, TlsServers
 from tests.waiting import until
@@ -97,7 +97,7 @@ async def command(database_url: str, redis_url: str, *words: str) -> Result:
 
 async def without_tls(runtime: Runtime) -> tuple[int, int]:
     """How many connections of ours there are, and how many of them are plain."""
-    (found,) = await rows_for_owner(
+    (found,) = await rows(
         runtime,
         "select count(*) as all, count(*) filter (where not ssl) as plain"
         " from pg_stat_ssl join pg_stat_activity using (pid) where datname = current_database()",

@@ -7,7 +7,6 @@ Data flows one way: a worker's `context`; a `lease` on a chat; its `round`; `chu
 from dataclasses import dataclass
 
 from service import request_ids
-from service.storage.scope import narrowed
 from service.usecases.compress import lease, outcomes
 from service.usecases.compress.context import WorkerContext
 
@@ -30,6 +29,6 @@ async def compress(context: WorkerContext) -> Worked | None:
     claim = await lease.claim(context)
     if claim is None:
         return None
-    with narrowed(claim.chat.tenant), request_ids.within(claim.request_id):
+    with request_ids.within(claim.request_id):
         async with lease.kept(claim):
             return Worked(await outcomes.attempt(claim))

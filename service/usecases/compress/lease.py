@@ -105,8 +105,8 @@ async def claim(context: WorkerContext) -> Claim | None:
     And none without all keys: workers that have them do the work, and it is not this one's to fail.
     """
     async with context.engine.begin() as connection:
-        if missing := await sealing.missing(connection):
-            log.warning("compress.key_missing", why=sealing.without(missing))
+        if lacked := await sealing.lacked(connection):
+            log.warning("compress.key_missing", why=lacked)
             return None
         lease = await work.claim(connection, context.worker, context.endpoint, context.settings)
         if lease is None:

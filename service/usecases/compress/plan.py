@@ -12,7 +12,6 @@ from service import planning
 from service.planning import Chunk, PartialTurn, Plan
 from service.storage import chats, partials, work
 from service.storage.messages import Row
-from service.storage.scope import fleet_wide
 from service.summarising.memory import Memory
 from service.usecases.compress import chunks, interim, round
 from service.usecases.compress.chunks import Written
@@ -165,6 +164,5 @@ async def _gives_way(this: Round) -> bool:
     if this.redoes:
         return False
     # The other chat may be another tenant's.
-    with fleet_wide():
-        async with this.engine.connect() as connection:
-            return await work.waiting(connection, 1, besides=this.chat) > 0
+    async with this.engine.connect() as connection:
+        return await work.waiting(connection, 1, besides=this.chat) > 0
