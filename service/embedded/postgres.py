@@ -43,9 +43,9 @@ class Postgres:
 
     @property
     def url(self) -> str:
-        """For SQLAlchemy's asyncpg dialect."""
+        """For asyncpg and PostgreSQL's programs."""
         server = f"{HOST}:{self.port}"
-        return f"postgresql+asyncpg://{cluster.ROLE}:{self.password}@{server}/{cluster.DATABASE}"
+        return f"postgresql://{cluster.ROLE}:{self.password}@{server}/{cluster.DATABASE}"
 
 
 @contextlib.asynccontextmanager

@@ -8,8 +8,6 @@ from typing import Final
 
 import asyncpg
 
-from service import tls
-
 _VERSIONS: Final = Path(__file__).parents[2] / "migrations" / "versions"
 
 
@@ -18,19 +16,15 @@ async def connect(url: str, *, name: str) -> "asyncpg.Connection[asyncpg.Record]
 
     `database.connect` and `database.check_schema` then say what it is. `name` is shown in
     `pg_stat_activity`.
-
-    Raises:
-        ConfigurationError: the URL has wrong words for TLS.
     """
-    reached = tls.postgres(url)
-    plain = reached.url.replace(
-        "postgresql+asyncpg://", "postgresql://", 1
-    )  # as SQLAlchemy names it
     try:
-        connection = await asyncpg.connect(
-            plain, ssl=reached.of_driver, server_settings={"application_name": name}
-        )
-    except (OSError, ValueError, asyncpg.PostgresError):  # ValueError: what is no address
+        connection = await asyncpg.connect(url, server_settings={"application_name": name})
+    except (
+        OSError,
+        ValueError,
+        asyncpg.PostgresError,
+        asyncpg.InterfaceError,
+    ):
         return None
     if await _revision(connection) == newest():
         return connection

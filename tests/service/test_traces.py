@@ -297,7 +297,7 @@ async def test_an_agent_of_opentelemetry_gets_nothing_that_fastapi_would_tell_of
 
 
 async def test_nothing_of_the_sdk_is_loaded_while_it_is_off() -> None:
-    code = "import sys, service.cli.running, workers.settings; sys.exit('opentelemetry.sdk' in sys.modules)"
+    code = "import sys, service.cli.running, workers.worker; sys.exit('opentelemetry.sdk' in sys.modules)"
     clean = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
     await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code], check=True, env=clean)
 
