@@ -24,9 +24,9 @@ def tracked(pattern: str) -> list[Path]:
 
 
 def lines() -> dict[str, int]:
-    """Lines of Python by top-level folder, and by room of `service`."""
+    """Lines of Python and SQL by top-level folder, and by room of `service`."""
     counted: Counter[str] = Counter()
-    for path in tracked("*.py"):
+    for path in [*tracked("*.py"), *tracked("*.sql")]:
         if path.parts[0] not in ROOMS:
             continue
         number = len(path.read_text().splitlines())

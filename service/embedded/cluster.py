@@ -1,7 +1,7 @@
 """PostgreSQL's files on disk: recognised, or made completely, or not made at all.
 
 A new cluster grows in `postgres.new-*` beside its place and gets its name when it is complete, with
-the role and the database in it. So a folder named `postgres` is never half-made, and one named
+the role and the database in it. So the cluster is never half-made, and one named
 `postgres.new-*` never served anybody and may always be removed.
 """
 

@@ -1,7 +1,7 @@
 """The data folder: one service at a time, and no server of an earlier one still running in it.
 
     lock                                    held by the service that uses the folder; has its pid
-    postgres/  valkey/                      the servers' files, 0700
+    database/  valkey/                      the servers' files, 0700
     postgres.password  valkey.password      0600, ours
     postgres.log  valkey.log                since the last start; *.log.old the start before
 
@@ -19,6 +19,7 @@ from typing import IO
 
 import psutil
 
+from service.embedded.present import CLUSTER
 from service.errors import EmbeddedServerError
 
 SERVER_NAMES = frozenset({"postgres", "initdb", "valkey-server"})
@@ -130,6 +131,6 @@ def _owner(folder: Path) -> psutil.Process | None:
 
 def _is_stopping(folder: Path) -> bool:
     try:
-        return "stopping" in (folder / "postgres" / "postmaster.pid").read_text()
+        return "stopping" in (folder / CLUSTER / "postmaster.pid").read_text()
     except FileNotFoundError:
         return False

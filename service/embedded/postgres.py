@@ -13,6 +13,7 @@ import asyncpg
 from service.embedded import cluster, process
 from service.embedded.account import account_for, check_reachable
 from service.embedded.port import HOST, on_port
+from service.embedded.present import CLUSTER
 from service.embedded.programs import reachable
 from service.errors import EmbeddedServerError
 
@@ -51,7 +52,7 @@ class Postgres:
 @contextlib.asynccontextmanager
 async def running(folder: Path, port: int | None, *, fast: bool) -> AsyncIterator[Postgres]:
     """Run PostgreSQL on the cluster in this folder, which is made when it is missing."""
-    program = await asyncio.to_thread(_program, folder / "postgres")
+    program = await asyncio.to_thread(_program, folder / CLUSTER)
     async with serving(program, folder, port, fast=fast) as postgres:
         yield postgres
 
@@ -61,7 +62,7 @@ async def serving(
     program: process.Program, folder: Path, port: int | None, *, fast: bool
 ) -> AsyncIterator[Postgres]:
     """Run this PostgreSQL, which may be another major than ours when the folder is new."""
-    data = folder / "postgres"
+    data = folder / CLUSTER
     # Before the cluster is looked at, which an older one needs PostgreSQL for.
     await asyncio.to_thread(cluster.remove_stale_pid, data)
     secret = await cluster.ensure(data, program, fast=fast)

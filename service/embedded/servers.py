@@ -11,6 +11,7 @@ import structlog
 from service.embedded import cluster, postgres, valkey
 from service.embedded.account import account_for, check_reachable
 from service.embedded.folder import claimed, room
+from service.embedded.present import CLUSTER
 from service.embedded.process import Server
 from service.errors import EmbeddedServerError
 
@@ -84,7 +85,7 @@ async def _start(
 def _checked(data_dir: Path) -> Path:
     """Return where the folder really is, after every check that needs no change to it."""
     folder = data_dir.resolve()
-    data = folder / "postgres"
+    data = folder / CLUSTER
     check_reachable(folder, account_for(data))
     cluster.check(data)
     return folder

@@ -113,13 +113,14 @@ async def migrate(url: str, revision: str = "head") -> None:
 
     Raises:
         ConfigurationError: the database cannot be reached, or is too old.
-        SchemaError: a newer version of Precis has been here.
+        SchemaError: a newer version of Precis has been here, or one from before the first release.
     """
     # Tried before Alembic, whose errors name no setting.
     with _first_contact(url):
         connection = await asyncpg.connect(url)
     try:
         await _check_version(connection)
+        _refuse_unreleased(await _revision(connection))
     finally:
         await connection.close()
     try:
@@ -161,12 +162,14 @@ async def check_schema(engine: AsyncEngine) -> None:
 
     Raises:
         SchemaNewer: it is at one that this version does not know.
-        SchemaError: it is at an older one; with both revisions and the command that upgrades it.
+        SchemaError: it is at an older one, with both revisions and the command that upgrades it; or
+            from before the first release.
     """
     known = ScriptDirectory(str(MIGRATIONS))
     head = known.get_current_head()
     async with engine.connect() as connection:
         current = await connection.run_sync(_current_revision)
+    _refuse_unreleased(current)
     if current and current not in {one.revision for one in known.walk_revisions()}:
         raise SchemaNewer(
             f"the database is at migration {current}, this version knows {head}:"
@@ -234,6 +237,22 @@ async def _check_version(connection: "asyncpg.Connection[asyncpg.Record]") -> No
         raise ConfigurationError(
             f"the database is PostgreSQL {version}: Precis needs PostgreSQL {OLDEST} or newer"
         )
+
+
+def _refuse_unreleased(revision: str | None) -> None:
+    """Refuses a database from before 1.0.0: its migrations were 0001 to 0027."""
+    if revision and revision.startswith("00"):
+        raise SchemaError(
+            "the database was made by a Precis from before 1.0.0, whose data cannot be taken over:"
+            " make a new database and name it in PRECIS_DATABASE_URL"
+        )
+
+
+async def _revision(connection: "asyncpg.Connection[asyncpg.Record]") -> str | None:
+    if await connection.fetchval("select to_regclass('alembic_version')") is None:
+        return None
+    found: str | None = await connection.fetchval("select version_num from alembic_version")
+    return found
 
 
 def _current_revision(connection: Connection) -> str | None:

@@ -223,7 +223,7 @@ async def test_a_stop_during_the_start_leaves_nothing(folder: Path) -> None:
 @pytest.mark.slow
 async def test_an_end_of_postgres_ends_the_service_with_a_clear_line(folder: Path) -> None:
     async with serving(folder) as precis:
-        postmaster = int((folder / "postgres" / "postmaster.pid").read_text().split()[0])
+        postmaster = int((folder / "database" / "postmaster.pid").read_text().split()[0])
         os.kill(postmaster, signal.SIGKILL)
         async with asyncio.timeout(120):
             rest, _ = await precis.process.communicate()

@@ -68,7 +68,7 @@ def mode(path: Path) -> int:
 
 
 def postmaster(folder: Path) -> psutil.Process:
-    return psutil.Process(int((folder / "postgres" / "postmaster.pid").read_text().split()[0]))
+    return psutil.Process(int((folder / "database" / "postmaster.pid").read_text().split()[0]))
 
 
 def groups(pid: int) -> list[int]:
@@ -101,7 +101,7 @@ async def test_a_first_start_makes_a_database_that_the_role_owns(place: Path) ->
 async def test_a_database_of_an_older_release_may_make_roles_from_its_next_start_on(place: Path) -> None:
     async with embedded_servers(place, fast=True):
         pass
-    data = place / "postgres"
+    data = place / "database"
     program = postgres._program(data)
     older = b"ALTER ROLE precis NOCREATEROLE;\n"
     await process.run(program, (*cluster.SINGLE_USER, "-D", data, "postgres"), place, given=older)
@@ -166,13 +166,13 @@ async def test_passwords_and_files_are_private_and_what_lies_above_is_left_alone
         running = servers_in(new)
         seen = " ".join(f"{process.cmdline()} {process.environ()}" for process in running)
     assert (mode(new.parent), new.parent.stat().st_uid) == before
-    assert [mode(new / name) for name in ("postgres", "valkey")] == [0o700] * 2
+    assert [mode(new / name) for name in ("database", "valkey")] == [0o700] * 2
     assert [mode(new / f"{name}.password") for name in ("postgres", "valkey")] == [0o600] * 2
     assert mode(new) == (0o711 if AS_ROOT else 0o700)
     said = "".join((new / name).read_text() for name in names(new, "*.log"))
     assert len(running) >= 2
     assert "a key of the service" not in seen
-    for name in ("postgres", "valkey"):
+    for name in ("database", "valkey"):
         password = (new / f"{name}.password").read_text()
         assert len(password) >= 32
         assert password not in seen + said + repr(servers)
@@ -229,7 +229,7 @@ async def test_after_kill_9_nobody_needs_to_start_again_for_the_servers_to_vanis
     await service.says()
     await service.kill()
     await until(lambda: not servers_in(shared))
-    assert not (shared / "postgres" / "postmaster.pid").exists(), "PostgreSQL was not shut down cleanly"
+    assert not (shared / "database" / "postmaster.pid").exists(), "PostgreSQL was not shut down cleanly"
 
 
 async def test_a_killed_postgres_recovers_at_the_next_start(shared: Path) -> None:
@@ -284,7 +284,7 @@ async def test_a_first_start_that_was_killed_is_begun_again(new: Path, launch: L
     service = await launch(new)
     await until(lambda: any(new.glob("postgres.new-*/PG_VERSION")))
     await service.kill()
-    assert not (new / "postgres").exists()
+    assert not (new / "database").exists()
     async with embedded_servers(new, fast=True) as servers:
         await remember(servers, "works")
     assert names(new, "postgres.new-*") == []
@@ -292,7 +292,7 @@ async def test_a_first_start_that_was_killed_is_begun_again(new: Path, launch: L
 
 async def test_a_pid_file_whose_number_is_another_programs_by_now_is_no_obstacle(shared: Path) -> None:
     bystander = await asyncio.create_subprocess_exec("sleep", "60", user=NOBODY if AS_ROOT else None)
-    file = shared / "postgres" / "postmaster.pid"
+    file = shared / "database" / "postmaster.pid"
     file.write_text(f"{bystander.pid}\n{file.parent}\n")
     try:
         async with embedded_servers(shared, fast=True) as servers:

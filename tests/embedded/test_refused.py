@@ -77,7 +77,7 @@ async def test_a_taken_port_is_named(shared: Path, taken: int, server: str, port
 
 
 async def test_another_major_is_refused_before_anything_is_touched(shared: Path) -> None:
-    with containing(shared / "postgres" / "PG_VERSION", "17\n"):
+    with containing(shared / "database" / "PG_VERSION", "17\n"):
         before = contents(shared)
         message = await refusal(shared)
         assert contents(shared) == before
@@ -87,10 +87,10 @@ async def test_another_major_is_refused_before_anything_is_touched(shared: Path)
 
 
 async def test_a_folder_that_is_no_cluster_is_refused_and_left_alone(shared: Path) -> None:
-    with missing(shared / "postgres" / "PG_VERSION"):
-        before = contents(shared / "postgres")
+    with missing(shared / "database" / "PG_VERSION"):
+        before = contents(shared / "database")
         assert "holds no PostgreSQL data" in await refusal(shared)
-        assert contents(shared / "postgres") == before
+        assert contents(shared / "database") == before
 
 
 async def test_a_second_service_on_the_folder_is_refused_and_the_first_goes_on(shared: Path, launch: Launcher) -> None:
@@ -108,7 +108,7 @@ async def test_a_foreign_server_in_the_folder_is_named_and_not_harmed(shared: Pa
         stderr=subprocess.DEVNULL,
         user=NOBODY if AS_ROOT else None,
     )
-    pid_file = shared / "postgres" / "postmaster.pid"
+    pid_file = shared / "database" / "postmaster.pid"
     try:
         await until(lambda: pid_file.exists() and "ready" in pid_file.read_text())
         with pytest.raises(EmbeddedServerError, match=f"in use by pid {foreign.pid}"):
@@ -124,7 +124,7 @@ async def test_a_foreign_server_in_the_folder_is_named_and_not_harmed(shared: Pa
 @pytest.mark.parametrize(
     ("file", "content", "told"),
     [
-        ("postgres/postgresql.conf", "nonsense = 1\n", 'unrecognized configuration parameter "nonsense"'),
+        ("database/postgresql.conf", "nonsense = 1\n", 'unrecognized configuration parameter "nonsense"'),
         ("valkey/appendonlydir/appendonly.aof.manifest", "nonsense\n", "AOF manifest"),
     ],
 )
