@@ -17,7 +17,6 @@ from service.api import (
     audit,
     chats,
     context,
-    docs,
     events,
     filter,
     health,
@@ -316,7 +315,6 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
     app.state.refusals = Refusals()
     app.state.readiness = Readiness()
     problems.install(app)
-    docs.install(app)
     operators = (chats, jobs, stats, summariser, keys, audit, people)
     for module in (context, filter, events, recall, wishes, *operators, health, scrape):
         app.include_router(module.router)
