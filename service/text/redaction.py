@@ -5,7 +5,7 @@ each secret, and how many there were. What is around a secret stays byte for byt
 and masking twice is masking once. Every pattern is bounded or possessive, so that the cost grows
 with the text and no faster.
 
-docs/adr/0012-secrets.md says which patterns are detect-secrets', and why the rest is ours.
+docs/adr/0011-secrets.md says which patterns are detect-secrets', and why the rest is ours.
 """
 
 import base64
