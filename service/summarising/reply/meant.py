@@ -9,8 +9,6 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rapidfuzz import fuzz, process
-
 from service.summarising.kept.talk import told
 from service.summarising.utterances import Utterance
 from service.text import sentences
@@ -19,8 +17,10 @@ from service.text.values import Evidence
 
 _CANDIDATES = 512  # the newest sentences, which are compared
 _LONGEST = 600  # characters of a text that are compared
-_LIKE = 85.0  # of 100: how near words have to be
-_CLEAR = 5.0  # by so much the nearest has to be nearer than the next
+# Shares of the characters of terms:
+_PART = 0.74  # of the shorter of two texts, which the other has to have
+_LIKE = 0.85  # of both: how near words have to be
+_CLEAR = 0.05  # by so much the nearest has to be nearer than the next
 _COMMON_TERMS = 3  # where words are a part of a sentence, or have one as a part
 _COMMON_SHARE = 0.6  # of the words' terms
 _EXAMINED = 24  # of the nearest, for their values
@@ -30,7 +30,7 @@ _EXAMINED = 24  # of the nearest, for their values
 class _Candidate:
     utterance: Utterance
     terms: frozenset[str]
-    line: str
+    size: int
 
 
 class Meant:
@@ -46,7 +46,6 @@ class Meant:
         self._candidates = [
             candidate for one in said[-_CANDIDATES:] for candidate in _candidates(one)
         ]
-        self._lines = [candidate.line for candidate in self._candidates]
 
     def by(self, words: str) -> list[Utterance]:
         """The sentence that `words` mean; several, when they are several sentences; or none."""
@@ -74,15 +73,15 @@ class Meant:
 
     def _ranked(self, wanted: frozenset[str]) -> list[tuple[float, _Candidate]]:
         """The candidates that are near enough to be examined, the nearest first."""
-        line = _line(wanted)
-        # Two passes: the first finds words inside a longer sentence, the second ranks wholes.
-        matches = process.extract(
-            line, self._lines, scorer=fuzz.token_set_ratio, score_cutoff=_LIKE, limit=None
-        )
+        size = _size(wanted)
         near: list[tuple[float, int]] = []
-        for _, _, place in matches:
-            score = fuzz.ratio(line, self._lines[place])
-            if _alike(score, wanted, self._candidates[place].terms):
+        for place, candidate in enumerate(self._candidates):
+            common = wanted & candidate.terms
+            shared = _size(common)
+            if shared < _PART * min(size, candidate.size):
+                continue
+            score = 2 * shared / (size + candidate.size)
+            if score >= _LIKE or _is_most(common, wanted):
                 near.append((score, place))
         ranked = sorted(near, reverse=True)[:_EXAMINED]
         return [(score, self._candidates[place]) for score, place in ranked]
@@ -99,21 +98,20 @@ def _clearest(fitting: Sequence[tuple[float, Utterance]]) -> Utterance | None:
     return next((one for one in rivals if one.by_user), first)
 
 
-def _alike(score: float, wanted: frozenset[str], found: frozenset[str]) -> bool:
-    """Whether words are as near as they seem: few terms are soon a part of a sentence."""
-    common = len(wanted & found)
-    return score >= _LIKE or (common >= _COMMON_TERMS and common >= _COMMON_SHARE * len(wanted))
+def _is_most(common: frozenset[str], wanted: frozenset[str]) -> bool:
+    """Whether a part is as near as it seems: few terms are soon a part of a sentence."""
+    return len(common) >= max(_COMMON_TERMS, _COMMON_SHARE * len(wanted))
 
 
 def _candidates(one: Utterance) -> Iterator[_Candidate]:
     """A sentence by its own words, and together with what it answers."""
     for text in dict.fromkeys((one.text, told(one))):
         found = terms(text[:_LONGEST])
-        yield _Candidate(one, found, _line(found))
+        yield _Candidate(one, found, _size(found))
 
 
-def _line(found: frozenset[str]) -> str:
-    return " ".join(sorted(found))
+def _size(found: frozenset[str]) -> int:
+    return sum(map(len, found))
 
 
 def key(text: str) -> str:
