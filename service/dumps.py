@@ -11,6 +11,7 @@ import tempfile
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -21,7 +22,7 @@ from sqlalchemy import Table
 from service.embedded.postgres import binary
 from service.errors import ConfigurationError
 from service.settings import Settings
-from service.storage.database import Pending, demands_tls, pending
+from service.storage.database import demands_tls, pending
 from service.storage.tables import metadata
 
 FOLDER = "backups"  # in the data folder
@@ -121,7 +122,7 @@ async def before_migration(url: str, settings: Settings) -> None:
     if coming is None:
         return
     if settings.database_url or not settings.backup_before_migration:
-        log.warning("migration.without_dump", **_told(coming))
+        log.warning("migration.without_dump", **asdict(coming))
         return
     folder = settings.data_dir / FOLDER
     at = datetime.now(UTC)
@@ -135,13 +136,9 @@ async def before_migration(url: str, settings: Settings) -> None:
             f" of it could be made before: {error}. Make room in {folder}, or set"
             " PRECIS_BACKUP_BEFORE_MIGRATION=false"
         ) from error
-    log.info("migration.dumped", file=str(file), size=file.stat().st_size, **_told(coming))
+    log.info("migration.dumped", file=str(file), size=file.stat().st_size, **asdict(coming))
     for old in sorted(folder.glob("*-before-*.dump"))[:-_KEPT]:
         old.unlink()
-
-
-def _told(coming: Pending) -> dict[str, str]:
-    return {"current": coming.current, "head": coming.head}
 
 
 def _programs(url: str) -> Path:

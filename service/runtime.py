@@ -68,7 +68,7 @@ async def servers(settings: Settings) -> AsyncIterator[Urls]:
     if urls := given(settings):
         yield urls
         return
-    async with _embedded(settings) as urls:
+    async with embedded_servers(settings.data_dir, fast=settings.fast_and_unsafe) as urls:
         await before_migration(urls.database, settings)
         await migrate(urls.database)
         with announcing(settings.data_dir, urls):
@@ -90,14 +90,8 @@ async def reachable(settings: Settings) -> AsyncIterator[Urls]:
     if urls := existing(settings):
         yield urls
         return
-    async with _embedded(settings) as urls:
+    async with embedded_servers(settings.data_dir, fast=settings.fast_and_unsafe) as urls:
         yield urls
-
-
-@asynccontextmanager
-async def _embedded(settings: Settings) -> AsyncIterator[Urls]:
-    async with embedded_servers(settings.data_dir, fast=settings.fast_and_unsafe) as started:
-        yield Urls(started.database_url, started.redis_url, started.died)
 
 
 @asynccontextmanager

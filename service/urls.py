@@ -3,33 +3,20 @@
 Little is imported here: `precis status` answers from it.
 """
 
-import asyncio
 import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from service.embedded.present import exists
+from service.embedded.present import Urls as Urls
+from service.embedded.present import exists, is_running
 from service.errors import ConfigurationError, EmbeddedServerError, NothingHere
 from service.settings import Settings
 
 _ANNOUNCEMENT = "running.json"
 Seen = TypeVar("Seen")
-
-
-@dataclass(frozen=True, slots=True)
-class Urls:
-    """Where the two servers are.
-
-    `died` is set for embedded ones: it resolves when one ends by itself.
-    """
-
-    database: str = field(repr=False)
-    redis: str = field(repr=False)
-    died: "asyncio.Future[EmbeddedServerError] | None" = field(default=None, repr=False)
 
 
 def existing(settings: Settings) -> Urls | None:
@@ -110,7 +97,7 @@ def _announcement(settings: Settings) -> dict[str, Any] | None:
         return None
     said = json.loads(_readable(Path.read_text, announcement))
     # A kill -9 leaves the file behind.
-    return said if _runs(said["pid"]) else None
+    return said if is_running(said["pid"]) else None
 
 
 def _write(path: Path, said: dict[str, object]) -> None:
@@ -128,17 +115,6 @@ def announcing(data_dir: Path, urls: Urls) -> Iterator[None]:
         yield
     finally:
         path.unlink(missing_ok=True)
-
-
-def _runs(pid: int) -> bool:
-    """Whether any process of any user has this number."""
-    try:
-        os.kill(pid, 0)  # sends nothing
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # of another user
-        return True
-    return True
 
 
 def _readable(look: Callable[[Path], Seen], path: Path) -> Seen:

@@ -131,7 +131,7 @@ async def _servers() -> AsyncIterator[Urls]:
     folder = _folder()
     try:
         async with embedded_servers(folder / "data", fast=True) as started:
-            yield Urls(started.database_url, started.redis_url)
+            yield started
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

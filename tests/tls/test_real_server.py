@@ -41,7 +41,7 @@ async def secured() -> AsyncIterator[str]:
         signed = authority.signed("localhost")
         give(signed.key, account)
         program = process.Program("PostgreSQL", SERVER, account, postgres.STOPS)
-        async with postgres.serving(program, folder, None, fast=True) as started:
+        async with postgres.serving(program, folder, fast=True) as started:
             with (data / "postgresql.conf").open("a") as file:
                 file.write(f"ssl = on\nssl_cert_file = '{signed.certificate}'\nssl_key_file = '{signed.key}'\n")
             os.kill(started.server.pid, signal.SIGHUP)
