@@ -20,7 +20,7 @@ RUN pip wheel --no-deps --no-build-isolation --wheel-dir /dist . \
 FROM python:3.13-slim-trixie
 LABEL org.opencontainers.image.title="Precis" \
       org.opencontainers.image.description="Persistent, asynchronous conversation compression for Open WebUI" \
-      org.opencontainers.image.licenses="MIT"
+      org.opencontainers.image.licenses="MIT AND Apache-2.0"
 RUN groupadd --gid 10001 precis \
     && useradd --uid 10001 --gid precis --home-dir /data --no-create-home --shell /usr/sbin/nologin precis \
     && install --directory --owner precis --group precis --mode 0700 /data

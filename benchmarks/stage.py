@@ -49,7 +49,7 @@ async def servers(*, fast: bool = True) -> AsyncIterator[Urls]:
     folder = _folder()
     try:
         async with embedded_servers(folder / "data", fast=fast) as started:
-            yield Urls(started.database_url, started.redis_url)
+            yield started
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

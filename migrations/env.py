@@ -9,10 +9,9 @@ import asyncio
 import structlog
 from alembic import context
 from alembic.runtime.migration import MigrationInfo
-from sqlalchemy import Connection, make_url, pool, text
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy import Connection, pool, text
 
-from service import tls
+from service.storage.database import engine_for
 from service.storage.tables import metadata
 
 log = structlog.get_logger(__name__)
@@ -46,10 +45,8 @@ def _tell(ctx: object, step: MigrationInfo, *_: object, **__: object) -> None:
 
 
 async def _main() -> None:
-    reached = tls.postgres(context.config.attributes["url"])
-    url = make_url(reached.url).set(drivername="postgresql+asyncpg")
-    of_driver = {"ssl": reached.of_driver}
-    engine = create_async_engine(url, poolclass=pool.NullPool, connect_args=of_driver)
+    url = context.config.attributes["url"]
+    engine = engine_for(url, "precis-migration", poolclass=pool.NullPool)
     async with engine.connect() as connection:
         await connection.run_sync(_run)
         await connection.commit()

@@ -16,7 +16,6 @@ from service.api import (
     audit,
     chats,
     context,
-    docs,
     events,
     filter,
     health,
@@ -273,7 +272,6 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
     app.state.refusals = Refusals()
     app.state.readiness = Readiness()
     problems.install(app)
-    docs.install(app)
     operators = (chats, jobs, stats, summariser, keys, audit, people)
     for module in (context, filter, events, recall, left_alone, *operators, health, scrape):
         app.include_router(module.router)

@@ -1,30 +1,29 @@
 """The whole database in one file and back, by PostgreSQL's own programs; and before a migration.
 
-The programs come with the embedded server.
+The programs come with the embedded server; for TLS, which those do not speak, they are the
+operator's.
 """
 
 import asyncio
-import contextlib
 import os
+import shutil
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import structlog
-from sqlalchemy import URL, Table, make_url
+from sqlalchemy import Table
 
-from service import tls
 from service.embedded.postgres import binary
 from service.errors import ConfigurationError
 from service.settings import Settings
-from service.storage.database import Pending, pending
+from service.storage.database import demands_tls, pending
 from service.storage.tables import metadata
-from service.tls import Reached
-from service.tunnel import PORT, tunnel
 
 FOLDER = "backups"  # in the data folder
 _KEPT = 3  # dumps before migrations
@@ -58,7 +57,12 @@ async def dump(
         options.append("--data-only")
     tables = _TABLES if only is None else [only.name]
     with _private(file):
-        await _run("pg_dump", url, *options, *(f"--table=public.{name}" for name in tables))
+        await _run(
+            _programs(url) / "pg_dump",
+            url,
+            *options,
+            *(f"--table=public.{name}" for name in tables),
+        )
 
 
 @contextmanager
@@ -81,17 +85,18 @@ async def load(url: str, *files: Path) -> None:
     Raises:
         ConfigurationError: a program failed.
     """
+    programs = _programs(url)
     # Beside the file, where there is room for what it holds; whole scripts first, because of a
     # pipe that breaks the first half would be committed.
     beside = os.path.dirname(files[0]) or "."
     with tempfile.TemporaryDirectory(dir=beside, prefix=".precis-") as folder:
         scripts = [f"{folder}/{place}.sql" for place in range(len(files))]
         for script, file in zip(scripts, files, strict=True):
-            await _run("pg_restore", None, "--no-owner", f"--file={script}", str(file))
+            await _run(programs / "pg_restore", None, "--no-owner", f"--file={script}", str(file))
             await asyncio.to_thread(_for_older_servers, script)
         once = ("--single-transaction", "--set=ON_ERROR_STOP=1", "--quiet", "--no-psqlrc")
         commands = (f"--command={_EMPTY}", *(f"--file={script}" for script in scripts))
-        await _run("psql", url, *once, *commands)
+        await _run(programs / "psql", url, *once, *commands)
 
 
 def _for_older_servers(script: str) -> None:
@@ -117,7 +122,7 @@ async def before_migration(url: str, settings: Settings) -> None:
     if coming is None:
         return
     if settings.database_url or not settings.backup_before_migration:
-        log.warning("migration.without_dump", **_told(coming))
+        log.warning("migration.without_dump", **asdict(coming))
         return
     folder = settings.data_dir / FOLDER
     at = datetime.now(UTC)
@@ -131,53 +136,41 @@ async def before_migration(url: str, settings: Settings) -> None:
             f" of it could be made before: {error}. Make room in {folder}, or set"
             " PRECIS_BACKUP_BEFORE_MIGRATION=false"
         ) from error
-    log.info("migration.dumped", file=str(file), size=file.stat().st_size, **_told(coming))
+    log.info("migration.dumped", file=str(file), size=file.stat().st_size, **asdict(coming))
     for old in sorted(folder.glob("*-before-*.dump"))[:-_KEPT]:
         old.unlink()
 
 
-def _told(coming: Pending) -> dict[str, str]:
-    return {"current": coming.current, "head": coming.head}
-
-
-async def _run(program: str, url: str | None, *arguments: str) -> None:
-    """Runs a program of PostgreSQL; the password is in its environment, where only we see it."""
-    environment = dict(os.environ)
-    async with contextlib.AsyncExitStack() as stack:
-        if url:
-            environment["PGPASSWORD"] = make_url(url).password or ""
-            plain = await stack.enter_async_context(_of_program(tls.postgres(url)))
-            arguments = (f"--dbname={plain.render_as_string()}", *arguments)
-        process = await asyncio.create_subprocess_exec(
-            binary().with_name(program), *arguments, env=environment, stdout=DEVNULL, stderr=PIPE
-        )
-        _, said = await process.communicate()
-    if process.returncode:
-        why = " ".join(said.decode(errors="replace").split())[:1000]
-        raise ConfigurationError(f"{program} failed: {why}")
-
-
-@asynccontextmanager
-async def _of_program(reached: Reached) -> AsyncIterator[URL]:
-    """Where a program without TLS finds the database; the password is left out.
+def _programs(url: str) -> Path:
+    """The folder of PostgreSQL's programs: of the package, or of this machine where TLS is asked.
 
     Raises:
-        ConfigurationError: there is no TLS with a server that the URL wants it with.
+        ConfigurationError: there has to be TLS, and this machine has no `pg_dump`.
     """
-    where = make_url(reached.url)
-    if reached.context is None or reached.is_socket:
-        query: dict[str, Any] = dict(where.query)
-        if reached.mode:
-            query["sslmode"] = reached.mode
-        yield URL.create(
-            "postgresql",
-            where.username,
-            host=where.host,
-            port=where.port,
-            database=where.database,
-            query=query,
+    if not demands_tls(url):
+        return binary().parent
+    own = shutil.which("pg_dump")
+    if own is None:
+        raise ConfigurationError(
+            "PRECIS_DATABASE_URL asks for TLS, which the pg_dump of this package does not speak:"
+            " install PostgreSQL's client programs, not older than the server, so that pg_dump,"
+            " pg_restore and psql are in PATH"
         )
-        return
-    async with tunnel(reached) as folder:
-        query = {"host": folder, "port": str(PORT), "sslmode": "disable"}
-        yield URL.create("postgresql", where.username, database=where.database, query=query)
+    return Path(own).parent
+
+
+async def _run(program: Path, url: str | None, *arguments: str) -> None:
+    """Runs a program of PostgreSQL; the password is in its environment, where only we see it."""
+    environment = dict(os.environ)
+    if url:
+        password = urlsplit(url).password
+        environment["PGPASSWORD"] = unquote(password or "")
+        nameless = url.replace(f":{password}@", "@", 1)
+        arguments = (f"--dbname={nameless}", *arguments)
+    process = await asyncio.create_subprocess_exec(
+        program, *arguments, env=environment, stdout=DEVNULL, stderr=PIPE
+    )
+    _, said = await process.communicate()
+    if process.returncode:
+        why = " ".join(said.decode(errors="replace").split())[:1000]
+        raise ConfigurationError(f"{program.name} failed: {why}")

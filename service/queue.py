@@ -7,23 +7,22 @@ a request.
 
 import asyncio
 import json
+import ssl
 from datetime import timedelta
-from ssl import SSLContext
-from typing import Any
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import structlog
 from arq import ArqRedis
-from arq.connections import RedisSettings
 from arq.constants import default_queue_name, health_check_key_suffix
-from redis.asyncio import Redis, SSLConnection
+from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 from redis.exceptions import AuthenticationError, RedisError, ResponseError
+from redis.exceptions import ConnectionError as RedisUnreachable
+from redis.exceptions import TimeoutError as RedisTimeout
 
-from service import tls
 from service.errors import ConfigurationError
-from service.tls import Reached
 
 JOB = "compress"
 HEARTBEAT = 10  # seconds between two signs of life of a worker
@@ -34,58 +33,16 @@ _KEPT = timedelta(hours=1)  # an older wake-up is worthless: the sweep has been 
 log = structlog.get_logger(__name__)
 
 
-class _TlsConnection(SSLConnection):
-    """A connection by TLS with a context of ours.
-
-    redis-py's own would trust what the machine trusts beside the authorities that the URL names.
-    """
-
-    def __init__(self, *, tls_context: SSLContext, **more: Any) -> None:  # noqa: ANN401 - redis-py's
-        super().__init__(**more)
-        self.ssl_context.context = tls_context
-
-
-def _of_driver(reached: Reached) -> dict[str, Any]:
-    """Arguments of redis-py beside the URL."""
-    if reached.context is None:
-        return {}
-    return {"connection_class": _TlsConnection, "tls_context": reached.context}
-
-
-def redis_settings(url: str) -> RedisSettings:
-    """Arq's settings, with retries, so that a worker outlives a restart of Redis.
-
-    By default arq 0.28 ends on one.
-    """
-    reached = tls.redis(url)
-    settings = RedisSettings.from_dsn(reached.url)
-    settings.retry = Retry(ExponentialBackoff(cap=1, base=0.05), 20)
-    settings.retry_on_error = [RedisError, OSError]
-    settings.retry_on_timeout = True
-    # Arq's own, each with all of the above: a wrong address was reported after 100 seconds.
-    settings.conn_retries = 0
-    if checked := reached.checked:
-        settings.ssl = True
-        settings.ssl_cert_reqs = "required" if checked.certificate else "none"
-        settings.ssl_check_hostname = checked.name
-        settings.ssl_ca_certs = checked.authorities or None
-        settings.ssl_certfile = checked.own or None
-        settings.ssl_keyfile = checked.own_key or None
-    return settings
-
-
 def client(url: str) -> ArqRedis:
-    """A client of the queue, with these retries.
+    """A client of the queue, with retries, so that a worker outlives a restart of Redis.
 
     It connects at its first command; the caller closes it.
     """
-    settings, reached = redis_settings(url), tls.redis(url)
     redis: ArqRedis = ArqRedis.from_url(
-        reached.url,
-        retry=settings.retry,
-        retry_on_error=settings.retry_on_error,
+        url,
+        retry=Retry(ExponentialBackoff(cap=1, base=0.05), 20),
+        retry_on_error=[RedisError, OSError],
         retry_on_timeout=True,
-        **_of_driver(reached),
     )
     redis.job_serializer, redis.job_deserializer = dumps, loads
     return redis
@@ -118,33 +75,35 @@ class Queue:
         One that is away is logged and not waited for: sweeps make up for lost wake-ups.
 
         Raises:
-            ConfigurationError: the address is none, the server rejected the credentials, or is not
-                who it should be.
+            ConfigurationError: the URL is none that redis-py knows, or the server rejected the
+                credentials, or has a certificate that is not trusted.
         """
-        reached = tls.redis(url)
-        try:
-            settings = redis_settings(url)
-        except (AssertionError, RuntimeError, ValueError):
-            raise ConfigurationError(
-                "PRECIS_REDIS_URL is not an address of the form redis://…"
-            ) from None
         try:
             # With a client that does not try again: of a wrong password, the other would only say
             # that it took long.
-            once = Redis.from_url(reached.url, **_of_driver(reached))
-            async with asyncio.timeout(_PATIENCE), once as probe:
-                await probe.ping()
+            async with asyncio.timeout(_PATIENCE), Redis.from_url(url) as once:
+                await once.ping()
         except (AuthenticationError, ResponseError) as error:
             raise ConfigurationError(
-                f"Redis at {settings.host}:{settings.port} rejected the credentials: {error}."
+                f"Redis at {urlsplit(url).hostname} rejected the credentials: {error}."
                 " Is PRECIS_REDIS_URL right?"
             ) from error
-        except (RedisError, OSError) as error:
-            if why := tls.refusal(error, reached):
-                raise ConfigurationError(why) from error
-            log.warning(
-                "queue.redis_away", host=settings.host, port=settings.port, error=repr(error)
-            )
+        except (RedisUnreachable, RedisTimeout, OSError) as error:
+            # Unlike one that is away, it stays so, and nobody would see it.
+            if isinstance(error.__context__, ssl.SSLCertVerificationError):
+                raise ConfigurationError(
+                    f"Redis has a certificate that is not trusted: {error}."
+                    " Does ssl_ca_certs in PRECIS_REDIS_URL name the authority that signed it?"
+                ) from error
+            log.warning("queue.redis_away", error=repr(error))
+        except (RedisError, TypeError) as error:
+            raise ConfigurationError(
+                f"PRECIS_REDIS_URL has words that redis-py does not take: {error}"
+            ) from error
+        except ValueError:  # its words may quote the password
+            raise ConfigurationError(
+                "PRECIS_REDIS_URL is not an address of the form redis://… or rediss://…"
+            ) from None
         return cls(client(url))
 
     async def wake(self, key: str | None = None, delay: float = 0) -> bool:

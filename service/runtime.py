@@ -7,23 +7,26 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 import httpx
 import structlog
 
-from service import tls
 from service.clients.summarisers import client, configured, for_models, probe
 from service.dumps import before_migration
 from service.embedded.servers import embedded_servers
 from service.processes import Texts
 from service.queue import Queue
 from service.settings import Settings, warnings
-from service.storage.database import Database, check_schema, connect, migrate
+from service.storage.database import Database, check_schema, connect, demands_tls, migrate
 from service.urls import Urls as Urls
 from service.urls import announcing, existing, given
 from service.usecases.compress import WorkerContext
 from service.usecases.counting import Counting, counting
 
+# Names that no public server has.
+_INSIDE = (".localhost", ".local", ".internal", ".svc", ".svc.cluster.local")
 _PROBE_AGAIN = 60  # seconds until the next look at a summariser with which something is amiss
 
 log = structlog.get_logger(__name__)
@@ -60,7 +63,7 @@ async def servers(settings: Settings) -> AsyncIterator[Urls]:
     if urls := given(settings):
         yield urls
         return
-    async with _embedded(settings) as urls:
+    async with embedded_servers(settings.data_dir, fast=settings.fast_and_unsafe) as urls:
         await before_migration(urls.database, settings)
         await migrate(urls.database)
         with announcing(settings.data_dir, urls):
@@ -81,14 +84,8 @@ async def reachable(settings: Settings) -> AsyncIterator[Urls]:
     if urls := existing(settings):
         yield urls
         return
-    async with _embedded(settings) as urls:
+    async with embedded_servers(settings.data_dir, fast=settings.fast_and_unsafe) as urls:
         yield urls
-
-
-@asynccontextmanager
-async def _embedded(settings: Settings) -> AsyncIterator[Urls]:
-    async with embedded_servers(settings.data_dir, fast=settings.fast_and_unsafe) as started:
-        yield Urls(started.database_url, started.redis_url, started.died)
 
 
 @asynccontextmanager
@@ -112,14 +109,40 @@ async def running(
         texts = shared or stack.enter_context(_text_processes(settings))
         texts_of_rounds = shared or stack.enter_context(_text_processes(settings))
         summariser, others = configured(settings, http), for_models(settings, http)
-        ways = tls.warnings(tls.postgres(urls.database), tls.redis(urls.redis))
-        amiss = warnings(settings) + ways
+        amiss = warnings(settings) + _without_tls(urls)
         worker_context = WorkerContext(
             database.engine, settings, summariser, texts_of_rounds, others=others, warnings=amiss
         )
         await stack.enter_async_context(_probing(worker_context, http))
         counted = await stack.enter_async_context(counting(database.engine))
         yield Runtime(settings, urls, database, queue, worker_context, texts, counted)
+
+
+def _without_tls(urls: Urls) -> list[str]:
+    """Which of the servers are on another network, and their URLs demand no TLS."""
+    found = []
+    database, redis = urlsplit(urls.database).hostname, urlsplit(urls.redis).hostname
+    if _is_outside(database) and not demands_tls(urls.database):
+        found.append(
+            f"PRECIS_DATABASE_URL goes to {database} perhaps without TLS: add"
+            " ?sslmode=verify-full&sslrootcert=FILE (docs/howto/tls.md)"
+        )
+    if _is_outside(redis) and not urls.redis.startswith("rediss:"):
+        found.append(
+            f"PRECIS_REDIS_URL goes to {redis} without TLS: write"
+            " rediss://…?ssl_ca_certs=FILE&ssl_check_hostname=true (docs/howto/tls.md)"
+        )
+    return found
+
+
+def _is_outside(host: str | None) -> bool:
+    """Whether somebody on the way may read along: the filter's rule for `http://`."""
+    if host is None:  # a socket
+        return False
+    try:
+        return ip_address(host).is_global
+    except ValueError:
+        return "." in host and not host.endswith(_INSIDE)
 
 
 @asynccontextmanager

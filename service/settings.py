@@ -231,7 +231,8 @@ class Settings(BaseSettings):
     redis_url: SecretStr | None = Field(
         None,
         description="Redis or Valkey, as `redis://:password@host:6379/0`; with TLS,"
-        " `rediss://:password@host:6379/0?ssl_ca_certs=FILE`. Unset: the embedded one.",
+        " `rediss://:password@host:6379/0?ssl_ca_certs=FILE&ssl_check_hostname=true`."
+        " Unset: the embedded one.",
     )
 
     # Whose data may meet, and what is masked. The defaults show nothing to anybody else.

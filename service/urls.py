@@ -8,34 +8,20 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from service.embedded.present import exists
+from service.embedded.present import Urls as Urls
+from service.embedded.present import exists, is_running
 from service.errors import ConfigurationError, EmbeddedServerError
 
 if TYPE_CHECKING:
-    import asyncio
-
     from service.settings import Settings
 
 KEY_FILE: Final = "operator-key"
 """In a data folder: the key of the commands that run beside its service."""
 _ANNOUNCEMENT = "running.json"
 Seen = TypeVar("Seen")
-
-
-@dataclass(frozen=True, slots=True)
-class Urls:
-    """Where the two servers are.
-
-    `died` is set for embedded ones: it resolves when one ends by itself.
-    """
-
-    database: str = field(repr=False)
-    redis: str = field(repr=False)
-    died: "asyncio.Future[EmbeddedServerError] | None" = field(default=None, repr=False)
 
 
 def existing(settings: "Settings") -> Urls | None:
@@ -122,7 +108,7 @@ def announcement(data_dir: Path) -> dict[str, Any] | None:
         return None
     said: dict[str, Any] = json.loads(readable(Path.read_text, path))
     # A kill -9 leaves the file behind.
-    return said if _runs(said["pid"]) else None
+    return said if is_running(said["pid"]) else None
 
 
 def _write(path: Path, said: dict[str, object]) -> None:
@@ -140,17 +126,6 @@ def announcing(data_dir: Path, urls: Urls) -> Iterator[None]:
         yield
     finally:
         path.unlink(missing_ok=True)
-
-
-def _runs(pid: int) -> bool:
-    """Whether any process of any user has this number."""
-    try:
-        os.kill(pid, 0)  # sends nothing
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # of another user
-        return True
-    return True
 
 
 def readable(look: Callable[[Path], Seen], path: Path) -> Seen:

@@ -3,23 +3,57 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import structlog
+from arq import cron, func
 from arq.worker import Worker
 from redis.exceptions import RedisError
 
 from service import __version__
-from service.queue import Queue, client
+from service.queue import HEARTBEAT, JOB, Queue, client, dumps, loads
+from service.settings import Settings
+from service.text import tokens
 from service.usecases.alive import living
 from service.usecases.compress import WorkerContext
-from workers.settings import load_vocabulary, worker_settings
+from workers.jobs import compare, remove, sweep, work_off
 
+# Seconds. The lease in the database decides, this only bounds arq's own bookkeeping.
+_LONGEST_JOB = 3600
+_HOUR = 3  # at which Open WebUI is asked for its chats
+_NIGHT = 4 * 3600  # seconds that this may take
+_MINUTE = 37  # of each hour, at which what is too old is removed
 # Seconds after which arq drops a wake-up whose worker was killed, or works for so long. The work
 # itself lives on: the lease in the database is what counts.
 _FORGOTTEN = 60
 _GRACE = 10  # seconds that work may take to finish at shutdown before it is given back
 
 log = structlog.get_logger(__name__)
+
+
+def _of_arq(settings: Settings) -> dict[str, Any]:
+    """Arguments of `arq.worker.Worker`, but for the context of its jobs."""
+    return {
+        "functions": [func(work_off, name=JOB, timeout=_LONGEST_JOB, max_tries=1, keep_result=0)],
+        "cron_jobs": [
+            cron(
+                sweep,
+                second=set(range(0, 60, settings.sweep_every)),
+                run_at_startup=True,
+                keep_result=0,
+            ),
+            cron(remove, minute=_MINUTE, keep_result=0, timeout=_LONGEST_JOB),
+            cron(compare, hour=_HOUR, minute=_MINUTE, keep_result=0, timeout=_NIGHT),
+        ],
+        "max_jobs": settings.worker_jobs,
+        "keep_result": 0,  # a kept result would block the job's id
+        "poll_delay": 0.1,
+        "health_check_interval": HEARTBEAT,
+        "retry_jobs": False,  # the database says what is due again
+        "job_serializer": dumps,
+        "job_deserializer": loads,
+        "log_results": False,
+    }
 
 
 async def _run_for_ever(worker: Worker) -> None:
@@ -38,12 +72,13 @@ async def running(context: WorkerContext, queue: Queue, redis_url: str) -> Async
 
     On the way out it takes no new work, and finishes what it has, or gives it back.
     """
-    await load_vocabulary()
+    # Before the first job: it takes half a second, in which no lease would be renewed.
+    await asyncio.to_thread(tokens.count, "")
     context.texts.warm_up()
     # Arq's own would be lost, and left open, when the worker ends while it connects.
     redis = client(redis_url)
     worker = Worker(
-        **worker_settings(context.settings, redis_url),
+        **_of_arq(context.settings),
         redis_pool=redis,
         ctx={"context": context, "queue": queue},
         handle_signals=False,

@@ -10,6 +10,7 @@ other, and `gate` rejects it.
 
 import asyncio
 import json
+import random
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,13 +19,15 @@ from time import perf_counter
 from typing import Any, Final
 
 import httpx
-import stamina
+import structlog
 
 from service import metrics, request_ids
 from service.errors import ConfigurationError, SummariserAway, SummariserError
 from service.policy import output_tokens
 from service.summarising.prompt import build
 from service.summarising.reading import Finish, Reading, Reply
+
+log = structlog.get_logger(__name__)
 
 # Summaries have kilobytes; an endless answer must not fill memory.
 MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
@@ -205,7 +208,7 @@ def _count(value: object) -> int | None:
 
 
 class _AttemptError(SummariserError):
-    retry: bool | float = False  # as stamina takes it: no, yes, or yes after so many seconds
+    retry: bool | float = False  # no, yes, or yes after so many seconds
     away: bool = True  # every request would fail like this one; False when it is about this request
 
 
@@ -224,26 +227,19 @@ async def _post_json(endpoint: Endpoint, path: str, request: _Request, read: _Re
 
 async def _retried(endpoint: Endpoint, path: str, request: _Request, read: _Read) -> Reply:
     failures: list[_AttemptError] = []
-
-    def back_off(error: Exception) -> bool | float:
-        if not isinstance(error, _AttemptError):
-            return False
-        failures.append(error)
-        return error.retry
-
     patience = endpoint.patience
-    # A caller object, because the arguments of a function that stamina decorates are logged with
-    # each retry.
-    retrying = stamina.AsyncRetryingCaller(
-        attempts=patience.attempts,
-        timeout=None,  # stamina's would not end a running attempt
-        wait_initial=patience.wait_initial,
-        wait_max=patience.wait_max,
-        wait_jitter=patience.wait_initial,
-    )
     try:
         async with asyncio.timeout(patience.total.total_seconds()):
-            return await retrying(back_off, _attempt, endpoint, path, request, read)
+            while True:
+                try:
+                    return await _attempt(endpoint, path, request, read)
+                except _AttemptError as error:
+                    failures.append(error)
+                    if error.retry is False or len(failures) == patience.attempts:
+                        raise
+                    pause = _pause(error.retry, len(failures), patience)
+                    log.warning("summariser.retried", error=str(error), seconds=round(pause, 1))
+                await asyncio.sleep(pause)
     except TimeoutError:
         late = endpoint.failure(f"no whole answer in {patience.total}", _SLOW)
         last = failures[-1] if failures else None
@@ -255,6 +251,15 @@ async def _retried(endpoint: Endpoint, path: str, request: _Request, read: _Read
         made = SummariserAway if error.away else SummariserError
         attempts = f"(attempts: {len(failures)})"
         raise made(f"{error} {attempts}", f"{error.detail} {attempts}") from error
+
+
+def _pause(retry: bool | float, failed: int, patience: Patience) -> float:
+    """Seconds until the next attempt: those that the server asked for, or the back-off."""
+    if retry is not True:
+        return float(retry)
+    first = patience.wait_initial.total_seconds()
+    backed_off = first * 2.0 ** (failed - 1) + random.uniform(0, first)  # noqa: S311 - no secret
+    return min(backed_off, patience.wait_max.total_seconds())
 
 
 async def _attempt(endpoint: Endpoint, path: str, request: _Request, read: _Read) -> Reply:

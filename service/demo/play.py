@@ -280,13 +280,10 @@ async def _served(settings: Settings, worker: Beside) -> AsyncIterator[tuple[Run
 @asynccontextmanager
 async def _by_url(settings: Settings) -> AsyncIterator[Settings]:
     """The settings of a fleet, on a PostgreSQL and a Valkey that run for the play only."""
-    async with embedded_servers(settings.data_dir, fast=True) as started:
-        await migrate(started.database_url)
-        urls = {
-            "database_url": SecretStr(started.database_url),
-            "redis_url": SecretStr(started.redis_url),
-        }
-        yield settings.model_copy(update=urls)
+    async with embedded_servers(settings.data_dir, fast=True) as urls:
+        await migrate(urls.database)
+        by_url = {"database_url": SecretStr(urls.database), "redis_url": SecretStr(urls.redis)}
+        yield settings.model_copy(update=by_url)
 
 
 async def _keys(runtime: Runtime) -> dict[keys.Scope, str]:

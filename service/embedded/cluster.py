@@ -14,7 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from service.embedded.account import Account, give
-from service.embedded.folder import is_running, make_private, sync
+from service.embedded.folder import make_private, sync
+from service.embedded.present import is_running
 from service.embedded.process import Program, run
 from service.embedded.secret import password
 from service.errors import EmbeddedServerError

@@ -44,11 +44,6 @@ async def claimed(folder: Path) -> AsyncIterator[None]:
         lock.close()
 
 
-def is_running(pid: int) -> bool:
-    """Whether any process of any user has this number."""
-    return bool(psutil.pid_exists(pid))
-
-
 def make_private(path: Path, mode: int = 0o700) -> None:
     """Make a folder with exactly this mode, whatever the umask."""
     path.mkdir()

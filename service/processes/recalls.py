@@ -69,7 +69,7 @@ def made(bodies: Mapping[int, bytes]) -> dict[int, Made]:
 
 def _made(message: Message, found: Sequence[parts.Part]) -> Made:
     counted = [len(step.calls) for step in steps(message)]
-    return Made(counted, codec.pack_words(parts.packed(found)))
+    return Made(counted, codec.pack(parts.packed(found)))
 
 
 def named(bodies: Mapping[int, bytes], identity: str, *, marker: bool) -> tuple[int, int] | None:

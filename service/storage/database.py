@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 from alembic import command
@@ -16,20 +18,18 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
-from sqlalchemy import URL, Connection, make_url, text
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from service import tls
 from service.errors import ConfigurationError, SchemaError, SchemaNewer
 from service.settings import EncryptionKeys
 from service.storage import sealing
 from service.storage.sealing import Seals
-from service.tls import Reached
 
 MIGRATIONS = Path(__file__).parents[2] / "migrations"
 _NO_KEYS = EncryptionKeys()
 OLDEST = 14  # major of PostgreSQL; `scripts/test-postgres` tests from it on
+_NEVER_PLAIN: Final = ("require", "verify-ca", "verify-full")  # values of `sslmode`
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,9 @@ async def connect(
     Texts are sealed with `keys`; `Seals.check` says whether these are the right ones. Without any,
     texts are stored as they are.
     """
-    reached = tls.postgres(url)
-    where = _parsed(reached.url)
-    with _first_contact(where, reached):
+    with _first_contact(url):
         pool = await asyncpg.create_pool(
-            _plain(where),
-            ssl=reached.of_driver,
+            url,
             min_size=1,
             max_size=4,
             init=_check_version,
@@ -64,12 +61,9 @@ async def connect(
         )
     async with pool:
         seals = Seals(keys, pool)
-        engine = create_async_engine(
-            where.set(drivername="postgresql+asyncpg"),
-            connect_args={
-                "server_settings": {"application_name": name, "timezone": "UTC"},
-                "ssl": reached.of_driver,
-            },
+        engine = engine_for(
+            url,
+            name,
             pool_pre_ping=True,
             hide_parameters=True,  # they hold what people wrote, and errors are logged
             execution_options={sealing.OPTION: seals},
@@ -78,6 +72,25 @@ async def connect(
             yield Database(engine, pool, seals)
         finally:
             await engine.dispose()
+
+
+def engine_for(url: str, name: str, **options: Any) -> AsyncEngine:  # noqa: ANN401 - SQLAlchemy's
+    """An engine whose connections asyncpg opens by the URL, as it does those of the read pool.
+
+    SQLAlchemy's own reading of a URL knows no `sslmode`.
+    """
+
+    async def opened() -> "asyncpg.Connection[asyncpg.Record]":
+        session = {"application_name": name, "timezone": "UTC"}
+        return await asyncpg.connect(url, server_settings=session)
+
+    return create_async_engine("postgresql+asyncpg://", async_creator=opened, **options)
+
+
+def demands_tls(url: str) -> bool:
+    """Whether there is TLS with this PostgreSQL or no connection."""
+    words = parse_qs(urlsplit(url).query)
+    return words.get("sslmode", [""])[-1] in _NEVER_PLAIN
 
 
 async def migrate(url: str, revision: str = "head") -> None:
@@ -89,11 +102,9 @@ async def migrate(url: str, revision: str = "head") -> None:
         ConfigurationError: the database cannot be reached, or is too old.
         SchemaError: a newer version of Precis has been here, or one from before the first release.
     """
-    reached = tls.postgres(url)
-    where = _parsed(reached.url)
     # Tried before Alembic, whose errors name no setting.
-    with _first_contact(where, reached):
-        connection = await asyncpg.connect(_plain(where), ssl=reached.of_driver)
+    with _first_contact(url):
+        connection = await asyncpg.connect(url)
     try:
         await _check_version(connection)
         _refuse_unreleased(await _revision(connection))
@@ -193,36 +204,22 @@ def alembic_config(url: str) -> Config:
     return config
 
 
-def _parsed(url: str) -> URL:
-    try:
-        where = make_url(url)
-    except ArgumentError:
-        raise ConfigurationError(
-            "PRECIS_DATABASE_URL is not an address of the form postgresql://…"
-        ) from None
-    if where.get_backend_name() not in ("postgresql", "postgres"):
-        raise ConfigurationError(
-            f"PRECIS_DATABASE_URL names {where.get_backend_name()}: only PostgreSQL is supported"
-        )
-    return where
-
-
-def _plain(where: URL) -> str:
-    return where.set(drivername="postgresql").render_as_string(hide_password=False)
-
-
 @contextmanager
-def _first_contact(where: URL, reached: Reached) -> Iterator[None]:
+def _first_contact(url: str) -> Iterator[None]:
     """Turns what goes wrong at the first contact into one line that names the setting."""
     try:
         yield
-    except (OSError, asyncpg.PostgresError) as error:
-        if why := tls.refusal(error, reached):
-            raise ConfigurationError(why) from error
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        # Only the host: behind a password with a slash in it, the rest is not what it seems.
         raise ConfigurationError(
-            f"the database {where.database!r} on {where.host}:{where.port or 5432} cannot be used:"
-            f" {error}. Is it running, and is PRECIS_DATABASE_URL right?"
+            f"PostgreSQL at {urlsplit(url).hostname or 'a socket'} cannot be used: {error}."
+            " Is it running, and is PRECIS_DATABASE_URL right?"
         ) from error
+    except ValueError:  # its words may quote the password
+        raise ConfigurationError(
+            "PRECIS_DATABASE_URL is not an address of the form postgresql://…; in its password,"
+            " @, / and : are written as %40, %2F and %3A"
+        ) from None
 
 
 async def _check_version(connection: "asyncpg.Connection[asyncpg.Record]") -> None:

@@ -5,28 +5,16 @@ each secret, and how many there were. What is around a secret stays byte for byt
 and masking twice is masking once. Every pattern is bounded or possessive, so that the cost grows
 with the text and no faster.
 
-The keys of single services are recognised by the patterns of detect-secrets;
-docs/adr/0011-secrets.md says which are used, and why the rest is ours.
+docs/adr/0011-secrets.md says which patterns are detect-secrets', and why the rest is ours.
 """
 
+import base64
+import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from detect_secrets.plugins.aws import AWSKeyDetector
-from detect_secrets.plugins.base import RegexBasedDetector
-from detect_secrets.plugins.discord import DiscordBotTokenDetector
-from detect_secrets.plugins.github_token import GitHubTokenDetector
-from detect_secrets.plugins.gitlab_token import GitLabTokenDetector
-from detect_secrets.plugins.jwt import JwtTokenDetector
-from detect_secrets.plugins.mailchimp import MailchimpDetector
-from detect_secrets.plugins.pypi_token import PypiTokenDetector
-from detect_secrets.plugins.sendgrid import SendGridDetector
-from detect_secrets.plugins.slack import SlackDetector
-from detect_secrets.plugins.square_oauth import SquareOAuthDetector
-from detect_secrets.plugins.stripe import StripeDetector
-from detect_secrets.plugins.telegram_token import TelegramBotTokenDetector
-from detect_secrets.plugins.twilio import TwilioKeyDetector
+from service.text.key_patterns import AWS, KEY_PATTERNS
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,28 +43,6 @@ class _Rule:
     any_case: bool = False
     hints: tuple[str, ...] = ()
 
-
-# Some of the library's patterns are slow where there is nothing to find. They are tried only when
-# one of these literals is in the text, in lower case.
-_HINTS: dict[type[RegexBasedDetector], tuple[str, ...]] = {
-    AWSKeyDetector: ("akia", "asia", "a3t", "abia", "acca", "aws"),
-    DiscordBotTokenDetector: (),
-    GitHubTokenDetector: (),
-    GitLabTokenDetector: (),
-    MailchimpDetector: tuple(f"-us{digit}" for digit in range(1, 10)),
-    PypiTokenDetector: (),
-    SendGridDetector: (),
-    SlackDetector: ("xox", "hooks.slack"),
-    SquareOAuthDetector: (),
-    StripeDetector: ("k_live_",),
-    TelegramBotTokenDetector: (":aa",),
-    TwilioKeyDetector: (),
-}
-
-# Such a pattern also finds DNA (`ACCA…`) and base64: only something as long as a key is one.
-_HOLDS: dict[type[RegexBasedDetector], Callable[[str], bool]] = {
-    AWSKeyDetector: lambda text: len(text) in (20, 40)
-}
 
 # What documentation and templates have in the place of a secret.
 _PLACEHOLDER = re.compile(
@@ -127,6 +93,20 @@ def _random(text: str) -> bool:
 def _credentials(text: str) -> bool:
     """Whether it may be a token behind `Bearer`, where prose has plain words."""
     return _value(text) and bool(_MIXED.search(text))
+
+
+def _as_long_as_of_aws(text: str) -> bool:
+    """The patterns of these keys also find DNA (`ACCA…`) and base64."""
+    return len(text) in (20, 40)
+
+
+def _is_coded_json(part: str) -> bool:
+    """Whether a part of a JSON Web Token is JSON in base64."""
+    try:
+        json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)).decode())
+    except ValueError:
+        return False
+    return True
 
 
 def _word(literal: str) -> str:
@@ -200,7 +180,7 @@ _OURS = (
     _Rule(
         "JSON Web Token",
         re.compile(_word("eyJ") + r"[\w-]{8,}+\.eyJ[\w-]{4,}+(?:\.[\w-]*+)*+"),
-        lambda text: JwtTokenDetector.is_formally_valid(".".join(text.split(".")[:2])),
+        lambda text: all(map(_is_coded_json, text.split(".")[:2])),
     ),
     *(_Rule("API key", re.compile(_word(prefix) + rest)) for prefix, rest in _KEYS.items()),
     _Rule(
@@ -261,14 +241,13 @@ _OURS = (
 )
 _RULES = (
     *(
-        _Rule(vars(plugin)["secret_type"], pattern, _HOLDS.get(plugin, bool), hints=hints)
-        for plugin, hints in _HINTS.items()
-        for pattern in vars(plugin)["denylist"]
+        _Rule(kind, pattern, _as_long_as_of_aws if kind == AWS else bool, hints=hints)
+        for kind, pattern, hints in KEY_PATTERNS
     ),
     *_OURS,
 )
 _PASSES = 4  # a secret right beside another one may be found only when the other is masked
-_SHORTEST_KEY = 20  # characters; a shorter group of a library's pattern is a part of a key
+_SHORTEST_KEY = 20  # characters; a shorter group of a pattern is a part of a key
 _REST = re.compile(r"[\w-]{0,512}")
 
 
@@ -333,9 +312,9 @@ def _lower(text: str) -> str:
 def _span(match: re.Match[str]) -> tuple[int, int]:
     """Where in a match the secret is.
 
-    Our patterns name the group that has it. The library's have it in their first group, or in the
-    whole match when that group is missing or only a part of the key. They also end where the
-    shortest keys of a service do: the rest of a longer one is secret too.
+    Our patterns name the group that has it. Those of detect-secrets have it in their first group,
+    or in the whole match when that group is missing or only a part of the key. They also end where
+    the shortest keys of a service do: the rest of a longer one is secret too.
     """
     named = [name for name, value in match.groupdict().items() if value]
     if named:

@@ -12,6 +12,7 @@ from service.web import (
     audit,
     chats,
     checkpoints,
+    docs,
     find,
     jobs,
     keys,
@@ -37,6 +38,7 @@ _MODULES: Final = (
     keys,
     audit,
     settings,
+    docs,
 )
 # Each address has the version in it.
 _FOR_A_YEAR: Final = "public, max-age=31536000, immutable"

@@ -57,6 +57,21 @@ def compact(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
+def kind(schema: dict[str, Any]) -> str:
+    """What a schema of OpenAPI takes, as `list of string or null`."""
+    if options := schema.get("anyOf"):
+        return " or ".join(map(kind, options))
+    if values := schema.get("enum"):
+        return " or ".join(map(compact, values))
+    if reference := schema.get("$ref"):
+        return str(reference).rpartition("/")[2]
+    if places := schema.get("prefixItems"):
+        return f"list of {', '.join(map(kind, places))}"
+    if items := schema.get("items"):
+        return f"list of {kind(items)}"
+    return str(schema.get("type", "anything"))
+
+
 def visible(value: object) -> object:
     """What an expression of a template shows: nothing of others turns or hides what is around."""
     return value if hasattr(value, "__html__") or not isinstance(value, str) else shown(value)
@@ -75,4 +90,5 @@ FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "segment": segment,
     "compact": compact,
     "exact": exact,
+    "kind": kind,
 }

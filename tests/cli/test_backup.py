@@ -138,7 +138,7 @@ async def test_without_a_dump_an_embedded_database_is_not_migrated_unless_a_sett
         async with servers(settings):
             raise AssertionError("it was migrated")
     async with embedded_servers(data_dir, fast=True) as started:
-        assert await revision(started.database_url) == older
+        assert await revision(started.database) == older
 
     async with servers(settings.model_copy(update={"backup_before_migration": False})) as urls:
         assert await revision(urls.database) == newest

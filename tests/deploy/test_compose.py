@@ -46,23 +46,6 @@ def test_it_follows_the_compose_specification() -> None:
     checked("check_jsonschema", "--builtin-schema", "vendor.compose-spec", FILE)
 
 
-def test_with_tls_as_the_howto_has_it_too(tmp_path: Path) -> None:
-    (fragment,) = re.findall(r"^```yaml\n(.*?)^```", (ROOT / "docs/howto/tls.md").read_text(), re.DOTALL | re.MULTILINE)
-    file = tmp_path / "compose.override.yml"
-    file.write_text(fragment)
-
-    checked("check_jsonschema", "--builtin-schema", "vendor.compose-spec", file)
-    assert set(yaml.safe_load(fragment)["services"]) == set(SERVICES)
-
-
-@pytest.mark.slow
-def test_a_security_linter_finds_nothing_high_in_it(tmp_path: Path) -> None:
-    """Away from a developer's own .env: that passwords are variables is a choice, and the linter's rule 20."""
-    (tmp_path / FILE.name).write_text(FILE.read_text(encoding="utf-8"))
-
-    checked("compose_lint", "check", "--fail-on", "high", tmp_path / FILE.name)
-
-
 @pytest.mark.parametrize("name", SERVICES)
 def test_nothing_runs_as_root_or_writes_to_its_own_files(name: str) -> None:
     service = SERVICES[name]

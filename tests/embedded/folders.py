@@ -16,7 +16,7 @@ import psutil
 from redis.asyncio import Redis
 
 from service.embedded.folder import SERVER_NAMES
-from service.embedded.servers import Servers
+from service.embedded.present import Urls
 
 AS_ROOT = os.geteuid() == 0
 NOBODY = pwd.getpwnam("nobody").pw_uid if AS_ROOT else os.geteuid()
@@ -34,20 +34,20 @@ def servers_in(folder: Path) -> list[psutil.Process]:
     return found
 
 
-async def remember(servers: Servers, what: str) -> None:
-    connection = await database(servers.database_url)
+async def remember(servers: Urls, what: str) -> None:
+    connection = await database(servers.database)
     await connection.execute("CREATE TABLE IF NOT EXISTS notes (text text)")
     await connection.execute("INSERT INTO notes VALUES ($1)", what)
     await connection.close()
-    async with Redis.from_url(servers.redis_url) as queue:
+    async with Redis.from_url(servers.redis) as queue:
         await queue.set("note", what)
 
 
-async def remembered(servers: Servers) -> list[str]:
-    connection = await database(servers.database_url)
+async def remembered(servers: Urls) -> list[str]:
+    connection = await database(servers.database)
     rows = await connection.fetch("SELECT text FROM notes")
     await connection.close()
-    async with Redis.from_url(servers.redis_url, decode_responses=True) as queue:
+    async with Redis.from_url(servers.redis, decode_responses=True) as queue:
         return [row["text"] for row in rows] + [str(await queue.get("note"))]
 
 

@@ -23,7 +23,7 @@ def say(**facts: str) -> None:
 async def main(data_dir: Path) -> None:
     try:
         async with embedded_servers(data_dir, fast=True) as servers:
-            say(database_url=servers.database_url, redis_url=servers.redis_url)
+            say(database_url=servers.database, redis_url=servers.redis)
             await asyncio.to_thread(sys.stdin.read)
     except EmbeddedServerError as error:
         say(error=str(error))

@@ -8,7 +8,6 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import asyncpg
@@ -81,7 +80,7 @@ def groups(pid: int) -> list[int]:
 async def test_a_first_start_makes_a_database_that_the_role_owns(place: Path) -> None:
     os.chmod(place, 0o751)
     async with embedded_servers(place) as servers:
-        connection = await database(servers.database_url)
+        connection = await database(servers.database)
         row = await connection.fetchrow(
             "SELECT pg_get_userbyid(datdba), pg_encoding_to_char(encoding), datcollate, datctype,"
             " current_setting('data_checksums'), current_setting('fsync'), current_user,"
@@ -104,18 +103,10 @@ async def test_data_survives_a_restart(shared: Path) -> None:
 async def test_the_queue_keeps_every_job_or_refuses_it(shared: Path) -> None:
     async with (
         embedded_servers(shared) as servers,
-        Redis.from_url(servers.redis_url, decode_responses=True) as queue,
+        Redis.from_url(servers.redis, decode_responses=True) as queue,
     ):
         found = await queue.config_get("appendonly", "appendfsync", "maxmemory-policy")
     assert found == {"appendonly": "yes", "appendfsync": "everysec", "maxmemory-policy": "noeviction"}
-
-
-async def test_given_ports_are_used(shared: Path, unused_tcp_port_factory: Callable[[], int]) -> None:
-    ports = unused_tcp_port_factory(), unused_tcp_port_factory()
-    async with embedded_servers(shared, postgres_port=ports[0], valkey_port=ports[1], fast=True) as servers:
-        assert f"@127.0.0.1:{ports[0]}/precis" in servers.database_url
-        assert f"@127.0.0.1:{ports[1]}/0" in servers.redis_url
-        assert await remembered(servers)
 
 
 async def test_only_loopback_listens(shared: Path) -> None:
@@ -131,10 +122,10 @@ async def test_only_loopback_listens(shared: Path) -> None:
 
 async def test_strangers_and_the_superuser_cannot_log_in(shared: Path) -> None:
     async with embedded_servers(shared, fast=True) as servers:
-        own = servers.database_url.split("//")[1].split("@")[0]
+        own = servers.database.split("//")[1].split("@")[0]
         for other in ("precis:wrong", "postgres:postgres", "postgres:" + own.split(":")[1]):
             with pytest.raises(asyncpg.InvalidPasswordError):
-                await database(servers.database_url.replace(own, other))
+                await database(servers.database.replace(own, other))
 
 
 @pytest.mark.slow
@@ -216,6 +207,7 @@ async def test_after_kill_9_nobody_needs_to_start_again_for_the_servers_to_vanis
 async def test_a_killed_postgres_recovers_at_the_next_start(shared: Path) -> None:
     async with embedded_servers(shared, fast=True) as servers:
         postmaster(shared).kill()
+        assert servers.died
         error = await asyncio.wait_for(servers.died, 120)
         assert "PostgreSQL stopped (exit code -9)" in str(error)
     async with embedded_servers(shared, fast=True) as servers:
@@ -224,6 +216,7 @@ async def test_a_killed_postgres_recovers_at_the_next_start(shared: Path) -> Non
 
 async def test_the_death_of_valkey_is_told(shared: Path) -> None:
     async with embedded_servers(shared, fast=True) as servers:
+        assert servers.died
         assert not servers.died.done()
         next(process for process in servers_in(shared) if process.name() == "valkey-server").kill()
         assert "Valkey stopped (exit code -9)" in str(await asyncio.wait_for(servers.died, 120))
@@ -232,6 +225,7 @@ async def test_the_death_of_valkey_is_told(shared: Path) -> None:
 async def test_a_stop_is_a_clean_one_and_no_death(shared: Path) -> None:
     async with embedded_servers(shared, fast=True) as servers:
         pass
+    assert servers.died
     assert not servers.died.done()
     assert "database system is shut down" in (shared / "postgres.log").read_text()
     assert "ready to exit" in (shared / "valkey.log").read_text()

@@ -8,11 +8,12 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from service.embedded import postgres
-from service.embedded.port import free_port
+from service.embedded import postgres, valkey
+from service.embedded.port import PortTakenError, free_port
 from service.embedded.servers import embedded_servers
 from service.errors import EmbeddedServerError
 from tests.embedded.folders import AS_ROOT, NOBODY, Launcher, names, remembered, servers_in
@@ -38,9 +39,9 @@ def containing(file: Path, content: str) -> Iterator[None]:
     file.write_bytes(before)
 
 
-async def refusal(folder: Path, **ports: int) -> str:
+async def refusal(folder: Path) -> str:
     with pytest.raises(EmbeddedServerError) as refused:
-        async with embedded_servers(folder, fast=True, **ports):
+        async with embedded_servers(folder, fast=True):
             pass
     assert servers_in(folder) == []
     return str(refused.value)
@@ -70,9 +71,11 @@ def taken() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-@pytest.mark.parametrize(("server", "port"), [("PostgreSQL", "postgres_port"), ("Valkey", "valkey_port")])
-async def test_a_taken_port_is_named(shared: Path, taken: int, server: str, port: str) -> None:
-    assert f"{server} cannot listen on 127.0.0.1:{taken}" in await refusal(shared, **{port: taken})
+@pytest.mark.parametrize("server", [postgres, valkey], ids=["PostgreSQL", "Valkey"])
+async def test_a_taken_port_is_told_from_other_failures(shared: Path, taken: int, server: ModuleType) -> None:
+    with pytest.raises(PortTakenError, match=f"127.0.0.1:{taken}: another program"):
+        async with server.running(shared, taken, fast=True):
+            pass
     await starts(shared)
 
 
@@ -98,13 +101,14 @@ async def test_a_second_service_on_the_folder_is_refused_and_the_first_goes_on(s
         second = await launch(shared)
         assert f"in use by pid {os.getpid()}" in (await second.says())["error"]
         assert await remembered(servers) == ["from the first start"] * 2
+        assert servers.died
         assert not servers.died.done()
 
 
 @pytest.mark.slow
 async def test_a_foreign_server_in_the_folder_is_named_and_not_harmed(shared: Path) -> None:
     foreign = await asyncio.create_subprocess_exec(
-        *(postgres.binary(), "-D", shared / "postgres", "-k", "", "-p", str(free_port())),
+        *(postgres.binary(), "-D", shared / "database", "-k", "", "-p", str(free_port())),
         stderr=subprocess.DEVNULL,
         user=NOBODY if AS_ROOT else None,
     )

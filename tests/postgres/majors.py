@@ -38,8 +38,8 @@ async def _servers(major: int) -> AsyncIterator[tuple[str, str]]:
     with play.folder() as folder:
         program = await asyncio.to_thread(_program, installed, folder)
         async with (
-            postgres.serving(program, folder, None, fast=True) as database,
-            valkey.running(folder, None, fast=True) as queue,
+            postgres.serving(program, folder, fast=True) as database,
+            valkey.running(folder, fast=True) as queue,
         ):
             yield database.url, queue.url
 

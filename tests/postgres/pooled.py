@@ -29,12 +29,12 @@ async def main(argv: list[str]) -> int:
     with play.folder() as folder:
         async with (
             embedded_servers(folder / "data", fast=True) as servers,
-            pgbouncer.pooling(binary, folder, servers.database_url) as pooled,
+            pgbouncer.pooling(binary, folder, servers.database) as pooled,
         ):
-            outcome = await play.pytest(pooled, servers.redis_url, options)
+            outcome = await play.pytest(pooled, servers.redis, options)
             print(f"{pgbouncer.version(binary)}: {outcome.closing}", flush=True)  # noqa: T201 - a command
             if outcome.code == 0:
-                print(await _compared(servers.database_url, pooled, servers.redis_url))  # noqa: T201 - a command
+                print(await _compared(servers.database, pooled, servers.redis))  # noqa: T201 - a command
     return outcome.code
 
 

@@ -3,13 +3,13 @@
 Tests that use it run in the loop of their module: `pytestmark = pytest.mark.asyncio(loop_scope="module")`.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import httpx
 import pytest
 import pytest_asyncio
-import stamina
 
+from service.clients import llm
 from tests.conftest import Service
 from tests.fakes.scripted_llm import scripted_llm
 from tests.service.harness import Harness, Numbered, emptied
@@ -17,10 +17,9 @@ from tests.service.talk import Talk
 
 
 @pytest.fixture(autouse=True)
-def _no_waiting() -> Iterator[None]:
-    """A call is tried twice, without a pause."""
-    with stamina.set_testing(True, attempts=2, cap=True):
-        yield
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that failed is tried again without a pause."""
+    monkeypatch.setattr(llm, "_pause", lambda *_: 0.0)
 
 
 @pytest_asyncio.fixture(loop_scope="module")

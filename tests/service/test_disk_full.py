@@ -97,7 +97,7 @@ def check(method: str, where: str, answer: httpx.Response) -> None:
     assert answer.status_code != 500, told
     kind = answer.headers.get("content-type", "").partition(";")[0]
     if answer.is_error and where != "/readyz":
-        is_page = not where.startswith(("/v1/", "/metrics", "/docs", "/openapi", "/redoc"))
+        is_page = not where.startswith(("/v1/", "/metrics", "/openapi"))
         assert kind == ("text/html" if is_page else "application/problem+json"), told
 
 

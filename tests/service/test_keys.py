@@ -124,6 +124,15 @@ async def test_a_key_works_from_its_networks_only(service: Service) -> None:
     assert problem["type"] == "urn:precis:problem:wrong-network"
 
 
+async def test_an_address_that_a_client_invents_does_not_count(service: Service) -> None:
+    key = await made(service, "operator", networks=["10.0.0.0/8"])
+    headers = {"Authorization": f"Bearer {key}", "X-Forwarded-For": "10.1.2.3"}
+    # All of 127/8 is this machine, on Linux; only 127.0.0.1 is taken for a proxy.
+    transport = httpx.AsyncHTTPTransport(local_address="127.0.0.22")
+    async with httpx.AsyncClient(base_url=service.url, transport=transport) as client:
+        is_problem(await client.get("/v1/chats", headers=headers), 403)
+
+
 async def test_a_session_works_from_the_networks_of_its_key_only(service: Service) -> None:
     key = await made(service, "operator", networks=["127.0.0.1"])
     async with visiting(service, address="127.0.0.31") as elsewhere:

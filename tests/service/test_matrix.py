@@ -21,7 +21,7 @@ from tests.web.visitor import visiting
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-OPEN = {"/livez", "/readyz", "/version", "/metrics", "/docs", "/redoc", "/openapi.json", "/sign-in"}
+OPEN = {"/livez", "/readyz", "/version", "/metrics", "/docs", "/openapi.json", "/sign-in"}
 OF_CHATS = ("context", "transcript", "recall", "view", "left-alone")
 FILTERS = {"/v1/filter", *(f"/v1/chats/{{chat_id}}/{name}" for name in OF_CHATS)}
 # Behind the door: done, nothing there, not in this state, no such body, or not now.

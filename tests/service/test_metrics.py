@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.routing import Route
 
 from service import __version__
-from service.api import docs, scrape
+from service.api import scrape
 from service.api.scrape import Figures, create_worker_app
 from service.metrics import Queue
 from service.processes import Texts
@@ -312,7 +312,7 @@ async def test_after_all_that_can_happen_labels_have_known_values_only(
     # What another test of this process may have asked for; the description leaves it out.
     undescribed = {"/openapi.json"}
     undescribed |= {
-        route.path for module in (docs, *pages._MODULES) for route in module.router.routes if isinstance(route, Route)
+        route.path for module in pages._MODULES for route in module.router.routes if isinstance(route, Route)
     }
     words = {
         a.name,

@@ -343,7 +343,7 @@ async def test_the_key_is_in_no_error_and_no_log(
     with capture_logs() as entries:
         message = await failure(make())
     assert KEY[:8] not in message
-    assert "stamina.retry_scheduled" in str(entries)
+    assert "summariser.retried" in str(entries)
     for logged in (str(entries), caplog.text):
         assert KEY not in logged
         assert "Rotterdam" not in logged  # nor the chat

@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -22,7 +23,7 @@ from service.app import create_app
 from service.clients.summarisers import configured
 from service.errors import ConfigurationError
 from service.names import FIRST_TENANT
-from service.queue import JOB, Queue, redis_settings
+from service.queue import JOB, Queue
 from service.runtime import Urls
 from service.settings import Settings
 from service.storage import keys
@@ -365,12 +366,22 @@ async def test_a_sweep_leaves_alone_what_is_not_due_or_worked_on(service: Servic
         assert len(await redis.keys("arq:job:*")) == 1  # for chat-3
 
 
-@pytest.mark.parametrize("url", ["redis://:hush-hush@{host}:{port}/0", "nonsense", "http://u:hush-hush@127.0.0.1"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://:hush-hush@{host}:{port}/0",
+        "nonsense",
+        "http://u:hush-hush@127.0.0.1",
+        "redis://u:hush-hush/@127.0.0.1",
+        "redis://u:hush-hush@127.0.0.1?ssl_ca_certs=/ca.pem",
+        "rediss://u:hush-hush@127.0.0.1?ssl_cert_reqs=perhaps",
+    ],
+)
 async def test_a_redis_that_does_not_let_us_in_at_the_start_is_told_in_one_line(url: str, servers: Urls) -> None:
-    real = redis_settings(servers.redis)
+    real = urlsplit(servers.redis)
 
     with pytest.raises(ConfigurationError, match="PRECIS_REDIS_URL") as refused:
-        await Queue.connect(url.format(host=real.host, port=real.port))
+        await Queue.connect(url.format(host=real.hostname, port=real.port))
 
     assert "hush-hush" not in str(refused.value)
 
@@ -384,24 +395,6 @@ async def test_a_redis_that_is_away_at_the_start_is_no_reason_not_to_start(monke
 
     assert await queue.wake() is False
     await queue.close()
-
-
-@pytest.mark.slow
-async def test_arqs_own_command_runs_a_worker_too(service: Service) -> None:
-    talk, leaf = await long_chat(service.as_filter)
-    urls = service.runtime.urls
-    settings = {"PRECIS_DATABASE_URL": urls.database, "PRECIS_REDIS_URL": urls.redis, "PRECIS_WINDOW": "8192"}
-
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "arq", "workers.settings.WorkerSettings", "--burst"),
-        env=os.environ | settings,
-        cwd=Path(__file__).parents[2],
-        stderr=asyncio.subprocess.PIPE,
-    )
-    _, said = await process.communicate()
-
-    assert process.returncode == 0, said
-    assert (await talk.ask(leaf))["status"] == "ready"
 
 
 async def test_a_worker_gives_signs_of_life_and_none_when_it_has_ended(service: Service) -> None:

@@ -1,0 +1,89 @@
+"""A migration, a service, a backup and a restore on a PostgreSQL that speaks TLS, as the URL wants it."""
+
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from service import dumps
+from service.embedded import postgres, process
+from service.embedded.account import account_for, give
+from service.runtime import Urls
+from service.storage import database
+from tests.conftest import serving, small_window
+from tests.service.talk import Talk
+from tests.tls.authority import Authority
+from tests.waiting import until
+
+SERVER = max(Path("/usr/lib/postgresql").glob("*/bin/postgres"), default=None)  # the package's own has no OpenSSL
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(SERVER is None, reason="needs Debian's postgresql"),
+]
+
+
+@pytest_asyncio.fixture
+async def secured() -> AsyncIterator[str]:
+    """The URL of a PostgreSQL with TLS. As root, it runs as another user, who cannot get into pytest's own folders."""
+    assert SERVER
+    folder = Path(tempfile.mkdtemp(prefix="precis-tls-"))
+    os.chmod(folder, 0o711)
+    data = folder / "postgres"
+    account = account_for(data)
+    try:
+        authority = Authority(folder, "authority")
+        signed = authority.signed("localhost")
+        give(signed.key, account)
+        program = process.Program("PostgreSQL", SERVER, account, postgres.STOPS)
+        async with postgres.serving(program, folder, fast=True) as started:
+            with (data / "postgresql.conf").open("a") as file:
+                file.write(f"ssl = on\nssl_cert_file = '{signed.certificate}'\nssl_key_file = '{signed.key}'\n")
+            os.kill(started.server.pid, signal.SIGHUP)
+            url = started.url.replace("127.0.0.1", "localhost")
+
+            async def speaks_tls() -> bool:
+                return bool((await rows(url, "show ssl"))[0]["ssl"] == "on")
+
+            await until(speaks_tls)
+            yield f"{url}?sslmode=verify-full&sslrootcert={authority.certificate}"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def rows(url: str, query: str) -> list[asyncpg.Record]:
+    connection = await asyncpg.connect(url)
+    try:
+        return list(await connection.fetch(query))
+    finally:
+        await connection.close()
+
+
+async def test_every_connection_goes_by_tls_and_a_dump_too(secured: str, servers: Urls, tmp_path: Path) -> None:
+    await database.migrate(secured)
+    async with serving(small_window(Urls(secured, servers.redis))) as service:
+        talk = Talk(service.as_filter)
+        leaf = talk.turns(3)
+        await talk.ingest(leaf)
+        before = await talk.ask(leaf)
+        sessions = await rows(
+            secured,
+            "select application_name as name, ssl from pg_stat_ssl join pg_stat_activity using (pid)"
+            " where datname = current_database()",
+        )
+        assert {session["name"] for session in sessions} >= {"precis", "precis-reads"}
+        assert all(session["ssl"] for session in sessions)
+
+        await dumps.dump(secured, tmp_path / "precis.dump")
+        assert (await service.as_operator.delete("/v1/chats/chat-1")).is_success
+        assert await talk.ask(leaf) != before
+    await dumps.load(secured, tmp_path / "precis.dump")
+    async with serving(small_window(Urls(secured, servers.redis))) as service:
+        talk = Talk(service.as_filter)
+        talk.turns(3)
+        assert await talk.ask(leaf) == before
