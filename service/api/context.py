@@ -108,7 +108,6 @@ def _asked(tenant: int, chat: str, body: ContextRequest, settings: Settings) -> 
     window = body.window_tokens or policy.believed(body.windows)
     served = Served(
         settings.apply_share(body.model),
-        body.summary_role == "record",
         body.overhead or 0,
         body.room,
     )
@@ -214,7 +213,6 @@ def _context(answer: context.Decision) -> ContextAnswer:
         filled.edit = _edit(answer.edit)
     else:
         filled.summary = answer.summary or None
-        filled.record = answer.record or None
     return filled
 
 

@@ -477,7 +477,6 @@ def _content(fresh: Fresh, until: messages.Row, number: int) -> dict[str, Any]:
     }
 
 
-
 async def _as_read(
     connection: AsyncConnection, chat: ChatKey, message_id: str, digest: str
 ) -> messages.Row | None:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
@@ -32,12 +32,16 @@ OLDEST = 14  # major of PostgreSQL; `scripts/test-postgres` tests from it on
 _NEVER_PLAIN: Final = ("require", "verify-ca", "verify-full")  # values of `sslmode`
 
 
+Reads: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
+"""The connections of the quick reads."""
+
+
 @dataclass(frozen=True, slots=True)
 class Database:
     """Both ways to the same PostgreSQL."""
 
     engine: AsyncEngine
-    reads: "asyncpg.Pool[asyncpg.Record]"
+    reads: Reads
     seals: Seals
 
 

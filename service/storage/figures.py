@@ -8,8 +8,7 @@ from typing import Final
 
 from service.metrics import Queue
 from service.storage import jobs
-from service.storage.database import newest
-from service.storage.reads import ReadPool
+from service.storage.database import Reads, newest
 
 # An endpoint that is asked no more stays half-open for ever; its last failure is long ago.
 _BREAKERS: Final = f"""
@@ -20,7 +19,7 @@ where open_until is null or changed_at > now() - interval '1 hour' group by 1
 _FOR_TEXTS: Final = "select count(*) from chats where wants_bodies"
 
 
-async def queue(reads: ReadPool) -> Queue:
+async def queue(reads: Reads) -> Queue:
     """The figures of the database. Raises what the driver raises when it does not answer."""
     counts = await jobs.counts(reads, None)
     for_texts: int = await reads.fetchval(_FOR_TEXTS)

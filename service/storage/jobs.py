@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Final, Literal
 
 from service.names import STATES, State
+from service.storage.database import Reads
 
 _PAGE = 8192  # bytes
 _SAMPLED = 100  # pages of a table
@@ -17,8 +18,6 @@ _WITH_TEXTS = (
     ("messages", "body", "body is not null"),
     ("checkpoints", "sealed_memory", "true"),
 )
-
-Reads: TypeAlias = "asyncpg.Pool[asyncpg.Record] | asyncpg.Connection[asyncpg.Record]"
 
 BreakerState = Literal["closed", "open", "half-open"]
 
@@ -136,7 +135,7 @@ case when {_WORKING} then chats.lease_until end
 
 
 async def page(
-    reads: ReadPool,
+    reads: Reads,
     tenant: int,
     states: Sequence[State] = STATES,
     *,
@@ -152,7 +151,7 @@ async def page(
     return [Job(*row) for row in await reads.fetch(query, list(states), after, limit, tenant)]
 
 
-async def counts(reads: ReadPool, tenant: int | None) -> QueueCounts:
+async def counts(reads: Reads, tenant: int | None) -> QueueCounts:
     """The queue in numbers; of all tenants for None."""
     of_tenant, given = ("true", ()) if tenant is None else ("chats.tenant_id = $1", (tenant,))
     query = f"""
@@ -171,7 +170,7 @@ async def counts(reads: ReadPool, tenant: int | None) -> QueueCounts:
     )
 
 
-async def stored(reads: ReadPool, tenant: int) -> Stored:
+async def stored(reads: Reads, tenant: int) -> Stored:
     """Counts chats up to a bound, so that it takes no longer the more there are."""
     query = """
         select
@@ -193,7 +192,7 @@ async def stored(reads: ReadPool, tenant: int) -> Stored:
     return Stored(chats, compressed, degraded, _MOST_COUNTED)
 
 
-async def breakers(reads: ReadPool) -> list[Breaker]:
+async def breakers(reads: Reads) -> list[Breaker]:
     """All endpoints that the fleet has asked, by name."""
     rows = await reads.fetch(
         f"select name, {BREAKER_STATE}, failures, open_until, last_error"
@@ -202,7 +201,7 @@ async def breakers(reads: ReadPool) -> list[Breaker]:
     return [Breaker(*row) for row in rows]
 
 
-async def alive(reads: ReadPool) -> list[Alive]:
+async def alive(reads: Reads) -> list[Alive]:
     """Who lives, by role and name."""
     rows = await reads.fetch(
         "select role, name, version, summariser, warnings, started_at, seen_at from heartbeats"
@@ -211,7 +210,7 @@ async def alive(reads: ReadPool) -> list[Alive]:
     return [Alive(*row) for row in rows]
 
 
-async def filters(reads: ReadPool, tenant: int) -> list[str]:
+async def filters(reads: Reads, tenant: int) -> list[str]:
     """The versions of filters that asked within a week, each with a key that is in use."""
     rows = await reads.fetch(
         """
@@ -226,7 +225,7 @@ async def filters(reads: ReadPool, tenant: int) -> list[str]:
     return [row["last_filter"] for row in rows]
 
 
-async def encryption_keys(reads: ReadPool) -> list[int]:
+async def encryption_keys(reads: Reads) -> list[int]:
     """The ids of the keys that stored texts may be sealed with."""
     rows = await reads.fetch("select id from sealing_keys order by id")
     return [row["id"] for row in rows]

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.names import Scope as Scope
 from service.storage import sealing
-from service.storage.jobs import Reads
+from service.storage.database import Reads
 from service.storage.tables import api_keys, tenants
 from service.storage.terms import in_seconds
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, get_args
 
 from service.names import By
 from service.settings import Price
-from service.storage.reads import ReadPool
+from service.storage.database import Reads
 
 ANSWERS: Final = ("ready", "not_needed", "pending", "unknown")
 """Columns: answers to requests, by status."""
@@ -120,13 +120,13 @@ _OF_CHATS: Final = (
 )
 
 
-async def today(reads: ReadPool) -> date:
+async def today(reads: Reads) -> date:
     """The day in UTC by the database's clock, by which it is counted."""
     found: date = await reads.fetchval("select (now() at time zone 'utc')::date")
     return found
 
 
-async def total(reads: ReadPool, wanted: Wanted, prices: Mapping[str, Price]) -> Sums:
+async def total(reads: Reads, wanted: Wanted, prices: Mapping[str, Price]) -> Sums:
     """Everything together."""
     query = _Query(prices)
     source, user = _source("day", wanted)
@@ -137,7 +137,7 @@ async def total(reads: ReadPool, wanted: Wanted, prices: Mapping[str, Price]) ->
 
 
 async def parts(
-    reads: ReadPool, by: By, wanted: Wanted, prices: Mapping[str, Price], limit: int
+    reads: Reads, by: By, wanted: Wanted, prices: Mapping[str, Price], limit: int
 ) -> list[Part]:
     """The sums of single days (newest first), users, models or chats (most tokens first).
 
@@ -162,7 +162,7 @@ async def parts(
     return [Part(name, Sums(*sums)) for name, *sums in rows]
 
 
-async def unpriced(reads: ReadPool, wanted: Wanted, prices: Mapping[str, Price]) -> list[str]:
+async def unpriced(reads: Reads, wanted: Wanted, prices: Mapping[str, Price]) -> list[str]:
     """Models with tokens and no price, by name; of all users."""
     query = _Query(prices)
     where = query.where(wanted, None)

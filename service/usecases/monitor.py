@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from service.names import STATES, State
 from service.settings import Settings
 from service.storage import jobs
+from service.storage.database import Reads
 from service.storage.jobs import Alive, Breaker, Job, QueueCounts, SealedRows, Stored
-from service.storage.reads import ReadPool
 from service.usecases import worth
 from service.usecases.advice import Advice, advice
 from service.usecases.worth import Worth
@@ -46,7 +46,7 @@ class Status:
     sealed: list[SealedRows]
 
 
-async def status(reads: ReadPool, tenant: int, settings: Settings) -> Status:
+async def status(reads: Reads, tenant: int, settings: Settings) -> Status:
     """How a tenant's work stands. Endpoints and processes are the fleet's."""
     queue = await jobs.counts(reads, tenant)
     alive = await jobs.alive(reads)
@@ -70,7 +70,7 @@ async def status(reads: ReadPool, tenant: int, settings: Settings) -> Status:
     )
 
 
-async def work(reads: ReadPool, tenant: int) -> Work:
+async def work(reads: Reads, tenant: int) -> Work:
     """Of `status` what a list of jobs needs: without what counts chats and sums."""
     queue = await jobs.counts(reads, tenant)
     leases = await jobs.page(reads, tenant, ["working"], limit=_MOST_LEASES)
@@ -82,7 +82,7 @@ def _is_stalled(queue: QueueCounts, alive: Sequence[Alive]) -> bool:
 
 
 async def list_jobs(
-    reads: ReadPool,
+    reads: Reads,
     tenant: int,
     states: Sequence[State] = STATES,
     *,

@@ -15,7 +15,7 @@ from service.errors import Unprocessable
 from service.names import By
 from service.settings import Settings
 from service.storage import worth
-from service.storage.reads import ReadPool
+from service.storage.database import Reads
 from service.storage.worth import Part, Sums, Wanted
 
 _MONTH: Final = timedelta(days=29)  # with today, 30 days
@@ -67,7 +67,7 @@ class Breakdown:
     unpriced: list[str]
 
 
-async def overview(reads: ReadPool, tenant: int | None, settings: Settings) -> Worth:
+async def overview(reads: Reads, tenant: int | None, settings: Settings) -> Worth:
     """What Precis is worth; of all tenants for None."""
     prices = settings.prices
     today = await worth.today(reads)
@@ -82,7 +82,7 @@ async def overview(reads: ReadPool, tenant: int | None, settings: Settings) -> W
 
 
 async def breakdown(
-    reads: ReadPool, tenant: int | None, asked: Asked, limit: int, settings: Settings
+    reads: Reads, tenant: int | None, asked: Asked, limit: int, settings: Settings
 ) -> Breakdown:
     """The same in at most `limit` parts, the newest days or those with the most tokens first.
 
@@ -105,7 +105,7 @@ async def breakdown(
     )
 
 
-async def _days(reads: ReadPool, asked: Asked) -> tuple[date | None, date | None]:
+async def _days(reads: Reads, asked: Asked) -> tuple[date | None, date | None]:
     first, last = asked.first_day, asked.last_day
     if asked.by == "chat":
         if first or last:

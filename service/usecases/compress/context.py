@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service.processes import Texts
 from service.settings import Settings
-from service.summarising import writing
+from service.summarising import summarise
 from service.summarising.reading import Summariser
 
 
@@ -49,7 +49,7 @@ class WorkerContext:
     @property
     def by(self) -> str:
         """Who writes summaries, for people."""
-        return self.summariser.name if self.summariser else writing.BY_CODE
+        return self.summariser.name if self.summariser else summarise.BY_CODE
 
     @property
     def endpoint(self) -> str | None:

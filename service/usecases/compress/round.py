@@ -51,7 +51,9 @@ class Round:
 
     def tail(self, boundary: Row) -> int:
         """Tokens of what follows a boundary, at most half of a request: the rest is covered yet."""
-        return min(self.rows[-1].path_tokens - boundary.path_tokens, self.policy.request_tokens // 2)
+        return min(
+            self.rows[-1].path_tokens - boundary.path_tokens, self.policy.request_tokens // 2
+        )
 
     @property
     def engine(self) -> AsyncEngine:
