@@ -102,8 +102,8 @@ class Served(NamedTuple):
     """How a model is served.
 
     `apply_at` is the share of its window above which it is; `overhead` is tokens of the tools that
-    go to it, as the filter has seen them in any chat. `room` is tokens that a request may have at most, if its
-    answer needs more of the window than answers usually do.
+    go to it, as the filter has seen them in any chat. `room` is tokens that a request may have at
+    most, if its answer needs more of the window than answers usually do.
     """
 
     apply_at: float = APPLY_AT

@@ -51,11 +51,10 @@ class Lookup(NamedTuple):
 class Decision(NamedTuple):
     """What a request should carry.
 
-    `known` is the newest message of the path that is stored, or is taken for it. `summary` comes with
-    `ready` only. `digest` is that of the boundary, as the request has it; None
-    where the boundary is above the pairs that were sent. `window` is the one that the answer is
-    for; 0 for an older filter that asks about an unknown chat. `overhead` is part of `before` and
-    `after`.
+    `known` is the newest message of the path that is stored, or is taken for it. `summary` comes
+    with `ready` only. `digest` is that of the boundary, as the request has it; None where the
+    boundary is above the pairs that were sent. `window` is the one that the answer is for, and
+    `overhead` is part of `before` and `after`.
     """
 
     status: Literal["ready", "not_needed", "pending", "unknown"]
