@@ -227,21 +227,12 @@ async def _post_json(endpoint: Endpoint, path: str, request: _Request, read: _Re
 
 async def _retried(endpoint: Endpoint, path: str, request: _Request, read: _Read) -> Reply:
     failures: list[_AttemptError] = []
-    patience = endpoint.patience
+    total = endpoint.patience.total
     try:
-        async with asyncio.timeout(patience.total.total_seconds()):
-            while True:
-                try:
-                    return await _attempt(endpoint, path, request, read)
-                except _AttemptError as error:
-                    failures.append(error)
-                    if error.retry is False or len(failures) == patience.attempts:
-                        raise
-                    pause = _pause(error.retry, len(failures), patience)
-                    log.warning("summariser.retried", error=str(error), seconds=round(pause, 1))
-                await asyncio.sleep(pause)
+        async with asyncio.timeout(total.total_seconds()):
+            return await _answered(endpoint, path, request, read, failures)
     except TimeoutError:
-        late = endpoint.failure(f"no whole answer in {patience.total}", _SLOW)
+        late = endpoint.failure(f"no whole answer in {total}", _SLOW)
         last = failures[-1] if failures else None
         raise SummariserAway(
             f"{late} (before that: {last})" if last else str(late),
@@ -251,6 +242,22 @@ async def _retried(endpoint: Endpoint, path: str, request: _Request, read: _Read
         made = SummariserAway if error.away else SummariserError
         attempts = f"(attempts: {len(failures)})"
         raise made(f"{error} {attempts}", f"{error.detail} {attempts}") from error
+
+
+async def _answered(
+    endpoint: Endpoint, path: str, request: _Request, read: _Read, failures: list[_AttemptError]
+) -> Reply:
+    """The reply of the first attempt that succeeds; `failures` gets those before it."""
+    while True:
+        try:
+            return await _attempt(endpoint, path, request, read)
+        except _AttemptError as error:
+            failures.append(error)
+            if error.retry is False or len(failures) == endpoint.patience.attempts:
+                raise
+            pause = _pause(error.retry, len(failures), endpoint.patience)
+            log.warning("summariser.retried", error=str(error), seconds=round(pause, 1))
+        await asyncio.sleep(pause)
 
 
 def _pause(retry: bool | float, failed: int, patience: Patience) -> float:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from service.text.key_patterns import AWS, KEY_PATTERNS
+from service.text import key_patterns
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +241,14 @@ _OURS = (
 )
 _RULES = (
     *(
-        _Rule(kind, pattern, _as_long_as_of_aws if kind == AWS else bool, hints=hints)
-        for kind, pattern, hints in KEY_PATTERNS
+        _Rule(
+            kind,
+            re.compile(pattern),
+            _as_long_as_of_aws if kind == key_patterns.AWS else bool,
+            hints=key_patterns.HINTS.get(kind, ()),
+        )
+        for kind, patterns in key_patterns.PATTERNS.items()
+        for pattern in patterns
     ),
     *_OURS,
 )

@@ -14,6 +14,7 @@ import pytest_asyncio
 from service import dumps
 from service.embedded import postgres, process
 from service.embedded.account import account_for, give
+from service.embedded.present import CLUSTER
 from service.runtime import Urls
 from service.storage import database
 from tests.conftest import serving, small_window
@@ -34,7 +35,7 @@ async def secured() -> AsyncIterator[str]:
     assert SERVER
     folder = Path(tempfile.mkdtemp(prefix="precis-tls-"))
     os.chmod(folder, 0o711)
-    data = folder / "postgres"
+    data = folder / CLUSTER
     account = account_for(data)
     try:
         authority = Authority(folder, "authority")
