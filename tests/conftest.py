@@ -1,11 +1,13 @@
 """Real PostgreSQL, real Valkey, a real service on loopback.
 
-Servers: those of `TEST_DATABASE_URL` and `TEST_REDIS_URL`, else the embedded ones. Each test gets a database of
-its own, made from a migrated template.
+Servers: those of `TEST_DATABASE_URL` and `TEST_REDIS_URL`, else containers where Docker answers, else the embedded
+ones. Each test gets a database of its own, made from a migrated template.
 """
 
+import asyncio
 import os
 import shutil
+import socket
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterator
@@ -135,6 +137,17 @@ async def _servers() -> AsyncIterator[Urls]:
     if "TEST_DATABASE_URL" in os.environ:
         yield Urls(os.environ["TEST_DATABASE_URL"], os.environ["TEST_REDIS_URL"])
         return
+    if await asyncio.to_thread(_docker_answers):
+        from testcontainers.community.postgres import PostgresContainer
+        from testcontainers.community.redis import RedisContainer
+
+        with (
+            PostgresContainer("postgres:18-alpine", driver=None) as database,
+            RedisContainer("valkey/valkey:9") as queue,
+        ):
+            redis = f"redis://{queue.get_container_host_ip()}:{queue.get_exposed_port(6379)}/0"
+            yield Urls(database.get_connection_url(), redis)
+        return
     # Not under pytest's own folders: as root, the servers run as another user who cannot get there.
     folder = _folder()
     try:
@@ -148,6 +161,15 @@ def _folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="precis-tests-"))
     folder.chmod(0o711)
     return folder
+
+
+def _docker_answers() -> bool:
+    """Whether a Docker engine listens where its clients look for it."""
+    address = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
+    if not address.startswith("unix://"):
+        return True
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(address.removeprefix("unix://")) == 0
 
 
 async def execute(url: str, *statements: str) -> None:
