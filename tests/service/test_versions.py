@@ -386,7 +386,8 @@ async def test_a_sentence_of_the_talk_that_is_forgotten_is_shown_no_more(service
     new = await correct(service, made[0]["id"], forget=[first["number"]])
 
     after = await shown(service, new["checkpoint"]["id"])
-    assert after["talk"] == others
+    # Its room may show another sentence that had none before.
+    assert [one["number"] for one in after["talk"]] == [one["number"] for one in others]
     assert first["text"] not in after["summary"]
 
 
