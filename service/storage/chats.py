@@ -201,23 +201,17 @@ async def open_chat(
         chats.c.id,
         chats.c.wants_bodies,
         chats.c.left_alone_at.is_not(None),
-        begun_by(),
+        chats.c.user_id,
     )
     identity, *rest = (await connection.execute(statement.returning(*columns))).one()
     return OpenedChat(ChatKey(tenant, identity), *rest)
-
-
-def begun_by() -> ColumnElement[str]:
-    """Whose chat it is: who began it."""
-    # Once `user_id` was who wrote last, and who began the chat was kept beside it.
-    return func.coalesce(chats.c.begun_by, chats.c.user_id)
 
 
 async def begin_anew(connection: AsyncConnection, chat: ChatKey, user: str) -> None:
     """Makes a chat without messages this user's; what another wanted of it goes."""
     nothing_wanted = {"left_alone_at": None, "wishes": list[str](), "sealed_wishes": None}
     query = update(chats).where(*of(chat, chats))
-    await connection.execute(query.values(user_id=user, begun_by=None, **nothing_wanted))
+    await connection.execute(query.values(user_id=user, **nothing_wanted))
 
 
 async def ingested(
@@ -257,7 +251,7 @@ async def used(connection: AsyncConnection, tenant: int, user: str | None) -> tu
     query = select(func.count(), func.coalesce(func.sum(chats.c.sent_bytes), 0))
     query = query.where(chats.c.tenant_id == tenant)
     if user is not None:
-        query = query.where(begun_by() == user)
+        query = query.where(chats.c.user_id == user)
     count, size = (await connection.execute(query)).one()
     return int(count), int(size)
 
@@ -273,7 +267,7 @@ async def note_leaf(connection: AsyncConnection, chat: ChatKey, leaf: str | None
 
 async def saved(connection: AsyncConnection, tenant: int, unsaved: str) -> list[Saved]:
     """All chats of a tenant but those whose id begins with `unsaved`, oldest first."""
-    query = select(chats.c.external_id, begun_by()).where(
+    query = select(chats.c.external_id, chats.c.user_id).where(
         chats.c.tenant_id == tenant, ~chats.c.external_id.startswith(unsaved, autoescape=True)
     )
     return [Saved(*row) for row in await connection.execute(query.order_by(chats.c.id))]
@@ -333,7 +327,7 @@ def cursor_after(last: Overview, order: Order) -> Cursor:
 
 def _conditions(tenant: int, which: Filters) -> Iterator[ColumnElement[bool]]:
     if which.user is not None:
-        yield begun_by() == which.user
+        yield chats.c.user_id == which.user
     if which.model is not None:
         yield chats.c.model == which.model
     if which.state is not None:
@@ -368,7 +362,7 @@ def _overview_columns(tenant: int) -> list[ColumnElement[Any]]:
     return [
         chats.c.id,
         chats.c.external_id,
-        begun_by(),
+        chats.c.user_id,
         chats.c.model,
         chats.c.window_tokens,
         chats.c.window_assumed,

@@ -10,7 +10,6 @@ from sqlalchemy import ColumnElement, func, null, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import sealing
-from service.storage.chats import begun_by
 from service.storage.sealing import Seal, Where
 from service.storage.tables import chats
 from service.storage.tenancy import ChatKey, of
@@ -43,7 +42,7 @@ async def find(
         chat: Open WebUI's chat id.
         lock: whether nobody else may change it until the transaction ends.
     """
-    columns = begun_by(), chats.c.model, _is_working(), chats.c.left_alone_at
+    columns = chats.c.user_id, chats.c.model, _is_working(), chats.c.left_alone_at
     query = select(chats.c.id, *columns, chats.c.wishes, chats.c.sealed_wishes).where(
         chats.c.tenant_id == tenant,
         chats.c.external_id == chat,

@@ -26,7 +26,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.settings import Settings
 from service.storage import breakers, sealing, wishes
-from service.storage.chats import begun_by
 from service.storage.clock import in_seconds
 from service.storage.tables import chats, tenants
 from service.storage.tenancy import ChatKey, of
@@ -77,7 +76,7 @@ _LEASED = (
     chats.c.leaf_id,
     chats.c.compactor,
     chats.c.external_id,
-    begun_by(),
+    chats.c.user_id,
     chats.c.traceparent,
     chats.c.left_alone_at.is_not(None),
     chats.c.wishes,

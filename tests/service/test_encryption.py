@@ -12,7 +12,7 @@ from service.storage import checkpoints, contexts, messages
 from service.storage.codec import unpack
 from service.storage.tenancy import ChatKey
 from service.usecases import ingest as ingesting
-from service.usecases import recall, rotate
+from service.usecases import rotate
 from tests.conftest import execute, fresh_database
 from tests.service.encrypted import FIRST, MARK, SECOND, answers, columns, lived, service_with
 from tests.service.talk import Talk, check_tree, row, rows, run_sql
@@ -49,7 +49,6 @@ async def other_urls(servers: Urls) -> AsyncIterator[Urls]:
 @pytest.fixture(autouse=True)
 def _short_chats_are_searched_by_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ingesting, "STORED_FROM", 4)
-    monkeypatch.setattr(recall, "STORED_FROM", 4)
 
 
 async def digest_columns(urls: Urls, talk: Talk, leaf: str) -> set[str]:
