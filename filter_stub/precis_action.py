@@ -2,8 +2,8 @@
 title: Precis action
 author: The Precis authors
 description: Shows what stands for the earlier part of a chat, and takes what its user wants of it.
-version: 0.3.0
-required_open_webui_version: 0.6.43
+version: 1.0.0
+required_open_webui_version: 0.9.6
 license: MIT
 """
 
@@ -27,7 +27,7 @@ from pydantic import BaseModel, Field
 
 log = logging.getLogger("precis")
 
-VERSION = "0.3.0"
+VERSION = "1.0.0"
 INSIDE = (".localhost", ".local", ".internal", ".svc", ".svc.cluster.local")  # names inside
 NOT_PRIVATE = "service_url is http:// to a public name: use https://, or set the valve insecure"
 INSECURE = "Send key and texts over http:// to public addresses too."

@@ -2,8 +2,8 @@
 title: Precis
 author: The Precis authors
 description: Keeps long chats inside the model's window with summaries made in the background.
-version: 0.3.0
-required_open_webui_version: 0.6.43
+version: 1.0.0
+required_open_webui_version: 0.9.6
 license: MIT
 """
 
@@ -35,7 +35,7 @@ from pydantic import BaseModel, Field
 
 log = logging.getLogger("precis")
 
-VERSION = "0.3.0"
+VERSION = "1.0.0"
 PAIRS, QUESTIONS = 16, 32  # newest messages of the path, and of users, that are described at first
 SLICE = 2_000_000  # characters in one upload; the first one of a long chat takes several
 REFUSED = (400, 413, 422)  # then a message is sent with texts of so many characters:
