@@ -14,7 +14,6 @@ license: MIT
 import asyncio
 import base64
 import contextlib
-import inspect
 import ipaddress
 import json
 import logging
@@ -170,9 +169,7 @@ class Chat:
         """The newest branch with the clicked message, from its root on, as the filter has it."""
         from open_webui.utils.plugin import get_function_module_from_cache
 
-        loaded = get_function_module_from_cache(self.request, FILTER)
-        if inspect.isawaitable(loaded):  # since 0.9
-            loaded = await loaded
+        loaded = await get_function_module_from_cache(self.request, FILTER)
         path: list[Any] = await loaded[0].branch_of(self.id, self.message)
         if not path:
             raise RefusedError(UNKNOWN)
@@ -257,11 +254,8 @@ async def answer(call: Send, kind: str, **data: str) -> object:
     Raises:
         RefusedError: they did not answer within the minutes that Open WebUI waits.
     """
-    try:
-        said = await call({"type": kind, "data": data})
-    except Exception as error:  # up to 0.8
-        raise RefusedError(LATE) from error
-    if isinstance(said, dict):  # since 0.9
+    said = await call({"type": kind, "data": data})
+    if isinstance(said, dict):  # an error
         raise RefusedError(LATE)
     return said
 

@@ -53,10 +53,7 @@ class RefusedError(Exception):
 
 
 class Tools:
-    """What Open WebUI calls: one object for all requests.
-
-    Open WebUI 0.6 offers every method to models, so all else is a function.
-    """
+    """What Open WebUI calls: one object for all requests. Models are offered all public methods."""
 
     class Valves(BaseModel):
         """What an admin sets in Open WebUI."""

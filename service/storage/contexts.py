@@ -27,16 +27,14 @@ _OVERHEAD = (
     f"case when $9::integer > chat.overhead_tokens * {MORE_TOOLS}"
     " then $9 else chat.overhead_tokens end"
 )
-# An older checkpoint has no record, and serves what it has. A text that is not asked for is not
-# fetched. One that is sealed is empty where it stands plain.
-_HAS_RECORD = "(made.record <> '' or made.sealed_record is not null)"
+# A text that is not asked for is not fetched. One that is sealed is empty where it stands plain.
 _ANSWER = f"""
 select chat.id as chat, chat.window_tokens, {_OVERHEAD}, known.id, known.tokens,
        made.id, made.covered_until, made.covered_digest, made.covered_messages,
        made.covered_tokens, made.tokens,
-       case when $8 and {_HAS_RECORD} then made.rules else made.summary end,
+       case when $8 then made.rules else made.summary end,
        case when $8 then made.record end,
-       case when $8 and {_HAS_RECORD} then made.sealed_rules else made.sealed_summary end,
+       case when $8 then made.sealed_rules else made.sealed_summary end,
        case when $8 then made.sealed_record end,
        chat.left_alone_at is not null
 """
@@ -100,7 +98,7 @@ _BRANCHED = f"{_BY_PAIRS} chat.external_id = $2 and {_LIVES}"
 # the digests. Of several chats, the one that knows the newest message. A chat that expires lends
 # nothing: it is deleted with everything stored for it. One that is left alone borrows nothing.
 _ELSEWHERE = f"""
-{_BY_PAIRS} ($2::text is null or coalesce(chat.begun_by, chat.user_id) = $2)
+{_BY_PAIRS} ($2::text is null or chat.user_id = $2)
 and chat.expires_at is null and chat.id in (
     select lent.chat_id from checkpoints lent
     where lent.tenant_id = $1 and lent.covered_digest = any($4::text[] || $11::text[])
@@ -167,20 +165,19 @@ async def find(
         tenant: whose chat it is.
         chat: Open WebUI's chat id.
         pairs: (id, digest), leaf first.
-        sizes: characters of each pair's message, as far as they are known: count those that are not
-            stored yet.
+        sizes: characters of each pair's message: those that are not stored yet count by them.
         window: the model's window; None takes the one of the last ingest.
         served: how the model is served.
     """
     leaf = pairs[0][1]
     above = pairs[1][1] if len(pairs) > 1 else leaf
-    question = sizes[0] // _CHARACTERS if sizes else 0
+    question = sizes[0] // _CHARACTERS
     seal = await database.seals.of(tenant)
     ends = seal.forms(leaf), seal.forms(above)
     asked = tenant, chat, *ends, question, window, *_how(served)
     row = await database.reads.fetchrow(_CONTINUED, *asked)
     if row is not None:
-        return _found(row, ChatKey(tenant, row["chat"]), seal)
+        return _found(row, ChatKey(tenant, row["chat"]), seal, served)
     return await _branched(database, _BRANCHED, tenant, chat, pairs, sizes, window, served)
 
 
@@ -217,14 +214,13 @@ async def _branched(
     *more: str,
 ) -> StoredContext | None:
     ids, digests = zip(*pairs, strict=True)
-    before = [0, *(size // _CHARACTERS for size in accumulate(sizes))]
-    # By place: what those before it cost. Of messages without a known size, nothing is added.
-    new = before[: len(pairs)] + before[-1:] * (len(pairs) - len(before))
+    # By place: what those before it cost.
+    new = [size // _CHARACTERS for size in accumulate(sizes[:-1], initial=0)]
     seal = await database.seals.of(tenant)
     hidden = [seal.forms(digest)[0] for digest in digests]
     asked = tenant, whose, ids, digests, new, window, *_how(served), hidden, *more
     row = await database.reads.fetchrow(statement, *asked)
-    return _found(row, ChatKey(tenant, row["chat"]), seal) if row else None
+    return _found(row, ChatKey(tenant, row["chat"]), seal, served) if row else None
 
 
 def _how(served: Served) -> tuple[int, bool, int, int | None]:
@@ -232,7 +228,7 @@ def _how(served: Served) -> tuple[int, bool, int, int | None]:
     return parts_of(served.apply_at), served.record, served.overhead, served.room
 
 
-def _found(row: "asyncpg.Record", chat: ChatKey, seal: Seal) -> StoredContext:
+def _found(row: "asyncpg.Record", chat: ChatKey, seal: Seal, served: Served) -> StoredContext:
     _, window, overhead, known, tokens, *made, text, record, sealed_text, sealed_record, alone = (
         row.values()
     )
@@ -240,7 +236,7 @@ def _found(row: "asyncpg.Record", chat: ChatKey, seal: Seal) -> StoredContext:
         return StoredContext(window, overhead, known, tokens, None, "", "", alone)
     identity, until, digest, *sizes = made
     checkpoint = Checkpoint(identity, until, seal.show(digest), *sizes)
-    column = "sealed_rules" if sealed_record else "sealed_summary"
+    column = "sealed_rules" if served.record else "sealed_summary"
     text = seal.open_text(place_of(chat, identity, column), sealed_text, text)
     where = place_of(chat, identity, "sealed_record")
     record = seal.open_text(where, sealed_record, record or "")

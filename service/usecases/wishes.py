@@ -80,7 +80,7 @@ async def view(
         wanted = await _visible(connection, asker, chat, pairs)
     served = Served(settings.apply_share(wanted.model))
     path = Path(depth, pairs)
-    asked = Lookup(asker.by.tenant, chat, None, path, sizes=(), served=served)
+    asked = Lookup(asker.by.tenant, chat, None, path, sizes=[0] * len(pairs), served=served)
     return View(await context.stored(database, asked), wanted)
 
 

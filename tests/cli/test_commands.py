@@ -17,7 +17,7 @@ from service.errors import PrecisError
 from service.runtime import Urls
 from tests.cli.conftest import Cli, says
 from tests.conftest import Service, drain, execute
-from tests.service.talk import Talk, row, rows, run_sql
+from tests.service.talk import UNKNOWN, Talk, row, rows, run_sql
 
 
 async def summarised(service: Service) -> tuple[Talk, str]:
@@ -184,7 +184,7 @@ async def test_reset_recompute_and_delete_do_what_they_say_and_are_audited(cli: 
     assert (await talk.ask(leaf))["status"] == "ready"
     assert (await cli("chats", "delete", "chat-1", "--yes")).stdout == "Deleted.\n"
 
-    assert await talk.ask(leaf) == {"status": "unknown"}
+    assert await talk.ask(leaf) == UNKNOWN
     audited = await rows(service.runtime, "select actor, action from audit order by id")
     assert [tuple(one) for one in audited] == [
         ("cli", "chat.reset"),
