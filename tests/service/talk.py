@@ -169,14 +169,18 @@ class Talk:
         }
 
     async def ask(self, leaf: str, pairs: int = 64, **more: object) -> Json:
-        """What a request on this path should carry; with the `summary` and the `record` that the edit puts in."""
+        """What a request on this path should carry."""
         body = self.question(leaf, pairs, **more)
         response = await self.client.post(f"/v1/chats/{self.chat}/context", json=body)
         assert response.status_code == 200, response.text
-        answer: Json = response.json()
-        names = {"system": "summary", "user": "record"}
-        inserted = answer.get("edit", {}).get("insert", ())
-        return answer | {names[one["role"]]: one["content"] for one in inserted if one["role"] in names}
+        return with_texts(response.json())
+
+
+def with_texts(answer: Json) -> Json:
+    """An answer with the `summary` and the `record` that its edit puts in."""
+    names = {"system": "summary", "user": "record"}
+    inserted = answer.get("edit", {}).get("insert", ())
+    return answer | {names[one["role"]]: one["content"] for one in inserted if one["role"] in names}
 
 
 async def long_chat(client: httpx.AsyncClient, chat: str = "chat-1") -> tuple[Talk, str]:
