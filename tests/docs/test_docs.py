@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from markupsafe import escape
 from pydantic import BaseModel
 
-from filter_stub import precis_events, precis_filter, precis_recall
+from filter_stub import precis_action, precis_events, precis_filter, precis_recall
 from filter_stub.precis_filter import Filter
 from filter_stub.precis_recall import Tools
 from service import __version__, errors
@@ -66,7 +66,7 @@ def test_a_page_has_every_valve_with_its_default(name: str, valves: type[BaseMod
     }
 
 
-@pytest.mark.parametrize("function", [precis_filter, precis_events, precis_recall])
+@pytest.mark.parametrize("function", [precis_filter, precis_events, precis_action, precis_recall])
 def test_the_service_and_its_functions_have_one_version(function: ModuleType) -> None:
     manifest = re.search(r"^version: (.+)$", function.__doc__ or "", re.MULTILINE)
 

@@ -63,7 +63,7 @@ async def _tenant(name: str, service: Service, stack: AsyncExitStack) -> Tenant:
 
     as_filter = await client("filter")
     talk = Talk(as_filter, user=f"user of {name}", model=f"model of {name}")
-    return Tenant(name, service, as_filter, await client("operator"), talk, answers)
+    return Tenant(name, service, as_filter, await client("operator"), await client("events"), talk, answers)
 
 
 async def test_what_one_tenant_does_leaves_every_row_of_another_as_it_was_and_shows_nothing_of_it(
