@@ -18,6 +18,7 @@ from pathlib import Path
 import asyncpg
 import msgspec
 import psutil
+from service.summarising.kept.record import Record
 from sqlalchemy import make_url
 
 from benchmarks.conversation import Message
@@ -29,7 +30,6 @@ from service.storage import chats, contexts, keys
 from service.storage.database import Database, connect, migrate
 from service.storage.tenancy import ChatKey
 from service.summarising import message
-from service.summarising.kept.record import Record
 from service.summarising.memory import Paragraph, Section
 from service.usecases import context, ingest
 from service.usecases.compress import compress

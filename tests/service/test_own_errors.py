@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any, NoReturn, ParamSpec, TypeVar, cast
 
 import pytest
+from service.summarising.kept import talk as kept_talk
 
 from service.errors import TextWorkFailed
 from service.processes import Texts, child
 from service.storage import memories
 from service.summarising import ledger, utterances
-from service.summarising.kept import talk as kept_talk
 from service.summarising.ledger import entries
 from service.summarising.memory import Memory
 from service.transcript.items import Call

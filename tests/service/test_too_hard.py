@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar
 
 import pytest
+from service.summarising.compose import Candidate
 
 from service.errors import TextTooHard
 from service.processes import Texts, intake, rounds
 from service.summarising import writing
-from service.summarising.compose import Candidate
 from service.usecases.compress import WorkerContext
 from tests.conftest import TEXTS
 from tests.service.harness import Harness
