@@ -9,7 +9,7 @@ sealed for the tenant can be opened again.
 Digests, fingerprints and hashes of contents are keyed with a secret of the tenant, because a short
 message could be guessed from them. That is done once, on arrival (`Seal.keyed`), so all that is
 stored and compared here has the keyed form. The secret is made with the tenant and is stored
-sealed, so it stays the same when keys are rotated. Why all this: docs/adr/0030.
+sealed, so it stays the same when keys are rotated. Why all this: docs/adr/0014.
 """
 
 import hmac
