@@ -76,7 +76,7 @@ async def test_what_one_tenant_does_leaves_every_row_of_another_as_it_was_and_sh
     assert served["status"] == "ready"
     await b.service.runtime.counting.store(wait=True)
     before = await b.rows()
-    assert all(found for name, found in before.items() if name != "tenant_secrets"), "B has rows in every table"
+    assert all(before.values()), "B has rows in every table"
     assert any("Narrative of tenant-b" in made for made in before["checkpoints"])
 
     async def still() -> None:
@@ -89,6 +89,7 @@ async def test_what_one_tenant_does_leaves_every_row_of_another_as_it_was_and_sh
         "day_sums",
         "user_sums",
         "tombstones",
+        "tenant_secrets",
     }
     assert await b.talk.ask(leaf) == served
     shown = "\n".join(answer.text for answer in a.answers)
