@@ -85,7 +85,6 @@ STASH = "precis"  # our key in the metadata, which Open WebUI carries from hook 
 SECRET: Any = {"input": {"type": "password"}}
 ON_OVERFLOW = "Above the window: leave out old results and turns, or send the request as it is."
 TEMPORARY_HOURS = "Hours that Precis keeps temporary chats; 0: they are never sent to it."
-SUMMARY_ROLE = "`record`: only what users laid down themselves is a system message."
 INSECURE = "Send key and texts over http:// to public addresses too."
 USE_PROXY = "Reach Precis through the proxy of HTTP_PROXY, which then sees key and texts."
 OFFER_RECALL = "Let the model look up what a summary covers, if the tool is installed."
@@ -161,7 +160,6 @@ class Filter:
         windows: str = Field("", description='The same by model, as JSON: {"llama3:8b": 8192}.')
         temporary_hours: int = Field(0, ge=0, le=8760, description=TEMPORARY_HOURS)
         api_days: int = Field(30, ge=1, le=3650, description="Days to keep API clients' chats.")
-        summary_role: Literal["system", "record"] = Field("system", description=SUMMARY_ROLE)
         show_status: bool = Field(True, description="Show under the answer what was changed.")
         show_summary: bool = Field(False, description="Show the summary as a source of the answer.")
         offer_recall: bool = Field(True, description=OFFER_RECALL)
@@ -577,7 +575,6 @@ class Filter:
             "windows": request.windows,
             "overhead": beside or None,
             "room": request.window - answering if answering else None,
-            "summary_role": self.valves.summary_role,
         }
 
     async def _take(self, messages: list[Message], request: Request) -> None:
@@ -856,10 +853,14 @@ def leading(messages: list[Message]) -> list[Message]:
 def opening(messages: list[Message]) -> list[Message]:
     """The same, and our record with what the model says to it: they stay where they are."""
     end = len(leading(messages))
-    texts = [text_of(m) for m in messages[end : end + 2]]
-    if len(texts) == 2 and texts[0].startswith(SUMMARY) and texts[1] == NOTED:
-        end += 2
-    return messages[:end]
+    return messages[: end + 2] if is_record(messages[end : end + 2]) else messages[:end]
+
+
+def is_record(messages: list[Message]) -> bool:
+    """Whether these are a summary, in a user's place, and what the model says to it."""
+    if [m.get("role") for m in messages] != ["user", "assistant"]:
+        return False
+    return text_of(messages[0]).startswith(SUMMARY) and text_of(messages[1]) == NOTED
 
 
 def is_question(message: Message) -> bool:
@@ -1147,8 +1148,7 @@ def edited(messages: list[Message], path: list[Node], answer: Message) -> list[M
     edit = answer.get("edit")
     if not edit or not drops_what_is_covered(messages, path, answer):
         return None
-    texts = [text_of(m) for m in edit["insert"]]
-    if "" in texts or not any(text.startswith(SUMMARY) for text in texts):
+    if not is_record(edit["insert"]):
         return None
     base = leading(messages)
     if base and OWN_COMPACTION in text_of(base[0]):  # ours, as `show_in_open_webui` stored it

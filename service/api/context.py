@@ -66,9 +66,8 @@ async def post_context(request: Request) -> Response:
     message of the path is stored. A fork, a clone or an import that is not stored is answered from
     the summaries of the user's other chats; `known` is null then.
 
-    `ready` says how to `edit` the request that `native` describes. With `summary_role` set to
-    `record`, a summary comes as two messages: what users laid down themselves as a system message,
-    if there is anything, and all else with the role `user`.
+    `ready` says how to `edit` the request that `native` describes. A summary comes as two messages:
+    a record with the role `user`, and what the assistant answers to it.
     """
     key, runtime = await caller(request, "filter"), runtime_of(request)
     chat = _chat_id(request)

@@ -104,13 +104,6 @@ class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             " this user's other chats."
         ),
     ] = None
-    summary_role: Annotated[
-        Literal["system", "record"],
-        Meta(
-            description="`system`: the whole summary is a system message. `record`: only what"
-            " users laid down themselves is, and the rest is a record with the role `user`."
-        ),
-    ] = "system"
     overhead: Annotated[
         Annotated[int, Meta(ge=0, le=2**31 - 1)] | None,
         Meta(

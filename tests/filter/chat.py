@@ -63,8 +63,8 @@ class Turn:
 
     @property
     def tail(self) -> list[Native]:
-        """What follows the summary."""
-        return self.messages[len(self.base) + 1 :] if self.summary else self.messages[len(self.base) :]
+        """What follows the record and its answer."""
+        return self.messages[len(self.base) + 2 :] if self.summary else self.messages[len(self.base) :]
 
     @property
     def hidden(self) -> list[Native]:

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from filter_stub.precis_filter import NOTED
 from service.demo.host import Host
 from service.settings import load
 from tests.conftest import Service, drain, serving
 from tests.fakes.scripted_llm import scripted_llm
 from tests.filter.chat import Chat, Turn, filler, filter_of, native, tool_answer
-from tests.filter.wire import wire
+from tests.filter.wire import Wire, wire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -28,15 +29,20 @@ async def long_chat(chat: Chat, service: Service, turns: int = 8) -> None:
     await drain(service.runtime)
 
 
-async def check(chat: Chat, service: Service, turn: Turn) -> None:
-    """The request is [system, summary, tail], and the summary covers exactly what is hidden."""
+async def checkpoint(service: Service, identity: int) -> Any:
     async with service.runtime.database.engine.connect() as connection:
-        query = text("select summary, covered_until from checkpoints where id = :id")
-        made: Any = (await connection.execute(query, {"id": turn.served})).one()
+        query = text("select summary, covered_until, covered_messages from checkpoints where id = :id")
+        return (await connection.execute(query, {"id": identity})).one()
+
+
+async def check(chat: Chat, service: Service, turn: Turn) -> None:
+    """The request is [system, record, tail], and the summary covers exactly what is hidden."""
+    made = await checkpoint(service, turn.served)
     covered = chat.path(made.covered_until)
     uncovered = chat.path(turn.metadata["user_message_id"])[len(covered) :]
     assert uncovered[0]["role"] == "user"
-    assert turn.messages == [*turn.base, {"role": "system", "content": made.summary}, *native(uncovered)]
+    record = [{"role": "user", "content": made.summary}, {"role": "assistant", "content": NOTED}]
+    assert turn.messages == [*turn.base, *record, *native(uncovered)]
     assert turn.hidden == native(covered)
     assert turn.tail == turn.original[-len(turn.tail) :]
 

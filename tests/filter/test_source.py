@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from filter_stub.precis_filter import SUMMARY, chain
+from filter_stub.precis_filter import chain
 from service.demo.host import Host
 from tests.filter.chat import Chat, Turn
 from tests.filter.client import Client, conversation
@@ -16,8 +16,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 Json = dict[str, Any]
 
-RULES = "[What the user decided]\n\n- Never above 4 bar."
-RECORD = SUMMARY + "2 messages]\nThey talked of pumps."
 
 
 def source(text: str = MADE, checkpoint: int = 7) -> Json:
@@ -53,14 +51,6 @@ async def test_by_default_it_is_not_and_the_request_is_the_same() -> None:
     assert requests[0] == requests[1]
     assert chat.filter._sources == {}
     assert chat.host.sources == []
-
-
-async def test_rules_and_record_are_one_source() -> None:
-    two = {"summary": RULES, "record": RECORD}
-    async with summarised(two, show_summary=True, summary_role="record") as (chat, _):
-        await ready(chat)
-
-    assert chat.host.sources == [source(f"{RECORD}\n\n{RULES}")]
 
 
 async def test_a_tool_loop_shows_it_once() -> None:

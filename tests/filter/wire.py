@@ -23,7 +23,7 @@ PROPOSED = "as the service proposes it"  # in an answer, in place of its edit
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A response; text goes as it is, anything else as JSON. An edit may be PROPOSED, of `summary` and `record`."""
+    """A response; text goes as it is, anything else as JSON. An edit may be PROPOSED, of `summary`."""
 
     body: object
     status: int = 200
@@ -123,7 +123,7 @@ def as_json(proposed: edit.Edit | None) -> Any:
 def with_edit(answer: str, question: Any) -> str:
     """An answer with what the service's own code makes of the described request: density, and the edit if PROPOSED.
 
-    The edit puts in the `summary` and the `record` of the scripted answer, which no answer has as such.
+    The edit puts in the `summary` of the scripted answer, which no answer has as such.
     """
     native = question.get("native") if isinstance(question, dict) else None
     try:
@@ -133,10 +133,10 @@ def with_edit(answer: str, question: Any) -> str:
     if not native or not isinstance(told, dict):
         return answer
     request = msgspec.convert(native, edit.Request)
-    summary, record = told.pop("summary", None), told.pop("record", None)
+    summary = told.pop("summary", None)
     if told.get("edit") == PROPOSED:
         covered = told.get("covered_messages") or 0
-        told["edit"] = as_json(edit.propose(request, covered, edit.inserted(summary or "", record or "")))
+        told["edit"] = as_json(edit.propose(request, covered, edit.inserted(summary or "")))
     with contextlib.suppress(KeyError, TypeError, AttributeError):
         places = [place for place, (message, _) in enumerate(question["path"]) if message == told["known"]]
         counted = told["tokens"]["before"] - (told["tokens"].get("overhead") or 0)

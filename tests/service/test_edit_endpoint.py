@@ -43,11 +43,10 @@ async def test_a_request_whose_pairs_do_not_reach_the_boundary_gets_no_edit(talk
     leaf = talk.turns(14)
     await talk.ingest(leaf)
     await drain(service.runtime)
-    native = described(talk, leaf)
-    whole = await talk.ask(leaf, native=native)
+    whole = await talk.ask(leaf)
     assert whole["edit"]
 
-    above = await talk.ask(leaf, pairs=len(talk.path(leaf)) - whole["covered_messages"], native=native)
+    above = await talk.ask(leaf, pairs=len(talk.path(leaf)) - whole["covered_messages"])
 
     assert above["status"] == "ready"
     assert above["covered_messages"] == whole["covered_messages"]
