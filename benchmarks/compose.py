@@ -12,7 +12,7 @@ from benchmarks.report import Figure, Report, command, timed
 from benchmarks.rounds import Call, best, interleaved
 from service.policy import Policy
 from service.summarising import compose, prompt
-from service.summarising.compose import Covered, Read
+from service.summarising.summarise import Covered, Read
 from service.summarising.memory import Memory
 from service.summarising.reading import Finish, Reply
 from service.transcript import Step, parse, steps

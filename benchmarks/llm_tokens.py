@@ -117,7 +117,7 @@ def _record(rng: random.Random, prompt: str, size: int) -> str:
     rng.shuffle(lines)
     costs = accumulate(tokens.count(line) + 3 for line in lines)
     return "\n".join(
-        ["## Current state", *(f"- {line}" for line, cost in zip(lines, costs, strict=True) if cost < size)]
+        ["## State", *(f"- {line}" for line, cost in zip(lines, costs, strict=True) if cost < size)]
     )
 
 

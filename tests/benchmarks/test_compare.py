@@ -58,7 +58,7 @@ def test_the_honest_summariser_points_and_replaces() -> None:
     old = next(item for item in said.items if item.until is not None)
     new = next(one for one in said.items if one.turn == old.until and set(one.keys) & set(old.keys))
     answer = Honest(said.items, 500).pointed("", f"P3 value: {old.text}\n[40.2] {new.text}")
-    assert "keep value: 40.2" in answer
+    assert "quotations: 40.2" in answer
     assert "replaced: P3 by 40.2" in answer
 
 

@@ -41,7 +41,7 @@ def words_in(value: object) -> set[str]:
 
 def echo(messages: list[Message]) -> str:
     """A summariser that writes the words that it read, and nothing else."""
-    return "## Current state\n- " + " ".join(sorted(words_in(messages[-1]), key=lambda word: int(word[1:-1])))
+    return "## State\n- " + " ".join(sorted(words_in(messages[-1]), key=lambda word: int(word[1:-1])))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -22,7 +22,7 @@ async def status(service: Service) -> Json:
 
 async def test_work_is_stalled_while_no_worker_lives(service: Service) -> None:
     talk = Talk(service.as_filter)
-    assert await talk.ingest(talk.turns(14))
+    assert await talk.ingest(talk.turns(20))
     seen = await status(service)
     assert (seen["stalled"], [one["role"] for one in seen["alive"]]) == (True, ["api"])
 

@@ -26,7 +26,7 @@ def described(talk: Talk, leaf: str, **other: object) -> Json:
 
 
 async def test_a_question_of_the_filter_before_gets_the_answer_of_before(talk: Talk, service: Service) -> None:
-    leaf = talk.turns(14)
+    leaf = talk.turns(20)
     await talk.ingest(leaf)
     assert set(await talk.ask(leaf)) == OLD_ANSWER
     await drain(service.runtime)
@@ -34,7 +34,7 @@ async def test_a_question_of_the_filter_before_gets_the_answer_of_before(talk: T
 
 
 async def test_a_described_request_is_told_how_it_is_edited(talk: Talk, service: Service) -> None:
-    leaf = talk.turns(14)
+    leaf = talk.turns(20)
     await talk.ingest(leaf)
     question = talk.add("new", leaf, content="And now?")
     await drain(service.runtime)
@@ -53,7 +53,7 @@ async def test_a_described_request_is_told_how_it_is_edited(talk: Talk, service:
 
 
 async def test_while_a_summary_is_made_the_text_says_so(talk: Talk) -> None:
-    leaf = talk.turns(14)
+    leaf = talk.turns(20)
     await talk.ingest(leaf)
 
     answer = await talk.ask(leaf, native=described(talk, leaf))
@@ -63,7 +63,7 @@ async def test_while_a_summary_is_made_the_text_says_so(talk: Talk) -> None:
 
 
 async def test_a_request_whose_pairs_do_not_reach_the_boundary_gets_no_edit(talk: Talk, service: Service) -> None:
-    leaf = talk.turns(14)
+    leaf = talk.turns(20)
     await talk.ingest(leaf)
     await drain(service.runtime)
     native = described(talk, leaf)
@@ -78,7 +78,7 @@ async def test_a_request_whose_pairs_do_not_reach_the_boundary_gets_no_edit(talk
 
 
 async def test_a_request_that_is_not_described_far_enough_gets_no_edit(talk: Talk, service: Service) -> None:
-    leaf = talk.turns(14)
+    leaf = talk.turns(20)
     await talk.ingest(leaf)
     question = talk.add("new", leaf, content="And now?")
     await drain(service.runtime)
@@ -122,7 +122,7 @@ async def test_a_description_has_its_bound(talk: Talk) -> None:
 
 
 async def test_a_record_is_inserted_as_words_of_a_user_whom_the_model_answers(talk: Talk, service: Service) -> None:
-    leaf = talk.turns(14)
+    leaf = talk.turns(20)
     await talk.ingest(leaf)
     question = talk.add("new", leaf, content="And now?")
     await drain(service.runtime)

@@ -12,7 +12,6 @@ from service.policy import APPLY_AT, Policy, apply_at, parts_of
 from service.storage import checkpoints, contexts, messages, work
 from service.storage.checkpoints import Fresh
 from service.summarising.memory import Memory
-from service.summarising.message import Rendered
 from tests.conftest import Service, execute
 from tests.service.harness import Harness
 from tests.service.talk import row, run_sql
@@ -181,7 +180,7 @@ async def test_publishing_notes_the_most_that_the_line_saves_so_far(harness: Har
         parent = 0
         for number, size in enumerate(sizes):
             until = path[2 * number + 1]
-            fresh = Fresh(parent, until, "llm", Memory(), Rendered(f"summary {number}"), size, "by", "1")
+            fresh = Fresh(parent, until, "llm", Memory(), f"summary {number}", size, "by", "1")
             parent = await checkpoints.publish(connection, lease, fresh) or 0
             assert parent
 

@@ -94,7 +94,7 @@ async def test_every_route_that_needs_the_key_answers_503_and_says_which_setting
     grown = talk.turns(1, leaf=leaf)
     opened = bool(harness.runtime.database.seals._of)  # then it may write below what it cannot read
     uploads = [talk.transcript(grown, leaf), talk.transcript(grown)]
-    correction = {"narrative": "Other words.", "pins": []}
+    correction = {"state": "Other words.", "pins": []}
     needing: list[tuple[httpx.AsyncClient, str, str, Any]] = [
         *((reader, "PUT", "/v1/chats/chat-1/transcript", one) for one in uploads if not opened),
         (reader, "POST", "/v1/chats/chat-1/view", branch | {"depth": len(path)}),

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any, NoReturn, ParamSpec, TypeVar, cast
 
 import pytest
+from service.summarising.kept import talk as kept_talk
 
 from service.errors import TextWorkFailed
 from service.processes import Texts, child
 from service.storage import memories
 from service.summarising import ledger, utterances
-from service.summarising.kept import talk as kept_talk
 from service.summarising.ledger import entries
 from service.summarising.memory import Memory
 from service.transcript.items import Call
@@ -74,7 +74,7 @@ def bench(harness: Harness, who: str, **more: Any) -> WorkerContext:
 
 
 async def with_calls(harness: Harness) -> str:
-    leaf = harness.talk.turns(14, leaf=harness.talk.calls(None, RESULT, RESULT))
+    leaf = harness.talk.turns(20, leaf=harness.talk.calls(None, RESULT, RESULT))
     assert await harness.talk.ingest(leaf)
     return leaf
 
@@ -147,7 +147,7 @@ async def test_each_place_of_a_long_chat_that_fails_has_its_own_tries_and_what_i
     talk = harness.talk
     leaf = talk.turns(8, leaf=talk.calls(None, RESULT))
     leaf = talk.turns(8, leaf=talk.calls(leaf, RESULT))
-    leaf = talk.turns(14, leaf=talk.calls(leaf, '{"stock": 12}'))
+    leaf = talk.turns(20, leaf=talk.calls(leaf, '{"stock": 12}'))
     await talk.ingest(leaf)
 
     waits = await tries(harness, bench(harness, who, fallback_after=20))

@@ -22,7 +22,7 @@ def asked(request: Request) -> int:
 async def test_no_request_exceeds_the_summarisers_window(harness: Harness, window: int) -> None:
     talk = harness.talk
     leaf = talk.add("long", talk.add("q", talk.turns(2)), "assistant", prose(12_000, "long"))
-    await harness.long_chat(14, leaf=leaf)
+    await harness.long_chat(20, leaf=leaf)
     harness.llm.default = Say(
         "## Goal\n" + "\n".join(f"- There are {number} pumps." for number in range(10**5, 10**5 + 40))
     )
