@@ -29,8 +29,7 @@ from service.storage import chats, contexts, keys
 from service.storage.database import Database, connect, migrate
 from service.storage.tenancy import ChatKey
 from service.summarising import message
-from service.summarising.kept.record import Record
-from service.summarising.memory import Paragraph, Section
+from service.summarising.message import Parts
 from service.usecases import context, ingest
 from service.usecases.compress import compress
 from service.usecases.ingest import Transcript
@@ -150,14 +149,9 @@ async def note_leaf(url: str, tenant: int, chat: int) -> None:
         await chats.note_leaf(connection, ChatKey(tenant, chat))
 
 
-def summary(narrative: str, covered: int) -> str:
-    """The summary message for a narrative."""
-    return message.render(paragraphs(narrative), Record(), covered, 1_790_000_000).summary
-
-
-def paragraphs(narrative: str) -> tuple[Paragraph, ...]:
-    """A text as a narrative of one line."""
-    return (Paragraph(Section.STATE, (narrative,)),)
+def summary(state: str, covered: int) -> str:
+    """The summary message for a state of one line."""
+    return message.render(Parts(state=(state,)), covered, 1_790_000_000)
 
 
 def ingesting(

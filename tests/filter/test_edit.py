@@ -80,7 +80,7 @@ def proposed(talk: Talk, messages: list[Native], guided: bool = False, most: int
     """The service's answer for this request."""
     described = precis_filter.described(messages, talk.path) | {"guided": guided}
     newest = {name: described[name][:most] for name in ("questions", "asked")}
-    found = edit.propose(request_of(described | newest), talk.covered, edit.inserted(MADE, ""))
+    found = edit.propose(request_of(described | newest), talk.covered, edit.inserted(MADE))
     boundary = talk.path[talk.covered - 1]
     return {"covered_until": boundary.id, "covered_digest": boundary.digest, "edit": as_json(found)}
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from filter_stub.precis_filter import LEFT_OUT, NOTED, SUMMARY, Filter, opening
-from service import edit
+from service.summarising import message
 from tests.filter.chat import Chat, Turn
 from tests.filter.staged import MADE, against, good_answer
 from tests.filter.wire import Answer, Wire
@@ -116,4 +116,4 @@ async def test_a_user_who_writes_like_a_record_is_a_user_all_the_same() -> None:
 
 
 async def test_the_filter_knows_a_record_by_what_the_service_has_the_model_answer() -> None:
-    assert edit.NOTED == NOTED
+    assert message.NOTED == NOTED

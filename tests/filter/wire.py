@@ -138,7 +138,7 @@ def with_edit(answer: str, question: Any) -> str:
         return answer
     request = request_of(native)
     if told.get("edit") == PROPOSED:
-        insert = edit.inserted(told.get("summary") or "", told.get("record") or "")
+        insert = edit.inserted(told.get("summary") or "")
         told["edit"] = as_json(edit.propose(request, told.get("covered_messages") or 0, insert))
     with contextlib.suppress(KeyError, TypeError, AttributeError):
         places = [place for place, (message, _) in enumerate(question["path"]) if message == told["known"]]

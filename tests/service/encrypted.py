@@ -93,7 +93,7 @@ def unpacked(data: bytes) -> list[bytes]:
 
 async def answers(service: Service, talk: Talk, leaf: str) -> list[Any]:
     """All that the service says of a chat."""
-    found: list[Any] = [await talk.ask(leaf), await talk.ask(leaf, summary_role="record")]
+    found: list[Any] = [await talk.ask(leaf)]
     path = talk.question(leaf)["path"]
     for asked in ({"query": f"{MARK} pump"}, {"query": "bar below reading"}, {"ref": "M1"}):
         body = {"user_id": talk.user, "path": path, "whole": True} | asked

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.edit import NOTED
+from service.summarising.message import NOTED
 from tests.conftest import Service, drain
 from tests.service.talk import Json, Talk
 
@@ -43,10 +43,12 @@ async def test_a_described_request_is_told_how_it_is_edited(talk: Talk, service:
 
     covered, tokens = answer["covered_messages"], answer["tokens"]
     assert answer["edit"]["drop"] == [1, covered + 1]
-    (summary,) = answer["edit"]["insert"]
-    assert summary["role"] == "system"
-    assert summary["content"] == (await talk.ask(question))["summary"]
-    assert not {"summary", "record"} & set(answer), "the edit has it"
+    summary = (await talk.ask(question))["summary"]
+    assert answer["edit"]["insert"] == [
+        {"role": "user", "content": summary},
+        {"role": "assistant", "content": NOTED},
+    ]
+    assert "summary" not in answer, "the edit has it"
     change = f"{tokens['before'] / 1000:.0f}k → {tokens['after'] / 1000:.0f}k tokens"
     assert answer["status_text"] == f"Summarised {covered} earlier messages: {change}"
     assert answer["density"] == 2.0  # the estimates above are far too small
@@ -119,20 +121,6 @@ async def test_a_description_has_its_bound(talk: Talk) -> None:
     response = await talk.client.post(f"/v1/chats/{talk.chat}/context", json=body)
 
     assert response.status_code == 413, response.text
-
-
-async def test_a_record_is_inserted_as_words_of_a_user_whom_the_model_answers(talk: Talk, service: Service) -> None:
-    leaf = talk.turns(20)
-    await talk.ingest(leaf)
-    question = talk.add("new", leaf, content="And now?")
-    await drain(service.runtime)
-
-    whole = await talk.ask(question, summary_role="record")
-    answer = await talk.ask(question, summary_role="record", native=described(talk, question))
-
-    *rules, record, noted = answer["edit"]["insert"]
-    assert [one["content"] for one in rules] == [text for text in [whole.get("summary")] if text]
-    assert (record, noted) == ({"role": "user", "content": whole["record"]}, {"role": "assistant", "content": NOTED})
 
 
 @pytest.mark.parametrize(("told", "window"), [([0, 16_384, 8192], 16_384), ([], 8192), ([5], 8192)])

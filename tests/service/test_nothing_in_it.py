@@ -22,7 +22,7 @@ def built_in(harness: Harness) -> WorkerContext:
 
 
 def asked(harness: Harness) -> WorkerContext:
-    """A model that keeps nothing; before it answers, code may write an interim summary."""
+    """A model that chooses nothing; before it answers, code may write an interim summary."""
     harness.llm.default = NOTHING_KEPT
     return harness.worker_context()
 

@@ -8,8 +8,8 @@ import pytest
 
 from service.errors import TextTooHard
 from service.processes import Texts, intake, rounds
-from service.summarising import writing
-from service.summarising.summarise import Candidate
+from service.summarising import summarise
+from service.summarising.summarise import Attempt
 from service.usecases.compress import WorkerContext
 from tests.conftest import TEXTS
 from tests.service.harness import Harness
@@ -88,7 +88,7 @@ async def test_a_chat_of_hard_messages_alone_is_never_dead(harness: Harness) -> 
 
 async def test_a_memory_that_is_too_hard_itself_is_left_behind(harness: Harness) -> None:
     leaf = await harness.long_chat(20)
-    everything = Hard(lambda function, _: function in (rounds.gathered, writing.by_size))
+    everything = Hard(lambda function, _: function in (rounds.gathered, summarise.by_size))
 
     await retries(harness, built_in(harness, everything))
 
@@ -97,7 +97,7 @@ async def test_a_memory_that_is_too_hard_itself_is_left_behind(harness: Harness)
 
 async def test_a_hard_draught_of_a_model_falls_back_to_sizes_too(harness: Harness) -> None:
     leaf = await harness.long_chat(20)
-    judging = Hard(lambda function, _: function is writing._composed)
+    judging = Hard(lambda function, _: function is summarise._attempted)
     worker_context = replace(harness.worker_context(fallback_after=0), texts=judging)
 
     await harness.compress(worker_context)
@@ -142,10 +142,10 @@ class Worthless(Texts):
 
     async def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         result = await TEXTS.run(function, *args, **kwargs)
-        if isinstance(result, Candidate):
+        if isinstance(result, Attempt):
             self.composed += 1
             if self.composed <= self.most:
-                result = replace(result, no_gain="not smaller")
+                result = replace(result, candidate=replace(result.candidate, no_gain="not smaller"))
         return result
 
 

@@ -5,7 +5,7 @@ import pytest
 from service.storage import checkpoints, messages, work
 from service.storage.checkpoints import Degraded, Fresh
 from service.storage.work import Lease
-from service.summarising.memory import Kind, Memory, Paragraph, Pin, Section
+from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.utterances import Speaker, Utterance
 from service.text.blocks import Sort
 from service.usecases.retain import remove_old
@@ -274,8 +274,8 @@ async def test_a_correction_is_a_version_that_serves_and_the_old_one_is_kept(ser
     assert new["checkpoint"]["verdict"] == {"outcome": "corrected", "by": actor, "served_by": actor}
     assert new["state"] == "## Goal\n- Keep the pumps."
     assert [(pin["source"], pin["kind"], pin["text"]) for pin in new["pins"] if not pin["replaced_by"]] == [
-        ("operator", "constraint", "Never above 4 bar."),
-        ("operator", "decision", "Pump P-7 stays."),
+        ("operator", "rule", "Never above 4 bar."),
+        ("operator", "rule", "Pump P-7 stays."),
     ]
     assert "- Never above 4 bar." in new["summary"]
     assert (await talk.ask(leaf, window_tokens=SMALL))["summary"] == new["summary"]
@@ -353,7 +353,6 @@ async def test_the_next_summary_grows_from_the_correction(harness: Harness) -> N
         ({"state": "word " * 801}, "more than 4000 characters"),
         ({"state": "\n".join(f"line {n} " + "word " * 90 for n in range(60))}, "at most"),
         ({"state": "a\u0000b"}, "NUL"),
-        ({"state": "## Decisions\n- By hand."}, "give the rest as pins"),
         ({"pins": [{"kind": "rule", "text": " "}]}, "/pins/0/text"),
         ({"pins": [{"kind": "rule", "text": "x", "number": 999}]}, "P999"),
         ({"pins": [{"kind": "rumour", "text": "x"}]}, "/pins/0/kind"),
@@ -391,7 +390,7 @@ async def test_a_sentence_of_the_talk_that_is_forgotten_is_shown_no_more(service
 
 async def test_of_a_summary_something_is_left(service: Service, talk: Talk) -> None:
     _, made = await grown(service, talk, 1)
-    await run_sql(service.runtime, "update checkpoints set sections = '[]'")
+    await run_sql(service.runtime, "update checkpoints set state = '[]'")
     numbers = [one["number"] for one in (await shown(service, made[0]["id"]))["talk"]]
 
     response = await service.as_operator.patch(
@@ -443,14 +442,15 @@ async def claimed(harness: Harness) -> Lease:
 
 
 MEMORY = Memory(
-    narrative=(Paragraph(Section.GOAL, ("One.",)),),
-    pins=(Pin(3, Kind.GOAL, "One.", "u0", utterance="1.1", at=5),),
+    state=("## Goal", "One."),
+    pins=(Pin(3, Kind.RULE, "One.", "u0", utterance="1.1", at=5),),
     talk=(
         Utterance(1, 1, Speaker.USER, "One.", "u0", 5),
         Utterance(2, 4, Speaker.ASSISTANT, "40 lines of code", "a0", None, Sort.CODE, "Here:"),
     ),
     ledger=(),
     heard=2,
+    told=1,
 )
 
 
@@ -593,8 +593,7 @@ async def test_pins_and_verdict_are_stored_and_read_again(harness: Harness) -> N
     assert memory == MEMORY
     assert type(memory.pins[0].kind) is Kind
     assert type(memory.talk[0].sort) is Sort
-    texts = await row(harness.runtime, "select summary, rules, record from checkpoints")
-    assert tuple(texts) == ("llm", "rules", "record")
+    assert (await row(harness.runtime, "select summary from checkpoints")).summary == "llm"
     assert (await shown(harness.service, made))["checkpoint"]["verdict"] == {"outcome": "llm"}
 
 
