@@ -5,17 +5,16 @@ By code alone, and with a reply of a model that points at sentences; and that tw
 
 import random
 
-from service.summarising.compose import Covered, Read
-
 from benchmarks import pointing
 from benchmarks.conversation import prose
 from benchmarks.played import here
 from benchmarks.report import Figure, Report, command, timed
 from benchmarks.rounds import Call, best, interleaved
 from service.policy import Policy
-from service.summarising import compose, prompt
+from service.summarising import prompt, summarise
 from service.summarising.memory import Memory
 from service.summarising.reading import Finish, Reply
+from service.summarising.summarise import Covered, Read
 from service.transcript import Step, parse, steps
 
 ROUNDS = 40, 8  # all, and with --quick
@@ -50,16 +49,16 @@ def _composed(size: int, *, pointing_at_all: bool) -> Call:
     rng = random.Random(size)
     policy, covered = Policy.sized(16_384), Covered(100, 4 * size, None)
     earlier, new = ([Read(step) for step in _talk(rng, size)] for _ in range(2))
-    known = compose.by_rule(compose.gather(Memory(), earlier, policy), policy, covered).memory
+    known = summarise.by_rule(summarise.gather(Memory(), earlier, policy), policy, covered).candidate.memory
 
     async def work() -> None:
-        material = compose.gather(known, new, policy)
+        material = summarise.gather(known, new, policy)
         if not pointing_at_all:
-            await here(compose.by_rule, material, policy, covered)
+            await here(summarise.by_rule, material, policy, covered)
             return
         numbers = [number for number, _ in pointing.sentences(prompt.build(material.reading).user)]
-        reply = Reply(pointing.reply({"Goal": ["Go on."]}, {"fact": numbers}), Finish.STOP)
-        await here(compose.compose, material, reply, policy, covered)
+        reply = Reply(pointing.reply({"Goal": ["Go on."]}, quotations=numbers), Finish.STOP)
+        await here(summarise.compose, material, reply, policy, covered)
 
     return work
 

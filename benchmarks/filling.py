@@ -186,8 +186,8 @@ def _summaries(
     savings: list[int] = []
     for number in range(_checkpoints(len(path))):
         covered = (number + 1) * EVERY
-        narrative = prose(rng, SUMMARY)
-        summary = stage.summary(narrative, covered)
+        state = prose(rng, SUMMARY)
+        summary = stage.summary(state, covered)
         savings = [*savings, max([*savings[-1:], covered * wanted.size - tokens.count(summary)])]
         yield {
             "id": first + number,
@@ -199,7 +199,7 @@ def _summaries(
             "covered_tokens": covered * wanted.size,
             "savings": savings,
             "kind": "llm",
-            "sections": msgspec.json.encode(stage.paragraphs(narrative)).decode(),
+            "state": msgspec.json.encode([state]).decode(),
             "ledger": "[]",
             "summary": summary,
             "tokens": tokens.count(summary),

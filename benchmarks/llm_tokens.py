@@ -25,13 +25,13 @@ from tests.fakes.scripted_llm import Message as Prompted
 from tests.fakes.scripted_llm import scripted_llm
 
 _TURNS = 300
-_ORDINARY = 300  # tokens of a summary
-_GATE = 5 / 4  # the gate lets a summary be so much longer than it was asked for
+_ORDINARY = 300  # tokens of a state
+_GATE = 5 / 4  # a state may be so much longer than it was asked for
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A window, the least and the most tokens of a turn, and whether summaries are as large as the gate lets pass."""
+    """A window, the least and the most tokens of a turn, and whether states are as large as may be."""
 
     name: str
     window: int
@@ -95,7 +95,7 @@ async def _play(scene: Scene, urls: Urls) -> Play:
             summariser_url=llm.openai_url,
             summariser_model="scripted",
         )
-        limit = settings.policy(stage.MODEL, scene.window).summary_tokens
+        limit = settings.policy(stage.MODEL, scene.window).state_tokens
         size = int(limit * _GATE) if scene.large else min(_ORDINARY, limit)
 
         def summarised(messages: list[Prompted]) -> str:
@@ -112,13 +112,11 @@ async def _play(scene: Scene, urls: Urls) -> Play:
 
 
 def _record(rng: random.Random, prompt: str, size: int) -> str:
-    """A narrative of `size` tokens out of what the prompt shows: the gate lets nothing else pass."""
+    """A state of `size` tokens out of what the prompt shows: the gate lets nothing else pass."""
     lines = [line for line in dict.fromkeys(prompt.splitlines()) if len(line) > 40 and not line.startswith("=")]
     rng.shuffle(lines)
     costs = accumulate(tokens.count(line) + 3 for line in lines)
-    return "\n".join(
-        ["## Current state", *(f"- {line}" for line, cost in zip(lines, costs, strict=True) if cost < size)]
-    )
+    return "\n".join(["## State", *(f"- {line}" for line, cost in zip(lines, costs, strict=True) if cost < size)])
 
 
 def _growing(rng: random.Random, scene: Scene) -> Iterator[Message]:

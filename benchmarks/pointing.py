@@ -21,14 +21,16 @@ def entries(prompt: str) -> list[tuple[int, str]]:
 
 
 def reply(
-    narrative: Mapping[str, Sequence[str]],
-    keeps: Mapping[str, Sequence[str]],
+    state: Mapping[str, Sequence[str]],
+    rules: Sequence[str] = (),
+    quotations: Sequence[str] = (),
     replaced: Iterable[tuple[int, str]] = (),
-    drops: Sequence[int] = (),
 ) -> str:
-    """The reply that keeps these numbers by kind, and writes these lines by head."""
-    blocks = ["\n".join([f"## {head}", *(f"- {line}" for line in lines)]) for head, lines in narrative.items() if lines]
-    kept = [f"keep {kind}: {', '.join(numbers)}" for kind, numbers in keeps.items() if numbers]
-    changed = [f"replaced: P{old} by {new}" for old, new in replaced]
-    dropped = [f"drop: {', '.join(f'P{number}' for number in drops)}"] if drops else []
-    return "\n\n".join([*blocks, "\n".join([*kept, *changed, *dropped])])
+    """The reply that chooses these numbers, and writes these lines by head."""
+    lines = [
+        f"{verb}: {', '.join(numbers)}" for verb, numbers in (("rules", rules), ("quotations", quotations)) if numbers
+    ]
+    lines += [f"replaced: P{old} by {new}" for old, new in replaced]
+    for head, written in state.items():
+        lines += ["", f"## {head}", *(f"- {line}" for line in written)] if written else []
+    return "\n".join(lines)

@@ -18,7 +18,6 @@ from pathlib import Path
 import asyncpg
 import msgspec
 import psutil
-from service.summarising.kept.record import Record
 from sqlalchemy import make_url
 
 from benchmarks.conversation import Message
@@ -30,7 +29,7 @@ from service.storage import chats, contexts, keys
 from service.storage.database import Database, connect, migrate
 from service.storage.tenancy import ChatKey
 from service.summarising import message
-from service.summarising.memory import Paragraph, Section
+from service.summarising.message import Parts
 from service.usecases import context, ingest
 from service.usecases.compress import compress
 from service.usecases.ingest import Transcript
@@ -150,14 +149,9 @@ async def note_leaf(url: str, tenant: int, chat: int) -> None:
         await chats.note_leaf(connection, ChatKey(tenant, chat))
 
 
-def summary(narrative: str, covered: int) -> str:
-    """The summary message for a narrative."""
-    return message.render(paragraphs(narrative), Record(), covered, 1_790_000_000).summary
-
-
-def paragraphs(narrative: str) -> tuple[Paragraph, ...]:
-    """A text as a narrative of one line."""
-    return (Paragraph(Section.STATE, (narrative,)),)
+def summary(state: str, covered: int) -> str:
+    """The summary message for a state of one line."""
+    return message.render(Parts(state=(state,)), covered, 1_790_000_000)
 
 
 def ingesting(
@@ -212,4 +206,4 @@ async def ask(runtime: Runtime, tenant: int, chat: str, path: Sequence[Message])
         context.Path(len(path), [(one.id, one.digest) for one in newest]),
         [len(one.text) for one in newest],
     )
-    return await context.stored(runtime.database, asked)
+    return await context.answer(runtime.database, asked)

@@ -25,6 +25,7 @@ from benchmarks.played import Path, Played, every_round
 from filter_stub import precis_filter
 from service import policy
 from service.clients import summarisers
+from service.edit import inserted
 from service.policy import Policy
 from service.settings import Settings, load
 from service.summarising.reading import Summariser
@@ -115,7 +116,7 @@ def _sent(played: Played, messages: int, window: int) -> list[Native]:
     start = 0
     head: list[Native] = []
     if made and path.tokens(messages) > policy.apply_at(window):
-        start, head = made.messages, [{"role": "system", "content": played.shown.text}]
+        start, head = made.messages, [one._asdict() for one in inserted(played.shown.text)]
     body = {"messages": [*head, *unfold(list(path.messages[start:messages]))]}
     request = precis_filter.Request(chat="", user=None, model="", windows=[], window=window)
     precis_filter.Filter()._fit(body, request)

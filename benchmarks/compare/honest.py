@@ -1,16 +1,17 @@
 """The summariser that both ask: it knows what is worth keeping, invents nothing, and writes so many tokens at most.
 
-To Open WebUI's prompt it answers with copied sentences, to the prompt of Precis with their numbers.
+To Open WebUI's prompt it answers with copied sentences. To the prompt of Precis it names rules by their numbers, and
+copies what holds of the rest into the state; what finds no room there it quotes, by its number.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from benchmarks import pointing
 from benchmarks.compare.scenario import Item, flat
 from service.text import tokens
 
 _RANKS = ("constraint", "decision", "preference", "value", "detail")
-_KINDS = {"detail": "fact"}
+_RULES = ("constraint", "preference")
 _KEPT = "### Recent Messages Kept In Context:"  # in Open WebUI's prompt: what stays anyway
 
 
@@ -27,31 +28,39 @@ class Honest:
     def copied(self, prompt: str) -> str:
         """Sentences of a prompt, as they stand there."""
         known = self._holding(flat(prompt.partition(_KEPT)[0]))
-        lines, room = [], self._limit
-        for item in known:
-            line = f"- {item.text}"
-            if (cost := tokens.count(line) + 1) <= room:
-                room -= cost
-                lines.append(line)
+        lines = [f"- {item.text}" for item in self._fitting(known, self._limit)]
         return self._counted(prompt, "\n".join(lines) or "- Nothing was decided so far.")
 
     def pointed(self, system: str, prompt: str) -> str:
-        """Numbers of the sentences of a prompt."""
+        """Rules and a state for a prompt, and the numbers of what the state has no room for."""
         sentences = [(number, flat(text)) for number, text in pointing.sentences(prompt)]
-        entries = [(number, flat(text)) for number, text in pointing.entries(prompt)]
-        keeps: dict[str, list[str]] = {}
-        replaced: list[tuple[int, str]] = []
-        room = self._limit - 60  # what stands around the numbers
-        for item in self._items:
-            number = next((one for one, text in sentences if item.text in text), None)
-            if number is None or room < 6:
-                continue
-            room -= 6
-            keeps.setdefault(_KINDS.get(item.kind, item.kind), []).append(number)
-            olds = [one for one in self._items if one.until == item.turn and any(key in item.keys for key in one.keys)]
-            replaced += [(place, number) for place, text in entries for old in olds if old.text in text]
-        narrative = {"Goal": ["Plan the refit of the halls."], "Current state": ["The plan is talked through."]}
-        return self._counted(system + prompt, pointing.reply(narrative, keeps, replaced))
+        numbers = {item.text: number for item in self._items for number, text in sentences if item.text in text}
+        known = self._holding(flat(prompt))
+        rules = [numbers[item.text] for item in known if item.kind in _RULES and item.text in numbers]
+        rest = [item for item in known if item.kind not in _RULES]
+        told = self._fitting(rest, self._limit - 6 * len(rules) - 60)  # what stands around it
+        quoted = [numbers[item.text] for item in rest if item not in told and item.text in numbers]
+        state = {"Goal": ["Plan the refit of the halls."], "What holds": [item.text for item in told]}
+        return self._counted(system + prompt, pointing.reply(state, rules, quoted, self._replaced(prompt, numbers)))
+
+    def _replaced(self, prompt: str, numbers: Mapping[str, str]) -> Iterator[tuple[int, str]]:
+        """The entries that a sentence of the prompt corrects, with its number."""
+        entries = [(place, flat(text)) for place, text in pointing.entries(prompt)]
+        for new in self._items:
+            for old in self._items:
+                corrects = old.until == new.turn and any(key in new.keys for key in old.keys)
+                if corrects and new.text in numbers:
+                    yield from ((place, numbers[new.text]) for place, text in entries if old.text in text)
+
+    def _fitting(self, items: Sequence[Item], room: int) -> list[Item]:
+        """Those that so many tokens have room for, the weightiest first."""
+        fitting = []
+        for item in items:
+            cost = tokens.count(f"- {item.text}") + 1
+            if cost <= room:
+                room -= cost
+                fitting.append(item)
+        return fitting
 
     def _holding(self, text: str) -> list[Item]:
         found = [item for item in self._items if item.text in text]

@@ -8,10 +8,11 @@ stand in a later summary.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from service.summarising import ledger, talk
 from service.summarising.markup import harmless, unmarked
-from service.summarising.memory import Memory, Pin
+from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.message import HEAD_TOKENS, Parts, pin_line, state_line
 from service.summarising.talk import size
 from service.summarising.utterances import Utterance
@@ -51,9 +52,15 @@ def fitted(memory: Memory, room: int) -> Parts:
 def stored(memory: Memory, room: int) -> Memory:
     """The memory without what no later summary will have room for; `room` is that of one."""
     kept = tuple(talk.fitted(_unpinned(memory), _STORED * room))
-    return Memory(
-        memory.state, memory.pins[-_MOST_PINS:], kept, memory.ledger, memory.heard, memory.told
-    )
+    return replace(memory, pins=_few_enough(memory.pins), talk=kept)
+
+
+def _few_enough(pins: Sequence[Pin]) -> tuple[Pin, ...]:
+    """Of too many the oldest quotations go first: no number of them pushes a rule out."""
+    surplus = max(len(pins) - _MOST_PINS, 0)
+    others = [pin.number for pin in pins if pin.kind is not Kind.RULE]
+    gone = set(others[:surplus])
+    return tuple(pin for pin in pins if pin.number not in gone)[-_MOST_PINS:]
 
 
 class _Chosen:

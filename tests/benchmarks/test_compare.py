@@ -11,6 +11,8 @@ import pytest
 from benchmarks.compare import lookups, page, rows_tool
 from benchmarks.compare.honest import Honest
 from benchmarks.compare.scenario import Item, scenario
+from service.summarising.reading import Finish, Reply
+from service.summarising.reply import parse
 from service.text import tokens
 from tests.builders import Json
 from tests.fakes import http
@@ -53,13 +55,25 @@ def test_the_honest_summariser_leaves_out_what_stays_anyway() -> None:
     assert item.text not in Honest(said.items, 500).copied(prompt)
 
 
-def test_the_honest_summariser_points_and_replaces() -> None:
+def test_the_honest_summariser_names_rules_and_tells_what_holds() -> None:
     said = scenario(60)
     old = next(item for item in said.items if item.until is not None)
     new = next(one for one in said.items if one.turn == old.until and set(one.keys) & set(old.keys))
-    answer = Honest(said.items, 500).pointed("", f"P3 value: {old.text}\n[40.2] {new.text}")
-    assert "keep value: 40.2" in answer
-    assert "replaced: P3 by 40.2" in answer
+    rule = next(one for one in said.items if one.kind == "constraint")
+    prompt = f"P3 quotation: {old.text}\n[40.2] {new.text}\n[41.1] {rule.text}"
+    answer = parse(Reply(Honest(said.items, 500).pointed("", prompt), Finish.STOP))
+    assert answer.rules == ("41.1",)
+    assert answer.replaced == ((3, "40.2"),)
+    assert f"- {new.text}" in answer.state
+    assert not any(old.text in line for line in answer.state)
+
+
+def test_what_the_state_of_the_honest_summariser_has_no_room_for_is_quoted() -> None:
+    said = scenario(60)
+    prompt = "\n".join(f"[{item.turn}.{place}] {item.text}" for place, item in enumerate(said.items))
+    answer = parse(Reply(Honest(said.items, 800).pointed("", prompt), Finish.STOP))
+    assert len(answer.rules) == 14
+    assert len(answer.state) - 3 + len(answer.quotations) == 118 - 14 - 12 - 6
 
 
 def test_the_table_counts_tool_values_in_their_own_column_only() -> None:

@@ -63,7 +63,7 @@ def test_a_summary_is_bounded_by_its_share(chats: Path, budget: int, monkeypatch
 def test_a_window_shows_the_last_request_with_summary_and_tail(chats: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text, figures = played(chats, "--window", "4096", monkeypatch=monkeypatch)
     assert figures["covered_tokens"] > 0
-    assert text.startswith("[system]\n[Previous conversation summary:")
+    assert text.startswith("[user]\n[Previous conversation summary:")
     assert "Bay 19 of the mill has 714 crates in it." in text
     assert "On bay 19" not in text
 

@@ -32,7 +32,7 @@ OPEN = "insert into endpoints (name, failures, open_until) values ('openai:m htt
 async def due(service: Service, *chats: str) -> None:
     """Chats with due work, of the same messages."""
     first = Talk(service.as_filter)
-    leaf = first.turns(14)
+    leaf = first.turns(20)
     for chat in chats:
         assert await Talk(service.as_filter, chat, first.rows).ingest(leaf)
 
@@ -67,13 +67,13 @@ async def test_a_chat_is_looked_at_corrected_and_deleted(precis: Cli, service: S
 
     place = ("chats", "show", "chat-1", "--checkpoint")
     assert (await precis(*place, first, "--only", "summary")).stdout == (await talk.ask(leaf))["summary"] + "\n"
-    narrative = (await precis(*place, first, "--only", "narrative")).stdout
-    corrected = await precis("chats", "correct", "chat-1", first, "--narrative", "-", answer=f"{narrative}\n- Well.")
+    state = (await precis(*place, first, "--only", "state")).stdout
+    corrected = await precis("chats", "correct", "chat-1", first, "--state", "-", answer=f"{state}\n- Well.")
     second = str((await talk.ask(leaf))["checkpoint_id"])
     assert corrected.stdout == f"Checkpoint {second}, version 2, serves now. Later turns are summarised again.\n"
     assert "+- Well." in (await precis("chats", "diff", "chat-1", second, first)).stdout
     file = tmp_path / "pins.json"
-    file.write_text('[{"kind": "goal", "text": "Peace."}]')
+    file.write_text('[{"kind": "rule", "text": "Peace."}]')
     assert (await precis("chats", "correct", "chat-1", second, "--pins", str(file))).exit_code == 0
     third = str((await talk.ask(leaf))["checkpoint_id"])
     (pin,) = json.loads((await precis(*place, third, "--only", "pins")).stdout)
@@ -104,15 +104,15 @@ async def test_what_is_no_correction_changes_nothing(precis: Cli, service: Servi
     wrong.write_bytes(b'[{"kind": "wish", "text": "\xff"}]')
 
     for option, path, told in (
-        ("--narrative", tmp_path / "nowhere", "No such file"),
-        ("--narrative", wrong, "utf-8"),
-        ("--narrative", empty, "narrative is empty"),
+        ("--state", tmp_path / "nowhere", "No such file"),
+        ("--state", wrong, "utf-8"),
+        ("--state", empty, "state is empty"),
         ("--pins", empty, "Expecting value"),
     ):
         refused = await precis("chats", "correct", "chat-1", made, option, str(path))
         assert refused.exit_code == 2
         assert told in refused.stderr
-    says(await precis("chats", "correct", "chat-1", made), "a narrative, pins, or sentences to forget")
+    says(await precis("chats", "correct", "chat-1", made), "a state, pins, or sentences to forget")
     assert (await talk.ask(leaf))["checkpoint_id"] == int(made)
 
 
@@ -323,7 +323,7 @@ SHOWING = [
     ["chats", "list"],
     ["chats", "show", "chat-1"],
     ["chats", "show", "chat-1", "--checkpoint", "1"],
-    ["chats", "show", "chat-1", "--checkpoint", "1", "--only", "narrative"],
+    ["chats", "show", "chat-1", "--checkpoint", "1", "--only", "state"],
     ["chats", "show", "chat-1", "--checkpoint", "1", "--only", "pins"],
     ["chats", "show", "chat-1", "--checkpoint", "1", "--json"],
     ["jobs", "list"],

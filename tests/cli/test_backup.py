@@ -43,7 +43,7 @@ async def test_a_backup_brings_everything_back_also_over_an_older_schema(
     cli: Cli, service: Service, tmp_path: Path
 ) -> None:
     talk = Talk(service.as_filter)
-    leaf = talk.turns(14)
+    leaf = talk.turns(20)
     assert await talk.ingest(leaf)
     await drain(service.runtime)
     before = await talk.ask(leaf)

@@ -119,7 +119,7 @@ async def test_of_a_restored_backup_nobody_reads_an_erased_tenant_and_others_go_
     async with service_with(urls, FIRST) as harness:
         leaf = await lived(harness)
         talk = await of_other(harness)
-        other_leaf = talk.turns(14, leaf=talk.add("marked", None, content="Never sell the qqother pump."))
+        other_leaf = talk.turns(20, leaf=talk.add("marked", None, content="Never sell the qqother pump."))
         await talk.ingest(other_leaf)
         await harness.compress()
         said = await talk.ask(other_leaf)

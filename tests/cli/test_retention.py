@@ -7,7 +7,7 @@ from tests.service.talk import Talk, row, rows, run_sql
 
 async def test_retention_counts_first_then_removes(cli: Cli, service: Service) -> None:
     talk = Talk(service.as_filter)
-    await talk.ingest(talk.turns(14))
+    await talk.ingest(talk.turns(20))
     await drain(service.runtime)
     await run_sql(service.runtime, "update messages set created_at = now() - interval '31 days'")
 

@@ -167,7 +167,7 @@ async def test_commands_find_a_service_by_its_folder_and_starts_make_no_more_key
             base_url=precis.url, headers={"Authorization": f"Bearer {key}"}, timeout=120
         ) as http:
             talk = Talk(http, window=8192)
-            leaf = talk.turns(14)
+            leaf = talk.turns(20)
             assert await talk.ingest(leaf)
 
             async def ready() -> bool:

@@ -54,10 +54,10 @@ def keep_facts(messages: list[Json]) -> str:
     """The scripted summariser: every fact that it has read, in order, and nothing else."""
     facts = dict.fromkeys(FACT.findall("\n".join(str(message["content"]) for message in messages)))
     if not facts:
-        return "## Current state\n- No gate was named so far."
+        return "## State\n- No gate was named so far."
     lines = [f"- {one}" for one in facts]
     oldest = lines[:40]  # of pins, the oldest go first when room is short
-    return "\n".join(["## Facts and values", *lines, "", "## Current state", *oldest])
+    return "\n".join(["## Facts and values", *lines, "", "## State", *oldest])
 
 
 @dataclass

@@ -208,7 +208,7 @@ async def test_on_the_page_no_text_of_a_summary_becomes_markup(rig: Rig, tab: Ta
     await open_log(rig, tab)
     newest = (await rig.precis.checkpoints(str(tab.chat_id)))[-1].id
     async with rig.precis.client("operator") as http:
-        corrected = {"narrative": f"## Current state\n- {HOSTILE}"}
+        corrected = {"state": f"## State\n- {HOSTILE}"}
         await http.patch(f"/v1/chats/{tab.chat_id}/checkpoints/{newest}", json=corrected)
     requested: list[str] = []
     page.on("request", lambda request: requested.append(request.url))

@@ -17,7 +17,7 @@ PUMPS = "\n".join(
         "- One report a day: the vibration of a pump in mm/s, and the temperature of its bearing.",
         "- Each answer lists pumps P-1 to P-9 with vibration, temperature and flow.",
         "",
-        "## Current state",
+        "## State",
         "- Nothing has to be done before the next inspection.",
     )
 )

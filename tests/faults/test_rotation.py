@@ -45,7 +45,7 @@ async def chats_of(harness: Harness) -> list[tuple[Talk, str]]:
     made = []
     for number in range(CHATS):
         talk = Talk(harness.service.as_filter, f"chat-{number}", user=f"user-{number}")
-        leaf = talk.turns(14)
+        leaf = talk.turns(20)
         assert await talk.ingest(leaf)
         made.append((talk, leaf))
     await drain(harness.service.runtime)

@@ -58,7 +58,7 @@ def narrate(messages: list[Json]) -> str:
     """What the scripted model answers: the story so far, continued with what it has read."""
     record, _, read = str(messages[-1]["content"]).partition(" messages that followed")
     chats = sorted({mark[2:].split()[0] for mark in _MARK.findall(read)})
-    return f"## Current state\n- Story {story(story_in(record), [read])}, of {', '.join(chats)}."
+    return f"## State\n- Story {story(story_in(record), [read])}, of {', '.join(chats)}."
 
 
 class Place(NamedTuple):

@@ -43,7 +43,7 @@ def words_in(value: object) -> set[str]:
 
 def echo(messages: list[Message]) -> str:
     """A summariser that writes the words that it read, and nothing else."""
-    return "## Current state\n- " + " ".join(sorted(words_in(messages[-1]), key=lambda word: int(word[1:-1])))
+    return "## State\n- " + " ".join(sorted(words_in(messages[-1]), key=lambda word: int(word[1:-1])))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -118,10 +118,10 @@ class Tree:
         assert turn.hidden == native(covered)
         assert turn.summary == made.summary
         words = words_in(native(covered))
-        # An interim summary has the narrative that a model wrote some turns above.
+        # An interim summary has the state that a model wrote some turns above.
         assert words_in(made.sections) <= words
         assert words_in(made.sections) == words or made.kind == "interim"
-        beside = [made.summary, made.rules, made.record, made.pins, made.talk, made.ledger]
+        beside = [made.summary, made.pins, made.talk, made.ledger]
         assert words_in(beside) <= words, "nothing of another branch, or of an edited text"
 
     def reply(self, kind: str) -> None:

@@ -50,9 +50,10 @@ POLICIES = st.builds(
     keep_tokens=st.integers(20, 400),
     keep_messages=st.sampled_from([2, 5, 10]),
     step_tokens=st.integers(1, 200),
+    request_tokens=st.integers(40, 1000),
     code_tokens=st.integers(1, 200),
-    summary_tokens=st.integers(1, 50),
-    record_tokens=st.integers(2, 60),
+    state_tokens=st.integers(1, 50),
+    summary_tokens=st.integers(2, 110),
     entry_tokens=st.integers(1, 20),
     chunk_tokens=st.integers(50, 500),
     max_chunks=st.integers(1, 4),
@@ -66,14 +67,10 @@ def carry_out(path: Sequence[PathMessage], policy: Policy, made: Plan, upto: int
     return [checkpoint_of(path, policy, identity + n, covered) for n, covered in enumerate(covers, 1)]
 
 
-def largest_summary(policy: Policy) -> int:
-    return policy.summary_tokens + policy.record_tokens
-
-
 def checkpoint_of(path: Sequence[PathMessage], policy: Policy, identity: int, covers: int) -> Checkpoint:
     last = path[covers - 1]
     cost = sum(message.tokens for message in path[:covers])
-    return Checkpoint(identity, last.id, last.digest, covers, cost, largest_summary(policy))
+    return Checkpoint(identity, last.id, last.digest, covers, cost, policy.summary_room(cost, policy.keep_tokens))
 
 
 def reads_of(chunks: Sequence[Chunk]) -> list[tuple[Position, int]]:

@@ -5,28 +5,30 @@ from itertools import pairwise
 import pytest
 
 from service.policy import APPLY_AT, PROMPT_TOKENS, REPAIR_TOKENS, Policy, apply_at, output_tokens, parts_of
-from tests.pure.paths import largest_summary
 
 
 def test_the_default_budgets_are_those_of_the_design() -> None:
     policy = Policy.sized()
     assert policy == Policy.sized(131_072)
     assert (policy.window_tokens, policy.apply_at, policy.prepare_at) == (131_072, 100_000, 65_536)
-    assert (policy.keep_tokens, policy.keep_messages, policy.step_tokens) == (32_768, 10, 26_214)
-    assert (policy.summary_tokens, policy.record_tokens) == (2000, 7268)
+    assert (policy.request_tokens, policy.keep_tokens, policy.keep_messages) == (55_000, 13_750, 10)
+    assert (policy.step_tokens, policy.summary_tokens, policy.state_tokens) == (26_214, 16_682, 4000)
 
 
-def test_a_summary_takes_a_fifth_of_a_16k_window_and_less_of_larger_ones() -> None:
-    windows = [16_384, 32_768, 65_536, 131_072, 1_048_576]
-    shares = [largest_summary(Policy.sized(window)) / window for window in windows]
-    assert shares[0] == pytest.approx(0.2, abs=0.001)
+def test_a_summary_takes_a_third_of_small_windows_and_less_of_larger_ones() -> None:
+    windows = [2048, 8192, 16_384, 32_768, 65_536, 131_072, 1_048_576]
+    shares = [round(Policy.sized(window).summary_tokens / window, 3) for window in windows]
+    assert shares[0] < 1 / 3
     assert shares == sorted(shares, reverse=True)
-    assert shares[3] < 0.08
+    assert shares[-2] < 0.13
 
 
-@pytest.mark.parametrize("window", [2048, 4096, 8192])
-def test_a_summary_takes_more_than_a_fifth_of_a_smaller_window_and_less_than_a_third(window: int) -> None:
-    assert window // 5 <= largest_summary(Policy.sized(window)) < window // 3
+def test_a_summary_has_8_percent_of_what_it_covers_as_far_as_the_tail_leaves_it() -> None:
+    policy = Policy.sized(16_384)
+    assert policy.summary_room(10_000, 1000) == policy.summary_tokens == 5157
+    assert policy.summary_room(70_000, 1000) == 5600
+    assert policy.summary_room(70_000, 5000) == policy.request_tokens - 5000
+    assert policy.summary_room(70_000, 50_000) == policy.request_tokens // 4
 
 
 WINDOWS = [*range(2048, 40_000, 37), 65_536, 131_072, 262_144, 1_048_576]
@@ -39,16 +41,16 @@ SETTINGS = [
 
 def together(policy: Policy) -> int:
     """What a step, the tail and a summary take of a request."""
-    return policy.by_code.step_tokens + policy.keep_tokens + largest_summary(policy)
+    return policy.by_code.step_tokens + policy.keep_tokens + policy.summary_tokens
 
 
 def check(policy: Policy) -> None:
     """What holds of all budgets."""
     assert all(getattr(policy, name) > 0 for name in Policy.__dataclass_fields__ if name != "overhead")
     assert policy.prepare_at < policy.apply_at < policy.window_tokens
-    assert policy.summary_tokens <= 2000
-    assert policy.summary_tokens <= max(largest_summary(policy) // 4, 128)
-    assert policy.entry_tokens <= min(1000, policy.record_tokens)
+    assert policy.request_tokens < policy.apply_at
+    assert policy.state_tokens <= max(min(policy.summary_tokens * 3 // 5, 4000), 128)
+    assert policy.entry_tokens <= min(1000, policy.summary_tokens)
 
 
 @pytest.mark.parametrize("summariser", [2048, 4096, 8192, 32_768, 131_072])
@@ -92,7 +94,7 @@ def test_where_tools_take_nearly_all_they_fit_into_what_is_left(share: float) ->
 def test_what_a_call_reads_again_is_a_quarter_of_what_it_reads_new(summariser: int) -> None:
     for window in WINDOWS:
         policy = Policy.sized(window, summariser)
-        again = policy.summary_tokens + policy.entry_tokens + PROMPT_TOKENS
+        again = policy.state_tokens + policy.entry_tokens + PROMPT_TOKENS
         assert policy.step_tokens >= 4 * again, window
 
 
@@ -100,13 +102,13 @@ def test_what_a_call_reads_again_is_a_quarter_of_what_it_reads_new(summariser: i
 @pytest.mark.parametrize("window", [2048, 8192, 131_072])
 def test_a_call_fits_the_window_of_its_summariser(window: int, summariser: int) -> None:
     policy = Policy.sized(window, summariser)
-    read = policy.chunk_tokens + policy.summary_tokens + policy.entry_tokens + PROMPT_TOKENS + REPAIR_TOKENS
-    assert read + output_tokens(policy.summary_tokens) <= summariser
+    read = policy.chunk_tokens + policy.state_tokens + policy.entry_tokens + PROMPT_TOKENS + REPAIR_TOKENS
+    assert read + output_tokens(policy.state_tokens) <= summariser
 
 
-@pytest.mark.parametrize("limit", [1, 128, 2000])
+@pytest.mark.parametrize("limit", [1, 128, 4000])
 def test_a_summariser_may_write_more_than_it_is_asked_for(limit: int) -> None:
-    assert output_tokens(limit) >= 2 * limit
+    assert output_tokens(limit) >= limit * 5 // 4 + 128
 
 
 def test_budgets_never_shrink_with_the_window() -> None:
@@ -115,7 +117,7 @@ def test_budgets_never_shrink_with_the_window() -> None:
         assert small.apply_at <= large.apply_at
         assert small.keep_tokens <= large.keep_tokens
         assert small.summary_tokens <= large.summary_tokens
-        assert small.record_tokens <= large.record_tokens
+        assert small.state_tokens <= large.state_tokens
 
 
 def test_the_threshold_is_that_of_the_design_at_every_window() -> None:

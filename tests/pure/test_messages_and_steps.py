@@ -370,13 +370,13 @@ def test_tool_arguments_count() -> None:
 
 
 @pytest.mark.parametrize("result", ["rows and rows " * 20_000, "data:image/png;base64," + "iVBORw0KGgo" * 20_000])
-def test_a_summariser_reads_a_line_of_a_call_whatever_it_gave(result: str) -> None:
+def test_a_summariser_reads_a_bounded_part_of_a_call_whatever_it_gave(result: str) -> None:
     output = [one for n in range(3) for one in (called(f"c{n}", arguments=result), returned(f"c{n}", result))]
     [one] = steps(parse(answer(said("Look:"), called("a"), returned("a", result))))
     every = steps(parse(answer(said("Look:"), *output)))
 
-    assert 0 < step_tokens(one) - step_tokens(replace(one, calls=())) <= 160
-    assert sum(map(step_tokens, every)) <= 3 * 160 + 40
+    assert 0 < step_tokens(one) - step_tokens(replace(one, calls=())) <= 520
+    assert sum(map(step_tokens, every)) <= 3 * 520 + 40
 
 
 def test_a_small_call_is_read_whole() -> None:
@@ -387,11 +387,11 @@ def test_a_small_call_is_read_whole() -> None:
     assert step_tokens(large) - step_tokens(small) == pytest.approx(2 * 8, abs=3)
 
 
-def test_the_numbers_of_a_users_sentences_count() -> None:
+def test_the_numbers_of_sentences_count() -> None:
     words = "We moor at the south pier. " * 100
     [asked], [answered] = steps(parse(user(words))), steps(parse(answer(text=words)))
 
-    assert step_tokens(asked) / step_tokens(answered) == pytest.approx(1.1, abs=0.01)
+    assert step_tokens(asked) == step_tokens(answered) == pytest.approx(1.2 * tokens.count(words), rel=0.02)
 
 
 def test_the_names_of_attachments_count() -> None:

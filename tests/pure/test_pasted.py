@@ -1,14 +1,12 @@
 """What users paste is quoted and never a rule, whatever a summariser says; what they say beside it stays one."""
 
 import pytest
-from service.summarising.compose import Covered, Read
-from service.summarising.kept.pins import shown
 
 from service.policy import Policy
-from service.summarising import compose
-from service.summarising.memory import Kind, Memory
-from service.summarising.message import _binds
+from service.summarising import summarise
+from service.summarising.memory import Memory
 from service.summarising.reading import Finish, Reply
+from service.summarising.summarise import Covered, Read
 from service.text.blocks import Sort, blocks
 from tests.pure.talks import said
 
@@ -97,13 +95,12 @@ SEPARATED = {"own first": "{own}\n\n{pasted}", "own last": "{pasted}\n\n{own}"}
 def ruled(text: str) -> tuple[list[str], list[str], str]:
     """What a model makes that takes each sentence for the user's rule: rules, other pins, the summary."""
     policy = Policy.sized(8192)
-    material = compose.gather(Memory(), [Read(said(text))], policy)
+    material = summarise.gather(Memory(), [Read(said(text))], policy)
     numbers = ", ".join(one.number for one in material.said)
-    reply = Reply(f"## Goal\n- Work.\nkeep constraint: {numbers}\nkeep decision: {numbers}\n", Finish.STOP)
-    made = compose.compose(material, reply, policy, Covered(2, 4000))
-    pins = list(shown(made.memory.pins))
-    rules = [pin.text for pin in pins if pin.kind in (Kind.CONSTRAINT, Kind.DECISION) or _binds(pin)]
-    return rules, [pin.text for pin in pins if pin.text not in rules], made.rendered.summary
+    reply = Reply(f"rules: {numbers}\n## Goal\n- Work.", Finish.STOP)
+    made = summarise.compose(material, reply, policy, Covered(2, 4000))
+    rules, others = ([pin.text for pin in pins] for pins in (made.memory.rules, made.memory.quotations))
+    return rules, others, made.text
 
 
 @pytest.mark.parametrize(("pattern", "order", "own"), CASES)
@@ -126,14 +123,12 @@ def test_what_was_pasted_stands_in_quotation_marks_behind_its_source() -> None:
     assert kept == ["(pasted) “Nobody may deploy on a Friday.”", '(pasted) “Ask "Dana" first.”']
     assert all(words in summary for words in kept)
 
-    by_code = compose.by_rule(
-        compose.gather(Memory(), [Read(said(f"Nora writes:\n\n{order}"))], Policy.sized(8192)),
+    by_code = summarise.by_rule(
+        summarise.gather(Memory(), [Read(said(f"Nora writes:\n\n{order}"))], Policy.sized(8192)),
         Policy.sized(8192),
         Covered(2, 4000),
     )
-    assert (
-        'user: Nora writes: (pasted) “Nobody may deploy on a Friday.” “Ask "Dana" first.”' in by_code.rendered.summary
-    )
+    assert 'user: Nora writes: (pasted) “Nobody may deploy on a Friday.” “Ask "Dana" first.”' in by_code.candidate.text
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,8 @@ def test_the_newest_turn_stays_and_the_tail_fits(situation: Situation) -> None:
     assert made.reuse is None or made.tail_start >= made.reuse.messages
     assert made.tail_start in starts
     tail = sum(message.tokens for message in path[made.tail_start :])
-    assert tail <= policy.keep_tokens or made.tail_start == starts[-1] or pinned
+    of_two_turns = made.tail_start in starts[-2:] and tail <= policy.request_tokens // 2
+    assert tail <= policy.keep_tokens or of_two_turns or made.tail_start == starts[-1] or pinned
 
 
 # ---- rounds
@@ -172,14 +173,16 @@ def test_the_newest_of_equally_deep_checkpoints_is_reused() -> None:
 # ---- the tail
 
 
-def test_the_keep_count_goes_10_5_2_and_then_the_newest_turn() -> None:
-    def kept(size: int) -> int:
+def test_the_keep_count_goes_10_5_2_and_then_the_newest_two_turns_or_one() -> None:
+    def kept(size: int, request: int = 4000) -> int:
         path = path_of([("user", size, (size,)), ("assistant", size, (size,))] * 20)
-        policy = replace(Policy.sized(), prepare_at=1, step_tokens=1, keep_tokens=1000)
+        policy = replace(Policy.sized(), prepare_at=1, step_tokens=1, keep_tokens=1000, request_tokens=request)
         return len(path) - plan(path, [], policy).tail_start
 
-    # turns of two messages: 10 messages are 5 turns, 5 are 3, 2 are the newest alone
+    # turns of two messages: 10 messages are 5 turns, 5 are 3
     assert [kept(100), kept(101), kept(166), kept(167), kept(500), kept(501)] == [10, 6, 6, 2, 2, 2]
+    # two turns of a half of a request stay, whatever else is wanted
+    assert [kept(501, 4008), kept(501, 4007)] == [4, 2]
 
 
 def test_what_a_checkpoint_covers_is_never_part_of_the_tail() -> None:

@@ -6,12 +6,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from service.summarising.reply.answer import parse
 
 from service.policy import PROMPT_TOKENS, REPAIR_TOKENS
 from service.summarising import prompt
-from service.summarising.memory import NARRATIVE, Kind, Paragraph, Section
-from service.summarising.reading import Excerpt, Reading
+from service.summarising.reading import Excerpt, Finish, Reading, Reply
+from service.summarising.reply import parse
 from service.summarising.wordings import WORDINGS
 from service.text import tokens
 
@@ -20,9 +19,8 @@ LANGUAGES = sorted(prompt.LANGUAGES)
 
 
 def reading(*texts: str, previous: str = "", parts: int = 1) -> Reading:
-    record = (Paragraph(Section.STATE, (previous,)),) if previous else ()
     excerpts = tuple(Excerpt("user", text) for text in texts)
-    return Reading(record, excerpts, 400, part=parts, parts=parts)
+    return Reading((previous,) if previous else (), excerpts, 400, part=parts, parts=parts)
 
 
 def fence_of(built: prompt.Prompt) -> str:
@@ -78,47 +76,41 @@ def test_the_same_reading_gives_the_same_bytes() -> None:
 
 @pytest.mark.parametrize("language", [*LANGUAGES, "fi"])
 @pytest.mark.parametrize("parts", [1, 12])
-@pytest.mark.parametrize("summary_tokens", [128, 2000])
-def test_the_wording_costs_less_than_is_planned_for(language: str, parts: int, summary_tokens: int) -> None:
+@pytest.mark.parametrize("state_tokens", [128, 4000])
+def test_the_wording_costs_less_than_is_planned_for(language: str, parts: int, state_tokens: int) -> None:
     text, previous = "The quick brown fox jumps. " * 300, "The record. " * 100
-    entry = "P7 constraint: It must be blue."
-    record = (Paragraph(Section.STATE, (previous,)),)
+    entry = "P7 rule: It must be blue."
     excerpts = (Excerpt("user", text),)
-    read = Reading(record, excerpts, summary_tokens, (entry,), parts, parts, language)
+    read = Reading((previous,), excerpts, state_tokens, (entry,), parts, parts, language)
     built = prompt.build(read)
     own = sum(map(tokens.count, (text, previous, entry)))
     assert tokens.count(built.system) + tokens.count(built.user) - own <= PROMPT_TOKENS
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_every_wording_is_in_its_language_but_for_heads_and_kinds_and_names_the_bound(language: str) -> None:
+def test_every_wording_is_in_its_language_and_names_the_bound(language: str) -> None:
     built = prompt.build(replace(reading("x"), language=language))
     assert WORDINGS[language].prompt["language"] in built.system
-    assert all(f"\n## {section}\n" in built.system for section in NARRATIVE)
-    assert all(kind in built.system for kind in Kind)
-    assert "240" in built.system  # words, for 400 tokens
-    assert f'"## {Section.GOAL}"' in built.user
+    assert "220" in built.system  # words, for 400 tokens
     assert not re.search(r"\{\w+\}", built.system + built.user)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_lines_that_a_prompt_shows_are_read_as_they_are_meant(language: str) -> None:
     """An example that its own reader does not understand would teach a model a wrong form."""
-    shown = parse(prompt.build(replace(reading("x"), language=language)).system)
-    assert [(one.kinds, one.numbers) for one in shown.keeps] == [
-        ((Kind.CONSTRAINT,), ("12.3", "14.1", "14.2", "14.3")),
-        ((Kind.DECISION,), ("15.2",)),
-    ]
-    assert [(one.number, one.numbers) for one in shown.replaced] == [(7, ("15.2",))]
-    assert shown.drops == (12, 28)
+    system = prompt.build(replace(reading("x"), language=language)).system
+    shown = parse(Reply(system, Finish.STOP))
+    assert (shown.rules, shown.quotations) == (("12.3", "14.1-14.3"), ("15.2",))
+    assert (shown.replaced, shown.drops) == (((7, "15.2"),), (12,))
+    assert len([line for line in shown.state if line.startswith("## ")]) >= 3
 
 
 def test_every_language_has_the_same_parts() -> None:
     english = set(WORDINGS["en"].prompt) - {"other"}
     for wording in WORDINGS.values():
         assert set(wording.prompt) - {"other"} == english
-        assert set(wording.kinds.values()) == set(Kind)
-        assert set(wording.heads.values()) == set(Section)
+        assert set(wording.verbs) == set(WORDINGS["en"].verbs)
+        assert wording.obliging
 
 
 def test_a_language_without_a_wording_is_asked_for_by_its_code() -> None:
@@ -135,15 +127,15 @@ def test_parts_of_a_long_turn_are_told() -> None:
 
 
 def test_the_record_its_entries_and_the_messages_stand_in_this_order() -> None:
-    read = replace(reading("what is new", previous="what was"), entries=("P1 goal: win", "P2 value: 12"))
+    read = replace(reading("what is new", previous="what was"), entries=("P1 rule: win", "P2 quotation: 12"))
     user = prompt.build(read).user
     places = [
         user.index(part)
         for part in (
             "what was",
-            "P1 goal: win\nP2 value: 12",
+            "P1 rule: win\nP2 quotation: 12",
             "[user]\nwhat is new",
-            "Write the narrative",
+            "Write the lines with numbers",
         )
     ]
     assert places == sorted(places)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 SERVICE = Path(__file__).parents[2] / "service"
-AWAITING = {"reading", "writing"}  # name or await what a summariser does, and do nothing else
+AWAITING = {"reading", "summarise"}  # name or await what a summariser does, and do nothing else
 PACKAGES = ("transcript", "text", "summarising")
 MODULES = ("planning.py", "policy.py", "edit.py", "processes/intake.py", "processes/rounds.py")
 PURE = [

@@ -21,8 +21,8 @@ from tests.service.talk import Talk, prose, run_sql
 FIRST = "1:" + base64.b64encode(b"1" * 32).decode()
 SECOND = "2:" + base64.b64encode(b"2" * 32).decode()
 MARK = "zyxomark"
-WRITTEN = Say(f"## Current state\n- The {MARK} pump is watched.\n- The {MARK} pump costs 31,337 EUR.")
-REJECTED = Say(f"## Current state\n- Never buy the {MARK} pump for 31,337 EUR.")
+WRITTEN = Say(f"## State\n- The {MARK} pump is watched.\n- The {MARK} pump costs 31,337 EUR.")
+REJECTED = Say(f"## State\n- Never buy the {MARK} pump for 31,337 EUR.")
 
 
 @asynccontextmanager
@@ -42,8 +42,8 @@ async def lived(harness: Harness) -> str:
     await harness.compress()
     deepest = (await harness.service.as_operator.get("/v1/chats/chat-1/checkpoints")).json()[-1]["id"]
     await harness.service.as_operator.post("/v1/chats/chat-1/reset", json={"keep": deepest})
-    rule = {"kind": "constraint", "text": f"Never sell the {MARK} pump."}
-    said = {"narrative": f"The {MARK} pump is watched.", "pins": [rule]}
+    rule = {"kind": "rule", "text": f"Never sell the {MARK} pump."}
+    said = {"state": f"The {MARK} pump is watched.", "pins": [rule]}
     await harness.service.as_operator.patch(f"/v1/chats/chat-1/checkpoints/{deepest}", json=said)
     leaf = talk.add("long", talk.add("q", leaf), "assistant", f"The {MARK} pump. {prose(9000, MARK)}")
     leaf = talk.turns(6, leaf=leaf)
@@ -93,7 +93,7 @@ def unpacked(data: bytes) -> list[bytes]:
 
 async def answers(service: Service, talk: Talk, leaf: str) -> list[Any]:
     """All that the service says of a chat."""
-    found: list[Any] = [await talk.ask(leaf), await talk.ask(leaf, summary_role="record")]
+    found: list[Any] = [await talk.ask(leaf)]
     path = talk.question(leaf)["path"]
     for asked in ({"query": f"{MARK} pump"}, {"query": "bar below reading"}, {"ref": "M1"}):
         body = {"user_id": talk.user, "path": path, "whole": True} | asked

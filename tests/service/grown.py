@@ -30,12 +30,12 @@ class Grown:
 _grown: dict[tuple[object, ...], Grown] = {}
 
 
-async def summarised(service: Service, talk: Talk, turns: int = 14, least: int = 1) -> str:
+async def summarised(service: Service, talk: Talk, turns: int = 20, least: int = 1) -> str:
     """A chat of so many turns, and then more until code has made `least` summaries of it, in a line; nothing is due."""
     return await _once(service, talk, service.runtime.worker_context, turns, least)
 
 
-async def by_the_model(harness: Harness, turns: int = 14, **sizes: Any) -> str:
+async def by_the_model(harness: Harness, turns: int = 20, **sizes: Any) -> str:
     """A chat of so many turns whose summaries are the model's; nothing is due, and the model was asked nothing yet."""
     leaf = await _once(harness.service, harness.talk, harness.worker_context(**sizes), turns, 1, *sizes.items())
     harness.llm.requests.clear()

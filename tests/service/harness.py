@@ -38,7 +38,7 @@ class Harness:
         runtime = self.runtime
         url = self.llm.openai_url if kind == "openai" else self.llm.ollama_url
         asked = {"summariser": kind, "summariser_url": url, "summariser_model": "scripted"}
-        sizes = {"summariser_window": 4096, "summariser_timeout": 120, "lease": 60, "window": 8192, "debounce": 0}
+        sizes = {"summariser_window": 5120, "summariser_timeout": 120, "lease": 60, "window": 8192, "debounce": 0}
         settings = Settings(**(asked | sizes | more))
         summariser = configured(settings, self.http)
         others = for_models(settings, self.http)
@@ -76,7 +76,7 @@ class Harness:
         """The back-off is over."""
         await run_sql(self.runtime, "update chats set due_at = now() where due_at is not null")
 
-    async def long_chat(self, turns: int = 14, **more: Any) -> str:
+    async def long_chat(self, turns: int = 20, **more: Any) -> str:
         """A chat with due work."""
         leaf = self.talk.turns(turns, **more)
         assert await self.talk.ingest(leaf)
@@ -114,9 +114,9 @@ async def running(work: Coroutine[Any, Any, Any]) -> AsyncIterator["asyncio.Task
 
 
 async def long_chats(
-    harness: Harness, count: int, turns: int = 14, prefix: str = "chat", *, pressing: bool = False
+    harness: Harness, count: int, turns: int = 20, prefix: str = "chat", *, pressing: bool = False
 ) -> list[tuple[Talk, str]]:
-    """So many due chats with the same messages; with 14 turns their requests are over `apply_at`, with 9 not yet.
+    """So many due chats with the same messages; with 20 turns their requests are over `apply_at`, with 9 not yet.
 
     Unless `pressing`, what their next requests need was made before.
     """
@@ -146,40 +146,33 @@ def thinking(harness: Harness, change: Callable[[], Coroutine[Any, Any, object]]
     return replace(worker_context, summariser=Thinking())
 
 
-def narrative(call: int) -> str:
+def story(call: int) -> str:
     """What the model of a desk answers to its n-th call. In letters, because the gate drops a number of nobody's."""
-    return f"## Current state\n- Narrative {str(call).translate(_LETTERS)}."
-
-
-def as_read(call: int) -> str:
-    """The same as a later call reads it."""
-    return narrative(call).replace("- ", "")
+    return state(f"Story {str(call).translate(_LETTERS)}.")
 
 
 _LETTERS = str.maketrans("0123456789", "abcdefghij")
 
 
 def told(row: Any) -> str:
-    """The narrative of a stored checkpoint or draft, as a model would write it."""
-    return "\n\n".join(
-        "\n".join([f"## {one['section']}", *(f"- {line}" for line in one["lines"])]) for one in row.sections
-    )
+    """The state of a stored checkpoint or draft, as a model would write it."""
+    return "\n".join(row.state)
 
 
 def state(text: str) -> str:
-    """The narrative of an answer without heads."""
-    return f"## Current state\n- {text}"
+    """An answer of one sentence."""
+    return f"## State\n- {text}"
 
 
 class Numbered:
-    """Answers that tell the calls apart: `Narrative b.`, `Narrative c.`, ..."""
+    """Answers that tell the calls apart: `Story b.`, `Story c.`, ..."""
 
     def __init__(self) -> None:
         self.calls = 0
 
     def __call__(self, _: list[Json]) -> str:
         self.calls += 1
-        return narrative(self.calls)
+        return story(self.calls)
 
 
 def new_in(request: Request) -> str:

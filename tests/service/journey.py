@@ -16,7 +16,6 @@ from service.storage import chats, checkpoints, jobs, keys, messages, work
 from service.storage.checkpoints import Fresh
 from service.storage.tables import metadata
 from service.summarising.memory import Memory
-from service.summarising.message import Rendered
 from service.usecases.compress import compress
 from service.usecases.operate import Operator
 from service.usecases.reconcile import reconcile
@@ -41,7 +40,6 @@ class Tenant:
     service: Service
     filter: httpx.AsyncClient
     operator: httpx.AsyncClient
-    events: httpx.AsyncClient
     talk: Talk
     answers: list[httpx.Response] = field(default_factory=list)
 
@@ -78,17 +76,17 @@ class Tenant:
     async def work(self, harness: Harness, calls: int | None = None) -> None:
         """One round; what the model writes has the tenant's name. After so many `calls` it fails."""
         await self.put_off("now()")
-        harness.llm.default = narrative = Say(f"## Current state\n- Narrative of {self.name}.")
+        harness.llm.default = told = Say(f"## State\n- Story of {self.name}.")
         if calls:
-            harness.llm.script(*[narrative] * calls, Fail(400))
+            harness.llm.script(*[told] * calls, Fail(400))
         await compress(harness.worker_context())
 
 
 async def settle(tenant: Tenant, harness: Harness) -> str:
     """Rows in every table: checkpoints, a half-read turn, work that failed and is due tomorrow. Returns the leaf."""
     talk = tenant.talk
-    assert (await tenant.events.post("/v1/events", json={"type": "chat.deleted", "chat_id": "gone"})).status_code == 202
-    leaf = talk.turns(14)
+    assert (await tenant.filter.post("/v1/events", json={"type": "chat.deleted", "chat_id": "gone"})).status_code == 202
+    leaf = talk.turns(20)
     await talk.ingest(leaf)
     await tenant.work(harness)
     deepest = (await tenant.ask("GET", "/chat-1/checkpoints")).json()[-1]["id"]
@@ -110,14 +108,14 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     assert [one["chat_id"] for one in (await a.ask("GET")).json()["chats"]] == ["chat-1"]
     assert (await a.ask("GET", "/chat-1")).json()["chat"]["user_id"] == "user of tenant-a"
     assert (await a.ask("GET", f"/chat-1/checkpoints/{own}")).json()["current"]
-    assert (await a.talk.ask(leaf))["summary"].count("Narrative of tenant-a") == 1
+    assert (await a.talk.ask(leaf))["summary"].count("Story of tenant-a") == 1
     assert (await a.ask("GET", f"/chat-1/checkpoints/{theirs}")).status_code == 404
     compared = f"/chat-1/checkpoints/{own}/diff"
     assert (await a.ask("GET", compared, params={"against": own})).json()["lines"] == []
     assert (await a.ask("GET", compared, params={"against": theirs})).status_code == 404
     assert (await a.ask("POST", "/chat-1/reset", json={"keep": theirs})).status_code == 404
     assert (await a.ask("POST", f"/chat-1/checkpoints/{theirs}/serve")).status_code == 404
-    said = {"narrative": "Narrative of tenant-a, corrected.", "pins": [{"kind": "goal", "text": "Peace."}]}
+    said = {"state": "Story of tenant-a, corrected.", "pins": [{"kind": "rule", "text": "Peace."}]}
     assert (await a.ask("PATCH", f"/chat-1/checkpoints/{theirs}", json=said)).status_code == 404
     corrected = await a.ask("PATCH", f"/chat-1/checkpoints/{own}", json=said)
     assert corrected.json()["checkpoint"]["version"] == 2
@@ -189,7 +187,7 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
         {"type": "chat.deleted_all", "user_id": b.talk.user},
         {"type": "user.deleted", "user_id": b.talk.user},
     ):
-        assert (await a.events.post("/v1/events", json=happened)).status_code == 202
+        assert (await a.filter.post("/v1/events", json=happened)).status_code == 202
         await still()
 
     assert (await a.ask("DELETE", "/chat-1")).status_code == 204
@@ -202,7 +200,7 @@ async def _fork(a: Tenant, leaf: str) -> None:
     """A fork is served, adopts, and expires."""
     fork = Talk(a.filter, "fork", dict(a.talk.rows), user=a.talk.user, model=a.talk.model)
     for _ in ("before", "after"):
-        assert (await fork.ask(leaf, user_id=fork.user))["summary"].count("Narrative of tenant-a") == 1
+        assert (await fork.ask(leaf, user_id=fork.user))["summary"].count("Story of tenant-a") == 1
         await fork.ingest(leaf, expires_in=60)
     await a.service.runtime.counting.store(wait=True)  # or it might hold the chat, which is then left for later
     whose = f"external_id = 'fork' and tenant_id = {await a.identity()}"
@@ -229,7 +227,7 @@ async def _people(a: Tenant, b: Tenant, leaf: str) -> None:
     assert (shown["chats"], shown["beside"]) == (["chat-1"], ["clone"])
     assert shown["stored"]["written_beside"] > 0
     exported = (await a.get(f"/v1/users/{first}/export")).text
-    assert "Narrative of tenant-a" in exported
+    assert "Story of tenant-a" in exported
     assert (await b.get(f"/v1/users/{first}")).status_code == 404
     async with openwebui_api() as webui, signed_in(webui.url, TOKEN) as admin:
         webui.features["enable_admin_chat_access"] = True
@@ -287,7 +285,7 @@ async def _publish_twice(connection: AsyncConnection, lease: work.Lease) -> None
     assert await work.renew(connection, lease, 60)
     assert await work.grown(connection, lease) is None
     path = await messages.path(connection, lease.chat, lease.leaf)
-    fresh = Fresh(0, path[5], "llm", Memory(), Rendered("summary"), 1, "by hand", "1")
+    fresh = Fresh(0, path[5], "llm", Memory(), "summary", 1, "by hand", "1")
     first, again = [await checkpoints.publish(connection, lease, fresh) for _ in range(2)]
     assert first
     assert again == first + 1, "another version"
@@ -311,7 +309,7 @@ async def _leave_alone(a: Tenant, b: Tenant, leaf: str) -> None:
     path = a.talk.question(leaf)["path"]
     own, theirs = {"user_id": a.talk.user}, {"user_id": b.talk.user, "left_alone": True}
     seen = await a.filter.post("/v1/chats/chat-1/view", json=own | {"path": path, "depth": len(path)})
-    assert "Narrative of tenant-a" in seen.json()["summary"]
+    assert "Story of tenant-a" in seen.json()["summary"]
     assert (await a.filter.post("/v1/chats/chat-1/left-alone", json=theirs)).status_code == 404
     await a.filter.post("/v1/chats/chat-1/left-alone", json=own | {"left_alone": True})
     assert not (await a.ask("POST", "/chat-1/resume")).json()["left_alone"]
@@ -319,7 +317,9 @@ async def _leave_alone(a: Tenant, b: Tenant, leaf: str) -> None:
 
 
 async def _recall(a: Tenant, leaf: str) -> None:
-    """A model and an operator look something up."""
+    """A model and an operator look something up, as if an older release had stored the messages."""
+    whose = f"tenant_id = {await a.identity()}"
+    await execute(a.service.runtime.urls.database, f"update messages set step_calls = null where {whose}")
     path = a.talk.question(leaf)["path"]
     body = {"user_id": a.talk.user, "path": path, "ref": "M1"}
     assert (await a.filter.post("/v1/chats/chat-1/recall", json=body)).json()["status"] == "found"
@@ -346,14 +346,14 @@ async def _pages(a: Tenant, own: int, theirs: int) -> None:
         shown += [await visitor.get(path) for path in ("/chats?has=degraded", f"{at}/find?query=pump", at)]
         shown += [await visitor.get(f"{at}/checkpoints/{own}{more}") for more in ("", "/text", f"/diff?against={own}")]
         assert {one.status for one in shown} == {200}
-        assert "Narrative of tenant-a" in shown[-2].html
+        assert "Story of tenant-a" in shown[-2].html
         assert not any("tenant-b" in one.html for one in shown)
         form = shown[8].form(f"{at}/reset")
         await _person(visitor, a.talk.user)
         hidden = [await visitor.get(f"{at}/checkpoints/{theirs}{more}") for more in ("", "/text")]
         hidden.append(await visitor.get(f"{at}/checkpoints/{own}/diff?against={theirs}"))
         hidden += [
-            await visitor.post(f"{at}/checkpoints/{theirs}/{action}", [*form.fields, ("narrative", "Tenant A's.")])
+            await visitor.post(f"{at}/checkpoints/{theirs}/{action}", [*form.fields, ("state", "Tenant A's.")])
             for action in ("serve", "correct")
         ]
         hidden.append(await visitor.send(form, ("keep", str(theirs))))

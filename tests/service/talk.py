@@ -194,7 +194,7 @@ def with_texts(answer: Json) -> Json:
 async def long_chat(client: httpx.AsyncClient, chat: str = "chat-1") -> tuple[Talk, str]:
     """A chat with work that is due, and its leaf. Users differ, so that no chat is a fork of another."""
     talk = Talk(client, chat, user=f"user of {chat}")
-    leaf = talk.turns(14)
+    leaf = talk.turns(20)
     assert await talk.ingest(leaf)
     return talk, leaf
 

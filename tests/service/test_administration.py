@@ -89,7 +89,7 @@ async def test_a_key_that_cannot_be_made_is_refused(service: Service, body: Json
 
 
 async def test_a_retry_names_the_open_breaker_and_until_when_it_waits(service: Service, talk: Talk) -> None:
-    assert await talk.ingest(talk.turns(14))
+    assert await talk.ingest(talk.turns(20))
     assert (await service.as_operator.post("/v1/jobs/chat-1/retry")).json() == {"due": True, "breakers": []}
     await run_sql(service.runtime, OPEN, name=ENDPOINT)
     until = (await row(service.runtime, "select open_until from endpoints")).open_until
@@ -102,7 +102,7 @@ async def test_a_retry_names_the_open_breaker_and_until_when_it_waits(service: S
 async def test_all_dead_work_of_the_tenant_is_due_again(service: Service, neighbour: httpx.AsyncClient) -> None:
     for name in ("chat-1", "chat-2"):
         talk = Talk(service.as_filter, name)
-        assert await talk.ingest(talk.turns(14))
+        assert await talk.ingest(talk.turns(20))
     await run_sql(service.runtime, "update chats set due_at = null, dead_at = now()")
     await run_sql(service.runtime, OPEN, name=ENDPOINT)
 
@@ -192,16 +192,16 @@ async def test_settings_are_listed_and_secrets_only_as_set_or_unset(service: Ser
     assert {name for name in settings if name.endswith(("_KEY", "_PASSWORD", "_TOKEN"))} <= secrets
 
 
-@pytest.mark.parametrize("narrative", ["", " \n", "## Current state\n"])
-async def test_an_empty_narrative_is_refused_and_nothing_changes(harness: Harness, narrative: str) -> None:
+@pytest.mark.parametrize("state", ["", " \n", "## State\n"])
+async def test_an_empty_state_is_refused_and_nothing_changes(harness: Harness, state: str) -> None:
     await harness.long_chat()
     await harness.drain()
     operator = harness.service.as_operator
     before = (await operator.get("/v1/chats/chat-1/checkpoints")).json()
     where = f"/v1/chats/chat-1/checkpoints/{before[-1]['id']}"
 
-    refused = await operator.patch(where, json={"narrative": narrative})
+    refused = await operator.patch(where, json={"state": state})
 
     is_problem(refused, 422)
-    assert refused.json()["pointer"] == "/narrative"
+    assert refused.json()["pointer"] == "/state"
     assert (await operator.get("/v1/chats/chat-1/checkpoints")).json() == before

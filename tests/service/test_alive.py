@@ -25,7 +25,7 @@ async def status(service: Service) -> Json:
 
 async def test_work_is_stalled_while_no_worker_lives(service: Service) -> None:
     talk = Talk(service.as_filter)
-    assert await talk.ingest(talk.turns(14))
+    assert await talk.ingest(talk.turns(20))
     assert (await status(service))["stalled"]
 
     async with living(service.runtime.worker_context, "worker"):

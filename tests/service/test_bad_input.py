@@ -255,7 +255,7 @@ async def test_a_chat_id_of_bytes_that_are_no_text_is_refused(talk: Talk, servic
 async def test_however_long_the_new_messages_are_said_to_be_there_is_an_answer(
     talk: Talk, service: Service, size: int
 ) -> None:
-    leaf = talk.turns(14, leaf=LEAF)
+    leaf = talk.turns(20, leaf=LEAF)
     await talk.ingest(leaf)
     await drain(service.runtime)
     asked = talk.add("new", leaf)
@@ -274,9 +274,7 @@ async def test_a_checkpoint_that_no_column_can_hold_is_a_problem(talk: Talk, ser
 
     is_problem(await client.post("/v1/chats/chat-1/reset", json={"keep": number}), 404, 422)
     for method, where in (("GET", ""), ("POST", "/serve"), ("PATCH", "")):
-        answer = await client.request(
-            method, f"/v1/chats/chat-1/checkpoints/{number}{where}", json={"narrative": "Well."}
-        )
+        answer = await client.request(method, f"/v1/chats/chat-1/checkpoints/{number}{where}", json={"state": "Well."})
         is_problem(answer, 404, 422)
 
 
@@ -311,7 +309,7 @@ async def test_a_nul_in_texts_is_stored_and_summarised_without_it(service: Servi
     ]
     leaf = talk.add("asked", leaf, content=text, files=[{"type": "file", "name": "re\0port.csv"}])
     leaf = talk.add("answered", leaf, "assistant", output=output)
-    leaf = talk.turns(14, leaf=leaf)
+    leaf = talk.turns(20, leaf=leaf)
 
     assert await talk.ingest(leaf)
     await drain(service.runtime)

@@ -189,7 +189,7 @@ async def test_a_chat_that_waits_becomes_pressing_when_it_grows(harness: Harness
 
 async def test_an_interim_summary_is_made_once_and_the_chat_waits_on(harness: Harness) -> None:
     await opened(harness)
-    ((talk, leaf),) = await long_chats(harness, 1, turns=14, pressing=True)
+    ((talk, leaf),) = await long_chats(harness, 1, turns=20, pressing=True)
 
     assert [await compress(harness.worker_context(**ONE_CALL)) is not None for _ in range(2)] == [True, False]
 
@@ -206,7 +206,7 @@ async def test_an_interim_summary_is_made_once_and_the_chat_waits_on(harness: Ha
 
 async def test_what_is_handed_over_during_an_interim_round_is_looked_at_again(harness: Harness) -> None:
     await opened(harness)
-    ((talk, leaf),) = await long_chats(harness, 1, turns=14, pressing=True)
+    ((talk, leaf),) = await long_chats(harness, 1, turns=20, pressing=True)
     worker_context = harness.worker_context(**ONE_CALL)
     async with worker_context.engine.begin() as connection:
         lease = await work.claim(connection, "worker", worker_context.endpoint, worker_context.settings)

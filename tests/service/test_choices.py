@@ -12,6 +12,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 OLD = "Never run the pumps above 4 bar."
 NEW = "From now on the pumps may run up to 5 bar."
+RULES = "Rules and wishes, in the user's words"
 NAMED = "The pump of hall 2 is called Emil."
 
 
@@ -30,7 +31,7 @@ async def first_round(harness: Harness) -> str:
     opening = harness.talk.add("u", None, content=f"{OLD} {NAMED}")
     leaf = harness.talk.add("a", opening, "assistant", "I will keep that in mind.")
     leaf = await harness.long_chat(leaf=leaf)
-    harness.llm.script(Say("## Goal\nWatch the pumps.\nkeep constraint: 1.1\nkeep fact: 1.2, 99.1"))
+    harness.llm.script(Say("rules: 1.1\nquotations: 1.2, 99.1\n## Goal\nWatch the pumps."))
     await harness.compress(harness.worker_context(summariser_window=32_768))
     return leaf
 
@@ -40,11 +41,11 @@ async def second_round(harness: Harness, leaf: str, says: str) -> str:
 
     def say(messages: list[Message]) -> str:
         numbers = re.findall(rf"\[(\d+\.\d+)\] {NEW}", str(messages[-1]["content"]))
-        return f"## Goal\nWatch the pumps.\n{says.format(new=''.join(numbers))}"
+        return f"{says.format(new=''.join(numbers))}\n## Goal\nWatch the pumps."
 
     harness.llm.default = say
     leaf = harness.talk.add("new", leaf, content=NEW)
-    leaf = harness.talk.turns(10, leaf=harness.talk.add("noted", leaf, "assistant", "Noted."))
+    leaf = harness.talk.turns(18, leaf=harness.talk.add("noted", leaf, "assistant", "Noted."))
     assert await harness.talk.ingest(leaf)
     await harness.compress(harness.worker_context(summariser_window=32_768))
     return leaf
@@ -61,11 +62,11 @@ async def test_what_is_pointed_at_is_kept_word_for_word_and_what_is_nowhere_is_t
     leaf = await first_round(harness)
 
     made = await shown(harness)
-    assert held(made) == [(1, "constraint", OLD), (2, "fact", NAMED)]
-    assert made["checkpoint"]["verdict"]["unfounded"] == ["keep fact: 99.1"]
+    assert held(made) == [(1, "rule", OLD), (2, "quotation", NAMED)]
+    assert made["checkpoint"]["verdict"]["unfounded"] == ["99.1"]
     answer = await harness.talk.ask(leaf)
-    assert section(answer["summary"], "Constraints and preferences") == [OLD]
-    assert section(answer["summary"], "Facts and values") == [NAMED]
+    assert section(answer["summary"], RULES) == [OLD]
+    assert section(answer["summary"], "Word for word") == [NAMED]
     assert answer["summary"].count(OLD) == 1, "it stands among the rules, and not in the talk once more"
 
 
@@ -75,9 +76,9 @@ async def test_a_later_call_is_shown_what_was_kept_and_need_not_repeat_it(harnes
     await second_round(harness, leaf, "")
 
     read = harness.llm.requests[-1].text
-    assert f"P1 constraint: {OLD}" in read
-    assert f"P2 fact: {NAMED}" in read
-    assert held(await shown(harness)) == [(1, "constraint", OLD), (2, "fact", NAMED)]
+    assert f"P1 rule: {OLD}" in read
+    assert f"P2 quotation: {NAMED}" in read
+    assert held(await shown(harness)) == [(1, "rule", OLD), (2, "quotation", NAMED)]
 
 
 async def test_a_rule_that_a_user_changed_is_replaced_by_their_own_words_once_the_model_says_so(
@@ -87,9 +88,9 @@ async def test_a_rule_that_a_user_changed_is_replaced_by_their_own_words_once_th
 
     leaf = await second_round(harness, leaf, "replaced: P1 by {new}")
 
-    assert held(await shown(harness)) == [(2, "fact", NAMED), (3, "constraint", NEW)]
+    assert held(await shown(harness)) == [(2, "quotation", NAMED), (3, "rule", NEW)]
     summary = (await harness.talk.ask(leaf))["summary"]
-    assert section(summary, "Constraints and preferences") == [NEW]
+    assert section(summary, RULES) == [NEW]
 
 
 async def test_what_is_dropped_is_chosen_no_more_and_stays_in_the_talk(harness: Harness) -> None:
@@ -97,18 +98,6 @@ async def test_what_is_dropped_is_chosen_no_more_and_stays_in_the_talk(harness: 
 
     leaf = await second_round(harness, leaf, "drop: P2")
 
-    assert held(await shown(harness)) == [(1, "constraint", OLD)]
-    summary = (await harness.talk.ask(leaf))["summary"]
-    assert section(summary, "Facts and values") == []
-    assert f"user: {NAMED}" in summary
-
-
-async def test_of_two_messages_the_rules_have_the_users_own_chosen_words_alone(harness: Harness) -> None:
-    leaf = await first_round(harness)
-
-    answer = await harness.talk.ask(leaf, summary_role="record")
-
-    assert answer["summary"].splitlines()[2:] == ["## Constraints and preferences", f"- {OLD}"]
-    assert OLD not in answer["record"]
-    assert NAMED in answer["record"]
-    assert "Watch the pumps." in answer["record"]
+    assert held(await shown(harness)) == [(1, "rule", OLD)]
+    assert section((await harness.talk.ask(leaf))["summary"], "Word for word") == []
+    assert NAMED in [one["text"] for one in (await shown(harness))["talk"]]

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def test_a_chat_that_open_webui_compacts_is_stored_and_no_work_becomes_due(harness: Harness) -> None:
-    leaf = harness.talk.turns(14)
+    leaf = harness.talk.turns(20)
 
     assert await harness.talk.ingest(leaf, compactor="open-webui") is False
 
@@ -32,7 +32,7 @@ async def test_operators_see_who_compresses_a_chat(harness: Harness) -> None:
 async def test_work_becomes_due_as_usual_when_open_webui_compacts_no_more(
     harness: Harness, compactor: str | None
 ) -> None:
-    leaf = harness.talk.turns(14)
+    leaf = harness.talk.turns(20)
     await harness.talk.ingest(leaf, compactor="open-webui")
 
     grown = harness.talk.turns(1, leaf=leaf)
@@ -65,7 +65,7 @@ async def test_summaries_made_before_stay(harness: Harness) -> None:
 
 
 async def test_a_recompute_says_why_nothing_is_made(harness: Harness) -> None:
-    await harness.talk.ingest(harness.talk.turns(14), compactor="open-webui")
+    await harness.talk.ingest(harness.talk.turns(20), compactor="open-webui")
 
     assert (await harness.service.as_operator.post("/v1/chats/chat-1/recompute")).json()["due"] is True
     await harness.drain()

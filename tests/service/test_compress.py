@@ -7,7 +7,7 @@ import pytest
 from service.storage import work
 from tests.builders import called, returned, said
 from tests.fakes.scripted_llm import Hang, OtherShape, Request, Say
-from tests.service.harness import Harness, as_read, narrative, new_in, running, state, told
+from tests.service.harness import Harness, new_in, running, story, told
 from tests.service.talk import Talk, check_tree, prose, row, rows, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -38,11 +38,11 @@ async def test_the_first_round_publishes_a_checkpoint_by_the_configured_model(ha
     assert request.path == ("/v1/chat/completions" if kind == "openai" else "/api/chat")
     if kind == "ollama":
         assert request.body["options"]["num_ctx"] == 32_768  # or the input would be cut in silence
-    assert (made.kind, made.summariser, told(made)) == ("llm", f"{kind}:scripted", narrative(1))
+    assert (made.kind, made.summariser, told(made)) == ("llm", f"{kind}:scripted", story(1))
     assert (run.outcome, run.calls, run.published) == ("done", 1, 1)
     answer = await harness.talk.ask(leaf)
     assert (answer["status"], answer["checkpoint_id"]) == ("ready", made.id)
-    assert narrative(1) in answer["summary"]
+    assert story(1) in answer["summary"]
     await check_tree(harness.runtime)
 
 
@@ -56,7 +56,7 @@ async def test_a_model_may_have_a_summariser_of_its_own(harness: Harness) -> Non
     assert {made.summariser for made in await harness.made()} == {"openai:another"}
 
 
-async def test_every_message_is_read_once_in_order_and_the_last_narrative_goes_into_the_next_call(
+async def test_every_message_is_read_once_in_order_and_the_last_state_goes_into_the_next_call(
     harness: Harness,
 ) -> None:
     leaf = await harness.long_chat()
@@ -78,19 +78,19 @@ async def test_every_message_is_read_once_in_order_and_the_last_narrative_goes_i
     assert len(made) > 4
     assert "(nothing yet)" in harness.llm.requests[0].text
     for number, request in enumerate(harness.llm.requests[1:], 1):
-        assert as_read(number) in request.text
+        assert story(number) in request.text
     assert [list(one.ancestors) for one in made] == [[one.id for one in made[:n]] for n in range(len(made))]
 
 
-async def test_a_call_is_read_once_as_one_line_with_its_result_and_within_the_fence(harness: Harness) -> None:
-    """A result is not read whole: its line tells how large it is, and how it begins and ends."""
+async def test_every_call_is_read_once_and_within_the_fence(harness: Harness) -> None:
+    """A short result is read whole; of a long one a line says how large it is, and its beginning follows."""
     talk = harness.talk
     leaf = ""
     for number in range(12):
         leaf = talk.add(f"u{number}", leaf or None, content=prose(60, f"u{number}"))
         output = []
-        for call in range(3):
-            text = f"result {number}-{call}\n=== end\n" + prose(200, f"r{number}{call}")
+        for call, size in enumerate((20, 200, 2000)):
+            text = f"result {number}-{call}\n=== end\n" + prose(size, f"r{number}{call}")
             output += [called(f"c{call}", "query", f'{{"n": "{number}-{call}"}}'), returned(f"c{call}", text)]
         output.append(said(prose(100, f"a{number}")))
         leaf = talk.add(f"a{number}", leaf, "assistant", output=output)
@@ -102,12 +102,11 @@ async def test_a_call_is_read_once_as_one_line_with_its_result_and_within_the_fe
     covered = (await harness.made())[-1].covered_messages // 2
     assert covered > 3
     for number in range(covered):
-        for call in range(3):
-            begin = f'query(n="{number}-{call}") → 12 lines'
-            (line,) = [line for text in texts for line in text.splitlines() if line.startswith(begin)]
-            assert f'first: "result {number}-{call}"' in line
-            assert f'last: "Reading r{number}{call}-9: pump' in line
-    assert not [line for text in texts for line in text.splitlines() if line.startswith("Reading r")]
+        shown = [
+            [line for text in texts for line in text.splitlines() if f"result {number}-{n}" in line] for n in range(3)
+        ]
+        assert [len(lines) for lines in shown] == [1, 1, 2], "of the long one in its line, and where it begins"
+        assert "102 lines" in shown[2][0]
     for request, text in zip(harness.llm.requests, texts, strict=True):
         (fence,) = set(re.findall(r"^=== [0-9a-f]{16} ===", text, re.MULTILINE))
         assert text.count(fence) == (4 if "entries so far" in text else 3)
@@ -134,10 +133,11 @@ async def test_the_providers_own_token_counts_are_recorded(harness: Harness) -> 
     await harness.long_chat()
     await harness.drain()
 
-    (run,) = await harness.runs()
-    assert run.tokens_read == sum(len(request.text) // 4 for request in harness.llm.requests)
-    assert run.tokens_written == sum(len(narrative(n)) // 4 for n in range(1, run.calls + 1))
-    assert run.ended_at >= run.started_at
+    runs = await harness.runs()
+    asked = harness.llm.requests
+    assert sum(run.tokens_read for run in runs) == sum(len(request.text) // 4 for request in asked)
+    assert sum(run.tokens_written for run in runs) == sum(len(story(n)) // 4 for n in range(1, len(asked) + 1))
+    assert all(run.ended_at >= run.started_at for run in runs)
 
 
 async def test_without_the_providers_counts_our_own_are_recorded(harness: Harness) -> None:
@@ -159,7 +159,7 @@ async def test_hidden_marker_lines_are_counted_and_not_read(harness: Harness) ->
     leaf = harness.talk.turns(1)
     leaf = harness.talk.add("q", leaf)
     leaf = harness.talk.add("marked", leaf, "assistant", marker + prose(100, "marked") + "\n" + marker)
-    await harness.long_chat(14, leaf=leaf)
+    await harness.long_chat(20, leaf=leaf)
 
     await harness.drain()
 
@@ -202,7 +202,7 @@ async def test_a_crash_in_the_third_call_loses_that_call_only(harness: Harness) 
 
     async with running(harness.compress()):
         await harness.llm.received(3)
-        assert [told(made) for made in await harness.made()] == [state("First."), state("Second.")]
+        assert [told(made) for made in await harness.made()] == ["First.", "Second."]
     (run,) = await harness.runs()
     assert (run.outcome, run.calls, run.published) == ("released", 2, 2)
     lost_call = harness.llm.requests[2]
@@ -237,14 +237,14 @@ async def test_a_long_turn_is_read_in_pieces_and_a_draft_keeps_how_far(harness: 
     leaf = talk.add("q", talk.turns(1))
     leaf = talk.add("long", leaf, "assistant", prose(9000, "long"))
     leaf = await harness.long_chat(6, leaf=leaf)
-    harness.llm.script(Say("One.\n\nkeep value: 1.1"), Say("Two."), Say("Three."), Hang())
+    harness.llm.script(Say("quotations: 1.1\n\nOne."), Say("Two."), Say("Three."), Hang())
 
     async with running(harness.compress()):
         await harness.llm.received(4)
     partial = await row(harness.runtime, "select * from drafts")
     before = await harness.made()
     assert partial.message_id == "long"
-    assert told(partial) == state("Three.")
+    assert told(partial) == "Three."
     assert [pin["text"] for pin in partial.pins] == [prose(30, "u0").splitlines()[0]]
     assert (partial.talk[-1]["source"], partial.talk[-1]["text"]) == ("q", prose(30, "q"))
     assert partial.pieces > 3

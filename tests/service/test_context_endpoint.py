@@ -28,7 +28,7 @@ async def test_a_small_chat_needs_nothing(talk: Talk) -> None:
 
 
 async def test_a_large_chat_is_pending_until_its_summary_is_there_and_ready_then(talk: Talk, service: Service) -> None:
-    leaf = talk.turns(14)
+    leaf = talk.turns(20)
     assert await talk.ingest(leaf) is True
     assert (await talk.ask(leaf))["status"] == "pending"
 
@@ -98,7 +98,7 @@ async def test_the_window_of_the_request_decides(talk: Talk, service: Service) -
 
 async def test_the_window_that_was_handed_over_last_is_remembered(talk: Talk, service: Service) -> None:
     talk.window = 131_072
-    leaf = talk.turns(14)
+    leaf = talk.turns(20)
     assert await talk.ingest(leaf) is False
     assert (await talk.ask(leaf, windows=[]))["status"] == "not_needed"
 
@@ -125,7 +125,7 @@ async def test_the_newest_known_message_is_found_however_many_are_newer(
 
 async def test_of_several_known_messages_the_newest_counts(talk: Talk) -> None:
     """The edited one and all below it are unknown, whatever is stored of the old branch."""
-    leaf = talk.turns(14)
+    leaf = talk.turns(20)
     await talk.ingest(leaf)
     edited = talk.path(leaf)[20]["id"]
     talk.edit(edited, "another text")

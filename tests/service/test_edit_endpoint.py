@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.edit import NOTED
+from service.summarising.message import NOTED
 from tests.conftest import Service, drain
 from tests.service.talk import Json, Talk
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 async def question_of(talk: Talk, service: Service) -> str:
     """The question below a chat that has a summary."""
-    leaf = talk.turns(14)
+    leaf = talk.turns(20)
     await talk.ingest(leaf)
     await drain(service.runtime)
     return talk.add("new", leaf, content="And now?")
@@ -22,15 +22,16 @@ async def test_the_answer_says_how_the_request_is_edited(talk: Talk, service: Se
 
     covered, tokens = answer["covered_messages"], answer["tokens"]
     assert answer["edit"]["drop"] == [1, covered + 1]
-    (summary,) = answer["edit"]["insert"]
-    assert summary["role"] == "system"
+    record, noted = answer["edit"]["insert"]
+    assert record["role"] == "user"
+    assert noted == {"role": "assistant", "content": NOTED}
     change = f"{tokens['before'] / 1000:.0f}k → {tokens['after'] / 1000:.0f}k tokens"
     assert answer["status_text"] == f"Summarised {covered} earlier messages: {change}"
     assert answer["density"] == 2.0  # the estimates of the description are far too small
 
 
 async def test_while_a_summary_is_made_the_text_says_so(talk: Talk) -> None:
-    leaf = talk.turns(14)
+    leaf = talk.turns(20)
     await talk.ingest(leaf)
 
     answer = await talk.ask(leaf)
@@ -40,7 +41,7 @@ async def test_while_a_summary_is_made_the_text_says_so(talk: Talk) -> None:
 
 
 async def test_a_request_whose_pairs_do_not_reach_the_boundary_gets_no_edit(talk: Talk, service: Service) -> None:
-    leaf = talk.turns(14)
+    leaf = talk.turns(20)
     await talk.ingest(leaf)
     await drain(service.runtime)
     whole = await talk.ask(leaf)

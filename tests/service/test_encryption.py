@@ -23,10 +23,8 @@ HELD = {
     "messages.body",
     "messages.words",
     "checkpoints.summary",
-    "checkpoints.rules",
-    "checkpoints.record",
     "checkpoints.talk",
-    "checkpoints.sections",
+    "checkpoints.state",
     "checkpoints.verdict",
     "drafts.talk",
     "runs.reason",
@@ -86,7 +84,7 @@ async def test_a_fork_reads_what_it_adopts_and_a_correction_is_sealed(urls: Urls
         assert await row(harness.runtime, copies) == before, "a copy is known again"
 
         served = (await talk.ask(leaf))["checkpoint_id"]
-        said = {"narrative": f"The {MARK} pump is sold.", "pins": []}
+        said = {"state": f"The {MARK} pump is sold.", "pins": []}
         corrected = await operator.patch(f"/v1/chats/chat-1/checkpoints/{served}", json=said)
         assert corrected.status_code == 200, corrected.text
         assert f"{MARK} pump is sold" in (await talk.ask(leaf))["summary"]
@@ -130,17 +128,16 @@ async def test_summaries_and_memories_that_were_moved_are_refused(urls: Urls) ->
         assert found
         assert found.checkpoint
         this = found.checkpoint.id
-        names = ["sealed_summary", "sealed_rules", "sealed_record", "sealed_memory"]
+        names = ["sealed_summary", "sealed_memory"]
         turned = ", ".join(f"{name} = other.{name}" for name in names)
         await run_sql(
             harness.runtime,
             f"update checkpoints set {turned} from checkpoints other"
-            " where checkpoints.id = :this and other.id <> :this and other.sealed_rules is not null",
+            " where checkpoints.id = :this and other.id <> :this and other.sealed_summary is not null",
             this=this,
         )
-        for served in (contexts.Served(), contexts.Served(record=True)):
-            with pytest.raises(CannotOpen, match=r"checkpoints\.sealed_"):
-                await contexts.find(database, *asked, served=served)
+        with pytest.raises(CannotOpen, match=r"checkpoints\.sealed_"):
+            await contexts.find(database, *asked)
         async with database.engine.connect() as connection:
             key = ChatKey(1, 1)
             with pytest.raises(CannotOpen, match=r"checkpoints\.sealed_memory"):

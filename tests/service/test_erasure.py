@@ -37,7 +37,7 @@ async def did_everything(harness: Harness) -> None:
     await tell(harness.service, "chat.deleted_all", user_id=CAROL)
     talk.user = CAROL
     leaf = await lived(harness)
-    harness.llm.default = Say("## Current state\n- The pump is watched.")  # the mark is her own from here on
+    harness.llm.default = Say("## State\n- The pump is watched.")  # the mark is her own from here on
     await leave_alone(talk, True)
     await leave_alone(talk, False)
     path = talk.question(leaf)["path"]

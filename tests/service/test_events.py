@@ -138,7 +138,7 @@ async def test_a_message_takes_what_is_below_it_and_every_summary_that_has_read_
     service: Service, talk: Talk, kind: str
 ) -> None:
     talk.add("secret", talk.turns(1), content=SECRET)
-    leaf = talk.turns(14, leaf="secret")
+    leaf = talk.turns(20, leaf="secret")
     await talk.ingest(leaf)
     await drain(service.runtime)
     assert len(await boundaries(service)) == 1
@@ -158,7 +158,7 @@ async def test_a_message_takes_what_is_below_it_and_every_summary_that_has_read_
 
 async def test_other_branches_keep_their_messages_and_summaries(service: Service, talk: Talk) -> None:
     fork = talk.turns(1)
-    left, right = talk.turns(14, leaf=fork, prefix="l-"), talk.turns(14, leaf=fork, prefix="r-")
+    left, right = talk.turns(20, leaf=fork, prefix="l-"), talk.turns(20, leaf=fork, prefix="r-")
     for leaf in (left, right):
         await talk.ingest(leaf)
         await drain(service.runtime)
@@ -316,7 +316,7 @@ async def working(harness: Harness) -> AsyncIterator[None]:
 
 async def test_a_worker_that_has_read_a_message_publishes_nothing_after_its_deletion(harness: Harness) -> None:
     await harness.long_chat()
-    harness.llm.default = Say(f"## Current state\n- {SECRET}")
+    harness.llm.default = Say(f"## State\n- {SECRET}")
     async with working(harness):
         await tell(harness.service, "message.deleted", chat_id="chat-1", message_id="u2")
 

@@ -122,7 +122,7 @@ async def test_a_chat_that_is_handed_over_after_it_expired_begins_anew(harness: 
 
 
 async def test_no_model_reads_a_chat_that_has_expired(harness: Harness) -> None:
-    await harness.talk.ingest(harness.talk.turns(14), expires_in=HOUR)
+    await harness.talk.ingest(harness.talk.turns(20), expires_in=HOUR)
     await expire(harness)
 
     worker_context = harness.worker_context()
@@ -132,7 +132,7 @@ async def test_no_model_reads_a_chat_that_has_expired(harness: Harness) -> None:
 
 
 async def test_a_chat_that_expires_while_a_worker_works_on_it_leaves_no_row(harness: Harness) -> None:
-    await harness.talk.ingest(harness.talk.turns(14), expires_in=HOUR)
+    await harness.talk.ingest(harness.talk.turns(20), expires_in=HOUR)
 
     async def over(_: object) -> None:
         await expire(harness)

@@ -33,7 +33,7 @@ async def meanwhile(harness: Harness, change: Callable[[], Coroutine[Any, Any, o
 
 async def test_work_handed_over_during_the_run_stays_due(harness: Harness) -> None:
     leaf = await harness.long_chat()
-    grown = harness.talk.turns(14, leaf=leaf)
+    grown = harness.talk.turns(20, leaf=leaf)
 
     run = await meanwhile(harness, lambda: harness.talk.ingest(grown))
 

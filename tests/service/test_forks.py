@@ -41,7 +41,7 @@ async def ask(fork: Talk, leaf: str, pairs: int = 64, **more: object) -> Json:
     return await fork.ask(leaf, pairs, **({"user_id": fork.user} | more))
 
 
-MEMORY = ("sections", "pins", "talk", "ledger", "heard", "rules", "record")
+MEMORY = ("state", "pins", "talk", "ledger", "heard", "told")
 
 
 def texts(made: list[Any]) -> list[tuple[object, ...]]:

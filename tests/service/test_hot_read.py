@@ -12,7 +12,6 @@ from service.policy import APPLY_AT, Policy, apply_at, parts_of
 from service.storage import checkpoints, contexts, messages, work
 from service.storage.checkpoints import Fresh
 from service.summarising.memory import Memory
-from service.summarising.message import Rendered
 from tests.conftest import Service, execute
 from tests.service.harness import Harness
 from tests.service.talk import row, run_sql
@@ -146,20 +145,6 @@ async def test_the_statement_counts_with_the_share_of_the_model(service: Service
             assert found.checkpoint == line.chosen(apply_at(window, share), 0), (line, window)
 
 
-async def test_a_record_is_fetched_only_for_who_asks(service: Service) -> None:
-    (line,) = lines(1)
-    await store(service, [line])
-    await run_sql(service.runtime, "update checkpoints set rules = 'rules', record = 'told'")
-    tenant = (await row(service.runtime, "select id from tenants where name = 'default'")).id
-    reads, texts = service.runtime.database, []
-    for served in (contexts.Served(), contexts.Served(record=True)):
-        found = await contexts.find(reads, tenant, line.chat, [("leaf", "d")], [999], 2048, served)
-        assert found
-        texts.append((found.summary, found.record))
-
-    assert texts == [(f"summary {line.made[-1].id}", ""), ("rules", "told")]
-
-
 async def test_publishing_notes_the_most_that_the_line_saves_so_far(harness: Harness) -> None:
     leaf = await harness.long_chat()
     worker_context = harness.worker_context()
@@ -171,7 +156,7 @@ async def test_publishing_notes_the_most_that_the_line_saves_so_far(harness: Har
         parent = 0
         for number, size in enumerate(sizes):
             until = path[2 * number + 1]
-            fresh = Fresh(parent, until, "llm", Memory(), Rendered(f"summary {number}"), size, "by", "1")
+            fresh = Fresh(parent, until, "llm", Memory(), f"summary {number}", size, "by", "1")
             parent = await checkpoints.publish(connection, lease, fresh) or 0
             assert parent
 

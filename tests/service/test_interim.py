@@ -44,8 +44,8 @@ async def test_it_serves_while_the_summariser_thinks(harness: Harness) -> None:
     (meanwhile,) = served
     assert meanwhile["status"] == "ready"
     assert "Reading" in meanwhile["summary"]
-    assert "Narrative" not in meanwhile["summary"]
-    assert "Narrative" in (await harness.talk.ask(leaf))["summary"]
+    assert "Story" not in meanwhile["summary"]
+    assert "Story" in (await harness.talk.ask(leaf))["summary"]
 
 
 async def test_a_chat_that_goes_on_while_the_summariser_thinks_is_served_again(harness: Harness) -> None:
@@ -116,7 +116,7 @@ def keeping(messages: list[Json]) -> str:
     """An answer that keeps the first sentence of each message of a user."""
     new = str(messages[1]["content"]).partition("messages that followed")[2]
     numbers = re.findall(r"\[(\d+\.1)\] Reading (?:\d+-)?u", new)
-    return "\n".join([state("Narrative."), *(f"keep fact: {number}" for number in numbers)])
+    return "\n".join([state("Story."), *(f"quotations: {number}" for number in numbers)])
 
 
 def going_on(harness: Harness, leaf: str, turns: int, served: list[Json], **more: Any) -> WorkerContext:

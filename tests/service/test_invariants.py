@@ -92,7 +92,7 @@ async def test_invariant_2_no_llm_call_on_the_request_path_and_one_indexed_read(
 
 
 async def test_invariant_3_the_filter_never_breaks_a_chat(talk: Talk, service: Service) -> None:
-    leaf = talk.turns(14)
+    leaf = talk.turns(20)
     question = talk.add("question", leaf)
     for url, key in (
         ("http://127.0.0.1:9", service.filter_key),
@@ -231,7 +231,7 @@ async def test_invariant_9_cost_grows_with_what_is_new(harness: Harness) -> None
 
 
 async def test_invariant_10_the_injected_bytes_are_stable_between_two_checkpoints(talk: Talk, service: Service) -> None:
-    leaf = talk.turns(14)
+    leaf = talk.turns(20)
     prefixes: list[tuple[int, Any]] = []
     for _ in range(6):
         await handed_by_the_filter(talk, service, leaf)
@@ -272,7 +272,7 @@ async def test_what_an_operator_serves_is_in_force_below_it_whatever_happens(
 ) -> None:
     """Turns, branches, edits, edits undone, work, and other choices, in any order; nothing is lost and none changes."""
     rng = Random(seed)
-    leaves = [talk.turns(14)]
+    leaves = [talk.turns(20)]
     await talk.ingest(leaves[0])
     await drain(service.runtime)
     texts: dict[int, str] = {}
@@ -319,7 +319,7 @@ where not coalesce(:chosen = any(c.ancestors || c.id), false)
 async def choose(service: Service, checkpoint: int, *, correct: bool) -> int | None:
     """Serves or corrects a checkpoint; the id of what serves then, None when it fits no path any more."""
     where = f"/v1/chats/chat-1/checkpoints/{checkpoint}"
-    body = {"pins": [{"kind": "goal", "text": f"Correct {checkpoint}."}]}
+    body = {"pins": [{"kind": "rule", "text": f"Correct {checkpoint}."}]}
     answer = await (
         service.as_operator.patch(where, json=body) if correct else service.as_operator.post(f"{where}/serve")
     )

@@ -48,9 +48,8 @@ async def test_requests_go_on_uncompressed_and_the_filter_is_not_made_to_send_th
     harness, leaf = behind
     question = harness.talk.add("next", leaf)
 
-    for role in ("system", "record"):
-        answer = await harness.talk.ask(question, summary_role=role)
-        assert (answer["status"], answer["known"]) == ("unknown", leaf)
+    answer = await harness.talk.ask(question)
+    assert (answer["status"], answer["known"]) == ("unknown", leaf)
 
 
 async def test_a_worker_leaves_the_work_to_those_that_have_the_key(behind: tuple[Harness, str]) -> None:
@@ -94,7 +93,7 @@ async def test_every_route_that_needs_the_key_answers_503_and_says_which_setting
     grown = talk.turns(1, leaf=leaf)
     opened = bool(harness.runtime.database.seals._of)  # then it may write below what it cannot read
     uploads = [talk.transcript(grown, leaf), talk.transcript(grown)]
-    correction = {"narrative": "Other words.", "pins": []}
+    correction = {"state": "Other words.", "pins": []}
     needing: list[tuple[httpx.AsyncClient, str, str, Any]] = [
         *((reader, "PUT", "/v1/chats/chat-1/transcript", one) for one in uploads if not opened),
         (reader, "POST", "/v1/chats/chat-1/view", branch | {"depth": len(path)}),

@@ -59,7 +59,7 @@ async def test_a_user_sees_the_summary_that_the_model_is_sent(harness: Harness) 
 async def test_a_user_sees_the_summary_of_their_branch_and_not_of_another_one(harness: Harness) -> None:
     leaf = await summarised(harness)
     first = list(harness.talk.rows)[1]
-    other = harness.talk.turns(14, leaf=first, prefix="other-")
+    other = harness.talk.turns(20, leaf=first, prefix="other-")
     await harness.talk.ingest(other)
     await harness.drain()
 
@@ -106,7 +106,7 @@ async def test_a_chat_that_is_left_alone_is_served_nothing_and_no_work_is_due(ha
         answer = await harness.talk.ask(leaf, pairs)
         assert answer["status"] == "not_needed"
         assert "summary" not in answer
-    leaf = harness.talk.turns(14, leaf=leaf)
+    leaf = harness.talk.turns(20, leaf=leaf)
     assert await harness.talk.ingest(leaf) is False
     assert (await harness.chat()).due_at is None
     assert (await view(harness, leaf))["left_alone"]

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def test_each_summary_is_one_line_without_a_word_of_the_chat(harness: Harness) -> None:
-    harness.llm.default = Say("## Current state\n- Narrative of nobody.")
+    harness.llm.default = Say("## State\n- Story of nobody.")
     await harness.long_chat()
     with capture_logs() as logs:
         await harness.drain()
@@ -35,7 +35,7 @@ async def test_each_summary_is_one_line_without_a_word_of_the_chat(harness: Harn
         assert line["seconds"] >= 0
     assert {"openai:scripted"} <= {line["model"] for line in told}
     assert {one.covered_messages for one in made} <= {line["messages"] for line in told}
-    assert "Narrative" not in str(logs)
+    assert "Story" not in str(logs)
 
 
 @pytest.mark.asyncio(loop_scope="function")

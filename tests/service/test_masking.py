@@ -120,7 +120,7 @@ async def test_switched_off_everything_is_stored_as_it_came(service: Service, un
 async def test_a_secret_in_a_tool_result_reaches_neither_the_summary_nor_the_ledger(
     talk: Talk, service: Service
 ) -> None:
-    leaf = talk.turns(14, leaf=leaking(talk, "output items"))
+    leaf = talk.turns(20, leaf=leaking(talk, "output items"))
     assert await talk.ingest(leaf)
     await drain(service.runtime)
 

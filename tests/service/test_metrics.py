@@ -6,7 +6,6 @@ import re
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from service.storage.reads import ReadPool
 from starlette.routing import Route
 
 from service import __version__
@@ -16,6 +15,7 @@ from service.metrics import Queue
 from service.processes import Texts
 from service.settings import load
 from service.storage import figures
+from service.storage.database import Reads
 from service.web import pages
 from tests.conftest import Service, serving
 from tests.fakes.scripted_llm import Fail, Say
@@ -113,7 +113,7 @@ async def test_work_is_counted_by_its_outcome_and_the_summariser_by_its_answers(
 ) -> None:
     now = await counted(service)
     harness.llm.script(Say(""), Say(""))
-    await harness.talk.ingest(harness.talk.turns(14))
+    await harness.talk.ingest(harness.talk.turns(20))
     await harness.drain()
 
     assert await now.since("precis_run_duration_seconds_count", outcome="done") >= 1
@@ -134,7 +134,7 @@ async def test_the_queue_is_shown_as_it_stands(service: Service, harness: Harnes
     for state in ("working", "due", "waiting", "dead", "waiting_for_texts"):
         assert await value(service, "precis_queue_chats", state=state) == 0
     assert await value(service, "precis_queue_oldest_due_seconds") == 0
-    await harness.talk.ingest(harness.talk.turns(14))
+    await harness.talk.ingest(harness.talk.turns(20))
     await run_sql(service.runtime, "update chats set due_at = now() - interval '3 minutes'")
 
     assert await value(service, "precis_queue_chats", state="due") == 1
@@ -192,10 +192,10 @@ async def test_several_monitors_share_one_read_of_the_database(
     reads = 0
     really = figures.queue
 
-    async def read(pool: ReadPool) -> Queue:
+    async def read(database: Reads) -> Queue:
         nonlocal reads
         reads += 1
-        return await really(pool)
+        return await really(database)
 
     monkeypatch.setattr(figures, "queue", read)
     monkeypatch.setattr(scrape, "_KEPT", 60.0)
@@ -320,7 +320,7 @@ async def test_after_all_that_can_happen_labels_have_known_values_only(
         a.talk.user,
         a.talk.model,
         a.talk.chat,
-        "Narrative",
+        "Story",
         service.filter_key,
         service.operator_key,
     }

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 HIDDEN = "\u2060"
 """A character that shows nothing, and costs tokens."""
-NOTHING_KEPT = Say("keep fact: 99.1")
+NOTHING_KEPT = Say("quotations: 99.1")
 
 
 def built_in(harness: Harness) -> WorkerContext:
@@ -22,7 +22,7 @@ def built_in(harness: Harness) -> WorkerContext:
 
 
 def asked(harness: Harness) -> WorkerContext:
-    """A model that keeps nothing; before it answers, code may write an interim summary."""
+    """A model that chooses nothing; before it answers, code may write an interim summary."""
     harness.llm.default = NOTHING_KEPT
     return harness.worker_context()
 

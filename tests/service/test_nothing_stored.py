@@ -128,7 +128,7 @@ async def test_work_that_cannot_be_stored_is_put_off_and_no_chat_is_blamed(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk = Talk(service.as_filter)
-    assert await talk.ingest(talk.turns(14))
+    assert await talk.ingest(talk.turns(20))
     monkeypatch.setattr(messages, "path", refuse)
 
     with capture_logs() as logs:

@@ -207,7 +207,7 @@ async def test_a_summary_of_a_path_that_was_edited_since_says_so(service: Servic
 
 
 async def test_work_that_failed_is_shown_with_its_reason(service: Service, talk: Talk) -> None:
-    await talk.ingest(talk.turns(14))
+    await talk.ingest(talk.turns(20))
     await run_sql(service.runtime, "update messages set body = 'x'")
     await drain(service.runtime)
 
@@ -283,7 +283,7 @@ async def test_what_was_read_of_a_long_turn_is_dropped_with_the_checkpoints(
 
 
 async def test_recompute_does_not_wait_for_the_back_off_of_earlier_failures(service: Service, talk: Talk) -> None:
-    leaf = talk.turns(14)
+    leaf = talk.turns(20)
     await talk.ingest(leaf)
     await run_sql(service.runtime, "update chats set due_at = now() + interval '5 minutes', attempts = 9")
 
@@ -338,7 +338,7 @@ async def test_only_reading_texts_leaves_an_audit_row(service: Service, talk: Ta
 async def test_two_summaries_are_compared_line_by_line(service: Service, talk: Talk) -> None:
     leaf = await summarised(service, talk)
     made = (await talk.ask(leaf))["checkpoint_id"]
-    body = {"narrative": "## Current state\n- Everything is done."}
+    body = {"state": "## State\n- Everything is done."}
     corrected = await service.as_operator.patch(f"/v1/chats/chat-1/checkpoints/{made}", json=body)
     new = corrected.json()["checkpoint"]["id"]
 
@@ -368,7 +368,7 @@ async def test_what_does_not_exist_is_not_found_and_nothing_changes(
     await summarised(service, talk)
     before = await tables(service.runtime)
 
-    body = {"narrative": "Corrected."} if method == "PATCH" else None
+    body = {"state": "Corrected."} if method == "PATCH" else None
     response = await service.as_operator.request(method, f"/v1/chats/nowhere{where}", json=body)
 
     assert response.status_code == 404
@@ -380,7 +380,7 @@ async def test_what_does_not_exist_is_not_found_and_nothing_changes(
 async def test_a_checkpoint_that_does_not_exist_is_not_found(service: Service, talk: Talk) -> None:
     await summarised(service, talk)
     other = Talk(service.as_filter, "other")
-    await other.ingest(other.turns(14))
+    await other.ingest(other.turns(20))
     await drain(service.runtime)
     elsewhere = (await get(service, "/other/checkpoints"))[0]["id"]
     before = await tables(service.runtime)
@@ -390,7 +390,7 @@ async def test_a_checkpoint_that_does_not_exist_is_not_found(service: Service, t
         for method, where, body in (
             ("POST", "reset", {"keep": number}),
             ("POST", f"checkpoints/{number}/serve", None),
-            ("PATCH", f"checkpoints/{number}", {"narrative": "Corrected."}),
+            ("PATCH", f"checkpoints/{number}", {"state": "Corrected."}),
         ):
             response = await service.as_operator.request(method, f"/v1/chats/chat-1/{where}", json=body)
             assert response.status_code == 404

@@ -7,12 +7,11 @@ from dataclasses import replace
 from typing import Any, NoReturn, ParamSpec, TypeVar, cast
 
 import pytest
-from service.summarising.kept import talk as kept_talk
 
 from service.errors import TextWorkFailed
 from service.processes import Texts, child
 from service.storage import memories
-from service.summarising import ledger, utterances
+from service.summarising import ledger, talk, utterances
 from service.summarising.ledger import entries
 from service.summarising.memory import Memory
 from service.transcript.items import Call
@@ -57,12 +56,12 @@ OPEN_BREAKER = (
     "insert into endpoints (name, failures, open_until, changed_at) values (:name, 5, now() + interval '1 hour', now())"
 )
 FAULTS: dict[str, tuple[object, str, Callable[..., object], str, int]] = {
-    "reading a result": (entries, "_entry", fails, "the tool calls", 3),
-    "adding up the ledger": (entries, "_bounded", fails, "the tool calls", 3),
+    "reading a result": (entries, "of", fails, "the tool calls", 3),
+    "adding up the ledger": (entries, "_few_enough", fails, "the tool calls", 3),
     "storing an entry": (memories, "plain", no_entries, "the tool calls", 3),
     "showing the ledger": (ledger, "lines", fails, "the texts and tool calls", 4),
     "reading the talk": (utterances, "passages", fails, "the texts and tool calls", 4),
-    "showing the talk": (kept_talk, "told", fails, "the texts and tool calls", 4),
+    "showing the talk": (talk, "told", fails, "the texts and tool calls", 4),
 }
 """What fails whenever it is used: module, function and fault; what is left out in the end, and by which try."""
 
@@ -74,7 +73,7 @@ def bench(harness: Harness, who: str, **more: Any) -> WorkerContext:
 
 
 async def with_calls(harness: Harness) -> str:
-    leaf = harness.talk.turns(14, leaf=harness.talk.calls(None, RESULT, RESULT))
+    leaf = harness.talk.turns(20, leaf=harness.talk.calls(None, RESULT, RESULT))
     assert await harness.talk.ingest(leaf)
     return leaf
 
@@ -136,24 +135,24 @@ async def test_operators_see_class_and_place_of_an_error_and_none_of_its_words(
 async def test_each_place_of_a_long_chat_that_fails_has_its_own_tries_and_what_is_between_is_read_as_usual(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, who: str
 ) -> None:
-    read = entries._entry
+    read = entries.of
 
     def sometimes(number: int, call: Call) -> object:
         if call.result.text == RESULT:
             raise ValueError(TEXT)
         return read(number, call)
 
-    monkeypatch.setattr(entries, "_entry", sometimes)
-    talk = harness.talk
-    leaf = talk.turns(8, leaf=talk.calls(None, RESULT))
-    leaf = talk.turns(8, leaf=talk.calls(leaf, RESULT))
-    leaf = talk.turns(14, leaf=talk.calls(leaf, '{"stock": 12}'))
-    await talk.ingest(leaf)
+    monkeypatch.setattr(entries, "of", sometimes)
+    chat = harness.talk
+    leaf = chat.turns(8, leaf=chat.calls(None, RESULT))
+    leaf = chat.turns(8, leaf=chat.calls(leaf, RESULT))
+    leaf = chat.turns(20, leaf=chat.calls(leaf, '{"stock": 12}'))
+    await chat.ingest(leaf)
 
     waits = await tries(harness, bench(harness, who, fallback_after=20))
 
     made = await harness.made()
-    assert (await talk.ask(leaf))["status"] == "ready"
+    assert (await chat.ask(leaf))["status"] == "ready"
     assert set(waits) <= {0.0, 2.0, 4.0, 8.0, harness.runtime.settings.replace_after, None}
     kinds = [one.kind for one in made]
     assert kinds.count("degraded") == 2
@@ -168,7 +167,7 @@ async def test_an_operators_recompute_makes_whole_summaries_once_the_error_is_me
     leaf = await with_calls(harness)
     context = bench(harness, who)
     with monkeypatch.context() as broken:
-        broken.setattr(entries, "_entry", fails)
+        broken.setattr(entries, "of", fails)
         await harness.compress(context)
         assert (await harness.service.as_operator.post("/v1/jobs/chat-1/retry")).status_code == 202
         await tries(harness, context)

@@ -73,7 +73,7 @@ async def shared(harness: Harness) -> tuple[Talk, Talk, str, str]:
     mixed = guest.turns(2, leaf=leaf, prefix="ben-")
     await guest.ingest(mixed, after=leaf)
     clone = other(harness.talk, BEN, "clone")
-    grown = clone.turns(14, leaf=leaf, prefix="clone-")
+    grown = clone.turns(20, leaf=leaf, prefix="clone-")
     await clone.ingest(grown)
     await work_off(harness)
     await harness.talk.ask(leaf, user_id=ANN)

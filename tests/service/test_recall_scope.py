@@ -192,8 +192,6 @@ async def cover(service: Service, tenant: str, talk: Talk, leaf: str, depth: int
             "covered_tokens": row.path_tokens,
             "kind": "llm",
             "summary": "-",
-            "rules": "",
-            "record": "",
             "tokens": 1,
             "verdict": {},
             **memories.plain(Memory()),

@@ -73,7 +73,7 @@ async def test_a_bad_answer_is_recorded_and_what_was_read_before_keeps_serving(
     assert 0 < chat.wait.total_seconds() <= 2
     after = await harness.talk.ask(leaf)
     assert after["covered_messages"] > before["covered_messages"], "what code made at once"
-    assert "Narrative b." in after["summary"], "on top of what the model wrote before"
+    assert "Story b." in after["summary"], "on top of what the model wrote before"
     assert len(await harness.made()) == 1
 
 

@@ -31,7 +31,7 @@ async def turn_with_work(harness: Harness) -> str:
 
 
 async def test_one_request_id_goes_from_the_filter_to_the_summariser_and_into_all_log_lines(harness: Harness) -> None:
-    harness.llm.default = Say("## Current state\n- Nothing.")
+    harness.llm.default = Say("## State\n- Nothing.")
     with capture_logs([merge_contextvars]) as logs:
         sent = await turn_with_work(harness)
         assert (await harness.chat()).request_id == sent

@@ -84,7 +84,7 @@ async def test_until_covered_drops_what_a_summary_covers_and_nothing_else(harnes
 
 
 async def test_until_covered_keeps_what_another_branch_has_not_covered(harness: Harness) -> None:
-    leaf = harness.talk.turns(14)
+    leaf = harness.talk.turns(20)
     fork = harness.talk.path(leaf)[5]["id"]
     sibling = harness.talk.turns(1, leaf=fork, prefix="branch-")
     await harness.talk.ingest(sibling)
@@ -97,7 +97,7 @@ async def test_until_covered_keeps_what_another_branch_has_not_covered(harness: 
     assert await without_text(harness) == set(await covered(harness, leaf)) - needed
     assert await without_text(harness)
 
-    other = harness.talk.turns(14, leaf=sibling, prefix="branch-")
+    other = harness.talk.turns(20, leaf=sibling, prefix="branch-")
     await harness.talk.ingest(other, after=sibling)
     await harness.drain()
     await removed(harness, keep_bodies="until_covered")

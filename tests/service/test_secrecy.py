@@ -120,7 +120,7 @@ async def marked_chat(harness: Harness) -> None:
         f"The {MARK} budget is 500 EUR.",
         f"The {MARK} budget is no longer 500 EUR but 600 EUR.",
     )
-    leaf = talk.turns(14)
+    leaf = talk.turns(20)
     for row, more in zip([row for row in talk.rows.values() if row["role"] == "user"], said, strict=False):
         row["content"] = f"{more} {row['content']}"
     answer = next(row for row in talk.rows.values() if row["role"] == "assistant")
@@ -228,7 +228,7 @@ async def test_what_the_gate_drops_is_told_in_the_verdict_of_its_checkpoint_alon
     harness: Harness, log: Log, line: str
 ) -> None:
     await marked_chat(harness)
-    harness.llm.default = Say(f"## Goal\n- Watch the pumps.\n- {line}\nkeep constraint: 1.1-1.2")
+    harness.llm.default = Say(f"## Goal\n- Watch the pumps.\n- {line}\nrules: 1.1-1.2")
 
     await harness.compress(harness.worker_context(fallback_after=0, summariser_window=32_768))
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar
 
 import pytest
-from service.summarising.compose import Candidate
 
 from service.errors import TextTooHard
 from service.processes import Texts, intake, rounds
-from service.summarising import writing
+from service.summarising import summarise
+from service.summarising.summarise import Attempt
 from service.usecases.compress import WorkerContext
 from tests.conftest import TEXTS
 from tests.service.harness import Harness
@@ -54,7 +54,7 @@ async def retries(harness: Harness, worker_context: WorkerContext, most: int = 4
 
 
 async def test_after_a_killed_round_the_next_one_tells_of_the_hard_messages_by_size_alone(harness: Harness) -> None:
-    leaf = await harness.long_chat(14)
+    leaf = await harness.long_chat(20)
     worker_context = built_in(harness, reading("a2"), max_attempts=1)
 
     assert await harness.compress(worker_context) == 2.0
@@ -76,7 +76,7 @@ async def test_after_a_killed_round_the_next_one_tells_of_the_hard_messages_by_s
 
 
 async def test_a_chat_of_hard_messages_alone_is_never_dead(harness: Harness) -> None:
-    leaf = await harness.long_chat(14)
+    leaf = await harness.long_chat(20)
     everything = Hard(lambda function, _: function is rounds.gathered)
 
     await retries(harness, built_in(harness, everything, max_attempts=1))
@@ -87,8 +87,8 @@ async def test_a_chat_of_hard_messages_alone_is_never_dead(harness: Harness) -> 
 
 
 async def test_a_memory_that_is_too_hard_itself_is_left_behind(harness: Harness) -> None:
-    leaf = await harness.long_chat(14)
-    everything = Hard(lambda function, _: function in (rounds.gathered, writing.by_size))
+    leaf = await harness.long_chat(20)
+    everything = Hard(lambda function, _: function in (rounds.gathered, summarise.by_size))
 
     await retries(harness, built_in(harness, everything))
 
@@ -96,8 +96,8 @@ async def test_a_memory_that_is_too_hard_itself_is_left_behind(harness: Harness)
 
 
 async def test_a_hard_draught_of_a_model_falls_back_to_sizes_too(harness: Harness) -> None:
-    leaf = await harness.long_chat(14)
-    judging = Hard(lambda function, _: function is writing._composed)
+    leaf = await harness.long_chat(20)
+    judging = Hard(lambda function, _: function is summarise._attempted)
     worker_context = replace(harness.worker_context(fallback_after=0), texts=judging)
 
     await harness.compress(worker_context)
@@ -117,7 +117,7 @@ async def test_a_message_too_hard_to_store_is_stored_as_a_note_of_its_size(harne
     try:
         talk = harness.talk
         leaf = talk.add("hard", talk.add("q", None), "assistant", "secret " * 30_000)
-        leaf = talk.turns(14, leaf=leaf)
+        leaf = talk.turns(20, leaf=leaf)
         assert await talk.ingest(leaf)
         assert await talk.ingest(leaf), "the same again changes nothing"
     finally:
@@ -142,15 +142,15 @@ class Worthless(Texts):
 
     async def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         result = await TEXTS.run(function, *args, **kwargs)
-        if isinstance(result, Candidate):
+        if isinstance(result, Attempt):
             self.composed += 1
             if self.composed <= self.most:
-                result = replace(result, no_gain="not smaller")
+                result = replace(result, candidate=replace(result.candidate, no_gain="not smaller"))
         return result
 
 
 async def test_a_summary_that_saves_nothing_is_not_published_and_the_next_one_stands_for_both(harness: Harness) -> None:
-    leaf = await harness.long_chat(14)
+    leaf = await harness.long_chat(20)
 
     await retries(harness, built_in(harness, Worthless(1)))
 
@@ -164,7 +164,7 @@ async def test_a_summary_that_saves_nothing_is_not_published_and_the_next_one_st
 
 
 async def test_a_round_that_is_not_worth_publishing_is_no_failure_and_waits_for_the_next_turn(harness: Harness) -> None:
-    leaf = await harness.long_chat(14)
+    leaf = await harness.long_chat(20)
     worker_context = built_in(harness, texts := Worthless(1000), max_attempts=1)
 
     assert await harness.compress(worker_context) is None
@@ -201,7 +201,7 @@ async def test_every_chat_above_its_window_ends_with_a_checkpoint_and_nothing_de
     for number, (asked, answered) in enumerate(SHAPES[shape]):
         leaf = talk.add(f"u{number}", leaf, content=prose(int(asked * window), f"u{number}"))
         leaf = talk.add(f"a{number}", leaf, "assistant", prose(int(answered * window), f"a{number}"))
-    leaf = talk.turns(14, tokens=window // 16, leaf=leaf, prefix="tail-")
+    leaf = talk.turns(20, tokens=window // 16, leaf=leaf, prefix="tail-")
     await talk.ingest(leaf)
     assert (await row(harness.runtime, "select leaf_tokens from chats")).leaf_tokens > window
 

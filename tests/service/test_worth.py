@@ -113,7 +113,7 @@ async def test_sums_by_user_by_model_by_day_and_by_chat_are_equal(service: Servi
     # Some of it is of yesterday, and some a worker's.
     for table in ("day_sums", "user_sums"):
         await run_sql(service.runtime, f"update {table} set day = day - 1")
-    await harness.talk.ingest(harness.talk.turns(14))
+    await harness.talk.ingest(harness.talk.turns(20))
     while await compress(harness.worker_context()):
         pass
     spent = await row(service.runtime, "select sum(calls) as calls, sum(tokens_read) as read from chat_sums")
@@ -296,7 +296,7 @@ async def test_a_deleted_user_is_nobody_in_the_totals(service: Service) -> None:
 
 async def test_every_call_of_a_summariser_is_counted_by_its_model(service: Service, harness: Harness) -> None:
     harness.llm.script(Say(""), Say(""))
-    await harness.talk.ingest(harness.talk.turns(14))
+    await harness.talk.ingest(harness.talk.turns(20))
     await harness.drain()
 
     runs = await row(service.runtime, "select sum(tokens_read) as read, sum(tokens_written) as written from runs")

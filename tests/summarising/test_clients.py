@@ -25,7 +25,6 @@ from service.clients.summarisers import client, probe
 from service.errors import ConfigurationError, SummariserError
 from service.policy import output_tokens
 from service.settings import Settings
-from service.summarising.memory import Paragraph, Section
 from service.summarising.reading import Excerpt, Finish, Reading, Summariser
 from tests.fakes.scripted_llm import (
     Behaviour,
@@ -47,9 +46,9 @@ from tests.fakes.scripted_llm import (
 
 KEY = "sk-very-secret-key-0123456789"
 READING = Reading(
-    previous=(Paragraph(Section.STATE, ("Earlier: the invoice has number 12,847.",)),),
+    previous=("Earlier: the invoice has number 12,847.",),
     excerpts=(Excerpt("user", "Please ship it to Rotterdam."), Excerpt("assistant", "Shipped.")),
-    summary_tokens=400,
+    state_tokens=400,
 )
 NO_WAIT = timedelta(0)
 LONG = timedelta(hours=1)
@@ -109,7 +108,7 @@ async def test_the_whole_reading_is_sent(make: Make, llm: ScriptedLLM) -> None:
     await make().summarise(READING)
     (request,) = llm.requests
     assert [message["role"] for message in request.messages] == ["system", "user"]
-    for text in (*READING.previous[0].lines, *(excerpt.text for excerpt in READING.excerpts)):
+    for text in (*READING.previous, *(excerpt.text for excerpt in READING.excerpts)):
         assert text in request.text
     assert request.body["model"] == "small"
     assert request.body["stream"] is False
@@ -122,7 +121,7 @@ async def test_what_openai_is_asked(http: httpx.AsyncClient, llm: ScriptedLLM) -
     (request,) = llm.requests
     assert summariser.name == "openai:small"
     assert request.path == "/v1/chat/completions"
-    assert request.body["max_tokens"] == output_tokens(READING.summary_tokens) > READING.summary_tokens
+    assert request.body["max_tokens"] == output_tokens(READING.state_tokens) > READING.state_tokens
     assert request.body["temperature"] == 0.3
 
 
@@ -132,7 +131,7 @@ async def test_what_ollama_is_asked(http: httpx.AsyncClient, llm: ScriptedLLM) -
     (request,) = llm.requests
     assert summariser.name == "ollama:small"
     assert request.path == "/api/chat"
-    expected = {"num_ctx": 8192, "num_predict": output_tokens(READING.summary_tokens), "temperature": 0.3}
+    expected = {"num_ctx": 8192, "num_predict": output_tokens(READING.state_tokens), "temperature": 0.3}
     assert request.body["options"] == expected
     assert request.body["truncate"] is False
     assert "think" not in request.body

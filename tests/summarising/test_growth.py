@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from service.summarising.compose import Covered, Read
 
 from service.policy import Policy
-from service.summarising import compose, gate, prompt
+from service.summarising import gate, prompt, summarise
 from service.summarising.memory import Memory
 from service.summarising.reading import Finish, Reply
+from service.summarising.summarise import Covered, Read
 from service.text import sentences
 from service.text.blocks import blocks
 from service.transcript import masking, native_tokens, parse, step_tokens, steps
@@ -213,8 +213,8 @@ PLACES: dict[str, Callable[[str], dict[str, Any]]] = {
 def scripted(text: str) -> Reply:
     """A summariser that copies what it has read, points at all of it, and replaces what it was shown."""
     lines = [f"- {line[:300]}" for line in text[:20_000].splitlines() if line.strip()][:100]
-    numbers = ["keep decision: 1.1-1.40, 2.1-2.40, 3.1", *(f"replaced: P{n} by 1.{n}" for n in range(1, 30))]
-    parts = ("## Current state", *lines, "## Decisions", *lines, *numbers)
+    numbers = ["rules: 1.1-1.40, 2.1-2.40, 3.1", *(f"replaced: P{n} by 1.{n}" for n in range(1, 30))]
+    parts = (*numbers, "## State", *lines, "## Open", *lines)
     return Reply("\n".join(parts), Finish.STOP)
 
 
@@ -227,12 +227,12 @@ def travels(place: str, text: str) -> None:
         read = steps(parse(stored))
         for step in read:
             step_tokens(step)
-        material = compose.gather(memory, [Read(step) for step in read], POLICY)
+        material = summarise.gather(memory, [Read(step) for step in read], POLICY)
         prompt.build(material.reading)
         if by_rule:
-            memory = compose.by_rule(material, POLICY, COVERED).memory
+            memory = summarise.by_rule(material, POLICY, COVERED).candidate.memory
         else:
-            memory = compose.compose(material, scripted(text), POLICY, COVERED).memory
+            memory = summarise.compose(material, scripted(text), POLICY, COVERED).memory
 
 
 @pytest.fixture(scope="module", autouse=True)

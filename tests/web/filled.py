@@ -42,7 +42,7 @@ _NARRATIVE = "\n".join(
     (
         "## Goal",
         "- Hall 3 runs until the shutdown on 14 March without an unplanned stop.",
-        "## Current state",
+        "## State",
         "- P-7 is above its limit since Monday; the spare pump is ready.",
         "- The reports on P-5 and P-9 show nothing unusual.",
         "## Open questions",
@@ -73,10 +73,10 @@ async def fill(service: Service) -> Filled:
             await talk.ingest(branch)
         await talk.ingest(f"{PUMPS[:4]}-a15")
         await _work(harness)
-        llm.default = Say(f"## Goal\n- {HOSTILE}\n## Current state\n- {HOSTILE}")
+        llm.default = Say(f"## Goal\n- {HOSTILE}\n## State\n- {HOSTILE}")
         asked = tuple(f"{HOSTILE} Number {number}." for number in range(8))
         hostile = await _grown(harness, Talk(service.as_filter, "hostile", user=HOSTILE_ID, model=HOSTILE[:200]), asked)
-    pinned = {"narrative": f"## Goal\n- {HOSTILE}", "pins": [{"kind": "goal", "text": HOSTILE}]}
+    pinned = {"state": f"## Goal\n- {HOSTILE}", "pins": [{"kind": "rule", "text": HOSTILE}]}
     patched = await service.as_operator.patch(f"/v1/chats/hostile/checkpoints/{hostile}", json=pinned)
     hostile = patched.json()["checkpoint"]["id"]
     await run_sql(

@@ -192,7 +192,7 @@ async def test_nothing_of_a_hostile_chat_runs_is_loaded_or_leads_away(site: Site
         assert [one for one in links if not one.startswith(site.service.url)] == [], name
     await tab.goto(f"{site.pages['hostile texts']}")
     assert "{{7*7}}${7*7}" in (await tab.page.locator("main").text_content() or ""), "it is shown as it is"
-    assert HOSTILE in await tab.page.get_by_label("Narrative").input_value()
+    assert HOSTILE in await tab.page.get_by_label("State").input_value()
 
 
 async def test_hostile_texts_that_a_script_brings_do_not_run_either(site: Site, tab: Tab) -> None:
@@ -377,9 +377,9 @@ async def test_all_of_it_goes_without_scripts(site: Site) -> None:
 
         await tab.goto(site.pages["a checkpoint"])
         await page.get_by_role("link", name="Show the texts").click()
-        narrative = page.get_by_label("Narrative")
-        await expect(narrative).to_have_value(re.compile("spare pump is ready"))
-        await narrative.fill("## Current state\n- The bearing of P-7 has come.")
+        state = page.get_by_label("State")
+        await expect(state).to_have_value(re.compile("spare pump is ready"))
+        await state.fill("## State\n- The bearing of P-7 has come.")
         await page.get_by_role("button", name="Store and serve").click()
         await expect(page.get_by_role("status")).to_contain_text("This checkpoint serves now")
         await page.get_by_role("button", name="Sign out").click()

@@ -508,8 +508,8 @@ async def test_a_correction_is_a_new_version_with_what_was_written(
     said = (await newest(service))["talk"]
     forgotten = [one["number"] for one in said[:2]]
     fields = [
-        ("narrative", "## Current state\r\n- Pump <b>P-7</b> & others.\r\n- Second line."),
-        ("pins", '[{"kind": "goal", "text": "Peace."}]'),
+        ("state", "## State\r\n- Pump <b>P-7</b> & others.\r\n- Second line."),
+        ("pins", '[{"kind": "rule", "text": "Peace."}]'),
         *[("forget", number) for number in forgotten],
     ]
 
@@ -519,7 +519,7 @@ async def test_a_correction_is_a_new_version_with_what_was_written(
     made = await newest(service)
     assert made["checkpoint"]["version"] == 2
     assert made["checkpoint"]["serving"]
-    assert made["narrative"] == "## Current state\n- Pump <b>P-7</b> & others.\n- Second line."
+    assert made["state"] == "## State\n- Pump <b>P-7</b> & others.\n- Second line."
     assert [(one["kind"], one["text"]) for one in made["pins"] if one["replaced_by"] is None] == [("goal", "Peace.")]
     assert [one["number"] for one in made["talk"]] == [one["number"] for one in said[2:]]
     noted = await audited(service)
@@ -534,26 +534,26 @@ async def test_a_correction_without_a_change_keeps_every_part(service: Service, 
 
     after = await newest(service)
     assert after["checkpoint"]["version"] == 2
-    for part in ("narrative", "pins", "talk", "ledger"):
+    for part in ("state", "pins", "talk", "ledger"):
         assert after[part] == before[part], part
 
 
 async def test_a_part_that_a_correction_lacks_stays(service: Service, visitor: Visitor, talk: Talk) -> None:
     _, page, action = await correction(service, visitor, talk)
     await visitor.send(
-        page.form(action), ("narrative", "## Goal\n- First."), ("pins", '[{"kind": "goal", "text": "Peace."}]')
+        page.form(action), ("state", "## Goal\n- First."), ("pins", '[{"kind": "rule", "text": "Peace."}]')
     )
     made = await newest(service)
     at = f"/chats/chat-1/checkpoints/{made['checkpoint']['id']}"
     form = (await visitor.get(f"{at}/text")).form(f"{at}/correct")
 
     forgotten = made["talk"][0]["number"]
-    assert (await visitor.send(form, ("narrative", " \r\n "), without="pins")).status == 422, "nothing is changed"
-    await visitor.send(form, ("narrative", " \r\n "), ("forget", forgotten), without="pins")
+    assert (await visitor.send(form, ("state", " \r\n "), without="pins")).status == 422, "nothing is changed"
+    await visitor.send(form, ("state", " \r\n "), ("forget", forgotten), without="pins")
 
     after = await newest(service)
     assert after["checkpoint"]["id"] > made["checkpoint"]["id"]
-    assert after["narrative"] == made["narrative"]
+    assert after["state"] == made["state"]
     assert after["pins"] == made["pins"]
 
 
@@ -563,8 +563,8 @@ async def test_a_part_that_a_correction_lacks_stays(service: Service, visitor: V
         ("pins", "not JSON", 400, "not valid JSON"),
         ("pins", "", 400, "not valid JSON"),
         ("pins", '[{"kind": "rumour", "text": "Peace."}]', 422, "/0/kind"),
-        ("pins", '[{"kind": "goal", "text": "Peace.", "more": 1}]', 422, "/0/more"),
-        ("narrative", "x" * 200_000, 422, "/narrative"),
+        ("pins", '[{"kind": "rule", "text": "Peace.", "more": 1}]', 422, "/0/more"),
+        ("state", "x" * 200_000, 422, "/state"),
         ("forget", "no number", 422, "no sentence"),
     ],
 )
@@ -667,7 +667,7 @@ async def test_two_summaries_are_compared_line_by_line_which_is_noted(
     service: Service, visitor: Visitor, talk: Talk
 ) -> None:
     old, page, action = await correction(service, visitor, talk)
-    await visitor.send(page.form(action), ("narrative", "## Current state\n- Another line."))
+    await visitor.send(page.form(action), ("state", "## State\n- Another line."))
     new = (await newest(service))["checkpoint"]["id"]
     form = (await visitor.get(f"/chats/chat-1/checkpoints/{new}")).form(f"/chats/chat-1/checkpoints/{new}/diff")
 

@@ -92,7 +92,7 @@ class Gated:
         self.calls += 1
         self.asked.set()
         await self.go.wait()
-        return Reply(f"Narrative {self.calls}.", Finish.STOP)
+        return Reply(f"Story {self.calls}.", Finish.STOP)
 
 
 async def test_many_chats_are_worked_on_and_each_hand_over_is_covered_in_the_end(service_with_worker: Service) -> None:
@@ -125,7 +125,7 @@ async def test_work_whose_ring_was_flushed_is_found_by_the_sweep_of_a_running_wo
     await run_sql(service.runtime, "update chats set due_at = now() + interval '1 hour'")
     first = Talk(service.as_filter, "first")
     async with at_work(service):
-        early = first.turns(14)
+        early = first.turns(20)
         await first.ingest(early)
         await ready(first, early)  # the worker is up, and past its first sweep
         await flush(service)
@@ -165,7 +165,7 @@ async def test_without_redis_a_hand_over_is_taken_and_worked_on_later(
             )
         )
         talk = Talk(http)
-        leaf = talk.turns(14)
+        leaf = talk.turns(20)
 
         assert await talk.ingest(leaf) is True
         state = await http.get("/readyz")
