@@ -43,7 +43,6 @@ from service.processes import Texts
 from service.runtime import Runtime, running, servers
 from service.settings import Settings
 from service.storage.scope import fleet_wide
-from service.usecases.alive import living
 from service.usecases.key_uses import noting
 from service.usecases.quotas import Quotas
 from service.usecases.turns import Turns
@@ -283,7 +282,6 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
             app.state.runtime = await stack.enter_async_context(running(settings, urls, texts))
             uses = await stack.enter_async_context(noting(app.state.runtime.database.engine))
             app.state.keys = KeyRing(uses, app.state.limiter)
-            await stack.enter_async_context(living(app.state.runtime.worker_context, "api"))
             for start in beside:
                 await stack.enter_async_context(start(app.state.runtime))
             log.info(

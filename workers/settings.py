@@ -17,7 +17,6 @@ from service.queue import HEARTBEAT, JOB, client, dumps, loads, redis_settings
 from service.runtime import running, servers
 from service.settings import Settings, load
 from service.text import tokens
-from service.usecases.alive import living
 from workers.jobs import compare, remove, sweep, work_off
 
 # Seconds. The lease in the database decides, this only bounds arq's own bookkeeping.
@@ -64,7 +63,6 @@ async def _open(ctx: dict[str, Any]) -> None:
     runtime = await stack.enter_async_context(
         running(settings, await stack.enter_async_context(servers(settings)))
     )
-    await stack.enter_async_context(living(runtime.worker_context, "worker"))
     await load_vocabulary()
     ctx |= {"context": runtime.worker_context, "queue": runtime.queue, "stack": stack}
 

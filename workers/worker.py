@@ -10,7 +10,6 @@ from redis.exceptions import RedisError
 
 from service import __version__
 from service.queue import Queue, client
-from service.usecases.alive import living
 from service.usecases.compress import WorkerContext
 from workers.settings import load_vocabulary, worker_settings
 
@@ -53,9 +52,8 @@ async def running(context: WorkerContext, queue: Queue, redis_url: str) -> Async
     worker.in_progress_timeout_s = _FORGOTTEN
     main = asyncio.create_task(_run_for_ever(worker))
     try:
-        async with living(context, "worker"):
-            log.info("worker.started", version=__version__, summariser=context.by)
-            yield worker
+        log.info("worker.started", version=__version__, summariser=context.by)
+        yield worker
     finally:
         worker.allow_pick_jobs = False
         if worker.tasks:

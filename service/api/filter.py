@@ -24,7 +24,7 @@ from service.runtime import Runtime
 from service.settings import Settings
 from service.storage import chats
 from service.storage.sums import Share
-from service.storage.worth import OUTCOMES
+from service.usecases.counting import OUTCOMES
 from service.usecases.ingest import Accepted, Handed, Transcript, ingest
 from service.usecases.quotas import Quotas
 from service.usecases.turns import Turns, Whose
@@ -90,9 +90,7 @@ async def put_transcript(
         transcript, accepted = await _ingested(request, key.tenant, chat_id, runtime)
     except (BadRequest, TooLarge, Unprocessable) as error:
         log.info("ingest.refused", chat=chat_id, problem=error.type)
-        runtime.counting.uploaded(key.tenant, chat_id, refused=True)
         raise
-    runtime.counting.uploaded(key.tenant, chat_id, refused=False)
     if reported := _reported(outcomes):
         share = Share(key.tenant, chat_id, transcript.user, transcript.model)
         runtime.counting.reported(share, reported)

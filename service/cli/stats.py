@@ -1,4 +1,4 @@
-"""`precis stats`: tokens not sent, what summaries cost, and what became of requests."""
+"""`precis stats`: tokens not sent, what summaries cost, and requests that lost text."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from service.cli.output import print_json, print_rows
 from service.names import FIRST_TENANT, MOST_PARTS, By
 
 if TYPE_CHECKING:
-    from service.storage.worth import Sums
-    from service.usecases.worth import Asked, Breakdown, Worth
+    from service.storage.worth import Figures
+    from service.usecases.worth import Worth
 
-_COLUMNS = ("not sent", "saved", "read", "written", "spent", "compressed", "truncated", "away")
+_COLUMNS = ("not sent", "saved", "read", "spent", "truncated")
 
 
 def stats(
@@ -28,85 +28,53 @@ def stats(
     last_day: Annotated[
         datetime | None, typer.Option("--to", formats=["%Y-%m-%d"], help="Last day.")
     ] = None,
-    user: Annotated[
-        str | None, typer.Option(callback=shell.text, help="Only of this user's id.")
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(callback=shell.text, help="Only of chats with this model.")
-    ] = None,
     tenant: Tenant = FIRST_TENANT,
     limit: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=MOST_PARTS,
-            help="Most lines: the newest days, or those with the most tokens. 100, all as CSV.",
-        ),
-    ] = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print a table for spreadsheets.")] = False,
+        int, typer.Option(min=1, max=MOST_PARTS, help="The newest days, or the most tokens.")
+    ] = 100,
     as_json: shell.Json = False,
 ) -> None:
-    """Shows tokens not sent, what summaries cost, and what became of requests."""
-    from service.usecases import worth
-
-    if as_csv and as_json:
-        raise typer.BadParameter("--csv and --json are two ways to print the same")
-    asked = worth.Asked(by, _day(first_day), _day(last_day), user, model)
-    lines = limit or (MOST_PARTS if as_csv else 100)
-    overview, found = shell.run(_read(tenant, asked, lines))
+    """Shows tokens not sent, what summaries cost, and requests that lost text."""
+    worth = shell.run(_read(tenant, by, _day(first_day), _day(last_day), limit))
     if as_json:
-        print_json({"overview": overview, "breakdown": found})
-    elif as_csv:
-        typer.echo(worth.as_csv(found), nl=False)
+        print_json(worth)
     else:
-        _print(overview, found)
+        _print(worth)
 
 
 def _day(given: datetime | None) -> date | None:
     return given.date() if given else None
 
 
-async def _read(tenant: str, asked: Asked, limit: int) -> tuple[Worth, Breakdown]:
+async def _read(
+    tenant: str, by: By, first_day: date | None, last_day: date | None, limit: int
+) -> Worth:
     from service.usecases import worth
 
     settings = shell.settings()
     async with shell.database(settings) as database:
-        by = await operator_of(database.engine, tenant)
-        return (
-            await worth.overview(database.reads, by.tenant, settings),
-            await worth.breakdown(database.reads, by.tenant, asked, limit, settings),
+        operator = await operator_of(database.engine, tenant)
+        return await worth.read(
+            database.reads, settings, operator.tenant, by, first_day, last_day, limit
         )
 
 
-def _print(overview: Worth, found: Breakdown) -> None:
-    from service.usecases.worth import worth_lines
-
-    for line in worth_lines(overview):
-        shell.console.print(line, highlight=False, soft_wrap=True)
-    if found.unpriced:
-        named = ", ".join(found.unpriced)
-        shell.console.print(
-            f"No price in PRECIS_PRICES: {named}", highlight=False, markup=False, soft_wrap=True
-        )
-    rows = [_row(part.name, part.sums, found.currency) for part in found.parts]
-    rows.append(_row("total", found.total, found.currency))
-    least = ("written", "read", "compressed", "away")
-    print_rows(shell.console, (found.by, *_COLUMNS), rows, least=least)
-    if found.more:
-        shell.console.print(f"More than {len(found.parts)}; --limit shows more, the total has all.")
+def _print(worth: Worth) -> None:
+    rows = [_row(part.name or "(deleted or unknown)", part.figures) for part in worth.parts]
+    rows.append(_row("total", worth.total))
+    print_rows(shell.console, (worth.by, *_COLUMNS), rows, least=("read", "truncated"))
+    if worth.more:
+        shell.console.print(f"More than {len(worth.parts)}; --limit shows more, the total has all.")
 
 
-def _row(name: str, sums: Sums, currency: str) -> tuple[str, ...]:
-    from service.usecases.worth import amount
+def _row(name: str, figures: Figures) -> tuple[str, ...]:
+    from service.usecases.worth import money
 
     return (
-        name or "(unknown)",
-        f"{sums.tokens_not_sent:,}",
-        amount(sums.saved, currency),
-        f"{sums.tokens_read:,}",
-        f"{sums.tokens_written:,}",
-        amount(sums.spent, currency),
-        f"{sums.compressed:,}",
-        f"{sums.truncated + sums.truncated_with_summary:,}",
-        f"{sums.away:,}",
+        name,
+        f"{figures.tokens_not_sent:,}",
+        money(figures.saved),
+        f"{figures.tokens_read:,}",
+        money(figures.spent),
+        f"{figures.truncated:,}",
     )

@@ -1,4 +1,4 @@
-"""`precis status`: the queue, running work, circuit breakers, and who lives.
+"""`precis status`: the queue, running work and circuit breakers.
 
 Apart from `jobs`, whose modules for corrections bring the whole API: monitors run this often.
 tests/cli/test_imports.py holds that it stays light.
@@ -30,9 +30,9 @@ def status(
     ] = None,
     as_json: shell.Json = False,
 ) -> None:
-    """Shows the queue of all tenants, running work, circuit breakers, and who lives.
+    """Shows the queue of all tenants, running work and circuit breakers.
 
-    Exits with 1 when work is due and no worker lives.
+    Exits with 1 when work is due for two minutes and nobody works.
     """
     seen = shell.run(_status(wait))
     if as_json:
@@ -49,20 +49,21 @@ _UNPROTECTED = (
 
 
 async def _status(wait: float | None) -> Status:
+    from service.settings import warnings
     from service.usecases import monitor
 
     until = time.monotonic() + (wait or 0)
     settings = shell.settings()
     async with shell.reads(settings) as reads:
         while True:
-            seen = await monitor.status(reads, None, settings)
+            seen = await monitor.status(reads, None, settings, warnings(settings))
             if seen.idle or time.monotonic() >= until:
                 return seen
             await asyncio.sleep(_LOOK)
 
 
 def _print(seen: Status) -> None:
-    from service.usecases.worth import worth_lines
+    from service.usecases.worth import money
 
     queue = seen.queue
     shell.console.print(
@@ -71,16 +72,20 @@ def _print(seen: Status) -> None:
         f" {queue.waiting} waiting, {queue.dead} dead",
         highlight=False,
     )
-    for one in seen.advice:
-        colour = "red" if one.urgent else "yellow"
-        shell.console.print(f"[{colour}]{escape(one.text)}.[/]", highlight=False, soft_wrap=True)
-    for line in worth_lines(seen.worth):
-        shell.console.print(line, highlight=False, soft_wrap=True)
+    for warning in seen.warnings:
+        shell.console.print(f"[yellow]{escape(warning)}.[/]", highlight=False, soft_wrap=True)
+    month = seen.worth.total
+    shell.console.print(
+        f"In 30 days {month.tokens_not_sent:,} tokens were not sent ({money(month.saved)}),"
+        f" and {month.tokens_read:,} were read for summaries ({money(month.spent)})",
+        highlight=False,
+        soft_wrap=True,
+    )
     if seen.encryption_keys:
         shell.console.print(_encryption(seen), highlight=False, soft_wrap=True)
     if not seen.row_level_security:
         shell.console.print(_UNPROTECTED, highlight=False, soft_wrap=True)
-    for table in (_alive(seen), _leases(seen), _breakers(seen)):
+    for table in (_leases(seen), _breakers(seen)):
         if table.row_count:
             print_table(shell.console, table)
 
@@ -96,14 +101,6 @@ def _encryption(seen: Status) -> str:
     if len(keys) == 1 and not any(one.key is None for one in seen.sealed):
         return told
     return f"{told}; `precis keys rotate-encryption` brings all to one"
-
-
-def _alive(seen: Status) -> Table:
-    alive = Table("role", "process", "version", "summaries by", "since", "last seen", title="alive")
-    for process in seen.alive:
-        since, at = f"{process.started_at:%Y-%m-%d %H:%M}", f"{process.seen_at:%H:%M:%S}"
-        add_row(alive, process.role, process.name, process.version, process.summariser, since, at)
-    return alive
 
 
 def _leases(seen: Status) -> Table:

@@ -22,6 +22,7 @@ from service.storage.codec import unpack
 from service.storage.many import among, not_among
 from service.storage.messages import ERASED, place_of, subtree
 from service.storage.sealing import Seal
+from service.storage.sums import COUNTS
 from service.storage.tables import (
     audit,
     chat_authors,
@@ -30,10 +31,9 @@ from service.storage.tables import (
     messages,
     partials,
     runs,
-    user_sums,
+    sums,
 )
 from service.storage.tenancy import ChatKey, of
-from service.storage.worth import COUNTS
 
 Json = dict[str, Any]
 
@@ -127,8 +127,7 @@ select
         where messages.tenant_id = :tenant and messages.chat_id = any(:beside)
             and messages.author_id = :user),
     :covered,
-    (select count(*) from user_sums
-        where user_sums.tenant_id = :tenant and user_sums.user_id = :user),
+    (select count(*) from sums where sums.tenant_id = :tenant and sums.user_id = :user),
     (select count(*) from audit where audit.tenant_id = :tenant
         and (audit.actor = :actor or audit.details ->> 'user' = :user
             or audit.chat = any(:names)))
@@ -364,12 +363,11 @@ async def read_work(connection: AsyncConnection, chat: ChatKey) -> list[Json]:
 
 
 async def read_figures(connection: AsyncConnection, tenant: int, user: str) -> list[Json]:
-    """The daily figures of a user."""
-    columns = ("day", "model", "summariser", *COUNTS)
-    query = select(*(user_sums.c[name] for name in columns)).where(
-        user_sums.c.tenant_id == tenant, user_sums.c.user_id == user
-    )
-    rows = await connection.execute(query.order_by(user_sums.c.day))
+    """The daily figures of a user, by model."""
+    keys = sums.c.day, sums.c.model
+    query = select(*keys, *(func.sum(sums.c[name]).cast(BigInteger).label(name) for name in COUNTS))
+    query = query.where(sums.c.tenant_id == tenant, sums.c.user_id == user)
+    rows = await connection.execute(query.group_by(*keys).order_by(*keys))
     return [dict(row) for row in rows.mappings()]
 
 

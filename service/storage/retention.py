@@ -36,11 +36,10 @@ from service.storage.tables import (
     audit,
     chats,
     checkpoints,
-    day_sums,
     messages,
     runs,
+    sums,
     tombstones,
-    user_sums,
 )
 from service.storage.tenancy import ChatKey, of
 
@@ -117,19 +116,15 @@ async def old_rows(
 
 
 async def old_sums(connection: AsyncConnection, days: int, *, dry: bool) -> int:
-    """Removes the old sums of days and users; returns how many rows.
+    """Removes the sums of old days; returns how many rows.
 
     Not by pages, because nobody writes to these rows any more.
     """
-    removed = 0
-    for table in (day_sums, user_sums):
-        old = table.c.day < _before(days).cast(Date)
-        if dry:
-            found = await connection.execute(select(func.count()).select_from(table).where(old))
-            removed += int(found.scalar_one())
-        else:
-            removed += (await connection.execute(delete(table).where(old))).rowcount
-    return removed
+    old = sums.c.day < _before(days).cast(Date)
+    if dry:
+        count = select(func.count()).select_from(sums).where(old)
+        return int((await connection.execute(count)).scalar_one())
+    return (await connection.execute(delete(sums).where(old))).rowcount
 
 
 async def expired_chats(connection: AsyncConnection) -> int:

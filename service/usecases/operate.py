@@ -89,12 +89,6 @@ _READING = Reading(
 """Two sentences of nobody's chat."""
 
 
-async def note_export(engine: AsyncEngine, by: Operator, kind: str) -> None:
-    """Notes that an operator took figures away in a file, and by what they are."""
-    async with engine.begin() as connection:
-        await audit.record(connection, by.tenant, by.actor, "stats.export", None, by=kind)
-
-
 async def serve(engine: AsyncEngine, by: Operator, chat: str, checkpoint: int) -> ServedCheckpoint:
     """Makes a checkpoint the one that serves at its boundary and below.
 

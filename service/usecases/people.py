@@ -194,8 +194,8 @@ async def _erase(connection: AsyncConnection, by: Operator, user: str, *, dry: b
     await people.delete_chats(connection, by.tenant, found.own)
     for chat in found.beside:
         await _blank(connection, chat, user)
-    await sums.forget_user(connection, by.tenant, user)
     named = await _hide(connection, by, user, found.own)
+    await sums.forget_user(connection, by.tenant, user)
     erased = _report(found, dry=dry)
     await audit.record(
         connection,

@@ -7,11 +7,8 @@ import re
 import pytest
 from structlog.testing import capture_logs
 
-from service import __version__
 from service.cli import shell
 from service.settings import Settings
-from service.usecases import alive
-from service.usecases.alive import living
 from tests.cli.conftest import Cli, says
 from tests.conftest import Service, drain, serving
 from tests.fakes.http import Raw, head
@@ -324,50 +321,23 @@ async def test_a_parameter_that_a_route_does_not_have_is_refused(service: Servic
     assert "unknown query parameters: " in refused.json()["detail"]
 
 
-async def test_the_status_says_who_lives_and_ends_with_1_when_nobody_works(cli: Cli, service: Service) -> None:
+async def test_the_status_ends_with_1_when_work_is_due_and_nobody_works(cli: Cli, service: Service) -> None:
     await due(service, "chat-1")
+    assert (await cli("status")).exit_code == 0
+
+    await run_sql(service.runtime, "update chats set due_at = now() - interval '3 minutes'")
 
     seen = await cli("status")
-
     assert seen.exit_code == 1
-    assert "Work is due, and no worker lives." in seen.stdout
-    assert re.search(rf"api +│ {re.escape(service.runtime.worker_context.worker)} │ {__version__}", seen.stdout)
+    assert "start `precis worker`" in seen.stdout
     assert json.loads((await cli("status", "--json")).stdout)["stalled"]
-    over_http = (await service.as_operator.get("/v1/status")).json()
-    assert over_http["stalled"]
-    assert [one["role"] for one in over_http["alive"]] == ["api"]
-
-    async with living(service.runtime.worker_context, "worker"):
-        seen = await cli("status")
-        assert seen.exit_code == 0
-        assert "worker" in seen.stdout
-        await run_sql(service.runtime, "update heartbeats set seen_at = now() - interval '1 minute'")
-        assert (await cli("status")).exit_code == 1, "one that says nothing any more does not count"
-    assert [one.role for one in await rows(service.runtime, "select role from heartbeats")] == ["api"]
 
 
-async def test_a_process_says_again_and_again_that_it_lives(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alive, "HEARTBEAT", 0.05)
-    async with living(service.runtime.worker_context, "worker"):
-        await run_sql(service.runtime, "update heartbeats set seen_at = now() - interval '1 minute'")
-
-        async def seen_again() -> bool:
-            found = "select 1 from heartbeats where role = 'worker' and seen_at > now() - interval '9 seconds'"
-            return bool(await rows(service.runtime, found))
-
-        await until(seen_again)
-
-
-@pytest.mark.usefixtures("service_with_worker")
-async def test_an_arq_worker_lives(cli: Cli) -> None:
-    seen = json.loads((await cli("status", "--json")).stdout)
-    assert [one["role"] for one in seen["alive"]] == ["api", "worker"]
-
-
-async def test_what_is_amiss_with_the_settings_stands_in_the_status(cli: Cli, settings: Settings) -> None:
+async def test_what_is_amiss_with_the_settings_stands_in_the_status(settings: Settings) -> None:
     told = settings.model_copy(update={"summariser_url": "http://127.0.0.1:1/v1"})
     async with serving(told) as service:
-        assert "PRECIS_SUMMARISER is extractive" in (await cli("status")).stdout
+        (warning,) = (await service.as_operator.get("/v1/status")).json()["warnings"]
+        assert "PRECIS_SUMMARISER is extractive" in warning
         ready = await service.as_operator.get("/readyz")
         assert ready.status_code == 200
         assert ready.json()["warnings"] == "1: see `precis status`"

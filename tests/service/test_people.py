@@ -31,9 +31,6 @@ async def everything(service: Service) -> str:
     """All that is stored, as one text, with bodies unpacked."""
     found: list[str] = []
     for table in metadata.sorted_tables:
-        if table.name == "heartbeats":
-            # Of processes, and written every ten seconds.
-            continue
         for one in await rows(service.runtime, f"select * from {table.name}"):
             found += [
                 str(unpack(value)) if name == "body" and value else str(value) for name, value in one._asdict().items()
@@ -79,7 +76,7 @@ async def shared(harness: Harness) -> tuple[Talk, Talk, str, str]:
     await clone.ingest(grown)
     await work_off(harness)
     await harness.talk.ask(leaf, user_id=ANN)
-    await harness.runtime.counting.store(wait=True)
+    await harness.runtime.counting.store()
     return guest, clone, mixed, grown
 
 
@@ -210,7 +207,7 @@ async def test_figures_that_are_counted_after_an_erasure_are_nobodys(harness: Ha
     await shared(harness)
     await harness.talk.ask(list(harness.talk.rows)[-1], user_id=ANN)
     await erase(harness.service, ANN)
-    await harness.runtime.counting.store(wait=True)
+    await harness.runtime.counting.store()
     assert ANN not in await everything(harness.service)
 
 
