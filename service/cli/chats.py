@@ -406,11 +406,11 @@ def delete(
     ] = False,
 ) -> None:
     """Deletes a chat with everything that is stored for it."""
-    from service.usecases import operate
+    from service.usecases.delete import delete_chat
 
     if not yes:
         typer.confirm(f"Delete everything that Precis stores for chat {chat}?", abort=True)
-    with_tenant(tenant, lambda engine, by: operate.delete(engine, by, chat, for_good=for_good))
+    with_tenant(tenant, lambda engine, by: delete_chat(engine, by, chat, for_good=for_good))
     shell.console.print("Deleted.")
 
 

@@ -92,7 +92,7 @@ _COUNT_COVERED = text(f"{_COVERED} select 1 from messages {_UNNEEDED}")
 
 
 async def old_rows(
-    connection: AsyncConnection, table: Table, days: int, after: int, *, dry: bool
+    connection: AsyncConnection, after: int | None, *, table: Table, days: int, dry: bool
 ) -> list[int]:
     """Removes a page of old audit rows, chats or runs, in the order of their ids.
 
@@ -104,7 +104,7 @@ async def old_rows(
     size = _CHATS if table is chats else PAGE
     query = (
         select(table.c.id)
-        .where(table.c.id > after, _TIME[table] < _before(days))
+        .where(table.c.id > (after or 0), _TIME[table] < _before(days))
         .order_by(table.c.id)
         .limit(size)
     )
@@ -127,11 +127,14 @@ async def old_sums(connection: AsyncConnection, days: int, *, dry: bool) -> int:
     return (await connection.execute(delete(sums).where(old))).rowcount
 
 
-async def expired_chats(connection: AsyncConnection) -> int:
+async def expired_chats(
+    connection: AsyncConnection,
+    after: int | None,  # noqa: ARG001 - those of the page before are gone
+) -> list[int]:
     """Removes a page of chats that have expired, with everything stored for them.
 
     Returns:
-        How many; 0 at the end.
+        Their ids; an empty page is the end.
     """
     query = (
         select(chats.c.id)
@@ -142,7 +145,7 @@ async def expired_chats(connection: AsyncConnection) -> int:
     ids = list((await connection.execute(_locked(query, chats, dry=False))).scalars())
     if ids:
         await connection.execute(delete(chats).where(among(chats.c.id, ids)))
-    return len(ids)
+    return ids
 
 
 async def past_tombstones(connection: AsyncConnection) -> None:
@@ -151,7 +154,7 @@ async def past_tombstones(connection: AsyncConnection) -> None:
 
 
 async def old_bodies(
-    connection: AsyncConnection, days: int, after: Place | None, *, dry: bool
+    connection: AsyncConnection, after: Place | None, *, days: int, dry: bool
 ) -> list[Place]:
     """Drops a page of old bodies, oldest first.
 

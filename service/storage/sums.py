@@ -16,6 +16,7 @@ from service.storage.chats import begun_by
 from service.storage.many import among
 from service.storage.tables import chats, sums
 from service.storage.tenancy import ChatKey, of
+from service.storage.tombstones import Named
 
 COUNTS: Final = ("tokens_not_sent", "tokens_read", "truncated")
 """The columns that are summed up."""
@@ -105,8 +106,8 @@ async def _rows(
     named = among(chats.c.external_id, {share.chat for share in shares})
     query = select(chats.c.external_id, chats.c.id).where(chats.c.tenant_id == tenant, named)
     ids = {row.external_id: row.id for row in await connection.execute(query)}
-    users = {share.user for share in shares}
-    deleted = await tombstones.erased(connection, tenant, users)
+    users = {Named("user", share.user) for share in shares}
+    deleted = {user.id for user in await tombstones.deleted(connection, tenant, users)}
     return [
         {
             "tenant_id": tenant,

@@ -109,8 +109,8 @@ async def read(
     The newest days come first, or what has the most tokens. `days` are the first and the last one;
     prices are those of a million tokens.
     """
-    of_tenant = "true" if tenant is None else "tenant_id = $4"
-    in_tenant = of_tenant.replace("tenant_id", "chats.tenant_id")
+    of_tenant = "true" if tenant is None else "sums.tenant_id = $4"
+    in_tenant = of_tenant.replace("sums", "chats")
     query = _READ.format(
         first=days[0].isoformat(),
         last=days[1].isoformat(),

@@ -34,6 +34,7 @@ from service.storage import authors, chats, checkpoints, forks, messages, tombst
 from service.storage.chats import OpenedChat
 from service.storage.messages import Row
 from service.storage.tenancy import ChatKey
+from service.storage.tombstones import Named
 from service.transcript import ROOT, digest
 
 _SMALL = 2**14  # bytes; reading so few takes milliseconds, whatever they are
@@ -261,7 +262,8 @@ async def _open(connection: AsyncConnection, handed: Transcript) -> OpenedChat:
         compactor=handed.compactor,
     )
     # Now, because somebody who deletes may have had the row.
-    if await tombstones.found(connection, handed.tenant, handed.chat, handed.user):
+    names = [Named("chat", handed.chat), Named("user", handed.user)]
+    if await tombstones.deleted(connection, handed.tenant, names):
         raise Gone(
             "this chat or its user was deleted; nothing of it is stored before a day is over, so"
             " stop sending it"

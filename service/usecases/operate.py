@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from service import metrics, tracing
+from service import tracing
 from service.errors import Conflict, NotFound, SummariserError, WrongScope
 from service.settings import Settings
-from service.storage import audit, breakers, chats, checkpoints, keys, messages, tombstones, work
+from service.storage import audit, breakers, chats, checkpoints, keys, messages, work
 from service.storage.breakers import OpenBreaker
 from service.storage.chats import LockedChat
 from service.storage.checkpoints import Made
@@ -281,26 +281,6 @@ async def try_summariser(engine: AsyncEngine, by: Operator, summariser: Summaris
         answered = trial.error is None
         await _note(connection, by, "summariser.test", None, answered=answered)
     return trial
-
-
-async def delete(engine: AsyncEngine, by: Operator, chat: str, *, for_good: bool = False) -> None:
-    """Deletes a chat with everything stored for it: messages, checkpoints, partial turns, runs.
-
-    The audit row stays. The chat begins anew when it goes on in Open WebUI; `for_good`, nothing of
-    it is stored for a day.
-
-    Raises:
-        NotFound: this tenant has no such chat.
-    """
-    async with engine.begin() as connection:
-        if for_good:
-            await tombstones.alone(connection, by.tenant, "chat", chat)
-            await tombstones.put(connection, by.tenant, "chat", [chat])
-        locked = await _lock(connection, by.tenant, chat)
-        await chats.forget(connection, locked.key)
-        details = {"for_good": True} if for_good else {}
-        await _note(connection, by, "chat.delete", chat, **details)
-    metrics.DELETED.labels("chats").inc()
 
 
 def _version(

@@ -15,6 +15,7 @@ from service.names import ChatState, Has, Order
 from service.runtime import Runtime
 from service.storage.chats import Filters
 from service.usecases import inspect, operate, wishes
+from service.usecases.delete import delete_chat
 from service.usecases.operate import DroppedCheckpoints
 from service.usecases.wishes import Asker, Changed
 from service.web.page import PageRoute, go_to, render
@@ -160,7 +161,7 @@ async def delete(
     chat_id: ChatId, signed_in: SignedInDep, runtime: RuntimeDep, _: FormDep
 ) -> Response:
     """Deletes everything stored for the chat."""
-    await operate.delete(runtime.database.engine, signed_in.by, chat_id)
+    await delete_chat(runtime.database.engine, signed_in.by, chat_id)
     return go_to("/chats")
 
 

@@ -85,7 +85,7 @@ FLEET_WIDE = {
     "rotation.forget_unused",
 }
 # … what was counted in memory, …
-FLEET_WIDE |= {"sums.add", "tombstones.erased", "chats.saved"}
+FLEET_WIDE |= {"sums.add", "tombstones.deleted", "tombstones.hashed", "chats.saved"}
 # … a claim, which says whose chat it is, and before it looks for keys that are missing, and what the journey itself
 # does by hand.
 FLEET_WIDE |= {"runs.begin", "runs.troubles", "sealing.missing", "chats.used", "audit.record", "jobs.sealed_rows"}
