@@ -175,14 +175,6 @@ async def test_the_guest_of_a_chat_is_erased_and_its_owner_keeps_it(harness: Har
     assert refused.status_code == 410
 
 
-@pytest.mark.parametrize("chat", ["content:4711", "temporary"])
-async def test_chats_that_expire_are_erased_too(service: Service, talk: Talk, chat: str) -> None:
-    talk.chat, talk.user = chat, ANN
-    await talk.ingest(talk.turns(2), expires_in=3600)
-    assert (await erase(service, ANN))["chats"] == 1
-    assert ANN not in await everything(service)
-
-
 async def test_a_partial_turn_goes_with_what_it_has_read(harness: Harness) -> None:
     await shared(harness)
     await run_sql(
@@ -201,14 +193,6 @@ async def test_a_dry_run_says_the_same_and_changes_nothing(harness: Harness) -> 
     assert await everything(harness.service) == before
     assert said["dry"]
     assert await erase(harness.service, ANN) | {"dry": True} == said
-
-
-async def test_figures_that_are_counted_after_an_erasure_are_nobodys(harness: Harness) -> None:
-    await shared(harness)
-    await harness.talk.ask(list(harness.talk.rows)[-1], user_id=ANN)
-    await erase(harness.service, ANN)
-    await harness.runtime.counting.store()
-    assert ANN not in await everything(harness.service)
 
 
 async def test_a_search_that_read_a_text_before_it_was_erased_stores_nothing_of_it(harness: Harness) -> None:
