@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from service.storage import keys
-from service.storage.jobs import Reads
+from service.storage.database import Reads
 from tests.conftest import Service
 from tests.service.problems import is_problem
 from tests.service.talk import Json, row, rows, run_sql

@@ -6,7 +6,6 @@ import re
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from service.storage.reads import ReadPool
 from starlette.routing import Route
 
 from service import __version__
@@ -16,6 +15,7 @@ from service.metrics import Queue
 from service.processes import Texts
 from service.settings import load
 from service.storage import figures
+from service.storage.database import Reads
 from service.web import pages
 from tests.conftest import Service, serving
 from tests.fakes.scripted_llm import Fail, Say
@@ -192,7 +192,7 @@ async def test_several_monitors_share_one_read_of_the_database(
     reads = 0
     really = figures.queue
 
-    async def read(pool: ReadPool) -> Queue:
+    async def read(pool: Reads) -> Queue:
         nonlocal reads
         reads += 1
         return await really(pool)
