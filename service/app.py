@@ -40,7 +40,6 @@ from service.errors import BadRequest, Problem
 from service.processes import Texts
 from service.runtime import Runtime, running, servers
 from service.settings import Settings
-from service.usecases.alive import living
 from service.usecases.key_uses import noting
 from service.usecases.turns import Turns
 from service.web import pages
@@ -239,7 +238,6 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
             app.state.runtime = await stack.enter_async_context(running(settings, urls, texts))
             engine = app.state.runtime.database.engine
             app.state.uses = await stack.enter_async_context(noting(engine))
-            await stack.enter_async_context(living(app.state.runtime.worker_context, "api"))
             for start in beside:
                 await stack.enter_async_context(start(app.state.runtime))
             log.info(

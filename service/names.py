@@ -31,6 +31,9 @@ Order = Literal["updated", "tokens"]
 By = Literal["day", "user", "model", "chat"]
 """What a part of the sums is."""
 
+Outcome = Literal["compressed", "truncated_with_summary", "truncated", "unchanged", "away"]
+"""What became of a request, as the filter reports it; besides, whether the service was `away`."""
+
 MOST_DAYS: Final = 3650
 """Until a key expires."""
 

@@ -157,17 +157,7 @@ Models = Annotated[dict[str, ModelSettings], NoDecode, BeforeValidator(_from_jso
 _PerMillion = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class Price(BaseModel):
-    """What a million tokens of a model cost: of its `input`, and of its `output`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    input: _PerMillion
-    # None and not 0: the chats' models need none, and a summariser's must not be taken as free.
-    output: _PerMillion | None = None
-
-
-Prices = Annotated[dict[str, Price], NoDecode, BeforeValidator(_from_json)]
+Prices = Annotated[dict[str, _PerMillion], NoDecode, BeforeValidator(_from_json)]
 
 
 class _FromFiles(PydanticBaseSettingsSource):
@@ -390,16 +380,10 @@ class Settings(BaseSettings):
     # What tokens are worth.
     prices: Prices = Field(
         {},
-        description="Prices of a million tokens by model, as JSON:"
-        ' `{"gpt-4o": {"input": 2.5}, "gpt-4o-mini": {"input": 0.15, "output": 0.6}}`. The name is'
-        " the model's id in Open WebUI, whose `input` price is that of a token that was not sent,"
-        " or the summariser's (PRECIS_SUMMARISER_MODEL). They are applied when somebody looks, to"
-        " all that was counted. A model without one is shown in tokens only.",
-    )
-    currency: str = Field(
-        "USD",
-        max_length=20,
-        description="Currency of PRECIS_PRICES, as it is shown behind an amount.",
+        description="Price of a million input tokens by model, as JSON:"
+        ' `{"gpt-4o": 2.5, "gpt-4o-mini": 0.15}`, in any one currency. The name is the model\'s id'
+        " in Open WebUI, for tokens that were not sent, or that of PRECIS_SUMMARISER_MODEL, for"
+        " tokens that summaries cost. A model without a price is shown in tokens only.",
     )
 
     # Workers.
@@ -465,8 +449,8 @@ class Settings(BaseSettings):
 
     keep_sums: Days = Field(
         730,
-        description="Days that the daily figures of tokens, calls and answers by user and model are"
-        " kept, or `forever`. Two years: to compare a year with the one before.",
+        description="Days that the daily figures of tokens by user, chat and model are kept, or"
+        " `forever`. Two years: to compare a year with the one before.",
     )
     # Before an upgrade.
     backup_before_migration: bool = Field(

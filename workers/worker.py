@@ -14,7 +14,6 @@ from service import __version__
 from service.queue import HEARTBEAT, JOB, Queue, client, dumps, loads
 from service.settings import Settings
 from service.text import tokens
-from service.usecases.alive import living
 from service.usecases.compress import WorkerContext
 from workers.jobs import compare, remove, sweep, work_off
 
@@ -88,9 +87,8 @@ async def running(context: WorkerContext, queue: Queue, redis_url: str) -> Async
     worker.in_progress_timeout_s = _FORGOTTEN
     main = asyncio.create_task(_run_for_ever(worker))
     try:
-        async with living(context, "worker"):
-            log.info("worker.started", version=__version__, summariser=context.by)
-            yield worker
+        log.info("worker.started", version=__version__, summariser=context.by)
+        yield worker
     finally:
         worker.allow_pick_jobs = False
         if worker.tasks:

@@ -10,22 +10,6 @@ comment on table endpoints is 'The circuit breaker of each summariser endpoint.'
 comment on column endpoints.failures is 'Consecutive.';
 comment on column endpoints.open_until is 'No call is made before; set while the breaker is not closed.';
 
-create table heartbeats (
-    role text not null,
-    name text not null,
-    version text not null,
-    summariser text not null,
-    warnings text[] not null,
-    started_at timestamptz not null,
-    seen_at timestamptz default now() not null,
-    constraint pk_heartbeats primary key (role, name),
-    constraint ck_heartbeats_role check (role in ('api', 'worker'))
-);
-comment on table heartbeats is 'Who lives: one row for each role of a process, renewed every few seconds.';
-comment on column heartbeats.name is 'Host and process id.';
-comment on column heartbeats.summariser is 'Who writes its summaries.';
-comment on column heartbeats.warnings is 'What it found amiss at its start.';
-
 create table sealing_keys (
     id smallint not null,
     proof bytea not null,
@@ -151,40 +135,27 @@ comment on column chats.compactor is 'Who else compresses it, as of the last ing
 comment on column chats.masked is 'Secrets masked in what is stored of it.';
 comment on column chats.left_alone_at is 'Since when its user wants no summaries of it: none is made and none serves.';
 
-create table day_sums (
+create table sums (
     tenant_id bigint not null,
+    user_id text not null,
     day date not null,
+    chat_number bigint not null,
     model text not null,
-    summariser text not null,
-    ready bigint default '0' not null,
-    not_needed bigint default '0' not null,
-    pending bigint default '0' not null,
-    unknown bigint default '0' not null,
     tokens_not_sent bigint default '0' not null,
-    calls bigint default '0' not null,
     tokens_read bigint default '0' not null,
-    tokens_written bigint default '0' not null,
-    compressed bigint default '0' not null,
-    truncated_with_summary bigint default '0' not null,
     truncated bigint default '0' not null,
-    unchanged bigint default '0' not null,
-    away bigint default '0' not null,
-    refused bigint default '0' not null,
-    constraint pk_day_sums primary key (tenant_id, day, model, summariser),
-    constraint fk_day_sums_tenant_id foreign key (tenant_id) references tenants (id) on delete cascade
+    constraint pk_sums primary key (tenant_id, user_id, day, chat_number, model),
+    constraint fk_sums_tenant_id foreign key (tenant_id) references tenants (id) on delete cascade
 );
-comment on table day_sums is 'What was answered, saved and spent, by day.';
-comment on column day_sums.day is 'In UTC.';
-comment on column day_sums.model is 'The model of the chat.';
-comment on column day_sums.summariser is 'The model that wrote summaries; empty in the row that counts requests.';
-comment on column day_sums.ready is 'Answers to requests, by status.';
-comment on column day_sums.tokens_not_sent is 'What summaries kept out of requests.';
-comment on column day_sums.calls is 'Answered calls of the summariser.';
-comment on column day_sums.tokens_read is 'By the summariser.';
-comment on column day_sums.tokens_written is 'By the summariser.';
-comment on column day_sums.compressed is 'What became of requests, as the filter reports it.';
-comment on column day_sums.away is 'Of these, while the service did not answer.';
-comment on column day_sums.refused is 'Times that new messages were refused, and are not stored.';
+create index ix_sums_day on sums (tenant_id, day);
+comment on table sums is 'What was saved and spent.';
+comment on column sums.user_id is 'Empty: unknown, or deleted.';
+comment on column sums.day is 'In UTC.';
+comment on column sums.chat_number is '`chats.id`; 0: not stored.';
+comment on column sums.model is 'Of the chat, or of its summariser.';
+comment on column sums.tokens_not_sent is 'What summaries kept out of requests to the chat''s model.';
+comment on column sums.tokens_read is 'By the summariser.';
+comment on column sums.truncated is 'Requests that lost text without any summary of it.';
 
 create table tenant_secrets (
     tenant_id bigint not null,
@@ -208,44 +179,6 @@ create index ix_tombstones_until on tombstones (until);
 comment on table tombstones is 'What was deleted, and is not stored again before `until`.';
 comment on column tombstones.hash is 'Of Open WebUI''s id of a chat or of a user, keyed with the tenant''s salt.';
 
-create table user_sums (
-    tenant_id bigint not null,
-    user_id text not null,
-    day date not null,
-    model text not null,
-    summariser text not null,
-    ready bigint default '0' not null,
-    not_needed bigint default '0' not null,
-    pending bigint default '0' not null,
-    unknown bigint default '0' not null,
-    tokens_not_sent bigint default '0' not null,
-    calls bigint default '0' not null,
-    tokens_read bigint default '0' not null,
-    tokens_written bigint default '0' not null,
-    compressed bigint default '0' not null,
-    truncated_with_summary bigint default '0' not null,
-    truncated bigint default '0' not null,
-    unchanged bigint default '0' not null,
-    away bigint default '0' not null,
-    refused bigint default '0' not null,
-    constraint pk_user_sums primary key (tenant_id, user_id, day, model, summariser),
-    constraint fk_user_sums_tenant_id foreign key (tenant_id) references tenants (id) on delete cascade
-);
-create index ix_user_sums_day on user_sums (tenant_id, day);
-comment on table user_sums is 'The same by user.';
-comment on column user_sums.user_id is 'Empty: unknown, or deleted.';
-comment on column user_sums.day is 'In UTC.';
-comment on column user_sums.model is 'The model of the chat.';
-comment on column user_sums.summariser is 'The model that wrote summaries; empty in the row that counts requests.';
-comment on column user_sums.ready is 'Answers to requests, by status.';
-comment on column user_sums.tokens_not_sent is 'What summaries kept out of requests.';
-comment on column user_sums.calls is 'Answered calls of the summariser.';
-comment on column user_sums.tokens_read is 'By the summariser.';
-comment on column user_sums.tokens_written is 'By the summariser.';
-comment on column user_sums.compressed is 'What became of requests, as the filter reports it.';
-comment on column user_sums.away is 'Of these, while the service did not answer.';
-comment on column user_sums.refused is 'Times that new messages were refused, and are not stored.';
-
 create table chat_authors (
     tenant_id bigint not null,
     chat_id bigint not null,
@@ -257,40 +190,6 @@ create table chat_authors (
 create index ix_chat_authors_user on chat_authors (tenant_id, user_id);
 comment on table chat_authors is 'Whose messages a chat has.';
 comment on column chat_authors.sent is 'Whether they sent a message to this chat; copies came with a fork.';
-
-create table chat_sums (
-    tenant_id bigint not null,
-    chat_id bigint not null,
-    model text not null,
-    summariser text not null,
-    ready bigint default '0' not null,
-    not_needed bigint default '0' not null,
-    pending bigint default '0' not null,
-    unknown bigint default '0' not null,
-    tokens_not_sent bigint default '0' not null,
-    calls bigint default '0' not null,
-    tokens_read bigint default '0' not null,
-    tokens_written bigint default '0' not null,
-    compressed bigint default '0' not null,
-    truncated_with_summary bigint default '0' not null,
-    truncated bigint default '0' not null,
-    unchanged bigint default '0' not null,
-    away bigint default '0' not null,
-    refused bigint default '0' not null,
-    constraint pk_chat_sums primary key (chat_id, model, summariser),
-    constraint fk_chat_sums_tenant_id_chat_id foreign key (tenant_id, chat_id) references chats (tenant_id, id) on delete cascade
-);
-comment on table chat_sums is 'The same by chat, over its whole life; deleted with it.';
-comment on column chat_sums.model is 'The model of the chat.';
-comment on column chat_sums.summariser is 'The model that wrote summaries; empty in the row that counts requests.';
-comment on column chat_sums.ready is 'Answers to requests, by status.';
-comment on column chat_sums.tokens_not_sent is 'What summaries kept out of requests.';
-comment on column chat_sums.calls is 'Answered calls of the summariser.';
-comment on column chat_sums.tokens_read is 'By the summariser.';
-comment on column chat_sums.tokens_written is 'By the summariser.';
-comment on column chat_sums.compressed is 'What became of requests, as the filter reports it.';
-comment on column chat_sums.away is 'Of these, while the service did not answer.';
-comment on column chat_sums.refused is 'Times that new messages were refused, and are not stored.';
 
 create table checkpoints (
     id bigint generated by default as identity,

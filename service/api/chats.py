@@ -16,7 +16,7 @@ from service.storage.chats import Cursor, Filters, Overview, cursor_after
 from service.storage.checkpoints import Made
 from service.summarising.correction import GivenPin
 from service.summarising.memory import Kind
-from service.usecases import inspect, operate
+from service.usecases import delete, inspect, operate
 from service.usecases.inspect import Detail, Difference, Shown
 from service.usecases.operate import ServedCheckpoint
 
@@ -159,7 +159,7 @@ async def delete_chat(
 
     There the chat may go on, and is stored again then, unless it was deleted `for_good`.
     """
-    await operate.delete(runtime.database.engine, operator, chat_id, for_good=for_good)
+    await delete.delete_chat(runtime.database.engine, operator, chat_id, for_good=for_good)
 
 
 @router.get("/{chat_id}/checkpoints")

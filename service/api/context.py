@@ -79,7 +79,7 @@ async def post_context(request: Request) -> Response:
     kept_out = context.not_sent(answer)
     metrics.context_answered(answer.status, seconds, saved=kept_out)
     share = Share(key.tenant, chat, body.user_id or "", body.model)
-    runtime.counting.answered(share, answer.status, kept_out)
+    runtime.counting.answered(share, kept_out)
     filled = _context(answer, runtime.settings.window)
     return Response(_ENCODE(filled), media_type="application/json")
 

@@ -8,7 +8,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from service.api.deps import EventsKey, RuntimeDep, documented, read_body
 from service.api.wire import Hash, Id
 from service.transcript.digests import identity
-from service.usecases.forget import Event, hear
+from service.usecases.events import Event, hear
+from service.usecases.operate import Operator
 
 router = APIRouter(prefix="/v1", tags=["filter"])
 _MessageId = Annotated[str, AfterValidator(identity)]  # as Open WebUI has it
@@ -43,4 +44,4 @@ async def post_event(request: Request, key: EventsKey, runtime: RuntimeDep) -> N
     event = Event(
         body.type, body.chat_id, body.message_id, body.user_id, body.fingerprints, body.left
     )
-    await hear(runtime.database.engine, key, event)
+    await hear(runtime.database.engine, Operator(key.tenant, key.actor), event)

@@ -68,9 +68,7 @@ async def put_transcript(
         body, accepted = await _ingested(request, key.tenant, chat_id, runtime)
     except (BadRequest, TooLarge, Unprocessable) as error:
         log.info("ingest.refused", chat=chat_id, problem=error.type)
-        runtime.counting.uploaded(key.tenant, chat_id, refused=True)
         raise
-    runtime.counting.uploaded(key.tenant, chat_id, refused=False)
     if body.outcomes:
         share = Share(key.tenant, chat_id, body.user_id, body.model)
         runtime.counting.reported(share, body.outcomes)

@@ -41,11 +41,13 @@ class RetryDeadAnswer(RetryAnswer):
 
 @router.get("/status")
 async def status(operator: OperatorDep, runtime: RuntimeDep) -> Status:
-    """Shows this tenant's queue, the chats being worked on, circuit breakers, and who lives.
+    """Shows this tenant's queue, the chats being worked on, and circuit breakers.
 
-    `stalled` says that work is due and no worker lives; `worth` has the tokens that were not sent.
+    `stalled` says that work is due for two minutes and nobody works; `worth` has the tokens that
+    were not sent in the last 30 days, `warnings` what to look at.
     """
-    return await monitor.status(runtime.database.reads, operator.tenant, runtime.settings)
+    reads, warnings = runtime.database.reads, runtime.worker_context.warnings
+    return await monitor.status(reads, operator.tenant, runtime.settings, warnings)
 
 
 @router.get("/jobs")

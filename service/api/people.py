@@ -15,7 +15,7 @@ from service.runtime import Runtime
 from service.storage.people import User
 from service.usecases import people
 from service.usecases.operate import Operator
-from service.usecases.people import Erased, Person
+from service.usecases.people import Erased, ShownUser
 
 router = APIRouter(prefix="/v1/users", tags=["operators"])
 
@@ -46,7 +46,7 @@ async def list_users(
 
 
 @router.get("/{user_id}")
-async def show_user(user_id: UserId, operator: OperatorDep, runtime: RuntimeDep) -> Person:
+async def show_user(user_id: UserId, operator: OperatorDep, runtime: RuntimeDep) -> ShownUser:
     """Shows what is stored of a user: chats, messages, summaries, figures; no texts."""
     return await people.show(runtime.database.engine, operator, user_id)
 

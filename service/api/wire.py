@@ -10,9 +10,9 @@ from msgspec import Meta
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from service.edit import Count, Edit, Request
+from service.names import Outcome
 from service.processes import intake
 from service.processes.intake import CONTROL
-from service.storage.worth import Reported
 
 # Open WebUI's ids are UUIDs, or `temporary:<socket id>`.
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=rf"^[^{CONTROL}]+$")]
@@ -260,7 +260,7 @@ class TranscriptRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
         ),
     ] = None
     outcomes: Annotated[
-        dict[Reported, Annotated[int, Meta(ge=0, le=9999)]],
+        dict[Outcome, Annotated[int, Meta(ge=0, le=9999)]],
         Meta(
             description="What became of the chat's requests since its last upload, counted; of"
             " these `away`, while the service did not answer."

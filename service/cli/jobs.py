@@ -58,9 +58,9 @@ def retry(chat: str, dead: bool) -> None:
 )
 @as_json
 def status(wait: float | None, as_json: bool) -> None:
-    """Show the queue, running work, circuit breakers, and who lives.
+    """Show the queue, running work and circuit breakers.
 
-    Exits with 1 when work is due and no worker lives.
+    Exits with 1 when work is due for two minutes and nobody works.
     """
     seen = _settled(time.monotonic() + (wait or 0))
     is_late = wait is not None and not _is_idle(seen)
@@ -71,8 +71,9 @@ def status(wait: float | None, as_json: bool) -> None:
             f"{queue['due']} due (the oldest for {queue['oldest_due_seconds']:.0f} s),"
             f" {queue['working']} working, {queue['waiting']} waiting, {queue['dead']} dead"
         )
-        for one in seen.pop("advice"):
-            say(f"{one['text']}.")
+        for warning in seen.pop("warnings"):
+            say(f"{warning}.")
+        seen["worth in 30 days"] = seen.pop("worth")["total"]
     print_answer(seen, as_json)
     if is_bad:
         raise SystemExit(1)

@@ -7,23 +7,14 @@ from service.cli.output import as_json, paged, print_answer, print_page
 
 
 @click.command()
-@click.option("--by", default="day", show_default=True, help="day (in UTC), user, model or chat.")
+@click.option("--by", default="day", show_default=True, help="day (in UTC), user, chat or model.")
 @click.option("--from", metavar="DAY", help="First day, as 2027-01-31; by default 30 days.")
 @click.option("--to", metavar="DAY", help="Last day.")
-@click.option("--user", help="Only of this user's id.")
-@click.option("--model", help="Only of chats with this model.")
 @click.option("--limit", type=int, help="Most lines: the newest days, or those with most tokens.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print a table for spreadsheets.")
 @as_json
-def stats(as_csv: bool, as_json: bool, **query: object) -> None:
-    """Show tokens not sent, what summaries cost, and what became of requests."""
-    if as_csv and as_json:
-        raise click.UsageError("--csv and --json are two ways to print the same")
-    answer = ask("GET", "stats.csv" if as_csv else "stats", query=query)
-    if as_csv:
-        click.echo(answer, nl=False)
-    else:
-        print_answer(answer, as_json)
+def stats(as_json: bool, **query: object) -> None:
+    """Show tokens not sent, what summaries cost, and requests that lost text."""
+    print_answer(ask("GET", "stats", query=query), as_json)
 
 
 @click.command()

@@ -162,6 +162,8 @@ COMPACTS_ITSELF = "open-webui"
 # Of the newest branch: the chat's own copy, because a list is sorted by it.
 _TOKENS = func.coalesce(chats.c.leaf_tokens, 0)
 _NEWEST_CHATS = 200  # are looked through for the models that are in use
+UNSAVED = "content:"
+"""How the filter's own ids of chats begin, which Open WebUI does not store."""
 MORE_TOOLS = 1.5  # times what is known; by less an estimate may be wrong
 
 
@@ -205,6 +207,11 @@ async def open_chat(
     )
     identity, *rest = (await connection.execute(statement.returning(*columns))).one()
     return OpenedChat(ChatKey(tenant, identity), *rest)
+
+
+def is_saved() -> ColumnElement[bool]:
+    """Whether Open WebUI stores the chat."""
+    return ~chats.c.external_id.startswith(UNSAVED, autoescape=True)
 
 
 async def begin_anew(connection: AsyncConnection, chat: ChatKey, user: str) -> None:
@@ -251,11 +258,10 @@ async def note_leaf(connection: AsyncConnection, chat: ChatKey, leaf: str | None
     await connection.execute(_NOTE_LEAF, {"tenant": chat.tenant, "chat": chat.id, "leaf": leaf})
 
 
-async def saved(connection: AsyncConnection, tenant: int, unsaved: str) -> list[Saved]:
-    """All chats of a tenant but those whose id begins with `unsaved`, oldest first."""
-    query = select(chats.c.external_id, chats.c.user_id).where(
-        chats.c.tenant_id == tenant, ~chats.c.external_id.startswith(unsaved, autoescape=True)
-    )
+async def saved(connection: AsyncConnection, tenant: int) -> list[Saved]:
+    """All chats of a tenant that Open WebUI stores, oldest first."""
+    query = select(chats.c.external_id, chats.c.user_id)
+    query = query.where(chats.c.tenant_id == tenant, is_saved())
     return [Saved(*row) for row in await connection.execute(query.order_by(chats.c.id))]
 
 
@@ -413,8 +419,3 @@ async def served_models(connection: AsyncConnection, tenant: int) -> list[Served
 async def fence(connection: AsyncConnection, chat: ChatKey) -> None:
     """Work that is under way is refused when it comes to publish."""
     await connection.execute(update(chats).where(*of(chat, chats)).values(epoch=chats.c.epoch + 1))
-
-
-async def forget(connection: AsyncConnection, chat: ChatKey) -> None:
-    """Deletes a chat and, by cascade, everything stored for it."""
-    await connection.execute(delete(chats).where(*of(chat, chats)))

@@ -1,20 +1,23 @@
-"""What is deleted when Open WebUI has deleted or edited something.
+"""What is deleted, in the caller's transaction: chats, messages with all below, a user's words.
 
-In go ids of messages or of a user, out come counts. With a message are deleted all that hangs below
-it and every summary that has read it. Other branches stay.
+With a message are deleted all that hangs below it and every summary that has read it. Other
+branches stay. What is deleted by its age is in `retention`.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 
-from sqlalchemy import ColumnElement, delete, select, update
+from sqlalchemy import ColumnElement, bindparam, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage import chats, messages, sealing
+from service.storage import chats, messages, people, sealing
+from service.storage import checkpoints as made
+from service.storage.audit import user_actor
 from service.storage.chats import LockedChat
+from service.storage.messages import ERASED, place_of
+from service.storage.tables import audit, chat_authors, checkpoints, partials, runs
 from service.storage.tables import chats as chat_rows
-from service.storage.tables import checkpoints, partials
 from service.storage.tables import messages as message_rows
 from service.storage.tenancy import ChatKey, of
 from service.storage.terms import among, not_among
@@ -29,18 +32,30 @@ _NO_LEAF = {
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """How much was deleted."""
+class Note:
+    """What takes the place of an erased message's text; `steps` as in `messages.Row`."""
 
-    messages: int
-    checkpoints: int
+    body: bytes
+    step_tokens: list[int]
+    step_calls: list[int]
 
 
-async def cut(connection: AsyncConnection, chat: LockedChat, roots: Collection[str]) -> Cut:
+async def whole_chats(connection: AsyncConnection, tenant: int, which: Collection[ChatKey]) -> None:
+    """Deletes chats and, by cascade, everything stored for them."""
+    ids = among(chat_rows.c.id, [chat.id for chat in which])
+    await connection.execute(delete(chat_rows).where(chat_rows.c.tenant_id == tenant, ids))
+
+
+async def below(
+    connection: AsyncConnection, chat: LockedChat, roots: Collection[str]
+) -> tuple[int, int]:
     """Deletes these messages, what is below them, and the summaries and the partial turn of them.
 
     Fences work that is under way. What is not stored any more cannot be traced to a message, so a
     summary of a path that was edited before is deleted as well.
+
+    Returns:
+        How many messages and how many checkpoints.
     """
     # Read before anything is deleted, to know the new leaf.
     path = await messages.path(connection, chat.key, chat.leaf) if chat.leaf else []
@@ -56,7 +71,7 @@ async def cut(connection: AsyncConnection, chat: LockedChat, roots: Collection[s
         # `note_leaf` copies from a message, and there is none left to copy from.
         this = update(chat_rows).where(*of(chat.key, chat_rows))
         await connection.execute(this.values(_NO_LEAF))
-    return Cut(deleted, lost)
+    return deleted, lost
 
 
 async def differing(
@@ -77,27 +92,76 @@ async def differing(
     }
 
 
-async def forget_of(
-    connection: AsyncConnection, tenant: int, user: str, but: Collection[str], prefix: str | None
-) -> list[str]:
-    """Deletes the chats that a user began, but those of these ids or that begin with `prefix`.
+async def words_of(
+    connection: AsyncConnection, chat: ChatKey, user: str, notes: Mapping[str, Note]
+) -> int:
+    """Puts notes in place of a user's messages in another's chat, and deletes what is made of them.
+
+    Of each message its place, its size and its hashes stay, which the others' messages follow from.
 
     Returns:
-        Their ids in Open WebUI.
+        How many checkpoints were deleted.
     """
-    query = select(chat_rows.c.id, chat_rows.c.external_id).where(
-        chat_rows.c.tenant_id == tenant,
-        chat_rows.c.user_id == user,
-        not_among(chat_rows.c.external_id, but),
+    lost = await people.covering(connection, chat, notes)
+    kept = select(checkpoints.c.id).where(*of(chat, checkpoints), not_among(checkpoints.c.id, lost))
+    await made.drop_all_but(connection, chat, list((await connection.execute(kept)).scalars()))
+    await _put_notes(connection, chat, notes)
+    # An error may quote what a summariser answered.
+    no_reason = {"reason": "", "sealed_reason": None}
+    await connection.execute(update(runs).where(*of(chat, runs)).values(no_reason))
+    this = update(chat_rows).where(*of(chat, chat_rows))
+    await connection.execute(this.values(last_error=None))
+    await connection.execute(
+        delete(chat_authors).where(*of(chat, chat_authors), chat_authors.c.user_id == user)
     )
-    if prefix:
-        query = query.where(~chat_rows.c.external_id.startswith(prefix, autoescape=True))
-    # In the order in which everybody locks chats.
-    locked = query.order_by(chat_rows.c.id).with_for_update()
-    found = (await connection.execute(locked)).all()
-    gone = among(chat_rows.c.id, [row.id for row in found])
-    await connection.execute(delete(chat_rows).where(chat_rows.c.tenant_id == tenant, gone))
-    return [row.external_id for row in found]
+    return len(lost)
+
+
+async def names_in_audit(
+    connection: AsyncConnection, tenant: int, user: str, hashed: str, names: Mapping[str, str]
+) -> None:
+    """Puts hashes in place of a user's id, and of those of chats, in the audit log.
+
+    Args:
+        connection: of a transaction.
+        tenant: whose log it is.
+        user: the user's id.
+        hashed: what takes its place.
+        names: the hashes by the ids of chats.
+    """
+    log = update(audit).where(audit.c.tenant_id == tenant)
+    details = audit.c.details.concat(func.jsonb_build_object("user", hashed))
+    did = log.where(audit.c.actor == user_actor(user))
+    await connection.execute(did.values(actor=user_actor(hashed)))
+    named = log.where(audit.c.details["user"].astext == user)
+    await connection.execute(named.values(details=details))
+    if names:
+        about = log.where(audit.c.chat == bindparam("which")).values(chat=bindparam("hash"))
+        rows = [{"which": name, "hash": one} for name, one in names.items()]
+        await connection.execute(about, rows)
+
+
+async def _put_notes(connection: AsyncConnection, chat: ChatKey, notes: Mapping[str, Note]) -> None:
+    seal = await sealing.of(connection, chat.tenant)
+    rows = [
+        {
+            "which": name,
+            "note": seal.seal(place_of(chat, name, "body"), note.body),
+            "sizes": note.step_tokens,
+            "counts": note.step_calls,
+        }
+        for name, note in notes.items()
+    ]
+    noted = update(message_rows).values(
+        body=bindparam("note"),
+        words=None,
+        step_tokens=bindparam("sizes"),
+        step_calls=bindparam("counts"),
+        author_id=ERASED,
+    )
+    noted = noted.where(*of(chat, message_rows), message_rows.c.message_id == bindparam("which"))
+    if rows:
+        await connection.execute(noted, rows)
 
 
 async def _drop_lost(connection: AsyncConnection, chat: ChatKey) -> int:
@@ -108,8 +172,8 @@ async def _drop_lost(connection: AsyncConnection, chat: ChatKey) -> int:
     """
     partial = _is_stored(chat, partials.c.message_id, partials.c.digest)
     await connection.execute(delete(partials).where(*of(chat, partials), ~partial))
-    made = _is_stored(chat, checkpoints.c.covered_until, checkpoints.c.covered_digest)
-    lost = delete(checkpoints).where(*of(chat, checkpoints), ~made)
+    covered = _is_stored(chat, checkpoints.c.covered_until, checkpoints.c.covered_digest)
+    lost = delete(checkpoints).where(*of(chat, checkpoints), ~covered)
     return (await connection.execute(lost)).rowcount
 
 

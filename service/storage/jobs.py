@@ -91,31 +91,6 @@ class Breaker:
     last_error: str | None
 
 
-Role = Literal["api", "worker"]
-
-
-@dataclass(frozen=True, slots=True)
-class Alive:
-    """A process that lives, in one of its roles; `name` is its host and process id.
-
-    `warnings` are what it found amiss at its start; one that begins with `KEY_MISSING` came later.
-    """
-
-    role: Role
-    name: str
-    version: str
-    summariser: str
-    warnings: list[str]
-    started_at: datetime
-    seen_at: datetime
-
-
-HEARTBEAT: Final = 10
-"""Seconds between two signs of life of a process."""
-KEY_MISSING: Final = "An encryption key is missing"
-"""How the warning of a process begins that cannot open what others seal."""
-_SILENT = 3.5 * HEARTBEAT  # seconds without one, after which a process counts as gone
-
 _MOST_COUNTED = 10_000
 _WORKING = "coalesce(chats.lease_until > now(), false)"
 _STATE = f"""
@@ -199,30 +174,6 @@ async def breakers(reads: Reads) -> list[Breaker]:
         " from endpoints order by name"
     )
     return [Breaker(*row) for row in rows]
-
-
-async def alive(reads: Reads) -> list[Alive]:
-    """Who lives, by role and name."""
-    rows = await reads.fetch(
-        "select role, name, version, summariser, warnings, started_at, seen_at from heartbeats"
-        f" where seen_at > now() - make_interval(secs => {_SILENT}) order by role, name"
-    )
-    return [Alive(*row) for row in rows]
-
-
-async def filters(reads: Reads, tenant: int) -> list[str]:
-    """The versions of filters that asked within a week, each with a key that is in use."""
-    rows = await reads.fetch(
-        """
-        select distinct api_keys.last_filter from api_keys
-        where api_keys.tenant_id = $1 and api_keys.last_filter is not null
-            and api_keys.revoked_at is null
-            and (api_keys.expires_at is null or api_keys.expires_at > now())
-            and api_keys.last_used_at > now() - interval '7 days'
-        """,
-        tenant,
-    )
-    return [row["last_filter"] for row in rows]
 
 
 async def encryption_keys(reads: Reads) -> list[int]:

@@ -1,15 +1,15 @@
-"""Everything that is stored of one user: found, read for an export, and erased.
+"""Everything that is stored of one user, found, and read for an export.
 
 A user's own chats are those that the user began. In chats of others, the user's are the messages
 that say so (`messages.author_id`).
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ARRAY, BigInteger, Text, bindparam, delete, func, or_, select, text, update
+from sqlalchemy import ARRAY, BigInteger, Text, bindparam, func, or_, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import checkpoints as made
@@ -17,9 +17,11 @@ from service.storage import memories, sealing
 from service.storage import partials as of_partials
 from service.storage import runs as of_runs
 from service.storage.audit import user_actor
+from service.storage.chats import is_saved
 from service.storage.codec import unpack
-from service.storage.messages import ERASED, place_of, subtree
+from service.storage.messages import place_of, subtree
 from service.storage.sealing import Seal
+from service.storage.sums import COUNTS
 from service.storage.tables import (
     audit,
     chat_authors,
@@ -27,12 +29,10 @@ from service.storage.tables import (
     checkpoints,
     messages,
     partials,
-    runs,
-    user_sums,
+    sums,
 )
 from service.storage.tenancy import ChatKey, of
 from service.storage.terms import among, not_among
-from service.storage.worth import COUNTS
 
 Json = dict[str, Any]
 
@@ -85,15 +85,6 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """What takes the place of an erased message's text; `steps` as in `messages.Row`."""
-
-    body: bytes
-    step_tokens: list[int]
-    step_calls: list[int]
-
-
-@dataclass(frozen=True, slots=True)
 class Written:
     """One message that a user wrote in another's chat."""
 
@@ -126,8 +117,7 @@ select
         where messages.tenant_id = :tenant and messages.chat_id = any(:beside)
             and messages.author_id = :user),
     :covered,
-    (select count(*) from user_sums
-        where user_sums.tenant_id = :tenant and user_sums.user_id = :user),
+    (select count(*) from sums where sums.tenant_id = :tenant and sums.user_id = :user),
     (select count(*) from audit where audit.tenant_id = :tenant
         and (audit.actor = :actor or audit.details ->> 'user' = :user
             or audit.chat = any(:names)))
@@ -148,21 +138,32 @@ async def users(
 
 
 async def own(
-    connection: AsyncConnection, tenant: int, user: str, *, lock: bool = False
+    connection: AsyncConnection,
+    tenant: int,
+    user: str,
+    *,
+    but: Collection[str] | None = None,
+    lock: bool = False,
 ) -> list[Chat]:
-    """The chats that a user began, oldest first; with `lock`, nobody else changes them."""
+    """The chats that a user began, oldest first; with `lock`, nobody else changes them.
+
+    With `but`, only those that Open WebUI stores, without the chats of these ids.
+    """
     query = select(chats.c.id, chats.c.external_id).where(
         chats.c.tenant_id == tenant, chats.c.user_id == user
     )
+    if but is not None:
+        query = query.where(is_saved(), not_among(chats.c.external_id, but))
+    # In the order in which everybody locks chats.
     query = query.order_by(chats.c.id)
-    found = await connection.execute(query.with_for_update() if lock else query)
-    return [Chat(ChatKey(tenant, row.id), row.external_id) for row in found]
+    rows = await connection.execute(query.with_for_update() if lock else query)
+    return [Chat(ChatKey(tenant, row.id), row.external_id) for row in rows]
 
 
 async def beside(
     connection: AsyncConnection, tenant: int, user: str, *, lock: bool = False
 ) -> list[Chat]:
-    """The chats of others in which a user wrote, oldest first."""
+    """The chats of others in which a user wrote, oldest first; `lock` as for `own`."""
     wrote = select(chat_authors.c.chat_id).where(
         chat_authors.c.tenant_id == tenant, chat_authors.c.user_id == user
     )
@@ -170,8 +171,8 @@ async def beside(
         chats.c.tenant_id == tenant, chats.c.id.in_(wrote), chats.c.user_id != user
     )
     query = query.order_by(chats.c.id)
-    found = await connection.execute(query.with_for_update() if lock else query)
-    return [Chat(ChatKey(tenant, row.id), row.external_id) for row in found]
+    rows = await connection.execute(query.with_for_update() if lock else query)
+    return [Chat(ChatKey(tenant, row.id), row.external_id) for row in rows]
 
 
 async def counts(
@@ -185,7 +186,7 @@ async def counts(
     covered = 0
     for chat in others:
         written = [one.message_id for one in await written_in(connection, chat.key, user)]
-        covered += len(await _covering(connection, chat.key, written))
+        covered += len(await covering(connection, chat.key, written))
     asked = {
         "tenant": tenant,
         "user": user,
@@ -204,83 +205,6 @@ async def written_in(connection: AsyncConnection, chat: ChatKey, user: str) -> l
         *of(chat, messages), messages.c.author_id == user
     )
     return [Written(*row) for row in await connection.execute(query)]
-
-
-async def delete_chats(connection: AsyncConnection, tenant: int, theirs: Collection[Chat]) -> None:
-    """Deletes chats with everything stored for them."""
-    ids = among(chats.c.id, [chat.key.id for chat in theirs])
-    await connection.execute(delete(chats).where(chats.c.tenant_id == tenant, ids))
-
-
-async def blank(
-    connection: AsyncConnection, chat: ChatKey, user: str, notes: Mapping[str, Note]
-) -> int:
-    """Puts notes in place of a user's messages in another's chat, and deletes what is made of them.
-
-    Of each message its place, its size and its hashes stay, which the others' messages follow from.
-    Whoever began the chat is the one who wrote in it last, if that was this user.
-
-    Returns:
-        How many checkpoints were deleted.
-    """
-    lost = await _covering(connection, chat, notes)
-    kept = select(checkpoints.c.id).where(*of(chat, checkpoints), not_among(checkpoints.c.id, lost))
-    await made.drop_all_but(connection, chat, list((await connection.execute(kept)).scalars()))
-    one = (*of(chat, messages), messages.c.message_id == bindparam("which"))
-    noted = (
-        update(messages)
-        .where(*one)
-        .values(
-            body=bindparam("note"),
-            words=None,
-            step_tokens=bindparam("sizes"),
-            step_calls=bindparam("counts"),
-            author_id=ERASED,
-        )
-    )
-    seal = await sealing.of(connection, chat.tenant)
-    rows = [
-        {
-            "which": name,
-            "note": seal.seal(place_of(chat, name, "body"), note.body),
-            "sizes": note.step_tokens,
-            "counts": note.step_calls,
-        }
-        for name, note in notes.items()
-    ]
-    if rows:
-        await connection.execute(noted, rows)
-    # An error may quote what a summariser answered.
-    no_reason = {"reason": "", "sealed_reason": None}
-    await connection.execute(update(runs).where(*of(chat, runs)).values(no_reason))
-    await connection.execute(update(chats).where(*of(chat, chats)).values(last_error=None))
-    await connection.execute(
-        delete(chat_authors).where(*of(chat, chat_authors), chat_authors.c.user_id == user)
-    )
-    return len(lost)
-
-
-async def hide_in_audit(
-    connection: AsyncConnection, tenant: int, user: str, hashed: str, names: Mapping[str, str]
-) -> None:
-    """Puts hashes in place of a user's id, and of those of chats, in the audit log.
-
-    Args:
-        connection: of a transaction.
-        tenant: whose log it is.
-        user: the user's id.
-        hashed: what takes its place.
-        names: the hashes by the ids of chats.
-    """
-    did = update(audit).where(audit.c.tenant_id == tenant, audit.c.actor == user_actor(user))
-    await connection.execute(did.values(actor=user_actor(hashed)))
-    details = audit.c.details.concat(func.jsonb_build_object("user", hashed))
-    named = update(audit).where(audit.c.tenant_id == tenant, audit.c.details["user"].astext == user)
-    await connection.execute(named.values(details=details))
-    about = update(audit).where(audit.c.tenant_id == tenant, audit.c.chat == bindparam("which"))
-    rows = [{"which": name, "hash": one} for name, one in names.items()]
-    if rows:
-        await connection.execute(about.values(chat=bindparam("hash")), rows)
 
 
 async def gone_chats(connection: AsyncConnection, tenant: int, user: str) -> list[str]:
@@ -349,12 +273,11 @@ async def read_work(connection: AsyncConnection, chat: ChatKey) -> list[Json]:
 
 
 async def read_figures(connection: AsyncConnection, tenant: int, user: str) -> list[Json]:
-    """The daily figures of a user."""
-    columns = ("day", "model", "summariser", *COUNTS)
-    query = select(*(user_sums.c[name] for name in columns)).where(
-        user_sums.c.tenant_id == tenant, user_sums.c.user_id == user
-    )
-    rows = await connection.execute(query.order_by(user_sums.c.day))
+    """The daily figures of a user, by model."""
+    keys = sums.c.day, sums.c.model
+    query = select(*keys, *(func.sum(sums.c[name]).cast(BigInteger).label(name) for name in COUNTS))
+    query = query.where(sums.c.tenant_id == tenant, sums.c.user_id == user)
+    rows = await connection.execute(query.group_by(*keys).order_by(*keys))
     return [dict(row) for row in rows.mappings()]
 
 
@@ -373,7 +296,7 @@ async def read_audit(
     return [dict(row) for row in (await connection.execute(query.order_by(audit.c.id))).mappings()]
 
 
-async def _covering(
+async def covering(
     connection: AsyncConnection, chat: ChatKey, written: Collection[str]
 ) -> list[int]:
     """The checkpoints that have read one of these messages, or a path that is not stored now."""

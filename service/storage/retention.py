@@ -33,11 +33,10 @@ from service.storage.tables import (
     audit,
     chats,
     checkpoints,
-    day_sums,
     messages,
     runs,
+    sums,
     tombstones,
-    user_sums,
 )
 from service.storage.tenancy import ChatKey, of
 from service.storage.terms import among, in_seconds
@@ -91,7 +90,7 @@ _COUNT_COVERED = text(f"{_COVERED} select 1 from messages {_UNNEEDED}")
 
 
 async def old_rows(
-    connection: AsyncConnection, table: Table, days: int, after: int, *, dry: bool
+    connection: AsyncConnection, after: int | None, *, table: Table, days: int, dry: bool
 ) -> list[int]:
     """Removes a page of old audit rows, chats or runs, in the order of their ids.
 
@@ -103,7 +102,7 @@ async def old_rows(
     size = _CHATS if table is chats else PAGE
     query = (
         select(table.c.id)
-        .where(table.c.id > after, _TIME[table] < _before(days))
+        .where(table.c.id > (after or 0), _TIME[table] < _before(days))
         .order_by(table.c.id)
         .limit(size)
     )
@@ -114,26 +113,25 @@ async def old_rows(
 
 
 async def old_sums(connection: AsyncConnection, days: int, *, dry: bool) -> int:
-    """Removes the old sums of days and users; returns how many rows.
+    """Removes the sums of old days; returns how many rows.
 
     Not by pages, because nobody writes to these rows any more.
     """
-    removed = 0
-    for table in (day_sums, user_sums):
-        old = table.c.day < _before(days).cast(Date)
-        if dry:
-            found = await connection.execute(select(func.count()).select_from(table).where(old))
-            removed += int(found.scalar_one())
-        else:
-            removed += (await connection.execute(delete(table).where(old))).rowcount
-    return removed
+    old = sums.c.day < _before(days).cast(Date)
+    if dry:
+        count = select(func.count()).select_from(sums).where(old)
+        return int((await connection.execute(count)).scalar_one())
+    return (await connection.execute(delete(sums).where(old))).rowcount
 
 
-async def expired_chats(connection: AsyncConnection) -> int:
+async def expired_chats(
+    connection: AsyncConnection,
+    after: int | None,  # noqa: ARG001 - those of the page before are gone
+) -> list[int]:
     """Removes a page of chats that have expired, with everything stored for them.
 
     Returns:
-        How many; 0 at the end.
+        Their ids; an empty page is the end.
     """
     query = (
         select(chats.c.id)
@@ -144,7 +142,7 @@ async def expired_chats(connection: AsyncConnection) -> int:
     ids = list((await connection.execute(_locked(query, chats, dry=False))).scalars())
     if ids:
         await connection.execute(delete(chats).where(among(chats.c.id, ids)))
-    return len(ids)
+    return ids
 
 
 async def past_tombstones(connection: AsyncConnection) -> None:
@@ -153,7 +151,7 @@ async def past_tombstones(connection: AsyncConnection) -> None:
 
 
 async def old_bodies(
-    connection: AsyncConnection, days: int, after: Place | None, *, dry: bool
+    connection: AsyncConnection, after: Place | None, *, days: int, dry: bool
 ) -> list[Place]:
     """Drops a page of old bodies, oldest first.
 

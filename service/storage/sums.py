@@ -1,26 +1,32 @@
-"""Sums of what was answered, saved and spent, written: by day, by user and day, and by chat.
+"""Sums of what was saved and spent, written: a row for each user, day, chat and model.
 
-Rows of requests and rows of a summariser are never the same, so the service and its workers do not
-wait for each other here. Several services write their rows in the same order. What they are worth
-is read by `worth`.
+What they are worth is read by `worth`.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Date, Select, Table, delete, func, literal, select
+from sqlalchemy import ColumnElement, Date, delete, func, literal, select, text
 from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import tombstones
-from service.storage.tables import chat_sums, chats, day_sums, user_sums
+from service.storage.tables import chats, sums
 from service.storage.tenancy import ChatKey, of
 from service.storage.terms import among
-from service.storage.worth import COUNTS
+from service.storage.tombstones import Named
 
+COUNTS: Final = ("tokens_not_sent", "tokens_read", "truncated")
+"""The columns that are summed up."""
+NOBODY: Final = ""
+"""The user of sums that nobody knows the user of, or that are of one who was deleted."""
+
+_NO_CHAT: Final = 0
 # The database's clock, so that all processes count on the same day.
 _TODAY: Final[ColumnElement[Any]] = func.timezone("utc", func.now()).cast(Date)
+_WRITING: Final = text("lock table sums in row exclusive mode")
+_ALONE: Final = text("lock table sums in share row exclusive mode")
 
 
 class Share(NamedTuple):
@@ -32,163 +38,89 @@ class Share(NamedTuple):
     model: str
 
 
-class ChatShare(NamedTuple):
-    """The part of it that is counted by chat."""
-
-    tenant: int
-    chat: str
-    model: str
-
-
 Counts = Counter[str]
-"""By the columns `worth.COUNTS`."""
+"""By the columns `COUNTS`."""
 
 
-async def add(
-    connection: AsyncConnection,
-    shares: Mapping[Share, Counts],
-    late: Mapping[ChatShare, Counts],
-    *,
-    wait: bool,
-) -> dict[ChatShare, Counts]:
-    """Adds what was counted of requests; `late` is of chats that were locked the last time.
+async def add(connection: AsyncConnection, shares: Mapping[Share, Counts]) -> None:
+    """Adds what was counted of requests. Locks no chat, so that nobody waits for it.
 
-    Of a chat that is not stored, only the day's and the user's sums are kept.
-
-    Args:
-        connection: of a transaction.
-        shares: what was counted.
-        late: what was returned the last time.
-        wait: whether to wait for the locks of chats.
-
-    Returns:
-        What is still to be added to chats that somebody else has locked now.
+    `connection` is of a transaction that has read nothing yet.
     """
-    of_chats = _summed((ChatShare(one.tenant, one.chat, one.model), n) for one, n in shares.items())
-    for share, numbers in late.items():
-        of_chats.setdefault(share, Counter()).update(numbers)
-    left = await _add_to_chats(connection, of_chats, wait=wait)
-    of_days = _summed(((one.tenant, one.model), n) for one, n in shares.items())
-    days = [
-        {"tenant_id": tenant, "model": model, **numbers}
-        for (tenant, model), numbers in sorted(of_days.items())
+    # Before the look for deleted users: who is deleted from here on is moved with these rows.
+    await connection.execute(_WRITING)
+    of_tenants: defaultdict[int, dict[Share, Counts]] = defaultdict(dict)
+    for share, counts in shares.items():
+        of_tenants[share.tenant][share] = counts
+    rows = [
+        row
+        for tenant, of_tenant in of_tenants.items()
+        for row in await _rows(connection, tenant, of_tenant)
     ]
-    await _add(connection, day_sums, days)
-    gone = await _gone(connection, shares)
-    of_users = _summed(
-        ((one.tenant, "" if (one.tenant, one.user) in gone else one.user, one.model), n)
-        for one, n in shares.items()
-    )
-    users = [
-        {"tenant_id": tenant, "user_id": user, "model": model, **numbers}
-        for (tenant, user, model), numbers in sorted(of_users.items())
-    ]
-    await _add(connection, user_sums, users)
-    return left
+    # In the same order for all services, or two could wait for each other.
+    rows.sort(key=lambda row: (row["tenant_id"], row["user_id"], row["chat_number"], row["model"]))
+    await connection.execute(_adding(insert(sums).values(day=_TODAY)), rows)
 
 
 async def summarised(
-    connection: AsyncConnection, chat: ChatKey, summariser: str, read: int, written: int
+    connection: AsyncConnection, chat: ChatKey, summariser: str, tokens_read: int
 ) -> None:
     """Adds one call of a summariser for a chat; nothing when the chat was deleted meanwhile.
 
-    `summariser` is the model. The first statement of a transaction on rows of this chat: its row is
-    locked as a foreign key locks it, and a deletion locks it before all others.
+    `summariser` is the model. The chat's row is locked as a foreign key locks it, so that nobody
+    deletes the user meanwhile.
     """
-    query = select(chats.c.user_id, chats.c.model).where(*of(chat, chats))
-    found = (await connection.execute(query.with_for_update(key_share=True))).one_or_none()
-    if found is None:
-        return
-    user, model = found
-    counts = {"calls": 1, "tokens_read": read, "tokens_written": written}
-    row = {"model": model, "summariser": summariser} | counts
-    await connection.execute(_adding(chat_sums).values(row | chat.columns))
-    row["tenant_id"] = chat.tenant
-    await connection.execute(_adding(day_sums).values(row | {"day": _TODAY}))
-    row["user_id"] = user
-    await connection.execute(_adding(user_sums).values(row | {"day": _TODAY}))
+    query = select(chats.c.user_id).where(*of(chat, chats)).with_for_update(key_share=True)
+    user = (await connection.execute(query)).scalar_one_or_none()
+    if user is not None:
+        statement = insert(sums).values(
+            tenant_id=chat.tenant,
+            user_id=user,
+            day=_TODAY,
+            chat_number=chat.id,
+            model=summariser,
+            tokens_read=tokens_read,
+        )
+        await connection.execute(_adding(statement))
 
 
 async def forget_user(connection: AsyncConnection, tenant: int, user: str) -> None:
-    """Keeps a deleted user's sums as those of nobody."""
-    whose = (user_sums.c.tenant_id == tenant, user_sums.c.user_id == user)
-    others = [user_sums.c[name] for name in ("tenant_id", "day", "model", "summariser", *COUNTS)]
-    theirs: Select[Any] = select(literal("").label("user_id"), *others).where(*whose)
-    names = [column.name for column in theirs.selected_columns]
-    moved = insert(user_sums).from_select(names, theirs)
-    await connection.execute(_or_added(moved, user_sums, COUNTS))
-    await connection.execute(delete(user_sums).where(*whose))
+    """Makes a deleted user's sums those of nobody.
+
+    Nobody adds any until the transaction ends, so this is its last step.
+    """
+    await connection.execute(_ALONE)
+    whose = (sums.c.tenant_id == tenant, sums.c.user_id == user)
+    others = [column for column in sums.c if column.name != "user_id"]
+    names = ["user_id", *(column.name for column in others)]
+    theirs = select(literal(NOBODY), *others).where(*whose)
+    await connection.execute(_adding(insert(sums).from_select(names, theirs)))
+    await connection.execute(delete(sums).where(*whose))
 
 
-async def _add_to_chats(
-    connection: AsyncConnection, shares: Mapping[ChatShare, Counts], *, wait: bool
-) -> dict[ChatShare, Counts]:
-    rows: list[dict[str, Any]] = []
-    left: dict[ChatShare, Counts] = {}
-    by_tenant: dict[int, set[str]] = {}
-    for share in shares:
-        by_tenant.setdefault(share.tenant, set()).add(share.chat)
-    for tenant, names in by_tenant.items():
-        whose = (chats.c.tenant_id == tenant, among(chats.c.external_id, names))
-        query = select(chats.c.external_id, chats.c.id).where(*whose).order_by(chats.c.id)
-        # A foreign key would lock them anyway, and wait while rows are held that others wait for.
-        # Not more than that: a claim passes by what is locked, and the chat would wait for a sweep.
-        locking = query.with_for_update(read=True, key_share=True, skip_locked=not wait)
-        locked = _ids(await connection.execute(locking))
-        stored = _ids(await connection.execute(query))
-        for share, numbers in shares.items():
-            if share.tenant != tenant or share.chat not in stored:
-                continue
-            if share.chat in locked:
-                chat = ChatKey(tenant, locked[share.chat])
-                rows.append({**chat.columns, "model": share.model, **numbers})
-            else:
-                left[share] = numbers
-    rows.sort(key=lambda row: (row["chat_id"], row["model"]))
-    await _add(connection, chat_sums, rows)
-    return left
+async def _rows(
+    connection: AsyncConnection, tenant: int, shares: Mapping[Share, Counts]
+) -> list[dict[str, Any]]:
+    """The rows of a tenant; a chat that is not stored and a deleted user have no name in them."""
+    named = among(chats.c.external_id, {share.chat for share in shares})
+    query = select(chats.c.external_id, chats.c.id).where(chats.c.tenant_id == tenant, named)
+    ids = {row.external_id: row.id for row in await connection.execute(query)}
+    users = {Named("user", share.user) for share in shares}
+    deleted = {user.id for user in await tombstones.deleted(connection, tenant, users)}
+    return [
+        {
+            "tenant_id": tenant,
+            "user_id": NOBODY if share.user in deleted else share.user,
+            "chat_number": ids.get(share.chat, _NO_CHAT),
+            "model": share.model,
+            **{name: counts[name] for name in COUNTS},
+        }
+        for share, counts in shares.items()
+    ]
 
 
-async def _gone(connection: AsyncConnection, shares: Iterable[Share]) -> set[tuple[int, str]]:
-    """The users who were erased since they were counted, with their tenants."""
-    by_tenant: dict[int, set[str]] = {}
-    for share in shares:
-        by_tenant.setdefault(share.tenant, set()).add(share.user)
-    return {
-        (tenant, user)
-        for tenant, users in by_tenant.items()
-        for user in await tombstones.erased(connection, tenant, users)
-    }
-
-
-def _ids(found: Iterable[Any]) -> dict[str, int]:
-    return dict(map(tuple, found))
-
-
-def _summed(shares: Iterable[tuple[Any, Counts]]) -> dict[Any, Counts]:
-    summed: dict[Any, Counts] = {}
-    for share, numbers in shares:
-        summed.setdefault(share, Counter()).update(numbers)
-    return summed
-
-
-async def _add(connection: AsyncConnection, table: Table, rows: list[dict[str, Any]]) -> None:
-    """Adds to the rows of requests, in this order."""
-    if not rows:
-        return
-    none = {"summariser": ""} | dict.fromkeys(COUNTS, 0)
-    statement = _adding(table)
-    if "day" in table.c:
-        statement = statement.values(day=_TODAY)
-    await connection.execute(statement, [none | row for row in rows])
-
-
-def _adding(table: Table) -> Insert:
-    return _or_added(insert(table), table, COUNTS)
-
-
-def _or_added(statement: Insert, table: Table, names: Iterable[str]) -> Insert:
+def _adding(statement: Insert) -> Insert:
     """Adds to the row that is there already."""
-    grown = {name: table.c[name] + statement.excluded[name] for name in names}
-    keys = [column.name for column in table.primary_key.columns]
+    grown = {name: sums.c[name] + statement.excluded[name] for name in COUNTS}
+    keys = [column.name for column in sums.primary_key.columns]
     return statement.on_conflict_do_update(index_elements=keys, set_=grown)

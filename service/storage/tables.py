@@ -444,20 +444,6 @@ endpoints = Table(
     comment="The circuit breaker of each summariser endpoint.",
 )
 
-heartbeats = Table(
-    "heartbeats",
-    metadata,
-    Column("role", Text, primary_key=True),
-    Column("name", Text, primary_key=True, comment="Host and process id."),
-    Column("version", Text, nullable=False),
-    Column("summariser", Text, nullable=False, comment="Who writes its summaries."),
-    Column("warnings", ARRAY(Text), nullable=False, comment="What it found amiss at its start."),
-    Column("started_at", DateTime(timezone=True), nullable=False),
-    _now("seen_at"),
-    CheckConstraint("role in ('api', 'worker')", name="role"),
-    comment="Who lives: one row for each role of a process, renewed every few seconds.",
-)
-
 # The table keeps its first name: a release that is still running could not find another one.
 partials = Table(
     "drafts",
@@ -523,75 +509,23 @@ audit = Table(
 )
 
 
-def _tenant() -> Column[int]:
-    return Column(
-        "tenant_id", BigInteger, ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True
-    )
-
-
-def _models() -> list[Column[Any]]:
-    return [
-        Column("model", Text, primary_key=True, comment="The model of the chat."),
-        Column(
-            "summariser",
-            Text,
-            primary_key=True,
-            comment="The model that wrote summaries; empty in the row that counts requests.",
-        ),
-    ]
-
-
-def _count(name: str, comment: str | None = None) -> Column[int]:
+def _count(name: str, comment: str) -> Column[int]:
     return Column(name, BigInteger, nullable=False, server_default="0", comment=comment)
 
 
-def _counts() -> list[Column[int]]:
-    """The columns of `storage.worth.COUNTS`."""
-    return [
-        _count("ready", "Answers to requests, by status."),
-        _count("not_needed"),
-        _count("pending"),
-        _count("unknown"),
-        _count("tokens_not_sent", "What summaries kept out of requests."),
-        _count("calls", "Answered calls of the summariser."),
-        _count("tokens_read", "By the summariser."),
-        _count("tokens_written", "By the summariser."),
-        _count("compressed", "What became of requests, as the filter reports it."),
-        _count("truncated_with_summary"),
-        _count("truncated"),
-        _count("unchanged"),
-        _count("away", "Of these, while the service did not answer."),
-        _count("refused", "Times that new messages were refused, and are not stored."),
-    ]
-
-
-day_sums = Table(
-    "day_sums",
+sums = Table(
+    "sums",
     metadata,
-    _tenant(),
-    Column("day", Date, primary_key=True, comment="In UTC."),
-    *_models(),
-    *_counts(),
-    comment="What was answered, saved and spent, by day.",
-)
-
-user_sums = Table(
-    "user_sums",
-    metadata,
-    _tenant(),
+    Column("tenant_id", BigInteger, ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True),
     Column("user_id", Text, primary_key=True, comment="Empty: unknown, or deleted."),
     Column("day", Date, primary_key=True, comment="In UTC."),
-    *_models(),
-    *_counts(),
-    Index("ix_user_sums_day", "tenant_id", "day"),
-    comment="The same by user.",
-)
-
-chat_sums = Table(
-    "chat_sums",
-    metadata,
-    *_chat(primary_key=True),
-    *_models(),
-    *_counts(),
-    comment="The same by chat, over its whole life; deleted with it.",
+    # No foreign key: what a deleted chat was worth stays in the totals, under a number that says
+    # nothing, and who counts locks no chat.
+    Column("chat_number", BigInteger, primary_key=True, comment="`chats.id`; 0: not stored."),
+    Column("model", Text, primary_key=True, comment="Of the chat, or of its summariser."),
+    _count("tokens_not_sent", "What summaries kept out of requests to the chat's model."),
+    _count("tokens_read", "By the summariser."),
+    _count("truncated", "Requests that lost text without any summary of it."),
+    Index("ix_sums_day", "tenant_id", "day"),
+    comment="What was saved and spent.",
 )

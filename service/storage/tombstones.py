@@ -12,7 +12,7 @@ there was one.
 
 import hmac
 from collections.abc import Collection
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from sqlalchemy import func, select, text
 from sqlalchemy.dialects.postgresql import insert
@@ -23,6 +23,19 @@ from service.storage.tables import tenant_secrets, tombstones
 from service.storage.terms import among, in_seconds
 
 What = Literal["chat", "user"]
+
+
+class Named(NamedTuple):
+    """A chat or a user, by Open WebUI's id."""
+
+    what: What
+    id: str
+
+    @property
+    def text(self) -> str:
+        """What is locked and hashed."""
+        return f"{self.what}:{self.id}"
+
 
 SECONDS: Final = 24 * 3600.0
 """How long a tombstone stands: no ingest is under way for longer."""
@@ -37,48 +50,36 @@ _ALONE = text("select pg_advisory_xact_lock(hashtextextended(:name, :tenant))")
 
 async def begin(connection: AsyncConnection, tenant: int, chat: str, user: str) -> None:
     """Begins an ingest: until the transaction ends, nobody deletes this chat or this user."""
-    names = {"user": _name("user", user), "chat": _name("chat", chat), "tenant": tenant}
-    await connection.execute(_SHARED, names)
+    names = {"user": Named("user", user).text, "chat": Named("chat", chat).text}
+    await connection.execute(_SHARED, names | {"tenant": tenant})
 
 
-async def alone(connection: AsyncConnection, tenant: int, what: What, name: str) -> None:
+async def alone(connection: AsyncConnection, tenant: int, name: Named) -> None:
     """Waits for the ingests of a chat or a user; those that follow wait for this transaction."""
-    await connection.execute(_ALONE, {"name": _name(what, name), "tenant": tenant})
+    await connection.execute(_ALONE, {"name": name.text, "tenant": tenant})
 
 
-async def found(connection: AsyncConnection, tenant: int, chat: str, user: str) -> bool:
-    """Whether this chat, or this user, was deleted a short time ago."""
-    key = await salt(connection, tenant)
-    hashes = [keyed(key, "chat", chat), keyed(key, "user", user)]
-    query = select(func.count()).where(
-        tombstones.c.tenant_id == tenant,
-        among(tombstones.c.hash, hashes),
-        tombstones.c.until > func.now(),
-    )
-    return bool((await connection.execute(query)).scalar_one())
-
-
-async def put(connection: AsyncConnection, tenant: int, what: What, names: Collection[str]) -> None:
-    """Puts tombstones of chats or users."""
+async def put(connection: AsyncConnection, tenant: int, names: Collection[Named]) -> None:
+    """Puts tombstones of chats and users."""
     if not names:
         return
-    key = await salt(connection, tenant)
+    hashes = await hashed(connection, tenant, sorted(names))
     statement = insert(tombstones)
     later = {"until": statement.excluded.until}
     await connection.execute(
         statement.values(until=in_seconds(SECONDS)).on_conflict_do_update(
             index_elements=["tenant_id", "hash"], set_=later
         ),
-        [{"tenant_id": tenant, "hash": keyed(key, what, name)} for name in sorted(names)],
+        [{"tenant_id": tenant, "hash": one} for one in hashes.values()],
     )
 
 
-async def erased(connection: AsyncConnection, tenant: int, users: Collection[str]) -> set[str]:
-    """Those of these users who were deleted a short time ago."""
-    key = await _read_salt(connection, tenant)
-    if key is None:
+async def deleted(connection: AsyncConnection, tenant: int, names: Collection[Named]) -> set[Named]:
+    """Those of these chats and users that were deleted a short time ago."""
+    salt = await _read_salt(connection, tenant)
+    if salt is None:
         return set()
-    by_hash = {keyed(key, "user", user): user for user in users}
+    by_hash = {_keyed(salt, name): name for name in names}
     query = select(tombstones.c.hash).where(
         tombstones.c.tenant_id == tenant,
         among(tombstones.c.hash, by_hash),
@@ -87,16 +88,18 @@ async def erased(connection: AsyncConnection, tenant: int, users: Collection[str
     return {by_hash[one] for one in (await connection.execute(query)).scalars()}
 
 
-async def salt(connection: AsyncConnection, tenant: int) -> bytes:
-    """The tenant's key for `keyed`.
+async def hashed(
+    connection: AsyncConnection, tenant: int, names: Collection[Named]
+) -> dict[Named, bytes]:
+    """The hashes that stand for ids: HMAC-SHA-256, keyed with the tenant's salt.
 
     Raises:
-        SealedForGood: it is not in this database.
+        SealedForGood: the salt is not in this database.
     """
-    stored = await _read_salt(connection, tenant)
-    if stored is None:
+    salt = await _read_salt(connection, tenant)
+    if salt is None:
         raise await sealing.seals(connection).lost(tenant)
-    return stored
+    return {name: _keyed(salt, name) for name in names}
 
 
 async def _read_salt(connection: AsyncConnection, tenant: int) -> bytes | None:
@@ -105,10 +108,5 @@ async def _read_salt(connection: AsyncConnection, tenant: int) -> bytes | None:
     return stored
 
 
-def keyed(key: bytes, what: What, name: str) -> bytes:
-    """The hash that stands for an id: HMAC-SHA-256."""
-    return hmac.digest(key, _name(what, name).encode("utf-8", "surrogatepass"), "sha256")
-
-
-def _name(what: What, name: str) -> str:
-    return f"{what}:{name}"
+def _keyed(salt: bytes, name: Named) -> bytes:
+    return hmac.digest(salt, name.text.encode("utf-8", "surrogatepass"), "sha256")

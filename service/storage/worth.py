@@ -1,220 +1,126 @@
-"""What was answered, saved and spent, read: totals, and the same by day, user, model or chat.
+"""What was saved and spent, read: by day, user, chat or model, and all together.
 
-Plain SQL on asyncpg, as `jobs`, because monitors run `precis status` often. Totals come from
-`day_sums`, which has a few rows for each day, however many users and chats there are. Money is
-tokens times the prices of today.
+Plain SQL on asyncpg, as `jobs`. Money is tokens times the prices of today.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, Final, Literal, get_args
+from typing import Final
 
 from service.names import By
-from service.settings import Price
 from service.storage.database import Reads
-
-ANSWERS: Final = ("ready", "not_needed", "pending", "unknown")
-"""Columns: answers to requests, by status."""
-
-Outcome = Literal["compressed", "truncated_with_summary", "truncated", "unchanged"]
-"""What became of a request, as the filter reports it."""
-
-Reported = Outcome | Literal["away"]
-"""The same, and of these, while the service did not answer."""
-
-OUTCOMES: Final[tuple[Outcome, ...]] = get_args(Outcome)
-
-COUNTS: Final = (
-    *ANSWERS,
-    "tokens_not_sent",
-    "calls",
-    "tokens_read",
-    "tokens_written",
-    *OUTCOMES,
-    "away",
-    "refused",
-)
-"""All columns that are summed up."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
-    """What was counted. Amounts leave out models without a price; None when none has one.
+class Figures:
+    """What was counted, and its price; of models without a price there is none.
 
     Attributes:
-        ready: requests that were answered with a summary.
-        not_needed: that were small enough.
-        pending: whose summary was not written yet.
-        unknown: of which no message was stored.
         tokens_not_sent: what summaries kept out of requests.
-        calls: answered calls of the summariser.
         tokens_read: by the summariser.
-        tokens_written: by the summariser.
-        compressed: requests that were sent with a summary, as the filter reports it.
-        truncated_with_summary: that had a summary, and were too large all the same.
-        truncated: that lost text without any summary of it.
-        unchanged: that were sent as they were.
-        away: of these four, requests while the service did not answer.
-        refused: times that the service refused a chat's new messages, which are then not stored.
-        saved: the price of the tokens that were not sent.
-        spent: the price of what the summariser read and wrote.
+        truncated: requests that lost text without any summary of it.
+        saved: the price of the tokens that were not sent; None when no model has one.
+        spent: the price of what the summariser read; None when no model has one.
     """
 
-    ready: int
-    not_needed: int
-    pending: int
-    unknown: int
     tokens_not_sent: int
-    calls: int
     tokens_read: int
-    tokens_written: int
-    compressed: int
-    truncated_with_summary: int
     truncated: int
-    unchanged: int
-    away: int
-    refused: int
     saved: float | None
     spent: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The sums of one day, user, model or chat; `name` is the day as ISO 8601, or an id."""
+    """The figures of one day, user, chat or model.
+
+    `name` is the day as ISO 8601, or an id; empty for an unknown or deleted user or chat.
+    """
 
     name: str
-    sums: Sums
+    figures: Figures
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which rows are summed up: of all tenants for None, of any day, user or model for None."""
-
-    tenant: int | None
-    first_day: date | None = None
-    last_day: date | None = None
-    user: str | None = None
-    model: str | None = None
-
-
-# In the order of `Sums`. What has no price adds nothing, and of nothing the sum is null.
-_SUMS: Final = ", ".join(
-    [
-        *(f"coalesce(sum(s.{name}), 0)::bigint" for name in COUNTS),
-        "sum(s.tokens_not_sent * sent.input) / 1e6",
-        "sum(s.tokens_read * writer.input + s.tokens_written * writer.output) / 1e6",
-    ]
-)
-_PRICES: Final = """
-    left join unnest($1::text[], $2::float8[]) as sent (name, input) on sent.name = s.model
-    left join unnest($1::text[], $2::float8[], $3::float8[]) as writer (name, input, output)
-        on writer.name = s.summariser
-"""
-_TOKENS: Final = "sum(s.tokens_not_sent + s.tokens_read)"
-_NAMES: Final[Mapping[By, str]] = {
-    "day": "s.day::text",
-    "user": "s.user_id",
-    "model": "s.model",
-    "chat": "chats.external_id",
+# What rows are summed up by, and what a part is called.
+_KEYS: Final[Mapping[By, str]] = {
+    "day": "day",
+    "user": "user_id",
+    "chat": "chat_number",
+    "model": "model",
 }
-_OF_CHATS: Final = (
-    "chat_sums s join chats on chats.tenant_id = s.tenant_id and chats.id = s.chat_id"
+_NAMES: Final[Mapping[By, str]] = {
+    "day": "counted.key::text",
+    "user": "counted.key",
+    "chat": "coalesce(chats.external_id, '')",  # a deleted chat has figures under its old number
+    "model": "counted.key",
+}
+# In two steps, so that names and prices are looked up once for each part and model. Days are part
+# of the text, because PostgreSQL's plan for any days takes seven times as long (1.6 million rows of
+# a year: 0.8 s). The total is the first row, also of nothing. What has no price adds nothing.
+_READ: Final = """
+with counted as (
+    select {key} as key, model, sum(tokens_not_sent) as tokens_not_sent,
+        sum(tokens_read) as tokens_read, sum(truncated) as truncated
+    from sums where {tenant} and day between '{first}' and '{last}'
+    group by 1, 2
+), parts as (
+    select {name} as name, sum(tokens_not_sent) as tokens_not_sent,
+        sum(tokens_read) as tokens_read, sum(truncated) as truncated,
+        sum(tokens_not_sent * price.million) / 1e6 as saved,
+        sum(tokens_read * price.million) / 1e6 as spent
+    from counted
+    left join unnest($1::text[], $2::float8[]) as price (model, million)
+        on price.model = counted.model
+    {chats}
+    group by 1
 )
+select null as name,
+    coalesce(sum(tokens_not_sent), 0)::bigint,
+    coalesce(sum(tokens_read), 0)::bigint,
+    coalesce(sum(truncated), 0)::bigint,
+    sum(saved),
+    sum(spent)
+from parts
+union all
+(
+    select name, tokens_not_sent::bigint, tokens_read::bigint, truncated::bigint, saved, spent
+    from parts order by {order} limit $3
+)
+"""
 
 
 async def today(reads: Reads) -> date:
     """The day in UTC by the database's clock, by which it is counted."""
-    found: date = await reads.fetchval("select (now() at time zone 'utc')::date")
-    return found
+    day: date = await reads.fetchval("select (now() at time zone 'utc')::date")
+    return day
 
 
-async def total(reads: Reads, wanted: Wanted, prices: Mapping[str, Price]) -> Sums:
-    """Everything together."""
-    query = _Query(prices)
-    source, user = _source("day", wanted)
-    where = query.where(wanted, user)
-    # Without groups there is one row, also when nothing was counted.
-    (row,) = await reads.fetch(f"select {_SUMS} from {source} {_PRICES} {where}", *query.given)
-    return Sums(*row)
+async def read(
+    reads: Reads,
+    tenant: int | None,
+    by: By,
+    days: tuple[date, date],
+    prices: Mapping[str, float],
+    limit: int,
+) -> tuple[Figures, list[Part]]:
+    """All together, and at most `limit` parts; of all tenants for None.
 
-
-async def parts(
-    reads: Reads, by: By, wanted: Wanted, prices: Mapping[str, Price], limit: int
-) -> list[Part]:
-    """The sums of single days (newest first), users, models or chats (most tokens first).
-
-    A chat's sums are those of its whole life, so days are no condition on them.
+    The newest days come first, or what has the most tokens. `days` are the first and the last one;
+    prices are those of a million tokens.
     """
-    query = _Query(prices)
-    source, user = _source(by, wanted)
-    where = query.where(wanted, user)
-    most = "1 desc" if by == "day" else f"{_TOKENS} desc, 1"
-    limited = f"limit {query.add(limit)}"
-    if by == "chat":
-        # All chats are only ranked, and the rest is read of those that are shown: 100 of 100,000
-        # chats took 460 ms in one step, and take 170 in two.
-        of_whom = source if wanted.user is not None else "chat_sums s"
-        ranked = f"select s.chat_id from {of_whom} {where} group by 1 order by {_TOKENS} desc, 1"
-        source = f"{source} join ({ranked} {limited}) top on top.chat_id = s.chat_id"
-    rows = await reads.fetch(
-        f"select {_NAMES[by]}, {_SUMS} from {source} {_PRICES} {where}"
-        f" group by 1 order by {most} {limited}",
-        *query.given,
+    of_tenant = "true" if tenant is None else "sums.tenant_id = $4"
+    in_tenant = of_tenant.replace("sums", "chats")
+    query = _READ.format(
+        first=days[0].isoformat(),
+        last=days[1].isoformat(),
+        key=_KEYS[by],
+        name=_NAMES[by],
+        tenant=of_tenant,
+        chats=f"left join chats on {in_tenant} and chats.id = counted.key" if by == "chat" else "",
+        order="name desc" if by == "day" else "tokens_not_sent + tokens_read desc, name",
     )
-    return [Part(name, Sums(*sums)) for name, *sums in rows]
-
-
-async def unpriced(reads: Reads, wanted: Wanted, prices: Mapping[str, Price]) -> list[str]:
-    """Models with tokens and no price, by name; of all users."""
-    query = _Query(prices)
-    where = query.where(wanted, None)
-    rows = await reads.fetch(
-        f"""
-        select distinct case when s.summariser = '' then s.model else s.summariser end
-        from day_sums s {_PRICES} {where}
-            and case when s.summariser = '' then s.tokens_not_sent > 0 and sent.input is null
-                else s.tokens_read + s.tokens_written > 0 and writer.output is null end
-        order by 1
-        """,
-        *query.given,
-    )
-    return [name for (name,) in rows]
-
-
-def _source(by: By, wanted: Wanted) -> tuple[str, str | None]:
-    """The smallest table that has the answer, and its column of users."""
-    if by == "chat":
-        return _OF_CHATS, "chats.user_id"
-    if by == "user" or wanted.user is not None:
-        return "user_sums s", "s.user_id"
-    return "day_sums s", None
-
-
-class _Query:
-    """Collects the parameters of a statement; the prices are the first three."""
-
-    def __init__(self, prices: Mapping[str, Price]) -> None:
-        inputs = [price.input for price in prices.values()]
-        outputs = [price.output for price in prices.values()]
-        self.given: list[Any] = [list(prices), inputs, outputs]
-
-    def add(self, value: object) -> str:
-        """The place of one more parameter."""
-        self.given.append(value)
-        return f"${len(self.given)}"
-
-    def where(self, wanted: Wanted, user: str | None) -> str:
-        """The conditions; `user` is the column of users, None for a table without."""
-        terms = ["true"]
-        if wanted.tenant is not None:
-            terms.append(f"s.tenant_id = {self.add(wanted.tenant)}")
-        if wanted.first_day is not None:
-            terms.append(f"s.day >= {self.add(wanted.first_day)}")
-        if wanted.last_day is not None:
-            terms.append(f"s.day <= {self.add(wanted.last_day)}")
-        if wanted.user is not None and user:
-            terms.append(f"{user} = {self.add(wanted.user)}")
-        if wanted.model is not None:
-            terms.append(f"s.model = {self.add(wanted.model)}")
-        return f"where {' and '.join(terms)}"
+    whose = [] if tenant is None else [tenant]
+    given = [list(prices), list(prices.values()), limit, *whose]
+    (_, *total), *rows = await reads.fetch(query, *given)
+    return Figures(*total), [Part(name, Figures(*figures)) for name, *figures in rows]

@@ -1,4 +1,4 @@
-"""Counts what requests were answered and what became of them, and stores the sums now and then.
+"""Counts what requests saved and what became of them, and stores the sums now and then.
 
 No request waits for that: a process adds up in memory, and writes every few seconds and when it
 ends. What was counted since is lost when it is killed.
@@ -16,9 +16,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service import metrics
 from service.errors import trace
+from service.names import Outcome
 from service.storage import outage, sums
-from service.storage.sums import ChatShare, Share
-from service.storage.worth import OUTCOMES, Reported
+from service.storage.sums import Counts, Share
 
 EVERY: Final = 5.0
 """Seconds between two writes."""
@@ -34,69 +34,43 @@ class Counting:
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
-        self._new: defaultdict[Share, sums.Counts] = defaultdict(Counter)
-        self._late: dict[ChatShare, sums.Counts] = {}
-        # Chats whose newest upload was refused, since the last write and since the one before it.
-        self._refused: set[Share] = set()
-        self._refused_before: set[Share] = set()
+        self._counted: defaultdict[Share, Counts] = defaultdict(Counter)
         self._one_by_one = asyncio.Lock()
 
-    def answered(self, share: Share, answer: str, not_sent: int) -> None:
-        """Counts an answer to a request, and the tokens that it kept out of it."""
-        counts = self._new[share]
-        counts[answer] += 1
-        counts["tokens_not_sent"] += not_sent
+    def answered(self, share: Share, not_sent: int) -> None:
+        """Counts the tokens that a summary kept out of a request."""
+        if not_sent:
+            self._counted[share]["tokens_not_sent"] += not_sent
 
-    def reported(self, share: Share, outcomes: Mapping[Reported, int]) -> None:
+    def reported(self, share: Share, outcomes: Mapping[Outcome, int]) -> None:
         """Counts what became of requests, as a filter reports it."""
-        counts = self._new[share]
         for name, number in outcomes.items():
-            counts[name] += number
-            if name in OUTCOMES:
-                metrics.OUTCOMES.labels(name).inc(number)
-            else:
+            if name == "away":
                 metrics.AWAY.inc(number)
+            else:
+                metrics.OUTCOMES.labels(name).inc(number)
+        if truncated := outcomes.get("truncated"):
+            self._counted[share]["truncated"] += truncated
 
-    def uploaded(self, tenant: int, chat: str, *, refused: bool) -> None:
-        """Counts an upload that was refused, unless a later one of the chat is accepted soon.
-
-        A filter tries again at once, with fewer messages or a shorter one.
-        """
-        share = Share(tenant, chat, "", "")  # a body that is too large is not read
-        self._refused.discard(share)
-        self._refused_before.discard(share)
-        if refused:
-            self._refused.add(share)
-
-    async def store(self, *, wait: bool = False) -> None:
-        """Stores what was counted. When that fails, it is kept for the next time.
-
-        `wait` for chats that are locked; else they get their share the next time.
-        """
+    async def store(self) -> None:
+        """Stores what was counted. When that fails, it is kept for the next time."""
         async with self._one_by_one:
-            for share in self._refused_before:
-                self._new[share]["refused"] += 1
-            self._refused_before, self._refused = self._refused, set()
-            if self._new or self._late:
-                await self._store(wait=wait)
+            counted, self._counted = self._counted, defaultdict(Counter)
+            if not counted:
+                return
+            try:
+                async with asyncio.timeout(_PATIENCE), self._engine.begin() as connection:
+                    await sums.add(connection, counted)
+            except BaseException:
+                self._keep(counted)
+                raise
 
-    async def _store(self, *, wait: bool) -> None:
-        new, self._new = self._new, defaultdict(Counter)
-        try:
-            async with asyncio.timeout(_PATIENCE), self._engine.begin() as connection:
-                left = await sums.add(connection, new, self._late, wait=wait)
-        except BaseException:
-            self._keep(new)
-            raise
-        self._late = left
-
-    def _keep(self, new: Mapping[Share, sums.Counts]) -> None:
-        for share, counts in new.items():
-            self._new[share].update(counts)
-        if len(self._new) > _MOST:
-            log.error("sums.lost", shares=len(self._new))
-            self._new.clear()
-            self._late.clear()
+    def _keep(self, counted: Mapping[Share, Counts]) -> None:
+        for share, counts in counted.items():
+            self._counted[share].update(counts)
+        if len(self._counted) > _MOST:
+            log.error("sums.lost", shares=len(self._counted))
+            self._counted.clear()
 
 
 @asynccontextmanager
@@ -110,19 +84,19 @@ async def counting(engine: AsyncEngine) -> AsyncIterator[Counting]:
         # Not cancelled: nobody would know whether a write that was cut off had been stored.
         ending.set()
         await storing
-        await _store(this, wait=True)
+        await _store(this)  # what was counted while it stored
 
 
 async def _go_on(this: Counting, ending: asyncio.Event) -> None:
     while not ending.is_set():
         with suppress(TimeoutError):
             await asyncio.wait_for(ending.wait(), EVERY)
-        await _store(this, wait=False)
+        await _store(this)
 
 
-async def _store(this: Counting, *, wait: bool) -> None:
+async def _store(this: Counting) -> None:
     try:
-        await this.store(wait=wait)
+        await this.store()
     except _AWAY as error:  # the next one may get through
         log.warning("sums.not_stored", error=type(error).__name__)
     except Exception as error:  # a mistake of ours must not end the counting

@@ -35,6 +35,7 @@ from service.storage.chats import OpenedChat
 from service.storage.messages import Row
 from service.storage.sealing import Seal
 from service.storage.tenancy import ChatKey
+from service.storage.tombstones import Named
 from service.transcript import ROOT, digest
 
 _SMALL = 2**14  # bytes; reading so few takes milliseconds, whatever they are
@@ -265,7 +266,8 @@ async def _open(connection: AsyncConnection, handed: Transcript) -> OpenedChat:
         compactor=handed.compactor,
     )
     # Now, because somebody who deletes may have had the row.
-    if await tombstones.found(connection, handed.tenant, handed.chat, handed.user):
+    names = [Named("chat", handed.chat), Named("user", handed.user)]
+    if await tombstones.deleted(connection, handed.tenant, names):
         raise Problem(
             "this chat or its user was deleted; nothing of it is stored before a day is over, so"
             " stop sending it",

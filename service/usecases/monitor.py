@@ -1,18 +1,20 @@
 """The queue, running work and circuit breakers: what operators and their monitors ask often."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from service.names import STATES, State
 from service.settings import Settings
 from service.storage import jobs
 from service.storage.database import Reads
-from service.storage.jobs import Alive, Breaker, Job, QueueCounts, SealedRows, Stored
+from service.storage.jobs import Breaker, Job, QueueCounts, SealedRows, Stored
 from service.usecases import worth
-from service.usecases.advice import Advice, advice
 from service.usecases.worth import Worth
 
-_MOST_LEASES = 100  # shown
+_MOST_LEASES: Final = 100  # shown
+_LONG: Final = 120
+"""Seconds that due work may wait before somebody should look: as in the alert rules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,45 +28,42 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The queue in numbers, who works on what, breakers, who lives, and what it is all worth.
+    """The queue in numbers, who works on what, breakers, and the worth of the last 30 days.
 
-    `stalled` says that work is due and no worker lives to do it; `advice` is what to look at.
-    `encryption_keys` are the ids of the keys that stored texts may be sealed with: none, one, or
-    more until a rotation is done. `sealed` says about how many rows each of them seals; it is empty
-    where there never was a key.
+    `stalled` says that work is due for two minutes and nobody works; `warnings` are what to look
+    at. `encryption_keys` are the ids of the keys that stored texts may be sealed with: none, one,
+    or more until a rotation is done. `sealed` says about how many rows each of them seals; it is
+    empty where there never was a key.
     """
 
     queue: QueueCounts
     leases: list[Job]
     endpoints: list[Breaker]
-    alive: list[Alive]
     stalled: bool
     worth: Worth
     stored: Stored
-    advice: list[Advice]
+    warnings: list[str]
     encryption_keys: list[int]
     sealed: list[SealedRows]
 
 
-async def status(reads: Reads, tenant: int, settings: Settings) -> Status:
-    """How a tenant's work stands. Endpoints and processes are the fleet's."""
+async def status(reads: Reads, tenant: int, settings: Settings, warnings: Sequence[str]) -> Status:
+    """How a tenant's work stands. Endpoints are the fleet's.
+
+    `warnings` are what this process has found amiss with its settings and its summariser.
+    """
     queue = await jobs.counts(reads, tenant)
-    alive = await jobs.alive(reads)
-    endpoints = await jobs.breakers(reads)
-    figures = await worth.overview(reads, tenant, settings)
-    stored = await jobs.stored(reads, tenant)
-    filters = await jobs.filters(reads, tenant)
-    stalled = _is_stalled(queue, alive)
+    month = await worth.read(reads, settings, tenant)
     keys = await jobs.encryption_keys(reads)
+    missing = set(keys) - {key.id for key in settings.sealing_keys.keys}
     return Status(
         queue,
         await jobs.page(reads, tenant, ["working"], limit=_MOST_LEASES),
-        endpoints,
-        alive,
-        stalled,
-        figures,
-        stored,
-        advice(queue, stored, endpoints, alive, figures.today, filters, stalled=stalled),
+        await jobs.breakers(reads),
+        _is_stalled(queue),
+        month,
+        await jobs.stored(reads, tenant),
+        [*_warnings(queue, month, missing), *warnings],
         keys,
         await jobs.sealed_rows(reads, tenant) if keys else [],
     )
@@ -74,11 +73,7 @@ async def work(reads: Reads, tenant: int) -> Work:
     """Of `status` what a list of jobs needs: without what counts chats and sums."""
     queue = await jobs.counts(reads, tenant)
     leases = await jobs.page(reads, tenant, ["working"], limit=_MOST_LEASES)
-    return Work(queue, leases, _is_stalled(queue, await jobs.alive(reads)))
-
-
-def _is_stalled(queue: QueueCounts, alive: Sequence[Alive]) -> bool:
-    return queue.due > 0 and not any(one.role == "worker" for one in alive)
+    return Work(queue, leases, _is_stalled(queue))
 
 
 async def list_jobs(
@@ -91,3 +86,28 @@ async def list_jobs(
 ) -> list[Job]:
     """A page of a tenant's work in these states; `after` is the last job's id of the one before."""
     return await jobs.page(reads, tenant, states, after=after, limit=limit)
+
+
+def _is_stalled(queue: QueueCounts) -> bool:
+    return queue.oldest_due_seconds > _LONG and not queue.working
+
+
+def _warnings(queue: QueueCounts, month: Worth, missing: set[int]) -> Iterator[str]:
+    """What no other figure of the status says as plainly."""
+    if missing:
+        keys = ", ".join(map(str, sorted(missing)))
+        yield (
+            f"Texts are sealed with key {keys}, which PRECIS_ENCRYPTION_KEYS of this process lacks:"
+            " requests that need them are refused"
+        )
+    if queue.oldest_due_seconds > _LONG:
+        yield (
+            f"Work has been due for {queue.oldest_due_seconds:.0f} s: start `precis worker`, or"
+            " more of them, or see whether the summariser is slow"
+        )
+    today = [part.figures for part in month.parts if part.name == month.last_day.isoformat()]
+    if today and today[0].truncated:
+        yield (
+            f"{today[0].truncated:,} requests of today lost text without any summary of it:"
+            " `precis stats --by chat` names the chats"
+        )

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from service import metrics, request_ids
+from service import request_ids
 from service.errors import Conflict, NotFound, Problem, ProblemType, SummariserError
 from service.settings import Settings
-from service.storage import audit, breakers, chats, checkpoints, keys, messages, tombstones, work
+from service.storage import audit, breakers, chats, checkpoints, keys, messages, work
 from service.storage.breakers import OpenBreaker
 from service.storage.chats import LockedChat
 from service.storage.checkpoints import Made
@@ -85,12 +85,6 @@ _READING = Reading(
     state_tokens=200,
 )
 """Two sentences of nobody's chat."""
-
-
-async def note_export(engine: AsyncEngine, by: Operator, kind: str) -> None:
-    """Notes that an operator took figures away in a file, and by what they are."""
-    async with engine.begin() as connection:
-        await audit.record(connection, by.tenant, by.actor, "stats.export", None, by=kind)
 
 
 async def serve(engine: AsyncEngine, by: Operator, chat: str, checkpoint: int) -> ServedCheckpoint:
@@ -282,26 +276,6 @@ async def try_summariser(engine: AsyncEngine, by: Operator, summariser: Summaris
         answered = trial.error is None
         await _note(connection, by, "summariser.test", None, answered=answered)
     return trial
-
-
-async def delete(engine: AsyncEngine, by: Operator, chat: str, *, for_good: bool = False) -> None:
-    """Deletes a chat with everything stored for it: messages, checkpoints, partial turns, runs.
-
-    The audit row stays. The chat begins anew when it goes on in Open WebUI; `for_good`, nothing of
-    it is stored for a day.
-
-    Raises:
-        NotFound: this tenant has no such chat.
-    """
-    async with engine.begin() as connection:
-        if for_good:
-            await tombstones.alone(connection, by.tenant, "chat", chat)
-            await tombstones.put(connection, by.tenant, "chat", [chat])
-        locked = await _lock(connection, by.tenant, chat)
-        await chats.forget(connection, locked.key)
-        details = {"for_good": True} if for_good else {}
-        await _note(connection, by, "chat.delete", chat, **details)
-    metrics.DELETED.labels("chats").inc()
 
 
 def _version(

@@ -4,22 +4,21 @@ The same for REST and the pages. Each look leaves an audit row, which names the 
 keyed hash. What an erasure cannot take is part of its report.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from service import metrics
 from service.errors import KeyMissing, NotFound
-from service.processes import intake
-from service.storage import audit, people, sealing, sums, tombstones, work
-from service.storage.people import Chat, Counts, Note, User
+from service.storage import audit, people, sealing
+from service.storage.people import Chat, Counts, User
+from service.usecases.delete import Person, delete, hashed_user
 from service.usecases.operate import Operator
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class ShownUser:
     """What is stored of a user.
 
     `chats` and `beside` are ids in Open WebUI, of the user's own chats and of those of others in
@@ -83,7 +82,7 @@ async def list_users(
         return await people.users(connection, tenant, limit, after, begins)
 
 
-async def show(engine: AsyncEngine, by: Operator, user: str) -> Person:
+async def show(engine: AsyncEngine, by: Operator, user: str) -> ShownUser:
     """What is stored of a user, without texts.
 
     Raises:
@@ -93,7 +92,7 @@ async def show(engine: AsyncEngine, by: Operator, user: str) -> Person:
         found = await _find(connection, by, user)
         await _note(connection, by, "user.show", user)
     own, beside = ([chat.chat_id for chat in chats] for chats in (found.own, found.beside))
-    return Person(user, own, beside, found.stored)
+    return ShownUser(user, own, beside, found.stored)
 
 
 async def export(engine: AsyncEngine, by: Operator, user: str) -> AsyncIterator[dict[str, Any]]:
@@ -176,66 +175,10 @@ async def erase(engine: AsyncEngine, by: Operator, user: str, *, dry: bool = Fal
         NotFound: nothing is stored of the user.
     """
     async with engine.connect() as connection:
-        transaction = await connection.begin()
-        erased = await _erase(connection, by, user, dry=dry)
-        await (transaction.rollback() if dry else transaction.commit())
+        found = await _find(connection, by, user)
     if not dry:
-        metrics.DELETED.labels("chats").inc(erased.chats)
-        metrics.DELETED.labels("checkpoints").inc(erased.checkpoints_beside)
-    return erased
-
-
-async def _erase(connection: AsyncConnection, by: Operator, user: str, *, dry: bool) -> Erased:
-    # From here on, no ingest of this user is under way.
-    await tombstones.alone(connection, by.tenant, "user", user)
-    found = await _find(connection, by, user, lock=True)
-    await tombstones.put(connection, by.tenant, "user", [user])
-    await tombstones.put(connection, by.tenant, "chat", [chat.chat_id for chat in found.own])
-    await people.delete_chats(connection, by.tenant, found.own)
-    for chat in found.beside:
-        await _blank(connection, chat, user)
-    await sums.forget_user(connection, by.tenant, user)
-    named = await _hide(connection, by, user, found.own)
-    erased = _report(found, dry=dry)
-    await audit.record(
-        connection,
-        by.tenant,
-        by.actor,
-        "user.erase",
-        None,
-        user=named,
-        chats=erased.chats,
-        messages=erased.messages + erased.messages_beside,
-        checkpoints=erased.checkpoints + erased.checkpoints_beside,
-    )
-    return erased
-
-
-async def _blank(connection: AsyncConnection, chat: Chat, user: str) -> None:
-    written = await people.written_in(connection, chat.key, user)
-    notes: Mapping[str, Note] = {
-        one.message_id: _note_of(one.message_id, one.role) for one in written
-    }
-    dropped = await people.blank(connection, chat.key, user, notes)
-    if dropped:
-        # What is not summarised any more is summarised again, without what was erased.
-        await work.mark_due_at_once(connection, chat.key)
-
-
-def _note_of(message: str, role: str) -> Note:
-    weighed = intake.noted({"id": message, "role": role}, "[This message was erased]")
-    return Note(weighed.body, weighed.step_tokens, weighed.step_calls)
-
-
-async def _hide(connection: AsyncConnection, by: Operator, user: str, own: list[Chat]) -> str:
-    """Makes hashes of ids in the audit log; returns the user's."""
-    key = await tombstones.salt(connection, by.tenant)
-    hashed = tombstones.keyed(key, "user", user).hex()
-    gone = await people.gone_chats(connection, by.tenant, user)
-    ids = {*gone, *(chat.chat_id for chat in own)}
-    names = {one: tombstones.keyed(key, "chat", one).hex() for one in ids}
-    await people.hide_in_audit(connection, by.tenant, user, hashed, names)
-    return hashed
+        await delete(engine, by, Person(user), "erasure")
+    return _report(found, dry=dry)
 
 
 def _report(found: _Found, *, dry: bool) -> Erased:
@@ -273,16 +216,14 @@ def _report(found: _Found, *, dry: bool) -> Erased:
     )
 
 
-async def _find(
-    connection: AsyncConnection, by: Operator, user: str, *, lock: bool = False
-) -> _Found:
+async def _find(connection: AsyncConnection, by: Operator, user: str) -> _Found:
     """What there is of a user.
 
     Raises:
         NotFound: nothing.
     """
-    own = await people.own(connection, by.tenant, user, lock=lock)
-    beside = await people.beside(connection, by.tenant, user, lock=lock)
+    own = await people.own(connection, by.tenant, user)
+    beside = await people.beside(connection, by.tenant, user)
     stored = await people.counts(connection, by.tenant, user, own, beside)
     if not (own or beside or stored.figures or stored.audit):
         raise NotFound(f"nothing is stored of user {user!r}; see `precis users list`")
@@ -290,6 +231,5 @@ async def _find(
 
 
 async def _note(connection: AsyncConnection, by: Operator, action: str, user: str) -> None:
-    key = await tombstones.salt(connection, by.tenant)
-    named = tombstones.keyed(key, "user", user).hex()
+    named = await hashed_user(connection, by.tenant, user)
     await audit.record(connection, by.tenant, by.actor, action, None, user=named)

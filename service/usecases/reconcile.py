@@ -15,7 +15,7 @@ from service.errors import Conflict
 from service.names import MOST_MISSING
 from service.storage import chats
 from service.storage.chats import Saved
-from service.usecases.forget import UNSAVED, forget
+from service.usecases.delete import WholeChat, delete
 from service.usecases.operate import Operator
 
 
@@ -44,7 +44,7 @@ async def reconcile(
             nothing was deleted.
     """
     async with engine.connect() as connection:
-        stored = await chats.saved(connection, by.tenant, UNSAVED)
+        stored = await chats.saved(connection, by.tenant)
     missing = await _missing(webui, stored)
     if len(missing) * 100 > len(stored) * most:
         raise Conflict(
@@ -53,9 +53,7 @@ async def reconcile(
             " `precis reconcile` with a higher --most"
         )
     for chat in missing if not dry else ():
-        async with engine.begin() as connection:
-            why = "Open WebUI has it no more"
-            await forget(connection, by.tenant, by.actor, chat, why)
+        await delete(engine, by, WholeChat(chat), "Open WebUI has it no more")
     return Reconciled(len(stored), missing, dry)
 
 

@@ -14,6 +14,7 @@ from service.api.wire import Id
 from service.names import ChatState, Has, Order
 from service.storage.chats import Filters
 from service.usecases import inspect, left_alone, operate
+from service.usecases.delete import delete_chat
 from service.usecases.left_alone import Asker
 from service.usecases.operate import DroppedCheckpoints
 from service.web.page import PageRoute, go_to, render
@@ -158,7 +159,7 @@ async def delete(
     chat_id: ChatId, signed_in: SignedInDep, runtime: RuntimeDep, _: FormDep
 ) -> Response:
     """Deletes everything stored for the chat."""
-    await operate.delete(runtime.database.engine, signed_in.by, chat_id)
+    await delete_chat(runtime.database.engine, signed_in.by, chat_id)
     return go_to("/chats")
 
 

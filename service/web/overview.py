@@ -1,31 +1,17 @@
-"""The overview: what it is worth, how the work stands, and what to look at."""
+"""The overview: what to look at, what it is worth, and how the work stands."""
 
 from datetime import date, timedelta
-from typing import Annotated, Final
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
 from service.api.deps import RuntimeDep
-from service.usecases import monitor, worth
-from service.usecases.advice import About
-from service.usecases.worth import Asked, Breakdown
+from service.usecases import monitor
+from service.usecases.worth import MONTH, Worth
 from service.web.page import PageRoute, render
 from service.web.session import SignedInDep
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
-
-_DAYS: Final = 30
-_WHERE: Final[dict[About, str]] = {
-    "encryption": "/settings",
-    "work": "/jobs",
-    "dead": "/jobs?state=dead",
-    "summariser": "/jobs",
-    "chats": "/chats?has=degraded",
-    "requests": "/worth",
-    "settings": "/settings",
-    "keys": "/keys",
-}
-"""Where the pages show what an advice is about."""
 
 
 @router.get("/")
@@ -33,24 +19,20 @@ async def overview(
     signed_in: SignedInDep, runtime: RuntimeDep, part: Annotated[bool, Query()] = False
 ) -> Response:
     """The page, or with `part` what of it is renewed."""
-    reads, settings, tenant = runtime.database.reads, runtime.settings, signed_in.by.tenant
-    status = await monitor.status(reads, tenant, settings)
-    days = await worth.breakdown(reads, tenant, Asked("day"), _DAYS, settings)
+    settings, warnings = runtime.settings, runtime.worker_context.warnings
+    status = await monitor.status(runtime.database.reads, signed_in.by.tenant, settings, warnings)
     return render(
         "overview_part.html" if part else "overview.html",
         who=signed_in,
         place="/",
         status=status,
-        days=columns(days),
-        where=_WHERE,
+        days=columns(status.worth),
         by_code=settings.summariser == "extractive",
-        amount=worth.amount,
     )
 
 
-def columns(days: Breakdown) -> list[tuple[date, int]]:
+def columns(month: Worth) -> list[tuple[date, int]]:
     """Tokens not sent on each of the last 30 days, also on those without any."""
-    first = days.first_day or date.today()  # noqa: DTZ011 - by day there is always a first one
-    counted = {part.name: part.sums.tokens_not_sent for part in days.parts}
-    all_days = [first + timedelta(days=number) for number in range(_DAYS)]
-    return [(day, counted.get(day.isoformat(), 0)) for day in all_days]
+    counted = {part.name: part.figures.tokens_not_sent for part in month.parts}
+    days = [month.first_day + timedelta(days=number) for number in range(MONTH)]
+    return [(day, counted.get(day.isoformat(), 0)) for day in days]

@@ -61,10 +61,7 @@ async def export(user_id: UserId, signed_in: SignedInDep, runtime: RuntimeDep) -
 async def preview(
     user_id: UserId, signed_in: SignedInDep, runtime: RuntimeDep, _: FormDep
 ) -> Response:
-    """What an erasure would delete and leave, and the form that does it.
-
-    A form itself, because it holds the user's chats locked while it looks.
-    """
+    """What an erasure would delete and leave, and the form that does it."""
     would = await people.erase(runtime.database.engine, signed_in.by, user_id, dry=True)
     return render("erasure.html", who=signed_in, place="/people", user_id=user_id, report=would)
 

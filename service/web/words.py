@@ -9,6 +9,7 @@ from urllib.parse import quote
 from markupsafe import Markup, escape
 
 from service.text.characters import shown
+from service.usecases.worth import money
 
 _AGES: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
@@ -85,6 +86,7 @@ def exact(value: object) -> Markup:
 FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "number": number,
     "short": short,
+    "money": money,
     "moment": moment,
     "age": age,
     "segment": segment,

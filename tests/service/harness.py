@@ -87,7 +87,7 @@ _NUMBERED = ("chats", "checkpoints", "runs", "audit")
 # In 0.6 ms; "truncate … restart identity" takes 5.
 _EMPTIED = "".join(
     [
-        *(f"delete from {name};" for name in ("chats", "audit", "endpoints", "day_sums", "user_sums", "tombstones")),
+        *(f"delete from {name};" for name in ("chats", "audit", "endpoints", "sums", "tombstones")),
         *(f"select setval(pg_get_serial_sequence('{name}', 'id'), 1, false);" for name in _NUMBERED),
     ]
 )
@@ -95,7 +95,7 @@ _EMPTIED = "".join(
 
 async def emptied(service: Service) -> None:
     """No chat, no work, no sum and no ring is left."""
-    await service.runtime.counting.store(wait=True)
+    await service.runtime.counting.store()
     async with service.runtime.database.reads.acquire() as connection:
         await connection.execute(f"begin; {_EMPTIED} commit")
     async with Redis.from_url(service.runtime.urls.redis) as redis:

@@ -202,7 +202,7 @@ async def _fork(a: Tenant, leaf: str) -> None:
     for _ in ("before", "after"):
         assert (await fork.ask(leaf, user_id=fork.user))["summary"].count("Story of tenant-a") == 1
         await fork.ingest(leaf, expires_in=60)
-    await a.service.runtime.counting.store(wait=True)  # or it might hold the chat, which is then left for later
+    await a.service.runtime.counting.store()  # or it might hold the chat, which is then left for later
     whose = f"external_id = 'fork' and tenant_id = {await a.identity()}"
     await execute(a.service.runtime.urls.database, f"update chats set expires_at = now() where {whose}")
     assert await remove_expired(a.service.runtime.database.engine) == 1
@@ -297,11 +297,9 @@ async def _publish_twice(connection: AsyncConnection, lease: work.Lease) -> None
 
 async def _worth(a: Tenant) -> None:
     """What was counted is stored, and an operator looks at it."""
-    await a.service.runtime.counting.store(wait=True)
+    await a.service.runtime.counting.store()
     for by in ("day", "user", "model", "chat"):
-        found = (await a.get(f"/v1/stats?by={by}")).json()
-        assert found["overview"]["whole"]["calls"] == found["breakdown"]["total"]["calls"] > 0
-        assert (await a.get(f"/v1/stats.csv?by={by}&model={a.talk.model}")).text.startswith(f"{by},ready,")
+        assert (await a.get(f"/v1/stats?by={by}")).json()["total"]["tokens_read"] > 0
 
 
 async def _leave_alone(a: Tenant, b: Tenant, leaf: str) -> None:
@@ -342,7 +340,7 @@ async def _pages(a: Tenant, own: int, theirs: int) -> None:
     key = a.operator.headers["Authorization"].removeprefix("Bearer ")
     async with visiting(a.service, key) as visitor:
         at = "/chats/chat-1"
-        shown = [await visitor.get(path) for path in ("/", "/worth", "/worth.csv", "/jobs", "/people", "/audit")]
+        shown = [await visitor.get(path) for path in ("/", "/worth?by=user", "/jobs", "/people", "/audit")]
         shown += [await visitor.get(path) for path in ("/chats?has=degraded", f"{at}/find?query=pump", at)]
         shown += [await visitor.get(f"{at}/checkpoints/{own}{more}") for more in ("", "/text", f"/diff?against={own}")]
         assert {one.status for one in shown} == {200}

@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from service.storage.tables import metadata
-from tests.service.ageing import age, removed, sql
+from tests.service.ageing import sql
 from tests.service.grown import in_one_call
 from tests.service.harness import Harness, thinking
 from tests.service.talk import Talk, rows
@@ -58,15 +58,6 @@ async def test_what_a_worker_does_with_a_chat_that_is_deleted_meanwhile_leaves_n
     assert again in (None, 0)
 
 
-async def test_a_chat_that_retention_takes_leaves_no_row_either(harness: Harness) -> None:
-    chat = await half_read(harness)
-    await age(harness, "chats", "updated_at")
-
-    assert (await removed(harness, keep_chats=30)).chats == 1
-
-    assert not any((await own_rows(harness, chat)).values())
-
-
 async def test_audit_rows_outlive_the_chat_and_hold_nothing_of_what_was_said(harness: Harness) -> None:
     await half_read(harness)
     made = (await harness.made())[0]
@@ -80,4 +71,5 @@ async def test_audit_rows_outlive_the_chat_and_hold_nothing_of_what_was_said(har
     assert [one.action for one in audited][-1] == "chat.delete"
     assert len(audited) == 5
     for one in audited:
-        assert all(isinstance(value, int | None) for value in one.details.values()), one.details
+        said = {value for value in one.details.values() if not isinstance(value, int | None)}
+        assert said <= {"an operator wished it"}, one.details

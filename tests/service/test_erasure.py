@@ -16,7 +16,7 @@ NAMING = {  # where her id stands before
     "chats.user_id",
     "chat_authors.user_id",
     "messages.author_id",
-    "user_sums.user_id",
+    "sums.user_id",
     "audit.actor",
     "audit.details",
 }
@@ -64,7 +64,7 @@ async def did_everything(harness: Harness) -> None:
     await work_off(harness)
     await harness.service.as_operator.get(f"/v1/users/{CAROL}")
     await harness.service.as_operator.get(f"/v1/users/{CAROL}/export")
-    await harness.runtime.counting.store(wait=True)
+    await harness.runtime.counting.store()
 
 
 async def work_off(harness: Harness) -> None:
@@ -90,7 +90,7 @@ async def test_after_an_erasure_no_column_of_any_table_tells_of_a_user_who_did_e
 
         assert erased.status_code == 200, erased.text
         assert erased.json()["audit"] == shown["stored"]["audit"] > 0
-        await harness.runtime.counting.store(wait=True)
+        await harness.runtime.counting.store()
         await work_off(harness)
         assert {words: await columns(urls, words) for words in LEFT} == {words: set() for words in LEFT}
         is_problem(await operator.get(f"/v1/users/{CAROL}"), 404)

@@ -129,17 +129,3 @@ async def test_no_model_reads_a_chat_that_has_expired(harness: Harness) -> None:
     async with worker_context.engine.begin() as connection:
         assert await work.claim(connection, "worker", worker_context.endpoint, worker_context.settings) is None
     assert harness.llm.requests == []
-
-
-async def test_a_chat_that_expires_while_a_worker_works_on_it_leaves_no_row(harness: Harness) -> None:
-    await harness.talk.ingest(harness.talk.turns(20), expires_in=HOUR)
-
-    async def over(_: object) -> None:
-        await expire(harness)
-        await swept(harness)
-
-    harness.llm.thinking = over
-    again = await harness.compress()
-
-    assert not any((await own_rows(harness)).values())
-    assert again in (None, 0)

@@ -153,6 +153,20 @@ async def test_the_status_has_the_figures_of_the_queue_and_who_works(service: Se
     assert status["queue"] == {"working": 1, "due": 2, "waiting": 1, "dead": 1}
     assert [(job["chat_id"], job["worker"]) for job in status["leases"]] == [("working", "host:1")]
     assert status["endpoints"] == []
+    assert status["stalled"] is False
+    assert status["warnings"] == []
+
+
+async def test_work_that_is_due_for_long_and_that_nobody_does_is_stalled(service: Service, harness: Harness) -> None:
+    await harness.long_chat()
+    assert (await get(service, "/status"))["stalled"] is False
+    await run_sql(service.runtime, "update chats set due_at = now() - interval '121 seconds'")
+    status = await get(service, "/status")
+    assert status["stalled"] is True
+    (warning,) = status["warnings"]
+    assert "start `precis worker`, or more of them" in warning
+    await run_sql(service.runtime, "update chats set lease_until = now() + interval '1 minute'")
+    assert (await get(service, "/status"))["stalled"] is False
 
 
 @pytest.mark.usefixtures("queue")
@@ -166,9 +180,8 @@ async def test_the_oldest_due_work_counts_from_when_it_was_due(service: Service)
 
 async def test_without_work_all_figures_are_zero(service: Service) -> None:
     status = await get(service, "/status")
-    del status["alive"]
     worth = status.pop("worth")
-    assert not [sums for sums in worth.values() if isinstance(sums, dict) and any(sums.values())]
+    assert not any(worth["total"].values())
     assert status == {
         "queue": {"working": 0, "due": 0, "waiting": 0, "dead": 0, "oldest_due_seconds": 0},
         "encryption_keys": [],
@@ -177,7 +190,7 @@ async def test_without_work_all_figures_are_zero(service: Service) -> None:
         "endpoints": [],
         "stalled": False,
         "stored": {"chats": 0, "compressed": 0, "degraded": 0, "most": 10_000},
-        "advice": [],
+        "warnings": [],
     }
     assert await get(service, "/jobs") == {"jobs": [], "next": None}
 

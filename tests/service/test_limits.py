@@ -172,9 +172,7 @@ async def test_a_person_that_a_proxy_names_is_recorded_as_told(settings: Setting
             "/v1/keys", json={"scope": "filter"}, headers={"Precis-Actor": "dana@example.org"}
         )
         assert made.status_code == 201
-        await get(service, "/v1/stats.csv", key, **{"Precis-Actor": "dana@example.org"})
         found = await rows(service.runtime, "select actor, action from audit order by id")
-        assert [one.action for one in found] == ["key.create", "stats.export"]
         assert {one.actor for one in found} == {f"{key[:14]}… test (told: dana@example.org)"}
         for wrong in ("d" * 101, "dana\x01"):
             raw = [(b"Authorization", f"Bearer {key}".encode()), (b"Precis-Actor", wrong.encode())]

@@ -89,11 +89,6 @@ async def fill(service: Service) -> Filled:
     whose = "chat_id = (select id from chats where external_id = :id)"
     await run_sql(service.runtime, f"update runs set reason = :text where {whose}", id=HOSTILE_ID, text=HOSTILE)
     await run_sql(service.runtime, "update audit set chat = :id where chat = 'hostile'", id=HOSTILE_ID)
-    await run_sql(
-        service.runtime,
-        "insert into heartbeats (role, name, version, summariser, warnings, started_at, seen_at) values"
-        " ('worker', 'worker-1:4711', '1.0.0', 'openai:qwen3:8b', '{}', now(), now() + interval '1 day')",
-    )
     url = service.runtime.urls.database.replace("+asyncpg", "")
     connection = await asyncpg.connect(url)
     try:

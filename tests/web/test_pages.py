@@ -10,11 +10,9 @@ import pytest
 from sqlalchemy import event
 
 import service as package
-from service import __version__
 from service.cli import chats as cli_chats
 from service.cli import jobs as cli_jobs
 from service.cli import people as cli_people
-from service.storage import keys
 from service.storage.chats import Filters
 from service.text.characters import shown
 from service.usecases import inspect
@@ -100,7 +98,7 @@ async def test_every_page_its_errors_and_its_files_have_the_strict_headers(servi
                 f"{at}/diff?against={first}",
                 "/",
                 "/worth",
-                "/worth.csv",
+                "/worth?by=user&csv=true",
                 "/keys",
                 "/jobs",
                 "/people",
@@ -335,29 +333,6 @@ async def test_a_chat_with_an_odd_id_has_its_page_and_its_actions(
     deleted = await visitor.send(page.form(f"{link}/delete"))
     assert deleted.leads_to.startswith("/chats")
     assert not await rows(service.runtime, "select 1 from chats")
-
-
-async def test_a_filter_older_than_the_service_is_something_to_look_at(service: Service, visitor: Visitor) -> None:
-    seen = "update api_keys set last_filter = '{}', last_used_at = now() - interval '{}' where scope = 'filter'"
-    for version, ago, is_told in (
-        ("0.2.0", "1 day", True),
-        ("0.2.10", "1 day", True),
-        ("0.2.0", "8 days", False),
-        (__version__, "1 day", False),
-        ("0.30.0", "1 day", False),
-    ):
-        await run_sql(service.runtime, seen.format(version, ago))
-        page = await visitor.get("/")
-        assert (f"Open WebUI has functions of {version}" in page.text) == is_told, (version, ago)
-        assert page.links.count("/keys") == 1 + is_told
-    await run_sql(service.runtime, seen.format("0.2.0", "1 day"))
-    async with service.runtime.database.engine.begin() as connection:
-        reader = await keys.create(connection, "default", "operator:read", "reader")
-    async with visiting(service, reader) as looking:
-        page = await looking.get("/")
-        assert "Open WebUI has functions of 0.2.0" in page.text
-        assert "/keys" not in page.links
-    await run_sql(service.runtime, "update api_keys set last_filter = null, last_used_at = null")
 
 
 # Actions

@@ -111,21 +111,6 @@ async def test_of_many_chats_only_some_are_named_and_the_rest_is_counted(service
     assert "And 30 more" in page.text
 
 
-async def test_an_export_is_a_file_with_all_texts_which_is_noted(service: Service, visitor: Visitor) -> None:
-    of_ann, of_ben = await two(service)
-    page = await visitor.get(f"/people/{ANN}")
-
-    export = await visitor.get(next(one for one in page.links if one.endswith("/export")))
-
-    assert export.response.headers["content-disposition"] == 'attachment; filename="precis-user.jsonl"'
-    records = [json.loads(line) for line in export.html.splitlines()]
-    assert records[0] == {"type": "user", "user_id": ANN, "stored": records[0]["stored"]}
-    assert all(one in export.html for one in of_ann)
-    assert "clone-" not in json.dumps([one for one in records if one.get("chat_id") == "clone"])
-    assert [one for one in of_ben if one in export.html], "what Ben said in Ann's chat is in it"
-    assert await noted(service) == ["user.show", "user.export"]
-
-
 async def test_an_erasure_first_shows_what_goes_and_what_remains_and_then_does_it(
     service: Service, visitor: Visitor
 ) -> None:

@@ -321,11 +321,11 @@ async def _note_answer(connection: AsyncConnection, this: Round) -> None:
 async def _count(
     connection: AsyncConnection, this: Round, attempt: Attempt, *, published: bool
 ) -> None:
-    # Before the run: see `sums.summarised`.
-    if this.summariser and (attempt.read or attempt.wrote):
+    # Before the run, because it locks the chat's row, as a deletion does first.
+    if this.summariser and attempt.read:
         # `openai:gpt-4o-mini` is named without its kind, as prices are.
         model = this.summariser.name.partition(":")[2]
-        await sums.summarised(connection, this.chat, model, attempt.read, attempt.wrote)
+        await sums.summarised(connection, this.chat, model, attempt.read)
     await runs.count(
         connection, this.chat, this.claim.run, attempt.read, attempt.wrote, published=published
     )

@@ -1,0 +1,236 @@
+"""Use case: delete a chat, messages, a user's chats, or all that is stored of a user.
+
+Each deletion is one transaction with its audit row, which says who did it and why. Work that is
+under way publishes nothing of what is deleted. What is deleted by its age is in `retain`.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from service import metrics
+from service.processes import intake
+from service.storage import audit, chats, deletions, people, sums, tombstones, work
+from service.storage.chats import UNSAVED
+from service.storage.deletions import Note
+from service.storage.people import Chat
+from service.storage.tombstones import Named
+from service.usecases import inspect
+from service.usecases.operate import Operator
+
+
+@dataclass(frozen=True, slots=True)
+class WholeChat:
+    """A chat by Open WebUI's id, with everything stored for it.
+
+    `for_good` says that nothing of it is stored for a day; else it begins anew when it goes on.
+    """
+
+    chat: str
+    for_good: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesBelow:
+    """Messages of a chat, with all below them and every summary that has read one.
+
+    `roots` are their ids. `fingerprints` are those of all messages that the chat has, by id: what
+    is stored and differs goes.
+    """
+
+    chat: str
+    roots: Collection[str] = ()
+    fingerprints: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChatsOf:
+    """The chats that a user began; with `but`, only those that Open WebUI stores, and not these."""
+
+    user: str
+    but: Collection[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GoneUser:
+    """A user who is gone: the chats, and the name in the daily figures.
+
+    For a day, nothing of the user is stored.
+    """
+
+    user: str
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """All that is stored of a user, and not the chats alone.
+
+    In chats of others notes take the place of the user's words, and in the audit log keyed hashes
+    that of ids.
+    """
+
+    user: str
+
+
+_ACTIONS: Final[Mapping[type, str]] = {
+    WholeChat: "chat.delete",
+    MessagesBelow: "chat.cut",
+    ChatsOf: "chats.delete",
+    GoneUser: "chats.delete",
+    Person: "user.erase",
+}
+"""What the audit log calls it."""
+
+What = WholeChat | MessagesBelow | ChatsOf | GoneUser | Person
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """How much was deleted: chats with everything stored for them, and of chats that stay."""
+
+    chats: int = 0
+    messages: int = 0
+    checkpoints: int = 0
+
+
+async def delete(engine: AsyncEngine, by: Operator, what: What, why: str) -> Deleted:
+    """Deletes what is stored of it, and returns how much; the audit log notes what was there."""
+    async with engine.begin() as connection:
+        deleted = await _deleted(connection, by.tenant, what)
+        if deleted != Deleted() or isinstance(what, Person):
+            await _note(connection, by, what, deleted, why)
+    for kind, number in asdict(deleted).items():
+        metrics.DELETED.labels(kind).inc(number)
+    return deleted
+
+
+async def delete_chat(
+    engine: AsyncEngine, by: Operator, chat: str, *, for_good: bool = False
+) -> None:
+    """Deletes a chat for an operator.
+
+    Raises:
+        NotFound: this tenant has no such chat; `for_good`, it is not stored later either.
+    """
+    why = "an operator wished it for good" if for_good else "an operator wished it"
+    deleted = await delete(engine, by, WholeChat(chat, for_good), why)
+    if not deleted.chats:
+        raise inspect.no_chat(chat)
+
+
+async def _deleted(connection: AsyncConnection, tenant: int, what: What) -> Deleted:
+    match what:
+        case WholeChat():
+            return await _chat(connection, tenant, what)
+        case MessagesBelow():
+            return await _messages(connection, tenant, what)
+        case ChatsOf(user, but):
+            return Deleted(chats=len(await _chats_of(connection, tenant, user, but)))
+        case GoneUser(user):
+            gone = await _user(connection, tenant, user)
+            await sums.forget_user(connection, tenant, user)
+            return Deleted(chats=len(gone))
+        case Person(user):
+            return await _person(connection, tenant, user)
+
+
+async def _chat(connection: AsyncConnection, tenant: int, what: WholeChat) -> Deleted:
+    if what.for_good:
+        # Whether it is stored or not: its first ingest may be under way.
+        name = Named("chat", what.chat)
+        await tombstones.alone(connection, tenant, name)
+        await tombstones.put(connection, tenant, [name])
+    locked = await chats.lock(connection, tenant, what.chat)
+    if locked is None:
+        return Deleted()
+    await deletions.whole_chats(connection, tenant, [locked.key])
+    return Deleted(chats=1)
+
+
+async def _messages(connection: AsyncConnection, tenant: int, what: MessagesBelow) -> Deleted:
+    locked = await chats.lock(connection, tenant, what.chat)
+    if locked is None:
+        return Deleted()
+    roots = what.roots
+    if what.fingerprints:
+        roots = await deletions.differing(connection, locked.key, what.fingerprints)
+    if not roots:
+        return Deleted()
+    messages, checkpoints = await deletions.below(connection, locked, roots)
+    return Deleted(messages=messages, checkpoints=checkpoints)
+
+
+async def _chats_of(
+    connection: AsyncConnection, tenant: int, user: str, but: Collection[str] | None
+) -> list[Chat]:
+    # From here on, no ingest of this user is under way.
+    await tombstones.alone(connection, tenant, Named("user", user))
+    own = await people.own(connection, tenant, user, but=but, lock=True)
+    # The id of an unsaved chat is made of its first question: the user may ask that again.
+    saved = [Named("chat", one.chat_id) for one in own if not one.chat_id.startswith(UNSAVED)]
+    await tombstones.put(connection, tenant, saved)
+    await deletions.whole_chats(connection, tenant, [chat.key for chat in own])
+    return own
+
+
+async def _user(connection: AsyncConnection, tenant: int, user: str) -> list[Chat]:
+    own = await _chats_of(connection, tenant, user, None)
+    await tombstones.put(connection, tenant, [Named("user", user)])
+    return own
+
+
+async def _person(connection: AsyncConnection, tenant: int, user: str) -> Deleted:
+    own = await _user(connection, tenant, user)
+    messages, checkpoints = 0, 0
+    for chat in await people.beside(connection, tenant, user, lock=True):
+        written = await people.written_in(connection, chat.key, user)
+        notes = {one.message_id: _note_of(one.message_id, one.role) for one in written}
+        lost = await deletions.words_of(connection, chat.key, user, notes)
+        if lost:
+            # What is not summarised any more is summarised again, without what was erased.
+            await work.mark_due_at_once(connection, chat.key)
+        messages, checkpoints = messages + len(notes), checkpoints + lost
+    await _hide_in_audit(connection, tenant, user, own)
+    await sums.forget_user(connection, tenant, user)
+    return Deleted(len(own), messages, checkpoints)
+
+
+def _note_of(message: str, role: str) -> Note:
+    weighed = intake.noted({"id": message, "role": role}, "[This message was erased]")
+    return Note(weighed.body, weighed.step_tokens, weighed.step_calls)
+
+
+async def _hide_in_audit(
+    connection: AsyncConnection, tenant: int, user: str, own: list[Chat]
+) -> None:
+    gone = await people.gone_chats(connection, tenant, user)
+    names = [Named("chat", chat) for chat in {*gone, *(one.chat_id for one in own)}]
+    hashes = await tombstones.hashed(connection, tenant, names)
+    by_chat = {name.id: one.hex() for name, one in hashes.items()}
+    hashed = await hashed_user(connection, tenant, user)
+    await deletions.names_in_audit(connection, tenant, user, hashed, by_chat)
+
+
+async def hashed_user(connection: AsyncConnection, tenant: int, user: str) -> str:
+    """How the audit log names a user whose id it must not keep."""
+    name = Named("user", user)
+    return (await tombstones.hashed(connection, tenant, [name]))[name].hex()
+
+
+async def _note(
+    connection: AsyncConnection, by: Operator, what: What, deleted: Deleted, why: str
+) -> None:
+    details: dict[str, Any] = {kind: number for kind, number in asdict(deleted).items() if number}
+    details["why"] = why
+    chat = None
+    match what:
+        case WholeChat() | MessagesBelow():
+            chat = what.chat
+        case ChatsOf():
+            details["user"] = what.user
+        case GoneUser() | Person():
+            details["user"] = await hashed_user(connection, by.tenant, what.user)
+    action = _ACTIONS[type(what)]
+    await audit.record(connection, by.tenant, by.actor, action, chat, **details)
