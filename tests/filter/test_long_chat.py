@@ -33,7 +33,7 @@ async def long_chat(chat: Chat, service: Service, turns: int = 8) -> None:
 def alike(service: Service, **other: Any) -> Settings:
     """The service's settings, but for some."""
     urls = service.runtime.urls
-    told = {"database_url": urls.database, "redis_url": urls.redis, "window": 8192, "debounce": 0}
+    told = {"database_url": urls.database, "redis_url": urls.redis, "window": 8192}
     return load(**(told | other))
 
 

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
+from service.summarising.kept.record import Record
 
 from service.errors import Unprocessable
 from service.summarising import message
 from service.summarising.correction import GivenPin, check, corrected
-from service.summarising.kept.record import Record
 from service.summarising.memory import Kind, Memory, Paragraph, Pin, Section
 from service.summarising.message import Rendered
 from service.summarising.utterances import Speaker, Utterance

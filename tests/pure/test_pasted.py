@@ -1,11 +1,11 @@
 """What users paste is quoted and never a rule, whatever a summariser says; what they say beside it stays one."""
 
 import pytest
+from service.summarising.compose import Covered, Read
+from service.summarising.kept.pins import shown
 
 from service.policy import Policy
 from service.summarising import compose
-from service.summarising.compose import Covered, Read
-from service.summarising.kept.pins import shown
 from service.summarising.memory import Kind, Memory
 from service.summarising.message import _binds
 from service.summarising.reading import Finish, Reply

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from service.summarising.reply.answer import parse
 
 from service.policy import PROMPT_TOKENS, REPAIR_TOKENS
 from service.summarising import prompt
 from service.summarising.memory import NARRATIVE, Kind, Paragraph, Section
 from service.summarising.reading import Excerpt, Reading
-from service.summarising.reply.answer import parse
 from service.summarising.wordings import WORDINGS
 from service.text import tokens
 

@@ -6,6 +6,7 @@ import re
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from service.storage.reads import ReadPool
 from starlette.routing import Route
 
 from service import __version__
@@ -15,7 +16,6 @@ from service.metrics import Queue
 from service.processes import Texts
 from service.settings import load
 from service.storage import figures
-from service.storage.reads import ReadPool
 from service.web import pages
 from tests.conftest import Service, serving
 from tests.fakes.scripted_llm import Fail, Say

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from service.summarising.compose import Covered, Read
 
 from service.policy import Policy
 from service.summarising import compose, gate, prompt
-from service.summarising.compose import Covered, Read
 from service.summarising.memory import Memory
 from service.summarising.reading import Finish, Reply
 from service.text import sentences

@@ -1,10 +1,10 @@
 """What people order, discuss and look up every day stands, although it has words of an attack."""
 
 import pytest
+from service.summarising.compose import Covered, Read
 
 from service.policy import Policy
 from service.summarising import compose
-from service.summarising.compose import Covered, Read
 from service.summarising.markup import harmless
 from service.summarising.memory import Memory
 from service.summarising.reading import Finish, Reply

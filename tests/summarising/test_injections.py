@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import cache
 
 import pytest
+from service.summarising.compose import Candidate, Covered, Material, Read
+from service.summarising.kept import pins
 
 from service.policy import Policy
 from service.summarising import compose, prompt
-from service.summarising.compose import Candidate, Covered, Material, Read
-from service.summarising.kept import pins
 from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.reading import Finish, Reply
 from service.summarising.utterances import Speaker
