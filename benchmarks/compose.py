@@ -5,6 +5,8 @@ By code alone, and with a reply of a model that points at sentences; and that tw
 
 import random
 
+from service.summarising.compose import Covered, Read
+
 from benchmarks import pointing
 from benchmarks.conversation import prose
 from benchmarks.played import here
@@ -12,7 +14,6 @@ from benchmarks.report import Figure, Report, command, timed
 from benchmarks.rounds import Call, best, interleaved
 from service.policy import Policy
 from service.summarising import compose, prompt
-from service.summarising.compose import Covered, Read
 from service.summarising.memory import Memory
 from service.summarising.reading import Finish, Reply
 from service.transcript import Step, parse, steps

@@ -76,7 +76,7 @@ def _question(key: str, chat: Chat) -> bytes:
     pairs = chat.pairs()
     body = {
         "model": stage.MODEL,
-        "window_tokens": _WINDOW,
+        "windows": [_WINDOW],
         "depth": len(chat.path) + 1,
         "path": pairs,
         "sizes": [4 * _SIZE] * len(pairs),

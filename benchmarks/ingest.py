@@ -69,7 +69,7 @@ def _turns(key: str, chat: Chat) -> Iterator[bytes]:
         body = {
             "model": stage.MODEL,
             "user_id": "user",
-            "window_tokens": _WINDOW,
+            "windows": [_WINDOW],
             "after": (above.id, above.digest),
             "messages": messages,
             "served": chat.checkpoint if len(chat.path) > 1000 else 0,

@@ -183,7 +183,7 @@ def _body(messages: Messages) -> bytes:
         if size > SIZE and handed:
             break
         handed.append({"id": identity, "role": role, "fingerprint": fingerprint, "digest": above} | more)
-    body = {"model": stage.MODEL, "user_id": "user", "window_tokens": 131_072, "messages": handed}
+    body = {"model": stage.MODEL, "user_id": "user", "windows": [131_072], "messages": handed}
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 

@@ -188,7 +188,9 @@ class Played:
         guess = most - (attempt.candidate.size - room)
         for _ in range(_FITTINGS):
             guess = min(max(guess, least), most)
-            made = await self._attempt(asked, material, replace(policy, summary_tokens=guess, request_tokens=4 * guess), covered)
+            made = await self._attempt(
+                asked, material, replace(policy, summary_tokens=guess, request_tokens=4 * guess), covered
+            )
             size = made.candidate.size
             if size <= room or attempt.candidate.size > size > room:
                 attempt = made

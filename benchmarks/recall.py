@@ -203,7 +203,6 @@ async def _times(
         found = await recall.of_chat(database.engine, texts, tenant, "benchmark", f"chat-{length}", question, True)
         times.append(1000 * (time.perf_counter() - begun))
         assert found.status == "found"
-        await recall.keep(database.engine, found)
     return sorted(times[1:])
 
 

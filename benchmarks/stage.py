@@ -214,4 +214,4 @@ async def ask(runtime: Runtime, tenant: int, chat: str, path: Sequence[Message])
         context.Path(len(path), [(one.id, one.digest) for one in newest]),
         [len(one.text) for one in newest],
     )
-    return await context.answer(runtime.database, asked)
+    return await context.stored(runtime.database, asked)

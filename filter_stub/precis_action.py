@@ -2,8 +2,8 @@
 title: Precis action
 author: The Precis authors
 description: Shows what stands for the earlier part of a chat, and leaves a chat alone.
-version: 0.3.0
-required_open_webui_version: 0.6.43
+version: 1.0.0
+required_open_webui_version: 0.9.6
 license: MIT
 """
 
@@ -14,7 +14,6 @@ license: MIT
 import asyncio
 import base64
 import contextlib
-import inspect
 import ipaddress
 import json
 import logging
@@ -27,7 +26,7 @@ from pydantic import BaseModel, Field
 
 log = logging.getLogger("precis")
 
-VERSION = "0.3.0"
+VERSION = "1.0.0"
 INSIDE = (".localhost", ".local", ".internal", ".svc", ".svc.cluster.local")  # names inside
 NOT_PRIVATE = "service_url is http:// to a public name: use https://, or set the valve insecure"
 INSECURE = "Send key and texts over http:// to public addresses too."
@@ -159,9 +158,7 @@ class Chat:
         """The newest branch with the clicked message, from its root on, as the filter has it."""
         from open_webui.utils.plugin import get_function_module_from_cache
 
-        loaded = get_function_module_from_cache(self.request, FILTER)
-        if inspect.isawaitable(loaded):  # since 0.9
-            loaded = await loaded
+        loaded = await get_function_module_from_cache(self.request, FILTER)
         path: list[Any] = await loaded[0].branch_of(self.id, self.message)
         if not path:
             raise RefusedError(UNKNOWN)
@@ -231,12 +228,9 @@ async def confirmed(call: Send, title: str, message: str) -> bool:
     Raises:
         RefusedError: they did not answer within the minutes that Open WebUI waits.
     """
-    try:
-        data = {"title": title, "message": message}
-        said = await call({"type": "confirmation", "data": data})
-    except Exception as error:  # up to 0.8
-        raise RefusedError(LATE) from error
-    if isinstance(said, dict):  # since 0.9
+    data = {"title": title, "message": message}
+    said = await call({"type": "confirmation", "data": data})
+    if isinstance(said, dict):  # an error
         raise RefusedError(LATE)
     return bool(said)
 

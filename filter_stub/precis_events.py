@@ -2,7 +2,7 @@
 title: Precis events
 author: The Precis authors
 description: Reports to Precis what was deleted or edited, so that summaries of it are deleted too.
-version: 0.3.0
+version: 1.0.0
 required_open_webui_version: 0.10.0
 license: MIT
 """
@@ -25,7 +25,7 @@ from sqlalchemy import select
 
 log = logging.getLogger("precis")
 
-VERSION = "0.3.0"
+VERSION = "1.0.0"
 TIMEOUT = 5.0  # seconds of one try
 PAUSES = (0, 2, 15, 60)  # seconds before each try: a deletion outlives a restart of the service
 

@@ -2,8 +2,8 @@
 title: Precis
 author: The Precis authors
 description: Keeps long chats inside the model's window with summaries made in the background.
-version: 0.3.0
-required_open_webui_version: 0.6.43
+version: 1.0.0
+required_open_webui_version: 0.9.6
 license: MIT
 """
 
@@ -14,7 +14,6 @@ license: MIT
 
 import asyncio
 import hashlib
-import inspect
 import ipaddress
 import json
 import logging
@@ -35,7 +34,7 @@ from pydantic import BaseModel, Field
 
 log = logging.getLogger("precis")
 
-VERSION = "0.3.0"
+VERSION = "1.0.0"
 PAIRS, QUESTIONS = 16, 32  # newest messages of the path, and of users, that are described at first
 SLICE = 2_000_000  # characters in one upload; the first one of a long chat takes several
 REFUSED = (400, 413, 422)  # then a message is sent with texts of so many characters:
@@ -94,7 +93,7 @@ COMPRESS = "Send my chats to Precis, and its summaries for their earlier part to
 WRITE_CONTEXT_SUMMARY = "Also store summaries where Open WebUI's own compaction does."
 
 Message = dict[str, Any]
-Given = dict[str, Any] | None  # nothing in some versions and for some clients
+Given = dict[str, Any] | None  # nothing for some clients
 Emitter = Callable[[Message], Awaitable[None]] | None
 
 
@@ -217,8 +216,6 @@ class Filter:
             self._fit(body, request)
             self._note(request)
             request.before = request.left_out
-            if request.status or request.cut:
-                body["messages"] = merged(body["messages"])
             if not self._hooked:  # else `request` tells, which comes next and may cut more
                 async with asyncio.timeout(self._left(request, 1.0)):
                     await self._tell(request, __event_emitter__)
@@ -272,16 +269,15 @@ class Filter:
         chat, messages = body.get("chat_id"), body.get("messages") or []
         request = self._request(body, {**metadata, "chat_id": chat}, model, user)
         stored = (
-            request.sent
+            STASH in metadata  # else a client reports messages of its own
+            and request.sent
             and saved(chat)
             and request.chat == chat
             and all(m.get("id") is not None for m in messages)
         )
         if stored and self._concerned(messages, request):
-            # Up to 0.8 the page asks: with other metadata, and answers without output.
-            leaf = "" if STASH in metadata else identity_of(body.get("id"))
             messages = [{**m, "id": identity_of(m["id"])} for m in messages]
-            self._later(self._take_if_theirs, messages, request, leaf)
+            self._later(self._take, messages, request)
 
     async def _check(self) -> object:
         """Who answers, for `precis install-filter`, which asks after changing the valves."""
@@ -584,19 +580,10 @@ class Filter:
             "summary_role": self.valves.summary_role,
         }
 
-    async def _take_if_theirs(self, messages: list[Message], request: Request, leaf: str) -> None:
-        if await self._may_send(request):
-            await self._take(messages, request, leaf)
-
-    async def _take(self, messages: list[Message], request: Request, leaf: str) -> None:
-        """Sends what outlet was shown, or what is stored of it up to `leaf`."""
-        if leaf:
-            stored = branch(await rows_of(request.chat), leaf)
-            if [m["id"] for m in stored] == [m["id"] for m in messages]:
-                messages = [
-                    row if row.get("content") or row.get("output") else shown
-                    for row, shown in zip(stored, messages, strict=True)
-                ]
+    async def _take(self, messages: list[Message], request: Request) -> None:
+        """Sends what outlet was shown, if the chat is its user's."""
+        if not await self._may_send(request):
+            return
         messages = [{"files": request.files.get(m["id"]), **m} for m in messages]
         path = await asyncio.to_thread(chain, messages)
         kept = [node._replace(message={}) for node in path]
@@ -642,13 +629,12 @@ class Filter:
         transcript["messages"] = [node.message for node in part]
         outcomes = self._outcomes.get((request.chat, request.model), {})
         reported = dict(outcomes)
-        numbers = Counter(" ".join(reported.values()).split())
-        report = ", ".join(f"{name}={number}" for name, number in numbers.items())
-        answer = await self._send("PUT", url, transcript, 30.0, request.id, report)
+        transcript["outcomes"] = Counter(" ".join(reported.values()).split())
+        answer = await self._send("PUT", url, transcript, 30.0, request.id)
         for as_text in (False, True):
             if answer.status_code in REFUSED and len(part) == 1:
                 transcript["messages"] = [slimmed(part[0].message, as_text)]
-                answer = await self._send("PUT", url, transcript, 30.0, request.id, report)
+                answer = await self._send("PUT", url, transcript, 30.0, request.id)
         if answer.status_code == 410:
             remember(self._gone, request.chat, time.monotonic() + GONE)
         elif answer.status_code in REFUSED:
@@ -687,13 +673,7 @@ class Filter:
                 self._again_at = now + min(max(now - self._away_since, 2.0), PAUSE)
 
     async def _send(
-        self,
-        method: str,
-        path: str,
-        payload: object,
-        seconds: float,
-        request_id: str = "",
-        report: str = "",
+        self, method: str, path: str, payload: object, seconds: float, request_id: str = ""
     ) -> httpx.Response:
         """One request to the service. To an upload 409, 410 and REFUSED are answers too."""
         self._left_alone()
@@ -702,8 +682,6 @@ class Filter:
         key = "".join(character for character in self.valves.api_key if "!" <= character <= "~")
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
         headers |= {"Precis-Filter": VERSION, "X-Request-ID": request_id}
-        if report:  # no field of the body, which an older service would refuse
-            headers["Precis-Outcomes"] = report
         url = f"{self.valves.service_url.rstrip('/')}/v1/{path}"
         content = json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace")
         with self._asking():
@@ -781,18 +759,11 @@ def saved(chat: object) -> bool:
     return isinstance(chat, str) and bool(chat) and not chat.startswith(elsewhere)
 
 
-async def called(function: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401
-    """The result of a function of Open WebUI: up to 0.8 they block, now they are coroutines."""
-    if inspect.iscoroutinefunction(function):
-        return await function(*arguments)
-    return await asyncio.to_thread(function, *arguments)
-
-
 async def rows_of(chat: str) -> dict[str, Message]:
     """All stored messages of a chat, by `identity_of` their ids."""
     from open_webui.models.chats import Chats  # here, so that the file loads anywhere
 
-    rows = await called(Chats.get_messages_map_by_chat_id, chat) or {}
+    rows = await Chats.get_messages_map_by_chat_id(chat) or {}
     return {identity_of(identity): row for identity, row in rows.items()}
 
 
@@ -800,14 +771,14 @@ async def is_of(chat: str, user: str) -> bool:
     """Whether a chat of Open WebUI is this user's."""
     from open_webui.models.chats import Chats
 
-    return await called(Chats.get_chat_by_id_and_user_id, chat, user) is not None
+    return await Chats.get_chat_by_id_and_user_id(chat, user) is not None
 
 
 async def has_tool(name: str) -> bool:
     """Whether a tool is installed."""
     from open_webui.models.tools import Tools
 
-    return await called(Tools.get_tool_by_id, name) is not None
+    return await Tools.get_tool_by_id(name) is not None
 
 
 def calls_natively(metadata: Message) -> bool:
@@ -839,7 +810,7 @@ async def show_in_open_webui(chat: str, message: str, summary: str) -> None:
     row = (await rows_of(chat)).get(message, {})
     if row.get("contextSummary") != summary:
         changed, own = {"contextSummary": summary}, row.get("id", message)
-        await called(Chats.upsert_message_to_chat_by_id_and_message_id, chat, own, changed)
+        await Chats.upsert_message_to_chat_by_id_and_message_id(chat, own, changed)
 
 
 def remember(store: dict[Any, Any], key: object, value: object) -> None:
@@ -872,10 +843,8 @@ def compactor_of(body: Message) -> str | None:
 
 
 def question_of(metadata: Message) -> tuple[Message, str]:
-    """The stored question and its id, under the names that versions of Open WebUI have for them."""
-    question = metadata.get("user_message") or metadata.get("parent_message") or {}
-    named = metadata.get("user_message_id") or metadata.get("parent_message_id")
-    return question, identity_of(question.get("id") if named is None else named)
+    """The stored question and its id."""
+    return metadata.get("user_message") or {}, identity_of(metadata.get("user_message_id"))
 
 
 def leading(messages: list[Message]) -> list[Message]:
@@ -891,14 +860,6 @@ def opening(messages: list[Message]) -> list[Message]:
     if len(texts) == 2 and texts[0].startswith(SUMMARY) and texts[1] == NOTED:
         end += 2
     return messages[:end]
-
-
-def merged(messages: list[Message]) -> list[Message]:
-    """With one leading system message, as many templates want. Since 0.8 Open WebUI merges them."""
-    misc, head = sys.modules.get("open_webui.utils.misc"), leading(messages)
-    if misc is None or hasattr(misc, "merge_system_messages") or len(head) < 2:
-        return messages
-    return [{**head[0], "content": "\n".join(map(text_of, head))}, *messages[len(head) :]]
 
 
 def is_question(message: Message) -> bool:

@@ -2,8 +2,8 @@
 title: Precis recall
 author: The Precis authors
 description: Lets a model look up, word for word, what the summary of its chat covers.
-version: 0.3.0
-required_open_webui_version: 0.6.43
+version: 1.0.0
+required_open_webui_version: 0.9.6
 license: MIT
 """
 
@@ -23,7 +23,7 @@ from pydantic import BaseModel, Field
 
 log = logging.getLogger("precis")
 
-VERSION = "0.3.0"
+VERSION = "1.0.0"
 STASH = "precis"  # the filter's key in the metadata of a request
 FILTER = "precis"  # the filter's id in Open WebUI
 CALLS = 5  # in one turn
@@ -52,10 +52,7 @@ class RefusedError(Exception):
 
 
 class Tools:
-    """What Open WebUI calls: one object for all requests.
-
-    Open WebUI 0.6 offers every method to models, so all else is a function.
-    """
+    """What Open WebUI calls: one object for all requests. Models are offered all public methods."""
 
     class Valves(BaseModel):
         """What an admin sets in Open WebUI."""

@@ -11,7 +11,10 @@ before it changes anything. So a mistake here costs a summary, and never hides a
 
 from collections.abc import Sequence
 from operator import eq
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+import msgspec
+from msgspec import Meta
 
 from service.summarising.message import NOTED
 
@@ -39,33 +42,60 @@ class Asked(NamedTuple):
     words: str
 
 
-class Request(NamedTuple):
-    """What the filter says of a request and its path; `questions` and `asked`, newest first.
-
-    They may leave out older ones: `all_questions` and `all_asked` say how many there are.
-    """
-
-    leading: int
-    questions: Sequence[Question]
-    asked: Sequence[Asked]
-    all_questions: int
-    all_asked: int
-    images: int = 0
-    guided: bool = False
+Count = Annotated[int, Meta(ge=0, le=2**40)]
 
 
-class Inserted(NamedTuple):
+class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A description of the request to the model, as it comes from the filter."""
+
+    leading: Annotated[Count, Meta(description="Number of system messages at its beginning.")]
+    questions: Annotated[
+        list[Question],
+        Meta(
+            description="Its messages from the user, the newest first: `[place, tokens before it,"
+            " its tokens, hash of its words]`, with tokens as the filter estimates them. 32 are"
+            " enough for most requests."
+        ),
+    ]
+    asked: Annotated[
+        list[Asked],
+        Meta(
+            description="The path's messages from the user, the newest first: `[place from the"
+            " root, hash of its words]`."
+        ),
+    ]
+    all_questions: Annotated[Count, Meta(description="Number of all such messages in the request.")]
+    all_asked: Annotated[Count, Meta(description="Number of all such messages on the path.")]
+    images: Annotated[Count, Meta(description="Images before the newest question.")]
+    guided: Annotated[
+        bool,
+        Meta(
+            description="Whether the newest question is the instruction of a regeneration, which"
+            " is not stored."
+        ),
+    ]
+
+
+class Inserted(msgspec.Struct, frozen=True):
     """A message that is put into the request."""
 
     role: str
     content: str
 
 
-class Edit(NamedTuple):
-    """The messages of `drop`, as (first, end), give way to those of `insert`."""
+class Edit(msgspec.Struct, frozen=True):
+    """How to change the request.
 
-    drop: tuple[int, int]
-    insert: Sequence[Inserted]
+    Apply it only if all of this holds: the digest of the boundary is equal to yours; the range ends
+    at the first question below the boundary; and the questions from the one above the boundary to
+    the newest but one have the stored words.
+    """
+
+    drop: Annotated[tuple[int, int], Meta(description="Messages to leave out, as `[first, end)`.")]
+    insert: Annotated[
+        Sequence[Inserted],
+        Meta(description="Messages to put in their place. They change only with the checkpoint."),
+    ]
 
 
 def inserted(record: str) -> list[Inserted]:

@@ -33,7 +33,7 @@ PREFIX = "PRECIS_"
 _KEY_BYTES = 32  # AES-256
 _MOST_KEYS = 255  # an id is one byte of what is stored
 _WRITES_PLAIN = "none"
-_OF_COMMANDS = ("url", "key")  # no settings: by them commands find a service (`cli.client`)
+OF_COMMANDS = ("url", "key")  # no settings: by them commands find a service (`cli.client`)
 _MAKE_KEY = "`precis keys new-encryption-key` makes one"
 # A hundred years: what is longer is a mistake, or means `forever`.
 _MOST_DAYS = 36_500
@@ -532,7 +532,7 @@ def _reason(place: tuple[int | str, ...], message: str) -> str:
 
 def unknown() -> list[str]:
     """Variables with our prefix that nobody reads: most likely misspelt."""
-    known = {_variable(name) for name in (*Settings.model_fields, *_OF_COMMANDS)}
+    known = {_variable(name) for name in (*Settings.model_fields, *OF_COMMANDS)}
     given = (name for name in os.environ if name.startswith(PREFIX))
     return sorted(name for name in given if name.removesuffix("_FILE") not in known)
 

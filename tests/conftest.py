@@ -243,8 +243,10 @@ class Service:
     runtime: Runtime
     filter_key: str
     operator_key: str
+    events_key: str
     as_filter: httpx.AsyncClient
     as_operator: httpx.AsyncClient
+    as_events: httpx.AsyncClient
     app: FastAPI
 
     @property
@@ -274,7 +276,8 @@ async def serving(
         app = create_app(settings, texts=texts)
         runtime = await stack.enter_async_context(listening(app, listener, limits))
         async with runtime.database.engine.begin() as connection:
-            made = [await keys.create(connection, FIRST_TENANT, scope, "test") for scope in ("filter", "operator")]
+            scopes: tuple[keys.Scope, ...] = ("filter", "operator", "events")
+            made = [await keys.create(connection, FIRST_TENANT, scope, "test") for scope in scopes]
             if not settings.encryption_keys:
                 await connection.execute(SAME_SECRET)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -282,7 +285,8 @@ async def serving(
             await stack.enter_async_context(httpx.AsyncClient(base_url=url, headers=sending(key), timeout=120))
             for key in made
         ]
-        yield Service(url, runtime, made[0], made[1], clients[0], clients[1], app)
+        of_filter, of_operator, of_events = clients
+        yield Service(url, runtime, made[0], made[1], made[2], of_filter, of_operator, of_events, app)
 
 
 @pytest_asyncio.fixture(loop_scope="function")

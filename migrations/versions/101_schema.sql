@@ -91,7 +91,6 @@ create table chats (
     tenant_id bigint not null,
     external_id text not null,
     user_id text not null,
-    begun_by text,
     model text not null,
     window_tokens integer not null,
     window_assumed boolean default 'false' not null,
@@ -134,7 +133,7 @@ create index ix_chats_leased on chats (tenant_id, lease_until) where lease_until
 create index ix_chats_longest on chats (tenant_id, coalesce(leaf_tokens, 0) desc, id desc);
 create index ix_chats_recent on chats (tenant_id, updated_at desc, id desc);
 comment on column chats.external_id is 'Open WebUI''s chat id.';
-comment on column chats.begun_by is 'Whose chat it is; null: `user_id`, who wrote in it last.';
+comment on column chats.user_id is 'Who began it.';
 comment on column chats.window_assumed is 'Whether nobody told the model''s window, so that PRECIS_WINDOW was taken.';
 comment on column chats.leaf_id is 'The newest message of the path that was ingested last.';
 comment on column chats.leaf_tokens is 'Of the path to the leaf.';
@@ -384,7 +383,7 @@ create table messages (
     tokens integer not null,
     path_tokens bigint not null,
     step_tokens integer[] not null,
-    step_calls integer[],
+    step_calls integer[] not null,
     sent_at bigint,
     checkpoint_id bigint,
     body bytea,
@@ -402,7 +401,7 @@ comment on column messages.content_hash is 'Of role, text and output; guards the
 comment on column messages.tokens is 'What the model is sent for it.';
 comment on column messages.path_tokens is 'Running total from the root to here.';
 comment on column messages.step_tokens is 'What a summariser reads, by step.';
-comment on column messages.step_calls is 'Its calls of tools, by step; null if not counted.';
+comment on column messages.step_calls is 'Its calls of tools, by step.';
 comment on column messages.sent_at is 'Open WebUI''s timestamp, Unix seconds.';
 comment on column messages.checkpoint_id is 'The deepest checkpoint that covers a part of the path to here.';
 comment on column messages.body is 'See storage.codec.';

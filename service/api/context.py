@@ -22,9 +22,6 @@ from service.api.deps import KEY_SCHEME, MOST_MESSAGES, documented, read_bytes
 from service.api.wire import (
     ContextAnswer,
     ContextRequest,
-    Edit,
-    Inserted,
-    NativeRequest,
     Tokens,
     schema_of,
 )
@@ -69,25 +66,23 @@ async def post_context(request: Request) -> Response:
     message of the path is stored. A fork, a clone or an import that is not stored is answered from
     the summaries of the user's other chats; `known` is null then.
 
-    With `summary_role` set to `record`, a summary comes in two texts: `summary` for the system
-    message, or null, and `record` for a message with the role `user`. An older summary has no
-    `record`, and comes in one.
-
-    With `native`, which describes the request, `ready` says how to `edit` it, and the summary comes
-    only in there.
+    `ready` says how to `edit` the request that `native` describes. With `summary_role` set to
+    `record`, a summary comes as two messages: what users laid down themselves as a system message,
+    if there is anything, and all else with the role `user`.
     """
     key, runtime = await caller(request, "filter"), runtime_of(request)
     chat = _chat_id(request)
     body = _question(await read_bytes(request), MOST_MESSAGES)
     asked = _asked(key.tenant, chat, body, runtime.settings)
     began = perf_counter()
-    answer = await context.answer(runtime.database, asked)
+    answer = await context.answer(runtime.database, asked, body.native)
     seconds = perf_counter() - began
-    kept_out = context.not_sent(asked, answer)
+    kept_out = context.not_sent(answer)
     metrics.context_answered(answer.status, seconds, saved=kept_out)
     share = Share(key.tenant, chat, body.user_id or "", body.model)
     runtime.counting.answered(share, answer.status, kept_out)
-    return Response(_ENCODE(_context(answer)), media_type="application/json")
+    filled = _context(answer, runtime.settings.window)
+    return Response(_ENCODE(filled), media_type="application/json")
 
 
 [_HOT] = router.routes
@@ -105,7 +100,7 @@ def _chat_id(request: Request) -> str:
 
 def _asked(tenant: int, chat: str, body: ContextRequest, settings: Settings) -> context.Lookup:
     """The request as the use case takes it."""
-    window = body.window_tokens or policy.believed(body.windows)
+    window = policy.believed(body.windows)
     served = Served(
         settings.apply_share(body.model),
         body.overhead or 0,
@@ -120,8 +115,6 @@ def _asked(tenant: int, chat: str, body: ContextRequest, settings: Settings) -> 
         user=body.user_id,
         anyone=settings.share_forks == "tenant",
         served=served,
-        usual_window=settings.window,
-        request=_described(body.native),
     )
 
 
@@ -152,14 +145,19 @@ def _check_path(asked: ContextRequest, most: int) -> None:
             " messages from the root",
             pointer="/depth",
         )
+    if len(asked.sizes) != shown:
+        raise Unprocessable(
+            f"`sizes` has {len(asked.sizes)} numbers, but `path` has {shown} messages",
+            pointer="/sizes",
+        )
     if len({identity for identity, _ in asked.path}) < shown:
         raise Unprocessable(
             "`path` has the same message twice; a path has no cycle", pointer="/path"
         )
 
 
-def _check_description(native: NativeRequest | None, most: int) -> None:
-    if native and max(len(native.questions), len(native.asked)) > most:
+def _check_description(native: edit.Request, most: int) -> None:
+    if max(len(native.questions), len(native.asked)) > most:
         raise TooLarge(f"`native` describes more than {most} messages; send the newest of them")
 
 
@@ -173,28 +171,18 @@ def _check_characters(asked: ContextRequest) -> None:
         raise Unprocessable("the model's name has a control character", pointer="/model")
 
 
-def _described(native: NativeRequest | None) -> edit.Request | None:
-    if native is None:
-        return None
-    return edit.Request(
-        leading=native.leading,
-        questions=native.questions,
-        asked=native.asked,
-        all_questions=native.all_questions,
-        all_asked=native.all_asked,
-        images=native.images,
-        guided=native.guided,
-    )
+def _context(answer: context.Decision, usual_window: int) -> ContextAnswer:
+    """The answer as it is sent; fields that keep their default are left out of the JSON.
 
-
-def _context(answer: context.Decision) -> ContextAnswer:
-    """The answer as it is sent; fields that keep their default are left out of the JSON."""
+    `usual_window` is for an unknown chat that comes without one.
+    """
     filled = ContextAnswer(
         status=answer.status,
         known=answer.known,
-        window=answer.window or None,
+        window=answer.window or usual_window,
         density=answer.density,
         status_text=answer.status_text or None,
+        edit=answer.edit,
     )
     if answer.status != "unknown":
         filled.tokens = Tokens(answer.before, answer.after, answer.overhead)
@@ -204,16 +192,7 @@ def _context(answer: context.Decision) -> ContextAnswer:
         filled.covered_until = made.until
         filled.covered_digest = answer.digest
         filled.covered_messages = made.messages
-    if answer.edit:
-        # The edit has the summary in it: sending it twice would double the answer.
-        filled.edit = _edit(answer.edit)
-    else:
-        filled.summary = answer.summary or None
     return filled
-
-
-def _edit(proposed: edit.Edit) -> Edit:
-    return Edit(list(proposed.drop), [Inserted(*one) for one in proposed.insert])
 
 
 async def answered(scope: Scope, receive: Receive, send: Send) -> bool:

@@ -1,14 +1,13 @@
 """The filter's routes: new messages of a path, and who answers, for `precis install-filter`."""
 
 import json
-import re
-from typing import Annotated, Final, cast
+from typing import cast
 
 import msgspec
 import structlog
-from fastapi import APIRouter, Header, Request
+from fastapi import APIRouter, Request
 
-from service import LEAST_FILTER, __version__, policy
+from service import __version__, policy
 from service.api import problems
 from service.api.deps import (
     MOST_MESSAGES,
@@ -32,23 +31,11 @@ from service.runtime import Runtime
 from service.settings import Settings
 from service.storage import chats
 from service.storage.sums import Share
-from service.storage.worth import OUTCOMES
 from service.usecases.ingest import Accepted, Handed, Transcript, ingest
 from service.usecases.turns import Turns, Whose
 
 _DECODE = msgspec.json.Decoder(TranscriptRequest).decode
 _DECODE_HEAD = msgspec.json.Decoder(Head).decode
-# One of the entries of the header `Precis-Outcomes`.
-_OUTCOME: Final = re.compile(rf"({'|'.join(OUTCOMES)}|away)=(\d{{1,4}})", re.ASCII)
-_Outcomes = Annotated[
-    str,
-    Header(
-        alias="Precis-Outcomes",
-        description="What became of the chat's requests since its last upload, such as"
-        f" `compressed=3, truncated=1, away=1`: {', '.join(OUTCOMES)}, and of these `away`, while"
-        " the service did not answer.",
-    ),
-]
 
 router = APIRouter(tags=["filter"])
 log = structlog.get_logger(__name__)
@@ -56,7 +43,7 @@ log = structlog.get_logger(__name__)
 
 @router.get("/v1/filter")
 async def get_filter(key: FilterKey, runtime: RuntimeDep) -> FilterAnswer:
-    """Who answers: the service's version, the key's tenant, and the oldest filter that it accepts.
+    """Who answers: the service's version, and the key's tenant.
 
     `crowded` lists the models in use whose tools leave little of the window for the chat, `assumed`
     those whose window nobody told.
@@ -70,11 +57,7 @@ async def get_filter(key: FilterKey, runtime: RuntimeDep) -> FilterAnswer:
     ]
     assumed = [AssumedModel(model=one.name, window=one.window) for one in served if one.assumed]
     return FilterAnswer(
-        version=__version__,
-        tenant=key.tenant_name,
-        least_filter=LEAST_FILTER,
-        crowded=crowded,
-        assumed=assumed,
+        version=__version__, tenant=key.tenant_name, crowded=crowded, assumed=assumed
     )
 
 
@@ -82,11 +65,7 @@ async def get_filter(key: FilterKey, runtime: RuntimeDep) -> FilterAnswer:
     "/v1/chats/{chat_id}/transcript", status_code=202, openapi_extra=documented(TranscriptRequest)
 )
 async def put_transcript(
-    request: Request,
-    chat_id: ChatId,
-    key: FilterKey,
-    runtime: RuntimeDep,
-    outcomes: _Outcomes = "",
+    request: Request, chat_id: ChatId, key: FilterKey, runtime: RuntimeDep
 ) -> TranscriptAnswer:
     """Stores the new messages of a path, and makes work due in the same transaction. Idempotent.
 
@@ -94,15 +73,15 @@ async def put_transcript(
     is worked on at a time; `429` when too many of them wait.
     """
     try:
-        transcript, accepted = await _ingested(request, key.tenant, chat_id, runtime)
+        body, accepted = await _ingested(request, key.tenant, chat_id, runtime)
     except (BadRequest, TooLarge, Unprocessable) as error:
         log.info("ingest.refused", chat=chat_id, problem=error.type)
         runtime.counting.uploaded(key.tenant, chat_id, refused=True)
         raise
     runtime.counting.uploaded(key.tenant, chat_id, refused=False)
-    if reported := _reported(outcomes):
-        share = Share(key.tenant, chat_id, transcript.user, transcript.model)
-        runtime.counting.reported(share, reported)
+    if body.outcomes:
+        share = Share(key.tenant, chat_id, body.user_id, body.model)
+        runtime.counting.reported(share, body.outcomes)
     if accepted.wake_up:
         # Woken after the commit: a worker that comes earlier would find no work.
         await runtime.queue.wake(accepted.wake_up, accepted.delay)
@@ -111,7 +90,7 @@ async def put_transcript(
 
 async def _ingested(
     request: Request, tenant: int, chat: str, runtime: Runtime
-) -> tuple[Transcript, Accepted]:
+) -> tuple[TranscriptRequest, Accepted]:
     """Reads the body, and stores it when it is its user's turn."""
     settings, engine = runtime.settings, runtime.database.engine
     whole = await read_bytes(request)
@@ -120,17 +99,7 @@ async def _ingested(
     turns = cast(Turns, request.app.state.turns)
     async with turns.turn(Whose(tenant, body.user_id), len(whole)):
         accepted = await ingest(engine, runtime.texts, transcript)
-    return transcript, accepted
-
-
-def _reported(header: str) -> dict[str, int]:
-    """Requests by their outcome.
-
-    What cannot be read is left out: a newer filter may report more, and no message is refused for
-    the sake of a figure.
-    """
-    found = (_OUTCOME.fullmatch(entry.strip()) for entry in header.split(","))
-    return {one[1]: int(one[2]) for one in found if one}
+    return body, accepted
 
 
 def _transcript(
@@ -141,7 +110,7 @@ def _transcript(
     settings: Settings,
 ) -> Transcript:
     """The request as the use case takes it."""
-    window = body.window_tokens or policy.believed(body.windows)
+    window = policy.believed(body.windows)
     return Transcript(
         tenant=tenant,
         chat=chat,

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 import msgspec
-from fastapi import APIRouter, BackgroundTasks, Query, Request
+from fastapi import APIRouter, Query, Request
 
 from service.api.deps import (
     ChatId,
@@ -31,7 +31,6 @@ async def post_recall(
     chat_id: ChatId,
     key: FilterKey,
     runtime: RuntimeDep,
-    background: BackgroundTasks,
 ) -> RecallAnswer:
     """Looks something up in what a summary covers of this branch, for the model that answers.
 
@@ -54,7 +53,6 @@ async def post_recall(
     question = Question(body.query, body.ref, body.line, body.grep, body.max_tokens)
     engine, mask = runtime.database.engine, runtime.settings.mask_secrets
     found = await recall.of_branch(engine, runtime.texts, branch, key.actor, question, mask)
-    background.add_task(recall.keep, engine, found)
     return _answer(found)
 
 
@@ -63,7 +61,6 @@ async def find(
     chat_id: ChatId,
     operator: OperatorDep,
     runtime: RuntimeDep,
-    background: BackgroundTasks,
     query: Annotated[str, Query(max_length=2000, description="Words to look for.")] = "",
     ref: Annotated[
         str, Query(max_length=300, description="What to read: `T12`, `M34`, `12.3`, `marker:…`.")
@@ -86,7 +83,6 @@ async def find(
     found = await recall.of_chat(
         engine, runtime.texts, operator.tenant, operator.actor, chat_id, question, mask
     )
-    background.add_task(recall.keep, engine, found)
     return _answer(found)
 
 

@@ -9,9 +9,10 @@ import msgspec
 from msgspec import Meta
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from service.edit import Asked, Question
+from service.edit import Count, Edit, Request
 from service.processes import intake
 from service.processes.intake import CONTROL
+from service.storage.worth import Reported
 
 # Open WebUI's ids are UUIDs, or `temporary:<socket id>`.
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=rf"^[^{CONTROL}]+$")]
@@ -57,7 +58,6 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-_Count = Annotated[int, Meta(ge=0, le=2**40)]
 _Windows = Annotated[
     list[int],
     Meta(
@@ -68,41 +68,8 @@ _Windows = Annotated[
 ]
 
 
-class NativeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A description of the request to the model, so that the service can say how to edit it."""
-
-    leading: Annotated[_Count, Meta(description="Number of system messages at its beginning.")]
-    questions: Annotated[
-        list[Question],
-        Meta(
-            description="Its messages from the user, the newest first: `[place, tokens before it,"
-            " its tokens, hash of its words]`, with tokens as the filter estimates them. 32 are"
-            " enough for most requests."
-        ),
-    ]
-    asked: Annotated[
-        list[Asked],
-        Meta(
-            description="The path's messages from the user, the newest first: `[place from the"
-            " root, hash of its words]`."
-        ),
-    ]
-    all_questions: Annotated[
-        _Count, Meta(description="Number of all such messages in the request.")
-    ]
-    all_asked: Annotated[_Count, Meta(description="Number of all such messages on the path.")]
-    images: Annotated[_Count, Meta(description="Images before the newest question.")] = 0
-    guided: Annotated[
-        bool,
-        Meta(
-            description="Whether the newest question is the instruction of a regeneration, which"
-            " is not stored."
-        ),
-    ] = False
-
-
 class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The path of a request, leaf first."""
+    """A request that is going to a model: its path, leaf first, and what stands in it."""
 
     # The bodies of the hot route are msgspec's: it decodes 64 pairs in 10 µs, pydantic in 44.
 
@@ -119,21 +86,17 @@ class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             " boundary of a summary, which is compared.",
         ),
     ]
-    window_tokens: Annotated[
-        Annotated[int, Meta(ge=2048, le=100_000_000)] | None,
-        Meta(
-            description="The model's context window, if it is certain; else send `windows` and let"
-            " the service choose."
-        ),
-    ] = None
-    windows: _Windows = []
     sizes: Annotated[
-        list[Annotated[int, Meta(ge=0, le=2**40)]],
+        list[Count],
         Meta(
             description="Characters of each message of `path`, to estimate those that are not"
             " stored yet."
         ),
-    ] = []
+    ]
+    windows: _Windows
+    native: Annotated[
+        Request, Meta(description="So that the answer can say how to edit the request.")
+    ]
     user_id: Annotated[
         Annotated[str, Meta(max_length=200)] | None,
         Meta(
@@ -161,10 +124,6 @@ class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             description="Most tokens that the request may have: the window less the answer's share."
         ),
     ] = None
-    native: Annotated[
-        NativeRequest | None,
-        Meta(description="If it is given, the answer also says how to edit the request."),
-    ] = None
 
 
 class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -179,31 +138,6 @@ class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
             " as the provider counted it."
         ),
     ] = 0
-
-
-class Inserted(msgspec.Struct, frozen=True):
-    """A message to put into the request."""
-
-    role: str
-    content: str
-
-
-class Edit(msgspec.Struct, frozen=True):
-    """How to change the request.
-
-    Apply it only if all of this holds: the digest of the boundary is equal to yours; the range ends
-    at the first question below the boundary; and the questions from the one above the boundary to
-    the newest but one have the stored words.
-    """
-
-    drop: Annotated[
-        list[int],
-        Meta(min_length=2, max_length=2, description="Messages to leave out, as `[first, end)`."),
-    ]
-    insert: Annotated[
-        list[Inserted],
-        Meta(description="Messages to put in their place. They change only with the checkpoint."),
-    ]
 
 
 class ContextAnswer(msgspec.Struct, omit_defaults=True):
@@ -232,27 +166,12 @@ class ContextAnswer(msgspec.Struct, omit_defaults=True):
         ),
     ] = None
     covered_messages: int | None = None
-    summary: Annotated[
-        str | None,
-        Meta(
-            description="The summary for a message with the role `system`. Its bytes change only"
-            " with the checkpoint. Null with a `record` when users laid down nothing, and with an"
-            " `edit`, which contains it."
-        ),
-    ] = None
-    record: Annotated[
-        str | None,
-        Meta(
-            description="The rest of the summary for a message with the role `user`; only when"
-            " `summary_role` is `record`."
-        ),
-    ] = None
     tokens: Tokens | None = None
     edit: Annotated[
         Edit | None,
         Meta(
-            description="How to edit the request; only with `ready` and `native`. Null when `path`"
-            " or the description does not reach the boundary, or does not match what is stored."
+            description="How to put the summary into the request; only with `ready`. Null when the"
+            " description does not reach the boundary, or does not match what is stored."
         ),
     ] = None
     density: Annotated[
@@ -265,8 +184,8 @@ class ContextAnswer(msgspec.Struct, omit_defaults=True):
     status_text: Annotated[
         str | None,
         Meta(
-            description="Only with `native`: the status for users about the summary, or with"
-            " `pending` about a request that is cut because there is none yet."
+            description="For users: the status about the summary, or with `pending` about a"
+            " request that is cut because there is none yet."
         ),
     ] = None
 
@@ -291,9 +210,6 @@ class FilterAnswer(BaseModel):
 
     version: str = Field(description="Version of the service.")
     tenant: str = Field(description="Name of the tenant that the key belongs to.")
-    least_filter: str = Field(
-        description="The oldest filter that is accepted (header `Precis-Filter`)."
-    )
     crowded: list[CrowdedModel] = Field(
         description="Models of recent chats whose tools leave little room for the chat."
     )
@@ -314,8 +230,7 @@ class TranscriptRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
         list[msgspec.Raw],
         Meta(min_length=1, extra_json_schema={"items": schema_of(intake.HandedMessage)}),
     ]
-    window_tokens: Annotated[int, Meta(ge=2048, le=100_000_000)] | None = None
-    windows: _Windows = []
+    windows: _Windows
     after: Annotated[
         tuple[intake.Id, intake.Hash] | None,
         Meta(
@@ -351,6 +266,13 @@ class TranscriptRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
             " not summarised; `provider` is only shown to operators."
         ),
     ] = None
+    outcomes: Annotated[
+        dict[Reported, Annotated[int, Meta(ge=0, le=9999)]],
+        Meta(
+            description="What became of the chat's requests since its last upload, counted; of"
+            " these `away`, while the service did not answer."
+        ),
+    ] = {}
 
 
 class TranscriptAnswer(BaseModel):

@@ -3,7 +3,7 @@
 import json
 import sys
 from pathlib import Path
-from typing import Final, get_args
+from typing import Final
 
 import click
 
@@ -18,7 +18,6 @@ from service.cli.output import (
     say,
     without_asking,
 )
-from service.names import ChatState, Has, Order
 
 _CHATS: Final = (
     "chat_id state path_tokens checkpoints model messages updated_at user_id last_error"
@@ -50,23 +49,10 @@ def chats() -> None:
 @chats.command("list")
 @click.option("--user", help="Only chats of this user's id.")
 @click.option("--model", help="Only chats for this model.")
-@click.option(
-    "--state",
-    type=click.Choice(get_args(ChatState)),
-    help="Only chats whose work is so; `idle` has none.",
-)
+@click.option("--state", help="Only chats whose work is working, due, waiting or dead, or idle.")
 @click.option("--begins", help="Only chats whose id begins so.")
-@click.option(
-    "--has",
-    type=click.Choice(get_args(Has)),
-    help="Only chats with a summary, a degraded one, or an expiry.",
-)
-@click.option(
-    "--order",
-    type=click.Choice(get_args(Order)),
-    default="updated",
-    help="The most recently updated first, which is the default, or the longest.",
-)
+@click.option("--has", help="Only chats with a summary, one that is degraded, or an expiry.")
+@click.option("--order", help="The most recently updated first, or the longest: updated, tokens.")
 @paged
 def list_chats(as_json: bool, **query: object) -> None:
     """List chats, the most recently updated first."""

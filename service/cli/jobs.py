@@ -1,7 +1,7 @@
 """`precis jobs`, `status` and `summariser`: work, who does it, and who writes."""
 
 import time
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import click
 
@@ -15,7 +15,6 @@ from service.cli.output import (
     say,
 )
 from service.errors import SummariserError
-from service.names import State
 
 _JOBS: Final = "chat_id state last_error attempts due_at dead_at worker"
 _LOOK: Final = 0.5  # seconds between two looks of `status --wait`
@@ -27,7 +26,7 @@ def jobs() -> None:
 
 
 @jobs.command("list")
-@click.option("--state", type=click.Choice(get_args(State)), help="Only work in this state.")
+@click.option("--state", help="Only work that is working, due, waiting or dead.")
 @paged
 def list_jobs(as_json: bool, **query: object) -> None:
     """List chats with work, and why it waits."""

@@ -8,14 +8,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from service.cli import shell
 from service.cli.client import ask
 from service.cli.output import as_json, print_json, print_page, print_table, say
-from service.names import FIRST_TENANT, Scope
+from service.names import FIRST_TENANT
 
 if TYPE_CHECKING:
     from service.storage.rotation import Held
@@ -39,7 +39,6 @@ def keys() -> None:
 @keys.command()
 @click.option(
     "--scope",
-    type=click.Choice(get_args(Scope)),
     help="`filter`: for the filter in Open WebUI; `events`: for the events function;"
     " `operator:read`: to look; `operator`: for all of REST and the pages.",
 )

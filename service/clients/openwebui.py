@@ -2,7 +2,7 @@
 
 Answers are JSON, or an error that says what to do.
 
-Routes and answers are those of 0.6.43, 0.7.2, 0.8.12, 0.9.6, 0.10.2, 0.11.4 and 0.12.4, read in
+Routes and answers are those of 0.9.6, 0.10.2, 0.11.4 and 0.12.4, read in
 `main.py`, `utils/chat.py` and `routers/{auths,functions,models,tools}.py`.
 """
 
@@ -68,17 +68,13 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A workspace tool as it is stored.
-
-    Who may use it is `access_control` up to 0.7, where None is everybody, and `access_grants` since
-    0.8, one for each user, group or `*`. Either may be a key of `access`.
-    """
+    """A workspace tool as it is stored; `grants` say who may use it: a user, a group or `*`."""
 
     id: str
     name: str
     meta: Json
     source: str
-    access: Json
+    grants: list[Json]
 
     @property
     def title(self) -> str:
@@ -88,10 +84,7 @@ class Tool:
     @property
     def private(self) -> bool:
         """Whether only its owner and admins may use it."""
-        if "access_grants" in self.access:
-            return not any(one["permission"] == "read" for one in self.access["access_grants"])
-        control = self.access.get("access_control")
-        return control is not None and not any((control.get("read") or {}).values())
+        return not any(one["permission"] == "read" for one in self.grants)
 
 
 def _title(meta: Json) -> str:
@@ -199,7 +192,7 @@ class OpenWebUI:
         return str((await self.ask("GET", "/api/v1/auths/"))["id"])
 
     async def shows_all_chats(self) -> bool:
-        """Whether it says that admins may read everybody's chats; up to 0.8 they may not."""
+        """Whether it says that admins may read everybody's chats."""
         features = (await self.ask("GET", "/api/config"))["features"]
         return bool(features.get("enable_admin_chat_access"))
 
@@ -261,37 +254,29 @@ class OpenWebUI:
         try:
             found = await self.ask("GET", f"/api/v1/tools/id/{identity}")
         except RequestRefused as refused:
-            if refused.status in (401, 404):  # the former up to 0.7
+            if refused.status in (401, 404):
                 return None
             raise
-        access = {
-            name: found[name] for name in ("access_control", "access_grants") if name in found
-        }
         # Another admin is not shown the text with BYPASS_ADMIN_ACCESS_CONTROL=false, since 0.11.
         source = str(found.get("content") or "")
-        return Tool(found["id"], found["name"], found.get("meta") or {}, source, access)
+        meta, grants = found.get("meta") or {}, found["access_grants"]
+        return Tool(found["id"], found["name"], meta, source, grants)
 
     async def create_tool(self, identity: str, name: str, description: str, source: str) -> None:
         """Makes a tool that everybody may use."""
-        public = {"access_control": None, "access_grants": [_EVERYBODY]}
         form = _form(identity, name, description, source)
-        await self.ask("POST", "/api/v1/tools/create", form | public)
+        await self.ask("POST", "/api/v1/tools/create", form | {"access_grants": [_EVERYBODY]})
 
     async def update_tool(self, tool: Tool, source: str) -> None:
         """Replaces a tool's text; its name, its valves and who may use it stay."""
-        await self._update_tool(tool, source, tool.access)
-
-    async def share_tool(self, tool: Tool, source: str) -> None:
-        """Lets everybody use a tool. `source` is its present text, which 0.7 wants with it."""
-        if "access_grants" in tool.access:
-            grants = {"access_grants": [*tool.access["access_grants"], _EVERYBODY]}
-            await self.ask("POST", f"/api/v1/tools/id/{tool.id}/access/update", grants)
-        else:
-            await self._update_tool(tool, source, {"access_control": None})
-
-    async def _update_tool(self, tool: Tool, source: str, access: Json) -> None:
         body = {"id": tool.id, "name": tool.name, "content": source, "meta": tool.meta}
-        await self.ask("POST", f"/api/v1/tools/id/{tool.id}/update", body | access)
+        grants = {"access_grants": tool.grants}
+        await self.ask("POST", f"/api/v1/tools/id/{tool.id}/update", body | grants)
+
+    async def share_tool(self, tool: Tool) -> None:
+        """Lets everybody use a tool."""
+        grants = {"access_grants": [*tool.grants, _EVERYBODY]}
+        await self.ask("POST", f"/api/v1/tools/id/{tool.id}/access/update", grants)
 
     async def toggle(self, function: str, what: str = "") -> None:
         """Switches a function on or off, whichever it is not, or with `/global` on all models."""
@@ -335,15 +320,15 @@ class OpenWebUI:
             record["meta"]["filterIds"] = filters
             await self.ask("POST", "/api/v1/models/model/update", record)
             return
-        private: Json = {"access_control": {}, "access_grants": []}  # the former up to 0.7
         made: Json = {
             "id": model,
             "base_model_id": None,
             "name": name,
             "params": {},
             "meta": {"filterIds": filters},
+            "access_grants": [],
         }
-        await self.ask("POST", "/api/v1/models/create", made | private)
+        await self.ask("POST", "/api/v1/models/create", made)
 
     async def _record(self, model: str) -> Json | None:
         try:
@@ -360,8 +345,7 @@ class OpenWebUI:
         Returns:
             What the filters return.
 
-        `POST /api/chat/completed`: the page's own way up to 0.8, kept since for others. Up to 0.6 a
-        failing filter answers `{}` with 200.
+        Open WebUI keeps `POST /api/chat/completed` for clients; the page does not use it.
         """
         said = [
             {"id": "precis-1", "role": "user", "content": "?"},

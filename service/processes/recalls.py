@@ -15,37 +15,16 @@ _SAMPLE = 4000  # characters by which a chat's language is guessed
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A message to be searched, at its `place` in the path: its words, or else its body, packed.
-
-    `wanted` says that what is made of the body is worth storing.
-    """
+    """A message to be searched, at its `place` in the path: its words, or else its body, packed."""
 
     place: int
     body: bytes | None
     words: bytes | None
-    wanted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
-    """What was made of a body: the calls of its steps, and its words, packed."""
-
-    step_calls: Sequence[int]
-    words: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Searched:
-    """The hits, and what was made of bodies on the way, by place."""
-
-    hits: Sequence[Hit]
-    made: Mapping[int, Made]
-
-
-def search(texts: Sequence[Text], length: int, question: str, most: int) -> Searched:
+def search(texts: Sequence[Text], length: int, question: str, most: int) -> Sequence[Hit]:
     """The best places for a question on a path of `length` messages; at most `most`."""
     path: list[list[parts.Part]] = [[] for _ in range(length)]
-    made = dict[int, Made]()
     sample: list[str] = []
     for one in texts:
         if one.words is not None:
@@ -53,23 +32,10 @@ def search(texts: Sequence[Text], length: int, question: str, most: int) -> Sear
         elif one.body is not None:
             message = parse(codec.unpack(one.body))
             path[one.place] = parts.parts(message)
-            if one.wanted:
-                made[one.place] = _made(message, path[one.place])
             if sum(map(len, sample)) < _SAMPLE:
                 sample.append(shown.said(message))
     language = languages.detect("\n".join(sample)[:_SAMPLE])
-    return Searched(ranking.ranked(path, question, language, most), made)
-
-
-def made(bodies: Mapping[int, bytes]) -> dict[int, Made]:
-    """What is made of bodies, by place."""
-    parsed = {place: parse(codec.unpack(body)) for place, body in bodies.items()}
-    return {place: _made(message, parts.parts(message)) for place, message in parsed.items()}
-
-
-def _made(message: Message, found: Sequence[parts.Part]) -> Made:
-    counted = [len(step.calls) for step in steps(message)]
-    return Made(counted, codec.pack(parts.packed(found)))
+    return ranking.ranked(path, question, language, most)
 
 
 def named(bodies: Mapping[int, bytes], identity: str, *, marker: bool) -> tuple[int, int] | None:

@@ -71,12 +71,6 @@ def meant(reference: str, path: Sequence[Counts]) -> Found | Missing | Named:
             return _step(number, path)
 
 
-def is_depth(reference: str) -> bool:
-    """Whether a reference names a message by its depth, for which no calls need be counted."""
-    counted = _COUNTED.fullmatch(reference)
-    return counted is not None and (counted["kind"] or "").upper() == "M"
-
-
 def above(path: Sequence[Counts]) -> list[int]:
     """How many calls stand above each message."""
     return [0, *accumulate(sum(one.calls) for one in path)][: len(path)]

@@ -19,7 +19,7 @@ from service.storage.tenancy import ChatKey
 _COPY = text("""
 with theirs as (
     select distinct on (own.message_id) own.message_id,
-        coalesce(lent.author_id, lender.begun_by, lender.user_id) as author
+        coalesce(lent.author_id, lender.user_id) as author
     from messages own
     join messages root on root.tenant_id = :tenant and root.digest in (
         select begun.digest from messages begun
@@ -36,7 +36,7 @@ from theirs, chats this
 where messages.tenant_id = :tenant and messages.chat_id = :chat
     and messages.message_id = theirs.message_id
     and this.tenant_id = :tenant and this.id = :chat
-    and theirs.author not in ('', coalesce(this.begun_by, this.user_id))
+    and theirs.author not in ('', this.user_id)
 returning messages.author_id
 """).bindparams(bindparam("ids", type_=ARRAY(Text)))
 

@@ -201,22 +201,16 @@ async def open_chat(
         chats.c.id,
         chats.c.wants_bodies,
         chats.c.left_alone_at.is_not(None),
-        begun_by(),
+        chats.c.user_id,
     )
     identity, *rest = (await connection.execute(statement.returning(*columns))).one()
     return OpenedChat(ChatKey(tenant, identity), *rest)
 
 
-def begun_by() -> ColumnElement[str]:
-    """Whose chat it is: who began it."""
-    # Once `user_id` was who wrote last, and who began the chat was kept beside it.
-    return func.coalesce(chats.c.begun_by, chats.c.user_id)
-
-
 async def begin_anew(connection: AsyncConnection, chat: ChatKey, user: str) -> None:
     """Makes a chat without messages this user's; whoever had it left alone, it is not any more."""
     query = update(chats).where(*of(chat, chats))
-    await connection.execute(query.values(user_id=user, begun_by=None, left_alone_at=None))
+    await connection.execute(query.values(user_id=user, left_alone_at=None))
 
 
 async def ingested(
@@ -259,7 +253,7 @@ async def note_leaf(connection: AsyncConnection, chat: ChatKey, leaf: str | None
 
 async def saved(connection: AsyncConnection, tenant: int, unsaved: str) -> list[Saved]:
     """All chats of a tenant but those whose id begins with `unsaved`, oldest first."""
-    query = select(chats.c.external_id, begun_by()).where(
+    query = select(chats.c.external_id, chats.c.user_id).where(
         chats.c.tenant_id == tenant, ~chats.c.external_id.startswith(unsaved, autoescape=True)
     )
     return [Saved(*row) for row in await connection.execute(query.order_by(chats.c.id))]
@@ -319,7 +313,7 @@ def cursor_after(last: Overview, order: Order) -> Cursor:
 
 def _conditions(tenant: int, which: Filters) -> Iterator[ColumnElement[bool]]:
     if which.user is not None:
-        yield begun_by() == which.user
+        yield chats.c.user_id == which.user
     if which.model is not None:
         yield chats.c.model == which.model
     if which.state is not None:
@@ -354,7 +348,7 @@ def _overview_columns(tenant: int) -> list[ColumnElement[Any]]:
     return [
         chats.c.id,
         chats.c.external_id,
-        begun_by(),
+        chats.c.user_id,
         chats.c.model,
         chats.c.window_tokens,
         chats.c.window_assumed,

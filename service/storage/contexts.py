@@ -86,7 +86,7 @@ _BRANCHED = f"{_BY_PAIRS} chat.external_id = $2 and {_LIVES}"
 # the digests. Of several chats, the one that knows the newest message. A chat that expires lends
 # nothing: it is deleted with everything stored for it. One that is left alone borrows nothing.
 _ELSEWHERE = f"""
-{_BY_PAIRS} ($2::text is null or coalesce(chat.begun_by, chat.user_id) = $2)
+{_BY_PAIRS} ($2::text is null or chat.user_id = $2)
 and chat.expires_at is null and chat.id in (
     select lent.chat_id from checkpoints lent
     where lent.tenant_id = $1 and lent.covered_digest = any($4::text[])
@@ -150,15 +150,14 @@ async def find(
         tenant: whose chat it is.
         chat: Open WebUI's chat id.
         pairs: (id, digest), leaf first, the digests as they were sent.
-        sizes: characters of each pair's message, as far as they are known: count those that are not
-            stored yet.
+        sizes: characters of each pair's message: those that are not stored yet count by them.
         window: the model's window; None takes the one of the last ingest.
         served: how the model is served.
     """
     seal = await database.seals.of(tenant)
     leaf = seal.keyed(pairs[0][1])
     above = seal.keyed(pairs[1][1]) if len(pairs) > 1 else leaf
-    question = sizes[0] // _CHARACTERS if sizes else 0
+    question = sizes[0] // _CHARACTERS
     asked = tenant, chat, leaf, above, question, window, *_how(served)
     row = await database.reads.fetchrow(_CONTINUED, *asked)
     if row is not None:
@@ -198,9 +197,8 @@ async def _branched(
     served: Served,
     *more: str,
 ) -> StoredContext | None:
-    before = [0, *(size // _CHARACTERS for size in accumulate(sizes))]
-    # By place: what those before it cost. Of messages without a known size, nothing is added.
-    new = before[: len(pairs)] + before[-1:] * (len(pairs) - len(before))
+    # By place: what those before it cost.
+    new = [size // _CHARACTERS for size in accumulate(sizes[:-1], initial=0)]
     seal = await database.seals.of(tenant)
     ids = [identity for identity, _ in pairs]
     digests = [seal.keyed(digest) for _, digest in pairs]

@@ -87,7 +87,7 @@ async def forget_of(
     """
     query = select(chat_rows.c.id, chat_rows.c.external_id).where(
         chat_rows.c.tenant_id == tenant,
-        chats.begun_by() == user,
+        chat_rows.c.user_id == user,
         not_among(chat_rows.c.external_id, but),
     )
     if prefix:

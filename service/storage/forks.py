@@ -12,7 +12,6 @@ from sqlalchemy import Row, Select, and_, func, or_, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import messages, sealing
-from service.storage.chats import begun_by
 from service.storage.checkpoints import CONTENT, Line, add, next_id, opened, place_of
 from service.storage.tables import chats, checkpoints
 from service.storage.tenancy import ChatKey, of
@@ -50,7 +49,7 @@ def _deepest(chat: ChatKey, user: str | None, digests: Collection[str]) -> Selec
     lends = and_(
         chats.c.expires_at.is_(None),
         checkpoints.c.retired_at.is_(None),
-        true() if user is None else begun_by() == user,
+        true() if user is None else chats.c.user_id == user,
     )
     line = func.array_append(checkpoints.c.ancestors, checkpoints.c.id).label("line")
     return (

@@ -18,9 +18,7 @@ from service.storage.tables import api_keys, tenants
 from service.storage.terms import in_seconds
 
 OPENS: Final[Mapping[Scope, frozenset[Scope]]] = {
-    # As long as filters below 0.3.0 are accepted (`LEAST_FILTER`): before, the events function had
-    # the filter's key.
-    "filter": frozenset({"filter", "events"}),
+    "filter": frozenset({"filter"}),
     "events": frozenset({"events"}),
     "operator:read": frozenset({"operator:read"}),
     "operator": frozenset({"operator:read", "operator"}),

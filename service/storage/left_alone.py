@@ -6,7 +6,6 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, func, null, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage.chats import begun_by
 from service.storage.tables import chats
 from service.storage.tenancy import ChatKey, of
 
@@ -37,7 +36,7 @@ async def find(
         chat: Open WebUI's chat id.
         lock: whether nobody else may change it until the transaction ends.
     """
-    columns = begun_by(), chats.c.model, _is_working(), chats.c.left_alone_at
+    columns = chats.c.user_id, chats.c.model, _is_working(), chats.c.left_alone_at
     query = select(chats.c.id, *columns).where(
         chats.c.tenant_id == tenant,
         chats.c.external_id == chat,

@@ -6,7 +6,7 @@ its running total is right.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -51,19 +51,9 @@ class Row:
     tokens: int
     path_tokens: int
     step_tokens: Sequence[int]
-    step_calls: Sequence[int] | None
+    step_calls: Sequence[int]
     sent_at: int | None
     checkpoint_id: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Searched:
-    """What recall has made of a message's body; `words` is None where it need not be stored."""
-
-    message_id: str
-    digest: str
-    step_calls: Sequence[int]
-    words: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,34 +174,6 @@ def place_of(chat: ChatKey, message_id: str, column: str) -> Where:
     return Where(messages.name, column, chat, message_id)
 
 
-async def store_words(connection: AsyncConnection, chat: ChatKey, made: Sequence[Searched]) -> None:
-    """Stores what was made of bodies for a search, where these are still what they were."""
-    seal = await sealing.of(connection, chat.tenant)
-    query = update(messages).where(
-        *of(chat, messages),
-        messages.c.message_id == bindparam("id"),
-        messages.c.digest == bindparam("of"),
-        messages.c.body.is_not(None),
-        # An erased one may have been read before.
-        messages.c.author_id.is_distinct_from(ERASED),
-    )
-    query = query.values(
-        words=func.coalesce(bindparam("packed"), messages.c.words), step_calls=bindparam("calls")
-    )
-    await connection.execute(
-        query,
-        [
-            {
-                "id": one.message_id,
-                "of": one.digest,
-                "packed": _sealed(seal, chat, one.message_id, "words", one.words),
-                "calls": one.step_calls,
-            }
-            for one in made
-        ],
-    )
-
-
 def _sealed(
     seal: Seal, chat: ChatKey, message_id: str, column: str, packed: bytes | None
 ) -> bytes | None:
@@ -228,16 +190,24 @@ async def without_body(
     return set((await connection.execute(query)).scalars())
 
 
-async def give_back(connection: AsyncConnection, chat: ChatKey, packed: dict[str, bytes]) -> None:
-    """Stores the bodies of messages again, by id."""
+async def give_back(
+    connection: AsyncConnection, chat: ChatKey, packed: Mapping[str, tuple[bytes, bytes | None]]
+) -> None:
+    """Stores the bodies of messages again, by id, each with its words."""
     # Their age begins again, or the next sweep might drop them before a worker has read them.
     query = update(messages).where(*of(chat, messages), messages.c.message_id == bindparam("id"))
     seal = await sealing.of(connection, chat.tenant)
     await connection.execute(
-        query.values(body=bindparam("packed"), created_at=func.now()),
+        query.values(
+            body=bindparam("packed"), words=bindparam("packed_words"), created_at=func.now()
+        ),
         [
-            {"id": identity, "packed": _sealed(seal, chat, identity, "body", body)}
-            for identity, body in packed.items()
+            {
+                "id": identity,
+                "packed": _sealed(seal, chat, identity, "body", body),
+                "packed_words": _sealed(seal, chat, identity, "words", words),
+            }
+            for identity, (body, words) in packed.items()
         ],
     )
 

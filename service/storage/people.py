@@ -17,7 +17,6 @@ from service.storage import memories, sealing
 from service.storage import partials as of_partials
 from service.storage import runs as of_runs
 from service.storage.audit import user_actor
-from service.storage.chats import begun_by
 from service.storage.codec import unpack
 from service.storage.messages import ERASED, place_of, subtree
 from service.storage.sealing import Seal
@@ -104,8 +103,8 @@ class Written:
 
 _USERS: Final = text("""
 select chat_authors.user_id,
-    count(*) filter (where coalesce(chats.begun_by, chats.user_id) = chat_authors.user_id),
-    count(*) filter (where coalesce(chats.begun_by, chats.user_id) != chat_authors.user_id),
+    count(*) filter (where chats.user_id = chat_authors.user_id),
+    count(*) filter (where chats.user_id != chat_authors.user_id),
     max(chats.updated_at)
 from chat_authors
 join chats on chats.tenant_id = :tenant and chats.id = chat_authors.chat_id
@@ -153,7 +152,7 @@ async def own(
 ) -> list[Chat]:
     """The chats that a user began, oldest first; with `lock`, nobody else changes them."""
     query = select(chats.c.id, chats.c.external_id).where(
-        chats.c.tenant_id == tenant, begun_by() == user
+        chats.c.tenant_id == tenant, chats.c.user_id == user
     )
     query = query.order_by(chats.c.id)
     found = await connection.execute(query.with_for_update() if lock else query)
@@ -168,7 +167,7 @@ async def beside(
         chat_authors.c.tenant_id == tenant, chat_authors.c.user_id == user
     )
     query = select(chats.c.id, chats.c.external_id).where(
-        chats.c.tenant_id == tenant, chats.c.id.in_(wrote), begun_by() != user
+        chats.c.tenant_id == tenant, chats.c.id.in_(wrote), chats.c.user_id != user
     )
     query = query.order_by(chats.c.id)
     found = await connection.execute(query.with_for_update() if lock else query)
@@ -256,9 +255,6 @@ async def blank(
     await connection.execute(update(runs).where(*of(chat, runs)).values(no_reason))
     await connection.execute(update(chats).where(*of(chat, chats)).values(last_error=None))
     await connection.execute(
-        update(chats).where(*of(chat, chats), chats.c.user_id == user).values(user_id=begun_by())
-    )
-    await connection.execute(
         delete(chat_authors).where(*of(chat, chat_authors), chat_authors.c.user_id == user)
     )
     return len(lost)
@@ -300,9 +296,11 @@ async def gone_chats(connection: AsyncConnection, tenant: int, user: str) -> lis
 
 async def read_chat(connection: AsyncConnection, chat: ChatKey) -> Json | None:
     """The row of a chat, as far as it is about its user; None when it was deleted meanwhile."""
-    columns = ("external_id", "model", "created_at", "updated_at", "expires_at", "left_alone_at")
-    whose = begun_by().label("user_id")
-    query = select(*(chats.c[name] for name in columns), whose).where(*of(chat, chats))
+    columns = (
+        *("external_id", "model", "created_at", "updated_at", "expires_at", "user_id"),
+        "left_alone_at",
+    )
+    query = select(*(chats.c[name] for name in columns)).where(*of(chat, chats))
     row = (await connection.execute(query)).mappings().one_or_none()
     return None if row is None else dict(row)
 

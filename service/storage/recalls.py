@@ -16,7 +16,7 @@ _COVERED = """
 select chat.id, made.id as made,
     case when :whole then newest.message_id else made.covered_until end as until,
     case when :whole then newest.digest else made.covered_digest end as digest,
-    coalesce(chat.begun_by, chat.user_id) as owner
+    chat.user_id as owner
 from chats chat
 cross join lateral (
     select stored.message_id, stored.digest, stored.checkpoint_id, pair.place
@@ -37,7 +37,7 @@ _PAIRS = [bindparam(name, type_=ARRAY(Text)) for name in ("ids", "digests")]
 _HERE = text(f"{_COVERED} and chat.external_id = :chat").bindparams(*_PAIRS)
 # For the first turn of a fork, which is not stored yet: see `contexts`.
 _ELSEWHERE = text(f"""{_COVERED}
-and (:anyone or coalesce(chat.begun_by, chat.user_id) = :user)
+and (:anyone or chat.user_id = :user)
 and chat.expires_at is null and chat.id in (
     select lent.chat_id from checkpoints lent
     where lent.tenant_id = :tenant and lent.covered_digest = any(:digests)
@@ -60,12 +60,12 @@ _LEAF = text(
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A message of a path. `step_calls` is None where its calls were not counted yet."""
+    """A message of a path. `digest` is as it is stored, `step_calls` its calls of tools by step."""
 
     message_id: str
     digest: str
     depth: int
-    step_calls: Sequence[int] | None
+    step_calls: Sequence[int]
     kept: bool
     """Whether its text is kept."""
 

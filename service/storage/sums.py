@@ -14,7 +14,6 @@ from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import tombstones
-from service.storage.chats import begun_by
 from service.storage.tables import chat_sums, chats, day_sums, user_sums
 from service.storage.tenancy import ChatKey, of
 from service.storage.terms import among
@@ -96,7 +95,7 @@ async def summarised(
     `summariser` is the model. The first statement of a transaction on rows of this chat: its row is
     locked as a foreign key locks it, and a deletion locks it before all others.
     """
-    query = select(begun_by(), chats.c.model).where(*of(chat, chats))
+    query = select(chats.c.user_id, chats.c.model).where(*of(chat, chats))
     found = (await connection.execute(query.with_for_update(key_share=True))).one_or_none()
     if found is None:
         return

@@ -144,8 +144,7 @@ chats = Table(
     _id(),
     Column("tenant_id", BigInteger, ForeignKey("tenants.id", ondelete="CASCADE"), nullable=False),
     Column("external_id", Text, nullable=False, comment="Open WebUI's chat id."),
-    Column("user_id", Text, nullable=False),
-    Column("begun_by", Text, comment="Whose chat it is; null: `user_id`, who wrote in it last."),
+    Column("user_id", Text, nullable=False, comment="Who began it."),
     Column("model", Text, nullable=False),
     Column("window_tokens", Integer, nullable=False),
     Column(
@@ -270,9 +269,7 @@ messages = Table(
     Column(
         "step_tokens", ARRAY(Integer), nullable=False, comment="What a summariser reads, by step."
     ),
-    Column(
-        "step_calls", ARRAY(Integer), comment="Its calls of tools, by step; null if not counted."
-    ),
+    Column("step_calls", ARRAY(Integer), nullable=False, comment="Its calls of tools, by step."),
     Column("sent_at", BigInteger, comment="Open WebUI's timestamp, Unix seconds."),
     Column(
         "checkpoint_id",

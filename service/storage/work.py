@@ -24,7 +24,6 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import breakers
-from service.storage.chats import begun_by
 from service.storage.tables import chats, tenants
 from service.storage.tenancy import ChatKey, of
 from service.storage.terms import in_seconds
@@ -90,7 +89,7 @@ _LEASED = (
     chats.c.leaf_id,
     chats.c.compactor,
     chats.c.external_id,
-    begun_by(),
+    chats.c.user_id,
     chats.c.request_id,
     chats.c.left_alone_at.is_not(None),
 )

@@ -20,6 +20,9 @@ ANSWERS: Final = ("ready", "not_needed", "pending", "unknown")
 Outcome = Literal["compressed", "truncated_with_summary", "truncated", "unchanged"]
 """What became of a request, as the filter reports it."""
 
+Reported = Outcome | Literal["away"]
+"""The same, and of these, while the service did not answer."""
+
 OUTCOMES: Final[tuple[Outcome, ...]] = get_args(Outcome)
 
 COUNTS: Final = (
@@ -182,7 +185,7 @@ async def unpriced(reads: Reads, wanted: Wanted, prices: Mapping[str, Price]) ->
 def _source(by: By, wanted: Wanted) -> tuple[str, str | None]:
     """The smallest table that has the answer, and its column of users."""
     if by == "chat":
-        return _OF_CHATS, "coalesce(chats.begun_by, chats.user_id)"
+        return _OF_CHATS, "chats.user_id"
     if by == "user" or wanted.user is not None:
         return "user_sums s", "s.user_id"
     return "day_sums s", None

@@ -27,24 +27,22 @@ _MOST_PINS = 400
 
 def fitted(memory: Memory, room: int) -> Parts:
     """What `room` tokens have room for."""
-    parts = (memory.rules, memory.state, memory.quotations, memory.talk, memory.ledger)
-    room -= HEAD_TOKENS * sum(map(bool, parts))
     told = terms("\n".join(memory.state))
     # Rules do not age: as many as can stand. Of quotations the newest.
     rules = _Chosen(memory.rules, lambda pin: (_is_told(pin, told), len(pin.text)))
     quotations = _Chosen(memory.quotations, lambda pin: (_is_told(pin, told), -pin.number))
     # Without a state, all that is chosen comes first.
     left = room - rules.take(int(room * _RULES) if memory.state else room)
-    state = _first_lines([state_line(line) for line in memory.state], left)
-    left -= size(state)
+    state = _first_lines([state_line(line) for line in memory.state], left - HEAD_TOKENS)
+    left -= _price(state)
     left -= rules.take(left)
 
-    calls = _calls(memory, int(left * _LEDGER))
-    left -= quotations.take(left - size(calls))
+    calls = _calls(memory, int(left * _LEDGER) - HEAD_TOKENS)
+    left -= quotations.take(left - _price(calls))
     known = [*rules.lines, *state, *quotations.lines]
-    spoken = _talk(memory, left - size(calls), known)
+    spoken = _talk(memory, left - _price(calls) - HEAD_TOKENS, known)
     # What the talk did not need is the ledger's.
-    calls = _calls(memory, left - size(spoken))
+    calls = _calls(memory, left - _price(spoken) - HEAD_TOKENS)
     left_out = len(memory.rules) + len(memory.quotations)
     left_out -= len(rules.shown) + len(quotations.shown)
     return Parts(rules.lines, state, quotations.lines, spoken, calls, left_out)
@@ -72,7 +70,7 @@ class _Chosen:
 
     def take(self, room: int) -> int:
         """Shows as many more as `room` tokens have room for, and returns what they take."""
-        taken = 0
+        taken = 0 if self.shown else HEAD_TOKENS
         for pin in self._ranked:
             line = pin_line(pin)
             price = size([line])
@@ -80,7 +78,12 @@ class _Chosen:
             if pin.number not in self.shown and taken + price <= room:
                 taken += price
                 self.shown[pin.number] = line
-        return taken
+        return taken if self.shown else 0
+
+
+def _price(lines: Sequence[str]) -> int:
+    """What a part takes, with its head; nothing without a line."""
+    return size(lines) + HEAD_TOKENS if lines else 0
 
 
 def _is_told(pin: Pin, told: frozenset[str]) -> bool:

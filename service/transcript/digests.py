@@ -2,7 +2,7 @@
 
 Equal digests mean that the whole path up to there is equal. The filter computes them (it cannot
 import this module, so it repeats the rule, and a test compares the two); the service
-only checks the chain. The fingerprint is opaque here: a newer filter may compute it in another way.
+only checks the chain. The fingerprint is opaque here.
 """
 
 import hashlib

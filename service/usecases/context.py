@@ -32,8 +32,7 @@ class Lookup(NamedTuple):
     """A request that asks for a summary. `sizes` are the characters of the pairs' messages.
 
     `anyone`: a fork is served what any chat of the tenant lends, not only those of `user`. `served`
-    says how the model is served, and `request` describes what is sent; an older filter does not.
-    `usual_window` is for an unknown chat that comes without a window.
+    says how the model is served.
     """
 
     tenant: int
@@ -44,15 +43,14 @@ class Lookup(NamedTuple):
     user: str | None = None
     anyone: bool = False
     served: Served = Served()
-    usual_window: int = 0
-    request: edit.Request | None = None
 
 
 class Decision(NamedTuple):
     """What a request should carry.
 
-    `known` is the newest message of the path that is stored, or is taken for it. `summary` comes
-    with `ready` only. `digest` is that of the boundary, as the request has it; None where the
+    `known` is the newest message of the path that is stored, or is taken for it. `summary`
+    and `edit` come with `ready` only; `edit` is None when the request is not described far enough
+    for one. `digest` is that of the boundary, as the request has it; None where the
     boundary is above the pairs that were sent. `window` is the one that the answer is for, and
     `overhead` is part of `before` and `after`.
     """
@@ -71,8 +69,8 @@ class Decision(NamedTuple):
     status_text: str = ""
 
 
-async def answer(database: Database, asked: Lookup) -> Decision:
-    """What the request should carry, and how it is put in if the request is described.
+async def answer(database: Database, asked: Lookup, request: edit.Request) -> Decision:
+    """What the request should carry, and how it is put in.
 
     Where texts cannot be opened, the request goes on as if nothing were stored.
     """
@@ -84,22 +82,20 @@ async def answer(database: Database, asked: Lookup) -> Decision:
         # path after each turn, which would be refused for the same reason. Once there is a key, or
         # another process answers, that is wrong at worst, and the filter then sends all.
         found = Decision("unknown", known=next((one for one, _ in asked.path.pairs[1:]), None))
-    return _with_edit(found, asked, asked.request) if asked.request else found
+    return _with_edit(found, asked, request)
 
 
-def not_sent(asked: Lookup, decided: Decision) -> int:
+def not_sent(decided: Decision) -> int:
     """Tokens that a summary keeps out of the request.
 
-    None without an edit for a filter that wants one: it asks again, or sends the request unchanged.
+    None without an edit: the filter asks again, or sends the request unchanged.
     """
-    if asked.request and not decided.edit:
-        return 0
-    return decided.before - decided.after
+    return decided.before - decided.after if decided.edit else 0
 
 
 def _with_edit(found: Decision, asked: Lookup, request: edit.Request) -> Decision:
     if found.status == "unknown":
-        return found._replace(window=asked.window or asked.usual_window)
+        return found._replace(window=asked.window or 0)
     ids = [message for message, _ in asked.path.pairs]
     known = ids.index(found.known) if found.known in ids else None
     # The filter estimates messages only, so what goes beside them is no part of the comparison.

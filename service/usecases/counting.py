@@ -18,7 +18,7 @@ from service import metrics
 from service.errors import trace
 from service.storage import outage, sums
 from service.storage.sums import ChatShare, Share
-from service.storage.worth import OUTCOMES
+from service.storage.worth import OUTCOMES, Reported
 
 EVERY: Final = 5.0
 """Seconds between two writes."""
@@ -47,7 +47,7 @@ class Counting:
         counts[answer] += 1
         counts["tokens_not_sent"] += not_sent
 
-    def reported(self, share: Share, outcomes: Mapping[str, int]) -> None:
+    def reported(self, share: Share, outcomes: Mapping[Reported, int]) -> None:
         """Counts what became of requests, as a filter reports it."""
         counts = self._new[share]
         for name, number in outcomes.items():

@@ -395,7 +395,7 @@ async def _give_back(
 ) -> None:
     """Stores the texts again of messages whose texts were not kept."""
     bodies = {
-        message.id: read.weighed.body
+        message.id: (read.weighed.body, read.weighed.words)
         for message, read in zip(handed.messages, taken, strict=True)
         if message.id in gone and read.weighed
     }

@@ -43,7 +43,7 @@ _FILES = {
     ACTION: "precis_action.py",
 }
 _TYPES = {FILTER: "filter", EVENTS: "event", ACTION: "action"}
-_OLDEST, _WITH_EVENTS = (0, 6, 43), (0, 10)
+_OLDEST, _WITH_EVENTS = (0, 9, 6), (0, 10)
 
 _TOOLS_OFF = (
     "tools are switched off in Open WebUI, so no model can look up what a summary covers: start it"
@@ -231,7 +231,8 @@ def _wanted(webui: OpenWebUI, wish: Wish) -> dict[str, str]:
     """The wished functions that this version takes, by id, and their texts."""
     if webui.version < _OLDEST:
         raise OpenWebUIError(
-            f"Open WebUI {_dotted(webui.version)} is too old: Precis needs {_dotted(_OLDEST)}"
+            f"Open WebUI {_dotted(webui.version)} is too old: Precis needs {_dotted(_OLDEST)} or"
+            " newer"
         )
     names = {FILTER}
     if webui.version >= _WITH_EVENTS:
@@ -311,7 +312,7 @@ def _check_ours(function: Function) -> None:
 async def _valves(
     found: Installed, wish: Wish, wanted: dict[str, str], harness: _Keys, say: Say
 ) -> dict[str, Json]:
-    """The valves that the installer sets: the address, a working key, at first the order."""
+    """The valves that the installer sets: the address and a working key."""
     now = found.valves.get(FILTER, {})
     url = (wish.service_url or now.get("service_url") or wish.first_url).rstrip("/")
     right_tenant = wish.tenant in (None, found.reached.tenant)
@@ -322,9 +323,7 @@ async def _valves(
     of_events = ""
     if EVENTS in wanted:
         of_events = await _events_key(found, tenant, harness, say, works=works)
-    # Up to 0.8.5 Open WebUI takes the order from what is stored alone.
-    order = {} if now else {"priority": 100}
-    more = order | ({"insecure": True} if wish.insecure else {})
+    more = {"insecure": True} if wish.insecure else {}
     return {
         FILTER: {"service_url": url, "api_key": key, **more},
         EVENTS: {"service_url": url, "api_key": of_events, **more},
@@ -346,7 +345,6 @@ async def _events_key(
 ) -> str:
     """The events function's own key. Whether it works, nobody can ask; the filter's `works`."""
     key = _key_of(found, EVENTS)
-    # Before 0.3.0 it was the filter's.
     is_kept = works and key.startswith("precis_ev_")
     if is_kept or await harness.owner(key, tenant, "events"):
         return key
@@ -393,8 +391,7 @@ def _of_function(
         change = f"function {name}: {_release(found.sources[name])} replaced by {_release(text)}"
         changes.append(Change(change, partial(webui.update, stored, text)))
     # The key comes before the switch, so that no request meets a filter without one.
-    wanted = valves if name == FILTER else {one: valves[one] for one in ("service_url", "api_key")}
-    changes += _of_valves(webui, found, name, "functions", wanted)
+    changes += _of_valves(webui, found, name, "functions", valves)
     if stored is None or not stored.active:
         changes.append(Change(f"function {name}: switched on", partial(webui.toggle, name)))
     return changes
@@ -441,10 +438,9 @@ def _of_tool(webui: OpenWebUI, found: Installed, wish: Wish, valves: Json) -> li
         changes.append(Change(change, partial(webui.update_tool, stored, text)))
     # Made manually it is its owner's alone; what an admin allowed some groups or users stays.
     if stored is not None and stored.private:
-        shared = partial(webui.share_tool, stored, text)
+        shared = partial(webui.share_tool, stored)
         changes.append(Change(f"tool {RECALL}: shared with everybody", shared))
-    reach = {name: value for name, value in valves.items() if name != "priority"}
-    return changes + _of_valves(webui, found, RECALL, "tools", reach)
+    return changes + _of_valves(webui, found, RECALL, "tools", valves)
 
 
 def _without_tool(webui: OpenWebUI, tool: Tool | None) -> list[Change]:
@@ -499,9 +495,7 @@ async def _reach(webui: OpenWebUI, wish: Wish, url: str) -> Reached:
         return Reached(f"it does not run on {model!r}; see the log of Open WebUI")
     if "tenant" not in answer:
         return Reached(_advice(str(answer.get("error") or "what answers there is not Precis"), url))
-    # An older service reports neither.
-    crowded, assumed = answer.get("crowded") or (), answer.get("assumed") or ()
-    return Reached(None, str(answer.get("version")), str(answer.get("tenant")), crowded, assumed)
+    return Reached(None, answer["version"], answer["tenant"], answer["crowded"], answer["assumed"])
 
 
 def _advice(error: str, url: str) -> str:

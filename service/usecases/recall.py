@@ -6,8 +6,8 @@ without a word of it.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -15,16 +15,14 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from service import metrics
 from service.errors import NotFound, TextProcessAway, TextTooHard, Unavailable
 from service.processes import Texts, recalls
-from service.processes.recalls import Made, Text
+from service.processes.recalls import Text
 from service.recall import references
-from service.recall.parts import STORED_FROM
 from service.recall.ranking import Hit
 from service.recall.references import Counts, Found, Missing, Named
 from service.recall.shown import Answer, Wanted
 from service.storage import audit, checkpoints, messages
 from service.storage import recalls as scopes
-from service.storage.messages import Searched
-from service.storage.recalls import Place, Scope
+from service.storage.recalls import Scope
 from service.summarising import ledger
 
 _SECONDS = 2.0  # for which a model waits; an operator may wait longer
@@ -84,14 +82,11 @@ class Recalled:
             `not_covered`, when the branch has no summary.
         answer: what to read.
         not_kept: how many messages could not be searched or read, because their texts are not kept.
-        made: what was made of bodies and may be stored, with `keep`.
     """
 
     status: Status
     answer: Answer
     not_kept: int = 0
-    scope: Scope | None = None
-    made: Mapping[int, Made] = field(default_factory=dict)
 
 
 async def of_branch(
@@ -145,27 +140,6 @@ async def of_chat(
     return recalled
 
 
-async def keep(engine: AsyncEngine, recalled: Recalled) -> None:
-    """Stores what was made of texts on the way, so that the next question need not make it."""
-    scope = recalled.scope
-    if scope is None:
-        return
-    made = [_searched(scope.path[place], one) for place, one in recalled.made.items()]
-    if made:
-        async with engine.begin() as connection:
-            await messages.store_words(connection, scope.chat, made)
-
-
-def _is_worth_storing(place: Place) -> bool:
-    """What an older release has stored, and what a scan would take too long for."""
-    return place.step_calls is None or place.depth > STORED_FROM
-
-
-def _searched(place: Place, made: Made) -> Searched:
-    words = made.words if place.depth > STORED_FROM else None
-    return Searched(place.message_id, place.digest, made.step_calls, words)
-
-
 async def _within_time(lookup: "_Lookup", question: Question, seconds: float) -> Recalled:
     try:
         async with asyncio.timeout(seconds):
@@ -204,24 +178,19 @@ class _Lookup:
         self._texts = texts
         self._scope = scope
         self._mask = mask
-        self._made: dict[int, Made] = {}
 
     async def search(self, question: Question) -> Recalled:
         """The best places for some words."""
         length = len(self._scope.path)
         words = await self._words()
         bodies = await self._bodies(place for place in range(length) if place not in words)
-        stored = [self._text(place, bodies, words) for place in sorted({*words, *bodies})]
-        found = await self._texts.run(recalls.search, stored, length, question.query, _HITS)
-        self._made.update(found.made)
-        told = await self._texts.run(
-            recalls.index, found.hits, *await self._near(found.hits), question.room, self._mask
+        places = sorted({*words, *bodies})
+        stored = [Text(place, bodies.get(place), words.get(place)) for place in places]
+        hits = await self._texts.run(recalls.search, stored, length, question.query, _HITS)
+        answer = await self._texts.run(
+            recalls.index, hits, *await self._near(hits), question.room, self._mask
         )
-        return self._recalled("found" if told.references else "nothing", told, length - len(stored))
-
-    def _text(self, place: int, bodies: Mapping[int, bytes], words: Mapping[int, bytes]) -> Text:
-        worth_storing = _is_worth_storing(self._scope.path[place])
-        return Text(place, bodies.get(place), words.get(place), worth_storing)
+        return _recalled(answer, length - len(stored))
 
     async def _near(self, hits: Sequence[Hit]) -> tuple[dict[int, bytes], dict[int, int]]:
         """The bodies of hits and of those beside them, and how many calls stand above each."""
@@ -231,27 +200,19 @@ class _Lookup:
 
     async def read(self, question: Question) -> Recalled:
         """What a reference leads to, exactly."""
-        uncounted = await self._count()
-        # A number counts what stands above; without the texts there, it might lead elsewhere.
-        if uncounted and not references.is_depth(question.ref):
-            return self._recalled("not_kept", _not_kept(question.ref), uncounted)
         counts = self._counts()
         meant = references.meant(question.ref, counts)
         if isinstance(meant, Named):
             meant = await self._named(meant, counts)
         if isinstance(meant, Missing):
-            return self._recalled("nothing", _missing(question.ref, meant))
+            return Recalled("nothing", _missing(question.ref, meant))
         body = (await self._bodies([meant.message])).get(meant.message)
         if body is None:
-            return self._recalled("not_kept", await self._told_of(question.ref, meant), 1)
+            return Recalled("not_kept", await self._told_of(question.ref, meant), 1)
         wanted = Wanted(
             meant.message, meant.call, meant.before, question.line, question.grep, question.room
         )
-        answer = await self._texts.run(recalls.page, body, wanted, self._mask)
-        return self._recalled("found" if answer.references else "nothing", answer)
-
-    def _recalled(self, status: Status, answer: Answer, not_kept: int = 0) -> Recalled:
-        return Recalled(status, answer, not_kept, self._scope, self._made)
+        return _recalled(await self._texts.run(recalls.page, body, wanted, self._mask))
 
     async def _words(self) -> dict[int, bytes]:
         """The stored words of the messages, by place."""
@@ -274,28 +235,9 @@ class _Lookup:
             found = await messages.bodies(connection, self._scope.chat, ids)
         return {ids[identity]: packed for identity, packed in found.items()}
 
-    async def _count(self) -> int:
-        """Counts the calls of messages that an older release has stored.
-
-        Returns:
-            How many could not be counted, because their texts are not kept.
-        """
-        path = self._scope.path
-        uncounted = [place for place, one in enumerate(path) if one.step_calls is None]
-        bodies = await self._bodies(uncounted)
-        if bodies:
-            self._made.update(await self._texts.run(recalls.made, bodies))
-        return len(uncounted) - len(bodies)
-
     def _counts(self) -> list[Counts]:
-        """The calls of all messages; none where they could not be counted."""
-        return [self._counts_at(place) for place in range(len(self._scope.path))]
-
-    def _counts_at(self, place: int) -> Counts:
-        stored = self._scope.path[place].step_calls
-        if stored is None and place in self._made:
-            stored = self._made[place].step_calls
-        return Counts(stored or ())
+        """The calls of all messages."""
+        return [Counts(one.step_calls) for one in self._scope.path]
 
     async def _named(self, named: Named, counts: Sequence[Counts]) -> Found | Missing:
         bodies = await self._bodies(range(len(self._scope.path)))
@@ -316,6 +258,10 @@ class _Lookup:
         lines = [ledger.line(one) for one in entries if one.first <= number <= one.last]
         told = (f"The summary says of it: {line[2:]}" for line in lines)
         return Answer("\n".join([_not_kept(ref).text, *told]))
+
+
+def _recalled(answer: Answer, not_kept: int = 0) -> Recalled:
+    return Recalled("found" if answer.references else "nothing", answer, not_kept)
 
 
 def _not_kept(ref: str) -> Answer:

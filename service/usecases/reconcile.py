@@ -70,12 +70,11 @@ async def _missing(webui: OpenWebUI, stored: Sequence[Saved]) -> list[str]:
             missing.append(chat)
         sees_others = sees_others or owner not in (None, admin)
     others = [chat for chat in missing if chat.begun_by != admin]
-    # The setting alone is not enough up to 0.8; nor is one chat of another user, which may be
-    # shared with everybody.
+    # One chat of another user is not enough: it may be shared with everybody.
     if others and not (sees_others and await webui.shows_all_chats()):
         raise Conflict(
             f"Open WebUI at {webui.url} shows this admin no chat of other users, so nobody knows"
-            " which it has: give it ENABLE_ADMIN_CHAT_ACCESS=true (0.9 or newer), or delete chats"
+            " which it has: give it ENABLE_ADMIN_CHAT_ACCESS=true, or delete chats"
             " by `precis chats delete`"
         )
     return [chat.chat_id for chat in missing]

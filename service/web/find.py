@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, BackgroundTasks, Query, Response
+from fastapi import APIRouter, Query, Response
 
 from service.api.deps import ChatId, RuntimeDep
 from service.api.recall import check_question
@@ -22,7 +22,6 @@ async def find(
     chat_id: ChatId,
     signed_in: SignedInDep,
     runtime: RuntimeDep,
-    background: BackgroundTasks,
     query: Annotated[str, Query(max_length=2000)] = "",
     ref: Annotated[str, Query(max_length=300)] = "",
     grep: Annotated[str, Query(max_length=300)] = "",
@@ -38,7 +37,6 @@ async def find(
         found = await recall.of_chat(
             engine, runtime.texts, by.tenant, by.actor, chat_id, question, mask
         )
-        background.add_task(recall.keep, engine, found)
     else:
         # For its NotFound.
         await inspect.list_checkpoints(engine, by.tenant, chat_id)

@@ -130,7 +130,7 @@ async def test_where_texts_are_not_kept_the_commands_say_that_the_work_waits(pre
 
 
 READING = {
-    "chats list": "chats?limit=50&order=updated",
+    "chats list": "chats?limit=50",
     "chats show chat-1": "chats/chat-1",
     "chats show chat-1 --checkpoint 1": "chats/chat-1/checkpoints/1",
     "chats find chat-1 pump": "chats/chat-1/find?query=pump&max_tokens=4000",
@@ -297,7 +297,8 @@ async def test_figures_and_the_log_are_printed_whatever_fields_they_have(precis:
     assert "by" in (await precis("stats", "--by", "user")).stdout
     csv = (await precis("stats", "--by", "model", "--csv")).stdout
     assert csv == (await service.as_operator.get("/v1/stats.csv?by=model")).text.replace("\r\n", "\n")
-    says(await precis("stats", "--by", "moon"), "by")
+    says(await precis("stats", "--by", "moon"), "by: Input should be 'day'")
+    says(await precis("chats", "list", "--state", "odd"), "state: Input should be 'working'")
     log = (await precis("audit", "--chat", "first")).stdout
     assert "job.retry" in log
     assert f"{service.operator_key[:14]}… test" in log

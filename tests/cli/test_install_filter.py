@@ -72,7 +72,7 @@ async def test_it_installs_and_says_who_answers_the_filter(install: Installer) -
     result = await install()
 
     assert result.exit_code == 0, result.output
-    assert "function precis 0." in result.stdout
+    assert "function precis 1." in result.stdout
     assert "as tenant 'default'" in result.stdout
     assert install.webui.functions["precis"]["is_global"]
     assert install.webui.functions["precis_events"]["is_active"]
@@ -87,21 +87,10 @@ EVERYBODY = [{"principal_type": "user", "principal_id": "*", "permission": "read
 async def test_it_installs_the_tool_for_everybody_with_the_filters_key(install: Installer) -> None:
     result = await install()
 
-    assert "tool precis_recall 0." in result.stdout
+    assert "tool precis_recall 1." in result.stdout
     assert install.webui.tools["precis_recall"]["access_grants"] == EVERYBODY
     now = install.webui.valves["precis"]
     assert install.webui.valves["precis_recall"] == {"service_url": install.service.url, "api_key": now["api_key"]}
-
-
-async def test_up_to_07_a_tool_for_everybody_is_one_without_access_control(install: Installer) -> None:
-    install.webui.version = "0.6.43"
-    await install()
-    assert install.webui.tools["precis_recall"]["access_control"] is None
-
-    install.webui.tools["precis_recall"] |= {"access_control": {"read": {"group_ids": [], "user_ids": []}}}
-    assert "shared with everybody" in (await install()).stdout
-    assert install.webui.tools["precis_recall"]["access_control"] is None
-    assert "nothing to change" in (await install()).stdout
 
 
 async def test_a_tool_that_was_made_manually_is_shared_and_one_that_some_groups_have_is_not(install: Installer) -> None:
@@ -117,34 +106,27 @@ async def test_a_tool_that_was_made_manually_is_shared_and_one_that_some_groups_
     assert install.webui.tools["precis_recall"]["access_grants"] == some
 
 
-@pytest.mark.parametrize("version", ["0.12.4", "0.6.43"])
-async def test_an_older_tool_is_replaced_and_keeps_its_valves_and_who_may_use_it(
-    install: Installer, version: str
-) -> None:
-    install.webui.version = version
+async def test_an_older_tool_is_replaced_and_keeps_its_valves_and_who_may_use_it(install: Installer) -> None:
     await install()
     tool = install.webui.tools["precis_recall"]
-    if version == "0.6.43":
-        tool["access_control"] = {"read": {"group_ids": ["g"], "user_ids": []}}
-    else:
-        tool["access_grants"] = [{"principal_type": "group", "principal_id": "g", "permission": "read"}]
-    before = {name: value for name, value in tool.items() if name.startswith("access")}
+    some = [{"principal_type": "group", "principal_id": "g", "permission": "read"}]
+    tool["access_grants"] = some
     text = tool["content"]
     tool |= {"content": text.replace("version: ", "version: 0.", 1), "name": "By hand"}
     install.webui.valves["precis_recall"]["answer_tokens"] = 4000
 
     said = (await install()).stdout
 
-    assert "tool precis_recall: 0.0." in said
+    assert "tool precis_recall: 0.1." in said
     assert (tool["content"], tool["name"]) == (text, "By hand")
-    assert {name: value for name, value in tool.items() if name.startswith("access")} == before
+    assert tool["access_grants"] == some
     assert install.webui.valves["precis_recall"]["answer_tokens"] == 4000
 
 
 async def test_it_installs_the_buttons_for_all_chats_with_the_filters_key(install: Installer) -> None:
     result = await install()
 
-    assert "function precis_action 0." in result.stdout
+    assert "function precis_action 1." in result.stdout
     assert "buttons on all models: on" in result.stdout
     action, now = install.webui.functions["precis_action"], install.webui.valves["precis"]
     assert action["type"] == "action"
@@ -176,7 +158,7 @@ async def test_buttons_of_an_older_release_are_replaced_and_go_with_the_rest(ins
     text = action["content"]
     action["content"] = text.replace("version: ", "version: 0.", 1)
 
-    assert "function precis_action: 0.0." in (await install()).stdout
+    assert "function precis_action: 0.1." in (await install()).stdout
     assert action["content"] == text
 
     assert "function precis_action: deleted" in (await install.cli("uninstall-filter", "--api-key", TOKEN)).stdout
@@ -286,16 +268,14 @@ async def test_a_key_that_the_service_knows_is_kept_although_the_filter_cannot_u
     assert await install.keys() == [True]
 
 
-async def test_the_events_function_gets_a_key_of_its_own_which_replaces_the_filters_of_before(
-    install: Installer,
-) -> None:
+async def test_the_events_function_gets_a_key_of_its_own_in_the_place_of_any_other(install: Installer) -> None:
     await install()
     valves = install.webui.valves
     first = valves["precis_events"]["api_key"]
     assert str(first).startswith("precis_ev_")
     assert await install.keys("events") == [True]
 
-    valves["precis_events"]["api_key"] = valves["precis"]["api_key"]  # as an earlier release left it
+    valves["precis_events"]["api_key"] = valves["precis"]["api_key"]
     assert "events key for tenant 'default': made" in (await install()).stdout
     assert str(valves["precis_events"]["api_key"]).startswith("precis_ev_")
     assert valves["precis_events"]["api_key"] != first
@@ -322,9 +302,9 @@ async def test_before_events_there_is_the_filter_alone(install: Installer) -> No
 
 
 async def test_an_open_webui_that_is_too_old_is_told(install: Installer) -> None:
-    install.webui.version = "0.6.42"
+    install.webui.version = "0.8.12"
 
-    says(await install(), "0.6.42", "0.6.43")
+    says(await install(), "0.8.12", "0.9.6 or newer")
 
 
 async def test_the_password_is_asked_for(install: Installer) -> None:
@@ -481,3 +461,9 @@ async def test_a_dry_run_of_uninstalling_takes_nothing(install: Installer) -> No
     assert "would be done: function precis: deleted" in result.stdout
     assert install.webui.writes == []
     assert await install.keys() == [True]
+
+
+async def test_insecure_is_set_for_all_that_reach_the_service(install: Installer) -> None:
+    await install("--insecure")
+
+    assert [valves["insecure"] for valves in install.webui.valves.values()] == [True] * 4

@@ -11,13 +11,13 @@ from click.testing import CliRunner
 from markupsafe import escape
 from pydantic import BaseModel
 
-from filter_stub import precis_events, precis_filter, precis_recall
+from filter_stub import precis_action, precis_events, precis_filter, precis_recall
 from filter_stub.precis_filter import Filter
 from filter_stub.precis_recall import Tools
 from service import __version__, errors
 from service.app import create_app
 from service.cli import app as command
-from service.settings import _OF_COMMANDS, PREFIX, Settings, load
+from service.settings import OF_COMMANDS, PREFIX, Settings, load
 from tests.conftest import Service
 
 ROOT = Path(__file__).parents[2]
@@ -48,7 +48,7 @@ def test_every_setting_is_described_in_a_sentence() -> None:
 
 
 def test_every_setting_that_a_page_names_exists() -> None:
-    known = {f"{PREFIX}{name.upper()}" for name in (*Settings.model_fields, *_OF_COMMANDS)}
+    known = {f"{PREFIX}{name.upper()}" for name in (*Settings.model_fields, *OF_COMMANDS)}
     for page in PAGES:
         named = set(re.findall(rf"\b{PREFIX}[A-Z_]+\b", page.read_text(encoding="utf-8")))
         unknown = {name for name in named if name.removesuffix("_FILE") not in known} - {f"{PREFIX}X_FILE", PREFIX}
@@ -66,7 +66,7 @@ def test_a_page_has_every_valve_with_its_default(name: str, valves: type[BaseMod
     }
 
 
-@pytest.mark.parametrize("function", [precis_filter, precis_events, precis_recall])
+@pytest.mark.parametrize("function", [precis_filter, precis_events, precis_action, precis_recall])
 def test_the_service_and_its_functions_have_one_version(function: ModuleType) -> None:
     manifest = re.search(r"^version: (.+)$", function.__doc__ or "", re.MULTILINE)
 

@@ -38,7 +38,6 @@ _SETTINGS = {
     "OPENAI_API_KEYS": "not-a-secret",
     "ENABLE_PERSISTENT_CONFIG": "false",  # the environment decides, at every start
     "ENABLE_API_KEYS": "true",
-    "USER_PERMISSIONS_FEATURES_API_KEYS": "true",  # up to 0.8 admins too need it
     "ENABLE_CHANNELS": "true",
     "ENABLE_VERSION_UPDATE_CHECK": "false",
     "OFFLINE_MODE": "true",

@@ -10,13 +10,11 @@ In: a signed-in user. Out: a `Tab`. A method that asks for answers returns when 
 done, or with `wait=False` at once; `finished` waits then. What differs between the versions is in `tab_wire.Page`.
 """
 
-import asyncio
 import base64
-import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import socketio
 
@@ -25,7 +23,6 @@ from tests.e2e.tab_wire import (
     Ask,
     Choices,
     Json,
-    completed,
     completion,
     page,
     text_of,
@@ -41,11 +38,10 @@ _SETTLED = ("chat:message:error", "chat:tasks:cancel", "task-cancelled")
 
 @dataclass
 class Turn:
-    """A message and the answers that were asked for. `tasks` are the server's names of what it does for them."""
+    """A message and the answers that were asked for."""
 
     user: str
     answers: list[str]
-    tasks: list[str] = field(default_factory=list)
 
     @property
     def answer(self) -> str:
@@ -67,7 +63,6 @@ class Tab:
         self._socket = socketio.AsyncClient(reconnection=False)
         self._socket.on("events", self._hear)
         self._settled: set[str] = set()
-        self._completing: dict[str, asyncio.Task[None]] = {}
         self._known: dict[str, Json] = {}
 
     def new_chat(self, *, temporary: bool = False) -> None:
@@ -91,9 +86,6 @@ class Tab:
 
     async def close(self) -> None:
         """Closes the tab; what the server does goes on."""
-        for task in self._completing.values():
-            task.cancel()
-        await asyncio.gather(*self._completing.values(), return_exceptions=True)
         await self._socket.disconnect()
 
     # Asking for answers
@@ -124,24 +116,17 @@ class Tab:
 
     async def stop(self, turn: Turn) -> None:
         """Stop."""
-        if self.page.saves:
-            for task in turn.tasks:
-                await self.user.post(f"/api/tasks/stop/{task}")
-        else:
-            await self.user.post(f"/api/tasks/chat/{self.chat_id}/stop")
+        await self.user.post(f"/api/tasks/chat/{self.chat_id}/stop")
         await self.finished(turn)
         for answer in turn.answers:
             self.messages[answer]["done"] = True
 
     async def finished(self, turn: Turn) -> None:
         """Waits until nothing is done for this turn any more, outlet filters and titles included."""
-        if self.page.saves:
-            await until(lambda: self._settled.issuperset(turn.answers), 120)
-            await asyncio.gather(*(self._completing[one] for one in turn.answers if one in self._completing))
         await until(self._idle, 120, every=0.05)
         if self.temporary:
             await until(lambda: self._settled.issuperset(turn.answers), 120)
-        elif not self.page.saves:
+        else:
             await self._load(self.current)
 
     async def click(self, action: str, *says: object) -> list[Json]:
@@ -170,7 +155,7 @@ class Tab:
         edited = self.messages[message]
         if edited["role"] == "assistant":
             edited["originalContent"] = edited["content"]
-            if self.page.edits_output and edited.get("output"):
+            if edited.get("output"):
                 edited["output"] = with_text(edited["output"], text)
         edited["content"] = text
         await self._save()
@@ -280,14 +265,9 @@ class Tab:
     ) -> Turn:
         if self.chat_id is None and self.temporary:
             self.chat_id = f"{self.page.temporary}{self._socket.get_sid()}"
-        elif self.chat_id is None and self.page.saves:
-            await self._create()
         answers = [
-            self._add(unwritten(self.page, user["id"], model, index))
-            for index, model in enumerate(models or self.models, place)
+            self._add(unwritten(user["id"], model, index)) for index, model in enumerate(models or self.models, place)
         ]
-        if self.page.saves:
-            await self._save()
         path = self.path(replaced["id"] if replaced else answers[0]["id"])
         return await self._request(Ask(user, answers, path, instruction, replaced), wait=wait)
 
@@ -295,16 +275,10 @@ class Tab:
         turn = Turn(ask.user["id"], [one["id"] for one in ask.answers])
         for answer in turn.answers:
             self._settled.discard(answer)
-            self._completing.pop(answer, None)
-        asks = [replace(ask, answers=[one]) for one in ask.answers] if self.page.saves else [ask]  # one for each model
         new = ask.user["parentId"] is None and not ask.continued
-        for one in asks:
-            body = completion(
-                self.page, one, self.choices, chat_id=self.chat_id, new=new, temporary=self.temporary
-            ) | self._who(one.answers[0])
-            answered = await self.user.post("/api/chat/completions", body)
-            turn.tasks += answered.get("task_ids") or [answered["task_id"]]
-            await self._named(answered.get("chat_id"))
+        body = completion(self.page, ask, self.choices, chat_id=self.chat_id, new=new, temporary=self.temporary)
+        answered = await self.user.post("/api/chat/completions", body | self._who(ask.answers[0]))
+        await self._named(answered.get("chat_id"))
         if wait:
             await self.finished(turn)
         return turn
@@ -324,14 +298,6 @@ class Tab:
             self.chat_id = chat_id
             if params := self._params():
                 await self.user.post(f"/api/v1/chats/{chat_id}", {"chat": {"params": params}})
-
-    async def _create(self) -> None:
-        """`initChatHandler` of the pages that save chats themselves."""
-        body = {
-            "chat": self._chat() | {"id": "", "title": "New Chat", "tags": [], "timestamp": int(time.time() * 1000)}
-        }
-        made = await self.user.post("/api/v1/chats/new", body | {"folder_id": self.choices.folder_id})
-        self.chat_id = made["id"]
 
     async def _save(self) -> None:
         """`saveChatHandler`, `updateChat`."""
@@ -403,23 +369,6 @@ class Tab:
         if data.get("done") or data.get("error"):
             message["done"] = True
             self._settled.add(message["id"])
-        if data.get("done") and self.page.saves:
-            self._completing[message["id"]] = asyncio.create_task(self._complete(message))
-
-    async def _complete(self, answer: Json) -> None:
-        """`chatCompletedHandler`: outlet filters, and what they changed is saved."""
-        who = {
-            "session_id": self._socket.get_sid(),
-            "chat_id": self.chat_id,
-            "model_item": self._known[answer["model"]],
-        }
-        body = completed(answer, self.path(answer["id"]), self.choices.filter_ids)
-        for message in (await self.user.post("/api/chat/completed", body | who)).get("messages") or []:
-            known = self.messages.get(message.get("id"))
-            if known is not None:
-                changed = known["content"] != message["content"]
-                known |= ({"originalContent": known["content"]} if changed else {}) | message
-        await self._save()
 
 
 @asynccontextmanager

@@ -21,13 +21,10 @@ class Page:
     """How the page of a version works.
 
     Attributes:
-        saves: the page saves the chat, and asks for the outlet filters when an answer is complete; it sends all
-            messages, and a request for each of several models. Else the server does that.
         message_ids: how a request names the answers; a "map" only if there are several.
         temporary: what the id of a temporary chat begins with.
         asks_to_delete: a message is deleted by the server; else the chat is saved without it.
         forks: a chat can be forked.
-        edits_output: an answer is edited in its `output`; else in its `content` alone.
         names_user: a message says whose it is, and a temporary one what its id is.
         empty_tools: no tools are an empty list; else no key.
         native_tools: tools are native unless the user asks otherwise; else the user asks for it, with them.
@@ -35,12 +32,10 @@ class Page:
         controls: parameters say which of them the model's own settings hold.
     """
 
-    saves: bool
-    message_ids: Literal["map", "list"] | None
+    message_ids: Literal["map", "list"]
     temporary: Literal["local:", "temporary:"]
     asks_to_delete: bool
     forks: bool
-    edits_output: bool
     names_user: bool
     empty_tools: bool
     native_tools: bool
@@ -50,14 +45,11 @@ class Page:
 
 def page(version: str) -> Page:
     """The page of a version of `versions.VERSIONS`."""
-    saves = not since(version, "0.9")
     return Page(
-        saves=saves,
-        message_ids=None if saves else "list" if since(version, "0.10") else "map",
+        message_ids="list" if since(version, "0.10") else "map",
         temporary="temporary:" if since(version, "0.11") else "local:",
         asks_to_delete=since(version, "0.11"),
         forks=since(version, "0.11"),
-        edits_output=since(version, "0.9.6"),
         names_user=since(version, "0.12"),
         empty_tools=since(version, "0.12"),
         native_tools=since(version, "0.10"),
@@ -115,9 +107,9 @@ def typed(text: str, parent: str | None, files: Sequence[Json], models: Sequence
     return message | ({"files": list(files)} if files else {})
 
 
-def unwritten(page: Page, parent: str, model: str, index: int) -> Json:
+def unwritten(parent: str, model: str, index: int) -> Json:
     """An answer that is still to come."""
-    message: Json = {
+    return {
         "parentId": parent,
         "id": str(uuid.uuid4()),
         "childrenIds": [],
@@ -127,8 +119,8 @@ def unwritten(page: Page, parent: str, model: str, index: int) -> Json:
         "modelName": model,
         "modelIdx": index,
         "timestamp": int(time.time()),
+        "done": False,
     }
-    return message if page.saves else message | {"done": False}
 
 
 def text_of(output: Sequence[Json]) -> str:
@@ -153,7 +145,7 @@ def completion(page: Page, ask: Ask, choices: Choices, *, chat_id: str | None, n
     params = asked | (choices.params or {}) | ({"system": choices.system} if choices.system else {})
     features = dict.fromkeys(("voice", "image_generation", "code_interpreter", "web_search"), False)
     messages = [{"role": "system", "content": choices.system}] if choices.system else []
-    if page.saves or temporary:
+    if temporary:
         messages += _conversation(page, ask)
     body: Json = {
         "stream": choices.stream,
@@ -162,11 +154,11 @@ def completion(page: Page, ask: Ask, choices: Choices, *, chat_id: str | None, n
         "tool_servers": [],
         "features": features | ({"memory": True} if page.remembers else {}),
         "id": first["id"],
-        "parent_id": ask.user["id"] if page.saves else ask.user["parentId"],
-        "parent_message" if page.saves else "user_message": ask.user,
+        "parent_id": ask.user["parentId"],
+        "user_message": ask.user,
         "background_tasks": {"follow_up_generation": True},
     }
-    if messages or page.saves:
+    if messages:
         body["messages"] = messages
     if files := _files(ask.path):
         body["files"] = files
@@ -182,18 +174,7 @@ def completion(page: Page, ask: Ask, choices: Choices, *, chat_id: str | None, n
         body["chat_variables"] = {}
     if new and not temporary:
         body["background_tasks"] |= {"title_generation": True, "tags_generation": True}
-    return body | ({} if page.saves else _server_side(page, ask))
-
-
-def completed(answer: Json, path: Sequence[Json], filter_ids: Sequence[str]) -> Json:
-    """`chatCompletedHandler`: the body of POST /api/chat/completed; the caller adds who asks."""
-    keys = ("id", "role", "content", "info", "timestamp", "usage", "sources")
-    return {
-        "model": answer["model"],
-        "messages": [{key: one[key] for key in keys if key in one} for one in path],
-        "id": answer["id"],
-        **({"filter_ids": list(filter_ids)} if filter_ids else {}),
-    }
+    return body | _answers(page, ask)
 
 
 def variables(name: str, email: str) -> Json:
@@ -211,8 +192,8 @@ def variables(name: str, email: str) -> Json:
     }
 
 
-def _server_side(page: Page, ask: Ask) -> Json:
-    """What a request names when the server keeps the chat."""
+def _answers(page: Page, ask: Ask) -> Json:
+    """How a request names the answers."""
     extra: Json = {}
     if page.message_ids == "list" and not ask.continued:
         extra["message_ids"] = [
@@ -232,8 +213,6 @@ def _server_side(page: Page, ask: Ask) -> Json:
 def _conversation(page: Page, ask: Ask) -> list[Json]:
     """The messages as the page sends them itself; an answer without text is left out."""
     entries = [_entry(page, one) for one in ask.path]
-    if ask.instruction and page.saves:
-        entries.append({"role": "user", "content": ask.instruction})
     return [one for one in entries if one["role"] == "user" or one.get("output") or str(one["content"]).strip()]
 
 

@@ -6,8 +6,6 @@ covered sent again, no summary of another branch, the rest as Open WebUI built i
 
 import asyncio
 
-import pytest
-
 from tests.e2e.model import MODELS, Reply
 from tests.e2e.precis import fact
 from tests.e2e.rig import WINDOW, Rig, question
@@ -53,7 +51,6 @@ async def test_the_turn_after_a_regenerated_answer_follows_the_new_one(rig: Rig,
     assert seen.tail[-2]["content"] == "A better answer."
 
 
-@pytest.mark.since("0.9.0", "before, Open WebUI itself may leave the instruction out")
 async def test_a_guided_regeneration_keeps_the_question_and_the_instruction(rig: Rig, tab: Tab) -> None:
     await rig.long_chat(tab)
     turn = await tab.send(asked := question())
@@ -65,7 +62,6 @@ async def test_a_guided_regeneration_keeps_the_question_and_the_instruction(rig:
     assert asked in [one["content"] for one in seen.tail[-3:-1]]
 
 
-@pytest.mark.since("0.9.0", "before, Open WebUI itself may leave the answer out that is continued")
 async def test_a_continued_answer_is_sent_with_what_it_said_so_far(rig: Rig, tab: Tab) -> None:
     await rig.long_chat(tab)
     rig.model.script.append(Reply("The first half"))
@@ -186,7 +182,6 @@ async def test_an_answer_edited_in_place_above_the_boundary_is_in_the_next_summa
     assert told in seen.summary
 
 
-@pytest.mark.since("0.9.6", "before, the page's edit of an answer does not reach the model")
 async def test_an_answer_edited_in_place_below_the_boundary_is_sent_as_edited(rig: Rig, tab: Tab) -> None:
     await rig.long_chat(tab)
     turn = await tab.send(question())

@@ -248,7 +248,7 @@ async def test_an_older_tool_is_replaced_and_keeps_its_valves_and_who_may_use_it
     text = await asyncio.to_thread(Path(precis_recall.__file__).read_text)
     tool = await shop.tool()
     assert tool
-    access = {name: tool[name] for name in ("access_control", "access_grants") if name in tool}
+    access = {"access_grants": tool["access_grants"]}
     old = text.replace("version: ", "version: 0.", 1)
     form = {"id": "precis_recall", "name": "By hand", "content": old, "meta": {"description": "mine", "manifest": {}}}
     await shop.admin.post("/api/v1/tools/id/precis_recall/update", form | access)
@@ -269,7 +269,7 @@ async def test_an_older_tool_is_replaced_and_keeps_its_valves_and_who_may_use_it
 async def test_a_tool_that_was_made_manually_is_shared_and_gets_a_key(shop: Shop) -> None:
     text = await asyncio.to_thread(Path(precis_recall.__file__).read_text)
     form = {"id": "precis_recall", "name": "By hand", "content": text, "meta": {"description": "", "manifest": {}}}
-    await shop.admin.post("/api/v1/tools/create", form | {"access_control": {}, "access_grants": []})
+    await shop.admin.post("/api/v1/tools/create", form | {"access_grants": []})
 
     assert "tool precis_recall: shared with everybody" in await shop.install()
 

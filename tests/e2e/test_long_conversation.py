@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-import pytest
-
 from service.transcript import native_tokens
 from tests.builders import Json
 from tests.e2e.look_up_tool import result
@@ -77,7 +75,6 @@ def assert_stable(views: Sequence[View]) -> None:
     assert 0 < changes <= 8, f"the prefix changed {changes} times in {len(views)} turns"
 
 
-@pytest.mark.since("0.8.0", "before, the next turn shows them inside the answer's text")
 async def test_tool_results_reach_the_model_word_for_word(rig: Rig, tab: Tab) -> None:
     rig.model.script.append(Reply("", (Call("c1", "look_up", {"topic": "pumps", "size": 400}),)))
     tab.choices.tool_ids = ["look_up"]

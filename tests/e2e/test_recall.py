@@ -358,7 +358,6 @@ async def test_texts_that_retention_took_are_sent_again_and_found(rig: Rig, tab:
     await rig.compressed()
 
 
-@pytest.mark.since("0.8.0", "before, no request has results of older turns as such")
 async def test_a_result_that_was_shortened_names_its_call_and_is_read_whole(rig: Rig, tab: Tab) -> None:
     await rig.valves(window_tokens=2 * WINDOW)
     await rig.open_story(tab, 44)

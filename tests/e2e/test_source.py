@@ -1,7 +1,5 @@
 """The summary as a source of the answer."""
 
-import pytest
-
 from tests.builders import Json
 from tests.e2e.model import Call, Reply
 from tests.e2e.rig import Rig, question
@@ -61,7 +59,6 @@ async def test_a_turn_with_tools_has_it_once(rig: Rig, tab: Tab) -> None:
     assert [one["document"] for one in await sources(rig, tab, turn.answer)] == [[(await rig.compressed()).summary]]
 
 
-@pytest.mark.since("0.9", "before, the page saves the sources that it had when it asked for outlet")
 async def test_the_documents_of_a_turn_stay_its_first_sources(rig: Rig, tab: Tab) -> None:
     """`[1]` in an answer means the first one."""
     await rig.long_chat(tab)

@@ -77,12 +77,10 @@ class OpenWebUIApi:
     def _tools(self, method: str, where: list[str], body: Json) -> object:
         if method != "GET":
             self.writes.append("/".join((method, "tools", *where)))
-        # What is not given is: to everybody up to 0.7, and to nobody since 0.8.
-        access = "access_control" if self.version.startswith(("0.6.", "0.7.")) else "access_grants"
         match where:
             case ["create"]:
                 told = {name: body[name] for name in ("id", "name", "content")}
-                told |= {access: body.get(access, None if access == "access_control" else [])}
+                told["access_grants"] = body.get("access_grants", [])  # of nobody but the owner
                 self.tools[body["id"]] = told | {"meta": _with_manifest(body)}
             case ["id", name] if name not in self.tools:
                 return None
@@ -91,8 +89,6 @@ class OpenWebUIApi:
             case ["id", name, "update"]:
                 told = {key: body[key] for key in ("name", "content")} | {"meta": _with_manifest(body)}
                 self.tools[name] |= told
-                if access == "access_control":
-                    self.tools[name][access] = body.get(access)
             case ["id", name, "access", "update"]:
                 self.tools[name] |= {"access_grants": body["access_grants"]}
             case ["id", name, "delete"]:

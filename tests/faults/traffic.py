@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from tests.service.talk import Json, Talk, prose
+from tests.service.talk import Json, Talk, prose, with_texts
 from tests.waiting import until
 
 TURN = 1000  # tokens, about: a window of 8192 tokens needs a summary every three or four turns
@@ -279,7 +279,7 @@ class _User:
         if answer.status_code != 200:
             self._traffic.record("fault", f"context: {answer.status_code} {answer.text}")
             return None
-        body: Json = answer.json()
+        body: Json = with_texts(answer.json())
         self._traffic.record(body["status"])
         if body["status"] == "ready" and (fault := self._chat.fault(leaf, body)):
             self._traffic.record("mismatch")

@@ -18,6 +18,7 @@ from tests.filter.wire import PROPOSED, Answer, Behaviour, Wire, wire
 Json = dict[str, Any]
 
 NOT_NEEDED = Answer({"status": "not_needed", "known": None, "tokens": {"before": 100, "after": 100}})
+UNKNOWN = Answer({"status": "unknown"})
 MADE = SUMMARY + "2 messages]\nThey talked."
 
 

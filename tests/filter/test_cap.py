@@ -21,7 +21,7 @@ from tests.filter.chat import Chat, filler, filter_of, no_log, pairs_are_whole
 from tests.filter.client import Client, asks, conversation, says, step
 from tests.filter.staged import MADE, against, good_answer
 from tests.filter.texts import KINDS, text_of_kind
-from tests.filter.wire import Answer, Behaviour, HangUp, with_edit
+from tests.filter.wire import Answer, HangUp, with_edit
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -157,41 +157,8 @@ def check(sent: list[Native], given: list[Native], window: int) -> None:
 # --- named cases ---
 
 
-def six_turns() -> list[Native]:
-    """A system message and six turns of about 1,000 tokens."""
-    return conversation(6, 400)
-
-
-AWAY = [
-    HangUp(),
-    Answer({}, 500),
-    Answer({"status": "unknown"}),
-    Answer("<html>"),
-    Answer({"tokens": {"overhead": "x"}}),
-]
+SIX_TURNS = conversation(6, 400)  # of about 1,000 tokens, behind a system message
 PENDING = Answer({"status": "pending", "known": None, "window": 4096, "tokens": {"before": 6000, "after": 6000}})
-
-
-@pytest.mark.parametrize("behaviour", [*AWAY, PENDING])
-async def test_whole_turns_go_from_the_oldest_on_and_a_note_stands_in_their_place(behaviour: Behaviour) -> None:
-    async with against(behaviour, window_tokens=4096) as (chat, _):
-        turn = await Client(chat.filter).send([*six_turns(), asks("How far are we?")])
-        system, note, *rest = turn.messages
-        assert system == turn.original[0]
-        assert is_note(note)
-        assert rest == turn.original[-len(rest) :]
-        assert rest[0]["role"] == "user"
-        assert 1 < len(rest) < len(turn.original) - 1
-        assert sent_tokens(turn.messages) <= 4096
-        assert pairs_are_whole(rest)
-
-
-async def test_the_status_tells_how_many_messages_are_left_out(chat_of_turns: Chat) -> None:
-    turn = await chat_of_turns.inlet()
-    (line,) = chat_of_turns.host.statuses
-    left_out = len(turn.original) + 1 - len(turn.messages)
-    assert line == f"Left out {left_out} older messages: no summary is ready yet"
-    assert left_out > 4
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -204,11 +171,22 @@ async def chat_of_turns() -> AsyncIterator[Chat]:
         yield chat
 
 
-async def test_the_window_that_the_service_knows_counts_where_nobody_else_tells_one(chat_of_turns: Chat) -> None:
-    chat_of_turns.filter.valves.window_tokens = 0
+@pytest.mark.parametrize("window", [4096, 0], ids=["told by the valve", "known to the service"])
+async def test_whole_turns_go_from_the_oldest_on_for_a_note_and_the_status_tells_how_many(
+    chat_of_turns: Chat, window: int
+) -> None:
+    chat_of_turns.filter.valves.window_tokens = window
     turn = await chat_of_turns.inlet()
-    assert is_note(turn.messages[1])
+    system, note, *rest = turn.messages
+    assert system == turn.original[0]
+    assert is_note(note)
+    assert rest == turn.original[-len(rest) :]
+    assert rest[0]["role"] == "user"
+    assert 1 < len(rest) < len(turn.original) - 4
     assert sent_tokens(turn.messages) <= 4096
+    left_out = len(turn.original) - 1 - len(rest)
+    assert chat_of_turns.host.statuses == [f"Left out {left_out} older messages: no summary is ready yet"]
+    assert turn.metadata["precis"]["served"] is None, "the usage of a request that was cut says nothing of the branch"
 
 
 async def test_when_all_may_pass_nothing_is_left_out(chat_of_turns: Chat) -> None:
@@ -218,48 +196,27 @@ async def test_when_all_may_pass_nothing_is_left_out(chat_of_turns: Chat) -> Non
     assert chat_of_turns.host.statuses == []
 
 
-async def test_the_note_stands_there_once_also_after_more_hooks(chat_of_turns: Chat) -> None:
-    chat = chat_of_turns
-    chat.filter._hooked = True  # Open WebUI has called `request` before, which then tells what is true in the end
-    turn = await chat.inlet()
-    turn.body["messages"] += step("c1", filler("result", 1500))
-    for _ in range(2):
-        await chat.filter.request(turn.body, __metadata__=turn.metadata, __event_emitter__=chat.host.emit)
-        assert notes(turn.messages) == 1
-        assert sent_tokens(turn.messages) <= 4096
-    assert chat.host.statuses == [f"Left out {len(turn.original) - 4} older messages: no summary is ready yet"]
-
-
-async def test_the_lists_of_open_webui_are_not_changed_in_place(chat_of_turns: Chat) -> None:
-    turn = chat_of_turns.request(str(chat_of_turns.leaf))
-    turn.body["messages"][-1]["content"] = filler("pasted", 9000)
-    given = turn.messages
-    await chat_of_turns.enter(turn)
-    assert turn.messages is not given
-    assert given == turn.original
-
-
 async def test_a_giant_pasted_message_loses_its_middle_and_keeps_both_ends(chat_of_turns: Chat) -> None:
     chat = chat_of_turns
-    chat.ask("BEGIN " + text_of_kind("English", 90_000) + " What is the END?")
-    turn = await chat.inlet()
-    assert sent_tokens(turn.messages) <= 4096
+    turn = chat.request(chat.ask("BEGIN " + text_of_kind("English", 90_000) + " What is the END?"))
+    given = turn.messages
+    await chat.enter(turn)
+    assert given == turn.original, "the lists of Open WebUI are not changed in place"
     newest = str(turn.messages[-1]["content"])
     assert newest.startswith("BEGIN Then the river")
     assert newest.endswith(" What is the END?")
     assert "characters were left out here" in newest
-    assert sent_tokens(turn.messages) > 2000  # no more than needed
+    assert 2000 < sent_tokens(turn.messages) <= 4096  # no more than needed
 
 
-async def test_a_giant_message_alone_is_told_as_parts_of_a_message() -> None:
-    async with against(PENDING, window_tokens=4096) as (chat, _):
-        chat.leaf = None
-        chat.ask(text_of_kind("Chinese", 20_000))
-        turn = await chat.inlet()
-        assert sent_tokens(turn.messages) <= 4096
-        assert not notes(turn.messages)
-        (line,) = chat.host.statuses
-        assert line.startswith("Left out parts of long messages: ")
+async def test_a_giant_message_alone_is_told_as_parts_of_a_message(chat_of_turns: Chat) -> None:
+    chat_of_turns.leaf = None
+    chat_of_turns.ask(text_of_kind("Chinese", 20_000))
+    turn = await chat_of_turns.inlet()
+    assert sent_tokens(turn.messages) <= 4096
+    assert not notes(turn.messages)
+    (line,) = chat_of_turns.host.statuses
+    assert line.startswith("Left out parts of long messages: ")
 
 
 @pytest.mark.parametrize("known", [-2, -3], ids=["the answer", "the question before it"])
@@ -289,7 +246,7 @@ async def test_what_the_provider_counts_besides_the_messages_takes_its_room() ->
     for overhead in (0, 2000):
         tokens = {"before": 7000 + overhead, "after": 7000 + overhead, "overhead": overhead}
         async with against(Answer({"status": "pending", "tokens": tokens}), window_tokens=4096) as (chat, _):
-            turn = await Client(chat.filter).send([*six_turns(), asks("So?")])
+            turn = await Client(chat.filter).send([*SIX_TURNS, asks("So?")])
             sizes.append(sent_tokens(turn.messages))
     assert sizes[1] <= 4096 - 2000
     assert sizes[1] < sizes[0] <= 4096
@@ -309,7 +266,7 @@ async def test_the_tools_of_a_model_call_take_their_room() -> None:
     """Open WebUI adds them after inlet: 26 kB for its own ones."""
     function = {"name": "f", "description": filler("tool", 1300), "parameters": {}}
     async with against(PENDING, window_tokens=4096) as (chat, _):
-        turn = await Client(chat.filter).send([*six_turns(), asks("So?")])
+        turn = await Client(chat.filter).send([*SIX_TURNS, asks("So?")])
         turn.body["tools"] = [{"type": "function", "function": function}] * 2
         await chat.filter.request(turn.body, __metadata__=turn.metadata)
         assert sent_tokens(turn.messages) <= 4096 - 2 * 1300
@@ -330,13 +287,6 @@ async def test_a_summary_and_the_newest_turn_stay_when_the_tail_is_too_long_for_
         (line,) = chat.host.statuses
         assert line.startswith("Summarised 2 earlier messages: 9k → 3k tokens; left out ")
         assert line.endswith(" older messages: they do not fit into the model's window")
-
-
-async def test_the_usage_of_a_request_that_was_cut_tells_the_service_nothing(chat_of_turns: Chat) -> None:
-    """It compares the provider's count with the whole branch."""
-    turn = await chat_of_turns.inlet()
-    assert notes(turn.messages)
-    assert turn.metadata["precis"]["served"] is None
 
 
 async def test_a_picture_costs_as_much_as_open_webui_counts() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from filter_stub import precis_filter
 from service.demo.host import Host
-from service.transcript import ROOT, digest
+from service.transcript import ROOT
 from tests.builders import Capture, Hook, capture, scenarios
 from tests.conftest import Service
 from tests.filter.chat import filter_of, ingested, keyed, stored_path
@@ -99,15 +99,3 @@ def test_a_turn_sees_the_digests_of_the_turn_before(scenario: str) -> None:
             content = repr((above, message["role"], message.get("output") or message["content"]))
             assert seen.setdefault((hook.chat_id, node.id, content), node.digest) == node.digest
             above = node.digest
-
-
-def test_the_digest_rule_of_the_filter_is_that_of_the_service() -> None:
-    compared = 0
-    for scenario in scenarios():
-        for hook in capture(scenario).of("outlet"):
-            above = ROOT
-            for node in precis_filter.chain(hook.messages) if hook.saved else ():
-                assert digest(above, node.id, node.message["fingerprint"]) == node.digest
-                above = node.digest
-                compared += 1
-    assert compared > 300

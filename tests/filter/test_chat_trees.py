@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 
 from filter_stub import precis_filter
+from filter_stub.precis_filter import TOOL_IMAGES
 from service.demo.host import Host
 from service.settings import load
-from tests.builders import said, thought
+from tests.builders import called, returned, said, thought
 from tests.conftest import Service, drain, serving
 from tests.effort import examples
 from tests.fakes.scripted_llm import Message, scripted_llm
@@ -31,7 +32,8 @@ from tests.filter.chat import Chat, Json, Turn, filler, filter_of, keyed, native
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 WORD = re.compile(r"w\d+w")
-PICTURE = {"type": "image", "url": "data:image/png;base64,iVBORw0KGgo=", "name": "cat.png"}
+DATA = "data:image/png;base64,iVBORw0KGgo="
+PICTURE = {"type": "image", "url": DATA, "name": "cat.png"}
 DOCUMENT = {"type": "file", "id": "f1", "url": "f1", "name": "plan.pdf"}
 
 
@@ -101,6 +103,7 @@ class Tree:
         assert turn.messages[: len(turn.base)] == turn.base
         assert turn.tail == turn.original[-len(turn.tail) :]
         assert turn.tail[0]["role"] == "user"
+        assert TOOL_IMAGES not in str(turn.tail[0]["content"]), "which no user wrote"
         assert pairs_are_whole(turn.tail)
         assert sum(one["role"] == "system" for one in turn.messages) == 2
         async with self.service.runtime.database.engine.connect() as connection:
@@ -125,6 +128,8 @@ class Tree:
         match kind:
             case "tools":
                 self.chat.answer(f"The result is {word}.", *tool_answer(word, tokens=200))
+            case "photo":
+                self.chat.answer(word, called(word, "photo"), returned(word, filler(word, 200), DATA), said(word))
             case "thinking":
                 self.chat.answer(f"It is {word}.", thought(f"Is it {self.word()}?"), said(filler(word, 350)))
             case "failed":
@@ -157,7 +162,8 @@ class Tree:
             answers.append(str(self.chat.leaf))
         await asyncio.gather(*(self.chat.outlet(turn, one) for turn, one in zip(turns, answers, strict=True)))
 
-    async def regenerate(self, kind: str, guided: bool) -> None:
+    async def regenerate(self, kind: str, guided: str) -> None:
+        """`guided` by an instruction, which the metadata of Open WebUI 0.12 tell of."""
         if not (old := self.chat.leaf):
             return
         question = str(self.chat.rows[old]["parentId"])
@@ -165,7 +171,7 @@ class Tree:
         told: dict[str, object] = {}
         if guided:
             more = [*native([self.chat.rows[old]]), {"role": "user", "content": "Make it shorter."}]
-            told["regeneration_message_id"] = old
+            told["regeneration_message_id"] = old if guided == "told" else None
         turn = await self.inlet(question, *more, **told)
         assert turn.messages[len(turn.messages) - len(more) :] == more
         self.chat.leaf = question
@@ -228,12 +234,14 @@ class Tree:
         await drain(self.service.runtime)
 
 
-KINDS = st.sampled_from(["plain", "plain", "tools", "thinking", "failed", "stopped", "old", "image", "document"])
+KINDS = st.sampled_from(
+    ["plain", "plain", "tools", "photo", "thinking", "failed", "stopped", "old", "image", "document"]
+)
 PLACES = st.integers(0, 40)
 STEPS = st.one_of(  # methods of Tree
     st.tuples(st.just("send"), KINDS),
     st.just(("send_to_two_models",)),
-    st.tuples(st.just("regenerate"), KINDS, st.booleans()),
+    st.tuples(st.just("regenerate"), KINDS, st.sampled_from(["", "told", "untold"])),
     st.tuples(st.just("edit_and_resend"), PLACES, KINDS),
     st.tuples(st.just("edit_in_place"), PLACES),
     st.tuples(st.just("delete"), PLACES),
@@ -274,8 +282,9 @@ ALL = [
     ("edit_in_place", 3),
     ("send", "plain"),
     ("work",),
-    ("regenerate", "plain", False),
-    ("regenerate", "tools", True),
+    ("regenerate", "plain", ""),
+    ("regenerate", "photo", "told"),
+    ("regenerate", "tools", "untold"),
     ("go_on",),
     ("edit_and_resend", 9, "plain"),
     ("switch", 0),

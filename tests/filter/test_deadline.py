@@ -1,9 +1,10 @@
-"""A dead or slow service: a request waits for the deadline once, and after a few failures not at all for a while."""
+"""A dead or slow service: nobody waits long, it is left alone for a while, and the last answer of a chat serves on."""
 
 import asyncio
+import contextlib
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from service.demo.host import Host
 from tests.filter.chat import PATIENCE, Chat, Turn, filter_of, ingested
-from tests.filter.staged import against, chat_of, good_answer
+from tests.filter.staged import MADE, UNKNOWN, against, chat_of, good_answer, summarised
 from tests.filter.wire import Answer, Behaviour, HangUp, Silence, Trickle, Wire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -28,17 +29,6 @@ async def test_a_service_that_never_ends_its_answer_does_not_hold_a_request(beha
         chat.answer("An answer")
         body = {"chat_id": chat.id, "model": "m", "messages": chat.path()}
         assert await chat.filter.outlet(body, __metadata__=turn.metadata) is body
-
-
-async def test_the_name_of_the_service_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unknown(*_: object, **__: object) -> Any:
-        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-
-    monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    async with filter_of("http://precis:8377") as loaded:
-        turn = await chat_of(loaded).inlet()
-        assert turn.messages == turn.original
-        assert loaded._failures == 1
 
 
 @pytest.fixture
@@ -119,22 +109,6 @@ async def opened(chat: Chat, tap: Wire) -> list[float]:
     now[0] = 2.0
     tap.seen.clear()
     return now
-
-
-async def test_after_the_pause_a_success_ends_it() -> None:
-    async with against(Answer({}, 500)) as (chat, tap):
-        await opened(chat, tap)
-        tap.behaviour = Answer(good_answer(chat))
-        turns = await ask(chat, 3)
-        assert tap.asked == ["POST context"] * 3
-        assert [turn.served for turn in turns] == [7, 7, 7]
-
-
-async def test_after_the_pause_a_failure_begins_another_one() -> None:
-    async with against(Answer({}, 500)) as (chat, tap):
-        await opened(chat, tap)
-        await ask(chat, 3)
-        assert len(tap.seen) == 1
 
 
 async def test_it_is_tried_again_after_2_4_8_seconds_and_then_every_30() -> None:
@@ -221,7 +195,7 @@ async def test_only_failures_in_a_row_count() -> None:
         for _ in range(3):
             tap.behaviour = Answer({}, 500)
             await ask(chat, 2)
-            tap.behaviour = Answer({"status": "unknown"})
+            tap.behaviour = UNKNOWN
             await ask(chat)
         assert len(tap.seen) == 9
 
@@ -293,3 +267,107 @@ async def test_the_check_says_why_the_service_cannot_be_asked() -> None:
         body: dict[str, Any] = {"precis_check": True}
         assert await chat.filter.outlet(body, __user__={"role": "admin"}) is body
         assert list(body["precis_check"]) == ["error"]
+
+
+# The last answer of a chat
+
+
+AWAY = [HangUp(), Answer({}, 500), Answer("<html>Bad gateway</html>", 502), Answer({}, 422), Answer("{}")]
+
+
+@contextlib.asynccontextmanager
+async def served() -> AsyncIterator[tuple[Chat, Wire]]:
+    """A chat that has had a turn with a summary; now the service is away."""
+    async with summarised() as (chat, tap):
+        turn = await chat.inlet()
+        assert turn.served == 7
+        await chat.reply(turn, "An answer")
+        chat.host.statuses.clear()
+        tap.behaviour = HangUp()
+        yield chat, tap
+
+
+@pytest.mark.parametrize("away", AWAY)
+async def test_the_last_summary_serves_on(away: HangUp | Answer) -> None:
+    async with served() as (chat, tap):
+        tap.behaviour = away
+        for number in range(5):
+            chat.ask(f"While away {number}")
+            turn = await chat.inlet()
+            assert turn.served == 7
+            assert turn.summary == MADE
+            assert turn.hidden == turn.original[1:3]
+            await chat.reply(turn, "An answer")
+        assert set(chat.host.statuses) == {"Summarised 2 earlier messages"}
+
+
+async def test_it_serves_on_while_the_service_is_not_even_asked() -> None:
+    async with served() as (chat, tap):
+        chat.filter._failures, chat.filter._again_at = 3, float("inf")
+        tap.seen.clear()
+        chat.ask("And now?")
+        assert (await chat.inlet()).summary == MADE
+        assert tap.seen == []
+
+
+async def test_it_does_not_serve_a_branch_that_it_does_not_fit() -> None:
+    async with served() as (chat, _):
+        chat.rows["u1"]["content"] = "Edited below the boundary"
+        chat.ask("And now?")
+        turn = await chat.inlet()
+        assert turn.messages == turn.original
+        assert turn.served == 0
+
+
+async def test_it_serves_a_branch_that_leaves_below_the_boundary() -> None:
+    async with served() as (chat, _):
+        chat.leaf = "a4"
+        chat.ask("Another way")
+        turn = await chat.inlet()
+        assert turn.summary == MADE
+        assert turn.hidden == turn.original[1:3]
+
+
+async def test_it_serves_only_the_model_that_it_was_for() -> None:
+    async with served() as (chat, _):
+        chat.ask("And now?")
+        turn = chat.request(str(chat.leaf))
+        turn.body["model"] = "another-model"
+        await chat.enter(turn)
+        assert turn.messages == turn.original
+
+
+@pytest.mark.parametrize("answer", [{"status": "unknown"}, {"status": "pending", "tokens": {"before": 9, "after": 9}}])
+async def test_what_the_service_takes_back_is_not_used_any_more(answer: dict[str, object]) -> None:
+    """An operator has deleted the chat, or reset it."""
+    async with served() as (chat, tap):
+        tap.behaviour = Answer(answer)
+        chat.ask("And now?")
+        await chat.inlet()
+        tap.behaviour = HangUp()
+        turn = await chat.inlet()
+        assert turn.messages == turn.original
+
+
+async def test_only_so_many_answers_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with against(Answer({})) as (chat, tap):
+        monkeypatch.setitem(type(chat.filter)._take.__globals__, "REMEMBERED", 2)
+        tap.behaviour = Answer({"status": "pending", "tokens": {"before": 9, "after": 9}})
+        for number in range(4):
+            other = Chat(chat.host, chat.filter, f"other-{number}")
+            other.ask("Hello.")
+            await other.inlet()
+        await ingested(chat.filter)
+        assert list(chat.filter._last) == [("other-2", "small-model"), ("other-3", "small-model")]
+
+
+async def test_a_tail_longer_than_the_first_question_is_asked_about_once_more_and_then_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with against(Answer({})) as (chat, tap):
+        monkeypatch.setitem(type(chat.filter)._ask.__globals__, "QUESTIONS", 3)
+        tap.behaviour = Answer(good_answer(chat))
+        turn = await chat.inlet()
+        assert turn.hidden == turn.original[1:3]
+        await chat.inlet()
+        assert [len(body["native"]["questions"]) for body in tap.bodies("POST")] == [3, 4, 4]

@@ -4,9 +4,11 @@ The service's code and the filter's meet here without a wire between them.
 """
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,7 +20,7 @@ from service.transcript import Native, unfold
 from tests.builders import called, returned, said
 from tests.effort import examples
 from tests.filter.chat import pairs_are_whole
-from tests.filter.wire import as_json, request_of
+from tests.filter.wire import as_json
 
 Json = dict[str, Any]
 
@@ -46,6 +48,13 @@ class Talk:
     def hidden(self) -> list[Native]:
         """What a summary may hide."""
         return unfold(copy.deepcopy(self.rows[: self.covered]))
+
+
+def alternating(texts: Sequence[str], covered: int) -> Talk:
+    """Questions and plain answers."""
+    roles = ("user", "assistant")
+    rows = [{"id": f"m{place}", "role": roles[place % 2], "content": text} for place, text in enumerate(texts)]
+    return Talk(rows, covered)
 
 
 @st.composite
@@ -80,7 +89,8 @@ def proposed(talk: Talk, messages: list[Native], guided: bool = False, most: int
     """The service's answer for this request."""
     described = precis_filter.described(messages, talk.path) | {"guided": guided}
     newest = {name: described[name][:most] for name in ("questions", "asked")}
-    found = edit.propose(request_of(described | newest), talk.covered, edit.inserted(MADE, ""))
+    request = msgspec.convert(described | newest, edit.Request)
+    found = edit.propose(request, talk.covered, edit.inserted(MADE, ""))
     boundary = talk.path[talk.covered - 1]
     return {"covered_until": boundary.id, "covered_digest": boundary.digest, "edit": as_json(found)}
 
@@ -103,6 +113,7 @@ def test_a_request_as_it_is_stored_loses_exactly_what_is_covered(talk: Talk) -> 
 
 @given(
     talk=talks(),
+    left_out=st.sampled_from([0, 0, 0, 1, 2, 9]),
     front=st.sampled_from([[], [{"role": "user", "content": "Memory: the user likes tea."}]]),
     newest=st.sampled_from(["", "[edited] "]),
     end=st.sampled_from(["", "instruction", "instruction told", "continued"]),
@@ -110,10 +121,13 @@ def test_a_request_as_it_is_stored_loses_exactly_what_is_covered(talk: Talk) -> 
 )
 @settings(max_examples=examples(400), deadline=None)
 def test_no_uncovered_message_is_ever_hidden_and_no_call_is_split(
-    talk: Talk, front: list[Native], newest: str, end: str, most: int
+    talk: Talk, left_out: int, front: list[Native], newest: str, end: str, most: int
 ) -> None:
-    """Whatever other filters and Open WebUI itself add to the list."""
+    """Whatever other filters and Open WebUI itself add to the list, or leave out at its beginning."""
     system, *stored = talk.native
+    # As many questions as are stored, all with the same words, would be taken for these.
+    left_out = 0 if end == "instruction" else min(left_out, len(stored) - 1)
+    stored = stored[left_out:]
     added: list[Native] = []
     if end:
         added.append({"role": "assistant", "content": "The old answer."})
@@ -124,9 +138,10 @@ def test_no_uncovered_message_is_ever_hidden_and_no_call_is_split(
     answer = proposed(talk, messages, end == "instruction told", most)
     out = precis_filter.edited(messages, talk.path, answer)
     if out is None:
+        assert left_out or front or end or most < 100, "a question that another filter edited keeps no summary away"
         return
     tail = out[2:]
-    kept = stored[len(talk.hidden) :] + added
+    kept = stored[max(len(talk.hidden) - left_out, 0) :] + added
     assert tail[len(tail) - len(kept) :] == kept
     assert tail == messages[len(messages) - len(tail) :]
     assert tail[0]["role"] == "user"
@@ -179,8 +194,7 @@ def test_whatever_range_an_answer_names_nothing_uncovered_is_hidden(talk: Talk, 
 
 
 def test_an_edited_question_below_an_instruction_is_not_hidden_where_few_are_described() -> None:
-    rows = [{"id": f"m{n}", "role": "assistant" if n % 2 else "user", "content": "go on"} for n in range(7)]
-    talk = Talk(rows, 6)
+    talk = alternating(["go on"] * 7, 6)
     *messages, newest = talk.native
     instruction = {"role": "user", "content": "go on"}
     messages += [{**newest, "content": "[edited] go on"}, {"role": "assistant", "content": "Old."}, instruction]
@@ -191,9 +205,7 @@ def test_an_edited_question_below_an_instruction_is_not_hidden_where_few_are_des
 
 
 def test_a_tail_that_is_not_described_is_not_proposed() -> None:
-    talk = Talk(
-        [{"id": f"m{n}", "role": "user" if n % 2 == 0 else "assistant", "content": f"{n}"} for n in range(9)], 2
-    )
+    talk = alternating([str(number) for number in range(9)], 2)
     answers = [proposed(talk, talk.native, most=most)["edit"] for most in (1, 3, 4, 5)]
     assert [bool(one) for one in answers] == [False, False, False, True]
 
@@ -206,12 +218,28 @@ def test_density_is_what_the_service_has_counted_by_what_the_filter_estimates(
     known: int | None, counted: int, expected: float | None
 ) -> None:
     questions = [edit.Question(5, 1000, 10, "a"), edit.Question(3, 400, 50, "b")]
-    request = edit.Request(1, questions, [], 2, 2)
+    request = edit.Request(1, questions, [], 2, 2, images=0, guided=False)
     sizes = [0 if known == 0 else 100, 400, 400]
     assert edit.density(request, sizes, known, counted) == (expected and pytest.approx(expected))
 
 
-def test_where_nothing_is_counted_there_is_no_density() -> None:
-    assert edit.density(edit.Request(0, [], [], 0, 0), [], 0, 100) is None
-    assert edit.density(edit.Request(0, [edit.Question(0, 0, 9, "a")], [], 1, 1), [9], 0, 100) is None
-    assert edit.density(edit.Request(0, [edit.Question(0, 9, 9, "a")], [], 1, 1), [9, 9, 9], 2, 100) is None
+@pytest.mark.parametrize(
+    ("questions", "sizes", "known"),
+    [([], [], 0), ([edit.Question(0, 0, 9, "a")], [9], 0), ([edit.Question(0, 9, 9, "a")], [9, 9, 9], 2)],
+)
+def test_where_nothing_is_counted_there_is_no_density(
+    questions: list[edit.Question], sizes: list[int], known: int
+) -> None:
+    request = edit.Request(0, questions, [], len(questions), len(questions), images=0, guided=False)
+    assert edit.density(request, sizes, known, 100) is None
+
+
+def test_another_filter_may_add_a_question_in_front_put_words_around_a_kept_one_and_an_empty_answer() -> None:
+    """Failed answers stay in the request as empty ones in Open WebUI 0.9."""
+    talk = alternating([f"Text {number}" for number in range(7)], 2)
+    system, *stored = talk.native
+    stored[-3]["content"] = "[on Saturday] Text 4 [end]"
+    messages = [system, {"role": "user", "content": "Memory: tea."}, *stored]
+    messages.insert(-1, {"role": "assistant", "content": ""})
+    out = precis_filter.edited(messages, talk.path, proposed(talk, messages))
+    assert out == [SYSTEM, {"role": "system", "content": MADE}, *messages[4:]]

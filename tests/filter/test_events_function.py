@@ -3,11 +3,9 @@
 import asyncio
 import contextlib
 import copy
-import inspect
 import logging
 import sys
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -23,31 +21,21 @@ from service.demo.host import Host
 from tests.builders import called, returned, said
 from tests.conftest import Service, drain
 from tests.effort import examples
-from tests.filter.wire import Answer, Behaviour, HangUp, Silence, Trickle, Wire, wire
-from tests.service.talk import Talk, rows
+from tests.filter.functions import load
+from tests.filter.wire import Answer, Behaviour, HangUp, Silence, Wire, wire
+from tests.service.talk import Talk
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 Json = dict[str, Any]
-FILE = Path(precis_events.__file__)
-SOURCE = FILE.read_text(encoding="utf-8")
-
-
-def load(url: str, key: str = "key") -> Any:
-    """As Open WebUI 0.12.4 does: the text is executed in a module of its own, valves are set before each call."""
-    module = ModuleType("function_precis_events")
-    exec(compile(SOURCE, str(FILE), "exec"), module.__dict__)
-    module.__dict__["PAUSES"] = (0, 0, 0)
-    loaded = module.__dict__["Event"]()
-    loaded.valves = loaded.Valves(service_url=url, api_key=key)
-    return loaded
 
 
 @contextlib.asynccontextmanager
 async def told(behaviour: Behaviour, key: str = "key") -> AsyncIterator[tuple[Any, Wire]]:
     """The function, and the wire to its service."""
     async with wire(behaviour) as tap:
-        loaded = load(tap.url, key)
+        loaded = load(precis_events, "Event", tap.url, key)
+        type(loaded).event.__globals__["PAUSES"] = (0, 0, 0)
         try:
             yield loaded, tap
         finally:
@@ -86,18 +74,6 @@ def event(name: str, subject: str, kind: str = "", **data: object) -> Json:
 def host(talk: Talk) -> Host:
     """An Open WebUI with this chat."""
     return Host({talk.chat: copy.deepcopy(talk.rows)})
-
-
-# The file
-
-
-async def test_open_webui_finds_an_event_function_whose_key_is_hidden() -> None:
-    loaded = load("http://127.0.0.1:1")
-    assert not {"Pipe", "Filter", "Action"} & set(vars(precis_events))  # it would take the file for one of these
-    assert inspect.iscoroutinefunction(loaded.event)
-    assert list(inspect.signature(loaded.event).parameters) == ["event"]
-    assert set(loaded.Valves.model_fields) == {"service_url", "api_key", "insecure", "use_proxy"}
-    assert loaded.Valves.model_json_schema()["properties"]["api_key"]["input"] == {"type": "password"}
 
 
 # What it tells
@@ -237,49 +213,22 @@ class Handed(Talk):
         return [(node.id, node.message["fingerprint"], node.digest) for node in precis_filter.chain(self.path(leaf))]
 
 
-async def chat_of(service: Service, name: str) -> tuple[Talk, str]:
-    """A chat that is served from a summary, and its leaf."""
-    talk = Handed(service.as_filter, name)
+@pytest.mark.parametrize("edited", [True, False], ids=["a message", "its title alone"])
+async def test_a_chat_that_is_edited_on_the_page_loses_what_has_read_the_edited_message(
+    shared_service: Service, edited: bool
+) -> None:
+    talk = Handed(shared_service.as_filter, f"edited {edited}")
     leaf = talk.turns(14)
     await talk.ingest(leaf)
-    await drain(service.runtime)
-    assert (await talk.ask(leaf))["status"] == "ready"
-    return talk, leaf
-
-
-async def test_a_chat_that_is_deleted_in_open_webui_is_gone(shared_service: Service) -> None:
-    talk, leaf = await chat_of(shared_service, "deleted")
-    async with told(shared_service.url, shared_service.filter_key) as (loaded, _):
-        await loaded.event(event("chat.deleted", "deleted", owner_id="user-1"))
-        await all_told(loaded)
-    assert (await talk.ask(leaf))["status"] == "unknown"
-    assert await rows(shared_service.runtime, "select 1 from chats where external_id = 'deleted'") == []
-
-
-@pytest.mark.parametrize("where", ["on the page", "by its own route"])
-async def test_a_message_that_is_edited_in_open_webui_takes_its_summary_with_it(
-    shared_service: Service, where: str
-) -> None:
-    talk, leaf = await chat_of(shared_service, where)
-    talk.edit("u2", "Edited.")
-    page = where == "on the page"
-    happened = event("chat.updated", where) if page else event("message.updated", "u2", chat_id=where)
-    async with told(shared_service.url, shared_service.filter_key) as (loaded, _):
+    await drain(shared_service.runtime)
+    if edited:
+        talk.edit("u2", "Edited.")
+    async with told(shared_service.url, shared_service.events_key) as (loaded, _):
         with host(talk).importable():
-            await loaded.event(happened)
+            await loaded.event(event("chat.updated", talk.chat, title="Another title"))
             await all_told(loaded)
-    assert (await talk.ask(leaf))["known"] == "a0"
-    query = "select 1 from checkpoints join chats c on c.id = chat_id where external_id = :chat"
-    assert await rows(shared_service.runtime, query, chat=where) == []
-
-
-async def test_a_chat_with_a_new_title_keeps_its_summary(shared_service: Service) -> None:
-    talk, leaf = await chat_of(shared_service, "renamed")
-    async with told(shared_service.url, shared_service.filter_key) as (loaded, _):
-        with host(talk).importable():
-            await loaded.event(event("chat.updated", "renamed", title="Another title"))
-            await all_told(loaded)
-    assert (await talk.ask(leaf))["status"] == "ready"
+    answer = await talk.ask(leaf)
+    assert (answer["known"], "checkpoint_id" in answer) == (("a0", False) if edited else (leaf, True))
 
 
 # Whatever goes wrong
@@ -289,11 +238,8 @@ async def test_a_chat_with_a_new_title_keeps_its_summary(shared_service: Service
     "behaviour",
     [
         Silence(),
-        Trickle(),
         HangUp(),
         Answer("<html>It works!</html>"),
-        Answer("", 401),
-        Answer({}, 404),
         Answer({}, 426),
         Answer({}, 500),
     ],
@@ -347,14 +293,6 @@ async def test_a_chat_that_open_webui_cannot_read_deletes_nothing() -> None:
             await loaded.event(event("folder.deleted", "f", delete_contents=True))
             await all_told(loaded)
         assert tap.seen == []
-
-
-async def test_nothing_of_an_event_stays_on_the_object() -> None:
-    async with told(Answer({}, 202)) as (loaded, _):
-        await loaded.event(event("chat.deleted", "c"))
-        await all_told(loaded)
-        assert set(vars(loaded)) == {"valves", "_http", "_telling"}
-        assert loaded._telling == set()
 
 
 _anything = st.recursive(

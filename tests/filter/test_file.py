@@ -1,4 +1,4 @@
-"""Filter and events function as files: what Open WebUI demands of them when an admin pastes them."""
+"""Filter, events function, action and tool as files: what Open WebUI demands of them when an admin pastes them."""
 
 import ast
 import inspect
@@ -8,44 +8,34 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from pydantic import BaseModel
 
-from filter_stub import precis_action, precis_events, precis_filter
-from service.demo.host import load_filter
+from filter_stub import precis_action, precis_events, precis_filter, precis_recall
+from tests.filter.functions import load
 
-MODULES = (precis_filter, precis_events, precis_action)
-SOURCES = {module: Path(str(module.__file__)).read_text("utf-8") for module in MODULES}
-HOOKS = ("inlet", "request", "outlet")  # `stream` would be called for each chunk of an answer
-either = pytest.mark.parametrize("module", SOURCES, ids=lambda module: module.__name__)
+KINDS = {precis_filter: "Filter", precis_events: "Event", precis_action: "Action", precis_recall: "Tools"}
+SOURCES = {module: Path(str(module.__file__)).read_text("utf-8") for module in KINDS}
+HOOKS = {  # what Open WebUI calls, with the arguments that it always gives; `stream` it would call for each chunk
+    precis_filter: (("inlet", "request", "outlet"), {"body"}),
+    precis_events: (("event",), {"event"}),
+    precis_action: (("action",), {"body"}),
+    precis_recall: (("precis_recall",), set[str]()),
+}
+MOST = {precis_filter: 1316, precis_events: 176, precis_action: 320, precis_recall: 216}  # lines
+each = pytest.mark.parametrize("module", SOURCES, ids=lambda module: module.__name__)
 
 
-@either
+@each
 def test_the_front_matter_is_complete_and_asks_for_no_packages(module: ModuleType) -> None:
     source = SOURCES[module]
     assert source.startswith('"""\n')  # Open WebUI reads it line by line from the very first line on
     lines = source.split('"""')[1].strip().splitlines()
     keys = dict(re.fullmatch(r"([a-z_]+): (.+)", line).groups() for line in lines)  # type: ignore[union-attr, misc]
     assert set(keys) == {"title", "author", "description", "version", "required_open_webui_version", "license"}
-    assert re.fullmatch(r"\d+\.\d+\.\d+", keys["version"])
+    for phrase in ("from utils", "from main", "from config", "from apps"):  # Open WebUI rewrites these in the text
+        assert phrase not in source
 
 
-@either
-@pytest.mark.parametrize("phrase", ["from utils", "from main", "from config", "from apps"])
-def test_no_phrase_that_open_webui_rewrites(module: ModuleType, phrase: str) -> None:
-    """It replaces these in the whole text, comments and strings included."""
-    assert phrase not in SOURCES[module]
-
-
-def test_every_hook_is_a_coroutine_and_every_argument_that_open_webui_may_leave_out_has_a_default() -> None:
-    loaded = load_filter("http://127.0.0.1:1", "key")
-    assert not hasattr(loaded, "stream")
-    for hook in (getattr(loaded, name) for name in HOOKS):
-        assert inspect.iscoroutinefunction(hook)
-        for name, parameter in inspect.signature(hook).parameters.items():
-            assert name == "body" or (name.startswith("__") and parameter.default is None)
-
-
-@either
+@each
 def test_it_imports_only_what_every_open_webui_has(module: ModuleType) -> None:
     tree = ast.parse(SOURCES[module])
     for node in ast.walk(tree):
@@ -59,17 +49,34 @@ def test_it_imports_only_what_every_open_webui_has(module: ModuleType) -> None:
                     assert root in sys.stdlib_module_names or root in ("httpx", "pydantic", "sqlalchemy")
 
 
-def test_the_valves_are_a_model_with_defaults_and_descriptions() -> None:
-    loaded = load_filter("http://127.0.0.1:1", "key")
-    assert issubclass(loaded.Valves, BaseModel)
-    loaded.Valves()
-    for name, field in loaded.Valves.model_fields.items():
+@each
+def test_open_webui_finds_one_kind_of_function_in_it_and_calls_it_with_what_it_has(module: ModuleType) -> None:
+    assert {"Pipe", *KINDS.values()} & set(vars(module)) == {KINDS[module]}
+    loaded = load(module, KINDS[module], "http://127.0.0.1:1")
+    hooks, always = HOOKS[module]
+    assert not {"stream", "file_handler", "toggle"} & set(dir(loaded))
+    for hook in (getattr(loaded, name) for name in hooks):
+        assert inspect.iscoroutinefunction(hook)
+        for name, parameter in inspect.signature(hook).parameters.items():
+            assert name in always or parameter.default is not parameter.empty
+
+
+def test_a_model_is_offered_no_other_method_of_the_tool() -> None:
+    loaded = load(precis_recall, "Tools", "http://127.0.0.1:1")
+    members = [getattr(loaded, name) for name in dir(loaded) if not name.startswith("_")]
+    functions = [one.__name__ for one in members if callable(one) and not inspect.isclass(one)]
+    assert functions == ["precis_recall"]
+
+
+@each
+def test_every_valve_has_a_default_and_a_description_and_the_key_is_hidden(module: ModuleType) -> None:
+    valves = load(module, KINDS[module], "http://127.0.0.1:1").Valves
+    valves()
+    for name, field in valves.model_fields.items():
         assert field.description, name
-    assert loaded.Valves.model_json_schema()["properties"]["api_key"]["input"] == {"type": "password"}
-    assert not hasattr(loaded, "file_handler")
-    assert not hasattr(loaded, "toggle")
+    assert valves.model_json_schema()["properties"]["api_key"]["input"] == {"type": "password"}
 
 
-@pytest.mark.parametrize(("module", "most"), [(precis_filter, 1355), (precis_events, 176), (precis_action, 330)])
-def test_it_is_small_enough_to_be_read(module: ModuleType, most: int) -> None:
-    assert len(SOURCES[module].splitlines()) <= most
+@each
+def test_it_is_small_enough_to_be_read(module: ModuleType) -> None:
+    assert len(SOURCES[module].splitlines()) <= MOST[module]

@@ -1,4 +1,4 @@
-"""What the filter uploads after a reply, and that nothing is lost when it could not."""
+"""What the filter uploads after a reply, and that nothing is lost when it could not; what became of requests."""
 
 from typing import Any
 
@@ -10,6 +10,8 @@ from service.demo.host import Host
 from tests.builders import said
 from tests.conftest import Service, drain
 from tests.filter.chat import Chat, filler, filter_of, ingested, keyed, stored_path, tool_answer
+from tests.filter.client import Client, asks, conversation
+from tests.filter.staged import NOT_NEEDED, UNKNOWN, against, good_answer, summarised
 from tests.filter.wire import Answer, HangUp, Wire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -144,14 +146,6 @@ async def test_the_names_of_files_travel_and_their_addresses_do_not(chat: Chat, 
     assert await stored(service, chat) == await expected(service, chat)
 
 
-async def test_one_odd_value_does_not_keep_a_chat_from_being_taken(chat: Chat, service: Service) -> None:
-    """Imported chats have times in milliseconds, and whatever their tools wrote."""
-    await chat.say("One", "1", timestamp=1_790_000_000_123, usage=["odd"], error=7)
-    await chat.say("Two", "2", timestamp=1_790_000_000.5)
-    await chat.say("Three", "3", timestamp="2026-11-22", usage=7)
-    assert await stored(service, chat) == await expected(service, chat)
-
-
 async def test_an_empty_answer_is_the_same_message_with_and_without_a_text(chat: Chat, service: Service) -> None:
     chat.ask("One")
     turn = await chat.inlet()
@@ -183,13 +177,6 @@ async def test_an_edit_in_place_while_the_answer_is_written_is_seen(chat: Chat, 
     assert await stored(service, chat) == await expected(service, chat)
 
 
-async def test_the_same_answer_handed_over_twice_changes_nothing(chat: Chat, service: Service) -> None:
-    turn = await chat.say("One", "1")
-    before = await stored(service, chat)
-    await chat.outlet(turn)
-    assert await stored(service, chat) == before == await expected(service, chat)
-
-
 async def test_outlet_does_not_wait_for_the_service(chat: Chat, service: Service, tap: Wire) -> None:
     chat.ask("One")
     turn = await chat.inlet()
@@ -218,25 +205,6 @@ async def test_what_the_provider_counted_is_compared_with_what_was_in_the_reques
     assert [body["served"] for body in tap.bodies("PUT")] == [0, turn.served]
 
 
-async def test_the_service_hears_what_the_tools_of_a_model_call_cost(chat: Chat, service: Service, tap: Wire) -> None:
-    """Open WebUI adds them after `inlet`; until a usage tells, the next summary is chosen by this."""
-    await chat.say("Hello there", "Hello yourself.")
-    chat.ask("Go on.")
-    turn = await chat.inlet()
-    turn.body["tools"] = [{"type": "function", "function": {"name": "f", "description": filler("tool", 1300)}}]
-    await chat.filter.request(turn.body, __metadata__=turn.metadata)
-    chat.answer("On it.")
-
-    await chat.outlet(turn)
-
-    first, second = (body["overhead"] for body in tap.bodies("PUT"))
-    assert first is None
-    assert second == pytest.approx(1300, rel=0.5)
-    async with service.runtime.database.engine.connect() as connection:
-        query = text("select overhead_tokens from chats where external_id = :chat")
-        assert (await connection.execute(query, {"chat": chat.id})).scalar_one() == second
-
-
 @pytest.mark.parametrize("below", [0, 1])
 async def test_a_short_chat_costs_no_request_at_all(chat: Chat, tap: Wire, below: int) -> None:
     chat.ask("Hello there")
@@ -257,3 +225,133 @@ async def test_tool_results_count_towards_the_length_of_a_chat() -> None:
     chat.rows["a"] = folded
     sizes = sum(map(precis_filter.size_of, [folded])), sum(map(precis_filter.size_of, chat.request("a").original[1:]))
     assert min(sizes) > 800
+
+
+# What became of each request
+
+
+STORED = Answer({"due": False}, 202)
+
+
+def reports(tap: Wire) -> list[dict[str, int]]:
+    """What uploads reported, those that had something to report."""
+    return [body["outcomes"] for body in tap.bodies("PUT") if body["outcomes"]]
+
+
+async def turn_of(chat: Chat, tap: Wire, answer: Answer | HangUp) -> None:
+    """A turn whose request is answered so, and whose upload is stored."""
+    tap.behaviour = answer
+    turn = await chat.inlet()
+    tap.behaviour = STORED
+    await chat.reply(turn, "An answer")
+    chat.ask("Go on")
+
+
+async def test_a_request_is_reported_with_its_own_upload_once() -> None:
+    async with summarised() as (chat, tap):
+        await turn_of(chat, tap, Answer(good_answer(chat)))
+        await turn_of(chat, tap, NOT_NEEDED)
+        assert reports(tap) == [{"compressed": 1}, {"unchanged": 1}]
+
+
+async def test_what_was_cut_is_told_apart_with_and_without_a_summary() -> None:
+    async with against(UNKNOWN, window_tokens=2048) as (chat, tap):
+        chat.ask(filler("long", 4000))
+        await turn_of(chat, tap, UNKNOWN)
+        chat.ask(filler("long", 4000))
+        await turn_of(chat, tap, Answer(good_answer(chat) | {"window": 2048}))
+        assert reports(tap) == [{"truncated": 1}, {"truncated_with_summary": 1}]
+
+
+async def test_requests_while_the_service_is_away_are_reported_when_it_is_back() -> None:
+    async with summarised() as (chat, tap):
+        turn = await chat.inlet()
+        tap.behaviour = HangUp()
+        await chat.reply(turn, "Not stored")
+        chat.ask("And now?")
+        turn = await chat.inlet()
+        await chat.reply(turn, "Not stored either")
+        chat.ask("And now?")
+        chat.filter._failures = 0  # the pause is over
+
+        await turn_of(chat, tap, NOT_NEEDED)
+
+        assert reports(tap)[-1] == {"compressed": 2, "away": 1, "unchanged": 1}
+        await turn_of(chat, tap, NOT_NEEDED)
+        assert reports(tap)[-1] == {"unchanged": 1}
+
+
+@pytest.mark.parametrize("refused", [Answer({}, 500), Answer({}, 422)])
+async def test_what_the_service_has_not_stored_is_reported_again(refused: Answer) -> None:
+    async with against(NOT_NEEDED) as (chat, tap):
+        turn = await chat.inlet()
+        tap.behaviour = refused
+        await chat.reply(turn, "An answer")
+        chat.ask("Go on")
+        await turn_of(chat, tap, NOT_NEEDED)
+        assert all(one == {"unchanged": 1} for one in reports(tap)[:-1])
+        assert reports(tap)[-1] == {"unchanged": 2}
+
+
+async def test_all_model_calls_of_a_turn_are_one_request_and_the_last_one_counts() -> None:
+    async with against(UNKNOWN, window_tokens=2048) as (chat, tap):
+        turn = await chat.inlet()
+        for tokens in (10, 4000):
+            turn.body["messages"][-1]["content"] = filler("grown", tokens)
+            await chat.filter.request(turn.body, __metadata__=turn.metadata)
+        tap.behaviour = STORED
+        await chat.reply(turn, "An answer")
+        assert reports(tap) == [{"truncated": 1}]
+
+
+async def test_a_chat_without_ids_reports_too() -> None:
+    async with against(UNKNOWN) as (chat, tap):
+        client = Client(chat.filter)
+        talk = conversation(3)
+        tap.behaviour = Answer(
+            {"status": "not_needed", "known": None, "tokens": {"before": 1, "after": 1}, "due": False}
+        )
+        for _ in range(2):
+            await client.send([*talk, asks("And?")])
+            await ingested(chat.filter)
+        assert reports(tap) == [{"unchanged": 1}] * 2
+
+
+# Texts that the service has no more
+
+
+async def without_text(service: Service, chat: Chat) -> int:
+    async with service.runtime.database.engine.connect() as connection:
+        query = (
+            "select count(*) from messages join chats on chats.id = chat_id where external_id = :chat and body is null"
+        )
+        return int((await connection.execute(text(query), {"chat": chat.id})).scalar_one())
+
+
+async def test_the_filter_sends_the_whole_chat_again_and_the_summary_is_made(
+    chat: Chat, service: Service, tap: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(type(chat.filter)._ingest.__globals__, "SLICE", 12_000)  # so that it takes several uploads
+    chat.grow(12, 300)
+    await chat.say("How far are we?", "Quite far.")
+    async with service.runtime.database.engine.begin() as connection:
+        await connection.execute(text("update messages set body = null"))
+    await drain(service.runtime)
+    tap.seen.clear()
+
+    await chat.say("And now?", "Further.")
+
+    uploads = tap.bodies("PUT")
+    assert uploads[0]["after"] is not None, "as ever, the new messages alone"
+    assert uploads[1]["after"] is None
+    assert len(uploads) > 3
+    again = [message["id"] for body in uploads[1:] for message in body["messages"]]
+    assert again == [row["id"] for row in chat.path()]
+    assert await without_text(service, chat) == 0
+    await drain(service.runtime)
+    chat.ask("Do you remember?")
+    assert (await chat.inlet()).summary
+    chat.answer("I do.")
+    tap.seen.clear()
+    await chat.say("Go on.", "Gladly.")
+    assert [len(body["messages"]) for body in tap.bodies("PUT")] == [4], "asked for once"

@@ -1,100 +1,57 @@
-"""A long chat with native tool calls in a window of 8192 tokens: what reaches the model, turn after turn."""
+"""A long chat with native tool calls in a window of 8192 tokens: what reaches the model, turn after turn.
 
-import re
+What users do to the tree of a chat is in `test_chat_trees.py`.
+"""
+
+import copy
 from typing import Any
 
 import pytest
 from sqlalchemy import text
 
 from service.demo.host import Host
-from service.settings import Settings, load
+from service.settings import load
 from tests.conftest import Service, drain, serving
 from tests.fakes.scripted_llm import scripted_llm
-from tests.filter.chat import Chat, Turn, filler, filter_of, native, pairs_are_whole, tool_answer
-from tests.filter.wire import Wire, wire
+from tests.filter.chat import Chat, Turn, filler, filter_of, native, tool_answer
+from tests.filter.wire import wire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def grow(chat: Chat, turns: int) -> None:
-    """Turns that the filter did not see."""
+async def long_chat(chat: Chat, service: Service, turns: int = 8) -> None:
+    """A chat above the window, with a summary ready."""
     for number in range(turns):
         word = f"t{number}"
         await chat.say_nothing_of(filler(f"question-{word}", 300), f"The result is {word}.", *tool_answer(word))
-
-
-async def long_chat(chat: Chat, service: Service, turns: int = 8) -> None:
-    """A chat above the window, with a summary ready."""
-    await grow(chat, turns)
     await chat.say("How far are we?", "Quite far.")
     await drain(service.runtime)
 
 
-def alike(service: Service, **other: Any) -> Settings:
-    """The service's settings, but for some."""
-    urls = service.runtime.urls
-    told = {"database_url": urls.database, "redis_url": urls.redis, "window": 8192}
-    return load(**(told | other))
-
-
-async def checkpoint(service: Service, identity: int) -> Any:
-    async with service.runtime.database.engine.connect() as connection:
-        return (await connection.execute(text("select * from checkpoints where id = :id"), {"id": identity})).one()
-
-
 async def check(chat: Chat, service: Service, turn: Turn) -> None:
     """The request is [system, summary, tail], and the summary covers exactly what is hidden."""
-    made = await checkpoint(service, turn.served)
+    async with service.runtime.database.engine.connect() as connection:
+        query = text("select summary, covered_until from checkpoints where id = :id")
+        made: Any = (await connection.execute(query, {"id": turn.served})).one()
     covered = chat.path(made.covered_until)
     uncovered = chat.path(turn.metadata["user_message_id"])[len(covered) :]
     assert uncovered[0]["role"] == "user"
-    assert turn.messages == [
-        {"role": "system", "content": chat.system},
-        {"role": "system", "content": made.summary},
-        *native(uncovered),
-    ]
+    assert turn.messages == [*turn.base, {"role": "system", "content": made.summary}, *native(uncovered)]
     assert turn.hidden == native(covered)
     assert turn.tail == turn.original[-len(turn.tail) :]
 
 
-async def test_the_request_is_the_system_prompt_a_summary_and_the_uncovered_turns(chat: Chat, service: Service) -> None:
-    await long_chat(chat, service)
-    chat.ask("Go on, please.")
-    turn = await chat.inlet()
-    assert len(turn.messages) < len(turn.original)
-    assert turn.summary.startswith("[Previous conversation summary: ")
-    assert pairs_are_whole(turn.tail)
-    await check(chat, service, turn)
-
-
-async def test_one_status_line_tells_the_sizes(chat: Chat, service: Service, tap: Wire) -> None:
-    await long_chat(chat, service)
-    chat.ask("Go on, please.")
-    body = (await chat.inlet()).body
-    (line,) = chat.host.statuses
-    assert re.fullmatch(r"Summarised \d+ earlier messages: \d+k → \d+k tokens", line)
-    answer = await service.as_filter.post(f"/v1/chats/{chat.id}/context", json=tap.bodies("POST")[-1])
-    sizes, messages = answer.json()["tokens"], answer.json()["covered_messages"]
-    change = f"{round(sizes['before'] / 1000)}k → {round(sizes['after'] / 1000)}k tokens"
-    assert line == f"Summarised {messages} earlier messages: {change}"
-    assert sizes["before"] > sizes["after"]
-    assert body["model"] == "small-model"
-
-
-async def test_no_status_line_when_the_admin_does_not_want_one(chat: Chat, service: Service) -> None:
-    await long_chat(chat, service)
-    chat.filter.valves.show_status = False
-    chat.ask("Go on, please.")
-    assert (await chat.inlet()).served
-    assert chat.host.statuses == []
-
-
-async def test_the_injected_bytes_stay_the_same_until_there_is_a_new_checkpoint(chat: Chat, service: Service) -> None:
+@pytest.mark.parametrize("system", ["", "You are a pirate."])
+async def test_the_injected_bytes_stay_the_same_until_there_is_a_new_checkpoint(
+    chat: Chat, service: Service, system: str
+) -> None:
+    chat.system = system
     await long_chat(chat, service)
     seen: dict[int, str] = {}
     for number in range(12):
         chat.ask(filler(f"more-{number}", 200))
         turn = await chat.inlet()
+        assert bool(turn.base) is bool(system)
         await check(chat, service, turn)
         assert seen.setdefault(turn.served, turn.summary) == turn.summary
         await chat.reply(turn, f"The result is m{number}.", *tool_answer(f"m{number}", calls=1, tokens=200))
@@ -103,11 +60,23 @@ async def test_the_injected_bytes_stay_the_same_until_there_is_a_new_checkpoint(
     assert list(seen) == sorted(seen)
 
 
+async def test_the_summary_is_injected_once_when_inlet_runs_twice_on_one_request(chat: Chat, service: Service) -> None:
+    await long_chat(chat, service)
+    chat.ask("What does [CONVERSATION SUMMARY] mean?")  # Open WebUI's marker means nothing in a user's message
+    turn = await chat.inlet()
+    await check(chat, service, turn)
+    await chat.enter(turn)
+    assert turn.messages == turn.original
+    assert len(chat.host.statuses) == 1
+
+
 async def test_each_inlet_costs_one_request_and_no_call_of_a_model(service: Service) -> None:
+    urls = service.runtime.urls
     async with scripted_llm() as llm:
-        told = {"summariser": "openai", "summariser_url": llm.openai_url, "summariser_model": "scripted"}
+        told: dict[str, Any] = {"database_url": urls.database, "redis_url": urls.redis, "window": 8192}
+        told |= {"summariser": "openai", "summariser_url": llm.openai_url, "summariser_model": "scripted"}
         async with (
-            serving(alike(service, **told)) as thinking,
+            serving(load(**told)) as thinking,
             wire(thinking.url) as tap,
             filter_of(tap.url, thinking.filter_key) as loaded,
         ):
@@ -163,34 +132,19 @@ async def test_the_newest_turn_is_never_touched_even_when_it_alone_is_above_the_
     chat.ask("And what was in the first one?")
     turn = await chat.inlet()
     await check(chat, service, turn)
-    assert [one for one in turn.original if one["role"] == "tool"][-3:] == [
-        one for one in turn.messages if one["role"] == "tool"
-    ][-3:]
+    results = [[one for one in some if one["role"] == "tool"][-3:] for some in (turn.original, turn.messages)]
+    assert results[0] == results[1]
 
 
-async def test_two_user_messages_in_a_row_after_a_failed_answer_open_one_turn(chat: Chat, service: Service) -> None:
-    for number in range(8):
-        chat.ask(filler(f"first-{number}", 350))
-        chat.answer("", error={"content": "the provider failed"})
-        await chat.say_nothing_of(filler(f"again-{number}", 350), filler(f"done-{number}", 350))
-    await chat.say("How far are we?", "Quite far.")
-    await drain(service.runtime)
-    chat.ask("Go on, please.")
-    turn = await chat.inlet()
-    await check(chat, service, turn)
-    assert "first-" in turn.tail[0]["content"]
-    assert "again-" in turn.tail[1]["content"]
-
-
-async def test_the_window_of_the_request_counts_at_both_hooks(service: Service) -> None:
-    """`num_ctx` is a parameter of the request: outlet's body does not have it."""
-    async with (
-        serving(alike(service, window=131_072)) as wide,
-        filter_of(wide.url, wide.filter_key) as loaded,
-    ):
-        chat = Chat(Host(), loaded, "chat-with-num_ctx", window=8192)
-        await long_chat(chat, wide)
-        chat.ask("Go on, please.")
-        turn = await chat.inlet()
-        assert turn.served
-        await check(chat, service, turn)
+async def test_a_fork_gets_the_summary_in_its_first_turn_and_goes_on_with_it(chat: Chat, service: Service) -> None:
+    await long_chat(chat, service)
+    fork = Chat(Host(chat.host.chats), chat.filter, f"{chat.id}-fork", chat.leaf, chat.user, numbers=chat.numbers)
+    fork.rows.update(copy.deepcopy(chat.rows))
+    fork.ask("Go on in the fork.")
+    turn = await fork.inlet()
+    await check(fork, service, turn)
+    await fork.reply(turn, "Yes.")
+    fork.ask("And now?")
+    again = await fork.inlet()
+    assert again.tail == again.original[-len(again.tail) :]
+    assert again.summary == turn.summary

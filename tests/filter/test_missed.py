@@ -81,19 +81,6 @@ async def test_after_an_edit_in_place_no_turn_is_missing_and_the_edited_text_is_
     assert turn.served
 
 
-async def test_after_a_deleted_turn_no_other_one_is_missing(chat: Chat, service: Service) -> None:
-    await long_chat(chat)
-    async with worker(service):
-        turn = await chat.inlet()
-        await chat.reply(turn, "Far.")
-        asked, answered, after = chat.path()[4:7]
-        chat.rows[after["id"]]["parentId"] = chat.rows[asked["id"]]["parentId"]
-        del chat.rows[asked["id"]], chat.rows[answered["id"]]
-        chat.ask("And now?")
-        turn = await chat.inlet()
-    assert missing(turn) == [2]
-
-
 async def test_the_first_long_request_of_an_api_client_has_all_of_it(service: Service, tap: Wire) -> None:
     async with filter_of(tap.url, service.filter_key, window_tokens=8192) as loaded, worker(service):
         sent = [one for n in range(TURNS) for one in (asks(told(n)), *conversation(1, 700, f"missed{n}")[2:])]

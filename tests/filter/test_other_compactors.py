@@ -8,7 +8,7 @@ import pytest
 from filter_stub.precis_filter import LEFT_OUT, OWN_COMPACTION, SUMMARY
 from tests.builders import capture
 from tests.filter.chat import Chat, Turn, filler, ingested
-from tests.filter.staged import MADE, against, good_answer, summarised
+from tests.filter.staged import MADE, UNKNOWN, against, good_answer, summarised
 from tests.filter.wire import Answer, Wire
 
 Json = dict[str, Any]
@@ -53,9 +53,10 @@ async def test_the_hand_over_says_that_open_webui_compacts_and_nothing_of_the_us
     async with against(Answer({"due": False}, 202)) as (chat, tap):
         turn = await chat.enter(compacted(chat, "They talked."))
         await chat.reply(turn, "An answer")
-        (body,) = tap.bodies("PUT")
-        assert body["compactor"] == "open-webui"
-        assert body["served"] is None
+        await chat.say("And now?", "An answer")
+        first, second = tap.bodies("PUT")
+        assert (first["compactor"], first["served"]) == ("open-webui", None)
+        assert second["compactor"] is None
 
 
 async def test_what_open_webui_has_compacted_is_still_kept_inside_the_window() -> None:
@@ -66,19 +67,12 @@ async def test_what_open_webui_has_compacted_is_still_kept_inside_the_window() -
         assert len(str(turn.messages[-1])) < len(str(turn.original[-1])) // 2
 
 
-async def test_without_another_compactor_the_hand_over_names_none() -> None:
-    async with against(Answer({"due": False}, 202)) as (chat, tap):
-        turn = await chat.inlet()
-        await chat.reply(turn, "An answer")
-        assert tap.bodies("PUT")[0]["compactor"] is None
-
-
 # --- the provider ---
 
 
 @pytest.mark.parametrize("asked", PROVIDERS)
 async def test_where_the_provider_trims_nothing_is_cut_here(asked: Json) -> None:
-    async with against(Answer({"status": "unknown"}), window_tokens=4096) as (chat, tap):
+    async with against(UNKNOWN, window_tokens=4096) as (chat, tap):
         chat.ask(filler("pasted", 9000))
         turn = chat.request(str(chat.leaf))
         turn.body |= asked
@@ -90,19 +84,18 @@ async def test_where_the_provider_trims_nothing_is_cut_here(asked: Json) -> None
         assert tap.bodies("PUT")[0]["compactor"] == "provider"
 
 
-@pytest.mark.parametrize("asked", PROVIDERS)
-async def test_where_the_provider_trims_a_summary_is_used_all_the_same(asked: Json) -> None:
+async def test_where_the_provider_trims_a_summary_is_used_all_the_same() -> None:
     """What it would trim is then not there any more."""
     async with summarised() as (chat, _):
         turn = chat.request(str(chat.leaf))
-        turn.body |= asked
+        turn.body |= PROVIDERS[0]
         await chat.enter(turn)
         assert turn.hidden == turn.original[1:3]
 
 
 @pytest.mark.parametrize("asked", [{"transforms": []}, {"truncation": "disabled"}, {"context_management": None}])
 async def test_a_provider_that_is_told_not_to_trim_does_not(asked: Json) -> None:
-    async with against(Answer({"status": "unknown"}), window_tokens=4096) as (chat, _):
+    async with against(UNKNOWN, window_tokens=4096) as (chat, _):
         chat.ask(filler("pasted", 9000))
         turn = chat.request(str(chat.leaf))
         turn.body |= asked
@@ -111,13 +104,6 @@ async def test_a_provider_that_is_told_not_to_trim_does_not(asked: Json) -> None
 
 
 # --- our summary where Open WebUI keeps its own ---
-
-
-async def test_by_default_nothing_is_written_into_open_webuis_database() -> None:
-    async with against(Answer({})) as (chat, tap):
-        before = copy.deepcopy(chat.host.chats)
-        assert (await settled(chat, tap, valve=False)).served
-        assert chat.host.chats == before
 
 
 async def settled(chat: Chat, tap: Wire, until: str = "a2", *, valve: bool = True, **changed: object) -> Turn:
@@ -137,6 +123,9 @@ def shown_at(chat: Chat) -> dict[str, str]:
 
 async def test_a_summary_is_written_to_the_first_message_that_it_does_not_cover() -> None:
     async with against(Answer({})) as (chat, tap):
+        before = copy.deepcopy(chat.host.chats)
+        assert (await settled(chat, tap, valve=False)).served
+        assert chat.host.chats == before, "by default nothing is written"
         turn = await settled(chat, tap)
         assert turn.served
         assert shown_at(chat) == {"u3": MADE}

@@ -1,17 +1,23 @@
-"""What goes first when a request is too large: old tool results, then turns but for what users said in them."""
+"""What goes first when a request is too large: old tool results, then turns but for what users said in them.
+
+`inlet` sees the older turns, and `request` each model call of a long tool loop.
+"""
 
 import copy
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from filter_stub.precis_filter import LEFT_OUT, LEFT_OUT_END
 from service.transcript import Native
 from service.transcript.steps import sent_tokens
-from tests.filter.chat import filler, pairs_are_whole
+from tests.builders import capture
+from tests.filter.chat import Turn, filler, pairs_are_whole
 from tests.filter.client import Client, asks, says, step
-from tests.filter.staged import against
-from tests.filter.wire import Answer, HangUp
+from tests.filter.staged import UNKNOWN, against
+from tests.filter.wire import Answer, HangUp, Wire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -19,7 +25,18 @@ Json = dict[str, Any]
 
 WINDOW = 8192
 CUT = "characters were left out here"
-AWAY = Answer({"status": "unknown"})
+
+
+def results(messages: list[Native]) -> list[str]:
+    return [str(one["content"]) for one in messages if one["role"] == "tool"]
+
+
+def shortened(messages: list[Native]) -> list[bool]:
+    return [CUT in text for text in results(messages)]
+
+
+def others(messages: list[Native]) -> list[Native]:
+    return [one for one in messages if one["role"] != "tool"]
 
 
 def turns(count: int, tokens: int = 900) -> list[Native]:
@@ -31,40 +48,61 @@ def turns(count: int, tokens: int = 900) -> list[Native]:
     return out
 
 
-def shortened(messages: list[Native]) -> list[bool]:
-    return [CUT in str(one["content"]) for one in messages if one["role"] == "tool"]
+def loop_of(steps: int, tokens: int = 1200) -> list[Native]:
+    return [one for number in range(steps) for one in step(f"c{number}", filler(f"r{number}", tokens))]
 
 
-async def test_the_oldest_results_of_older_turns_lose_their_middle_and_no_turn_goes() -> None:
-    async with against(AWAY, window_tokens=WINDOW) as (chat, _):
-        turn = await Client(chat.filter).send([*turns(8), asks("So?")])
+@pytest_asyncio.fixture(loop_scope="module")
+async def client() -> AsyncIterator[tuple[Client, Wire]]:
+    """A client in a window of 8192 tokens; the service knows nothing of it."""
+    async with against(UNKNOWN, window_tokens=WINDOW) as (chat, tap):
+        yield Client(chat.filter), tap
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def running(client: tuple[Client, Wire]) -> tuple[Client, Turn]:
+    """A turn that has just begun, after an older one with a large tool result of its own."""
+    older = [asks("Before?"), *step("old", filler("oldresult", 900)), says("Done.")]
+    asked = client[0]
+    return asked, await asked.send([{"role": "system", "content": "Be brief."}, *older, asks("Now look everywhere.")])
+
+
+async def call(client: Client, turn: Turn, loop: list[Native]) -> list[Native]:
+    """One model call: Open WebUI hands the list as inlet left it, and all steps so far, whole."""
+    given = [*turn.messages, *loop]
+    before = copy.deepcopy(given)
+    body: Json = {"model": "m", "stream": True, "messages": given}
+    out = await client.filter.request(
+        body, __metadata__=turn.metadata, __model__={}, __event_emitter__=client.host.emit
+    )
+    assert out is body
+    assert given == before, "what Open WebUI saves of the turn stays whole"
+    sent: list[Native] = body["messages"]
+    assert sent_tokens(sent) <= WINDOW
+    assert pairs_are_whole(sent)
+    return sent
+
+
+# Older turns
+
+
+async def test_the_oldest_results_of_older_turns_lose_their_middle_and_no_turn_goes(
+    client: tuple[Client, Wire],
+) -> None:
+    turn = await client[0].send([*turns(8), asks("So?")])
     assert sent_tokens(turn.messages) <= WINDOW
-    assert len(turn.messages) == len(turn.original)
     flags = shortened(turn.messages)
     assert flags == sorted(flags, reverse=True)
     assert 0 < sum(flags) < len(flags)
     assert pairs_are_whole(turn.messages)
-    others = [one for one in turn.messages if one["role"] != "tool"]
-    assert others == [one for one in turn.original if one["role"] != "tool"]
+    assert others(turn.messages) == others(turn.original)
 
 
-async def test_what_is_shortened_stays_the_same_over_several_requests() -> None:
-    async with against(AWAY, window_tokens=WINDOW) as (chat, _):
-        client = Client(chat.filter)
-        sent = turns(8)
-        seen = []
-        for number in range(12):
-            sent += [asks(f"More {number}?"), says("Yes, that is so. " * 6)]
-            turn = await client.send([*sent, asks("So?")])
-            assert sent_tokens(turn.messages) <= WINDOW
-            seen.append(tuple(shortened(turn.messages)))
-        assert len(set(seen)) <= 4
-
-
-async def test_results_of_the_newest_turn_stay_while_those_of_older_ones_are_enough() -> None:
-    async with against(AWAY, window_tokens=WINDOW) as (chat, _):
-        loop = [*step("n1", filler("new1", 900)), *step("n2", filler("new2", 900))]
-        turn = await Client(chat.filter).send([*turns(7), asks("Look."), *loop])
+async def test_results_of_the_newest_turn_stay_while_those_of_older_ones_are_enough(
+    client: tuple[Client, Wire],
+) -> None:
+    loop = [*step("n1", filler("new1", 900)), *step("n2", filler("new2", 900))]
+    turn = await client[0].send([*turns(7), asks("Look."), *loop])
     assert turn.messages[-4:] == loop
     assert any(shortened(turn.messages))
 
@@ -127,11 +165,103 @@ async def test_summarising_is_told_only_of_a_request_that_was_cut() -> None:
         assert line.endswith(" older messages: no summary is ready yet")
 
 
-async def test_what_a_hook_learns_is_known_to_the_next_one_also_where_open_webui_copies_the_metadata() -> None:
-    async with against(AWAY) as (chat, tap):
-        turn = await chat.inlet()
-        turn.body["tools"] = [{"type": "function", "function": {"name": "f", "description": filler("tool", 900)}}]
-        await chat.filter.request(turn.body, __metadata__={**turn.metadata})
-        await chat.reply(turn, "An answer")
-        (body,) = tap.bodies("PUT")
-        assert body["overhead"] > 500
+# A long tool loop
+
+
+async def test_a_loop_that_leaves_room_for_the_answer_is_not_touched_and_asks_nobody(
+    client: tuple[Client, Wire], running: tuple[Client, Turn]
+) -> None:
+    asked, turn = running
+    client[1].seen.clear()
+    loop = loop_of(2)
+    assert await call(asked, turn, loop) == [*turn.messages, *loop]
+    assert asked.host.statuses == []
+    await call(asked, turn, loop_of(7))
+    assert client[1].seen == []
+
+
+async def test_the_oldest_results_of_the_running_turn_keep_how_they_begin_and_end(
+    running: tuple[Client, Turn],
+) -> None:
+    client, turn = running
+    loop = [*step("small", "42"), *loop_of(7)]
+    sent = await call(client, turn, loop)
+    _, small, *flags = shortened(sent)
+    assert not small
+    assert flags == sorted(flags, reverse=True)
+    assert 0 < sum(flags) < 7
+    assert others(sent) == others([*turn.messages, *loop])
+    whole, short = filler("r0", 1200), results(sent)[2]
+    assert short.startswith(whole[:400])
+    assert short.endswith(whole[-200:])
+    assert f"{len(whole) - 600} characters were left out here" in short
+    assert len(short) < 800
+    again = {"model": "m", "messages": copy.deepcopy(sent)}
+    await client.filter.request(again, __metadata__=turn.metadata)
+    assert again["messages"] == sent, "a second pass changes nothing"
+
+
+async def test_the_latest_step_is_whole_however_large_it_is(running: tuple[Client, Turn]) -> None:
+    """Two calls at once are one step."""
+    client, turn = running
+    one, first = step("p1", filler("parallel1", 1800))
+    two, second = step("p2", filler("parallel2", 1800))
+    both = {**one, "tool_calls": [*one["tool_calls"], *two["tool_calls"]]}
+    sent = await call(client, turn, [*loop_of(3), both, first, second])
+    assert sent[-3:] == [both, first, second]
+    assert shortened(sent)[1]
+
+
+async def test_the_beginning_of_the_request_changes_only_now_and_then(running: tuple[Client, Turn]) -> None:
+    """The provider caches by the longest equal beginning; results go in steps of an eighth of the window."""
+    client, turn = running
+    loop: list[Native] = []
+    noted, changes = 0, 0
+    for number in range(40):
+        loop += step(f"c{number}", filler(f"r{number}", 250))
+        sent = await call(client, turn, loop)
+        if LEFT_OUT in str(sent):
+            break
+        now = sum(shortened(sent))
+        assert now >= noted
+        changes += now != noted
+        noted = now
+    assert noted > 12
+    assert changes <= noted // 3
+
+
+async def test_the_status_is_shown_once_a_turn_unless_the_admin_does_not_want_it(running: tuple[Client, Turn]) -> None:
+    client, turn = running
+    for steps in (6, 7, 8):
+        await call(client, turn, loop_of(steps))
+    assert client.host.statuses == ["Shortened older tool results to make room"]
+    for shown in (True, False):
+        client.filter.valves.show_status = shown
+        await call(client, await client.send([asks("Again.")]), loop_of(7))
+    assert len(client.host.statuses) == 2
+
+
+async def test_when_shorter_results_are_not_enough_older_turns_go_too(running: tuple[Client, Turn]) -> None:
+    client, turn = running
+    sent = await call(client, turn, step("huge", filler("huge", 9000)))
+    assert sent[1]["role"] == "system"
+    assert str(sent[1]["content"]).startswith(LEFT_OUT)
+    assert sent[2] == asks("Now look everywhere.")
+    assert shortened(sent)[-1]
+
+
+async def test_results_are_shortened_also_where_everything_may_pass(running: tuple[Client, Turn]) -> None:
+    """`on_overflow` is about turns."""
+    client, turn = running
+    client.filter.valves.on_overflow = "pass"
+    assert shortened(await call(client, turn, loop_of(7)))[1]
+
+
+async def test_a_recorded_loop_of_open_webui_with_a_small_window() -> None:
+    hook = capture("o2_request_hook").hook("011_request")
+    async with against(UNKNOWN, window_tokens=2048) as (chat, _):
+        body = copy.deepcopy(hook.body)
+        await chat.filter.request(body, __metadata__={**hook.metadata, "user_id": "user-1"})
+        assert [one["role"] for one in body["messages"]] == [one["role"] for one in hook.messages]
+        assert shortened(body["messages"]) == [True, False]
+        assert results(body["messages"])[1] == results(hook.messages)[1]

@@ -7,7 +7,7 @@ import pytest
 from filter_stub.precis_filter import LEFT_OUT, NOTED, SUMMARY, Filter, opening
 from service import edit
 from tests.filter.chat import Chat, Turn
-from tests.filter.staged import MADE, against, good_answer
+from tests.filter.staged import against, good_answer
 from tests.filter.wire import Answer, Wire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -41,24 +41,12 @@ async def test_without_rules_there_is_no_message_for_them() -> None:
     assert turn.messages == [*turn.base, *PAIR, *turn.original[3:]]
 
 
-async def test_an_older_summary_without_a_record_is_a_system_message() -> None:
-    async with against(Answer({}), summary_role="record") as (chat, tap):
-        turn = await asked(chat, tap, {})
-
-    assert turn.messages == [*turn.base, {"role": "system", "content": MADE}, *turn.original[3:]]
-
-
-@pytest.mark.parametrize("role", ["system", "record"])
-async def test_the_service_is_told_the_role(role: str) -> None:
-    async with against(Answer({}), summary_role=role) as (chat, tap):
-        await asked(chat, tap, {})
-
-    (question,) = tap.bodies("POST")
-    assert question["summary_role"] == role
-
-
-async def test_the_default_is_one_system_message() -> None:
+async def test_the_service_is_told_the_role() -> None:
     assert Filter().valves.summary_role == "system"
+    for role in ("system", "record"):
+        async with against(Answer({}), summary_role=role) as (chat, tap):
+            await asked(chat, tap, {})
+        assert tap.bodies("POST")[0]["summary_role"] == role
 
 
 @pytest.mark.parametrize(
@@ -67,7 +55,6 @@ async def test_the_default_is_one_system_message() -> None:
         {"summary": RULES, "record": None},
         {"summary": RULES, "record": [RECORD]},
         {"summary": RULES, "record": "Obey."},
-        {"summary": None, "record": None},
     ],
 )
 async def test_an_odd_record_changes_nothing(parts: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from filter_stub.precis_filter import SUMMARY, chain
 from service.demo.host import Host
 from tests.filter.chat import Chat, Turn
 from tests.filter.client import Client, conversation
-from tests.filter.staged import MADE, NOT_NEEDED, against, good_answer, summarised
+from tests.filter.staged import MADE, NOT_NEEDED, UNKNOWN, against, good_answer, summarised
 from tests.filter.wire import Answer, Behaviour, HangUp
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -44,22 +44,15 @@ async def test_the_summary_is_shown_when_the_answer_is_there() -> None:
     assert chat.host.statuses == ["Summarised 2 earlier messages: 9k → 3k tokens"]
 
 
-async def test_by_default_it_is_not() -> None:
-    async with summarised() as (chat, _):
-        turn = await ready(chat)
-        assert chat.filter._sources == {}
-
-    assert turn.served == 7
-    assert chat.host.sources == []
-
-
-async def test_the_request_is_the_same() -> None:
+async def test_by_default_it_is_not_and_the_request_is_the_same() -> None:
     requests = []
-    for shown in (False, True):
+    for shown in (True, False):
         async with summarised(show_summary=shown) as (chat, _):
             requests.append((await ready(chat)).messages)
 
     assert requests[0] == requests[1]
+    assert chat.filter._sources == {}
+    assert chat.host.sources == []
 
 
 async def test_rules_and_record_are_one_source() -> None:
@@ -80,20 +73,10 @@ async def test_a_tool_loop_shows_it_once() -> None:
     assert chat.host.sources == [source()]
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [NOT_NEEDED, Answer({"status": "unknown"}), HangUp()],
-    ids=["not needed", "unknown", "away"],
-)
-async def test_without_a_summary_there_is_nothing_to_show(answer: Behaviour) -> None:
-    async with against(answer, show_summary=True) as (chat, _):
-        await ready(chat)
-
-    assert chat.host.sources == []
-
-
-async def test_a_summary_that_does_not_fit_the_request_is_not_shown() -> None:
-    async with summarised({"covered_digest": "0" * 32}, show_summary=True) as (chat, _):
+@pytest.mark.parametrize("answer", [NOT_NEEDED, UNKNOWN, HangUp(), {"covered_digest": "0" * 32}], ids=repr)
+async def test_without_a_summary_that_fits_there_is_nothing_to_show(answer: Behaviour | Json) -> None:
+    async with against(NOT_NEEDED, show_summary=True) as (chat, tap):
+        tap.behaviour = Answer(good_answer(chat) | answer) if isinstance(answer, dict) else answer
         turn = await ready(chat)
 
     assert turn.messages == turn.original
@@ -108,16 +91,6 @@ async def test_the_last_summary_is_shown_too_while_precis_is_away() -> None:
         await ready(chat)
 
     assert chat.host.sources == [source(), source()]
-
-
-async def test_up_to_0_8_outlet_comes_with_other_metadata() -> None:
-    async with summarised(show_summary=True) as (chat, _):
-        turn = await chat.inlet()
-        chat.answer("An answer")
-        turn.metadata = {"chat_id": chat.id, "message_id": chat.leaf, "user_id": chat.user}
-        await chat.outlet(turn)
-
-    assert chat.host.sources == [source()]
 
 
 async def test_an_answer_that_goes_on_shows_an_equal_summary_once_and_a_newer_one_beside_it() -> None:

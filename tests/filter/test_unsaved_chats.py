@@ -137,27 +137,6 @@ async def test_an_agents_loop_uploads_no_growing_answer(client: Client, service:
         assert (await connection.execute(text(query), {"chat": key(tap)})).scalar_one() == 5
 
 
-async def test_outlet_hands_over_nothing(client: Client, tap: Wire) -> None:
-    turn = await client.send([asks("What is outlet?"), says("A hook."), asks("Whose?")])
-    tap.seen.clear()
-    await client.reply(turn, "Open WebUI's.")
-    assert tap.seen == []
-
-
-async def test_the_next_request_gets_the_summary(client: Client, service: Service) -> None:
-    sent = conversation(9, word="next")
-    assert not is_cut(await client.send([*sent, asks("How far are we?")]))
-    await drain(service.runtime)
-    seen = set()
-    sent += [asks("How far are we?")]
-    for number in range(3):
-        sent += [says("Quite far."), asks(f"Go on {number}.")]
-        turn = await client.send(sent)
-        assert is_cut(turn)
-        seen.add((turn.served, turn.summary))
-    assert len(seen) == 1
-
-
 async def test_a_summary_is_served_in_the_middle_of_an_agents_loop(client: Client, service: Service) -> None:
     sent = [*conversation(9, word="agent"), asks("Find it.")]
     await client.send(sent)
@@ -181,24 +160,6 @@ async def test_instructions_of_a_developer_in_every_turn_do_not_keep_a_summary_a
     await drain(service.runtime)
     turn = await client.send([*sent, says("Far."), asks("Go on.")])
     assert turn.served
-
-
-async def test_an_edited_message_is_another_branch(client: Client, service: Service) -> None:
-    sent = conversation(9, word="edited")
-    await client.send([*sent, asks("How far are we?")])
-    await drain(service.runtime)
-    assert is_cut(await client.send([*sent, asks("How far are we?"), says("Far."), asks("Go on.")]))
-    sent[3] = says("Something else.")
-    assert not is_cut(await client.send([*sent, asks("How far are we?"), says("Far."), asks("Go on.")]))
-
-
-async def test_another_users_equal_chat_is_not_served(client: Client, service: Service) -> None:
-    sent = [*conversation(9, word="private"), asks("How far are we?")]
-    await client.send(sent)
-    await drain(service.runtime)
-    assert is_cut(await client.send(sent))
-    client.user = "user-2"
-    assert not is_cut(await client.send(sent))
 
 
 async def test_chats_of_api_clients_go_after_the_days_of_the_valve(client: Client, tap: Wire) -> None:

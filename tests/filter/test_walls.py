@@ -1,13 +1,19 @@
-"""To whom the functions in Open WebUI send key and texts: no proxy of the environment, nobody on the way."""
+"""To whom the functions in Open WebUI send key and texts, and whose: no proxy, nobody on the way, no other user's."""
 
+import sys
+import time
 from types import ModuleType
 
 import httpx
 import pytest
 
-from filter_stub import precis_events, precis_filter, precis_recall
+from filter_stub import precis_action, precis_events, precis_filter, precis_recall
+from filter_stub.precis_filter import GONE
+from tests.filter.staged import NOT_NEEDED, against
+from tests.filter.wire import Answer
 
-each = pytest.mark.parametrize("module", [precis_filter, precis_events, precis_recall], ids=lambda one: one.__name__)
+FUNCTIONS = [precis_filter, precis_events, precis_action, precis_recall]
+each = pytest.mark.parametrize("module", FUNCTIONS, ids=lambda one: one.__name__)
 INSIDE = [
     "https://precis.example.org",
     "http://127.0.0.1:8377",
@@ -76,3 +82,77 @@ async def test_the_proxy_of_the_environment_is_used_only_if_the_valve_says_so(
             for url in ("http://precis", "https://precis"):
                 chosen = http._transport_for_url(httpx.URL(url))
                 assert (chosen is not http._transport) == wanted, url
+
+
+# Whose chats: up to 0.10, Open WebUI lets anybody name any chat
+
+
+EVIL = "user of another chat"
+DELETED = Answer({"type": "urn:precis:problem:gone", "status": 410, "detail": "deleted"}, 410)
+
+
+def running(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    module = ModuleType("open_webui.env")
+    module.__dict__["VERSION"] = version
+    monkeypatch.setitem(sys.modules, "open_webui.env", module)
+
+
+@pytest.mark.parametrize("version", ["0.9.6", "0.10.2"])
+async def test_another_users_chat_is_neither_sent_nor_asked_for(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    running(monkeypatch, version)
+    async with against(NOT_NEEDED) as (chat, tap):
+        chat.host.owners[chat.id] = chat.user
+        turn = await chat.inlet(user_id=EVIL)
+        await chat.reply(turn, "An answer")
+        assert tap.seen == []
+        assert turn.messages == turn.original
+
+
+async def test_what_a_client_reports_of_an_answer_by_itself_is_not_sent() -> None:
+    """`POST /api/chat/completed` runs outlet on any chat id and any messages, with metadata of its own."""
+    async with against(NOT_NEEDED) as (chat, tap):
+        turn = await chat.inlet()
+        tap.seen.clear()
+        turn.metadata = {"chat_id": chat.id, "message_id": chat.leaf, "session_id": "s", "user_id": chat.user}
+        await chat.reply(turn, "An answer")
+        assert tap.seen == []
+
+
+async def test_ones_own_chat_is_sent_and_open_webui_is_asked_once_whose_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    running(monkeypatch, "0.9.6")
+    async with against(NOT_NEEDED) as (chat, tap):
+        chat.host.owners[chat.id] = chat.user
+        await chat.reply(await chat.inlet(), "An answer")
+        chat.host.owners[chat.id] = "nobody asks again"
+        await chat.say("Next", "An answer")
+        assert tap.asked == ["POST context", "PUT transcript"] * 2
+
+
+async def test_since_0_11_open_webui_checks_it_itself_and_who_may_continue_a_chat_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    running(monkeypatch, "0.12.4")
+    async with against(NOT_NEEDED) as (chat, tap):
+        chat.host.owners[chat.id] = "who shares it"
+        await chat.reply(await chat.inlet(), "An answer")
+        assert tap.asked == ["POST context", "PUT transcript"]
+
+
+async def test_a_chat_that_was_deleted_is_left_alone_without_an_error(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with against(NOT_NEEDED) as (chat, tap):
+        turn = await chat.inlet()
+        tap.behaviour = DELETED
+        await chat.reply(turn, "An answer")
+        before = list(tap.asked)
+        again = await chat.say("Still there?", "Yes.")
+        assert tap.asked == before
+        assert again.messages == again.original
+        assert chat.host.statuses == []
+        assert caplog.records == []
+        real = time.monotonic
+        monkeypatch.setattr("time.monotonic", lambda: real() + GONE)
+        tap.behaviour = NOT_NEEDED
+        await chat.say("And now?", "Yes.")
+        assert len(tap.asked) > len(before)

@@ -1,6 +1,5 @@
 """The model's window is taken from whoever tells it, the most trusted first."""
 
-import copy
 import json
 import logging
 from typing import Any
@@ -10,8 +9,7 @@ import pytest
 from service.policy import believed
 from service.transcript.steps import sent_tokens
 from tests.filter.chat import MODEL, filter_of
-from tests.filter.client import asks
-from tests.filter.staged import against, chat_of
+from tests.filter.staged import UNKNOWN, against, chat_of
 from tests.filter.texts import text_of_kind
 from tests.filter.wire import Answer, Wire, wire
 
@@ -54,7 +52,7 @@ async def window_of(telling: list[tuple[str, tuple[str, ...], Any]], tap: Wire) 
 
 @pytest.mark.parametrize("place", range(len(TOLD)))
 async def test_the_more_trusted_one_counts(place: int) -> None:
-    async with wire(Answer({"status": "unknown"})) as tap:
+    async with wire(UNKNOWN) as tap:
         assert await window_of(TOLD[place:], tap) == TOLD[place][2]
 
 
@@ -62,18 +60,18 @@ async def test_the_more_trusted_one_counts(place: int) -> None:
 @pytest.mark.parametrize("place", [0, 3, 6])
 async def test_a_value_that_is_no_window_is_passed_over(odd: object, place: int) -> None:
     who, keys, _ = TOLD[place]
-    async with wire(Answer({"status": "unknown"})) as tap:
+    async with wire(UNKNOWN) as tap:
         assert await window_of([(who, keys, odd), *TOLD[place + 1 :]], tap) == TOLD[place + 1][2]
 
 
 async def test_when_nobody_tells_it_the_service_decides() -> None:
-    async with wire(Answer({"status": "unknown"})) as tap:
+    async with wire(UNKNOWN) as tap:
         assert await window_of([], tap) is None
 
 
 async def test_the_window_is_told_at_the_hand_over_as_it_was_at_inlet() -> None:
     """The body of outlet has no parameters."""
-    async with against(Answer({"status": "unknown"})) as (chat, tap):
+    async with against(UNKNOWN) as (chat, tap):
         chat.window = 5000
         turn = await chat.inlet()
         await chat.reply(turn, "An answer")
@@ -88,7 +86,7 @@ async def test_a_valve_that_is_no_json_is_logged_and_the_request_is_still_capped
 ) -> None:
     pasted = {"role": "user", "content": text_of_kind("English", 60_000)}
     with caplog.at_level(logging.WARNING, "precis"):
-        async with against(Answer({"status": "unknown"}), windows=windows, window_tokens=4096) as (chat, _):
+        async with against(UNKNOWN, windows=windows, window_tokens=4096) as (chat, _):
             turn = chat.request(str(chat.leaf))
             turn.body["messages"] = [pasted]
             await chat.filter.inlet(turn.body, __metadata__=turn.metadata)
@@ -106,23 +104,10 @@ async def test_of_a_model_nobody_knows_a_window_of_131072_tokens_is_kept() -> No
         assert sent_tokens((await chat.inlet()).messages) <= 131_072
 
 
-async def test_models_of_one_filter_have_their_own_windows() -> None:
-    windows = json.dumps({"one": 4096, "other": 8192})
-    async with against(Answer({}, 500), windows=windows) as (chat, _):
-        sizes = []
-        for model in ("one", "other"):
-            turn = chat.request(str(chat.leaf))
-            turn.body |= {"model": model, "messages": [asks(text_of_kind("English", 60_000))]}
-            given = copy.deepcopy(turn.messages)
-            await chat.filter.inlet(turn.body, __metadata__=turn.metadata)
-            assert turn.messages != given
-            sizes.append(sent_tokens(turn.messages))
-        assert sizes[0] <= 4096 < sizes[1] <= 8192
-
-
 async def test_the_tools_of_a_model_are_told_for_each_of_its_chats_also_when_a_short_one_has_shown_them() -> None:
+    """And at the hand-over, wherever Open WebUI copies the metadata."""
     tools = [{"type": "function", "function": {"name": "f", "description": text_of_kind("English", 3000)}}]
-    async with against(Answer({"status": "unknown"}), skip_below_chars=24_000) as (chat, tap):
+    async with against(UNKNOWN, skip_below_chars=24_000) as (chat, tap):
         turn = chat.request(str(chat.leaf))
         await chat.filter.request(turn.body | {"tools": tools}, __metadata__=turn.metadata)
         assert tap.seen == []
@@ -134,13 +119,16 @@ async def test_the_tools_of_a_model_are_told_for_each_of_its_chats_also_when_a_s
         first, second = [body["overhead"] for body in tap.bodies("POST")]
         assert first > 500
         assert second is None
+        await chat.filter.request(other.body | {"tools": tools}, __metadata__={**other.metadata})
+        await chat.reply(other, "An answer")
+        assert tap.bodies("PUT")[0]["overhead"] == first
 
 
 @pytest.mark.parametrize(
     ("wanted", "room"), [(None, None), (1000, 7192), (10**9, 4096), (-(10**30), None), ("many", None), (0, None)]
 )
 async def test_the_service_is_told_the_room_that_a_long_answer_leaves(wanted: object, room: int | None) -> None:
-    async with against(Answer({"status": "unknown"}), window_tokens=8192) as (chat, tap):
+    async with against(UNKNOWN, window_tokens=8192) as (chat, tap):
         turn = chat.request(str(chat.leaf))
         turn.body["max_tokens"] = wanted
         await chat.enter(turn)

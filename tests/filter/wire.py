@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+import msgspec
 
 from service import edit
 from tests.fakes import http
@@ -22,7 +23,7 @@ PROPOSED = "as the service proposes it"  # in an answer, in place of its edit
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A response; text goes as it is, anything else as JSON. An edit may be PROPOSED."""
+    """A response; text goes as it is, anything else as JSON. An edit may be PROPOSED, of `summary` and `record`."""
 
     body: object
     status: int = 200
@@ -96,7 +97,7 @@ async def _answer(
     tap.arrived.set()
     match tap.behaviour:
         case str(url):
-            ours = ("authorization", "content-type", "precis-filter", "precis-outcomes")
+            ours = ("authorization", "content-type", "precis-filter")
             headers = {name: seen.headers[name] for name in ours if name in seen.headers}
             response = await upstream.request(seen.method, url + seen.path, content=raw.content, headers=headers)
             return await _send(writer, response.status_code, response.content)
@@ -114,21 +115,16 @@ async def _answer(
     return False
 
 
-def request_of(native: Any) -> edit.Request:
-    """What the service reads in a description."""
-    questions = [edit.Question(*one) for one in native["questions"]]
-    asked = [edit.Asked(*one) for one in native["asked"]]
-    totals = native["all_questions"], native["all_asked"], native["images"], native["guided"]
-    return edit.Request(native["leading"], questions, asked, *totals)
-
-
 def as_json(proposed: edit.Edit | None) -> Any:
     """An edit as it is on the wire."""
-    return proposed and {"drop": proposed.drop, "insert": [one._asdict() for one in proposed.insert]}
+    return msgspec.to_builtins(proposed)
 
 
 def with_edit(answer: str, question: Any) -> str:
-    """An answer with what the service's own code makes of a described request: density, and the edit if PROPOSED."""
+    """An answer with what the service's own code makes of the described request: density, and the edit if PROPOSED.
+
+    The edit puts in the `summary` and the `record` of the scripted answer, which no answer has as such.
+    """
     native = question.get("native") if isinstance(question, dict) else None
     try:
         told = json.loads(answer)
@@ -136,10 +132,11 @@ def with_edit(answer: str, question: Any) -> str:
         return answer
     if not native or not isinstance(told, dict):
         return answer
-    request = request_of(native)
+    request = msgspec.convert(native, edit.Request)
+    summary, record = told.pop("summary", None), told.pop("record", None)
     if told.get("edit") == PROPOSED:
-        insert = edit.inserted(told.get("summary") or "", told.get("record") or "")
-        told["edit"] = as_json(edit.propose(request, told.get("covered_messages") or 0, insert))
+        covered = told.get("covered_messages") or 0
+        told["edit"] = as_json(edit.propose(request, covered, edit.inserted(summary or "", record or "")))
     with contextlib.suppress(KeyError, TypeError, AttributeError):
         places = [place for place, (message, _) in enumerate(question["path"]) if message == told["known"]]
         counted = told["tokens"]["before"] - (told["tokens"].get("overhead") or 0)

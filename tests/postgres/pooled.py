@@ -7,8 +7,10 @@ import statistics
 import sys
 import time
 
+import msgspec
 from sqlalchemy import make_url
 
+from service.edit import Request
 from service.embedded.servers import embedded_servers
 from service.runtime import Urls
 from service.storage.database import Database, connect, migrate
@@ -51,8 +53,9 @@ async def _compared(direct: str, pooled: str, redis: str) -> str:
         await drain(service.runtime)
     question = talk.question(leaf)
     asked = context.Lookup(1, talk.chat, None, context.Path(question["depth"], question["path"]), question["sizes"])
+    described = msgspec.convert(question["native"], Request)
     async with connect(ways[0]) as one, connect(ways[1]) as other:
-        times = await _interleaved((one, other), asked)
+        times = await _interleaved((one, other), asked, described)
     plain, through = (statistics.median(one) for one in times)
     return (
         f"hot read, p50 of {READS}: {plain * 1e3:.2f} ms directly, {through * 1e3:.2f} ms through PgBouncer: "
@@ -60,12 +63,12 @@ async def _compared(direct: str, pooled: str, redis: str) -> str:
     )
 
 
-async def _interleaved(databases: tuple[Database, ...], asked: context.Lookup) -> list[list[float]]:
+async def _interleaved(databases: tuple[Database, ...], asked: context.Lookup, described: Request) -> list[list[float]]:
     times: list[list[float]] = [[] for _ in databases]
     for _ in range(READS):
         for database, seen in zip(databases, times, strict=True):
             start = time.perf_counter()
-            answer = await context.answer(database, asked)
+            answer = await context.answer(database, asked, described)
             seen.append(time.perf_counter() - start)
             assert answer.status == "ready"
     return times

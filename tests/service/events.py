@@ -6,7 +6,7 @@ from tests.service.talk import Talk
 
 async def tell(service: Service, kind: str, **event: object) -> None:
     """Tells of an event, as `precis_events.py` does."""
-    response = await service.as_filter.post("/v1/events", json={"type": kind} | event)
+    response = await service.as_events.post("/v1/events", json={"type": kind} | event)
     assert response.status_code == 202, response.text
 
 

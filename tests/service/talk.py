@@ -24,6 +24,9 @@ from tests.builders import called, returned, said
 Json = dict[str, Any]
 Tables = dict[str, list[tuple[Any, ...]]]
 
+UNKNOWN: Json = {"status": "unknown", "window": 8192}
+"""The answer for a chat that is not stored."""
+
 
 def prose(tokens: int, seed: str) -> str:
     """About so many tokens of sentences with values, all different for different seeds."""
@@ -129,7 +132,7 @@ class Talk:
         body: Json = {
             "model": self.model,
             "user_id": self.user,
-            "window_tokens": self.window,
+            "windows": [self.window] if self.window else [],
             "after": self.pair(after) if after else None,
             "messages": messages,
         }
@@ -147,25 +150,45 @@ class Talk:
         return due
 
     def question(self, leaf: str, pairs: int = 64, **more: object) -> Json:
-        """The body of a question for the context of a path."""
+        """The body of a question for the context of a path; the request is the path behind a system message."""
         chain = self.chain(leaf)
         sizes = [len(str(row["content"])) for row in self.path(leaf)]
         body: Json = {
             "model": self.model,
-            "window_tokens": self.window,
+            "windows": [self.window] if self.window else [],
             "depth": len(chain),
             "path": [(identity, computed) for identity, _, computed in chain][::-1][:pairs],
             "sizes": sizes[::-1][:pairs],
+            "native": self.described(leaf),
         }
         return body | more
+
+    def described(self, leaf: str) -> Json:
+        """A request whose list is the path itself behind a system message."""
+        users = [place for place, row in enumerate(self.path(leaf)) if row["role"] == "user"][::-1]
+        return {
+            "leading": 1,
+            "questions": [(place + 1, 100 * place, 30, f"words-{place}") for place in users],
+            "asked": [(place, f"words-{place}") for place in users],
+            "all_questions": len(users),
+            "all_asked": len(users),
+            "images": 0,
+            "guided": False,
+        }
 
     async def ask(self, leaf: str, pairs: int = 64, **more: object) -> Json:
         """What a request on this path should carry."""
         body = self.question(leaf, pairs, **more)
         response = await self.client.post(f"/v1/chats/{self.chat}/context", json=body)
         assert response.status_code == 200, response.text
-        answer: Json = response.json()
-        return answer
+        return with_texts(response.json())
+
+
+def with_texts(answer: Json) -> Json:
+    """An answer with the `summary` and the `record` that its edit puts in."""
+    names = {"system": "summary", "user": "record"}
+    inserted = answer.get("edit", {}).get("insert", ())
+    return answer | {names[one["role"]]: one["content"] for one in inserted if one["role"] in names}
 
 
 async def long_chat(client: httpx.AsyncClient, chat: str = "chat-1") -> tuple[Talk, str]:

@@ -37,14 +37,14 @@ async def test_what_means_nothing_here_is_accepted_and_changes_nothing(
     await talk.ingest(talk.turns(2))
     before = await tables(service.runtime)
 
-    assert (await service.as_filter.post("/v1/events", json=event)).status_code == 202
+    assert (await service.as_events.post("/v1/events", json=event)).status_code == 202
 
     assert await tables(service.runtime) == before
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"type": 5}', b'{"type": ""}', b'{"type": "a\\u0000"}'])
 async def test_what_is_no_event_is_a_problem(service: Service, body: bytes) -> None:
-    response = await service.as_filter.post("/v1/events", content=body)
+    response = await service.as_events.post("/v1/events", content=body)
 
     assert response.status_code in (400, 422)
     assert response.headers["content-type"] == "application/problem+json"
@@ -105,7 +105,7 @@ async def test_no_event_whatever_its_shape_is_an_error_of_the_service(service: S
 
     collect()
     for event in events:
-        assert (await service.as_filter.post("/v1/events", json=event)).status_code in (202, 400, 422)
+        assert (await service.as_events.post("/v1/events", json=event)).status_code in (202, 400, 422)
     after = await tables(service.runtime)
     for name in ("tombstones", "tenants"):  # of what may be on its way here, keyed with the tenant's secret
         del before[name], after[name]

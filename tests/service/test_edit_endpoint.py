@@ -1,4 +1,4 @@
-"""`POST …/context` with a description of the request: the answer also says how to edit it."""
+"""`POST …/context`: how the described request is edited, and of which window the answer is."""
 
 import pytest
 
@@ -8,57 +8,34 @@ from tests.service.talk import Json, Talk
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-OLD_ANSWER = {"status", "known", "window", "tokens"}
-OLD_READY = OLD_ANSWER | {"checkpoint_id", "covered_until", "covered_digest", "covered_messages", "summary"}
 
-
-def described(talk: Talk, leaf: str, **other: object) -> Json:
-    """A request whose list is the path itself behind a system message."""
-    path = talk.path(leaf)
-    users = [place for place, row in enumerate(path) if row["role"] == "user"][::-1]
-    return {
-        "leading": 1,
-        "questions": [(place + 1, 100 * place, 30, f"words-{place}") for place in users],
-        "asked": [(place, f"words-{place}") for place in users],
-        "all_questions": len(users),
-        "all_asked": len(users),
-    } | other
-
-
-async def test_a_question_of_the_filter_before_gets_the_answer_of_before(talk: Talk, service: Service) -> None:
+async def question_of(talk: Talk, service: Service) -> str:
+    """The question below a chat that has a summary."""
     leaf = talk.turns(14)
     await talk.ingest(leaf)
-    assert set(await talk.ask(leaf)) == OLD_ANSWER
     await drain(service.runtime)
-    assert set(await talk.ask(leaf)) == OLD_READY
+    return talk.add("new", leaf, content="And now?")
 
 
-async def test_a_described_request_is_told_how_it_is_edited(talk: Talk, service: Service) -> None:
-    leaf = talk.turns(14)
-    await talk.ingest(leaf)
-    question = talk.add("new", leaf, content="And now?")
-    await drain(service.runtime)
-
-    answer = await talk.ask(question, native=described(talk, question))
+async def test_the_answer_says_how_the_request_is_edited(talk: Talk, service: Service) -> None:
+    answer = await talk.ask(await question_of(talk, service))
 
     covered, tokens = answer["covered_messages"], answer["tokens"]
     assert answer["edit"]["drop"] == [1, covered + 1]
     (summary,) = answer["edit"]["insert"]
     assert summary["role"] == "system"
-    assert summary["content"] == (await talk.ask(question))["summary"]
-    assert not {"summary", "record"} & set(answer), "the edit has it"
     change = f"{tokens['before'] / 1000:.0f}k → {tokens['after'] / 1000:.0f}k tokens"
     assert answer["status_text"] == f"Summarised {covered} earlier messages: {change}"
-    assert answer["density"] == 2.0  # the estimates above are far too small
+    assert answer["density"] == 2.0  # the estimates of the description are far too small
 
 
 async def test_while_a_summary_is_made_the_text_says_so(talk: Talk) -> None:
     leaf = talk.turns(14)
     await talk.ingest(leaf)
 
-    answer = await talk.ask(leaf, native=described(talk, leaf))
+    answer = await talk.ask(leaf)
 
-    assert set(answer) == OLD_ANSWER | {"density", "status_text"}
+    assert set(answer) == {"status", "known", "window", "tokens", "density", "status_text"}
     assert answer["status_text"] == "Summarising …"
 
 
@@ -78,11 +55,8 @@ async def test_a_request_whose_pairs_do_not_reach_the_boundary_gets_no_edit(talk
 
 
 async def test_a_request_that_is_not_described_far_enough_gets_no_edit(talk: Talk, service: Service) -> None:
-    leaf = talk.turns(14)
-    await talk.ingest(leaf)
-    question = talk.add("new", leaf, content="And now?")
-    await drain(service.runtime)
-    whole = described(talk, question)
+    question = await question_of(talk, service)
+    whole = talk.described(question)
     newest = whole | {"questions": whole["questions"][:1], "asked": whole["asked"][:1]}
 
     answer = await talk.ask(question, native=newest)
@@ -104,7 +78,7 @@ async def test_a_request_that_is_not_described_far_enough_gets_no_edit(talk: Tal
 )
 async def test_a_description_that_is_none_is_refused(talk: Talk, wrong: Json) -> None:
     leaf = talk.turns(2)
-    body = talk.question(leaf, native=described(talk, leaf) | wrong)
+    body = talk.question(leaf, native=talk.described(leaf) | wrong)
 
     response = await talk.client.post(f"/v1/chats/{talk.chat}/context", json=body)
 
@@ -114,7 +88,7 @@ async def test_a_description_that_is_none_is_refused(talk: Talk, wrong: Json) ->
 async def test_a_description_has_its_bound(talk: Talk) -> None:
     leaf = talk.turns(2)
     many = [(place, f"words-{place}") for place in range(10_001)]
-    body = talk.question(leaf, native=described(talk, leaf, asked=many))
+    body = talk.question(leaf, native=talk.described(leaf) | {"asked": many})
 
     response = await talk.client.post(f"/v1/chats/{talk.chat}/context", json=body)
 
@@ -122,17 +96,11 @@ async def test_a_description_has_its_bound(talk: Talk) -> None:
 
 
 async def test_a_record_is_inserted_as_words_of_a_user_whom_the_model_answers(talk: Talk, service: Service) -> None:
-    leaf = talk.turns(14)
-    await talk.ingest(leaf)
-    question = talk.add("new", leaf, content="And now?")
-    await drain(service.runtime)
+    answer = await talk.ask(await question_of(talk, service), summary_role="record")
 
-    whole = await talk.ask(question, summary_role="record")
-    answer = await talk.ask(question, summary_role="record", native=described(talk, question))
-
-    *rules, record, noted = answer["edit"]["insert"]
-    assert [one["content"] for one in rules] == [text for text in [whole.get("summary")] if text]
-    assert (record, noted) == ({"role": "user", "content": whole["record"]}, {"role": "assistant", "content": NOTED})
+    *_, record, noted = answer["edit"]["insert"]
+    assert record["role"] == "user"
+    assert noted == {"role": "assistant", "content": NOTED}
 
 
 @pytest.mark.parametrize(("told", "window"), [([0, 16_384, 8192], 16_384), ([], 8192), ([5], 8192)])
@@ -141,17 +109,5 @@ async def test_of_the_windows_that_are_told_the_first_that_can_be_one_counts(
 ) -> None:
     leaf = talk.turns(2)
     await talk.ingest(leaf)
-    body = talk.question(leaf, windows=told)
-    body.pop("window_tokens", None)
 
-    answer = (await talk.client.post(f"/v1/chats/{talk.chat}/context", json=body)).json()
-
-    assert answer["window"] == window
-
-
-async def test_of_an_unknown_chat_the_window_is_told(talk: Talk) -> None:
-    leaf = talk.turns(2)
-
-    answer = await talk.ask(leaf, windows=[4096], native=described(talk, leaf))
-
-    assert answer == {"status": "unknown", "window": 4096}
+    assert (await talk.ask(leaf, windows=told))["window"] == window

@@ -13,7 +13,7 @@ from service.storage.codec import unpack
 from service.storage.sealing import SEALED
 from service.storage.tenancy import ChatKey
 from service.usecases import ingest as ingesting
-from service.usecases import recall, rotate
+from service.usecases import rotate
 from tests.conftest import execute, fresh_database
 from tests.service.encrypted import FIRST, MARK, SECOND, answers, columns, lived, service_with
 from tests.service.harness import Harness
@@ -43,7 +43,6 @@ async def other_urls(servers: Urls) -> AsyncIterator[Urls]:
 @pytest.fixture(autouse=True)
 def _short_chats_are_searched_by_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ingesting, "STORED_FROM", 4)
-    monkeypatch.setattr(recall, "STORED_FROM", 4)
 
 
 async def keyed_columns(harness: Harness, leaf: str) -> set[str]:

@@ -45,9 +45,8 @@ async def did_everything(harness: Harness) -> None:
     for route, more in (("view", {"depth": len(path)}), ("recall", {"query": MARK}), ("recall", {"ref": "M1"})):
         assert (await client.post(f"/v1/chats/chat-1/{route}", json=who | more)).status_code == 200
     await talk.ask(leaf, user_id=CAROL)
-    report = {"Precis-Outcomes": "compressed=1, away=1"}
-    again = talk.transcript(talk.add("reported", leaf, content=f"The {MARK} pump."))
-    assert (await client.put("/v1/chats/chat-1/transcript", json=again, headers=report)).status_code == 202
+    again = talk.add("reported", leaf, content=f"The {MARK} pump.")
+    await talk.ingest(again, outcomes={"compressed": 1, "away": 1})
 
     fork = Talk(client, "carols-fork", dict(talk.rows), user=CAROL)
     await fork.ask(leaf, user_id=CAROL)

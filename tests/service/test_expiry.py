@@ -9,7 +9,7 @@ from service.storage import work
 from service.storage.tables import metadata
 from tests.service.grown import by_the_model
 from tests.service.harness import Harness
-from tests.service.talk import Json, rows, run_sql
+from tests.service.talk import UNKNOWN, Json, rows, run_sql
 from workers.jobs import sweep
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -65,8 +65,8 @@ async def test_an_expired_chat_is_unknown_before_any_sweep_comes_by(harness: Har
 
     await expire(harness)
 
-    assert await harness.talk.ask(leaf, user_id=harness.talk.user) == {"status": "unknown"}
-    assert await harness.talk.ask(branch, user_id=harness.talk.user) == {"status": "unknown"}
+    assert await harness.talk.ask(leaf, user_id=harness.talk.user) == UNKNOWN
+    assert await harness.talk.ask(branch, user_id=harness.talk.user) == UNKNOWN
 
 
 async def test_a_sweep_removes_expired_chats_with_all_that_is_their_own_also_without_retention(
@@ -85,7 +85,7 @@ async def test_a_sweep_removes_expired_chats_with_all_that_is_their_own_also_wit
     await swept(harness, retention=False)
 
     assert not any((await own_rows(harness)).values())
-    assert await harness.talk.ask(leaf) == {"status": "unknown"}
+    assert await harness.talk.ask(leaf) == UNKNOWN
 
 
 async def test_a_sweep_removes_more_expired_chats_than_a_page_and_no_other(harness: Harness) -> None:

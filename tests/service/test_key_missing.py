@@ -117,7 +117,7 @@ async def test_every_route_that_needs_the_key_answers_503_and_says_which_setting
         (operator, "POST", f"{this}/serve", None),
         (operator, "POST", "/v1/chats/chat-1/reset", {}),
         (operator, "POST", "/v1/chats/chat-1/recompute", {}),
-        (reader, "POST", "/v1/events", event),
+        (harness.service.as_events, "POST", "/v1/events", event),
         (operator, "DELETE", f"/v1/users/{talk.user}?dry_run=true", None),
         (operator, "DELETE", "/v1/chats/chat-1", None),
     ]

@@ -6,7 +6,7 @@ import pytest
 
 from tests.conftest import Service, drain
 from tests.service.grown import summarised
-from tests.service.talk import Json, Talk, check_tree, row, rows, run_sql, tables
+from tests.service.talk import UNKNOWN, Json, Talk, check_tree, row, rows, run_sql, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -296,7 +296,7 @@ async def test_recompute_does_not_wait_for_the_back_off_of_earlier_failures(serv
 async def test_a_deleted_chat_starts_anew_when_it_goes_on(service: Service, talk: Talk) -> None:
     leaf = await summarised(service, talk)
     await service.as_operator.delete("/v1/chats/chat-1")
-    assert await talk.ask(leaf) == {"status": "unknown"}
+    assert await talk.ask(leaf) == UNKNOWN
     assert (await talk.put(talk.transcript(leaf, after=talk.rows[leaf]["parentId"]))).status_code == 409
 
     assert await talk.ingest(leaf) is True

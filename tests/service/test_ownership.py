@@ -7,7 +7,7 @@ from tests.conftest import Service
 from tests.service.grown import by_the_model
 from tests.service.harness import Harness
 from tests.service.problems import is_problem
-from tests.service.talk import Talk, row, rows, run_sql, tables
+from tests.service.talk import Talk, row, rows, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -20,7 +20,7 @@ async def authors(service: Service, chat: str = "chat-1") -> list[str]:
 async def by(service: Service, chat: str = "chat-1") -> dict[str, str]:
     """Who wrote each message."""
     query = (
-        "select message_id, coalesce(author_id, begun_by, user_id) as author from messages m"
+        "select message_id, coalesce(author_id, user_id) as author from messages m"
         " join chats c on c.id = m.chat_id where external_id = :chat"
     )
     return {one.message_id: one.author for one in await rows(service.runtime, query, chat=chat)}
@@ -61,8 +61,7 @@ async def test_who_goes_on_from_what_is_stored_writes_in_the_chat_too(
 
     await guest.ingest(guest.turns(1, leaf=leaf, prefix="guest-"), after=None if whole else leaf)
 
-    found = await row(service.runtime, "select user_id, begun_by from chats")
-    assert (found.user_id, found.begun_by) == (talk.user, None)
+    assert (await row(service.runtime, "select user_id from chats")).user_id == talk.user
     assert await authors(service) == ["guest", talk.user]
     assert {name for name, author in (await by(service)).items() if author == "guest"} == {"guest-u6", "guest-a6"}
 
@@ -94,11 +93,11 @@ async def test_an_emptied_chat_is_whoevers_goes_on(service: Service, talk: Talk)
     await talk.ingest(talk.turns(1))
     assert (await user_asks(talk, "left-alone", left_alone=True)).status_code == 200
     event = {"type": "message.deleted", "chat_id": talk.chat, "message_id": "u0"}
-    assert (await service.as_filter.post("/v1/events", json=event)).status_code == 202
+    assert (await service.as_events.post("/v1/events", json=event)).status_code == 202
     guest = Talk(service.as_filter, talk.chat, user="guest")
     await guest.ingest(guest.turns(1, prefix="new-"))
-    found = await row(service.runtime, "select user_id, begun_by, left_alone_at from chats")
-    assert (found.user_id, found.begun_by, found.left_alone_at) == ("guest", None, None)
+    found = await row(service.runtime, "select user_id, left_alone_at from chats")
+    assert (found.user_id, found.left_alone_at) == ("guest", None)
 
 
 @pytest.mark.parametrize("sliced", [False, True])
@@ -193,13 +192,3 @@ async def test_whose_messages_came_with_a_clone_looks_nothing_up_in_it(harness: 
     looked_up = await user_asks(other(clone, owner.user), "recall", leaf, ref="M4")
     assert looked_up.json()["status"] == "not_covered"
     assert (await user_asks(clone, "recall", leaf, ref="M4")).json()["status"] == "found"
-
-
-async def test_a_chat_that_an_earlier_release_gave_to_who_wrote_last_is_its_beginners(harness: Harness) -> None:
-    leaf = await by_the_model(harness)
-    await run_sql(harness.runtime, "update chats set begun_by = user_id, user_id = 'guest'")
-
-    assert (await user_asks(harness.talk, "view", leaf)).status_code == 200
-    assert (await user_asks(other(harness.talk, "guest"), "view", leaf)).status_code == 404
-    await harness.talk.ingest(harness.talk.turns(1, leaf=leaf), after=leaf)
-    assert (await row(harness.runtime, "select coalesce(begun_by, user_id) as whose from chats")).whose == "user-1"

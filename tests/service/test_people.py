@@ -5,10 +5,8 @@ from typing import Any
 
 import pytest
 
-from service.storage import messages
 from service.storage.codec import unpack
 from service.storage.tables import metadata
-from service.storage.tenancy import ChatKey
 from service.usecases.compress import compress
 from tests.conftest import Service
 from tests.service.events import tell
@@ -212,21 +210,6 @@ async def test_figures_that_are_counted_after_an_erasure_are_nobodys(harness: Ha
     await erase(harness.service, ANN)
     await harness.runtime.counting.store(wait=True)
     assert ANN not in await everything(harness.service)
-
-
-async def test_a_search_that_read_a_text_before_it_was_erased_stores_nothing_of_it(harness: Harness) -> None:
-    await shared(harness)
-    found = await row(
-        harness.runtime,
-        "select m.tenant_id, chat_id, message_id, digest from messages m join chats c on c.id = m.chat_id"
-        " where external_id = 'clone' and author_id = :user limit 1",
-        user=ANN,
-    )
-    await erase(harness.service, ANN)
-    late = messages.Searched(found.message_id, found.digest, [0], b"what was said")
-    async with harness.runtime.database.engine.begin() as connection:
-        await messages.store_words(connection, ChatKey(found.tenant_id, found.chat_id), [late])
-    assert (await row(harness.runtime, "select count(*) as n from messages where words = 'what was said'")).n == 0
 
 
 async def export(service: Service, user: str) -> list[Json]:

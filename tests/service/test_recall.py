@@ -10,7 +10,6 @@ from service.recall import parts
 from service.usecases import recall
 from tests.service.harness import Harness
 from tests.service.talk import Json, rows, run_sql
-from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -214,31 +213,20 @@ async def test_a_text_that_is_not_kept_comes_again_with_the_whole_path(chat: Cha
     assert again["content"].startswith("row 0")
 
 
-async def test_what_an_older_release_has_stored_is_counted_once(chat: Chat) -> None:
-    runtime = chat.harness.service.runtime
-    await run_sql(runtime, "update messages set step_calls = null")
-
-    assert (await chat.recall(ref="T1"))["status"] == "found"
-
-    boundary = await chat.covered()
-
-    async def counted() -> bool:
-        uncounted = await rows(runtime, "select min(depth) as first from messages where step_calls is null")
-        return bool(uncounted[0].first == boundary + 1)
-
-    await until(counted)
-
-
-async def test_words_of_a_long_chat_are_stored_when_it_is_ingested(
+async def test_words_of_a_long_chat_are_stored_when_it_is_ingested_and_when_its_texts_come_again(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("service.usecases.ingest.STORED_FROM", 20)
+    assert parts.STORED_FROM > 20
     chat = await Chat(harness).summarised()
 
-    stored = await rows(harness.service.runtime, "select depth from messages where words is not null order by depth")
-
-    assert [one.depth for one in stored] == list(range(21, 27))
-    assert parts.STORED_FROM > 20
+    for _ in range(2):
+        stored = await rows(
+            harness.service.runtime, "select depth from messages where words is not null order by depth"
+        )
+        assert [one.depth for one in stored] == list(range(21, 27))
+        await run_sql(harness.service.runtime, "update messages set body = null, words = null")
+        await chat.talk.ingest(chat.leaf)
     said = chat.talk.path(chat.leaf)[-1]["content"].split()[1]
     found = await harness.service.as_operator.get("/v1/chats/chat-1/find", params={"query": said})
     assert found.json()["references"][0] == "M26"
@@ -286,17 +274,6 @@ async def test_what_a_cut_request_has_lost_is_found_though_no_summary_covers_it(
     assert (await chat.recall(ref=newest))["status"] == "nothing"
     assert (await chat.recall(ref=newest, whole=True))["status"] == "found"
     assert (await chat.recall(ref=newest, whole=True, user_id="somebody else"))["status"] == "not_covered"
-
-
-async def test_a_number_leads_nowhere_while_the_calls_above_it_cannot_be_counted(chat: Chat) -> None:
-    """An older release has stored them uncounted, and retention took the texts."""
-    runtime = chat.harness.service.runtime
-    await run_sql(runtime, "update messages set step_calls = null, body = null where depth = 1")
-
-    assert (await chat.recall(ref="T1"))["status"] == "not_kept"
-    assert (await chat.recall(ref="M3"))["status"] == "found"
-    await chat.talk.ingest(chat.leaf)
-    assert (await chat.recall(ref="T1"))["content"] == TABLE[: len((await chat.recall(ref="T1"))["content"])]
 
 
 async def test_a_secret_in_a_result_stays_masked(harness: Harness) -> None:

@@ -66,13 +66,13 @@ async def test_a_request_that_needs_one_is_given_exactly_the_summary_that_is_ser
     service: Service, talk: Talk
 ) -> None:
     leaf, made = await grown(service, talk)
-    before = await talk.ask(leaf, window_tokens=SMALL)
+    before = await talk.ask(leaf, windows=[SMALL])
     assert before["checkpoint_id"] == made[-1]["id"]
 
     answer = await serve(service, made[0]["id"])
 
     assert answer == {"checkpoint": (await listed(service))[0], "due": True, "waits": False}
-    after = await talk.ask(leaf, window_tokens=SMALL)
+    after = await talk.ask(leaf, windows=[SMALL])
     assert after["checkpoint_id"] == made[0]["id"]
     assert after["summary"] == (await shown(service, made[0]["id"]))["summary"]
     assert after["covered_until"] == made[0]["covered_until"]
@@ -99,18 +99,18 @@ async def test_what_follows_is_made_anew_from_what_is_served(service: Service, t
     newest = (await listed(service))[len(made) :]
     assert newest[0]["parent_id"] == made[0]["id"]
     assert serving(await listed(service)) == [made[0]["id"], *(one["id"] for one in newest)]
-    assert (await talk.ask(leaf, window_tokens=SMALL))["checkpoint_id"] == newest[-1]["id"]
+    assert (await talk.ask(leaf, windows=[SMALL]))["checkpoint_id"] == newest[-1]["id"]
     await check_tree(service.runtime)
 
 
 async def test_one_that_was_put_out_of_service_can_be_served_again(service: Service, talk: Talk) -> None:
     leaf, made = await grown(service, talk)
-    before = await talk.ask(leaf, window_tokens=SMALL)
+    before = await talk.ask(leaf, windows=[SMALL])
 
     await serve(service, made[0]["id"])
     await serve(service, made[-1]["id"])
 
-    assert await talk.ask(leaf, window_tokens=SMALL) == before
+    assert await talk.ask(leaf, windows=[SMALL]) == before
     await check_tree(service.runtime)
 
 
@@ -128,7 +128,7 @@ async def test_an_edit_that_is_undone_brings_nothing_back_that_was_put_out_of_se
             await talk.ingest(leaf)
             await check_tree(service.runtime)
 
-        assert (await talk.ask(leaf, window_tokens=SMALL))["checkpoint_id"] == made[0]["id"]
+        assert (await talk.ask(leaf, windows=[SMALL]))["checkpoint_id"] == made[0]["id"]
 
 
 async def test_one_whose_boundary_was_edited_when_another_was_served_does_not_come_back_either(
@@ -143,7 +143,7 @@ async def test_one_whose_boundary_was_edited_when_another_was_served_does_not_co
     talk.edit(made[-1]["covered_until"], said)
     await talk.ingest(leaf)
 
-    assert (await talk.ask(leaf, window_tokens=SMALL))["checkpoint_id"] == made[0]["id"]
+    assert (await talk.ask(leaf, windows=[SMALL]))["checkpoint_id"] == made[0]["id"]
     await check_tree(service.runtime)
 
 
@@ -155,7 +155,7 @@ async def test_a_branch_that_goes_off_above_the_boundary_is_untouched(service: S
     await drain(service.runtime)
     own = [one["id"] for one in await listed(service) if one["covered_until"].startswith("branch-")]
     assert own
-    answered = await talk.ask(branch, window_tokens=SMALL)
+    answered = await talk.ask(branch, windows=[SMALL])
     before = await pointers(service)
 
     await serve(service, made[1]["id"])
@@ -164,7 +164,7 @@ async def test_a_branch_that_goes_off_above_the_boundary_is_untouched(service: S
     after = await pointers(service)
     assert {message for message in after if after[message] != before[message]} <= below
     assert {after[message] for message in below} == {made[1]["id"]}
-    assert await talk.ask(branch, window_tokens=SMALL) == answered
+    assert await talk.ask(branch, windows=[SMALL]) == answered
     assert set(own) <= set(serving(await listed(service)))
     await check_tree(service.runtime)
 
@@ -178,7 +178,7 @@ async def test_every_branch_below_the_boundary_gets_what_is_served(service: Serv
     await serve(service, made[0]["id"])
 
     for end in (leaf, branch):
-        assert (await talk.ask(end, window_tokens=SMALL))["checkpoint_id"] == made[0]["id"]
+        assert (await talk.ask(end, windows=[SMALL]))["checkpoint_id"] == made[0]["id"]
     assert serving(await listed(service)) == [made[0]["id"]]
     await check_tree(service.runtime)
 
@@ -248,7 +248,7 @@ async def test_a_version_that_a_reset_keeps_is_the_one_that_serves(service: Serv
     assert response.status_code == 200
     (kept,) = await listed(service)
     assert (kept["id"], kept["serving"]) == (made[0]["id"], True)
-    assert (await talk.ask(leaf, window_tokens=SMALL))["checkpoint_id"] == made[0]["id"]
+    assert (await talk.ask(leaf, windows=[SMALL]))["checkpoint_id"] == made[0]["id"]
     await check_tree(service.runtime)
 
 
@@ -279,13 +279,13 @@ async def test_a_correction_is_a_version_that_serves_and_the_old_one_is_kept(ser
         ("operator", "decision", "Pump P-7 stays."),
     ]
     assert "- Never above 4 bar." in new["summary"]
-    assert (await talk.ask(leaf, window_tokens=SMALL))["summary"] == new["summary"]
+    assert (await talk.ask(leaf, windows=[SMALL]))["summary"] == new["summary"]
     after = await shown(service, made[-1]["id"])
     assert after == old | {"checkpoint": old["checkpoint"] | {"serving": False}}
     await check_tree(service.runtime)
 
     await serve(service, made[-1]["id"])
-    assert (await talk.ask(leaf, window_tokens=SMALL))["summary"] == old["summary"]
+    assert (await talk.ask(leaf, windows=[SMALL]))["summary"] == old["summary"]
 
 
 async def test_a_deeper_checkpoint_of_another_version_is_not_served_any_more(service: Service, talk: Talk) -> None:
@@ -294,7 +294,7 @@ async def test_a_deeper_checkpoint_of_another_version_is_not_served_any_more(ser
     new = (await correct(service, made[0]["id"], narrative="Corrected."))["checkpoint"]["id"]
 
     assert serving(await listed(service)) == [new]
-    assert (await talk.ask(leaf, window_tokens=SMALL))["checkpoint_id"] == new
+    assert (await talk.ask(leaf, windows=[SMALL]))["checkpoint_id"] == new
     await drain(service.runtime)
     newest = (await listed(service))[-1]
     assert newest["id"] in serving(await listed(service))
@@ -386,7 +386,8 @@ async def test_a_sentence_of_the_talk_that_is_forgotten_is_shown_no_more(service
     new = await correct(service, made[0]["id"], forget=[first["number"]])
 
     after = await shown(service, new["checkpoint"]["id"])
-    assert after["talk"] == others
+    # Its room may show another sentence that had none before.
+    assert [one["number"] for one in after["talk"]] == [one["number"] for one in others]
     assert first["text"] not in after["summary"]
 
 
@@ -485,7 +486,7 @@ async def test_what_replaces_a_degraded_summary_serves_in_its_place(harness: Har
     assert new
     found = await pointers(harness.service)
     assert {found[message] for message in path[max(11, 11 + step) :]} == {new}
-    assert (await harness.talk.ask(leaf, window_tokens=SMALL))["summary"] == "better"
+    assert (await harness.talk.ask(leaf, windows=[SMALL]))["summary"] == "better"
     versions = {one["id"]: (one["version"], one["serving"]) for one in await listed(harness.service)}
     assert versions[new] == (2 if step == 0 else 1, True)
     assert versions[old] == (1, step > 0)  # of the messages between the two boundaries it is the deepest
@@ -561,8 +562,8 @@ async def test_it_takes_nothing_from_a_branch_that_has_grown_from_the_degraded_o
 
     await published(harness, lease, 0, path[11], "better", old)
 
-    assert (await harness.talk.ask(leaf, window_tokens=SMALL))["summary"] == "better"
-    assert (await harness.talk.ask(branch, window_tokens=SMALL))["summary"] == "of the branch"
+    assert (await harness.talk.ask(leaf, windows=[SMALL]))["summary"] == "better"
+    assert (await harness.talk.ask(branch, windows=[SMALL]))["summary"] == "of the branch"
     assert {one["id"]: one["serving"] for one in await listed(harness.service)}[deeper or 0]
     await check_tree(harness.runtime)
 
@@ -616,7 +617,7 @@ async def test_a_fork_adopts_the_version_that_serves(service: Service, talk: Tal
         (made[0]["covered_until"], 1, made[0]["kind"]),
         (made[1]["covered_until"], 1, "corrected"),
     ]
-    answer = await fork.ask(leaf, window_tokens=SMALL)
+    answer = await fork.ask(leaf, windows=[SMALL])
     assert answer["checkpoint_id"] == copies[-1]["id"]
     assert answer["summary"] == (await shown(service, new))["summary"]
     await check_tree(service.runtime)
@@ -635,7 +636,7 @@ async def test_a_fork_does_not_adopt_what_grew_from_one_that_was_put_out_of_serv
     await fork.ingest(leaf)
 
     assert [one["id"] for one in await listed(service, "fork")] == [one["id"] for one in copies]
-    assert (await fork.ask(leaf, window_tokens=SMALL))["checkpoint_id"] == copies[0]["id"]
+    assert (await fork.ask(leaf, windows=[SMALL]))["checkpoint_id"] == copies[0]["id"]
     await check_tree(service.runtime)
 
 
@@ -650,4 +651,4 @@ async def test_one_that_was_put_out_of_service_is_kept_from_then_on(service: Ser
     await remove_old(service.runtime.database.engine, service.runtime.settings)
 
     assert [one["id"] for one in await listed(service)] == [*(one["id"] for one in made[:-1]), new]
-    assert (await talk.ask(leaf, window_tokens=SMALL))["checkpoint_id"] == new
+    assert (await talk.ask(leaf, windows=[SMALL]))["checkpoint_id"] == new

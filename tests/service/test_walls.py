@@ -46,7 +46,7 @@ async def test_a_body_that_is_no_json_is_refused(service: Service, kind: str) ->
     for method, where, client in (
         ("PUT", TRANSCRIPT, service.as_filter),
         ("POST", CONTEXT, service.as_filter),
-        ("POST", "/v1/events", service.as_filter),
+        ("POST", "/v1/events", service.as_events),
         ("POST", "/v1/keys", service.as_operator),
     ):
         refused = await client.request(method, where, content=b"{}", headers={"Content-Type": kind})

@@ -18,7 +18,7 @@ from service.settings import Price
 from service.storage import keys, sums
 from service.storage.sums import Share
 from service.storage.tenancy import ChatKey
-from service.storage.worth import COUNTS, OUTCOMES, Part, Sums
+from service.storage.worth import COUNTS, OUTCOMES, Part, Reported, Sums
 from service.usecases import counting as counting_module
 from service.usecases.compress import compress, lease
 from service.usecases.counting import Counting, counting
@@ -85,7 +85,7 @@ async def test_an_answer_with_a_summary_is_counted_with_what_it_kept_out(service
 
 async def test_an_answer_that_the_filter_cannot_put_in_keeps_nothing_out(service: Service, talk: Talk) -> None:
     leaf = await summarised(service, talk)
-    described = {"leading": 0, "questions": [], "asked": [], "all_questions": 9, "all_asked": 9}
+    described = talk.described(leaf) | {"questions": [], "asked": []}
     answer = await talk.ask(leaf, native=described)
     assert answer["status"] == "ready"
     assert "edit" not in answer
@@ -104,7 +104,7 @@ async def test_sums_by_user_by_model_by_day_and_by_chat_are_equal(service: Servi
         share = Share(tenant, rng.choice(names), rng.choice(["ann", "bob", ""]), rng.choice(["small", "large"]))
         answer, saved = rng.choice(["ready", "not_needed", "pending", "unknown"]), rng.randint(0, 9000)
         service.runtime.counting.answered(share, answer, saved)
-        outcomes = {rng.choice(OUTCOMES): rng.randint(1, 3), "away": rng.randint(0, 1)}
+        outcomes: dict[Reported, int] = {rng.choice(OUTCOMES): rng.randint(1, 3), "away": rng.randint(0, 1)}
         service.runtime.counting.reported(share, outcomes)
         for name, much in [(answer, 1), ("tokens_not_sent", saved), *outcomes.items()]:
             expected[name] += much
@@ -322,35 +322,26 @@ async def test_a_chat_that_was_deleted_meanwhile_costs_nothing_more(service: Ser
     assert (await stats(service))["total"]["calls"] == 0
 
 
-REPORTS = [
-    ("compressed=3, truncated=1, truncated_with_summary=2, unchanged=4, away=1", (3, 2, 1, 4, 1)),
-    ("compressed=2,away=2", (2, 0, 0, 0, 2)),
-    ("", (0, 0, 0, 0, 0)),
-    ("compressed=1, of-a-newer-filter=7, truncated", (1, 0, 0, 0, 0)),
-    ("ready=9, tokens_not_sent=9, compressed=99999, compressed=-1, compressed=\xb2, truncated=x", (0, 0, 0, 0, 0)),
-]
-
-
-@pytest.mark.parametrize(("header", "expected"), REPORTS)
-async def test_what_the_filter_reports_is_counted_and_costs_no_message(
-    service: Service, talk: Talk, header: str, expected: tuple[int, ...]
-) -> None:
-    body = talk.transcript(talk.turns(1))
-    headers = httpx.Headers({"Precis-Outcomes": header}, encoding="latin-1")
-    answer = await service.as_filter.put("/v1/chats/chat-1/transcript", json=body, headers=headers)
-    assert answer.status_code == 202
+@pytest.mark.parametrize("more", [{}, {"away": 1}])
+async def test_what_the_filter_reports_is_counted(service: Service, talk: Talk, more: dict[str, int]) -> None:
+    outcomes = {"compressed": 3, "truncated_with_summary": 2, "truncated": 1, "unchanged": 4} | more
+    await talk.ingest(talk.turns(1), outcomes=outcomes)
 
     total = (await stats(service))["total"]
 
-    assert tuple(total[name] for name in (*OUTCOMES, "away")) == expected
+    assert {name: total[name] for name in (*OUTCOMES, "away")} == {"away": 0} | outcomes
     assert (total["ready"], total["tokens_not_sent"]) == (0, 0)
+
+
+@pytest.mark.parametrize("outcomes", [{"ready": 9}, {"compressed": -1}, {"compressed": 99_999}, {"truncated": "x"}, 5])
+async def test_a_report_that_is_none_is_refused(talk: Talk, outcomes: object) -> None:
+    assert (await talk.put(talk.transcript(talk.turns(1), outcomes=outcomes))).status_code == 422
 
 
 async def test_a_report_with_an_upload_that_is_not_stored_is_not_counted(service: Service, talk: Talk) -> None:
     leaf = talk.turns(2)
-    body = talk.transcript(leaf, after=talk.rows[leaf]["parentId"])
-    headers = {"Precis-Outcomes": "truncated=1"}
-    assert (await service.as_filter.put("/v1/chats/chat-1/transcript", json=body, headers=headers)).status_code == 409
+    body = talk.transcript(leaf, after=talk.rows[leaf]["parentId"], outcomes={"truncated": 1})
+    assert (await talk.put(body)).status_code == 409
 
     assert (await stats(service))["total"]["truncated"] == 0
 

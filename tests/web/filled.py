@@ -92,7 +92,7 @@ async def fill(service: Service) -> Filled:
     await run_sql(
         service.runtime,
         "insert into heartbeats (role, name, version, summariser, warnings, started_at, seen_at) values"
-        " ('worker', 'worker-1:4711', '0.3.0', 'openai:qwen3:8b', '{}', now(), now() + interval '1 day')",
+        " ('worker', 'worker-1:4711', '1.0.0', 'openai:qwen3:8b', '{}', now(), now() + interval '1 day')",
     )
     url = service.runtime.urls.database.replace("+asyncpg", "")
     connection = await asyncpg.connect(url)

@@ -137,7 +137,7 @@ def _unread(this: Round, chunk: Chunk) -> Unread:
     for read in chunk.reads:
         at = read.position
         if at.piece == read.pieces - 1:
-            counted = this.rows[at.message].step_calls or ()
+            counted = this.rows[at.message].step_calls
             calls.append(counted[at.step] if at.step < len(counted) else 0)
     messages_read = {read.position.message for read in chunk.reads}
     return Unread(len(messages_read), sum(read.tokens for read in chunk.reads), calls)

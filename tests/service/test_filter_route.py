@@ -1,0 +1,60 @@
+"""What the filter is told of the service: who answers, which models are odd, and that it is too old for this wire."""
+
+import httpx
+import pytest
+
+from service import LEAST_FILTER, __version__
+from tests.conftest import Service
+from tests.service.talk import Talk
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_the_filter_is_told_who_answers_it(shared_service: Service) -> None:
+    answer = await shared_service.as_filter.get("/v1/filter", headers={"Precis-Filter": __version__})
+
+    assert answer.status_code == 200
+    assert answer.json() == {"version": __version__, "tenant": "default", "crowded": [], "assumed": []}
+
+
+async def test_it_is_told_of_models_whose_window_nobody_told(service: Service) -> None:
+    for model, window, chat in (("known", 8192, "a"), ("guessed", None, "b")):
+        talk = Talk(service.as_filter, chat, model=model, window=window)
+        await talk.ingest(talk.turns(2))
+
+    assumed = (await service.as_filter.get("/v1/filter")).json()["assumed"]
+
+    assert assumed == [{"model": "guessed", "window": service.runtime.settings.window}]
+    listed = (await service.as_operator.get("/v1/chats")).json()["chats"]
+    assert {one["chat_id"]: one["window_assumed"] for one in listed} == {"a": False, "b": True}
+
+
+async def test_it_is_told_of_models_whose_tools_leave_little_room(service: Service) -> None:
+    for model, chat, tools in (("few", "a", 900), ("many", "b", 6400), ("many", "c", 6500), ("fewer", "d", 6400)):
+        talk = Talk(service.as_filter, chat, model=model)
+        await talk.ingest(talk.turns(2), overhead=tools)
+    talk = Talk(service.as_filter, "e", model="fewer")
+    await talk.ingest(talk.turns(2), overhead=100)  # its tools were switched off since
+
+    crowded = (await service.as_filter.get("/v1/filter")).json()["crowded"]
+
+    assert crowded == [{"model": "many", "window": 8192, "overhead": 6500}]
+
+
+async def test_a_filter_that_is_too_old_is_told_the_least_version_and_other_clients_need_none(
+    shared_service: Service,
+) -> None:
+    talk = Talk(shared_service.as_filter)
+    question = talk.question(talk.turns(2))
+
+    async def ask(headers: dict[str, str]) -> httpx.Response:
+        return await talk.client.post("/v1/chats/chat-1/context", json=question, headers=headers)
+
+    old = await ask({"Precis-Filter": "0.9.9"})
+
+    assert old.status_code == 426
+    assert old.headers["upgrade"] == f"Precis-Filter/{LEAST_FILTER}"
+    assert old.json()["type"] == "urn:precis:problem:filter-too-old"
+    assert "0.9.9" in old.json()["detail"]
+    assert (await ask({"Precis-Filter": "1.0"})).status_code == 400
+    assert (await ask({})).status_code == 200
