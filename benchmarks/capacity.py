@@ -195,10 +195,11 @@ async def _worker(urls: Urls) -> AsyncIterator[psutil.Process]:
             "PRECIS_SUMMARISER": "openai",
             "PRECIS_SUMMARISER_URL": f"http://127.0.0.1:{port}/v1",
             "PRECIS_SUMMARISER_MODEL": "scripted",
-            "PRECIS_SWEEP_EVERY": "60",  # so that none begins the work before the clock runs
             "PRECIS_LOG_LEVEL": "error",
         }
-        command = sys.executable, "-c", "from service.cli import app; app()", "worker"
+        # Seldom enough that no sweep begins the work before the clock runs.
+        seldom = "from workers import worker; worker.SWEEP_EVERY = 60"
+        command = sys.executable, "-c", f"{seldom}; from service.cli import app; app()", "worker"
         started = await asyncio.create_subprocess_exec(*command, env=outside | ours, cwd=stage.ROOT)
         try:
             yield psutil.Process(started.pid)

@@ -90,7 +90,6 @@ async def _play(scene: Scene, urls: Urls) -> Play:
             database_url=urls.database,
             redis_url=urls.redis,
             window=scene.window,
-            debounce=0,
             summariser="openai",
             summariser_url=llm.openai_url,
             summariser_model="scripted",

@@ -26,7 +26,7 @@ from service.transcript import ROOT, digest
 
 SIZE = 8 * 2**20 - 2**15  # bytes of a body: the largest that is taken, but for what stands around the messages
 MOST = 12  # bytes for each byte
-_VALUES = 190_000  # a little less than PRECIS_MAX_ITEMS
+_VALUES = 190_000  # a little less than a body may have
 _TOGETHER = 3
 _DEAREST = "one question with an emoji"  # of those that are taken
 _MOST_TOGETHER = 600  # MB, of the whole process

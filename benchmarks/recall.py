@@ -183,7 +183,7 @@ async def _filled(database: Database, texts: Texts, tenant: int, length: int) ->
             messages=handed[start : start + 1000],
             served=None,
         )
-        await ingest(database.engine, texts, path, 0)
+        await ingest(database.engine, texts, path)
     return [word for one in messages for word in one.text.split() if len(word) > 4]
 
 

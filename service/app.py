@@ -40,8 +40,8 @@ from service.errors import BadRequest, Problem
 from service.processes import Texts
 from service.runtime import Runtime, running, servers
 from service.settings import Settings
+from service.usecases import turns
 from service.usecases.key_uses import noting
-from service.usecases.turns import Turns
 from service.web import pages
 
 log = structlog.get_logger(__name__)
@@ -261,11 +261,11 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
         dependencies=[Depends(known_parameters)],
     )
     app.state.logs_requests = settings.log_level == "debug"
-    app.state.in_flight = InFlight(settings.max_bytes_in_flight)
+    app.state.in_flight = InFlight(turns.BODIES * settings.max_body_bytes)
     app.state.limiter = Limiter()
     app.state.keys = KeyRing()
     app.state.hosts = settings.hosts()
-    app.state.turns = Turns(settings)
+    app.state.turns = turns.Turns(settings.max_body_bytes)
     app.state.figures = Figures()
     app.state.refusals = Refusals()
     app.state.readiness = Readiness()

@@ -358,7 +358,6 @@ for _outcome in (
     "done",
     "nothing to do",
     "waits",
-    "rejected",
     "failed",
     "too hard",
     "internal error",

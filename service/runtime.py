@@ -16,7 +16,7 @@ import structlog
 from service.clients.summarisers import client, configured, for_models, probe
 from service.dumps import before_migration
 from service.embedded.servers import embedded_servers
-from service.processes import Texts
+from service.processes import Texts, pool
 from service.queue import Queue
 from service.settings import Settings, warnings
 from service.storage.database import Database, check_schema, connect, demands_tls, migrate
@@ -63,7 +63,7 @@ async def servers(settings: Settings) -> AsyncIterator[Urls]:
     if urls := given(settings):
         yield urls
         return
-    async with embedded_servers(settings.data_dir, fast=settings.fast_and_unsafe) as urls:
+    async with embedded_servers(settings.data_dir) as urls:
         await before_migration(urls.database, settings)
         await migrate(urls.database)
         with announcing(settings.data_dir, urls):
@@ -84,7 +84,7 @@ async def reachable(settings: Settings) -> AsyncIterator[Urls]:
     if urls := existing(settings):
         yield urls
         return
-    async with embedded_servers(settings.data_dir, fast=settings.fast_and_unsafe) as urls:
+    async with embedded_servers(settings.data_dir) as urls:
         yield urls
 
 
@@ -106,8 +106,8 @@ async def running(
         http = await stack.enter_async_context(client(settings))
         # Apart, so that neither an ingest nor a round waits for the other's texts. A process starts
         # when it is needed, so a worker has none for ingests, and an API none for rounds.
-        texts = shared or stack.enter_context(_text_processes(settings))
-        texts_of_rounds = shared or stack.enter_context(_text_processes(settings))
+        texts = shared or stack.enter_context(_text_processes())
+        texts_of_rounds = shared or stack.enter_context(_text_processes())
         summariser, others = configured(settings, http), for_models(settings, http)
         amiss = warnings(settings) + _without_tls(urls)
         worker_context = WorkerContext(
@@ -170,8 +170,8 @@ async def _probe(context: WorkerContext, http: httpx.AsyncClient) -> None:
 
 
 @contextmanager
-def _text_processes(settings: Settings) -> Iterator[Texts]:
-    texts = Texts(settings.text_processes, settings.text_seconds, settings.text_memory * 2**20)
+def _text_processes() -> Iterator[Texts]:
+    texts = Texts(pool.PROCESSES, pool.SECONDS, pool.MEMORY)
     try:
         yield texts
     finally:

@@ -196,7 +196,7 @@ class Settings(BaseSettings):
     # `extra="ignore"`: `unknown` reports misspelt variables, which need not stop the service.
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
 
-    # Where the service listens, and its databases.
+    # What you must set: where it runs, and what writes summaries.
     host: str = Field("127.0.0.1", description="Address that the service listens on.")
     port: int = Field(
         8377, ge=0, le=65535, description="Port that the service listens on; 0 takes a free one."
@@ -211,53 +211,12 @@ class Settings(BaseSettings):
         description="PostgreSQL, as `postgresql://user:password@host/database`; with TLS,"
         " `?sslmode=verify-full&sslrootcert=FILE` behind it. Unset: the embedded one.",
     )
-    encryption_keys: SecretStr = Field(
-        SecretStr(""),
-        description="Keys that stored texts are sealed with, as `id:base64`, separated by commas or"
-        " line ends: the first writes, all read; with `none` before them, new texts are stored as"
-        " they are. `precis keys new-encryption-key` makes one."
-        " Unset: texts are stored as they are. Without its key, a sealed text is lost.",
-    )
     redis_url: SecretStr | None = Field(
         None,
         description="Redis or Valkey, as `redis://:password@host:6379/0`; with TLS,"
         " `rediss://:password@host:6379/0?ssl_ca_certs=FILE&ssl_check_hostname=true`."
         " Unset: the embedded one.",
     )
-
-    # Whose data may meet, and what is masked. The defaults show nothing to anybody else.
-    share_forks: Literal["user", "tenant"] = Field(
-        "user",
-        description="Whose summaries a fork, a clone or an imported chat may reuse for the messages"
-        " that it has in common with another chat: only the same `user`'s, or anybody's in the"
-        " `tenant` (one Open WebUI).",
-    )
-    mask_secrets: bool = Field(
-        True,
-        description="Whether API keys, bearer tokens, passwords and private keys are masked in"
-        " stored tool results and in summaries.",
-    )
-
-    # For `precis install-filter` and `precis reconcile`.
-    openwebui_key: SecretStr = Field(
-        SecretStr(""),
-        description="API key of an admin of Open WebUI, for `precis install-filter` and"
-        " `precis reconcile`.",
-    )
-    openwebui_url: str = Field(
-        "",
-        description="Address of Open WebUI, such as `https://chat.example.org`. With it and"
-        " PRECIS_OPENWEBUI_KEY, a worker asks once a night for the chats that are stored for the"
-        " tenant `default`, and deletes those that Open WebUI has no more, as `precis reconcile`"
-        " does. Unset: it does not.",
-    )
-    openwebui_password: SecretStr = Field(
-        SecretStr(""),
-        description="Password of the admin that `precis install-filter --email` names."
-        " Unset: the command asks for it.",
-    )
-
-    # The summariser, and what happens when it fails.
     summariser: Literal["extractive", "openai", "ollama"] = Field(
         "extractive",
         description="What writes summaries: the built-in `extractive` summariser (no model), an"
@@ -272,74 +231,8 @@ class Settings(BaseSettings):
     summariser_key: SecretStr = Field(
         SecretStr(""), description="Bearer key of the summariser, if it needs one."
     )
-    summariser_window: int = Field(
-        32_768,
-        ge=4096,
-        description="Context window of the summariser in tokens. The size of its prompts follows"
-        " from it.",
-    )
-    # Long enough for a slow model: no user waits for a summary.
-    summariser_timeout: float = Field(
-        300.0, gt=0, description="Seconds that one summariser call may take, retries included."
-    )
-    summariser_calls: int = Field(
-        4,
-        ge=1,
-        description="Most chats that all workers together let the summariser work on at a time.",
-    )
-    fallback_after: int = Field(
-        3,
-        ge=0,
-        description="Failed attempts on a chat after which the built-in summariser writes its"
-        " summary; 0 means never. It does so at once when the summariser's reply and its"
-        " repair were both rejected.",
-    )
-    replace_after: float = Field(
-        300.0,
-        ge=0,
-        description="Seconds after which the summariser is asked once to replace a degraded"
-        " summary (one that code had to write); 0 means at the chat's next turn.",
-    )
-    breaker_after: int = Field(
-        5, ge=1, description="Consecutive failed calls that open the summariser's circuit breaker."
-    )
-    breaker_pause: float = Field(
-        15.0,
-        gt=0,
-        description="Seconds that an open breaker waits before one chat probes the summariser;"
-        " doubled after each failed probe, up to five minutes.",
-    )
-    max_attempts: int = Field(
-        12,
-        ge=0,
-        description="Failed attempts on a chat after which its work is dead and waits for"
-        " `precis jobs retry`; 0 means never. Not while the summariser is away. Where"
-        " PRECIS_FALLBACK_AFTER is lower, only if the built-in summariser has failed too.",
-    )
 
-    # Processes that read texts. Their bounds stop a message that was written to be expensive.
-    text_processes: int = Field(
-        2,
-        ge=1,
-        description="Processes that analyse texts, beside each service and each worker process;"
-        " a service with its own worker has as many for each of the two. Each takes about 250 MB"
-        " of memory, and starts when it is needed.",
-    )
-    text_seconds: float = Field(
-        30.0,
-        ge=1,
-        description="CPU seconds that one piece of text work may take (four times as many by the"
-        " clock). Work that takes longer is stopped, and the chat's next summary mentions those"
-        " messages by their size only.",
-    )
-    # The least leaves some room beside the 250 MB that a process takes at rest.
-    text_memory: int = Field(
-        1024,
-        ge=384,
-        description="Most memory of one text process in megabytes; not enforced on macOS.",
-    )
-
-    # When requests are served with a summary, and how large it is.
+    # What you may set: when summaries begin, whose data may meet, how long it is kept.
     window: Window = Field(
         DEFAULT_WINDOW,
         description="Context window of a model in tokens, when Open WebUI does not know it.",
@@ -376,46 +269,24 @@ class Settings(BaseSettings):
         " `summariser_model` names another model at PRECIS_SUMMARISER_URL for this model's chats."
         " The settings above apply to whatever is left out.",
     )
-
-    # What tokens are worth.
-    prices: Prices = Field(
-        {},
-        description="Price of a million input tokens by model, as JSON:"
-        ' `{"gpt-4o": 2.5, "gpt-4o-mini": 0.15}`, in any one currency. The name is the model\'s id'
-        " in Open WebUI, for tokens that were not sent, or that of PRECIS_SUMMARISER_MODEL, for"
-        " tokens that summaries cost. A model without a price is shown in tokens only.",
+    encryption_keys: SecretStr = Field(
+        SecretStr(""),
+        description="Keys that stored texts are sealed with, as `id:base64`, separated by commas or"
+        " line ends: the first writes, all read; with `none` before them, new texts are stored as"
+        " they are. `precis keys new-encryption-key` makes one."
+        " Unset: texts are stored as they are. Without its key, a sealed text is lost.",
     )
-
-    # Workers.
-    debounce: float = Field(
-        1.0,
-        ge=0,
-        description="Seconds between storing new messages and the work on them, so that several"
-        " updates become one piece of work; none when the chat's requests are too large already.",
+    # The default shows nothing to anybody else.
+    share_forks: Literal["user", "tenant"] = Field(
+        "user",
+        description="Whose summaries a fork, a clone or an imported chat may reuse for the messages"
+        " that it has in common with another chat: only the same `user`'s, or anybody's in the"
+        " `tenant` (one Open WebUI).",
     )
-    # 60 at most, because arq runs it at seconds of a minute.
-    sweep_every: int = Field(
-        10,
-        ge=1,
-        le=60,
-        description="Seconds between a worker's searches for due work whose wake-up message was"
-        " lost.",
-    )
-    lease: float = Field(
-        20.0,
-        ge=1,
-        description="Seconds after which the work of a worker that stopped answering is given to"
-        " another.",
-    )
-    worker_jobs: int = Field(
-        4, ge=1, description="Chats that one worker works on at the same time."
-    )
-
-    # Retention.
-    retention: bool = Field(
+    mask_secrets: bool = Field(
         True,
-        description="Whether workers delete once an hour what is older than the settings below"
-        " allow; `precis retention` does the same manually.",
+        description="Whether API keys, bearer tokens, passwords and private keys are masked in"
+        " stored tool results and in summaries.",
     )
     keep_bodies: Annotated[
         int | Literal["forever", "until_covered"], PlainValidator(_days_or_covered)
@@ -436,6 +307,92 @@ class Settings(BaseSettings):
         description="Days that unused summaries are kept (of edited or deleted branches, and older"
         " versions), or `forever`. One month: an edit that is undone finds its summary again.",
     )
+    prices: Prices = Field(
+        {},
+        description="Price of a million input tokens by model, as JSON:"
+        ' `{"gpt-4o": 2.5, "gpt-4o-mini": 0.15}`, in any one currency. The name is the model\'s id'
+        " in Open WebUI, for tokens that were not sent, or that of PRECIS_SUMMARISER_MODEL, for"
+        " tokens that summaries cost. A model without a price is shown in tokens only.",
+    )
+    openwebui_url: str = Field(
+        "",
+        description="Address of Open WebUI, such as `https://chat.example.org`. With it and"
+        " PRECIS_OPENWEBUI_KEY, a worker asks once a night for the chats that are stored for the"
+        " tenant `default`, and deletes those that Open WebUI has no more, as `precis reconcile`"
+        " does. Unset: it does not.",
+    )
+    openwebui_key: SecretStr = Field(
+        SecretStr(""),
+        description="API key of an admin of Open WebUI, for `precis install-filter` and"
+        " `precis reconcile`.",
+    )
+    allowed_hosts: str = Field(
+        "",
+        description="Names that the service answers to, with commas between them, such as"
+        " `precis.example.org, *.svc.cluster.local`; others get 421. Addresses, names"
+        " without a dot and probes are always answered. Unset: any name.",
+    )
+    metrics_token: SecretStr = Field(
+        SecretStr(""),
+        description="Bearer token with which other machines may read `/metrics`. Unset: only this"
+        " machine may, which needs no token.",
+    )
+    log_format: Literal["console", "json"] = Field(
+        "console", description="Log lines for people (`console`) or for machines (`json`)."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Lowest level that is logged."
+    )
+
+    # What you will rarely set.
+    summariser_window: int = Field(
+        32_768,
+        ge=4096,
+        description="Context window of the summariser in tokens. The size of its prompts follows"
+        " from it.",
+    )
+    # Long enough for a slow model: no user waits for a summary.
+    summariser_timeout: float = Field(
+        300.0, gt=0, description="Seconds that one summariser call may take, retries included."
+    )
+    summariser_calls: int = Field(
+        4,
+        ge=1,
+        description="Most chats that all workers together let the summariser work on at a time.",
+    )
+    worker_jobs: int = Field(
+        4, ge=1, description="Chats that one worker works on at the same time."
+    )
+    # Off, because several workers of one machine cannot share a port.
+    worker_port: int = Field(
+        0,
+        ge=0,
+        le=65535,
+        description="Port on PRECIS_HOST on which `precis worker` serves `/livez` and `/metrics`; 0"
+        " means none.",
+    )
+    max_body_bytes: int = Field(
+        8 * 2**20,
+        ge=2**16,
+        description="Largest request body in bytes; above it, 413. A process holds four of them at"
+        " a time, a byte of which takes up to 12 bytes of memory; above it, 503 with"
+        " `Retry-After`.",
+    )
+    use_proxy: bool = Field(
+        False,
+        description="Whether the summariser is asked through the proxy that `HTTP_PROXY`,"
+        " `HTTPS_PROXY` or `ALL_PROXY` names, which then sees what it is asked.",
+    )
+    openwebui_password: SecretStr = Field(
+        SecretStr(""),
+        description="Password of the admin that `precis install-filter --email` names."
+        " Unset: the command asks for it.",
+    )
+    retention: bool = Field(
+        True,
+        description="Whether workers delete once an hour what is older than PRECIS_KEEP_…"
+        " allow; `precis retention` does the same manually.",
+    )
     keep_runs: Days = Field(
         90,
         description="Days that the records of work on chats, with their figures and errors, are"
@@ -446,86 +403,16 @@ class Settings(BaseSettings):
         description="Days that audit rows are kept, or `forever`."
         " One year: audits usually come late.",
     )
-
     keep_sums: Days = Field(
         730,
         description="Days that the daily figures of tokens by user, chat and model are kept, or"
         " `forever`. Two years: to compare a year with the one before.",
     )
-    # Before an upgrade.
     backup_before_migration: bool = Field(
         True,
         description="Whether an embedded database is dumped into `backups/` in the data folder"
         " before it is migrated to a newer schema; the last three dumps are kept. Without a dump"
         " there is no migration.",
-    )
-
-    # Limits, monitoring and logs.
-    fast_and_unsafe: bool = Field(
-        False,
-        description="Lets the embedded PostgreSQL confirm writes before they are on disk: for"
-        " demos and tests only.",
-    )
-    max_body_bytes: int = Field(
-        8 * 2**20, ge=2**16, description="Largest request body in bytes; above it, 413."
-    )
-    max_bytes_in_flight: int = Field(
-        32 * 2**20,
-        ge=2**16,
-        description="Most bytes of large request bodies that one process holds at a time; above"
-        " it, 503 with `Retry-After`. A byte of a body takes up to 12 bytes of memory while it is"
-        " worked on.",
-    )
-    max_items: int = Field(
-        200_000,
-        ge=1000,
-        description="Most JSON values (texts, numbers, objects, lists) in one request body; above"
-        " it, 413.",
-    )
-    max_path: int = Field(
-        10_000, ge=64, description="Most messages of one path in one request; above it, 413."
-    )
-    max_connections: int = Field(
-        1000,
-        ge=1,
-        description="Most open connections at a time; above it, 503 with `Retry-After`. One address"
-        " may have a quarter of them; above it, 429. A trusted proxy's count as its clients'.",
-    )
-    request_timeout: float = Field(
-        10.0,
-        gt=0,
-        description="Seconds within which the head of a request, and then each next part of its"
-        " body, must arrive; after it, 408.",
-    )
-    allowed_hosts: str = Field(
-        "",
-        description="Names that the service answers to, with commas between them, such as"
-        " `precis.example.org, *.svc.cluster.local`; others get 421. Addresses, names"
-        " without a dot and probes are always answered. Unset: any name.",
-    )
-    use_proxy: bool = Field(
-        False,
-        description="Whether the summariser is asked through the proxy that `HTTP_PROXY`,"
-        " `HTTPS_PROXY` or `ALL_PROXY` names, which then sees what it is asked.",
-    )
-    metrics_token: SecretStr = Field(
-        SecretStr(""),
-        description="Bearer token with which other machines may read `/metrics`. Unset: only this"
-        " machine may, which needs no token.",
-    )
-    # Off, because several workers of one machine cannot share a port.
-    worker_port: int = Field(
-        0,
-        ge=0,
-        le=65535,
-        description="Port on PRECIS_HOST on which `precis worker` serves `/livez` and `/metrics`; 0"
-        " means none.",
-    )
-    log_format: Literal["console", "json"] = Field(
-        "console", description="Log lines for people (`console`) or for machines (`json`)."
-    )
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="Lowest level that is logged."
     )
 
     @classmethod
@@ -540,16 +427,6 @@ class Settings(BaseSettings):
         """Explicit arguments, then files that variables name, then the environment."""
         # No `.env` from the current folder: nobody would know where a value came from.
         return init_settings, _FromFiles(settings_cls), env_settings
-
-    @model_validator(mode="after")
-    def _one_body_fits(self) -> "Settings":
-        # Else the largest allowed body would be answered with 503 for ever, and never with 413.
-        if self.max_bytes_in_flight < self.max_body_bytes:
-            raise ValueError(
-                f"{PREFIX}MAX_BYTES_IN_FLIGHT is {self.max_bytes_in_flight};"
-                f" it must be at least {PREFIX}MAX_BODY_BYTES, which is {self.max_body_bytes}"
-            )
-        return self
 
     @model_validator(mode="after")
     def _summariser_is_complete(self) -> "Settings":
@@ -699,16 +576,34 @@ _MARKDOWN_HEAD = """\
 Settings are environment variables. Each may be read from a file instead, such as a mounted secret:
 `PRECIS_X_FILE=/run/secrets/x`. `precis config` shows the values in use.
 This page is generated by `precis config --markdown`.
-
-| variable | default | meaning |
-|---|---|---|
 """
+# By the first setting of each group: its head and a sentence.
+_GROUPS = {
+    "host": (
+        "What you must set",
+        "Nothing for a first look: it runs on one machine, and rules write the summaries. Then: who"
+        " may reach it, your own PostgreSQL and Redis, and a model for the summaries.",
+    ),
+    "window": (
+        "What you may set",
+        "When summaries begin and how large they are, whose data may meet, how long texts are kept,"
+        " what is logged.",
+    ),
+    "summariser_window": ("What you will rarely set", "For what differs from the usual."),
+}
 
 
 def as_markdown() -> str:
     """The reference page of all settings."""
-    rows = [_row(name, field) for name, field in Settings.model_fields.items()]
-    return _MARKDOWN_HEAD + "".join(rows)
+    parts = [_MARKDOWN_HEAD]
+    for name, field in Settings.model_fields.items():
+        if group := _GROUPS.get(name):
+            head, sentence = group
+            parts.append(
+                f"\n## {head}\n\n{sentence}\n\n| variable | default | meaning |\n|---|---|---|\n"
+            )
+        parts.append(_row(name, field))
+    return "".join(parts)
 
 
 def _row(name: str, field: FieldInfo) -> str:
@@ -732,16 +627,19 @@ _ENV_HEAD = """\
 #API_MEMORY=2g
 #WORKER_MEMORY=2g
 
-# ---- For every installation ----
-# docker-compose.yml sets four of them itself: PRECIS_HOST, PRECIS_PORT, PRECIS_DATABASE_URL and
-# PRECIS_REDIS_URL.
+# docker-compose.yml sets four of the settings itself: PRECIS_HOST, PRECIS_PORT, PRECIS_DATABASE_URL
+# and PRECIS_REDIS_URL.
 """
 
 
 def as_env() -> str:
     """The example of a `.env` file, for docker compose and systemd."""
-    entries = [_entry(name, field) for name, field in Settings.model_fields.items()]
-    return "\n".join([_ENV_HEAD, *entries])
+    parts = [_ENV_HEAD]
+    for name, field in Settings.model_fields.items():
+        if group := _GROUPS.get(name):
+            parts.append(f"# ---- {group[0]} ----\n")
+        parts.append(_entry(name, field))
+    return "\n".join(parts)
 
 
 def _entry(name: str, field: FieldInfo) -> str:

@@ -39,6 +39,7 @@ from service.storage.database import migrate
 from service.usecases import recall
 from service.usecases.compress import compress
 from service.usecases.key_uses import KeyUses
+from tests import constants
 from tests.loopback import only_loopback
 from workers.worker import running as worker_running
 
@@ -98,6 +99,12 @@ def tried_beyond(_only_loopback: list[str]) -> Iterator[list[str]]:
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """A model waits two seconds for what it looks up; a busy machine may need longer for its first text process."""
     monkeypatch.setattr(recall, "_SECONDS", 60.0)
+
+
+@pytest.fixture(autouse=True)
+def _usual_constants() -> None:
+    """Nothing is debounced; what a test before this one changed is as usual again."""
+    constants.change({"debounce": 0})
 
 
 @pytest.fixture(autouse=True)
@@ -202,8 +209,8 @@ async def fresh_database(servers: Urls) -> AsyncIterator[Urls]:
 
 
 def small_window(urls: Urls) -> Settings:
-    """Settings for a small window, so that short conversations need a summary; nothing is debounced."""
-    return load(database_url=urls.database, redis_url=urls.redis, window=8192, debounce=0)
+    """Settings for a small window, so that short conversations need a summary."""
+    return load(database_url=urls.database, redis_url=urls.redis, window=8192)
 
 
 @pytest_asyncio.fixture(loop_scope="function")
@@ -255,7 +262,11 @@ def sending(key: str) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def serving(settings: Settings, texts: Texts | None = TEXTS) -> AsyncIterator[Service]:
+async def serving(
+    settings: Settings,
+    texts: Texts | None = TEXTS,
+    limits: Limits = Limits(),  # noqa: B008 - frozen
+) -> AsyncIterator[Service]:
     """A service with these settings, without a worker: tests decide when work is done (`drain`).
 
     With `texts` None, it has text processes of its own.
@@ -263,7 +274,7 @@ async def serving(settings: Settings, texts: Texts | None = TEXTS) -> AsyncItera
     listener = bind("127.0.0.1", 0)
     async with AsyncExitStack() as stack:
         app = create_app(settings, texts=texts)
-        runtime = await stack.enter_async_context(listening(app, listener, Limits.of(settings)))
+        runtime = await stack.enter_async_context(listening(app, listener, limits))
         async with runtime.database.engine.begin() as connection:
             scopes: tuple[keys.Scope, ...] = ("filter", "operator", "events")
             made = [await keys.create(connection, FIRST_TENANT, scope, "test") for scope in scopes]

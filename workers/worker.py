@@ -25,6 +25,7 @@ _MINUTE = 37  # of each hour, at which what is too old is removed
 # Seconds after which arq drops a wake-up whose worker was killed, or works for so long. The work
 # itself lives on: the lease in the database is what counts.
 _FORGOTTEN = 60
+SWEEP_EVERY = 10  # seconds between searches for due work whose wake-up was lost; a divisor of 60
 _GRACE = 10  # seconds that work may take to finish at shutdown before it is given back
 
 log = structlog.get_logger(__name__)
@@ -37,7 +38,7 @@ def _of_arq(settings: Settings) -> dict[str, Any]:
         "cron_jobs": [
             cron(
                 sweep,
-                second=set(range(0, 60, settings.sweep_every)),
+                second=set(range(0, 60, SWEEP_EVERY)),
                 run_at_startup=True,
                 keep_result=0,
             ),

@@ -23,7 +23,6 @@ from service import metrics
 from service.api import problems
 from service.api.limits import network_of
 from service.errors import BadRequest, Problem, ProblemType, TooMany
-from service.settings import Settings
 
 # Bytes of a request line and its fields; also of what surrounds the parts of a chunked body.
 HEAD = 2**16
@@ -44,15 +43,14 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many connections may be open, and seconds for a head, or the next part of a body."""
+    """How many connections may be open, and seconds for a head, or the next part of a body.
+
+    Each connection is an open file, of which many systems give a process no more than 1,024. Who
+    sends nothing for ten seconds in the middle of a request has gone, or means no good.
+    """
 
     connections: int = 1000
     patience: float = 10.0
-
-    @classmethod
-    def of(cls, settings: Settings) -> "Limits":
-        """The limits from the settings."""
-        return cls(settings.max_connections, settings.request_timeout)
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -228,8 +226,7 @@ class BoundedProtocol(HttpToolsProtocol):
             why = f"the whole body did not arrive within {_WHOLE_BODY:g} s"
         else:
             why = (
-                f"the rest of the {self._awaited} did not arrive within"
-                f" {self._limits.patience:g} s (PRECIS_REQUEST_TIMEOUT sets the limit)"
+                f"the rest of the {self._awaited} did not arrive within {self._limits.patience:g} s"
             )
         return Problem(why, ProblemType.TOO_SLOW)
 
@@ -277,8 +274,7 @@ def _counts(connection: object) -> bool:
 
 def _too_many_connections(most: int) -> Problem:
     return Problem(
-        f"the service has {most} open connections, its limit; try again in a moment"
-        " (PRECIS_MAX_CONNECTIONS sets the limit)",
+        f"the service has {most} open connections, its limit; try again in a moment",
         ProblemType.BUSY,
     )
 
@@ -286,8 +282,8 @@ def _too_many_connections(most: int) -> Problem:
 def _too_many_of_address(share: int) -> TooMany:
     return TooMany(
         f"this address has {share} open connections, a quarter of all; use them again, or close"
-        " some (PRECIS_MAX_CONNECTIONS sets the limit; a proxy is not bounded so if it is named in"
-        " FORWARDED_ALLOW_IPS and sends X-Forwarded-For)",
+        " some (a proxy is not bounded so if it is named in FORWARDED_ALLOW_IPS and sends"
+        " X-Forwarded-For)",
         retry_after=1,
     )
 

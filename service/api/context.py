@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from service import edit, metrics, policy
 from service.api import problems
 from service.api.callers import caller, runtime_of
-from service.api.deps import KEY_SCHEME, documented, read_bytes
+from service.api.deps import KEY_SCHEME, MOST_MESSAGES, documented, read_bytes
 from service.api.wire import (
     ContextAnswer,
     ContextRequest,
@@ -71,7 +71,7 @@ async def post_context(request: Request) -> Response:
     """
     key, runtime = await caller(request, "filter"), runtime_of(request)
     chat = _chat_id(request)
-    body = _question(await read_bytes(request), runtime.settings.max_path)
+    body = _question(await read_bytes(request), MOST_MESSAGES)
     asked = _asked(key.tenant, chat, body, runtime.settings)
     began = perf_counter()
     answer = await context.answer(runtime.database, asked, body.native)
@@ -136,8 +136,7 @@ def _check_path(asked: ContextRequest, most: int) -> None:
     shown = len(asked.path)
     if shown > most:
         raise TooLarge(
-            f"the path has {shown} messages, and {most} are accepted; send the newest of them, or"
-            " raise PRECIS_MAX_PATH"
+            f"the path has {shown} messages, and {most} are accepted; send the newest of them"
         )
     if asked.depth < shown:
         raise Unprocessable(
@@ -158,10 +157,7 @@ def _check_path(asked: ContextRequest, most: int) -> None:
 
 def _check_description(native: edit.Request, most: int) -> None:
     if max(len(native.questions), len(native.asked)) > most:
-        raise TooLarge(
-            f"`native` describes more than {most} messages; send the newest of them, or raise"
-            " PRECIS_MAX_PATH"
-        )
+        raise TooLarge(f"`native` describes more than {most} messages; send the newest of them")
 
 
 def _check_characters(asked: ContextRequest) -> None:

@@ -21,6 +21,8 @@ from service.runtime import Runtime
 from service.storage import keys
 from service.usecases.operate import Operator
 
+MOST_MESSAGES = 10_000
+"""Of one path in one request: a chat of years. Each costs the hot read microseconds."""
 # Bytes; parsing more takes milliseconds, so that it is done in a thread.
 _LARGE = 2**18
 # Bytes; uvicorn itself holds as many of each connection before it stops reading.
@@ -144,7 +146,7 @@ class InFlight:
         if self._held - held + size > self._most:
             raise Problem(
                 f"with this body, the service would hold more than {self._most} bytes of requests;"
-                " try again in a moment (PRECIS_MAX_BYTES_IN_FLIGHT sets the limit)",
+                " try again in a moment",
                 ProblemType.BUSY,
             )
         if not announced:
@@ -162,7 +164,7 @@ async def read_bytes(request: Request) -> bytearray:
     Raises:
         Problem: those of `read_limited`.
         Problem: WRONG_MEDIA: its Content-Type is not JSON's; an empty body needs none.
-        TooLarge: more than `max_items` values.
+        TooLarge: more than `shape.MOST_VALUES` values.
         BadRequest: it is nested too deep.
     """
     kind = header(request, b"content-type")
@@ -172,7 +174,7 @@ async def read_bytes(request: Request) -> bytearray:
     body = await read_limited(request)
     if body and not kind:
         raise _no_json("no type")
-    await worked(body, shape.check, body, runtime_of(request).settings.max_items)
+    await worked(body, shape.check, body, shape.MOST_VALUES)
     return body
 
 
@@ -250,12 +252,12 @@ def decoded(decoder: "msgspec.json.Decoder[Body]", body: bytearray) -> Body:
         raise problems.from_msgspec(error) from None
 
 
-def check_path(path: Sequence[object], most: int) -> None:
-    """Raises TooLarge when a path has more than `most` messages."""
-    if len(path) > most:
+def check_path(path: Sequence[object]) -> None:
+    """Raises TooLarge when a path has more than `MOST_MESSAGES`."""
+    if len(path) > MOST_MESSAGES:
         raise TooLarge(
-            f"the path has {len(path)} messages, and {most} are accepted; send the newest of them,"
-            " or raise PRECIS_MAX_PATH"
+            f"the path has {len(path)} messages, and {MOST_MESSAGES} are accepted; send the newest"
+            " of them"
         )
 
 

@@ -9,7 +9,15 @@ from fastapi import APIRouter, Request
 
 from service import __version__, policy
 from service.api import problems
-from service.api.deps import ChatId, FilterKey, RuntimeDep, documented, read_bytes, worked
+from service.api.deps import (
+    MOST_MESSAGES,
+    ChatId,
+    FilterKey,
+    RuntimeDep,
+    documented,
+    read_bytes,
+    worked,
+)
 from service.api.wire import (
     AssumedModel,
     CrowdedModel,
@@ -84,11 +92,11 @@ async def _ingested(
     """Reads the body, and stores it when it is its user's turn."""
     settings, engine = runtime.settings, runtime.database.engine
     whole = await read_bytes(request)
-    body, messages = await worked(whole, _decoded, whole, settings.max_path)
+    body, messages = await worked(whole, _decoded, whole, MOST_MESSAGES)
     transcript = _transcript(tenant, chat, body, messages, settings)
     turns = cast(Turns, request.app.state.turns)
     async with turns.turn(Whose(tenant, body.user_id), len(whole)):
-        accepted = await ingest(engine, runtime.texts, transcript, settings.debounce)
+        accepted = await ingest(engine, runtime.texts, transcript)
     return body, accepted
 
 
@@ -128,7 +136,7 @@ def _decoded(body: bytearray, most: int) -> tuple[TranscriptRequest, list[Handed
     if len(request.messages) > most:
         raise TooLarge(
             f"the request has {len(request.messages)} messages, and {most} are accepted; send the"
-            " path in parts, or raise PRECIS_MAX_PATH"
+            " path in parts"
         )
     return request, [_handed(place, text) for place, text in enumerate(request.messages)]
 

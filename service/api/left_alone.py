@@ -33,7 +33,7 @@ async def post_view(
     404 when the chat is not stored, or is not this user's.
     """
     body = decoded(_VIEW, await read_bytes(request))
-    check_path(body.path, runtime.settings.max_path)
+    check_path(body.path)
     seen = await left_alone.view(
         runtime.database,
         runtime.settings,

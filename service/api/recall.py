@@ -39,7 +39,7 @@ async def post_recall(
     chat, and nothing that the model has in its request anyway.
     """
     body = decoded(_QUESTION, await read_bytes(request))
-    check_path(body.path, runtime.settings.max_path)
+    check_path(body.path)
     check_question(body.query, body.ref)
     branch = Branch(
         tenant=key.tenant,

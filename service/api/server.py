@@ -71,16 +71,16 @@ def bind(host: str, port: int, setting: str = "PRECIS_PORT") -> socket:
     return listener
 
 
-def raise_open_files(connections: int) -> None:
+def raise_open_files() -> None:
     """Raises this process's limit of open files, and warns when it is less than it may need."""
     # Each connection is an open file, and many systems begin with a soft limit of 1,024.
     soft, hard = getrlimit(RLIMIT_NOFILE)
     wanted = _FILES if hard == RLIM_INFINITY else min(_FILES, hard)
     if soft != RLIM_INFINITY and soft < wanted:
         setrlimit(RLIMIT_NOFILE, (wanted, hard))
-    most = getrlimit(RLIMIT_NOFILE)[0]
-    if most != RLIM_INFINITY and most < connections + _OTHER_FILES:
-        log.warning("files.few", limit=most, wanted=connections + _OTHER_FILES)
+    most, needed = getrlimit(RLIMIT_NOFILE)[0], Limits().connections + _OTHER_FILES
+    if most != RLIM_INFINITY and most < needed:
+        log.warning("files.few", limit=most, wanted=needed)
 
 
 @asynccontextmanager
@@ -99,7 +99,11 @@ async def listening(
 
 
 @asynccontextmanager
-async def answering(app: FastAPI, listener: socket, limits: Limits) -> AsyncIterator[None]:
+async def answering(
+    app: FastAPI,
+    listener: socket,
+    limits: Limits = Limits(),  # noqa: B008 - frozen
+) -> AsyncIterator[None]:
     """Answers requests on a bound socket inside the context, without a lifespan."""
     # uvicorn only calls what it is given as a protocol class.
     protocol = cast(type[asyncio.Protocol], partial(BoundedProtocol, limits=limits))

@@ -8,6 +8,9 @@ import re
 
 from service.errors import BadRequest, TooLarge
 
+# Texts, numbers, lists and objects of a body: 20 of each of the 10,000 messages that a path may
+# have.
+MOST_VALUES = 200_000
 # Lists and objects within each other.
 DEEPEST = 200
 # A whole text is one token, so that brackets and commas in it are not taken for structure. The
@@ -48,6 +51,4 @@ def check(body: bytes | bytearray, most: int) -> None:
 
 
 def _too_many_values(most: int) -> TooLarge:
-    return TooLarge(
-        f"the body has more than {most} values; send fewer, or raise PRECIS_MAX_ITEMS", limit=most
-    )
+    return TooLarge(f"the body has more than {most} values; send the path in parts", limit=most)

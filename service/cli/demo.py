@@ -109,7 +109,7 @@ async def worker_processes(runtime: Runtime) -> AsyncIterator[None]:
     started = [
         await asyncio.create_subprocess_exec(
             *command,
-            env=outside | urls | {f"{PREFIX}DEBOUNCE": str(runtime.settings.debounce)},
+            env=outside | urls,
             stdout=DEVNULL,
         )
         for _ in range(FLEET)

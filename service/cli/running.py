@@ -11,7 +11,6 @@ from rich.console import Console
 from uvicorn.loops.auto import auto_loop_factory
 
 from service import __version__
-from service.api.connection import Limits
 from service.api.scrape import create_worker_app
 from service.api.server import answering, bind, listening, raise_open_files
 from service.app import Beside, create_app
@@ -40,8 +39,8 @@ async def serve(current: Settings, *beside: Beside) -> None:
     """The service, and what runs beside it."""
     stopped = _stop_signal()
     listener = bind(current.host, current.port)
-    raise_open_files(current.max_connections)
-    async with listening(create_app(current, *beside), listener, Limits.of(current)) as runtime:
+    raise_open_files()
+    async with listening(create_app(current, *beside), listener) as runtime:
         host, port = listener.getsockname()[:2]
         made = None
         if not current.database_url:
@@ -93,7 +92,7 @@ async def _own_port(current: Settings) -> AsyncIterator[None]:
         yield
         return
     listener = bind(current.host, current.worker_port, f"{PREFIX}WORKER_PORT")
-    async with answering(create_worker_app(current), listener, Limits.of(current)):
+    async with answering(create_worker_app(current), listener):
         say(f"/livez and /metrics on http://{current.host}:{current.worker_port}")
         yield
 

@@ -30,7 +30,7 @@ from service.errors import PrecisError
 from service.names import FIRST_TENANT
 from service.runtime import Runtime
 from service.settings import Settings, load
-from service.storage import keys
+from service.storage import keys, work
 from service.storage.database import migrate
 from service.transcript import Native, asked_tokens, native_tokens, sent_tokens, text_of
 
@@ -235,6 +235,8 @@ async def stage(worker: Beside, *, fleet: bool, keep: Path | None = None) -> Asy
         keep: the data folder, which stays; by default it is a temporary one.
     """
     told = recording()
+    # The play waits for the work of each turn, as a person who reads gives it the time.
+    work.DEBOUNCE = 0.02
     folder = _folder()
     host = Host({told.chat: {}})
     try:
@@ -259,13 +261,7 @@ async def stage(worker: Beside, *, fleet: bool, keep: Path | None = None) -> Asy
 
 
 def _settings(folder: Path) -> Settings:
-    return load(
-        data_dir=folder,
-        database_url=None,
-        redis_url=None,
-        debounce=0.02,
-        fast_and_unsafe=True,  # it can be played again
-    )
+    return load(data_dir=folder, database_url=None, redis_url=None)
 
 
 @asynccontextmanager

@@ -28,6 +28,14 @@ from service.processes import child
 P = ParamSpec("P")
 T = TypeVar("T")
 
+# Processes of a pool; a service with its own worker has two pools. A process takes some 250 MB of
+# memory, and starts when it is needed.
+PROCESSES = 2
+# Seconds of CPU that one piece of text work may take: no text is worth more. What is stopped is
+# mentioned by its size only in the chat's next summary.
+SECONDS = 30.0
+# Bytes that a process may take: four times what it takes at rest. Not enforced on macOS.
+MEMORY = 2**30
 _START = 120.0  # seconds that a child may take to load the vocabulary, on a busy machine
 # A call may take so many times its bound of CPU by the clock: on a busy machine it waits for its
 # turn.

@@ -18,6 +18,16 @@ from service.storage.jobs import BREAKER_STATE, BreakerState
 from service.storage.tables import endpoints
 from service.storage.terms import in_seconds
 
+OPENED_BY = 5
+"""Consecutive failed calls that open a breaker.
+
+More than the four calls that may be under way when the summariser restarts.
+"""
+PAUSE = 15.0
+"""Seconds that an open breaker waits before one chat probes the summariser.
+
+Short, because chats wait for it; each failed probe doubles it.
+"""
 _LONGEST_PAUSE = 300  # seconds
 
 _OPEN = endpoints.c.open_until > func.now()
@@ -47,17 +57,16 @@ async def succeeded(connection: AsyncConnection, name: str) -> None:
     await connection.execute(query.values(failures=0, open_until=None, last_error=None))
 
 
-async def failed(
-    connection: AsyncConnection, name: str, error: str, after: int, pause: float
-) -> None:
-    """Counts a failed call; the `after`-th consecutive one opens the breaker.
+async def failed(connection: AsyncConnection, name: str, error: str) -> None:
+    """Counts a failed call; the `OPENED_BY`-th consecutive one opens the breaker.
 
-    It stays open for `pause` seconds, and twice as long after each further failure.
+    It stays open for `PAUSE` seconds, and twice as long after each further failure.
     Calls that were under way when it opened fail too; they do not open it further.
     """
     failures = endpoints.c.failures + 1
-    longer = func.least(_LONGEST_PAUSE, pause * func.power(2, func.least(failures - after, 20)))
-    still_closed = case((failures >= after, in_seconds(longer)), else_=null())
+    probes = func.least(failures - OPENED_BY, 20)  # twenty doublings are far above the longest
+    longer = func.least(_LONGEST_PAUSE, PAUSE * func.power(2, probes))
+    still_closed = case((failures >= OPENED_BY, in_seconds(longer)), else_=null())
     await connection.execute(
         update(endpoints)
         .where(endpoints.c.name == name)

@@ -147,8 +147,8 @@ async def end(
 ) -> None:
     """Notes how a round ended.
 
-    `done`, `nothing to do`, `waits`, `rejected`, `failed`, `too hard`, `internal error`,
-    `refused`, or `released`; `lost` is what the next one finds that has not.
+    `done`, `nothing to do`, `waits`, `failed`, `too hard`, `internal error`, `refused`, or
+    `released`; `lost` is what the next one finds that has not.
     """
     seal = await sealing.of(connection, chat.tenant)
     values = {"outcome": outcome, "markers": markers, "ended_at": func.now()}

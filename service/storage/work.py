@@ -23,11 +23,26 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.settings import Settings
 from service.storage import breakers
 from service.storage.tables import chats, tenants
 from service.storage.tenancy import ChatKey, of
 from service.storage.terms import in_seconds
+
+DEBOUNCE = 1.0
+"""Seconds between storing new messages and the work on them.
+
+The updates of one turn come within a second, and become one piece of work.
+"""
+LEASE = 20.0
+"""Seconds after which the work of a worker that stopped answering is given to another.
+
+It is renewed every third of it, so a machine may stand still for 13 s without losing it.
+"""
+FALLBACK_AFTER = 3
+"""Failed attempts on a chat after which the built-in summariser writes its summary.
+
+With the pauses between them, that is a quarter of a minute.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +128,12 @@ limit 1 for no key update of chats skip locked
 async def mark_due(
     connection: AsyncConnection,
     chat: ChatKey,
-    debounce: float,
+    delay: float,
     *,
     pressing: bool,
     request_id: str | None = None,
 ) -> str | None:
-    """Marks work due, in the transaction that stores what it is about.
+    """Marks work due in `delay` seconds, in the transaction that stores what it is about.
 
     Work that is due already stays as it is, so that a failing chat is not tried again at every
     turn. Dead work gets one more try: what was ingested may be what it needed. The work belongs to
@@ -133,7 +148,7 @@ async def mark_due(
         .where(*of(chat, chats))
         .values(
             handed_seq=chats.c.handed_seq + 1,
-            due_at=func.coalesce(chats.c.due_at, in_seconds(debounce)),
+            due_at=func.coalesce(chats.c.due_at, in_seconds(delay)),
             pressing=pressing,
             request_id=request_id,
             dead_at=None,
@@ -171,37 +186,33 @@ async def revive(connection: AsyncConnection, tenant: int) -> int:
 
 
 async def claim(
-    connection: AsyncConnection, worker: str, endpoint: str | None, settings: Settings
+    connection: AsyncConnection, worker: str, endpoint: str | None, calls: int
 ) -> Lease | None:
     """Takes the lease of the chat whose turn it is; None when there is nothing to do now.
 
     The tenant with the least work under way is next; among equals they take turns. In a tenant the
-    chat that has been due for longest goes first. At most `summariser_calls` chats of the fleet ask
-    one endpoint at the same time, and a half-open one is asked for one chat. While it may not be
-    asked, only chats are given out that need no call: those on which it failed `fallback_after`
-    times, for which the built-in summariser is the fallback, and those whose requests are over
-    `apply_at`.
+    chat that has been due for longest goes first. At most `calls` chats of the fleet ask one
+    endpoint at the same time, and a half-open one is asked for one chat. While it may not be asked,
+    only chats are given out that need no call: those on which it failed `FALLBACK_AFTER` times, for
+    which the built-in summariser is the fallback, and those whose requests are over `apply_at`.
 
     Args:
         connection: in a transaction that ends right after the claim.
         worker: its name, for operators.
         endpoint: the summariser that it asks; None for the built-in one, which needs no bound.
-        settings: the rules.
+        calls: chats for which an endpoint is asked at a time.
     """
     await connection.execute(_ONE_BY_ONE)
-    asking = endpoint is None or await _may_ask(connection, endpoint, settings.summariser_calls)
-    patience = settings.fallback_after or None  # None compares as false
-    turn = await connection.execute(_NEXT, {"asking": asking, "patience": patience})
+    asking = endpoint is None or await _may_ask(connection, endpoint, calls)
+    turn = await connection.execute(_NEXT, {"asking": asking, "patience": FALLBACK_AFTER})
     row = turn.one_or_none()
     if row is None:
         return None
-    fallback = endpoint is not None and patience is not None and row.attempts >= patience
+    fallback = endpoint is not None and row.attempts >= FALLBACK_AFTER
     at_once = not asking and not fallback
     # A lease counts against the endpoint that it names, so one without a call names none.
     asked_for = None if fallback or at_once else endpoint
-    return await _lease(
-        connection, row, worker, asked_for, settings.lease, fallback=fallback, at_once=at_once
-    )
+    return await _lease(connection, row, worker, asked_for, fallback=fallback, at_once=at_once)
 
 
 async def _may_ask(connection: AsyncConnection, endpoint: str, calls: int) -> bool:
@@ -218,7 +229,6 @@ async def _lease(
     turn: Row[tuple[int, int, int]],
     worker: str,
     endpoint: str | None,
-    seconds: float,
     *,
     fallback: bool,
     at_once: bool,
@@ -232,7 +242,7 @@ async def _lease(
     # An attempt counts from its beginning: a worker that dies in it cannot count it.
     values = {
         "lease_token": token,
-        "lease_until": in_seconds(seconds),
+        "lease_until": in_seconds(LEASE),
         "lease_endpoint": endpoint,
         "leased_by": worker,
         "attempts": func.least(chats.c.attempts, _MOST_ATTEMPTS) + 1,
@@ -242,9 +252,9 @@ async def _lease(
     return Lease(chat, token, fallback, at_once, *leased)
 
 
-async def renew(connection: AsyncConnection, lease: Lease, seconds: float) -> bool:
+async def renew(connection: AsyncConnection, lease: Lease) -> bool:
     """Keeps the lease while a call takes long; False when it is lost."""
-    query = update(chats).where(*_mine(lease)).values(lease_until=in_seconds(seconds))
+    query = update(chats).where(*_mine(lease)).values(lease_until=in_seconds(LEASE))
     return (await connection.execute(query)).rowcount == 1
 
 
@@ -272,7 +282,6 @@ async def finish(
     lease: Lease,
     *,
     again: bool,
-    debounce: float,
     later: float | None = None,
 ) -> float | None:
     """Ends the work.
@@ -285,7 +294,7 @@ async def finish(
     """
     # Decided by the database: an ingest or a reset may come between our look and this statement.
     more = or_(literal(again), chats.c.handed_seq > lease.seq, chats.c.epoch != lease.epoch)
-    delay = 0 if again else debounce
+    delay = 0 if again else DEBOUNCE
     otherwise = null() if later is None else in_seconds(later)
     values = {
         "done_seq": lease.seq,

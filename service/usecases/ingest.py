@@ -119,12 +119,10 @@ class _Known:
     gone: set[str]
 
 
-async def ingest(
-    engine: AsyncEngine, texts: Texts, handed: Transcript, debounce: float
-) -> Accepted:
+async def ingest(engine: AsyncEngine, texts: Texts, handed: Transcript) -> Accepted:
     """Stores the path and marks work due when the policy asks for it.
 
-    It is due in `debounce` seconds, and at once when the next request is too large.
+    It is due in `work.DEBOUNCE` seconds, and at once when the next request is too large.
 
     Raises:
         Conflict: `after` is not stored, or texts above it are wanted again: send the whole path.
@@ -146,7 +144,7 @@ async def ingest(
         ]
         # Ends without a commit if it does not come to one.
         async with engine.connect() as connection:
-            accepted = await _stored(connection, handed, taken, debounce)
+            accepted = await _stored(connection, handed, taken)
             if accepted:
                 await connection.commit()
                 return accepted
@@ -175,7 +173,7 @@ async def _look_up(connection: AsyncConnection, handed: Transcript) -> _Known:
 
 
 async def _stored(
-    connection: AsyncConnection, handed: Transcript, taken: Sequence[Taken], debounce: float
+    connection: AsyncConnection, handed: Transcript, taken: Sequence[Taken]
 ) -> Accepted | None:
     """Stores what was read of a path; None when more has to be read of it than that."""
     opened = await _open(connection, handed)
@@ -201,7 +199,7 @@ async def _stored(
         return Accepted(due=False)
     # The next request would have to be cut, so nobody waits for more messages.
     pressing = size > handed.policy.apply_at
-    delay = 0 if pressing else debounce
+    delay = 0 if pressing else work.DEBOUNCE
     wake_up = await work.mark_due(
         connection, chat, delay, pressing=pressing, request_id=request_ids.current()
     )

@@ -11,8 +11,12 @@ from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
 from service.errors import TooMany
-from service.settings import Settings
 
+BODIES: Final = 4
+"""The largest bodies that one process holds at a time, in bytes.
+
+A byte of a body takes up to 12 bytes of memory while it is worked on.
+"""
 # Each has a connection while it stores, and an engine has 15: the others are for all else.
 _AT_ONCE: Final = 12
 _OF_TENANT: Final = 8
@@ -30,9 +34,10 @@ class Whose(NamedTuple):
 class Turns:
     """Ingests under way, and a line of waiting ones for each user."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, largest: int) -> None:
+        """No turns yet, of uploads of at most `largest` bytes."""
         # Beside what one user has here, the largest body of somebody else is taken.
-        self._most = settings.max_bytes_in_flight - settings.max_body_bytes
+        self._most = (BODIES - 1) * largest
         self._bytes = Counter[Whose]()
         self._under_way = set[Whose]()
         # Whoever got no turn for longest comes first.

@@ -100,7 +100,7 @@ def data_dir() -> Iterator[Path]:
 
 
 async def test_an_embedded_database_is_dumped_before_it_is_migrated(data_dir: Path) -> None:
-    settings, backups = load(data_dir=data_dir, fast_and_unsafe=True), data_dir / "backups"
+    settings, backups = load(data_dir=data_dir), data_dir / "backups"
     async with servers(settings) as urls:
         newest, older = await taken_back(urls.database)
     assert not backups.exists(), "a new database has nothing to dump"
@@ -129,7 +129,7 @@ async def test_an_embedded_database_is_dumped_before_it_is_migrated(data_dir: Pa
 
 
 async def test_without_a_dump_an_embedded_database_is_not_migrated_unless_a_setting_allows_it(data_dir: Path) -> None:
-    settings = load(data_dir=data_dir, fast_and_unsafe=True)
+    settings = load(data_dir=data_dir)
     async with servers(settings) as urls:
         newest, older = await taken_back(urls.database)
     (data_dir / "backups").write_text("in the way")

@@ -145,7 +145,7 @@ async def test_config_shows_every_setting_and_no_secret(cli: Cli, urls: Urls, tm
             {"PRECIS_DATABASE_URL_FILE": "nowhere/secret"},
             ["PRECIS_DATABASE_URL_FILE", "nowhere/secret", "No such file"],
         ),
-        ({"PRECIS_PORT": "x", "PRECIS_LEASE": "y"}, ["PRECIS_PORT", "PRECIS_LEASE"]),
+        ({"PRECIS_PORT": "x", "PRECIS_WINDOW": "y"}, ["PRECIS_PORT", "PRECIS_WINDOW"]),
     ],
 )
 async def test_wrong_settings_are_one_clear_line(cli: Cli, variables: dict[str, str], parts: list[str]) -> None:

@@ -10,7 +10,6 @@ import signal
 import socket
 import stat
 import subprocess
-import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -23,11 +22,12 @@ import pytest
 from service.embedded.folder import SERVER_NAMES
 from service.settings import load
 from service.urls import Urls, address, announce_address, announced, announcing, reached_at
+from tests.constants import precis as precis_with
 from tests.service.talk import Talk
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
-PRECIS = [sys.executable, "-c", "from service.cli import app; app()"]
+PRECIS = precis_with(debounce=0)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def servers_in(folder: Path) -> list[int]:
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
     plain = {name: value for name, value in os.environ.items() if not name.startswith("PRECIS_")}
-    ours = {"PRECIS_DATA_DIR": str(folder), "PRECIS_FAST_AND_UNSAFE": "true", "PRECIS_DEBOUNCE": "0", "COLUMNS": "200"}
+    ours = {"PRECIS_DATA_DIR": str(folder), "COLUMNS": "200"}
     return plain | ours | {"PYTHONWARNINGS": "error::ResourceWarning"} | more
 
 

@@ -18,9 +18,11 @@ import yaml
 from service import __version__
 from service.api.server import _GRACE as API_GRACE
 from service.cli import app
+from service.processes import pool
 from service.runtime import Runtime
 from service.settings import PREFIX, Settings
 from service.storage import jobs
+from service.usecases import turns
 from tests.service.talk import run_sql
 from workers.worker import _GRACE as WORKER_GRACE
 
@@ -177,10 +179,10 @@ def test_work_and_requests_have_time_to_end() -> None:
 @pytest.mark.parametrize("name", ["api", "worker"])
 def test_the_largest_text_processes_and_bodies_fit_into_the_memory(name: str) -> None:
     """Else the kernel ends the pod where Precis would have stopped one piece of work."""
-    fields = Settings.model_fields
-    largest = fields["text_processes"].default * fields["text_memory"].default
-    bodies = 12 * fields["max_bytes_in_flight"].default // 2**20 if name == "api" else 0
-    usual = fields["text_processes"].default * 250
+    largest = pool.PROCESSES * pool.MEMORY // 2**20
+    body = Settings.model_fields["max_body_bytes"].default
+    bodies = 12 * turns.BODIES * body // 2**20 if name == "api" else 0
+    usual = pool.PROCESSES * 250
     amounts = container(name)["resources"]
 
     assert mebibytes(amounts["limits"]["memory"]) >= largest + bodies + 250

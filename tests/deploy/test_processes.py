@@ -4,7 +4,6 @@ import asyncio
 import os
 import socket
 import subprocess
-import sys
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,12 +20,13 @@ from sqlalchemy import make_url
 from service.cli import app
 from service.runtime import Urls
 from tests.conftest import drop_database, execute
+from tests.constants import precis
 from tests.service.talk import Talk
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
-PRECIS = [sys.executable, "-c", "from service.cli import app; app()"]
+PRECIS = precis(debounce=0)
 Environment = dict[str, str]
 
 
@@ -50,7 +50,7 @@ async def environment(servers: Urls, tmp_path: Path) -> AsyncIterator[Environmen
     assert set(ours) == set(SERVICES["api"]["environment"])
     await execute(servers.database, f"create database {name}")
     plain = {name: value for name, value in os.environ.items() if not name.startswith("PRECIS_")}
-    yield plain | ours | {"PYTHONUNBUFFERED": "1", "PRECIS_DEBOUNCE": "0", "PRECIS_WINDOW": "8192"}
+    yield plain | ours | {"PYTHONUNBUFFERED": "1", "PRECIS_WINDOW": "8192"}
     await drop_database(servers.database, name)
 
 

@@ -13,7 +13,6 @@ import os
 import re
 import shutil
 import signal
-import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,11 +22,13 @@ import httpx
 from service.embedded.port import free_port
 from service.embedded.process import Program
 from tests.builders import Json
+from tests.constants import NEVER
+from tests.constants import precis as precis_with
 from tests.faults.fleet import reachable_folder
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
-COMMAND = (sys.executable, "-c", "from service.cli import app; app()")
+COMMAND = precis_with(debounce=0.05, fallback_after=NEVER)  # every summary is the scripted one
 FACT = re.compile(r"The code of gate \w+ is [a-z]+-\d+\.")
 _ENV = Program("precis", Path(shutil.which("env") or "/usr/bin/env"), None, ((signal.SIGTERM, 60.0),))
 _GREETING = re.compile(r"on http://\S+, summaries")
@@ -181,8 +182,7 @@ class Precis:
 
     def _environment(self) -> dict[str, str]:
         plain = {name: value for name, value in os.environ.items() if not name.startswith("PRECIS_")}
-        ours = {"DATA_DIR": str(self.folder / "data"), "FAST_AND_UNSAFE": "true", "DEBOUNCE": "0.05"}
-        ours |= {"PORT": str(self.port), "FALLBACK_AFTER": "0"}  # every summary is the scripted one
+        ours = {"DATA_DIR": str(self.folder / "data"), "PORT": str(self.port)}
         return plain | {f"PRECIS_{name}": value for name, value in (ours | self.settings).items()} | {"COLUMNS": "200"}
 
 

@@ -13,7 +13,6 @@ import itertools
 import os
 import shutil
 import signal
-import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -36,6 +35,7 @@ from service.runtime import Urls
 from service.settings import Settings, load
 from service.storage.database import connect, migrate
 from service.storage.keys import create
+from tests.constants import NEVER, precis
 from tests.fakes.scripted_llm import ScriptedLLM
 
 ROOT = Path(__file__).parents[2]
@@ -46,19 +46,21 @@ Run = Callable[[], AbstractAsyncContextManager[Server]]
 # The program under test, in a shell-free way to give it an environment; with kill -9 as its way to end, since that is
 # what these tests are about.
 _ENV = Program("precis", Path(shutil.which("env") or "/usr/bin/env"), None, ((signal.SIGKILL, 10.0),))
-PRECIS = (sys.executable, "-c", "from service.cli import app; app()")
+CONSTANTS = {
+    "debounce": 0.1,
+    "sweep_every": 1,
+    "lease": 4,  # of a busy machine with two cores, where a process may have to wait for seconds to get on
+    "breaker_after": 3,
+    "breaker_pause": 1,
+    "fallback_after": NEVER,  # every summary comes from the scripted model, so that it can be checked
+}
+PRECIS = precis(**CONSTANTS)
 
 SETTINGS = {
     "WINDOW": "8192",  # so that short chats need summaries
-    "DEBOUNCE": "0.1",
-    "SWEEP_EVERY": "1",
-    "LEASE": "4",  # of a busy machine with two cores, where a process may have to wait for seconds to get on
     "SUMMARISER": "openai",
     "SUMMARISER_MODEL": "scripted",
     "SUMMARISER_TIMEOUT": "60",
-    "BREAKER_AFTER": "3",
-    "BREAKER_PAUSE": "1",
-    "FALLBACK_AFTER": "0",  # every summary comes from the scripted model, so that it can be checked
     "LOG_FORMAT": "json",
 }
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.faults.conftest import at_rest, checkpoints, is_served, thinking
-from tests.faults.fleet import Fleet
+from tests.faults.fleet import CONSTANTS, Fleet
 from tests.service.talk import long_chat
 from tests.waiting import until
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 async def test_workers_whose_clocks_are_wrong_do_the_work_once_and_respect_each_others_leases(
     made: Fleet, client: httpx.AsyncClient
 ) -> None:
-    lease = float(made.environment["PRECIS_LEASE"])
+    lease = CONSTANTS["lease"]
     seen: dict[int, set[float]] = {}
 
     async def renewed() -> bool:

@@ -12,8 +12,9 @@ from service.names import FIRST_TENANT
 from service.runtime import Urls
 from service.storage import keys
 from service.storage.database import connect
+from tests import constants
 from tests.builders import called, returned, said
-from tests.cli.test_serve import PRECIS, ROOT, Precis, environment
+from tests.cli.test_serve import ROOT, Precis, environment
 from tests.conftest import fresh_database
 from tests.faults.hostile import texts
 from tests.service.talk import Talk, prose
@@ -35,11 +36,10 @@ from chats where external_id like $1
 async def precis(urls: Urls) -> AsyncIterator[httpx.AsyncClient]:
     """A service with its worker, and a filter's client."""
     ours = {"PRECIS_DATABASE_URL": urls.database, "PRECIS_REDIS_URL": urls.redis, "PRECIS_PORT": "0"}
-    bounds = {"PRECIS_TEXT_SECONDS": "2", "PRECIS_WINDOW": "8192"}
     process = await asyncio.create_subprocess_exec(
-        *PRECIS,
+        *constants.precis(text_seconds=2),
         "serve",
-        env=environment(ROOT, **ours, **bounds, PYTHONUNBUFFERED="1"),
+        env=environment(ROOT, **ours, PRECIS_WINDOW="8192", PYTHONUNBUFFERED="1"),
         cwd=ROOT,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

@@ -55,7 +55,6 @@ async def echoing(service: Service) -> AsyncIterator[Service]:
             database_url=urls.database,
             redis_url=urls.redis,
             window=8192,
-            debounce=0,
             summariser="openai",
             summariser_url=llm.openai_url,
             summariser_model="echo",

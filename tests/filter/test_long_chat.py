@@ -79,7 +79,7 @@ async def test_the_summary_is_injected_once_when_inlet_runs_twice_on_one_request
 async def test_each_inlet_costs_one_request_and_no_call_of_a_model(service: Service) -> None:
     urls = service.runtime.urls
     async with scripted_llm() as llm:
-        told: dict[str, Any] = {"database_url": urls.database, "redis_url": urls.redis, "window": 8192, "debounce": 0}
+        told: dict[str, Any] = {"database_url": urls.database, "redis_url": urls.redis, "window": 8192}
         told |= {"summariser": "openai", "summariser_url": llm.openai_url, "summariser_model": "scripted"}
         async with (
             serving(load(**told)) as thinking,

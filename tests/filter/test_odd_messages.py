@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from filter_stub import precis_filter
 from filter_stub.precis_filter import STASH
+from service.api import shape
 from service.demo.host import Host
 from service.transcript import digests
 from service.urls import Urls
@@ -171,9 +172,11 @@ MESSAGES = st.fixed_dictionaries(
 async def narrow(servers: Urls) -> AsyncIterator[Service]:
     """A service that takes little at a time, so that a small message is too large for it."""
     async with fresh_database(servers) as urls:
-        limits = {"max_body_bytes": 2**18, "max_items": 2000}
-        async with serving(small_window(urls).model_copy(update=limits)) as started:
-            yield started
+        narrow = small_window(urls).model_copy(update={"max_body_bytes": 2**18})
+        with pytest.MonkeyPatch.context() as constants:
+            constants.setattr(shape, "MOST_VALUES", 2000)
+            async with serving(narrow) as started:
+                yield started
 
 
 @settings(max_examples=examples(80), deadline=None, suppress_health_check=list(HealthCheck))

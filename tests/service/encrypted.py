@@ -14,6 +14,7 @@ from sqlalchemy import make_url
 from service.runtime import Urls
 from service.settings import load
 from tests.conftest import Service, serving
+from tests.constants import NEVER
 from tests.fakes.scripted_llm import Fail, Say, scripted_llm
 from tests.service.harness import Harness
 from tests.service.talk import Talk, prose, run_sql
@@ -28,7 +29,7 @@ REJECTED = Say(f"## State\n- Never buy the {MARK} pump for 31,337 EUR.")
 @asynccontextmanager
 async def service_with(urls: Urls, keys: str) -> AsyncIterator[Harness]:
     """A service with these encryption keys, and a model beside it."""
-    settings = load(database_url=urls.database, redis_url=urls.redis, window=8192, debounce=0, encryption_keys=keys)
+    settings = load(database_url=urls.database, redis_url=urls.redis, window=8192, encryption_keys=keys)
     async with serving(settings) as service, scripted_llm(WRITTEN) as llm, httpx.AsyncClient() as http:
         yield Harness(service, Talk(service.as_filter), llm, http)
 
@@ -53,7 +54,7 @@ async def lived(harness: Harness) -> str:
     await harness.compress()
     await harness.due_now()
     harness.llm.default = REJECTED
-    await harness.compress(harness.worker_context(fallback_after=0))
+    await harness.compress(harness.worker_context(fallback_after=NEVER))
     harness.llm.default = WRITTEN
     await run_sql(harness.runtime, "update chats set due_at = now() + interval '1 day' where due_at is not null")
     return leaf

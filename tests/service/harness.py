@@ -14,6 +14,7 @@ from service.runtime import Runtime
 from service.settings import Settings
 from service.summarising.reading import Reading, Reply, Summariser
 from service.usecases.compress import WorkerContext, compress
+from tests import constants
 from tests.conftest import Service
 from tests.fakes.scripted_llm import Request, ScriptedLLM
 from tests.service.talk import Json, Talk, row, rows, run_sql
@@ -34,11 +35,15 @@ class Harness:
         return self.service.runtime
 
     def worker_context(self, kind: str = "openai", **more: Any) -> WorkerContext:
-        """A worker's bench. The summariser's window makes calls of some 2,000 tokens."""
+        """What a worker works with. The summariser's window makes calls of some 2,000 tokens.
+
+        `more` are settings, and constants (`tests.constants`), which hold until another one is made.
+        """
         runtime = self.runtime
         url = self.llm.openai_url if kind == "openai" else self.llm.ollama_url
+        constants.change({"lease": 60} | {name: more.pop(name) for name in constants.PLACES if name in more})
         asked = {"summariser": kind, "summariser_url": url, "summariser_model": "scripted"}
-        sizes = {"summariser_window": 5120, "summariser_timeout": 120, "lease": 60, "window": 8192, "debounce": 0}
+        sizes = {"summariser_window": 5120, "summariser_timeout": 120, "window": 8192}
         settings = Settings(**(asked | sizes | more))
         summariser = configured(settings, self.http)
         others = for_models(settings, self.http)

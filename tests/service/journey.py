@@ -162,7 +162,7 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     await still()
     assert (await a.ask("POST", "/chat-1/recompute")).status_code == 202
     await still()
-    await _by_hand(a, harness)
+    await _by_hand(a)
     await a.work(harness)
     await still()
 
@@ -268,12 +268,12 @@ async def _grow_old(a: Tenant) -> None:
     assert min(removed.bodies, removed.checkpoints, removed.runs) > 0
 
 
-async def _by_hand(a: Tenant, harness: Harness) -> None:
+async def _by_hand(a: Tenant) -> None:
     """What only happens when calls take long, or when a worker publishes what is there already."""
     engine = a.service.runtime.database.engine
     async with engine.begin() as connection:
         assert await work.waiting(connection, 5) == 1
-        lease = await work.claim(connection, "by hand", None, harness.worker_context().settings)
+        lease = await work.claim(connection, "by hand", None, 4)
     assert lease
     assert lease.chat.tenant == await a.identity()
     async with engine.begin() as connection:
@@ -282,7 +282,7 @@ async def _by_hand(a: Tenant, harness: Harness) -> None:
 
 async def _publish_twice(connection: AsyncConnection, lease: work.Lease) -> None:
     assert lease.leaf
-    assert await work.renew(connection, lease, 60)
+    assert await work.renew(connection, lease)
     assert await work.grown(connection, lease) is None
     path = await messages.path(connection, lease.chat, lease.leaf)
     fresh = Fresh(0, path[5], "llm", Memory(), "summary", 1, "by hand", "1")

@@ -32,7 +32,9 @@ class Queue:
         """What a worker with this bench (the built-in summariser by default) gets to do next."""
         worker_context = worker_context or self.harness.runtime.worker_context
         async with worker_context.engine.begin() as connection:
-            return await work.claim(connection, worker, worker_context.endpoint, worker_context.settings)
+            return await work.claim(
+                connection, worker, worker_context.endpoint, worker_context.settings.summariser_calls
+            )
 
     async def name(self, lease: Lease | None) -> str | None:
         """Which chat that is."""
@@ -49,7 +51,7 @@ class Queue:
     async def end(self, lease: Lease) -> None:
         """Its work is done."""
         async with self.harness.runtime.database.engine.begin() as connection:
-            await work.finish(connection, lease, again=False, debounce=0)
+            await work.finish(connection, lease, again=False)
 
     async def work_off(self, rounds: int = 30) -> list[str | None]:
         """One worker that does one chat after the other; the chats in that order."""

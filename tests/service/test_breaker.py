@@ -9,6 +9,7 @@ import pytest
 from service.storage import work
 from service.storage.database import connect
 from service.usecases.compress import compress
+from tests.constants import NEVER
 from tests.fakes.scripted_llm import (
     Behaviour,
     CutOff,
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ONE_CALL: dict[str, Any] = {
     "summariser_window": 32_768,
-    "fallback_after": 0,
+    "fallback_after": NEVER,
 }  # a chat is one call, and nobody stands in
 
 
@@ -209,7 +210,9 @@ async def test_what_is_handed_over_during_an_interim_round_is_looked_at_again(ha
     ((talk, leaf),) = await long_chats(harness, 1, turns=20, pressing=True)
     worker_context = harness.worker_context(**ONE_CALL)
     async with worker_context.engine.begin() as connection:
-        lease = await work.claim(connection, "worker", worker_context.endpoint, worker_context.settings)
+        lease = await work.claim(
+            connection, "worker", worker_context.endpoint, worker_context.settings.summariser_calls
+        )
     assert lease
     assert lease.at_once
 

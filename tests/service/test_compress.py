@@ -221,7 +221,7 @@ async def test_a_killed_workers_work_is_taken_over_when_its_lease_is_over(harnes
     """A kill -9 leaves the lease, the run and the due work as they were."""
     leaf = await harness.long_chat()
     async with harness.runtime.database.engine.begin() as connection:
-        assert await work.claim(connection, "killed", None, harness.worker_context().settings)
+        assert await work.claim(connection, "killed", None, 4)
     assert await harness.compress() is None
     assert harness.llm.requests == []
     await run_sql(harness.runtime, "update chats set lease_until = now() - interval '1 second'")

@@ -16,6 +16,7 @@ import pytest
 import pytest_asyncio
 
 from service.api import connection
+from service.api.connection import Limits
 from service.api.server import raise_open_files
 from service.runtime import Urls
 from service.settings import Settings, load
@@ -89,8 +90,8 @@ async def line(service: Service, address: str = "127.0.0.1") -> AsyncIterator[Li
 async def shared_service(servers: Urls) -> AsyncIterator[Service]:
     """In the place of the service that other tests share: one without patience."""
     async with fresh_database(servers) as urls:
-        settings = load(database_url=urls.database, redis_url=urls.redis, request_timeout=PATIENCE)
-        async with serving(settings) as started:
+        settings = load(database_url=urls.database, redis_url=urls.redis)
+        async with serving(settings, limits=Limits(patience=PATIENCE)) as started:
             yield started
 
 
@@ -326,14 +327,11 @@ async def opened(stack: AsyncExitStack, service: Service, address: str, fields: 
     assert (await one.answer()).status == 200
 
 
-@pytest.fixture
-def few(urls: Urls) -> Settings:
-    """Eight connections in all, and two of one address."""
-    return load(database_url=urls.database, redis_url=urls.redis, max_connections=8)
+FEW = Limits(connections=8)  # and two of one address
 
 
-async def test_one_connection_too_many_is_told_so_and_a_place_that_is_free_again_is_given(few: Settings) -> None:
-    async with serving(few) as service:
+async def test_one_connection_too_many_is_told_so_and_a_place_that_is_free_again_is_given(settings: Settings) -> None:
+    async with serving(settings, limits=FEW) as service:
         async with AsyncExitStack() as stack:
             for _ in range(8):  # a proxy's, so that they are not of one address
                 await opened(stack, service, "127.0.0.1", FORWARDED)
@@ -351,8 +349,10 @@ async def test_one_connection_too_many_is_told_so_and_a_place_that_is_free_again
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.2"])
-async def test_one_address_has_a_quarter_of_the_connections_and_others_are_served(few: Settings, address: str) -> None:
-    async with serving(few) as service, AsyncExitStack() as stack:
+async def test_one_address_has_a_quarter_of_the_connections_and_others_are_served(
+    settings: Settings, address: str
+) -> None:
+    async with serving(settings, limits=FEW) as service, AsyncExitStack() as stack:
         for _ in range(2):
             await opened(stack, service, address, b"Forwarded: for=9.9.9.9\r\n")
 
@@ -366,9 +366,9 @@ async def test_one_address_has_a_quarter_of_the_connections_and_others_are_serve
 
 @pytest.mark.parametrize(("address", "served"), [("127.0.0.1", True), ("127.0.0.2", False)])
 async def test_only_a_trusted_proxys_connections_are_those_of_its_clients(
-    few: Settings, address: str, served: bool
+    settings: Settings, address: str, served: bool
 ) -> None:
-    async with serving(few) as service, AsyncExitStack() as stack:
+    async with serving(settings, limits=FEW) as service, AsyncExitStack() as stack:
         for _ in range(2):
             await opened(stack, service, address, FORWARDED)
 
@@ -394,7 +394,7 @@ async def test_as_many_files_may_be_open_as_the_system_allows() -> None:
     before = getrlimit(RLIMIT_NOFILE)
     setrlimit(RLIMIT_NOFILE, (256, before[1]))
     try:
-        raise_open_files(1000)
+        raise_open_files()
 
         assert getrlimit(RLIMIT_NOFILE) == (min(before[1], 65_536), before[1])
     finally:

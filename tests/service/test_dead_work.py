@@ -8,6 +8,7 @@ import pytest
 from service.errors import SummariserError
 from service.summarising.reading import Reading, Reply
 from service.usecases.compress import compress
+from tests.constants import NEVER
 from tests.fakes.scripted_llm import Fail, Say
 from tests.service.harness import Harness
 
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ALONE: dict[str, Any] = {
     "summariser_window": 32_768,
-    "fallback_after": 0,
+    "fallback_after": NEVER,
     "breaker_after": 100,
 }  # one call a chat, nobody stands in
 

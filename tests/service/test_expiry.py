@@ -127,5 +127,8 @@ async def test_no_model_reads_a_chat_that_has_expired(harness: Harness) -> None:
 
     worker_context = harness.worker_context()
     async with worker_context.engine.begin() as connection:
-        assert await work.claim(connection, "worker", worker_context.endpoint, worker_context.settings) is None
+        assert (
+            await work.claim(connection, "worker", worker_context.endpoint, worker_context.settings.summariser_calls)
+            is None
+        )
     assert harness.llm.requests == []

@@ -275,7 +275,7 @@ async def test_a_worker_that_freezes_in_a_claim_does_not_hold_up_the_fleet(queue
     """The database ends its session, and its claim was never made."""
     worker_context = queue.harness.runtime.worker_context
     async with worker_context.engine.begin() as connection:
-        assert await work.claim(connection, "frozen", None, worker_context.settings) is None
+        assert await work.claim(connection, "frozen", None, 4) is None
         limit = await connection.exec_driver_sql("show idle_in_transaction_session_timeout")
         assert limit.scalar_one() == "10s"
 

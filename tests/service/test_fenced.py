@@ -175,7 +175,7 @@ async def test_a_late_result_is_fenced_when_another_worker_has_taken_over(harnes
     async def taken_over() -> None:
         await run_sql(harness.runtime, "update chats set lease_until = now() - interval '1 second'")
         async with harness.runtime.database.engine.begin() as connection:
-            assert await work.claim(connection, "another", None, harness.worker_context().settings)
+            assert await work.claim(connection, "another", None, 4)
 
     run = await meanwhile(harness, taken_over)
 

@@ -150,7 +150,7 @@ async def test_publishing_notes_the_most_that_the_line_saves_so_far(harness: Har
     worker_context = harness.worker_context()
     sizes = [100, 2000, 300, 3000, 200]
     async with worker_context.engine.begin() as connection:
-        lease = await work.claim(connection, "worker", None, worker_context.settings)
+        lease = await work.claim(connection, "worker", None, 4)
         assert lease
         path = await messages.path(connection, lease.chat, leaf)
         parent = 0

@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from service.errors import ConfigurationError
+from service.api import shape
 from service.runtime import Urls
 from service.settings import load
+from service.usecases import turns
 from tests.conftest import Service, fresh_database, serving
 from tests.service.problems import CONTEXT, LEAF, TRANSCRIPT, is_problem, three_turns
 from tests.service.talk import rows, tables
@@ -24,9 +25,12 @@ MOST = 2**20
 async def shared_service(servers: Urls) -> AsyncIterator[Service]:
     """In the place of the service that other tests share: one that holds one large body."""
     async with fresh_database(servers) as urls:
-        small = {"max_body_bytes": MOST, "max_bytes_in_flight": MOST, "max_items": 5000}
-        async with serving(load(database_url=urls.database, redis_url=urls.redis, window=8192, **small)) as started:
-            yield started
+        settings = load(database_url=urls.database, redis_url=urls.redis, window=8192, max_body_bytes=MOST)
+        with pytest.MonkeyPatch.context() as constants:
+            constants.setattr(turns, "BODIES", 1)
+            constants.setattr(shape, "MOST_VALUES", 5000)
+            async with serving(settings) as started:
+                yield started
 
 
 def large(service: Service) -> bytes:
@@ -127,8 +131,3 @@ async def test_a_message_may_be_nested_and_not_without_end(service: Service) -> 
         nested = "[" * levels + "]" * levels
         body = body.replace('"role": "assistant"', f'"role": "assistant", "output": [{nested}]', 1)
         assert await status(service, body.encode()) == expected
-
-
-async def test_a_limit_for_all_that_is_below_the_limit_for_one_is_refused_at_the_start() -> None:
-    with pytest.raises(ConfigurationError, match="PRECIS_MAX_BYTES_IN_FLIGHT"):
-        load(max_body_bytes=2**24, max_bytes_in_flight=2**23)

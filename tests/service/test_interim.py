@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from service.usecases.compress import WorkerContext
+from tests.constants import NEVER
 from tests.fakes.scripted_llm import Fail
 from tests.service.ageing import removed
 from tests.service.grown import in_one_call
@@ -141,7 +142,7 @@ async def by_code_alone(harness: Harness, **more: Any) -> None:
     """A round in which the model fails, after code has written what is served at once."""
     harness.llm.default = Fail(400)
     await run_sql(harness.runtime, "update chats set due_at = now()")
-    await harness.compress(harness.worker_context(fallback_after=0, **WIDE, **more))
+    await harness.compress(harness.worker_context(fallback_after=NEVER, **WIDE, **more))
 
 
 async def test_what_the_summariser_published_since_is_taken_over_however_long_a_call_takes(harness: Harness) -> None:
@@ -201,7 +202,7 @@ async def test_a_branch_that_needs_it_keeps_it(harness: Harness) -> None:
 async def test_retention_keeps_the_texts_that_the_summariser_has_not_read(harness: Harness) -> None:
     leaf = await harness.long_chat()
     harness.llm.default = Fail(400)
-    await harness.compress(harness.worker_context(fallback_after=0, **WIDE))
+    await harness.compress(harness.worker_context(fallback_after=NEVER, **WIDE))
     assert (await harness.talk.ask(leaf))["status"] == "ready"
 
     await removed(harness, keep_bodies="until_covered")
@@ -212,7 +213,7 @@ async def test_retention_keeps_the_texts_that_the_summariser_has_not_read(harnes
 async def test_one_that_an_operator_wants_stays(harness: Harness) -> None:
     leaf = await harness.long_chat()
     harness.llm.default = Fail(400)
-    await harness.compress(harness.worker_context(fallback_after=0, **WIDE))
+    await harness.compress(harness.worker_context(fallback_after=NEVER, **WIDE))
     (interim,) = await harness.interim()
 
     answer = await harness.service.as_operator.post(f"/v1/chats/chat-1/checkpoints/{interim.id}/serve")
@@ -220,7 +221,7 @@ async def test_one_that_an_operator_wants_stays(harness: Harness) -> None:
     harness.llm.default = Fail(400)
     await harness.talk.ingest(harness.talk.turns(12, leaf=leaf))
     await run_sql(harness.runtime, "update chats set due_at = now()")
-    await harness.compress(harness.worker_context(fallback_after=0, **WIDE))
+    await harness.compress(harness.worker_context(fallback_after=NEVER, **WIDE))
 
     newest = (await harness.interim())[-1]
     assert newest.parent_id == interim.id
@@ -230,7 +231,7 @@ async def test_one_that_an_operator_wants_stays(harness: Harness) -> None:
 async def test_an_edit_above_its_boundary_takes_it_out_of_service(harness: Harness) -> None:
     leaf = await harness.long_chat()
     harness.llm.default = Fail(400)
-    await harness.compress(harness.worker_context(fallback_after=0, **WIDE))
+    await harness.compress(harness.worker_context(fallback_after=NEVER, **WIDE))
     harness.talk.edit("u2", "edited in place")
 
     await harness.talk.ingest(leaf)

@@ -15,6 +15,7 @@ from service.policy import APPLY_AT, parts_of
 from service.storage import contexts
 from tests.builders import called, returned, said
 from tests.conftest import Service, drain, execute
+from tests.constants import NEVER
 from tests.fakes.scripted_llm import CutOff, Empty, Fail, Hang, ReasoningOnly, Say
 from tests.service.grown import summarised
 from tests.service.harness import Harness, new_in
@@ -176,7 +177,7 @@ async def test_invariant_6_branches_are_right_by_construction(talk: Talk, servic
 
 async def test_invariant_7_a_summary_is_never_a_function_of_luck(harness: Harness) -> None:
     leaf = await harness.long_chat()
-    worker_context = harness.worker_context(summariser_window=32_768, fallback_after=0)
+    worker_context = harness.worker_context(summariser_window=32_768, fallback_after=NEVER)
     await harness.drain(worker_context)
     leaf = harness.talk.turns(12, leaf=leaf)
     await harness.talk.ingest(leaf)

@@ -8,6 +8,7 @@ import pytest_asyncio
 from redis.asyncio import Redis
 
 from tests.conftest import Service
+from tests.constants import NEVER
 from tests.fakes.scripted_llm import Fail
 from tests.service.harness import Harness
 from tests.service.talk import Json, row, rows, run_sql, tables
@@ -198,7 +199,7 @@ async def test_without_work_all_figures_are_zero(service: Service) -> None:
 async def test_the_status_shows_the_breaker_of_each_summariser(service: Service, harness: Harness) -> None:
     await harness.long_chat()
     harness.llm.default = Fail(401)
-    await harness.compress(harness.worker_context(breaker_after=1, fallback_after=0))
+    await harness.compress(harness.worker_context(breaker_after=1, fallback_after=NEVER))
 
     (one,) = (await get(service, "/status"))["endpoints"]
 

@@ -15,7 +15,8 @@ from service.summarising import ledger, talk, utterances
 from service.summarising.ledger import entries
 from service.summarising.memory import Memory
 from service.transcript.items import Call
-from service.usecases.compress import WorkerContext
+from service.usecases.compress import WorkerContext, outcomes
+from tests.constants import NEVER
 from tests.service.harness import Harness
 from tests.service.talk import check_tree, run_sql
 
@@ -153,7 +154,7 @@ async def test_each_place_of_a_long_chat_that_fails_has_its_own_tries_and_what_i
 
     made = await harness.made()
     assert (await chat.ask(leaf))["status"] == "ready"
-    assert set(waits) <= {0.0, 2.0, 4.0, 8.0, harness.runtime.settings.replace_after, None}
+    assert set(waits) <= {0.0, 2.0, 4.0, 8.0, outcomes.REPLACE_AFTER, None}
     kinds = [one.kind for one in made]
     assert kinds.count("degraded") == 2
     assert kinds[-1] == ("llm" if who == "a model" else "extractive")
@@ -190,7 +191,7 @@ async def test_while_the_model_is_away_an_interim_summary_comes_without_the_part
     module, name, broken, part, _ = FAULTS[fault]
     monkeypatch.setattr(module, name, broken)
     leaf = await with_calls(harness)
-    away = bench(harness, "a model", fallback_after=0)
+    away = bench(harness, "a model", fallback_after=NEVER)
     await run_sql(harness.runtime, OPEN_BREAKER, name=away.endpoint)
 
     for _ in range(4):

@@ -3,6 +3,7 @@
 import pytest
 
 from service.usecases.compress import compress
+from tests.constants import NEVER
 from tests.fakes.scripted_llm import (
     Behaviour,
     CutOff,
@@ -59,7 +60,7 @@ async def test_a_bad_answer_is_recorded_and_what_was_read_before_keeps_serving(
 
     timeout = 0.3 if behaviour == Hang() else 120
     await harness.compress(
-        harness.worker_context(summariser_window=32_768, summariser_timeout=timeout, fallback_after=0)
+        harness.worker_context(summariser_window=32_768, summariser_timeout=timeout, fallback_after=NEVER)
     )
 
     run = (await harness.runs())[-1]
@@ -81,7 +82,7 @@ async def test_a_rejected_call_is_counted_with_what_it_read(harness: Harness) ->
     await harness.long_chat()
     harness.llm.default = Empty()
 
-    await harness.compress(harness.worker_context(summariser_window=32_768, fallback_after=0))
+    await harness.compress(harness.worker_context(summariser_window=32_768, fallback_after=NEVER))
 
     (run,) = await harness.runs()
     assert run.published == 0
@@ -92,7 +93,7 @@ async def test_a_rejected_call_is_counted_with_what_it_read(harness: Harness) ->
 async def test_failures_back_off_further_and_further_up_to_a_bound(harness: Harness) -> None:
     await harness.long_chat()
     harness.llm.default = Fail(400)
-    worker_context, waits = harness.worker_context(fallback_after=0), []
+    worker_context, waits = harness.worker_context(fallback_after=NEVER), []
     for attempt in range(1, 12):
         waits.append(await harness.compress(worker_context))
         chat = await harness.chat()
@@ -111,7 +112,7 @@ async def test_a_chat_may_fail_for_ever(harness: Harness) -> None:
     harness.llm.default = Fail(400)
     await run_sql(harness.runtime, "update chats set attempts = 32767")
 
-    assert await harness.compress(harness.worker_context(fallback_after=0, max_attempts=0)) == 300
+    assert await harness.compress(harness.worker_context(fallback_after=NEVER, max_attempts=0)) == 300
     assert (await harness.chat()).dead_at is None
 
 

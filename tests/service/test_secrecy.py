@@ -22,6 +22,7 @@ from service.storage import keys
 from service.storage.tables import metadata
 from service.summarising.reading import Reading, Reply
 from tests.conftest import Service
+from tests.constants import NEVER
 from tests.fakes.scripted_llm import (
     Behaviour,
     CutOff,
@@ -171,7 +172,7 @@ async def test_what_a_failing_summariser_repeats_is_in_the_runs_of_its_chat_alon
     await marked_chat(harness)
     harness.llm.default = behaviour
 
-    await harness.compress(harness.worker_context(fallback_after=0))
+    await harness.compress(harness.worker_context(fallback_after=NEVER))
 
     told = not isinstance(behaviour, Fail) or MARK in str(behaviour.body)
     await check_kept_in(harness, log, told=told)
@@ -188,7 +189,7 @@ async def test_a_summariser_that_says_nothing_tells_nobody_of_the_chat(
     harness.llm.default = behaviour
     timeout = 0.2 if isinstance(behaviour, Hang | Slow) else 120
 
-    await harness.compress(harness.worker_context(fallback_after=0, summariser_timeout=timeout))
+    await harness.compress(harness.worker_context(fallback_after=NEVER, summariser_timeout=timeout))
 
     await check_kept_in(harness, log, told=False)
 
@@ -197,7 +198,7 @@ async def test_of_an_answer_that_is_late_after_a_failure_the_failures_kind_is_to
     await marked_chat(harness)
     harness.llm.script(Fail(503, MARK), Hang())
 
-    await harness.compress(harness.worker_context(fallback_after=0, summariser_timeout=5))
+    await harness.compress(harness.worker_context(fallback_after=NEVER, summariser_timeout=5))
 
     await check_kept_in(harness, log, told=True)
     assert "before that: Model 'scripted'" in (await harness.chat()).last_error
@@ -210,7 +211,7 @@ async def test_what_the_gate_rejects_is_logged_and_shown_by_its_kind(
     await marked_chat(harness)
     harness.llm.default = behaviour
 
-    await harness.compress(harness.worker_context(fallback_after=0))
+    await harness.compress(harness.worker_context(fallback_after=NEVER))
 
     told = MARK in str((await harness.runs())[-1].reason)
     await check_kept_in(harness, log, told=told)
@@ -230,7 +231,7 @@ async def test_what_the_gate_drops_is_told_in_the_verdict_of_its_checkpoint_alon
     await marked_chat(harness)
     harness.llm.default = Say(f"## Goal\n- Watch the pumps.\n- {line}\nrules: 1.1-1.2")
 
-    await harness.compress(harness.worker_context(fallback_after=0, summariser_window=32_768))
+    await harness.compress(harness.worker_context(fallback_after=NEVER, summariser_window=32_768))
 
     (made,) = await harness.made()
     assert [one["line"] for one in made.verdict["dropped"]] == [line]

@@ -12,6 +12,7 @@ from service.summarising import summarise
 from service.summarising.summarise import Attempt
 from service.usecases.compress import WorkerContext
 from tests.conftest import TEXTS
+from tests.constants import NEVER
 from tests.service.harness import Harness
 from tests.service.talk import Talk, check_tree, prose, row
 
@@ -98,7 +99,7 @@ async def test_a_memory_that_is_too_hard_itself_is_left_behind(harness: Harness)
 async def test_a_hard_draught_of_a_model_falls_back_to_sizes_too(harness: Harness) -> None:
     leaf = await harness.long_chat(20)
     judging = Hard(lambda function, _: function is summarise._attempted)
-    worker_context = replace(harness.worker_context(fallback_after=0), texts=judging)
+    worker_context = replace(harness.worker_context(fallback_after=NEVER), texts=judging)
 
     await harness.compress(worker_context)
     await harness.due_now()

@@ -437,7 +437,7 @@ async def claimed(harness: Harness) -> Lease:
     """The lease of the chat, whatever it waits for."""
     await harness.due_now()
     async with harness.runtime.database.engine.begin() as connection:
-        lease = await work.claim(connection, "worker", None, harness.worker_context().settings)
+        lease = await work.claim(connection, "worker", None, 4)
     assert lease
     return lease
 

@@ -709,7 +709,7 @@ async def test_the_audit_log_is_shown_by_chat_and_by_actor_page_by_page(service:
 
 async def test_settings_are_shown_with_their_secrets_hidden(service: Service, visitor: Visitor) -> None:
     page = await visitor.get("/settings")
-    assert "PRECIS_DEBOUNCE" in page.text
+    assert "PRECIS_KEEP_BODIES" in page.text
     assert service.operator_key not in page.html
     assert str(service.runtime.settings.database_url) not in page.html or "@" not in str(
         service.runtime.settings.database_url

@@ -29,6 +29,7 @@ from service.settings import Settings
 from service.storage import keys
 from service.summarising.reading import Finish, Reading, Reply
 from service.usecases.compress import WorkerContext
+from tests import constants
 from tests.conftest import TEXTS, Service
 from tests.fakes.scripted_llm import Behaviour, Fail, Hang, Say, ScriptedLLM, scripted_llm
 from tests.service.talk import Talk, long_chat, row, rows, run_sql
@@ -191,8 +192,8 @@ async def test_a_worker_outlives_the_loss_of_its_connections(service: Service) -
 
 async def test_a_hand_over_during_the_work_is_not_lost(service: Service) -> None:
     gated = Gated()
-    seldom = service.runtime.settings.model_copy(update={"sweep_every": 60})  # rings alone have to do it
-    worker_context = replace(service.runtime.worker_context, summariser=gated, settings=seldom)
+    constants.change({"debounce": 0, "sweep_every": 60})  # wake-ups alone have to do it
+    worker_context = replace(service.runtime.worker_context, summariser=gated)
     async with at_work(service, worker_context):
         talk, leaf = await long_chat(service.as_filter)
         await gated.asked.wait()
@@ -215,8 +216,8 @@ async def test_failed_work_is_tried_again_by_itself(service: Service) -> None:
     async def done() -> bool:
         return (await rows(service.runtime, "select outcome from runs order by id"))[-1:] == [("done",)]
 
-    # Rings alone have to do it.
-    async with asking(service, Fail(400), sweep_every=60) as (_, worker_context), at_work(service, worker_context):
+    constants.change({"debounce": 0, "sweep_every": 60})  # wake-ups alone have to do it
+    async with asking(service, Fail(400)) as (_, worker_context), at_work(service, worker_context):
         talk, leaf = await long_chat(service.as_filter)
         await until(done)
     assert "At last." in (await talk.ask(leaf))["summary"]

@@ -11,7 +11,7 @@ import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service import metrics
-from service.errors import PrecisError, SummariserError, TextTooHard, TextWorkFailed
+from service.errors import PrecisError, TextTooHard, TextWorkFailed
 from service.planning import Checkpoint, Chunk, PartialTurn
 from service.processes import rounds
 from service.storage import breakers, checkpoints, messages, partials, runs, sums
@@ -62,10 +62,6 @@ class Gone(PrecisError):
     """Texts that the work needs are not kept any more."""
 
 
-class Rejected(SummariserError):
-    """The publish gate rejected what the summariser wrote."""
-
-
 def changed() -> Refused:
     """The error of a round whose chat is not as it was planned on any more."""
     return Refused("the chat was edited, reset or leased again while its summary was written")
@@ -91,7 +87,6 @@ async def write(this: Round, chunk: Chunk, memory: Memory) -> Written:
 
     Raises:
         Gone: a text is not kept any more.
-        Rejected: nothing that may be published was written.
     """
     began = time.monotonic()
     material, markers = await _gather(this, chunk, memory)
@@ -255,8 +250,6 @@ async def _written(this: Round, material: Material, covered: Covered) -> Written
     attempt = await _ask(this, summariser, material, covered)
     if attempt.accepted:
         return Written(attempt, "llm", summariser.name)
-    if not this.claim.context.settings.fallback_after:
-        raise _rejected(summariser.name, attempt)
     return await _by_rule(this, material, covered, "degraded", attempt.reasons)
 
 
@@ -291,12 +284,6 @@ async def _by_rule(
     run = this.claim.context.texts.run
     attempt = await run(summarise.by_rule, material, this.policy, covered, kind, rejections)
     return Written(attempt, kind, summarise.BY_CODE)
-
-
-def _rejected(summariser: str, attempt: Attempt) -> Rejected:
-    kinds, reasons = ", ".join(attempt.kinds), "; ".join(attempt.reasons)
-    # The reasons quote the reply, so they stay in the detail.
-    return Rejected(f"{summariser}: rejected as {kinds}", f"{summariser}: {reasons}")
 
 
 async def _save_partial(

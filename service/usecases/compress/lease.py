@@ -104,11 +104,12 @@ async def claim(context: WorkerContext) -> Claim | None:
 
     And none without all keys: workers that have them do the work, and it is not this one's to fail.
     """
+    calls = context.settings.summariser_calls
     async with context.engine.begin() as connection:
         if lacked := await sealing.lacked(connection):
             log.warning("compress.key_missing", why=lacked)
             return None
-        lease = await work.claim(connection, context.worker, context.endpoint, context.settings)
+        lease = await work.claim(connection, context.worker, context.endpoint, calls)
         if lease is None:
             return None
         request_id = lease.request_id or request_ids.fresh()
@@ -129,14 +130,13 @@ async def kept(claim: Claim) -> AsyncIterator[None]:
 
 
 async def _renew(claim: Claim) -> None:
-    seconds = claim.context.settings.lease
     held = True
     while held:
         # A third of it, so that one renewal may fail without losing the lease.
-        await asyncio.sleep(seconds / 3)
+        await asyncio.sleep(work.LEASE / 3)
         try:
             async with claim.engine.begin() as connection:
-                held = await work.renew(connection, claim.lease, seconds)
+                held = await work.renew(connection, claim.lease)
         except (SQLAlchemyError, OSError) as error:  # it may be back before the lease expires
             kind = type(error).__name__
             log.warning("compress.lease_not_renewed", chat=claim.lease.chat_id, error=kind)
@@ -178,8 +178,7 @@ async def give_back(claim: Claim, release: Release) -> float | None:
 async def _store(connection: AsyncConnection, claim: Claim, release: Release) -> float | None:
     context = claim.context
     if release.away and context.endpoint:
-        rules = context.settings.breaker_after, context.settings.breaker_pause
-        await breakers.failed(connection, context.endpoint, release.reason, *rules)
+        await breakers.failed(connection, context.endpoint, release.reason)
     await end(connection, claim, release.outcome, release.detail)
     # Without an error the attempt does not count: the chat is not to blame.
     error = release.reason if release.counts else None

@@ -17,11 +17,16 @@ from service.errors import (
     trace,
 )
 from service.storage import outage, runs, work
-from service.usecases.compress.chunks import Gone, Refused, Rejected
+from service.usecases.compress.chunks import Gone, Refused
 from service.usecases.compress.lease import Claim, LeftOut, Release, end, give_back
 from service.usecases.compress.plan import Done, work_round
 from service.usecases.compress.round import worth_redoing
 
+# Failed attempts after which work is dead, and waits for `precis jobs retry`: 24 minutes after the
+# first, when the built-in summariser has failed eight times too.
+MOST_ATTEMPTS = 12
+# Seconds after which the summariser is asked once to replace a summary that code had to write.
+REPLACE_AFTER = 300.0
 _LONGEST_DELAY = 300  # seconds
 _LACK_PAUSE = 10  # seconds, when this process has no text process, or not the key of a text
 _REFUSAL_PAUSE = 30  # seconds, when the database stored nothing
@@ -55,8 +60,6 @@ def _meaning(claim: Claim, error: Exception) -> Release:
     match error:
         case Refused():
             return _released(error, delay=0, outcome="refused")
-        case Rejected():
-            return _failed(claim, "rejected", error)
         case TextTooHard():
             return _failed(claim, runs.TOO_HARD, error)
         case TextWorkFailed():
@@ -85,12 +88,12 @@ def _failed(claim: Claim, outcome: str, error: Exception) -> Release:
     No chat is given up because a summariser is away or a text is too hard, nor for an error of our
     own code while there is more to leave out.
     """
-    attempts, most = claim.lease.attempts, claim.context.settings.max_attempts
+    attempts = claim.lease.attempts
     away = isinstance(error, SummariserAway)
     # The next round reads less: that can go well at any time.
     reads_less = outcome == runs.OWN_ERROR and claim.left_out is not LeftOut.TEXTS
     spared = away or isinstance(error, TextTooHard) or reads_less
-    dead = bool(most) and attempts >= most and not spared
+    dead = attempts >= MOST_ATTEMPTS and not spared
     # Several places of one long chat may fail: each is tried again as soon as the first.
     tries = len(claim.troubles) + 1 if reads_less else attempts
     delay = None if dead else min(_LONGEST_DELAY, 2.0**tries)
@@ -118,7 +121,6 @@ async def _end(claim: Claim, done: Done) -> float | None:
             connection,
             claim.lease,
             again=not done.complete,
-            debounce=claim.context.settings.debounce,
             later=await _redo_after(connection, claim, done.deepest),
         )
 
@@ -130,7 +132,7 @@ async def _redo_after(
     if not deepest or not claim.context.has_model:
         return None
     degraded = await worth_redoing(connection, claim.chat, deepest)
-    return claim.context.settings.replace_after or None if degraded else None
+    return REPLACE_AFTER if degraded else None
 
 
 async def _wait_on(claim: Claim) -> None:

@@ -52,7 +52,6 @@ async def work_round(claim: Claim) -> Done | None:
     Raises:
         Refused: the chat is not as it was planned on any more.
         Gone: a text is not kept any more.
-        Rejected: the gate rejected what the summariser wrote.
         SummariserError: the summariser failed.
         TextTooHard: a text took too long or too much memory.
         TextWorkFailed: work on a text raised an error; so may whatever else is our own code.

@@ -1,0 +1,41 @@
+"""The constants of the service that tests change: so that nobody waits, and so that limits are near.
+
+with changed(fallback_after=NEVER): ...             # in this process
+precis(lease=4, debounce=0.1), "worker"             # a command line of another one
+"""
+
+import sys
+from collections.abc import Mapping
+
+from service.processes import pool
+from service.storage import breakers, work
+from service.usecases.compress import outcomes
+from workers import worker
+
+NEVER = 10**6
+PLACES = {
+    "debounce": (work, "DEBOUNCE"),
+    "lease": (work, "LEASE"),
+    "fallback_after": (work, "FALLBACK_AFTER"),
+    "breaker_after": (breakers, "OPENED_BY"),
+    "breaker_pause": (breakers, "PAUSE"),
+    "max_attempts": (outcomes, "MOST_ATTEMPTS"),
+    "sweep_every": (worker, "SWEEP_EVERY"),
+    "text_seconds": (pool, "SECONDS"),
+}
+USUAL = {name: getattr(*place) for name, place in PLACES.items()}
+
+
+def change(constants: Mapping[str, float]) -> None:
+    """These constants from now on, and the usual ones of all others."""
+    for name, (module, constant) in PLACES.items():
+        setattr(module, constant, constants.get(name, USUAL[name]))
+
+
+def precis(**constants: float) -> tuple[str, ...]:
+    """The command `precis` with these constants."""
+    lines = ["from service.cli import app"]
+    for name, value in constants.items():
+        module, constant = PLACES[name]
+        lines.append(f"import {module.__name__}; {module.__name__}.{constant} = {value!r}")
+    return sys.executable, "-c", "\n".join([*lines, "app()"])
