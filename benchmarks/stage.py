@@ -199,7 +199,7 @@ async def work(runtime: Runtime) -> None:
 
 
 async def ask(runtime: Runtime, tenant: int, chat: str, path: Sequence[Message]) -> context.Decision:
-    """What the filter asks before a request, in this process."""
+    """What is stored for a request, in this process."""
     newest = path[::-1][:PAIRS]
     asked = context.Lookup(
         tenant,
@@ -208,4 +208,4 @@ async def ask(runtime: Runtime, tenant: int, chat: str, path: Sequence[Message])
         context.Path(len(path), [(one.id, one.digest) for one in newest]),
         [len(one.text) for one in newest],
     )
-    return await context.answer(runtime.database, asked)
+    return await context.stored(runtime.database, asked)

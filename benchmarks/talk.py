@@ -116,7 +116,7 @@ def _sent(played: Played, messages: int, window: int) -> list[Native]:
     start = 0
     head: list[Native] = []
     if made and path.tokens(messages) > policy.apply_at(window):
-        start, head = made.messages, [one._asdict() for one in inserted(played.shown.text)]
+        start, head = made.messages, [{"role": one.role, "content": one.content} for one in inserted(played.shown.text)]
     body = {"messages": [*head, *unfold(list(path.messages[start:messages]))]}
     request = precis_filter.Request(chat="", user=None, model="", windows=[], window=window)
     precis_filter.Filter()._fit(body, request)

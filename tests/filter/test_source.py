@@ -17,7 +17,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 Json = dict[str, Any]
 
 
-
 def source(text: str = MADE, checkpoint: int = 7) -> Json:
     """What Open WebUI is given to show and to save."""
     named = {"source": {"name": "Summary of 2 earlier messages"}, "document": [text]}

@@ -40,6 +40,7 @@ class Tenant:
     service: Service
     filter: httpx.AsyncClient
     operator: httpx.AsyncClient
+    events: httpx.AsyncClient
     talk: Talk
     answers: list[httpx.Response] = field(default_factory=list)
 
