@@ -120,18 +120,19 @@ class _Book:
         """The number of the pin that takes the place of another, which is made if need be."""
         if not self._holds(old):
             return None
+        new = int(by[1:]) if by.startswith("P") else self._of_sentence_for(by, self.pins[old].kind)
+        if new == old or not self._holds(new):
+            return None
         is_rule = self.pins[old].kind is Kind.RULE
-        if by.startswith("P"):
-            new = int(by[1:])
-            fits = self._holds(new) and new != old
-            return new if fits and (not is_rule or self.pins[new].kind is Kind.RULE) else None
-        for one in self.sentences(by)[:1]:
-            if is_rule and not one.by_user:
-                return None
-            self.pin(one, self.pins[old].kind)
-            new = self._of_sentence[one.number]
-            return new if new != old else None
-        return None
+        return None if is_rule and self.pins[new].kind is not Kind.RULE else new
+
+    def _of_sentence_for(self, number: str, kind: Kind) -> int:
+        """The number of the pin that a sentence has become, made now if need be; 0 for none."""
+        for one in self.sentences(number)[:1]:
+            if one.by_user or kind is not Kind.RULE:
+                self.pin(one, kind)
+            return self._of_sentence.get(one.number, 0)
+        return 0
 
     def _check_pin(self, number: str) -> None:
         if int(number[1:]) not in self.pins:

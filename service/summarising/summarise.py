@@ -45,6 +45,11 @@ class Read:
     piece: int = 0
     pieces: int = 1
 
+    @property
+    def completes(self) -> bool:
+        """Whether its step is heard with it."""
+        return self.piece == self.pieces - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Covered:
@@ -158,17 +163,21 @@ def gather(
     # Several pieces of one step are read in one call, and the step is cleaned and parsed once.
     readable = {id(read.step): shown.cleaned(read.step, mask) for read in reads}
     steps = [step for step, _ in readable.values()]
-    language = _language(steps)
-    passages = list(_parsed(memory, steps, language or "en"))
+    detected = _language(steps)
+    language = detected or "en"
+    passages = list(_parsed(memory, steps, language))
     parsed = dict(zip(readable, passages, strict=True))
-    done = [id(read.step) for read in reads if read.piece == read.pieces - 1]
-    excerpts: list[Excerpt] = []
+    done = [id(read.step) for read in reads if read.completes]
     first_calls = dict(zip(readable, _first_calls(memory, steps), strict=True))
+    excerpts: list[Excerpt] = []
     for read in reads:
         key = id(read.step)
         step, place = readable[key][0], (read.piece, read.pieces)
         excerpts += shown.excerpts(step, parsed[key], first_calls[key], *place)
+    masked = sum(found for _, found in readable.values())
     said = tuple(_said(passages))
+    completed = tuple(readable[key][0] for key in done)
+    heard = tuple(_said(parsed[key] for key in done))
     held = (*memory.rules, *memory.quotations)
     reading = Reading(
         previous=memory.state,
@@ -177,17 +186,17 @@ def gather(
         entries=shown.entries(held, said, policy.entry_tokens),
         part=part,
         parts=parts,
-        language=language or "en",
+        language=language,
     )
     return Material(
         memory=memory,
         reading=reading,
         said=said,
-        completed=tuple(readable[key][0] for key in done),
-        heard=tuple(_said(parsed[key] for key in done)),
+        completed=completed,
+        heard=heard,
         sources=tuple(_sources(steps)),
-        language=language,
-        masked=sum(found for _, found in readable.values()),
+        language=detected,
+        masked=masked,
     )
 
 

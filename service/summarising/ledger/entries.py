@@ -64,14 +64,24 @@ def extend(entries: Sequence[Entry], steps: Iterable[Step]) -> tuple[Entry, ...]
             grown[-1] = replace(grown[-1], comment=wording.line(step.text, _COMMENT))
             waits = False
         for call in step.calls:
-            entry = of(next(numbers), call)
-            same = grown and entry.failed and grown[-1].failed and grown[-1].tool == entry.tool
-            grown[-1:] = [_failed_again(grown[-1], entry)] if same else [*grown[-1:], entry]
+            _add(grown, of(next(numbers), call))
         if step.calls:
-            markers = tuple(wording.line(one, wording.VALUE) for one in step.markers[-_MARKERS:])
-            grown[-1] = replace(grown[-1], markers=markers)
+            grown[-1] = replace(grown[-1], markers=_markers(step))
             waits = True
     return tuple(_few_enough(grown))
+
+
+def _add(grown: list[Entry], entry: Entry) -> None:
+    """Failures of one tool in a row are one entry, by the last of them."""
+    last = grown[-1] if grown else None
+    if last and last.failed and entry.failed and last.tool == entry.tool:
+        grown[-1] = _failed_again(last, entry)
+    else:
+        grown.append(entry)
+
+
+def _markers(step: Step) -> tuple[str, ...]:
+    return tuple(wording.line(one, wording.VALUE) for one in step.markers[-_MARKERS:])
 
 
 def unread_calls(entries: Sequence[Entry], count: int) -> tuple[Entry, ...]:
@@ -159,7 +169,6 @@ def _arguments(raw: str) -> str:
 
 
 def _failed_again(old: Entry, new: Entry) -> Entry:
-    """Failures of one tool in a row are one entry, by the last of them."""
     return replace(
         new,
         first=old.first,

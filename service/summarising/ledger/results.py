@@ -73,20 +73,30 @@ def _read(text: str, asked: str, layer: int) -> Outcome:
     if _is_binary(text):
         return Outcome((f"binary data ({len(text)} characters)",))
     value = parsed(text) if text[0] in '[{"' else None
-    if isinstance(value, str) and not isinstance(value, Number) and layer < _LAYERS:
-        return _read(value, asked, layer + 1)
     if isinstance(value, dict | list):
         return _of_json(value, text, asked, layer)
-    inner = _introduced(text) if layer < _LAYERS else None
+    inner = _within(text, value) if layer < _LAYERS else None
     if inner is not None:
         return _read(inner, asked, layer + 1)
-    table = tables.of_text(text)
-    if table:
-        return Outcome(tuple(_of_table(table)))
-    if table := tables.cut_off(text):
-        size, *rest = _of_table(table)
+    return _of_rows(text) or _of_lines(text)
+
+
+def _within(text: str, value: Any) -> str | None:  # noqa: ANN401 - a tool's JSON
+    """The text that a JSON string is, or that stands in a fence or below an introduction."""
+    is_text = isinstance(value, str) and not isinstance(value, Number)
+    return value if is_text else _introduced(text)
+
+
+def _of_rows(text: str) -> Outcome | None:
+    """A text that is a table, or the beginning of one; None for any other."""
+    whole = tables.of_text(text)
+    if whole:
+        return Outcome(tuple(_of_table(whole)))
+    beginning = tables.cut_off(text)
+    if beginning:
+        size, *rest = _of_table(beginning)
         return Outcome((f"{size} before it breaks off", *rest))
-    return _of_lines(text)
+    return None
 
 
 def _of_json(value: Any, text: str, asked: str, layer: int) -> Outcome:  # noqa: ANN401
@@ -173,20 +183,43 @@ def _precedence(one: Any, level: int) -> int:  # noqa: ANN401 - a tool's JSON
 
 def _failure(value: Mapping[str, Any]) -> str:
     """What an object reports as failure, or ""; tools have many ways to report one."""
-    for key in _FAILURES:
-        one = value.get(key)
-        if one and str(one).lower() not in _NO_FAILURE and not isinstance(one, Number):
-            return _message(value) if one is True else _words(one)
+    reported = _reported(value)
+    if reported:
+        return reported
     if str(value.get("status")).lower() in _FAILED:
         return _message(value) or str(value["status"])
-    refused = value.get("success") is False or value.get("ok") is False
-    if refused or value.get("isError") is True:  # MCP
+    if _is_refused(value):
         return _message(value) or "not successful"
-    code = next((value[key] for key in _EXIT_CODES if key in value), "0")
-    if isinstance(code, Number) and code != "0":
-        return f"exit code {code} {_message(value)}".rstrip()
     # FastAPI answers like this; beside other fields, `detail` may be anything.
-    return _words(value["detail"]) if set(value) == {"detail"} else ""
+    return _words(value["detail"]) if set(value) == {"detail"} else _exit_code(value)
+
+
+def _reported(value: Mapping[str, Any]) -> str:
+    """What stands in a field of its own for an error; `true` there points to the message."""
+    for key in _FAILURES:
+        one = value.get(key)
+        if _is_failure(one):
+            return _message(value) if one is True else _words(one)
+    return ""
+
+
+def _exit_code(value: Mapping[str, Any]) -> str:
+    code = next((value[key] for key in _EXIT_CODES if key in value), "0")
+    if not isinstance(code, Number) or code == "0":
+        return ""
+    return f"exit code {code} {_message(value)}".rstrip()
+
+
+def _is_failure(reported: Any) -> bool:  # noqa: ANN401 - a tool's JSON
+    """Whether what stands under `error` is one; a number there is a count or a rate."""
+    if not reported or isinstance(reported, Number):
+        return False
+    return str(reported).lower() not in _NO_FAILURE
+
+
+def _is_refused(value: Mapping[str, Any]) -> bool:
+    refused = value.get("success") is False or value.get("ok") is False
+    return refused or value.get("isError") is True  # MCP
 
 
 def _message(value: Mapping[str, Any]) -> str:
@@ -205,14 +238,18 @@ def _inner(value: Any, size: int) -> str | None:  # noqa: ANN401 - a tool's JSON
     parts = value.get("content") if isinstance(value, dict) else value
     if isinstance(parts, list) and parts and all(map(_is_text_part, parts)):
         return "\n".join(part["text"] for part in parts)
-    if not isinstance(value, dict):
-        return None
-    texts = [one for one in value.values() if isinstance(one, str) and not isinstance(one, Number)]
+    return _longest(value, size) if isinstance(value, dict) else None
+
+
+def _longest(value: Mapping[str, Any], size: int) -> str | None:
+    """The text that is most of an object, whose other fields only describe it."""
+    texts = [one for one in value.values() if type(one) is str]  # a `Number` is none
     longest = max(texts, key=len, default="")
+    if len(longest) * 10 <= size * 7 and len(value) > 1:
+        return None
+    # More than a sentence: that would be a field.
     structured = longest.lstrip().startswith(("[", "{"))
-    # Most of the object, and more than a sentence: the other fields only describe it.
-    most = len(longest) * 10 > size * 7 or len(value) == 1
-    return longest if most and (structured or "\n" in longest) else None
+    return longest if structured or "\n" in longest else None
 
 
 def _is_text_part(one: Any) -> bool:  # noqa: ANN401 - a tool's JSON
@@ -257,22 +294,23 @@ def _rare(table: Table) -> Iterator[str]:
 def _of_lines(text: str) -> Outcome:
     """Describes a text without a structure: an error, lines, or words."""
     written = [one for one in text.splitlines() if one.strip()]
-    is_error = bool(_BEGINS_WITH_ERROR.match(text)) and len(written) <= _TRACE
-    if is_error:
+    if _BEGINS_WITH_ERROR.match(text) and len(written) <= _TRACE:
         # A traceback says what happened in its last line, any other error in its first.
         words = written[-1] if text.startswith("Traceback") else text
         return Outcome((f"error: {quoted(words, _PART)}",), failed=True)
     if len(text) <= _PART:
         return Outcome((quoted(text, _PART),), failed=bool(_ERROR.match(text)))
-    size = f"{_counted(len(written), 'line')} ({len(text)} characters)"
+    return Outcome(tuple(_of_long_text(text, written)))
+
+
+def _of_long_text(text: str, written: Sequence[str]) -> Iterator[str]:
+    yield f"{_counted(len(written), 'line')} ({len(text)} characters)"
     mentions = [one for one in written if _ERROR.search(one) and not _NO_ERROR.search(one)]
-    parts = [size]
     if mentions:
-        parts.append(f"{len(mentions)} mention an error: {_kinds(mentions)}")
-    parts.append(f"begins {quoted(text, _PART)}")
+        yield f"{len(mentions)} mention an error: {_kinds(mentions)}"
+    yield f"begins {quoted(text, _PART)}"
     if len(written) > 1:
-        parts.append(f"ends {quoted(written[-1], _PART // 2)}")
-    return Outcome(tuple(parts))
+        yield f"ends {quoted(written[-1], _PART // 2)}"
 
 
 def _kinds(mentions: Sequence[str]) -> str:
