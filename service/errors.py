@@ -250,7 +250,7 @@ class Conflict(Problem):
 
 
 class SealedForGood(Problem):
-    """The texts of this tenant cannot be opened any more."""
+    """The secrets of this tenant are not here, so nothing stored for it can be opened."""
 
     status = 410
     type = "sealed-for-good"
