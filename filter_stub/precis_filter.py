@@ -63,7 +63,7 @@ ENCODED = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/=_-]{1000,}+")  # base64
 FILE = ("type", "name", "content_type")  # sent of a file; of a message:
 HANDED = ("role", "content", "output", "native", "usage", "error", "timestamp")
 NATIVE = ("role", "content", "tool_calls", "tool_call_id")
-# Tokens per byte in the mean (ADR 11): the rarer, the more; of other scripts the first byte pays.
+# Tokens per byte in the mean (ADR 7): the rarer, the more; of other scripts the first byte pays.
 COSTS = (
     (b" abcdefghilmnoprstu", 0.15),
     (bytes(range(0x80, 0xC2)), 0),

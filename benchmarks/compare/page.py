@@ -34,29 +34,35 @@ _HEADS = (
 _PAGE = """\
 # Beside Open WebUI's own compaction
 
+Open WebUI's is one switch and needs no second service. What differs:
+
+| | Open WebUI's | Precis |
+|---|---|---|
+| another service, a copy of the texts | no | yes |
+| when a summary is written | before the answer | after the reply |
+| tool calls | left out at the start of a turn | listed by code, with the values that were used |
+| the summarising request | all compacted text in one prompt | sized to the summariser's window |
+| an edited message below the boundary | not noticed | the summary is not used |
+| a bad summary | stored | repaired once, then written by code |
+| looking at a summary, correcting it | no | yes |
+
 The same scripted conversation of {turns} turns, with a native tool in every third, through a real Open WebUI
-{version}: once with its own compaction switched on, and with Precis. The window has {window:,} tokens, tool
-specifications included; both begin to compress at the same size, and both are told the provider's count. Written by
-`./scripts/compare`, whatever it shows.
+{version}. The window has {window:,} tokens, tool specifications included. Written by `./scripts/compare`:
 
 {table}
 
 ![Alive by turn](images/comparison.png)
 
-{items} items are planted: {kinds}. Each is a sentence of the user among others; some values are corrected later, and
-then only the correction counts; *tool* are values of one row of a result that nobody mentioned. An item is **alive** in
-a turn when what makes it up stands anywhere in the first request of that turn; what said it is the newest message does
-not count. Tool values have columns of their own, and are in no other. What is not alive in the last turn may be
-**found** with the [tool that Precis offers](howto/recall.md) in that turn's request: by a call with the item's own
-words without its value, or else by a second one that reads the best hit. The summariser behind both is the same script
-over HTTP: it knows what is worth keeping, invents nothing, writes so many tokens at most, and thinks for two seconds.
-To Open WebUI's prompt it answers with copied sentences, to that of Precis with their numbers. A turn **waited** when
-the model was asked more than {waited} s after the user sent. In one turn something is said, taken back and said
-otherwise, and later an early message is edited in place: requests that still have the old text are leaks and stale.
-*No pause* sends the next message at once, before Precis has written anything.
+{items} items are planted: {kinds}. An item is **alive** in a turn when what makes it up stands anywhere in the first
+request of that turn, except in the newest message; of corrected values only the correction counts. *Tool* are values
+of a result that nobody mentioned, in columns of their own. What is not alive in the last turn may be **found** with
+[recall](howto/recall.md) in two calls. The summariser is the same script for both: it knows what is worth keeping,
+invents nothing and thinks for two seconds. A turn **waited** when the model was asked more than {waited} s after the
+user sent. An early message is edited in place: requests that still have the old text are leaks and stale. *No pause*
+sends the next message at once.
 
-One run each, so a point more or less says nothing. What is not shown: whether a model makes use of what is there, and
-how a real summariser chooses.
+One run each, so a point more or less says nothing. Not shown: whether a model makes use of what is there, and how a
+real summariser chooses.
 """
 
 

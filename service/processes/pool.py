@@ -2,7 +2,7 @@
 
 Some texts are hard: a pattern or a tokenizer may take minutes or gigabytes for them, and while it
 runs in C, nothing else of its process does. So each call has a bound on its time and its memory; a
-child that goes over either is ended and replaced. Why not a library: docs/adr/0016.
+child that goes over either is ended and replaced. Why not a library: docs/adr/0012.
 """
 
 import asyncio

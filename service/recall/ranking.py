@@ -6,7 +6,7 @@ A block of a result is compared by itself. Exact values count double, and of equ
 first.
 
 Okapi BM25 as in Robertson and Zaragoza (2009), "The Probabilistic Relevance Framework". A library
-would bring NumPy and an index that is built for each question: see docs/adr/0025.
+would bring NumPy and an index that is built for each question: see docs/adr/0013.
 """
 
 from collections import Counter

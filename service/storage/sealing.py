@@ -8,7 +8,7 @@ sealed for the tenant can be opened again.
 
 Digests are hidden, because a short message could be guessed from them: by AES-SIV, under which
 equal digests stay equal and can be looked for. The key of that is made once for each tenant and is
-stored sealed, so digests stay the same when keys are rotated. Why all this: docs/adr/0030.
+stored sealed, so digests stay the same when keys are rotated. Why all this: docs/adr/0014.
 """
 
 import hmac

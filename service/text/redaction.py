@@ -6,7 +6,7 @@ and masking twice is masking once. Every pattern is bounded or possessive, so th
 with the text and no faster.
 
 The keys of single services are recognised by the patterns of detect-secrets;
-docs/adr/0012-secrets.md says which are used, and why the rest is ours.
+docs/adr/0011-secrets.md says which are used, and why the rest is ours.
 """
 
 import re

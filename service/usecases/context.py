@@ -146,7 +146,7 @@ def _decided(found: contexts.StoredContext, asked: Lookup) -> Decision:
 
 async def _elsewhere(database: Database, asked: Lookup) -> contexts.StoredContext | None:
     """What another chat has for the path of a fork that is not stored yet."""
-    # A request that does not say who asks is served nothing of other chats (ADR 9).
+    # A request that does not say who asks is served nothing of other chats (ADR 2).
     if not (asked.user or asked.anyone):
         return None
     lender = None if asked.anyone else asked.user

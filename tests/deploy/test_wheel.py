@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("service", "workers", "filter_stub", "migrations")  # docs/adr/0023-names-in-site-packages.md
+PACKAGES = ("service", "workers", "filter_stub", "migrations")  # docs/adr/0001-embedded-servers.md
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith(("PRECIS_", "PYTHON"))}
 
 pytestmark = pytest.mark.slow

@@ -54,13 +54,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     found = item.config.stash[_FOUND]
-    name = matrix.name(item.path, getattr(item, "originalname", item.name))
+    file = matrix.name(item.path)
     if report.skipped and matrix.ABSENT in str(report.longrepr):
-        found.setdefault(name, matrix.ABSENT)
+        found[file] = matrix.worse(matrix.ABSENT, found.get(file))
     elif report.failed or report.skipped:
-        found[name] = matrix.FAIL
+        found[file] = matrix.FAIL
     elif report.when == "call":
-        found.setdefault(name, matrix.PASS)
+        found[file] = matrix.worse(matrix.PASS, found.get(file))
     return report
 
 
@@ -69,7 +69,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     results = matrix.merged(matrix.read(path) if path else {}, version, found)
     if path:
         matrix.write(path, results)
-    terminalreporter.section("Open WebUI versions and scenarios")
+    terminalreporter.section("Open WebUI versions, by file of scenarios")
     terminalreporter.write_line(matrix.table(results))
 
 

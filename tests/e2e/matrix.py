@@ -1,13 +1,11 @@
-"""The matrix of versions and scenarios: what a run found, kept as JSON and shown as a table.
+"""What the scenarios of this folder found on each version of Open WebUI, by file: JSON and a table.
 
-A scenario is a test of this folder; its result for a version is one of `RESULTS`. The JSON is
-{version: {scenario: result}}. `python -m tests.e2e.matrix` writes the table of `docs/compatibility.json` into
-`docs/compatibility.md`.
+A file passes when each of its scenarios passes or is not in that version. The JSON is {version: {file: result}};
+`python -m tests.e2e.matrix` writes the table of `docs/compatibility.json` into `docs/compatibility.md`.
 """
 
-import ast
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from packaging.version import Version
@@ -16,55 +14,49 @@ HERE = Path(__file__).parent
 DOCS = HERE.parents[1] / "docs"
 JSON, PAGE = DOCS / "compatibility.json", DOCS / "compatibility.md"
 
-PASS, FAIL, ABSENT = RESULTS = ("pass", "fail", "not in this version")
+# The first of these that a scenario has is the result of its file.
+FAIL, PASS, ABSENT = RESULTS = ("fail", "pass", "not in this version")
 _SIGNS = {PASS: "✓", FAIL: "✗", ABSENT: "–", None: ""}
-_BEGIN, _END = "<!-- matrix: written by `python -m tests.e2e.matrix` -->", "<!-- end of matrix -->"
+_BEGIN, _END = "<!-- by `python -m tests.e2e.matrix` -->", "<!-- end -->"
 
 Results = Mapping[str, Mapping[str, str]]
 
 
-def scenarios() -> list[str]:
-    """The names of all scenarios, in the order of files and tests."""
-    files = ((file, ast.parse(file.read_text("utf-8"))) for file in sorted(HERE.glob("test_*.py")))
-    return [
-        name(file, node.name)
-        for file, tree in files
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
-    ]
+def files() -> list[str]:
+    """The names of all files of scenarios, such as `chat tree`."""
+    return sorted(name(path) for path in HERE.glob("test_*.py"))
 
 
-def name(file: Path, test: str) -> str:
-    """What a test is called in the matrix: `chat tree: a regenerated answer …`."""
-    return f"{file.stem.removeprefix('test_')}: {test.removeprefix('test_')}".replace("_", " ")
+def name(path: Path) -> str:
+    """What a file is called in the table."""
+    return path.stem.removeprefix("test_").replace("_", " ")
+
+
+def worse(one: str, other: str | None) -> str:
+    """The result of two scenarios together."""
+    return one if other is None else min(one, other, key=RESULTS.index)
 
 
 def merged(old: Results, version: str, found: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """The results with those of a run; a run of some scenarios leaves the others as they were."""
-    known = scenarios()
+    """The results with those of a run; files that it left out stay as they were."""
     rows = {**old.get(version, {}), **found}
-    mine = {one: rows[one] for one in known if one in rows}
-    columns = {**old, version: mine}
+    columns = {**old, version: {file: rows[file] for file in files() if file in rows}}
     return {one: dict(columns[one]) for one in sorted(columns, key=Version, reverse=True)}
 
 
 def table(results: Results) -> str:
     """The results as a table in Markdown, the newest version first."""
-    columns = sorted(results, key=Version, reverse=True)
-    lines = [_row("scenario", columns), _row("---", [":-:"] * len(columns))]
-    lines += [_row(one, (_SIGNS[results[column].get(one)] for column in columns)) for one in scenarios()]
-    return "\n".join(lines)
+    versions = sorted(results, key=Version, reverse=True)
+    lines = [["scenarios", *versions], ["---", *[":-:"] * len(versions)]]
+    ran = [file for file in files() if any(file in results[one] for one in versions)]
+    lines += [[file, *(_SIGNS[results[one].get(file)] for one in versions)] for file in ran]
+    return "\n".join(f"|{'|'.join(line)}|" for line in lines)
 
 
 def page(text: str, results: Results) -> str:
     """The page with the table of these results in its place."""
     before, _, rest = text.partition(_BEGIN)
-    after = rest.partition(_END)[2]
-    return f"{before}{_BEGIN}\n{table(results)}\n{_END}{after}"
-
-
-def _row(first: str, cells: Iterable[str]) -> str:
-    return f"| {' | '.join([first, *cells])} |"
+    return f"{before}{_BEGIN}\n{table(results)}\n{_END}{rest.partition(_END)[2]}"
 
 
 def read(path: Path) -> dict[str, dict[str, str]]:

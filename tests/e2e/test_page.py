@@ -43,12 +43,15 @@ async def test_the_status_line_is_under_the_answer_and_still_there_after_a_reloa
 
     await expect(page.get_by_text(STATUS).last).to_be_visible()
     await expect(page.get_by_text("for 184.50 EUR")).to_be_visible()
-    await page.screenshot(path=pictures / "compressed-chat.png")
+    # Without its animation, the line is legible; of the page, the question and the answer under it.
+    await page.screenshot(
+        path=pictures / "compressed-chat.png",
+        animations="disabled",
+        clip={"x": 100, "y": 255, "width": 940, "height": 200},
+    )
 
 
-async def test_the_summary_is_one_click_away_also_after_a_reload(
-    rig: Rig, tab: Tab, page: Page, pictures: Path
-) -> None:
+async def test_the_summary_is_one_click_away_also_after_a_reload(rig: Rig, tab: Tab, page: Page) -> None:
     before, rig.summariser.default = rig.summariser.default, lambda _: PUMPS
     try:
         await open_log(rig, tab)
@@ -66,7 +69,6 @@ async def test_the_summary_is_one_click_away_also_after_a_reload(
     await page.get_by_role("button", name=re.compile("Summary of [0-9]+ earlier messages")).click()
     shown = page.get_by_role("dialog")
     await expect(shown).to_contain_text("[Previous conversation summary: ")
-    await page.screenshot(path=pictures / "summary-as-source.png", animations="disabled")
     if await (everything := shown.get_by_role("button", name="Show all")).count():  # of more than 10,000 characters
         await everything.click()
     await expect(shown).to_contain_text("[End of summary")
@@ -135,21 +137,18 @@ async def test_a_look_up_is_shown_as_a_call_of_a_tool(rig: Rig, tab: Tab, page: 
     await page.screenshot(path=pictures / "recall.png", animations="disabled")
 
 
-async def test_an_admin_sees_the_filter_its_text_and_its_valves(rig: Rig, page: Page, pictures: Path) -> None:
+async def test_an_admin_sees_the_filter_its_text_and_its_valves(rig: Rig, page: Page) -> None:
     await rig.admin.post("/api/v1/functions/id/precis/valves/update", rig.installed)
     await page.goto(f"{rig.server.url}/admin/functions")
     await page.get_by_placeholder("Search Functions").fill("Precis")
     await expect(page.get_by_text("Keeps long chats inside the model's context window.")).to_be_visible()
-    await page.screenshot(path=pictures / "functions.png", clip={"x": 0, "y": 0, "width": 1100, "height": 260})
 
     await page.locator("button[aria-label='Valves']").first.click()
     await expect(page.get_by_text("Seconds that a request may wait for Precis", exact=False)).to_be_visible()
     await expect(page.get_by_text(rig.precis.keys["filter"])).to_have_count(0)
-    await page.screenshot(path=pictures / "valves.png")
 
     await page.goto(f"{rig.server.url}/admin/functions/edit?id=precis")
     await expect(page.get_by_text("title: Precis")).to_be_visible()
-    await page.screenshot(path=pictures / "function-editor.png")
 
 
 def words(text: str) -> set[str]:

@@ -1,6 +1,6 @@
 """A real PgBouncer in transaction mode before a PostgreSQL: the database's URL goes in, the pooler's comes out.
 
-Its configuration is the one in docs/howto/pgbouncer.md, so that what is documented is what was tested.
+Its configuration is the one in docs/howto/scale.md, so that what is documented is what was tested.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from service.embedded.account import Account, account_for, check_reachable, give
 from service.embedded.port import HOST, on_port
 from tests.postgres import play
 
-HOWTO = play.ROOT / "docs" / "howto" / "pgbouncer.md"
+HOWTO = play.ROOT / "docs" / "howto" / "scale.md"
 # Few connections, taken in turn: each transaction meets what another client's left behind.
 CHANGING_HANDS = {"default_pool_size": "2", "server_round_robin": "1"}
 STOPS = ((signal.SIGINT, 5.0), (signal.SIGTERM, 5.0))  # SIGINT waits for transactions, SIGTERM for nobody

@@ -91,7 +91,7 @@ async def test_scripts_and_other_sites_do_not_get_the_cookie(service: Service) -
 
 
 async def test_behind_a_proxy_with_https_the_cookie_is_guarded_by_its_name(service: Service) -> None:
-    # As a proxy on this machine says it; `FORWARDED_ALLOW_IPS` names others (docs/howto/pages.md).
+    # As a proxy on this machine says it; `FORWARDED_ALLOW_IPS` names others (docs/howto/tls.md).
     async with visiting(service) as visitor:
         begun = await visitor.post("/sign-in", [("key", service.operator_key)], **SAME_ORIGIN, **HTTPS)
         name, attributes = cookie(begun)
