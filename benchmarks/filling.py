@@ -35,9 +35,9 @@ _MASS = (
     """,
     """
     insert into messages (tenant_id, chat_id, message_id, role, depth, fingerprint, digest, content_hash, tokens,
-                          path_tokens, step_tokens, checkpoint_id)
-    select $1, (n - 1) / 20 + 1, md5(n::text)::uuid, 'user', n % 20 + 1, md5('f' || n), md5('d' || n), 'h', 300,
-           300 * (n % 20 + 1), '{300}', (n - 1) / 2 + 1
+                          path_tokens, step_tokens, step_calls, checkpoint_id)
+    select $1, (n - 1) / 20 + 1, md5(n::text)::uuid, 'user', n % 20 + 1, md5('f' || n), md5('d' || n), '\\x00', 300,
+           300 * (n % 20 + 1), '{300}', '{0}', (n - 1) / 2 + 1
     from generate_series(1, 2 * $2::int) n
     """,
     """
@@ -175,6 +175,7 @@ def _messages(seal: Seal, first: int, path: Sequence[Message], size: int) -> Ite
             "tokens": size,
             "path_tokens": total,
             "step_tokens": [size],
+            "step_calls": [0],
             "checkpoint_id": first + made - 1 if made else None,
         }
         above = one.id

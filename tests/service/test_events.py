@@ -117,7 +117,8 @@ async def test_an_edited_chat_may_have_any_number_of_messages(service: Service, 
     await run_sql(
         service.runtime,
         "insert into messages (tenant_id, chat_id, message_id, role, depth, fingerprint, digest, content_hash, tokens,"
-        " path_tokens, step_tokens) select tenant_id, id, 'm' || n, 'user', 1, 'f', 'd' || n, '', 1, 1, '{}'"
+        " path_tokens, step_tokens, step_calls)"
+        " select tenant_id, id, 'm' || n, 'user', 1, 'f', 'd' || n, '', 1, 1, '{}', '{}'"
         f" from chats, generate_series(1, {MANY}) n",
     )
 

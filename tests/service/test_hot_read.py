@@ -64,8 +64,9 @@ async def store(service: Service, some: Sequence[Line]) -> None:
     await run_sql(
         service.runtime,
         "insert into messages (tenant_id, chat_id, message_id, role, depth, fingerprint, digest, content_hash, tokens,"
-        " path_tokens, step_tokens, checkpoint_id) select tenant_id, id, 'leaf', 'user', 99, 'f', :digest, '', 1, size,"
-        " '{}', head from chats join unnest(cast(:chats as text[]), cast(:sizes as bigint[]), cast(:heads as bigint[]))"
+        " path_tokens, step_tokens, step_calls, checkpoint_id)"
+        " select tenant_id, id, 'leaf', 'user', 99, 'f', :digest, '', 1, size, '{}', '{}', head from chats"
+        " join unnest(cast(:chats as text[]), cast(:sizes as bigint[]), cast(:heads as bigint[]))"
         " as line (chat, size, head) on external_id = chat",
         chats=[line.chat for line in some],
         sizes=[line.path_tokens for line in some],

@@ -42,9 +42,12 @@ async def through_the_filter(talk: Talk, url: str, key: str, question: str) -> t
 async def handed_by_the_filter(talk: Talk, service: Service, answer: str) -> None:
     """Hands a path over as the filter does, so that the digests are the filter's."""
     loaded = load_filter(service.url, service.filter_key, skip_below_chars=0, timeout=120)
-    body = outlet_body(talk.rows, answer, chat=talk.chat, model=MODEL) | {"num_ctx": 8192}
+    asked = inlet_body(talk.rows, talk.rows[answer]["parentId"], chat=talk.chat, model=MODEL, system="Be brief.")
+    metadata = asked["metadata"] | {"user_id": "u"}
+    body = outlet_body(talk.rows, answer, chat=talk.chat, model=MODEL)
     with Host({talk.chat: talk.rows}).importable():
-        await loaded.outlet(body, __metadata__={"user_id": "u"}, __user__={"id": "u"}, __model__={})
+        await loaded.inlet(asked | {"num_ctx": 8192}, __metadata__=metadata, __model__={})
+        await loaded.outlet(body, __metadata__=metadata, __user__={"id": "u"}, __model__={})
         while loaded._in_background:
             await next(iter(loaded._in_background))
     await close(loaded)

@@ -38,8 +38,8 @@ _MANY = (
     """,
     """
     insert into messages (tenant_id, chat_id, message_id, role, depth, fingerprint, digest, content_hash, tokens,
-                          path_tokens, step_tokens)
-    select $1, id, 'leaf', 'assistant', 4 + id % 130, 'f', leaf_digest, 'h', 600, leaf_tokens, '{600}'
+                          path_tokens, step_tokens, step_calls)
+    select $1, id, 'leaf', 'assistant', 4 + id % 130, 'f', leaf_digest, '\\x00', 600, leaf_tokens, '{600}', '{0}'
     from chats where tenant_id = $1 and leaf_id = 'leaf' and $2::int > 0
     """,
     """
@@ -62,9 +62,9 @@ _CHAT = """
 """
 _TREE = """
     insert into messages (tenant_id, chat_id, message_id, parent_id, role, depth, fingerprint, digest, content_hash,
-                          tokens, path_tokens, step_tokens, checkpoint_id)
+                          tokens, path_tokens, step_tokens, step_calls, checkpoint_id)
     select $1, $2, name, above, case when depth % 2 = 1 then 'user' else 'assistant' end, depth, md5(name), md5(name),
-           'h', 300, depth * 300, '{300}', case when depth >= $4 then $3 + depth / $4 - case when of = 't'
+           '\\x00', 300, depth * 300, '{300}', '{0}', case when depth >= $4 then $3 + depth / $4 - case when of = 't'
            then 0 else (depth / $4 - began / $4) end end
     from (
         select 't' of, 0 began, n depth, 't' || n name, case when n > 1 then 't' || n - 1 end above
