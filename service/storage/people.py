@@ -247,14 +247,13 @@ async def read_messages(
 
 async def read_checkpoints(connection: AsyncConnection, chat: ChatKey) -> list[Json]:
     """The summaries of a chat with all their parts, oldest first."""
-    columns = ("covered_until", "covered_messages", "kind", "summary", "rules", "record")
-    more = ("sections", "pins", "talk", "ledger")
+    columns = ("covered_until", "covered_messages", "kind", "summary", *memories.TEXTS)
     query = select(checkpoints).where(*of(chat, checkpoints)).order_by(checkpoints.c.id)
     seal = await sealing.of(connection, chat.tenant)
     found = []
     for row in (await connection.execute(query)).mappings():
         content = made.opened(row, seal, chat)
-        kept = {name: content[name] for name in (*columns, *more)}
+        kept = {name: content[name] for name in columns}
         found.append({"id": row["id"], **kept, "created_at": row["created_at"]})
     return found
 

@@ -52,8 +52,6 @@ _VALUES = (
     (message_rows.c.body, None),
     (message_rows.c.words, None),
     (checkpoints.c.sealed_summary, checkpoints.c.summary),
-    (checkpoints.c.sealed_rules, checkpoints.c.rules),
-    (checkpoints.c.sealed_record, checkpoints.c.record),
     (checkpoints.c.sealed_memory, None),
     (checkpoints.c.sealed_verdict, None),
     (partial_rows.c.sealed_memory, None),
