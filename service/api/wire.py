@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Meta
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from service.edit import Count, Edit, Request
 from service.processes import intake
 from service.processes.intake import CONTROL
+from service.request.edit import Count, Edit, Request
 from service.storage.worth import Reported
 
 # Open WebUI's ids are UUIDs, or `temporary:<socket id>`.

@@ -4,7 +4,7 @@ import pytest
 from service.summarising.compose import Covered, Read
 from service.summarising.kept.pins import shown
 
-from service.policy import Policy
+from service.planning.policy import Policy
 from service.summarising import compose
 from service.summarising.memory import Kind, Memory
 from service.summarising.message import _binds

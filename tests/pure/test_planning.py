@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.planning import Checkpoint, PartialTurn, PathMessage, Plan, Position, plan, plan_by_code, turn_starts
-from service.policy import Policy, is_crowded, measured_overhead
+from service.planning.plan import Checkpoint, PartialTurn, PathMessage, Plan, Position, plan, plan_by_code, turn_starts
+from service.planning.policy import Policy, is_crowded, measured_overhead
 from tests.effort import examples
 from tests.pure.paths import (
     PATHS,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from service.summarising.reply.answer import parse
 
-from service.policy import PROMPT_TOKENS, REPAIR_TOKENS
+from service.planning.policy import PROMPT_TOKENS, REPAIR_TOKENS
 from service.summarising import prompt
 from service.summarising.memory import NARRATIVE, Kind, Paragraph, Section
 from service.summarising.reading import Excerpt, Reading

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.edit import NOTED
+from service.request.edit import NOTED
 from tests.conftest import Service, drain
 from tests.service.talk import Json, Talk
 

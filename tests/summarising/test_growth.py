@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from service.summarising.compose import Covered, Read
 
-from service.policy import Policy
+from service.planning.policy import Policy
 from service.summarising import compose, gate, prompt
 from service.summarising.memory import Memory
 from service.summarising.reading import Finish, Reply

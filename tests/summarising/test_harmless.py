@@ -3,7 +3,7 @@
 import pytest
 from service.summarising.compose import Covered, Read
 
-from service.policy import Policy
+from service.planning.policy import Policy
 from service.summarising import compose
 from service.summarising.markup import harmless
 from service.summarising.memory import Memory

@@ -16,7 +16,7 @@ import pytest
 from service.summarising.compose import Candidate, Covered, Material, Read
 from service.summarising.kept import pins
 
-from service.policy import Policy
+from service.planning.policy import Policy
 from service.summarising import compose, prompt
 from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.reading import Finish, Reply
