@@ -86,7 +86,7 @@ class Played:
         settled: the last summary that others grow from.
         interim: what serves instead until the LLM has read more; None when that is not needed.
         spent: tokens that the LLM read and wrote.
-        outcomes: of all drafts, as the verdicts name them.
+        outcomes: of all candidates, as the verdicts name them.
         reasons: why replies were rejected.
     """
 

@@ -458,9 +458,8 @@ heartbeats = Table(
     comment="Who lives: one row for each role of a process, renewed every few seconds.",
 )
 
-# The table keeps its first name: a release that is still running could not find another one.
 partials = Table(
-    "drafts",
+    "partials",
     metadata,
     *_chat(primary_key=True),
     Column(

@@ -113,7 +113,7 @@ def test_the_newest_turn_stays_and_the_tail_fits(situation: Situation) -> None:
 
 
 def rounds(path: Sequence[PathMessage], checkpoints: list[Checkpoint], policy: Policy) -> Iterator[Plan]:
-    """Plans and carries out until there is nothing to do, with a draft when a round ends inside a turn."""
+    """Plans and carries out until there is nothing to do, with a partial when a round ends inside a turn."""
     partial: PartialTurn | None = None
     for _ in range(2000):
         made = plan(path, checkpoints, policy, partial=partial)

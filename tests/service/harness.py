@@ -165,7 +165,7 @@ _LETTERS = str.maketrans("0123456789", "abcdefghij")
 
 
 def told(row: Any) -> str:
-    """The narrative of a stored checkpoint or draft, as a model would write it."""
+    """The narrative of a stored checkpoint or partial, as a model would write it."""
     return "\n\n".join(
         "\n".join([f"## {one['section']}", *(f"- {line}" for line in one["lines"])]) for one in row.sections
     )
