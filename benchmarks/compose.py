@@ -10,7 +10,7 @@ from benchmarks.conversation import prose
 from benchmarks.played import here
 from benchmarks.report import Figure, Report, command, timed
 from benchmarks.rounds import Call, best, interleaved
-from service.policy import Policy
+from service.planning.policy import Policy
 from service.summarising import prompt, summarise
 from service.summarising.memory import Memory
 from service.summarising.reading import Finish, Reply

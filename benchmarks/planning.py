@@ -11,8 +11,8 @@ from benchmarks import stage
 from benchmarks.conversation import Message, grown, turns
 from benchmarks.report import Figure, Report, command, timed
 from benchmarks.rounds import Call, best, interleaved
-from service.planning import PathMessage, plan
-from service.policy import Policy
+from service.planning.plan import PathMessage, plan
+from service.planning.policy import Policy
 
 ROUNDS = 300, 100  # all, and with --quick
 _WINDOW = 16_384

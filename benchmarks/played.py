@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ParamSpec, TypeVar
 
-from service import planning
-from service.planning import Checkpoint, Chunk, PathMessage
-from service.policy import STATE_SHARE, Policy
+from service.planning import plan as planning
+from service.planning.plan import Checkpoint, Chunk, PathMessage
+from service.planning.policy import STATE_SHARE, Policy
 from service.summarising import summarise
 from service.summarising.memory import Memory
 from service.summarising.reading import Reading, Reply, Summariser
@@ -86,7 +86,7 @@ class Played:
         settled: the last summary that others grow from.
         interim: what serves instead until the LLM has read more; None when that is not needed.
         spent: tokens that the LLM read and wrote.
-        outcomes: of all drafts, as the verdicts name them.
+        outcomes: of all candidates, as the verdicts name them.
         reasons: why replies were rejected.
     """
 

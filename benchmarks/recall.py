@@ -31,7 +31,7 @@ import msgspec
 from benchmarks import stage
 from benchmarks.conversation import grown, turns
 from benchmarks.report import console
-from service.policy import Policy
+from service.planning.policy import Policy
 from service.processes import Texts
 from service.recall import parts, ranking
 from service.storage.database import Database, connect

@@ -23,7 +23,7 @@ from sqlalchemy import make_url
 from benchmarks.conversation import Message
 from service.embedded.servers import embedded_servers
 from service.names import FIRST_TENANT
-from service.policy import Policy
+from service.planning.policy import Policy
 from service.runtime import Runtime, Urls
 from service.storage import chats, contexts, keys
 from service.storage import work as due_work

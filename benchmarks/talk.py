@@ -23,10 +23,10 @@ import httpx
 
 from benchmarks.played import Path, Played, every_round
 from filter_stub import precis_filter
-from service import policy
 from service.clients import summarisers
-from service.edit import inserted
-from service.policy import Policy
+from service.planning import policy
+from service.planning.policy import Policy
+from service.request.edit import inserted
 from service.settings import Settings, load
 from service.summarising.reading import Summariser
 from service.transcript import Native, text_of, unfold

@@ -13,15 +13,15 @@ from urllib.parse import urlsplit
 import httpx
 import structlog
 
+from service.clients.queue import Queue
 from service.clients.summarisers import client, configured, for_models, probe
-from service.dumps import before_migration
+from service.embedded.dumps import before_migration
 from service.embedded.servers import embedded_servers
+from service.embedded.urls import Urls as Urls
+from service.embedded.urls import announcing, existing, given
 from service.processes import Texts, pool
-from service.queue import Queue
 from service.settings import Settings, warnings
 from service.storage.database import Database, check_schema, connect, demands_tls, migrate
-from service.urls import Urls as Urls
-from service.urls import announcing, existing, given
 from service.usecases.compress import WorkerContext
 from service.usecases.counting import Counting, counting
 

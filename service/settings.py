@@ -27,7 +27,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from service.errors import ConfigurationError
-from service.policy import APPLY_AT, DEFAULT_WINDOW, KEEP_MESSAGES, SUMMARY_SHARE, Policy
+from service.planning.policy import APPLY_AT, DEFAULT_WINDOW, KEEP_MESSAGES, SUMMARY_SHARE, Policy
 
 PREFIX = "PRECIS_"
 _KEY_BYTES = 32  # AES-256

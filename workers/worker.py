@@ -11,7 +11,7 @@ from arq.worker import Worker
 from redis.exceptions import RedisError
 
 from service import __version__
-from service.queue import HEARTBEAT, JOB, Queue, client, dumps, loads
+from service.clients.queue import HEARTBEAT, JOB, Queue, client, dumps, loads
 from service.settings import Settings
 from service.text import tokens
 from service.usecases.compress import WorkerContext

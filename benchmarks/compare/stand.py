@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.compare import lookups, rows_tool, stashes
 from benchmarks.compare.honest import Honest
 from benchmarks.compare.scenario import Item, Scenario, called, flat
-from service import policy
+from service.planning import policy
 from service.transcript import native_tokens
 from tests.e2e.model import Call, Model, Received, Reply, model_server, plain
 from tests.e2e.openwebui import open_webui

@@ -242,7 +242,7 @@ comment on column checkpoints.tokens is 'Size of the summary message.';
 comment on column checkpoints.verdict is 'What the publish gate found, and who corrected or served it manually.';
 comment on column checkpoints.retired_at is 'When another was put in its place: no message leads to it, nor finds it by its digest.';
 
-create table drafts (
+create table partials (
     tenant_id bigint not null,
     chat_id bigint not null,
     base_id bigint not null,
@@ -259,15 +259,15 @@ create table drafts (
     told integer default '0' not null,
     sealed_memory bytea,
     updated_at timestamptz default now() not null,
-    constraint pk_drafts primary key (chat_id),
-    constraint fk_drafts_tenant_id_chat_id foreign key (tenant_id, chat_id) references chats (tenant_id, id) on delete cascade
+    constraint pk_partials primary key (chat_id),
+    constraint fk_partials_tenant_id_chat_id foreign key (tenant_id, chat_id) references chats (tenant_id, id) on delete cascade
 );
-comment on table drafts is 'How far a turn too long for one call has been read.';
-comment on column drafts.base_id is 'The checkpoint that the reading goes on from; 0 for none.';
-comment on column drafts.state is 'Its lines.';
-comment on column drafts.heard is 'Steps read.';
-comment on column drafts.told is 'Steps that the state tells of.';
-comment on column drafts.sealed_memory is 'Sealed: state, pins, talk and ledger; null where they are plain.';
+comment on table partials is 'How far a turn too long for one call has been read.';
+comment on column partials.base_id is 'The checkpoint that the reading goes on from; 0 for none.';
+comment on column partials.state is 'Its lines.';
+comment on column partials.heard is 'Steps read.';
+comment on column partials.told is 'Steps that the state tells of.';
+comment on column partials.sealed_memory is 'Sealed: state, pins, talk and ledger; null where they are plain.';
 
 create table messages (
     tenant_id bigint not null,

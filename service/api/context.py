@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from service import edit, metrics, policy
+from service import metrics
 from service.api import problems
 from service.api.callers import caller, runtime_of
 from service.api.deps import KEY_SCHEME, MOST_MESSAGES, documented, read_bytes
@@ -26,7 +26,9 @@ from service.api.wire import (
     schema_of,
 )
 from service.errors import TooLarge, Unprocessable
+from service.planning import policy
 from service.processes.intake import CONTROL
+from service.request import edit
 from service.settings import Settings
 from service.storage.contexts import Served
 from service.storage.sums import Share

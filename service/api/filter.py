@@ -7,7 +7,7 @@ import msgspec
 import structlog
 from fastapi import APIRouter, Request
 
-from service import __version__, policy
+from service import __version__
 from service.api import problems
 from service.api.deps import (
     MOST_MESSAGES,
@@ -26,6 +26,7 @@ from service.api.wire import (
     TranscriptRequest,
 )
 from service.errors import BadRequest, TooLarge, Unprocessable
+from service.planning import policy
 from service.processes.intake import Head
 from service.runtime import Runtime
 from service.settings import Settings

@@ -9,10 +9,10 @@ import msgspec
 from msgspec import Meta
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from service.edit import Count, Edit, Request
 from service.names import Outcome
 from service.processes import intake
 from service.processes.intake import CONTROL
+from service.request.edit import Count, Edit, Request
 
 # Open WebUI's ids are UUIDs, or `temporary:<socket id>`.
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=rf"^[^{CONTROL}]+$")]

@@ -14,8 +14,8 @@ from service.cli.output import say, without_asking
 from service.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from service.embedded.urls import Urls
     from service.settings import Settings
-    from service.urls import Urls
 
 
 @click.command()
@@ -30,7 +30,7 @@ def backup(file: Path, secrets: Path | None) -> None:
 
     The service may run. What is sealed stays sealed in it.
     """
-    from service import dumps
+    from service.embedded import dumps
     from service.runtime import reachable
     from service.storage.tables import tenant_secrets
 
@@ -67,7 +67,7 @@ def restore(file: Path, secrets: Path | None, yes: bool) -> None:
 
     All of it or nothing. Where there is no database yet, one is made.
     """
-    from service import dumps
+    from service.embedded import dumps
     from service.storage.database import connect, migrate
 
     if not yes:
@@ -91,8 +91,8 @@ def restore(file: Path, secrets: Path | None, yes: bool) -> None:
 
 @asynccontextmanager
 async def _target(current: Settings) -> AsyncIterator[Urls]:
+    from service.embedded.urls import announced
     from service.runtime import servers
-    from service.urls import announced
 
     if running := announced(current):
         yield running

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from service.embedded.urls import KEY_FILE, announcement, reached_at, readable
 from service.errors import ConfigurationError, PrecisError
-from service.urls import KEY_FILE, announcement, reached_at, readable
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection, HTTPResponse

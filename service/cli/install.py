@@ -68,7 +68,7 @@ def install_filter(
     changes nothing.
     """
     from service.clients.openwebui import signed_in
-    from service.urls import address, reached_at
+    from service.embedded.urls import address, reached_at
     from service.usecases import install
 
     current = shell.settings()

@@ -28,7 +28,7 @@ def migrate() -> None:
 
     Where there is no operator key yet, it also stores that of PRECIS_KEY.
     """
-    from service.dumps import before_migration
+    from service.embedded.dumps import before_migration
     from service.storage.database import migrate as migrate_database
 
     async def work() -> bool:
@@ -60,8 +60,8 @@ async def _store_first_key(url: str, current: Settings) -> bool:
 
 async def _migrate_embedded(current: Settings) -> None:
     """Embedded servers are migrated when they start; those of a running service were."""
+    from service.embedded.urls import announced
     from service.runtime import servers
-    from service.urls import announced
 
     if announced(current) is None:
         async with servers(current):

@@ -18,12 +18,12 @@ from service.cli import shell
 from service.cli.demo import demonstrate
 from service.cli.logs import set_up_logs
 from service.cli.output import say
+from service.embedded.urls import KEY_FILE, announce_address, reached_at
 from service.errors import ConfigurationError
 from service.names import FIRST_TENANT
 from service.runtime import Runtime, running, servers
 from service.settings import PREFIX, Settings
 from service.storage import keys
-from service.urls import KEY_FILE, announce_address, reached_at
 from service.usecases.keys import Wanted, create
 from workers.worker import running as worker_running
 

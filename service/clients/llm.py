@@ -23,7 +23,7 @@ import structlog
 
 from service import metrics, request_ids
 from service.errors import ConfigurationError, SummariserAway, SummariserError
-from service.policy import output_tokens
+from service.planning.policy import output_tokens
 from service.summarising.prompt import build
 from service.summarising.reading import Finish, Reading, Reply
 

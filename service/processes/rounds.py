@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from service.planning import PlannedRead
-from service.policy import Policy
+from service.planning.plan import PlannedRead
+from service.planning.policy import Policy
 from service.storage import codec
 from service.summarising import summarise
 from service.summarising.memory import Memory

@@ -28,7 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.planning import Checkpoint
+from service.planning.plan import Checkpoint
 from service.storage import chats, memories, messages, partials, sealing, work
 from service.storage.sealing import Seal, Where
 from service.storage.tables import INTERIM, checkpoints

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import asyncpg
 
-from service.planning import Checkpoint
-from service.policy import APPLY_AT, APPLY_PARTS, parts_of
+from service.planning.plan import Checkpoint
+from service.planning.policy import APPLY_AT, APPLY_PARTS, parts_of
 from service.storage.chats import LINE, MORE_TOOLS, SAVINGS
 from service.storage.checkpoints import place_of
 from service.storage.database import Database

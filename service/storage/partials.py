@@ -4,7 +4,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.planning import PartialTurn, Position
+from service.planning.plan import PartialTurn, Position
 from service.storage import memories, sealing, work
 from service.storage.sealing import Where
 from service.storage.tables import partials

@@ -261,11 +261,11 @@ async def read_checkpoints(connection: AsyncConnection, chat: ChatKey) -> list[J
 async def read_work(connection: AsyncConnection, chat: ChatKey) -> list[Json]:
     """What was read so far of a turn that is too long for one call, and the rounds of work."""
     seal = await sealing.of(connection, chat.tenant)
-    drafts = await connection.execute(select(partials).where(*of(chat, partials)))
+    rows = await connection.execute(select(partials).where(*of(chat, partials)))
     where = of_partials.place_of(chat)
     found = [
         {"message_id": row["message_id"], "memory": memories.memory_of(row, seal, where)}
-        for row in drafts.mappings()
+        for row in rows.mappings()
     ]
     rounds = [asdict(run) for run in await of_runs.latest(connection, chat, limit=None)]
     return [*found, *rounds]

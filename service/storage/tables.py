@@ -444,9 +444,8 @@ endpoints = Table(
     comment="The circuit breaker of each summariser endpoint.",
 )
 
-# The table keeps its first name: a release that is still running could not find another one.
 partials = Table(
-    "drafts",
+    "partials",
     metadata,
     *_chat(primary_key=True),
     Column(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from service.policy import REPAIR_TOKENS
+from service.planning.policy import REPAIR_TOKENS
 from service.summarising.reading import Reading
 from service.summarising.wordings import ENGLISH, WORDINGS
 from service.text import tokens

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from service.policy import Policy
+from service.planning.policy import Policy
 from service.summarising import choices, gate, ledger, message, prompt, reply, room, shown
 from service.summarising import utterances as reading_of
 from service.summarising.gate import Grounds, Verdict

@@ -9,10 +9,11 @@ from typing import Literal, NamedTuple
 
 import structlog
 
-from service import edit, policy
-from service.edit import Edit
 from service.errors import KeyMissing
-from service.planning import Checkpoint
+from service.planning import policy
+from service.planning.plan import Checkpoint
+from service.request import edit
+from service.request.edit import Edit
 from service.storage import contexts
 from service.storage.contexts import Served
 from service.storage.database import Database

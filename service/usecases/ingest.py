@@ -16,7 +16,7 @@ import msgspec
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from service import metrics, policy, request_ids
+from service import metrics, request_ids
 from service.errors import (
     Conflict,
     Problem,
@@ -26,7 +26,8 @@ from service.errors import (
     Unavailable,
     Unprocessable,
 )
-from service.planning import Checkpoint
+from service.planning import policy
+from service.planning.plan import Checkpoint
 from service.processes import Texts, intake
 from service.processes.intake import Taken, Wanted, Weighed
 from service.recall.parts import STORED_FROM

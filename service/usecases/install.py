@@ -14,7 +14,6 @@ from functools import partial
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from service import policy
 from service.clients.openwebui import (
     Function,
     Json,
@@ -25,6 +24,7 @@ from service.clients.openwebui import (
 )
 from service.errors import OpenWebUIError
 from service.names import Scope
+from service.planning import policy
 from service.storage import keys
 from service.storage.database import Database
 

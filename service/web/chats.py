@@ -6,12 +6,12 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Query, Response
 from pydantic import Field, TypeAdapter, ValidationError
 
-from service import policy
 from service.api import problems
 from service.api.chats import LAST_ID, as_text, cursor_of
 from service.api.deps import ChatId, RuntimeDep
 from service.api.wire import Id
 from service.names import ChatState, Has, Order
+from service.planning import policy
 from service.storage.chats import Filters
 from service.usecases import inspect, left_alone, operate
 from service.usecases.delete import delete_chat

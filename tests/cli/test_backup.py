@@ -13,7 +13,7 @@ import pytest
 from alembic import command
 from structlog.testing import capture_logs
 
-from service import dumps
+from service.embedded import dumps
 from service.embedded.servers import embedded_servers
 from service.errors import ConfigurationError
 from service.runtime import Urls, servers

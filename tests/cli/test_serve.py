@@ -20,8 +20,8 @@ import psutil
 import pytest
 
 from service.embedded.folder import SERVER_NAMES
+from service.embedded.urls import Urls, address, announce_address, announced, announcing, reached_at
 from service.settings import load
-from service.urls import Urls, address, announce_address, announced, announcing, reached_at
 from tests.constants import precis as precis_with
 from tests.service.talk import Talk
 from tests.waiting import until

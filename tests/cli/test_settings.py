@@ -3,7 +3,7 @@
 import pytest
 
 from service.errors import ConfigurationError
-from service.policy import Policy
+from service.planning.policy import Policy
 from service.settings import load, redacted
 
 MODELS = (

@@ -10,8 +10,8 @@ from typing import Any
 
 from filter_stub import precis_filter
 from filter_stub.precis_filter import SUMMARY
-from service import edit
 from service.demo.host import Host
+from service.request import edit
 from tests.filter.chat import PATIENCE, Chat, filter_of
 from tests.filter.wire import PROPOSED, Answer, Behaviour, Wire, wire
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from filter_stub import precis_filter
 from filter_stub.precis_filter import SUMMARY, Node
-from service import edit
+from service.request import edit
 from service.transcript import Native, unfold
 from tests.builders import called, returned, said
 from tests.effort import examples

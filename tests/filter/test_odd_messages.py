@@ -14,8 +14,8 @@ from filter_stub import precis_filter
 from filter_stub.precis_filter import STASH
 from service.api import shape
 from service.demo.host import Host
+from service.embedded.urls import Urls
 from service.transcript import digests
-from service.urls import Urls
 from tests.builders import called, returned, said
 from tests.conftest import Service, fresh_database, serving, small_window
 from tests.effort import examples

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from filter_stub.precis_filter import LEFT_OUT, NOTED, SUMMARY, opening
-from service import edit
+from service.request import edit
 from tests.filter.chat import Chat, Turn
 from tests.filter.staged import against, good_answer
 from tests.filter.wire import Answer, Wire

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from service.policy import believed
+from service.planning.policy import believed
 from service.transcript.steps import sent_tokens
 from tests.filter.chat import MODEL, filter_of
 from tests.filter.staged import UNKNOWN, against, chat_of

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import msgspec
 
-from service import edit
+from service.request import edit
 from tests.fakes import http
 
 PROPOSED = "as the service proposes it"  # in an answer, in place of its edit

@@ -10,8 +10,8 @@ import time
 import msgspec
 from sqlalchemy import make_url
 
-from service.edit import Request
 from service.embedded.servers import embedded_servers
+from service.request.edit import Request
 from service.runtime import Urls
 from service.storage.database import Database, connect, migrate
 from service.usecases import context

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from service.planning import Checkpoint, Chunk, PartialTurn, PathMessage, Plan, Position, turn_starts
-from service.policy import Policy
+from service.planning.plan import Checkpoint, Chunk, PartialTurn, PathMessage, Plan, Position, turn_starts
+from service.planning.policy import Policy
 from service.transcript import ROOT, digest
 
 Sizes = tuple[str, int, tuple[int, ...]]

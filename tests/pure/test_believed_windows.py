@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.policy import believed
+from service.planning.policy import believed
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from service.policy import APPLY_AT, PROMPT_TOKENS, REPAIR_TOKENS, Policy, apply_at, output_tokens, parts_of
+from service.planning.policy import APPLY_AT, PROMPT_TOKENS, REPAIR_TOKENS, Policy, apply_at, output_tokens, parts_of
 
 
 def test_the_default_budgets_are_those_of_the_design() -> None:

@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 
-from service.planning import Checkpoint, PartialTurn, PathMessage, Position, plan
-from service.policy import Policy
+from service.planning.plan import Checkpoint, PartialTurn, PathMessage, Position, plan
+from service.planning.policy import Policy
 from tests.effort import examples
 from tests.pure.paths import POLICIES, Sizes, carry_out, draft_after, expected_reads, messages, path_of, reads_of
 

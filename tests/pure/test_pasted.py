@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.policy import Policy
+from service.planning.policy import Policy
 from service.summarising import summarise
 from service.summarising.memory import Memory
 from service.summarising.reading import Finish, Reply

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.planning import Checkpoint, PartialTurn, PathMessage, Plan, Position, plan, plan_by_code, turn_starts
-from service.policy import Policy, is_crowded, measured_overhead
+from service.planning.plan import Checkpoint, PartialTurn, PathMessage, Plan, Position, plan, plan_by_code, turn_starts
+from service.planning.policy import Policy, is_crowded, measured_overhead
 from tests.effort import examples
 from tests.pure.paths import (
     PATHS,
@@ -114,7 +114,7 @@ def test_the_newest_turn_stays_and_the_tail_fits(situation: Situation) -> None:
 
 
 def rounds(path: Sequence[PathMessage], checkpoints: list[Checkpoint], policy: Policy) -> Iterator[Plan]:
-    """Plans and carries out until there is nothing to do, with a draft when a round ends inside a turn."""
+    """Plans and carries out until there is nothing to do, with a partial when a round ends inside a turn."""
     partial: PartialTurn | None = None
     for _ in range(2000):
         made = plan(path, checkpoints, policy, partial=partial)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.policy import PROMPT_TOKENS, REPAIR_TOKENS
+from service.planning.policy import PROMPT_TOKENS, REPAIR_TOKENS
 from service.summarising import prompt
 from service.summarising.reading import Excerpt, Finish, Reading, Reply
 from service.summarising.reply import parse

@@ -7,8 +7,8 @@ import pytest
 
 SERVICE = Path(__file__).parents[2] / "service"
 AWAITING = {"reading", "summarise"}  # name or await what a summariser does, and do nothing else
-PACKAGES = ("transcript", "text", "summarising")
-MODULES = ("planning.py", "policy.py", "edit.py", "processes/intake.py", "processes/rounds.py")
+PACKAGES = ("transcript", "text", "planning", "summarising", "request")
+MODULES = ("processes/intake.py", "processes/rounds.py")
 PURE = [
     *(SERVICE / name for name in MODULES),
     *(path for name in PACKAGES for path in sorted((SERVICE / name).rglob("*.py")) if path.stem not in AWAITING),

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from service.planning import Checkpoint
+from service.planning.plan import Checkpoint
 from service.storage.sealing import Seal
 from service.usecases import context
 from service.usecases.context import Path

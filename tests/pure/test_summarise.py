@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.policy import Policy, output_tokens
+from service.planning.policy import Policy, output_tokens
 from service.summarising import message, prompt, summarise
 from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.reading import Finish, Reply

@@ -6,8 +6,8 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.planning import PathMessage, Plan, plan, turn_starts
-from service.policy import Policy
+from service.planning.plan import PathMessage, Plan, plan, turn_starts
+from service.planning.policy import Policy
 from tests.effort import examples
 from tests.pure.paths import Sizes, expected_reads, path_of, reads_of
 

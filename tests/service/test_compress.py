@@ -74,7 +74,7 @@ async def test_every_message_is_read_once_in_order_and_the_last_state_goes_into_
     )
     calls = [(run.calls, run.published) for run in await harness.runs()]
     assert sum(called for called, _ in calls) == len(harness.llm.requests)
-    assert all(called == published for called, published in calls)  # as a checkpoint, or a draft
+    assert all(called == published for called, published in calls)  # as a checkpoint, or a partial
     assert len(made) > 4
     assert "(nothing yet)" in harness.llm.requests[0].text
     for number, request in enumerate(harness.llm.requests[1:], 1):
@@ -241,7 +241,7 @@ async def test_a_long_turn_is_read_in_pieces_and_a_draft_keeps_how_far(harness: 
 
     async with running(harness.compress()):
         await harness.llm.received(4)
-    partial = await row(harness.runtime, "select * from drafts")
+    partial = await row(harness.runtime, "select * from partials")
     before = await harness.made()
     assert partial.message_id == "long"
     assert told(partial) == "Three."
@@ -253,7 +253,7 @@ async def test_a_long_turn_is_read_in_pieces_and_a_draft_keeps_how_far(harness: 
     await harness.drain()
 
     assert "Three." in harness.llm.requests[4].text
-    assert await rows(harness.runtime, "select 1 from drafts") == []
+    assert await rows(harness.runtime, "select 1 from partials") == []
     made = await harness.made()
     assert any(one.covered_until == "long" for one in made)
     finished = [request for number, request in enumerate(harness.llm.requests) if number != 3]
@@ -265,14 +265,14 @@ async def test_a_long_turn_is_read_in_pieces_and_a_draft_keeps_how_far(harness: 
         assert whole.count(f"Reading{value}:pump") + whole.count(f"{value}:") >= 1
 
 
-async def test_an_edit_inside_a_part_read_turn_discards_its_draft(harness: Harness) -> None:
+async def test_an_edit_inside_a_part_read_turn_discards_its_partial(harness: Harness) -> None:
     talk = harness.talk
     leaf = talk.add("long", talk.add("q", talk.turns(1)), "assistant", prose(9000, "long"))
     leaf = await harness.long_chat(6, leaf=leaf)
     harness.llm.script(Say("One."), Say("Two of the old text."), Hang())
     async with running(harness.compress()):
         await harness.llm.received(3)
-    assert await rows(harness.runtime, "select 1 from drafts")
+    assert await rows(harness.runtime, "select 1 from partials")
 
     talk.edit("long", prose(9000, "edited"))
     await talk.ingest(leaf)

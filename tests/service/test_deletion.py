@@ -25,7 +25,7 @@ async def half_read(harness: Harness) -> int:
     await harness.talk.ingest(harness.talk.turns(12, leaf=await in_one_call(harness)))
     await sql(
         harness,
-        "insert into drafts (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"
+        "insert into partials (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"
         " select tenant_id, id, 0, 'u0', 'd', 0, 1, 2, '[]' from chats",
     )
     identity: int = (await harness.chat()).id

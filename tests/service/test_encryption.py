@@ -26,10 +26,16 @@ HELD = {
     "checkpoints.talk",
     "checkpoints.state",
     "checkpoints.verdict",
-    "drafts.talk",
+    "partials.talk",
     "runs.reason",
 }
-KEYED = {"messages.fingerprint", "messages.digest", "chats.leaf_digest", "checkpoints.covered_digest", "drafts.digest"}
+KEYED = {
+    "messages.fingerprint",
+    "messages.digest",
+    "chats.leaf_digest",
+    "checkpoints.covered_digest",
+    "partials.digest",
+}
 
 
 @pytest_asyncio.fixture(loop_scope="function")
@@ -183,7 +189,7 @@ async def test_a_plain_database_goes_on_with_a_key_is_rotated_and_becomes_plain_
             assert await answers(rotated.service, rotated.talk, leaf) == said
             await check_tree(rotated.runtime)
             assert await rotate.rotate(rotated.runtime.database, lambda _: None) == held
-    assert await columns(urls, MARK) >= HELD - {"drafts.talk"}
+    assert await columns(urls, MARK) >= HELD - {"partials.talk"}
 
 
 @pytest.mark.parametrize(("before", "then"), [("", FIRST), (FIRST, f"none,{FIRST}")], ids=["sealed", "made plain"])

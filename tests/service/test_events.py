@@ -45,7 +45,7 @@ async def test_a_deleted_chat_goes_with_all_that_is_its_own_and_the_audit_log_sa
     await tell(service, "chat.deleted", chat_id="chat-1", user_id="user-1")
 
     left = await tables(service.runtime)
-    assert not any(left[name] for name in ("chats", "messages", "checkpoints", "drafts", "runs"))
+    assert not any(left[name] for name in ("chats", "messages", "checkpoints", "partials", "runs"))
     (said,) = await audited(service)
     assert (said.action, said.chat, said.details) == (
         "chat.delete",
@@ -236,15 +236,15 @@ async def test_a_summary_of_a_path_that_was_edited_before_goes_too(service: Serv
 
 async def test_a_half_read_turn_goes_with_its_message(service: Service, talk: Talk) -> None:
     leaf = await summarised(service, talk)
-    here = "insert into drafts (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"
+    here = "insert into partials (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"
     read = "select tenant_id, chat_id, 0, message_id, digest, 0, 1, 2, '[]' from messages"
     await run_sql(service.runtime, f"{here} {read} where message_id = :leaf", leaf=leaf)
 
     await tell(service, "message.deleted", chat_id="chat-1", message_id="never stored")
-    assert len(await rows(service.runtime, "select 1 from drafts")) == 1
+    assert len(await rows(service.runtime, "select 1 from partials")) == 1
     await tell(service, "message.deleted", chat_id="chat-1", message_id="u4")
 
-    assert await rows(service.runtime, "select 1 from drafts") == []
+    assert await rows(service.runtime, "select 1 from partials") == []
 
 
 async def test_the_same_message_in_a_chat_of_its_own_stays(service: Service, talk: Talk) -> None:
@@ -327,7 +327,7 @@ async def test_a_worker_that_has_read_a_message_publishes_nothing_after_its_dele
 
     assert [run.outcome for run in await harness.runs()] == ["refused"]
     assert await harness.made() == []
-    assert await rows(harness.runtime, "select 1 from drafts") == []
+    assert await rows(harness.runtime, "select 1 from partials") == []
     assert "mandragora" not in str(await tables(harness.runtime))
     await harness.drain()
     await check_tree(harness.runtime)
@@ -342,4 +342,4 @@ async def test_a_half_read_turn_is_not_kept_after_an_edit_above_it(harness: Harn
         await tell(harness.service, "message.deleted", chat_id="chat-1", message_id="long")
 
     assert (await harness.runs())[0].outcome == "refused"
-    assert await rows(harness.runtime, "select 1 from drafts") == []
+    assert await rows(harness.runtime, "select 1 from partials") == []

@@ -75,7 +75,7 @@ async def test_a_sweep_removes_expired_chats_with_all_that_is_their_own_also_wit
     leaf = await summarised(harness)
     await run_sql(
         harness.runtime,
-        "insert into drafts (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"
+        "insert into partials (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"
         " select tenant_id, id, 0, 'u0', 'd', 0, 1, 2, '[]' from chats",
     )
     await swept(harness, retention=False)

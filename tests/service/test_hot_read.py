@@ -7,8 +7,8 @@ from itertools import accumulate
 
 import pytest
 
-from service.planning import Checkpoint
-from service.policy import APPLY_AT, Policy, apply_at, parts_of
+from service.planning.plan import Checkpoint
+from service.planning.policy import APPLY_AT, Policy, apply_at, parts_of
 from service.storage import checkpoints, contexts, messages, work
 from service.storage.checkpoints import Fresh
 from service.summarising.memory import Memory

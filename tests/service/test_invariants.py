@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from service.demo.host import Host, inlet_body, load_filter, outlet_body
-from service.policy import APPLY_AT, parts_of
+from service.planning.policy import APPLY_AT, parts_of
 from service.storage import contexts
 from tests.builders import called, returned, said
 from tests.conftest import Service, drain, execute

@@ -25,11 +25,11 @@ async def post(service: Service, where: str, body: object | None = None) -> Json
 
 
 async def half_read(service: Service) -> int:
-    """Gives chat-1 a draft; returns the chat's id."""
+    """Gives chat-1 a partial; returns the chat's id."""
     identity: int = (await row(service.runtime, "select id from chats where external_id = 'chat-1'")).id
     await run_sql(
         service.runtime,
-        "insert into drafts (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"
+        "insert into partials (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"
         " select tenant_id, id, 0, 'u0', 'd', 0, 1, 2, '[]' from chats where id = :chat",
         chat=identity,
     )
@@ -279,7 +279,7 @@ async def test_what_was_read_of_a_long_turn_is_dropped_with_the_checkpoints(
 
     await post(service, f"/chat-1/{what}")
 
-    assert await rows(service.runtime, "select 1 from drafts") == []
+    assert await rows(service.runtime, "select 1 from partials") == []
 
 
 async def test_recompute_does_not_wait_for_the_back_off_of_earlier_failures(service: Service, talk: Talk) -> None:

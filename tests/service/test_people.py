@@ -177,11 +177,11 @@ async def test_a_partial_turn_goes_with_what_it_has_read(harness: Harness) -> No
     await shared(harness)
     await run_sql(
         harness.runtime,
-        "insert into drafts (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"
+        "insert into partials (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"
         " select tenant_id, id, 0, 'u0', 'd', 0, 1, 2, '[\"ann said\"]' from chats",
     )
     await erase(harness.service, ANN)
-    assert await rows(harness.runtime, "select 1 from drafts") == []
+    assert await rows(harness.runtime, "select 1 from partials") == []
 
 
 async def test_a_dry_run_says_the_same_and_changes_nothing(harness: Harness) -> None:

@@ -190,7 +190,7 @@ async def test_work_that_is_under_way_is_refused(harness: Harness, how: str) -> 
     lease = await claimed(harness)
     await run_sql(
         harness.runtime,
-        "insert into drafts (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"
+        "insert into partials (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"
         " select tenant_id, id, 0, 'u0', 'd', 0, 1, 2, '[]' from chats",
     )
 
@@ -201,7 +201,7 @@ async def test_work_that_is_under_way_is_refused(harness: Harness, how: str) -> 
 
     assert await published(harness, lease, made[-1]["id"], leaf, "late") is None
     assert (await harness.chat()).due_at is not None
-    assert await rows(harness.runtime, "select 1 from drafts") == []
+    assert await rows(harness.runtime, "select 1 from partials") == []
 
 
 async def test_work_that_needs_texts_that_are_gone_waits_for_them(service: Service, talk: Talk) -> None:

@@ -23,7 +23,7 @@ from service.clients.llm import (
 )
 from service.clients.summarisers import client, probe
 from service.errors import ConfigurationError, SummariserError
-from service.policy import output_tokens
+from service.planning.policy import output_tokens
 from service.settings import Settings
 from service.summarising.reading import Excerpt, Finish, Reading, Summariser
 from tests.fakes.scripted_llm import (

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from service.policy import Policy
+from service.planning.policy import Policy
 from service.summarising import gate, prompt, summarise
 from service.summarising.memory import Memory
 from service.summarising.reading import Finish, Reply

@@ -13,7 +13,7 @@ from html import escape
 
 import pytest
 
-from service.policy import Policy
+from service.planning.policy import Policy
 from service.summarising import prompt, summarise
 from service.summarising.memory import Memory
 from service.summarising.reading import Finish, Reply

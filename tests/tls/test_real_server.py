@@ -11,8 +11,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from service import dumps
-from service.embedded import postgres, process
+from service.embedded import dumps, postgres, process
 from service.embedded.account import account_for, give
 from service.embedded.present import CLUSTER
 from service.runtime import Urls

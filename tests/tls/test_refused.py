@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from service import dumps, runtime
+from service import runtime
+from service.clients.queue import Queue
+from service.embedded import dumps
 from service.errors import ConfigurationError
-from service.queue import Queue
 from service.runtime import Urls, running
 from service.settings import Settings
 from service.storage import database

@@ -20,10 +20,10 @@ from redis.asyncio import Redis
 
 from service.api.server import bind, listening
 from service.app import create_app
+from service.clients.queue import JOB, Queue
 from service.clients.summarisers import configured
 from service.errors import ConfigurationError
 from service.names import FIRST_TENANT
-from service.queue import JOB, Queue
 from service.runtime import Urls
 from service.settings import Settings
 from service.storage import keys
@@ -149,7 +149,7 @@ async def test_a_sweep_rings_again_although_arq_still_knows_the_first_ring(servi
 async def test_without_redis_a_hand_over_is_taken_and_worked_on_later(
     settings: Settings, urls: Urls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.queue._PATIENCE", 0.2)
+    monkeypatch.setattr("service.clients.queue._PATIENCE", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     app = create_app(settings, texts=TEXTS)
@@ -388,7 +388,7 @@ async def test_a_redis_that_does_not_let_us_in_at_the_start_is_told_in_one_line(
 
 
 async def test_a_redis_that_is_away_at_the_start_is_no_reason_not_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.queue._PATIENCE", 0.2)
+    monkeypatch.setattr("service.clients.queue._PATIENCE", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service import metrics
 from service.errors import PrecisError, TextTooHard, TextWorkFailed
-from service.planning import Checkpoint, Chunk, PartialTurn
+from service.planning.plan import Checkpoint, Chunk, PartialTurn
 from service.processes import rounds
 from service.storage import breakers, checkpoints, messages, partials, runs, sums
 from service.storage.checkpoints import Fresh

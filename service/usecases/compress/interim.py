@@ -11,9 +11,9 @@ from dataclasses import replace
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
-from service import metrics, planning
+from service import metrics
 from service.errors import PrecisError, trace
-from service.planning import Checkpoint, Chunk, Plan
+from service.planning.plan import Checkpoint, Chunk, Plan, plan
 from service.storage import checkpoints, work
 from service.storage.tables import INTERIM
 from service.summarising.memory import Memory
@@ -121,7 +121,7 @@ async def _plan(begun: Begun, outdated: Sequence[Checkpoint]) -> Plan:
     policy = this.policy.at_once
     if outdated:
         policy = replace(policy, prepare_at=0, step_tokens=1)
-    return await asyncio.to_thread(planning.plan, begun.path, served, policy)
+    return await asyncio.to_thread(plan, begun.path, served, policy)
 
 
 def _up_to_boundary(planned: Sequence[Chunk]) -> Sequence[Chunk]:

@@ -8,8 +8,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from service import planning
-from service.planning import Chunk, PartialTurn, Plan
+from service.planning.plan import Chunk, PartialTurn, Plan, plan, plan_by_code
 from service.storage import chats, partials, work
 from service.storage.messages import Row
 from service.summarising.memory import Memory
@@ -100,10 +99,10 @@ async def _plan(this: Round, begun: Begun) -> tuple[Plan, Memory | None]:
     async with this.engine.connect() as connection:
         kept = await partials.find(connection, this.chat)
     partial, memory = _on_path(kept, this.rows)
-    plan_of = planning.plan if this.summariser else planning.plan_by_code
+    plan_of = plan if this.summariser else plan_by_code
     made = [begun.made] if begun.made else []
-    plan = await asyncio.to_thread(plan_of, begun.path, made, this.policy, partial=partial)
-    return plan, memory if plan.partial else None
+    planned = await asyncio.to_thread(plan_of, begun.path, made, this.policy, partial=partial)
+    return planned, memory if planned.partial else None
 
 
 def _on_path(

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from service import planning
-from service.planning import Checkpoint, PathMessage
-from service.policy import Policy
+from service.planning.plan import Checkpoint, PathMessage, deepest
+from service.planning.policy import Policy
 from service.storage import checkpoints, messages
 from service.storage.checkpoints import Degraded
 from service.storage.messages import Row
@@ -79,7 +78,7 @@ async def begin(claim: Claim) -> Begun:
         path = [_planned(row) for row in rows]
         pointed_to = {row.checkpoint_id or 0 for row in rows}
         settled, interim = await checkpoints.along(connection, claim.chat, pointed_to)
-        made = planning.deepest(path, settled)
+        made = deepest(path, settled)
         instead_of = interim
         degraded = await _to_redo(connection, claim, made)
         if made and degraded:

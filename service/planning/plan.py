@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from service.policy import Policy
+from service.planning.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)
