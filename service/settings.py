@@ -390,7 +390,7 @@ class Settings(BaseSettings):
     )
     retention: bool = Field(
         True,
-        description="Whether workers delete once an hour what is older than PRECIS_KEEP_…"
+        description="Whether workers delete once an hour what is older than the KEEP settings"
         " allow; `precis retention` does the same manually.",
     )
     keep_runs: Days = Field(

@@ -57,8 +57,7 @@ def keep_facts(messages: list[Json]) -> str:
     if not facts:
         return "## State\n- No gate was named so far."
     lines = [f"- {one}" for one in facts]
-    oldest = lines[:40]  # of pins, the oldest go first when room is short
-    return "\n".join(["## Facts and values", *lines, "", "## State", *oldest])
+    return "\n".join(["## State", *lines])
 
 
 @dataclass

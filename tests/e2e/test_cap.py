@@ -26,7 +26,7 @@ async def test_a_chat_that_precis_has_no_time_to_read_is_truncated_to_the_window
     seen = await rig.seen()
     assert seen.hidden
     assert seen.note
-    assert "lighthouse keeper" in seen.system
+    assert "lighthouse keeper" in seen.head
     assert seen.tail[-1]["content"] == asked
     assert_inside_the_window(rig, rig.model.received[-1])
     assert [one for one in tab.statuses(turn.answer) if "eft out" in one]
@@ -100,7 +100,7 @@ async def test_the_window_of_a_chats_own_parameters_goes_before_the_valve(rig: R
 
     seen = await rig.seen()
     assert seen.hidden == []
-    assert not SUMMARY.search(seen.system)
+    assert not SUMMARY.search(seen.head)
 
 
 async def test_a_short_chat_is_left_alone(rig: Rig, tab: Tab) -> None:

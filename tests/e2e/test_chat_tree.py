@@ -232,7 +232,7 @@ async def test_several_models_at_once_get_the_same_summary(rig: Rig, tab: Tab) -
     assert {one.model for one in both} == set(MODELS)
     first, second = [await rig.seen(one) for one in both]
     assert first.summary
-    assert (first.system, first.tail) == (second.system, second.tail)
+    assert (first.head, first.tail) == (second.head, second.tail)
 
 
 async def test_the_branch_of_the_second_model_goes_on_with_the_summary(rig: Rig, tab: Tab) -> None:

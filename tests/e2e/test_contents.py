@@ -72,7 +72,7 @@ async def test_a_system_prompt_stands_before_the_summary(rig: Rig, tab: Tab) -> 
 
     seen = await rig.compressed()
     assert seen.summary
-    assert seen.system.index("lighthouse keeper") < seen.system.index(seen.summary.splitlines()[0])
+    assert seen.head.index("lighthouse keeper") < seen.head.index(seen.summary.splitlines()[0])
 
 
 async def test_a_changed_system_prompt_keeps_the_summary(rig: Rig, tab: Tab) -> None:
@@ -83,8 +83,8 @@ async def test_a_changed_system_prompt_keeps_the_summary(rig: Rig, tab: Tab) -> 
     await tab.send(question())
 
     seen = await rig.compressed()
-    assert "talkative" in seen.system
-    assert "terse" not in seen.system
+    assert "talkative" in seen.head
+    assert "terse" not in seen.head
 
 
 async def test_a_workspace_model_keeps_its_system_prompt_beside_the_summary(rig: Rig) -> None:
@@ -96,7 +96,7 @@ async def test_a_workspace_model_keeps_its_system_prompt_beside_the_summary(rig:
         await page.send(question())
 
     seen = await rig.compressed()
-    assert "KEEPER." in seen.system
+    assert "KEEPER." in seen.head
 
 
 async def test_a_folder_keeps_its_system_prompt_beside_the_summary(rig: Rig, tab: Tab) -> None:
@@ -107,7 +107,7 @@ async def test_a_folder_keeps_its_system_prompt_beside_the_summary(rig: Rig, tab
     await tab.send(question())
 
     seen = await rig.compressed()
-    assert "HARBOUR." in seen.system
+    assert "HARBOUR." in seen.head
 
 
 async def test_legacy_tools_leave_the_summary_in_place(rig: Rig, tab: Tab) -> None:

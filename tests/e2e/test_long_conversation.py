@@ -51,7 +51,7 @@ async def test_eighty_turns_with_native_tools_twice_over_the_window(rig: Rig, ta
         for call in calls:
             assert rig.size(call) < WINDOW
             seen = await rig.seen(call)
-            assert (seen.system, seen.tail) == (views[-1].system, views[-1].tail), "the prefix changed inside a turn"
+            assert (seen.head, seen.tail) == (views[-1].head, views[-1].tail), "the prefix changed inside a turn"
             assert facts(call.messages) == facts(" ".join(asked)), "a fact is nowhere in the request"
             assert all(map(whole, seen.added)), "a result of this turn was cut, though there was room"
         await rig.settled(tab)
@@ -69,7 +69,7 @@ def assert_stable(views: Sequence[View]) -> None:
     """From turn to turn a request begins with the same bytes, except where a new summary came."""
     for before, after in pairwise(views):
         if before.summary == after.summary:
-            assert before.system == after.system
+            assert before.head == after.head
             assert before.tail == after.tail[: len(before.tail)]
     changes = sum(before.summary != after.summary for before, after in pairwise(views))
     assert 0 < changes <= 8, f"the prefix changed {changes} times in {len(views)} turns"

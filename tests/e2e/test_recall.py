@@ -122,7 +122,7 @@ async def test_a_model_finds_a_result_by_its_words_and_reads_it_to_the_byte(rig:
         rig, tab, {"query": f"{TOPIC} valve 17"}, {"ref": "T1"}, {"ref": "T1", "grep": "valve 31"}
     )
 
-    assert result(TOPIC, SIZE).splitlines()[40] not in json.dumps((await rig.seen()).system)
+    assert result(TOPIC, SIZE).splitlines()[40] not in json.dumps((await rig.seen()).head)
     assert "T1 look_up(" in found
     assert read(whole) == result(TOPIC, SIZE)
     assert read(line) == "\n".join(result(TOPIC, SIZE).splitlines()[29:34])

@@ -130,7 +130,7 @@ async def test_an_api_clients_long_conversation_is_compressed_at_once_and_at_a_l
     await ask(rig, messages)
 
     seen = await compressed(rig, chat)
-    assert seen.system.startswith("You are terse.")
+    assert seen.head.startswith("You are terse.")
     assert facts(seen.summary) | facts(seen.tail) == facts(messages)
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from filter_stub.precis_filter import OFFERED
+from filter_stub.precis_filter import OFFERED, is_record
 from tests.builders import Json
 from tests.e2e.model import Received, plain
 from tests.e2e.precis import FACT, Checkpoint
@@ -20,9 +20,9 @@ NOTE = re.compile(r"\[[^\[\]]*\bleft out\b[^\[\]]*\]")
 
 @dataclass(frozen=True)
 class View:
-    """`hidden` and `tail` are without system messages; `added` is what the turn's own tool loop appended."""
+    """`head` is the text of system messages and record; `added` is what the turn's own tool loop appended."""
 
-    system: str
+    head: str
     hidden: list[Json]
     tail: list[Json]
     added: list[Json]
@@ -30,19 +30,19 @@ class View:
     @property
     def summary(self) -> str:
         """Our summary, to the byte, without what the filter adds to it; empty when there is none."""
-        found = SUMMARY.search(self.system)
+        found = SUMMARY.search(self.head)
         return found[0].replace(f"{OFFERED}\n\n", "") if found else ""
 
     @property
     def says_how_to_look_up(self) -> bool:
         """Whether the last line of our summary names the tool that looks up what it covers."""
-        found = SUMMARY.search(self.system)
+        found = SUMMARY.search(self.head)
         return found is not None and found[0].splitlines()[-3:-1] == [OFFERED, ""]
 
     @property
     def note(self) -> str:
         """The note about what was left out; empty when there is none."""
-        found = NOTE.search(SUMMARY.sub("", self.system))
+        found = NOTE.search(SUMMARY.sub("", self.head))
         return found[0] if found else ""
 
     @property
@@ -61,11 +61,14 @@ def view(received: Received) -> View:
     assert received.built, "no filter was called for this request"
     built = [one for one in received.built.messages if one["role"] != "system"]
     sent = [one for one in received.messages if one["role"] != "system"]
-    system = "\n".join(plain(one["content"]) for one in received.messages if one["role"] == "system")
+    head = [one for one in received.messages if one["role"] == "system"]
+    if is_record(sent[:2]):
+        head, sent = [*head, *sent[:1]], sent[2:]
+    text = "\n".join(plain(one["content"]) for one in head)
     for start in range(len(built)):
         kept = built[start:]
         if len(sent) >= len(kept) and all(map(same, kept, sent)):
-            return View(system, built[:start], sent[: len(kept)], sent[len(kept) :])
+            return View(text, built[:start], sent[: len(kept)], sent[len(kept) :])
     raise AssertionError(
         f"what reached the model does not end as Open WebUI built it: {outline(built)} became {outline(sent)}"
     )
@@ -119,7 +122,7 @@ def check(received: Received, checkpoints: Sequence[Checkpoint], path: Sequence[
     """
     well_formed(received.messages)
     seen = view(received)
-    assert len(SUMMARY.findall(seen.system)) <= 1, "two summaries"
+    assert len(SUMMARY.findall(seen.head)) <= 1, "two summaries"
     if seen.summary:
         fitting = next((one for one in checkpoints if one.summary == seen.summary), None)
         assert fitting, f"this summary is none of the chat's: {seen.summary[:200]}"
@@ -130,7 +133,7 @@ def check(received: Received, checkpoints: Sequence[Checkpoint], path: Sequence[
         assert seen.hidden_turns >= users, f"{seen.hidden_turns} turns are hidden, {users} are covered"
         assert seen.note or seen.hidden_turns == users, f"{seen.hidden_turns} turns are hidden, {users} are covered"
     elif seen.hidden:
-        assert seen.note, f"{len(seen.hidden)} messages are hidden, and nothing says so: {seen.system[-300:]}"
+        assert seen.note, f"{len(seen.hidden)} messages are hidden, and nothing says so: {seen.head[-300:]}"
     return seen
 
 
