@@ -272,7 +272,7 @@ class _User:
 
     async def _context(self, leaf: str) -> str | None:
         """The newest message that the service knows. A request goes on without an answer, so there is no second try."""
-        answer = await self._send("POST", "context", self._chat.talk.question(leaf))
+        answer = await self._send("POST", "context", self._chat.talk.question(leaf, pairs=1000))
         if answer is None or answer.status_code == 503:
             self._traffic.counts["unanswered"] += 1
             return None
