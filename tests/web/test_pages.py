@@ -565,7 +565,7 @@ async def test_a_chat_is_deleted_with_all_that_is_stored_for_it(service: Service
     assert done.leads_to.startswith("/chats")
     assert not await rows(service.runtime, "select 1 from messages")
     assert (await visitor.get("/chats/chat-1")).status == 404
-    assert await audited(service) == [("chat.delete", "chat-1", {})]
+    assert await audited(service) == [("chat.delete", "chat-1", {"chats": 1, "why": "an operator wished it"})]
 
 
 async def test_a_second_press_on_a_button_of_a_deleted_chat_is_a_page(service: Service, visitor: Visitor) -> None:
