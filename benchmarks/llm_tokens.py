@@ -148,15 +148,14 @@ def _add(play: Play, message: Message) -> None:
 
 async def _ask(runtime: Runtime, play: Play) -> int:
     """What the filter asks before the answer; returns the checkpoint that is served, 0 for none."""
-    answer = await stage.ask(runtime, play.tenant, "chat", play.path)
-    made = answer.checkpoint
-    covered = made.messages if made else 0
+    answer, summary = await stage.ask(runtime, play.tenant, "chat", play.path)
+    covered = answer.covered_messages or 0
     assert covered >= play.covered, f"the boundary moved back from {play.covered} to {covered}"
-    sent = sum(play.sizes[covered:]) + (made.tokens if made else 0)
+    sent = sum(play.sizes[covered:]) + tokens.count(summary)
     assert sent <= runtime.settings.window, f"{sent} tokens would be sent, the window has {runtime.settings.window}"
-    play.changes += answer.summary != play.prefix
-    play.prefix, play.covered, play.most_sent = answer.summary, covered, max(play.most_sent, sent)
-    return made.id if made else 0
+    play.changes += summary != play.prefix
+    play.prefix, play.covered, play.most_sent = summary, covered, max(play.most_sent, sent)
+    return answer.checkpoint_id or 0
 
 
 async def _nothing_failed(urls: Urls) -> None:

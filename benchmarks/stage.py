@@ -27,12 +27,14 @@ from service.planning.policy import Policy
 from service.runtime import Runtime, Urls
 from service.storage import chats, contexts, keys
 from service.storage import work as due_work
+from service.storage.contexts import Lookup, StoredContext
 from service.storage.database import Database, connect, migrate
 from service.storage.tenancy import ChatKey
 from service.summarising import message
 from service.summarising.message import Parts
 from service.usecases import context, ingest
 from service.usecases.compress import compress
+from service.usecases.context import ContextAnswer
 from service.usecases.ingest import Transcript
 
 MODEL = "benchmark"
@@ -138,11 +140,9 @@ def listener(port: int) -> psutil.Process:
     raise RuntimeError(f"no child of this process listens on port {port}")
 
 
-async def find(
-    database: Database, tenant: int, chat: str, pairs: Sequence[tuple[str, str]]
-) -> contexts.StoredContext | None:
+async def find(database: Database, tenant: int, chat: str, pairs: Sequence[tuple[str, str]]) -> StoredContext | None:
     """The hot read, through the service's own pool; each message that is not stored has 80 characters."""
-    return await contexts.find(database, tenant, chat, pairs, [80] * len(pairs))
+    return await contexts.find(database, Lookup(tenant, chat, len(pairs), pairs, [80] * len(pairs)))
 
 
 async def note_leaf(url: str, tenant: int, chat: int) -> None:
@@ -198,14 +198,10 @@ async def work(runtime: Runtime) -> None:
         pass
 
 
-async def ask(runtime: Runtime, tenant: int, chat: str, path: Sequence[Message]) -> context.Decision:
-    """What is stored for a request, in this process."""
+async def ask(runtime: Runtime, tenant: int, chat: str, path: Sequence[Message]) -> tuple[ContextAnswer, str]:
+    """What is stored for a request, in this process, and the words of the summary."""
     newest = path[::-1][:PAIRS]
-    asked = context.Lookup(
-        tenant,
-        chat,
-        runtime.settings.window,
-        context.Path(len(path), [(one.id, one.digest) for one in newest]),
-        [len(one.text) for one in newest],
-    )
+    pairs = [(one.id, one.digest) for one in newest]
+    sizes = [len(one.text) for one in newest]
+    asked = Lookup(tenant, chat, len(path), pairs, sizes, runtime.settings.window)
     return await context.stored(runtime.database, asked)

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 import msgspec
 from fastapi import APIRouter
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -19,20 +20,16 @@ from service import metrics
 from service.api import problems
 from service.api.callers import caller, runtime_of
 from service.api.deps import KEY_SCHEME, MOST_MESSAGES, documented, read_bytes
-from service.api.wire import (
-    ContextAnswer,
-    ContextRequest,
-    Tokens,
-    schema_of,
-)
+from service.api.wire import ContextRequest, schema_of
 from service.errors import TooLarge, Unprocessable
 from service.planning import policy
 from service.processes.intake import CONTROL
 from service.request import edit
 from service.settings import Settings
-from service.storage.contexts import Served
+from service.storage.contexts import Lookup
 from service.storage.sums import Share
 from service.usecases import context
+from service.usecases.context import ContextAnswer
 
 _ROUTE = "/v1/chats/{chat_id}/context"
 _PATH = re.compile("/v1/chats/([^/]+)/context")
@@ -82,8 +79,9 @@ async def post_context(request: Request) -> Response:
     metrics.context_answered(answer.status, seconds, saved=kept_out)
     share = Share(key.tenant, chat, body.user_id or "", body.model)
     runtime.counting.answered(share, kept_out)
-    filled = _context(answer, runtime.settings.window)
-    return Response(_ENCODE(filled), media_type="application/json")
+    # An unknown chat that comes without a window has the usual one.
+    sized = replace(answer, window=answer.window or runtime.settings.window)
+    return Response(_ENCODE(sized), media_type="application/json")
 
 
 [_HOT] = router.routes
@@ -99,23 +97,21 @@ def _chat_id(request: Request) -> str:
     return chat
 
 
-def _asked(tenant: int, chat: str, body: ContextRequest, settings: Settings) -> context.Lookup:
+def _asked(tenant: int, chat: str, body: ContextRequest, settings: Settings) -> Lookup:
     """The request as the use case takes it."""
     window = policy.believed(body.windows)
-    served = Served(
-        settings.apply_share(body.model),
-        body.overhead or 0,
-        body.room,
-    )
-    return context.Lookup(
+    return Lookup(
         tenant=tenant,
         chat=chat,
-        window=window or settings.of_model(body.model).window,
-        path=context.Path(body.depth, body.path),
+        depth=body.depth,
+        pairs=body.path,
         sizes=body.sizes,
+        window=window or settings.of_model(body.model).window,
         user=body.user_id,
         anyone=settings.share_forks == "tenant",
-        served=served,
+        apply_at=settings.apply_share(body.model),
+        overhead=body.overhead or 0,
+        room=body.room,
     )
 
 
@@ -170,30 +166,6 @@ def _check_characters(asked: ContextRequest) -> None:
         raise Unprocessable("the user's id has a control character", pointer="/user_id")
     if _CONTROL.search(asked.model):
         raise Unprocessable("the model's name has a control character", pointer="/model")
-
-
-def _context(answer: context.Decision, usual_window: int) -> ContextAnswer:
-    """The answer as it is sent; fields that keep their default are left out of the JSON.
-
-    `usual_window` is for an unknown chat that comes without one.
-    """
-    filled = ContextAnswer(
-        status=answer.status,
-        known=answer.known,
-        window=answer.window or usual_window,
-        density=answer.density,
-        status_text=answer.status_text or None,
-        edit=answer.edit,
-    )
-    if answer.status != "unknown":
-        filled.tokens = Tokens(answer.before, answer.after, answer.overhead)
-    made = answer.checkpoint
-    if made:
-        filled.checkpoint_id = made.id
-        filled.covered_until = made.until
-        filled.covered_digest = answer.digest
-        filled.covered_messages = made.messages
-    return filled
 
 
 async def answered(scope: Scope, receive: Receive, send: Send) -> bool:

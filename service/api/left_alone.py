@@ -42,15 +42,15 @@ async def post_view(
         body.path,
         max(body.depth, len(body.path)),
     )
-    found, made = seen.decision, seen.decision.checkpoint
+    answer, tokens = seen.answer, seen.answer.tokens
     return ViewAnswer(
         left_alone=seen.chat.left_alone_at is not None,
-        status=found.status,
-        summary=found.summary,
-        covered_messages=made.messages if made else 0,
-        covered_until=made.until if made else None,
-        before=found.before,
-        after=found.after,
+        status=answer.status,
+        summary=seen.summary,
+        covered_messages=answer.covered_messages or 0,
+        covered_until=answer.covered_until,
+        before=tokens.before if tokens else 0,
+        after=tokens.after if tokens else 0,
         working=seen.chat.working,
     )
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from service.names import Outcome
 from service.processes import intake
 from service.processes.intake import CONTROL
-from service.request.edit import Count, Edit, Request
+from service.request.edit import Count, Request
 
 # Open WebUI's ids are UUIDs, or `temporary:<socket id>`.
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=rf"^[^{CONTROL}]+$")]
@@ -115,70 +115,6 @@ class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Annotated[int, Meta(ge=1, le=2**40)] | None,
         Meta(
             description="Most tokens that the request may have: the window less the answer's share."
-        ),
-    ] = None
-
-
-class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Estimated size of the request without and with the summary."""
-
-    before: int
-    after: int
-    overhead: Annotated[
-        int,
-        Meta(
-            description="Part of both that is not messages (system prompt, tool specifications),"
-            " as the provider counted it."
-        ),
-    ] = 0
-
-
-class ContextAnswer(msgspec.Struct, omit_defaults=True):
-    """The stored summary for a request, if there is one and the request needs it."""
-
-    status: Literal["ready", "not_needed", "pending", "unknown"]
-    known: Annotated[
-        str | None,
-        Meta(
-            description="The newest message of the path that is stored. Null when none is, also"
-            " for a fork that is served from another chat: send the whole path then."
-        ),
-    ] = None
-    window: Annotated[
-        int | None, Meta(description="The context window that the answer is for, in tokens.")
-    ] = None
-    checkpoint_id: int | None = None
-    covered_until: Annotated[
-        str | None, Meta(description="Id of the last message that the summary covers.")
-    ] = None
-    covered_digest: Annotated[
-        str | None,
-        Meta(
-            description="Its digest; use the summary only if yours is equal. Null when the boundary"
-            " is above the pairs of `path`: ask again with those down to it."
-        ),
-    ] = None
-    covered_messages: int | None = None
-    tokens: Tokens | None = None
-    edit: Annotated[
-        Edit | None,
-        Meta(
-            description="How to put the summary into the request; only with `ready`. Null when the"
-            " description does not reach the boundary, or does not match what is stored."
-        ),
-    ] = None
-    density: Annotated[
-        float | None,
-        Meta(
-            description="Tokens counted by the service for one estimated by the filter; null when"
-            " too few were counted."
-        ),
-    ] = None
-    status_text: Annotated[
-        str | None,
-        Meta(
-            description="For users: the status about the summary, or with `pending` about a"
-            " request that is cut because there is none yet."
         ),
     ] = None
 

@@ -24,6 +24,7 @@ from sqlalchemy.dialects.postgresql import distinct_on, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.names import ChatState, Has, Order
+from service.storage import statements
 from service.storage.jobs import CHAT_STATE
 from service.storage.tables import chats, checkpoints, messages
 from service.storage.tenancy import ChatKey, of
@@ -141,22 +142,7 @@ class ServedModel:
     overhead: int
 
 
-# The deepest 16: an older one would leave more in a request than all of these.
-LINE = "({0}.ancestors || {0}.id)[cardinality({0}.ancestors) - 14:]"
-"""SQL: the deepest 16 of a checkpoint and those it grew from, oldest first."""
-SAVINGS = "{0}.savings[cardinality({0}.savings) - 15:]"
-"""SQL: what each of them saves."""
-_NOTE_LEAF = text(f"""
-update chats
-set leaf_id = leaf.message_id, leaf_digest = leaf.digest, leaf_tokens = leaf.path_tokens,
-    leaf_line = {LINE.format("made")}, leaf_savings = {SAVINGS.format("made")}
-from messages leaf
-left join checkpoints made
-    on made.tenant_id = :tenant and made.chat_id = leaf.chat_id and made.id = leaf.checkpoint_id
-where chats.tenant_id = :tenant and chats.id = :chat
-    and leaf.tenant_id = :tenant and leaf.chat_id = :chat
-    and leaf.message_id = coalesce(:leaf, chats.leaf_id)
-""")
+_NOTE_LEAF = text(statements.load("chats")["note_leaf"])
 COMPACTS_ITSELF = "open-webui"
 """The `compactor` beside which no summary is made: nothing is compressed twice."""
 # Of the newest branch: the chat's own copy, because a list is sorted by it.

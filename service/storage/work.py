@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage import breakers
+from service.storage import breakers, statements
 from service.storage.tables import chats, tenants
 from service.storage.tenancy import ChatKey, of
 from service.storage.terms import in_seconds
@@ -74,55 +74,12 @@ class Lease:
     left_alone: bool
 
 
-_LONGEST_CLAIM = 10  # seconds that a worker may be silent in the middle of one
-_MOST_ATTEMPTS = 1000  # counted; a chat may fail for ever, a column does not count for ever
 _FREE = or_(chats.c.lease_until.is_(None), chats.c.lease_until < func.now())
 _RELEASED = {"lease_token": None, "lease_until": None, "lease_endpoint": None, "leased_by": None}
-# In the order of the last fields of `Lease`.
-_LEASED = (
-    chats.c.handed_seq,
-    chats.c.epoch,
-    chats.c.attempts,
-    chats.c.model,
-    chats.c.window_tokens,
-    chats.c.overhead_tokens,
-    chats.c.leaf_id,
-    chats.c.compactor,
-    chats.c.external_id,
-    chats.c.user_id,
-    chats.c.request_id,
-    chats.c.left_alone_at.is_not(None),
-)
-
-# Claims are made one by one: two at the same time would count the same work under way, and each
-# would pass by what the other has locked and go away empty. A claim whose worker froze must not
-# hold up the fleet.
-_ONE_BY_ONE = text(
-    "select pg_advisory_xact_lock(hashtext('precis claim')),"
-    f" set_config('idle_in_transaction_session_timeout', '{_LONGEST_CLAIM}s', true)"
-)
-
-# The chats that have been due for longest, of the tenant with the least work under way, and of
-# those the one that was served longest ago. Several of each tenant, because an ingest may have
-# the first locked. What is asked of the chat itself is asked again after locking it, as it may have
-# changed meanwhile. "No key": a row that refers to the chat, as the counters do, locks its key
-# while it is written, and a chat passed by for that would wait for the next sweep.
-_NEXT = text("""
-select chats.id, chats.tenant_id, chats.attempts from tenants
-cross join lateral (
-    select id, due_at from chats
-    where chats.tenant_id = tenants.id and due_at <= now()
-        and (lease_until is null or lease_until < now())
-        and coalesce(expires_at > now(), true)
-        and (:asking or attempts >= :patience or pressing)
-    order by due_at limit 4
-) head
-join chats on chats.tenant_id = tenants.id and chats.id = head.id
-where chats.due_at <= now() and (chats.lease_until is null or chats.lease_until < now())
-order by (select count(*) from chats w where w.tenant_id = tenants.id and w.lease_until > now()),
-    tenants.served_at nulls first, head.due_at
-limit 1 for no key update of chats skip locked
-""")
+_SQL = statements.load("work")
+_ONE_BY_ONE = text(_SQL["one_by_one"])
+_NEXT_CHAT = text(_SQL["next_chat"])
+_LEASE = text(_SQL["lease"])
 
 
 async def mark_due(
@@ -204,7 +161,7 @@ async def claim(
     """
     await connection.execute(_ONE_BY_ONE)
     asking = endpoint is None or await _may_ask(connection, endpoint, calls)
-    turn = await connection.execute(_NEXT, {"asking": asking, "patience": FALLBACK_AFTER})
+    turn = await connection.execute(_NEXT_CHAT, {"asking": asking, "patience": FALLBACK_AFTER})
     row = turn.one_or_none()
     if row is None:
         return None
@@ -239,17 +196,16 @@ async def _lease(
         update(tenants).where(tenants.c.id == chat.tenant).values(served_at=func.clock_timestamp())
     )
     await connection.execute(served)
-    # An attempt counts from its beginning: a worker that dies in it cannot count it.
-    values = {
-        "lease_token": token,
-        "lease_until": in_seconds(LEASE),
-        "lease_endpoint": endpoint,
-        "leased_by": worker,
-        "attempts": func.least(chats.c.attempts, _MOST_ATTEMPTS) + 1,
+    asked = {
+        "tenant": chat.tenant,
+        "chat": chat.id,
+        "token": token,
+        "seconds": LEASE,
+        "endpoint": endpoint,
+        "worker": worker,
     }
-    query = update(chats).where(*of(chat, chats)).values(values).returning(*_LEASED)
-    leased = (await connection.execute(query)).one()
-    return Lease(chat, token, fallback, at_once, *leased)
+    leased = (await connection.execute(_LEASE, asked)).mappings().one()
+    return Lease(chat=chat, token=token, fallback=fallback, at_once=at_once, **leased)
 
 
 async def renew(connection: AsyncConnection, lease: Lease) -> bool:

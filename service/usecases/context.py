@@ -4,10 +4,12 @@ That is a stored summary and its boundary, or that none is needed, ready or know
 no LLM, no tokenizer.
 """
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal
 
+import msgspec
 import structlog
+from msgspec import Meta
+from msgspec.structs import replace
 
 from service.errors import KeyMissing
 from service.planning import policy
@@ -15,171 +17,188 @@ from service.planning.plan import Checkpoint
 from service.request import edit
 from service.request.edit import Edit
 from service.storage import contexts
-from service.storage.contexts import Served
+from service.storage.contexts import Lookup, StoredContext
 from service.storage.database import Database
 from service.storage.sealing import Seal
 
 log = structlog.get_logger(__name__)
 
 
-class Path(NamedTuple):
-    """A request's path: its length, and (id, digest) of its newest messages, leaf first."""
+class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Estimated size of the request without and with the summary."""
 
-    depth: int
-    pairs: Sequence[tuple[str, str]]
-
-
-class Lookup(NamedTuple):
-    """A request that asks for a summary. `sizes` are the characters of the pairs' messages.
-
-    `anyone`: a fork is served what any chat of the tenant lends, not only those of `user`. `served`
-    says how the model is served.
-    """
-
-    tenant: int
-    chat: str
-    window: int | None
-    path: Path
-    sizes: Sequence[int]
-    user: str | None = None
-    anyone: bool = False
-    served: Served = Served()
+    before: int
+    after: int
+    overhead: Annotated[
+        int,
+        Meta(
+            description="Part of both that is not messages (system prompt, tool specifications),"
+            " as the provider counted it."
+        ),
+    ] = 0
 
 
-class Decision(NamedTuple):
-    """What a request should carry.
-
-    `known` is the newest message of the path that is stored, or is taken for it. `summary`
-    and `edit` come with `ready` only; `edit` is None when the request is not described far enough
-    for one. `digest` is that of the boundary, as the request has it; None where the
-    boundary is above the pairs that were sent. `window` is the one that the answer is for, and
-    `overhead` is part of `before` and `after`.
-    """
+class ContextAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The stored summary for a request, if there is one and the request needs it."""
 
     status: Literal["ready", "not_needed", "pending", "unknown"]
-    known: str | None = None
-    window: int = 0
-    overhead: int = 0
-    before: int = 0
-    after: int = 0
-    checkpoint: Checkpoint | None = None
-    digest: str | None = None
-    summary: str = ""
-    edit: Edit | None = None
-    density: float | None = None
-    status_text: str = ""
+    known: Annotated[
+        str | None,
+        Meta(
+            description="The newest message of the path that is stored. Null when none is, also"
+            " for a fork that is served from another chat: send the whole path then."
+        ),
+    ] = None
+    window: Annotated[
+        int | None, Meta(description="The context window that the answer is for, in tokens.")
+    ] = None
+    checkpoint_id: int | None = None
+    covered_until: Annotated[
+        str | None, Meta(description="Id of the last message that the summary covers.")
+    ] = None
+    covered_digest: Annotated[
+        str | None,
+        Meta(
+            description="Its digest; use the summary only if yours is equal. Null when the boundary"
+            " is above the pairs of `path`: ask again with those down to it."
+        ),
+    ] = None
+    covered_messages: int | None = None
+    tokens: Tokens | None = None
+    edit: Annotated[
+        Edit | None,
+        Meta(
+            description="How to put the summary into the request; only with `ready`. Null when the"
+            " description does not reach the boundary, or does not match what is stored."
+        ),
+    ] = None
+    density: Annotated[
+        float | None,
+        Meta(
+            description="Tokens counted by the service for one estimated by the filter; null when"
+            " too few were counted."
+        ),
+    ] = None
+    status_text: Annotated[
+        str | None,
+        Meta(
+            description="For users: the status about the summary, or with `pending` about a"
+            " request that is cut because there is none yet."
+        ),
+    ] = None
 
 
-async def answer(database: Database, asked: Lookup, request: edit.Request) -> Decision:
+async def answer(database: Database, asked: Lookup, request: edit.Request) -> ContextAnswer:
     """What the request should carry, and how it is put in.
 
     Where texts cannot be opened, the request goes on as if nothing were stored.
     """
     try:
-        found = await stored(database, asked)
+        decided, summary = await stored(database, asked)
     except KeyMissing as error:
         log.warning("context.key_missing", chat=asked.chat, why=str(error))
         # Said to be known is what is above the question. Else the filter would upload the whole
         # path after each turn, which would be refused for the same reason. Once there is a key, or
         # another process answers, that is wrong at worst, and the filter then sends all.
-        found = Decision("unknown", known=next((one for one, _ in asked.path.pairs[1:]), None))
-    return _with_edit(found, asked, request)
+        above = asked.pairs[1][0] if len(asked.pairs) > 1 else None
+        return ContextAnswer("unknown", known=above, window=asked.window)
+    return _with_edit(decided, summary, asked, request)
 
 
-def not_sent(decided: Decision) -> int:
+def not_sent(answer: ContextAnswer) -> int:
     """Tokens that a summary keeps out of the request.
 
     None without an edit: the filter asks again, or sends the request unchanged.
     """
-    return decided.before - decided.after if decided.edit else 0
+    if answer.edit is None or answer.tokens is None:
+        return 0
+    return answer.tokens.before - answer.tokens.after
 
 
-def _with_edit(found: Decision, asked: Lookup, request: edit.Request) -> Decision:
-    if found.status == "unknown":
-        return found._replace(window=asked.window or 0)
-    ids = [message for message, _ in asked.path.pairs]
-    known = ids.index(found.known) if found.known in ids else None
+def _with_edit(
+    decided: ContextAnswer, summary: str, asked: Lookup, request: edit.Request
+) -> ContextAnswer:
+    tokens, covered = decided.tokens, decided.covered_messages
+    if tokens is None:
+        return decided
+    ids = [message for message, _ in asked.pairs]
+    known = ids.index(decided.known) if decided.known in ids else None
     # The filter estimates messages only, so what goes beside them is no part of the comparison.
-    counted = found.before - found.overhead
-    found = found._replace(density=edit.density(request, asked.sizes, known, counted))
-    if found.status == "pending":
-        return found._replace(status_text=edit.SUMMARISING)
-    made = found.checkpoint
-    if made is None:
-        return found
-    text = edit.summarised(made.messages, found.before, found.after)
-    if found.digest is None:  # the filter cannot compare the boundary, and asks again with more
-        return found._replace(status_text=text)
-    insert = edit.inserted(found.summary)
-    return found._replace(edit=edit.propose(request, made.messages, insert), status_text=text)
+    counted = tokens.before - tokens.overhead
+    density = edit.density(request, asked.sizes, known, counted)
+    if decided.status == "pending":
+        return replace(decided, density=density, status_text=edit.SUMMARISING)
+    if covered is None:
+        return replace(decided, density=density)
+    text = edit.summarised(covered, tokens.before, tokens.after)
+    proposed = None
+    # Without it the filter cannot compare the boundary, and asks again with more.
+    if decided.covered_digest is not None:
+        proposed = edit.propose(request, covered, edit.inserted(summary))
+    return replace(decided, density=density, status_text=text, edit=proposed)
 
 
-async def stored(database: Database, asked: Lookup) -> Decision:
-    """What is stored for the request.
+async def stored(database: Database, asked: Lookup) -> tuple[ContextAnswer, str]:
+    """The answer without its edit, and the words of the summary, which come with `ready` only.
 
     Raises:
-        KeyMissing: this process cannot open it.
+        KeyMissing: this process cannot open what is stored.
     """
-    path, sizes = asked.path.pairs, asked.sizes
-    found = await contexts.find(
-        database, asked.tenant, asked.chat, path, sizes, asked.window, asked.served
+    found = await contexts.find(database, asked)
+    # A fork that is not stored yet. A request that does not say who asks is served nothing of other
+    # chats (ADR 2).
+    if found is None and (asked.user or asked.anyone):
+        found = await contexts.find_elsewhere(database, asked)
+    if found is None:
+        return ContextAnswer("unknown", window=asked.window), ""
+    answer = _decided(found, asked, await database.seals.of(asked.tenant))
+    return answer, found.summary if answer.status == "ready" else ""
+
+
+def _decided(found: StoredContext, asked: Lookup, seal: Seal) -> ContextAnswer:
+    before, window = found.tokens, asked.window or found.window
+    unchanged = ContextAnswer(
+        "not_needed",
+        known=found.known,
+        window=window,
+        tokens=Tokens(before, before, found.overhead),
     )
-    if found is None:
-        found = await _elsewhere(database, asked)
-    if found is None:
-        return Decision("unknown")
-    return _decided(found, asked, await database.seals.of(asked.tenant))
-
-
-def _decided(found: contexts.StoredContext, asked: Lookup, seal: Seal) -> Decision:
-    before, window, overhead = found.tokens, asked.window or found.window, found.overhead
-    unchanged = Decision("not_needed", found.known, window, overhead, before, before)
-    apply_at = policy.apply_at(window, asked.served.apply_at)
+    apply_at = policy.apply_at(window, asked.apply_at)
     # A long answer needs its room even where the chat alone would not need a summary yet.
-    if found.left_alone or before <= min(apply_at, asked.served.room or apply_at):
+    if found.left_alone or before <= min(apply_at, asked.room or apply_at):
         return unchanged
     made = found.checkpoint
     # One that saves nothing would only take words away.
-    if made is None or not fits(asked.path, made, seal) or made.tokens >= made.covered_tokens:
-        return unchanged._replace(status="pending")
-    boundary = _at_boundary(asked.path, made)
-    return unchanged._replace(
+    if made is None or not fits(asked, made, seal) or made.tokens >= made.covered_tokens:
+        return replace(unchanged, status="pending")
+    boundary = _at_boundary(asked, made)
+    return replace(
+        unchanged,
         status="ready",
-        after=before - made.covered_tokens + made.tokens,
-        checkpoint=made,
-        digest=boundary[1] if boundary else None,
-        summary=found.summary,
+        tokens=Tokens(before, before - made.covered_tokens + made.tokens, found.overhead),
+        checkpoint_id=made.id,
+        covered_until=made.until,
+        covered_digest=boundary[1] if boundary else None,
+        covered_messages=made.messages,
     )
 
 
-async def _elsewhere(database: Database, asked: Lookup) -> contexts.StoredContext | None:
-    """What another chat has for the path of a fork that is not stored yet."""
-    # A request that does not say who asks is served nothing of other chats (ADR 2).
-    if not (asked.user or asked.anyone):
-        return None
-    lender = None if asked.anyone else asked.user
-    path, sizes = asked.path.pairs, asked.sizes
-    return await contexts.find_elsewhere(
-        database, asked.tenant, asked.chat, lender, path, sizes, asked.window, asked.served
-    )
-
-
-def fits(path: Path, checkpoint: Checkpoint, seal: Seal) -> bool:
+def fits(asked: Lookup, checkpoint: Checkpoint, seal: Seal) -> bool:
     """False when the path shows another message or digest where the checkpoint's coverage ends.
 
     Above the pairs that were sent, storage has already compared: the digest of the newest known
     message speaks for everything above it.
     """
-    if checkpoint.messages > path.depth:
+    if checkpoint.messages > asked.depth:
         return False
-    shown = _at_boundary(path, checkpoint)
+    shown = _at_boundary(asked, checkpoint)
     if shown is None:
         return True
     message, digest = shown
     return (message, seal.keyed(digest)) == (checkpoint.until, checkpoint.digest)
 
 
-def _at_boundary(path: Path, checkpoint: Checkpoint) -> tuple[str, str] | None:
+def _at_boundary(asked: Lookup, checkpoint: Checkpoint) -> tuple[str, str] | None:
     """The pair of the checkpoint's last covered message; None above the pairs that were sent."""
-    place = path.depth - checkpoint.messages
-    return path.pairs[place] if place < len(path.pairs) else None
+    place = asked.depth - checkpoint.messages
+    return asked.pairs[place] if place < len(asked.pairs) else None

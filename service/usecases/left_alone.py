@@ -11,11 +11,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.settings import Settings
 from service.storage import audit, authors, left_alone, work
-from service.storage.contexts import Served
+from service.storage.contexts import Lookup
 from service.storage.database import Database
 from service.storage.left_alone import OwnedChat
 from service.usecases import context, inspect
-from service.usecases.context import Decision, Lookup, Path
+from service.usecases.context import ContextAnswer
 from service.usecases.operate import Operator
 
 
@@ -31,7 +31,8 @@ class Asker:
 class View:
     """What stands for the earlier part of a branch, and whether its chat is left alone."""
 
-    decision: Decision
+    answer: ContextAnswer
+    summary: str
     chat: OwnedChat
 
 
@@ -63,10 +64,16 @@ async def view(
     """
     async with database.engine.connect() as connection:
         stored = await _visible(connection, asker, chat, pairs)
-    served = Served(settings.apply_share(stored.model))
-    path = Path(depth, pairs)
-    asked = Lookup(asker.by.tenant, chat, None, path, sizes=(), served=served)
-    return View(await context.stored(database, asked), stored)
+    asked = Lookup(
+        tenant=asker.by.tenant,
+        chat=chat,
+        depth=depth,
+        pairs=pairs,
+        sizes=[0] * len(pairs),  # a branch as it is stored: no message of it is new
+        apply_at=settings.apply_share(stored.model),
+    )
+    answer, summary = await context.stored(database, asked)
+    return View(answer, summary, stored)
 
 
 async def leave_alone(engine: AsyncEngine, asker: Asker, chat: str) -> None:

@@ -13,6 +13,7 @@ from sqlalchemy import make_url
 from service.embedded.servers import embedded_servers
 from service.request.edit import Request
 from service.runtime import Urls
+from service.storage.contexts import Lookup
 from service.storage.database import Database, connect, migrate
 from service.usecases import context
 from tests.conftest import drain, execute, small_window
@@ -52,7 +53,7 @@ async def _compared(direct: str, pooled: str, redis: str) -> str:
         await talk.ingest(leaf)
         await drain(service.runtime)
     question = talk.question(leaf)
-    asked = context.Lookup(1, talk.chat, None, context.Path(question["depth"], question["path"]), question["sizes"])
+    asked = Lookup(1, talk.chat, question["depth"], question["path"], question["sizes"])
     described = msgspec.convert(question["native"], Request)
     async with connect(ways[0]) as one, connect(ways[1]) as other:
         times = await _interleaved((one, other), asked, described)
@@ -63,7 +64,7 @@ async def _compared(direct: str, pooled: str, redis: str) -> str:
     )
 
 
-async def _interleaved(databases: tuple[Database, ...], asked: context.Lookup, described: Request) -> list[list[float]]:
+async def _interleaved(databases: tuple[Database, ...], asked: Lookup, described: Request) -> list[list[float]]:
     times: list[list[float]] = [[] for _ in databases]
     for _ in range(READS):
         for database, seen in zip(databases, times, strict=True):

@@ -3,20 +3,20 @@
 from dataclasses import replace
 
 from service.planning.plan import Checkpoint
+from service.storage.contexts import Lookup
 from service.storage.sealing import Seal
 from service.usecases import context
-from service.usecases.context import Path
 
 SEAL = Seal(1, {}, None, bytes(33))
 
 
-def fits(path: Path, checkpoint: Checkpoint) -> bool:
-    return context.fits(path, checkpoint, SEAL)
+def fits(request: Lookup, checkpoint: Checkpoint) -> bool:
+    return context.fits(request, checkpoint, SEAL)
 
 
-def asked(depth: int, shown: int | None = None) -> Path:
+def asked(depth: int, shown: int | None = None) -> Lookup:
     pairs = [(f"m{place}", f"d{place}") for place in range(depth, 0, -1)]
-    return Path(depth, pairs[:shown])
+    return Lookup(1, "chat-1", depth, pairs[:shown], [0] * len(pairs[:shown]))
 
 
 MIDDLE = Checkpoint(2, "m4", SEAL.keyed("d4"), 4, 600, 100)

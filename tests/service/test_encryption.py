@@ -10,6 +10,7 @@ from service.runtime import Urls, running
 from service.settings import load
 from service.storage import checkpoints, contexts, messages
 from service.storage.codec import unpack
+from service.storage.contexts import Lookup
 from service.storage.sealing import SEALED
 from service.storage.tenancy import ChatKey
 from service.usecases import ingest as ingesting
@@ -129,8 +130,8 @@ async def test_summaries_and_memories_that_were_moved_are_refused(urls: Urls) ->
         leaf = await lived(harness)
         database, talk = harness.runtime.database, harness.talk
         question = talk.question(leaf)
-        asked = 1, "chat-1", question["path"], question["sizes"]
-        found = await contexts.find(database, *asked)
+        asked = Lookup(1, "chat-1", question["depth"], question["path"], question["sizes"])
+        found = await contexts.find(database, asked)
         assert found
         assert found.checkpoint
         this = found.checkpoint.id
@@ -143,7 +144,7 @@ async def test_summaries_and_memories_that_were_moved_are_refused(urls: Urls) ->
             this=this,
         )
         with pytest.raises(CannotOpen, match=r"checkpoints\.sealed_"):
-            await contexts.find(database, *asked)
+            await contexts.find(database, asked)
         async with database.engine.connect() as connection:
             key = ChatKey(1, 1)
             with pytest.raises(CannotOpen, match=r"checkpoints\.sealed_memory"):

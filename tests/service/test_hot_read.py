@@ -8,12 +8,14 @@ from itertools import accumulate
 import pytest
 
 from service.planning.plan import Checkpoint
-from service.planning.policy import APPLY_AT, Policy, apply_at, parts_of
+from service.planning.policy import Policy, apply_at
 from service.storage import checkpoints, contexts, messages, work
 from service.storage.checkpoints import Fresh
+from service.storage.contexts import Lookup
 from service.summarising.memory import Memory
 from tests.conftest import Service, execute
 from tests.service.harness import Harness
+from tests.service.plans import plans
 from tests.service.talk import row, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -107,6 +109,10 @@ def windows(line: Line, overhead: int) -> list[int]:
     return sorted(found | {2048, 1_000_000})
 
 
+def asked(tenant: int, line: Line, window: int) -> Lookup:
+    return Lookup(tenant, line.chat, 99, [("leaf", "d")], [999], window)
+
+
 async def test_the_statement_chooses_what_the_rule_says(service: Service) -> None:
     some = lines(48)
     await store(service, some)
@@ -121,7 +127,7 @@ async def test_the_statement_chooses_what_the_rule_says(service: Service) -> Non
             chat=line.chat,
         )
         for window in windows(line, overhead):
-            found = await contexts.find(service.runtime.database, tenant, line.chat, [("leaf", "d")], [999], window)
+            found = await contexts.find(service.runtime.database, asked(tenant, line, window))
             wanted = line.chosen(Policy.sized(window).apply_at, overhead)
             assert found
             assert found.checkpoint == wanted, (line, window)
@@ -140,8 +146,7 @@ async def test_the_statement_counts_with_the_share_of_the_model(service: Service
     tenant = (await row(service.runtime, "select id from tenants where name = 'default'")).id
     for line in some:
         for window in windows(line, 0):
-            reads, served = service.runtime.database, contexts.Served(share)
-            found = await contexts.find(reads, tenant, line.chat, [("leaf", "d")], [999], window, served)
+            found = await contexts.find(service.runtime.database, asked(tenant, line, window)._replace(apply_at=share))
             assert found
             assert found.checkpoint == line.chosen(apply_at(window, share), 0), (line, window)
 
@@ -196,13 +201,7 @@ async def test_of_many_checkpoints_of_a_chat_one_is_looked_up(harness: Harness) 
     await harness.drain()
     await run_sql(harness.runtime, MANY_VERSIONS)
     await execute(harness.runtime.urls.database, "vacuum analyze")
-    how = None, parts_of(APPLY_AT), False, 0, None
-    asked = {
-        contexts._CONTINUED: (1, "chat-1", "digest", "digest above", 0, *how),
-        contexts._BRANCHED: (1, "chat-1", [leaf], ["digest"], [0, 0], *how),
-    }
 
-    reads = harness.runtime.database.reads
-    plans = ["\n".join(row[0] for row in await reads.fetch(f"explain {sql}", *given)) for sql, given in asked.items()]
+    explained = await plans(harness.runtime.database.reads, leaf)
 
-    assert all("using pk_checkpoints on checkpoints made" in plan for plan in plans), plans
+    assert all("using pk_checkpoints on checkpoints made" in plan for plan in explained), explained

@@ -11,14 +11,13 @@ from typing import Any
 import pytest
 
 from service.demo.host import Host, inlet_body, load_filter, outlet_body
-from service.planning.policy import APPLY_AT, parts_of
-from service.storage import contexts
 from tests.builders import called, returned, said
 from tests.conftest import Service, drain, execute
 from tests.constants import NEVER
 from tests.fakes.scripted_llm import CutOff, Empty, Fail, Hang, ReasoningOnly, Say
 from tests.service.grown import summarised
 from tests.service.harness import Harness, new_in
+from tests.service.plans import plans
 from tests.service.talk import Json, Talk, check_tree, prose, row, rows, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -83,15 +82,10 @@ async def test_invariant_2_no_llm_call_on_the_request_path_and_one_indexed_read(
     async with harness.runtime.database.reads.acquire() as reads:
         await reads.execute("set enable_seqscan = off")  # so few rows fit into one page: it must be able to use indexes
         try:
-            continued, branched = ["digest", "digest above", 0], [[leaf], ["digest"], [0, 0]]
-            plan = []
-            for record in (False, True):
-                how = None, parts_of(APPLY_AT), record, 0, None
-                plan += await reads.fetch(f"explain {contexts._CONTINUED}", 1, "chat-1", *continued, *how)
-                plan += await reads.fetch(f"explain {contexts._BRANCHED}", 1, "chat-1", *branched, *how)
+            explained = await plans(reads, leaf)
         finally:
             await reads.execute("reset enable_seqscan")
-    scanned = re.findall(r"Seq Scan on (\w+)", "\n".join(line[0] for line in plan))
+    scanned = re.findall(r"Seq Scan on (\w+)", "\n".join(explained))
     assert scanned == []
 
 

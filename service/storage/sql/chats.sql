@@ -1,0 +1,13 @@
+-- note_leaf --
+-- Of the line, the deepest 16, oldest first, and what each of them saves: an older one would leave
+-- more in a request than all of these.
+update chats
+set leaf_id = leaf.message_id, leaf_digest = leaf.digest, leaf_tokens = leaf.path_tokens,
+    leaf_line = (made.ancestors || made.id)[cardinality(made.ancestors) - 14:],
+    leaf_savings = made.savings[cardinality(made.savings) - 15:]
+from messages leaf
+left join checkpoints made
+    on made.tenant_id = :tenant and made.chat_id = leaf.chat_id and made.id = leaf.checkpoint_id
+where chats.tenant_id = :tenant and chats.id = :chat
+    and leaf.tenant_id = :tenant and leaf.chat_id = :chat
+    and leaf.message_id = coalesce(:leaf, chats.leaf_id)
