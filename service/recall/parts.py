@@ -6,7 +6,7 @@ In: a parsed message. Out: parts, which may be stored beside the message (`packe
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from service.text.words import words
+from service.recall.words import words
 from service.transcript import Call, Message, steps
 
 STORED_FROM = 200
@@ -25,7 +25,7 @@ class Part:
         call: which call of the message, from 1; 0 for what was said in it.
         first: line of the result, from 1; 0 for what was said.
         last: line of the result.
-        words: see `text.words`.
+        words: see `recall.words`.
     """
 
     call: int

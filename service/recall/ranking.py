@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from itertools import chain, islice, pairwise
 from math import log
 
+from service.recall import words
 from service.recall.parts import Part
-from service.text import words
 
 _K1, _B = 1.2, 0.75
 _EXACT = 2.0  # weight of an exact value

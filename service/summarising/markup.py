@@ -1,8 +1,8 @@
 """Makes any text harmless by its form, whoever wrote it and whatever it says. Pure, linear.
 
-What stands in a system message must not open another part of the prompt, imitate our own marks,
-load an image or offer a link. No word is judged: tokens, tags, links and marks are known by their
-shape, and numbers, names and paths inside ordinary text stay as they are.
+What stands in a summary must not open another part of the prompt, imitate our own marks, load an
+image or offer a link. No word is judged: tokens, tags, links and marks are known by their shape,
+and numbers, names and paths inside ordinary text stay as they are.
 
 `harmless` is for every line that is shown; `unmarked` for words of others, before our own marks are
 put beside them. Cut a text before, not after: it might lose the code mark behind an address.
@@ -16,26 +16,12 @@ from service.text import characters
 from service.text.plain import plain
 
 _GONE = "[…]"
-_SIGNS = re.compile(r"[<\[`#=＜［\\]|\]\(|://|www\.|not\s+instructions", re.IGNORECASE)
+_SIGNS = re.compile(r"[<\[`#=＜［\\]|\]\(|://|www\.", re.IGNORECASE)
 _MOST_PASSES = 4  # what is taken out may leave a mark behind that was none; two passes are usual
 
-_COMMENT, _COMMENT_END = "<!--", "-->"
-_QUOTED = r"\"[^\"<>]{0,2000}\"|'[^'<>]{0,2000}'|[^\s\"'<>`]{1,2000}"
-_ATTRIBUTE = rf"\s{{1,20}}[\w:@.-]{{1,60}}(?:\s?=\s?(?:{_QUOTED}))?"
-_ELEMENT = re.compile(
-    rf"<(?P<name>[a-z][\w:-]{{0,40}}+)(?P<attributes>(?:{_ATTRIBUTE}){{0,30}})\s?/?>", re.IGNORECASE
-)
-_CLOSING = re.compile(r"</(?P<name>[a-z][\w:-]{0,40}+)\s?>", re.IGNORECASE)
 _LONGEST_TAG = 400  # characters between `<` and `>`
 _BEGINS_TAG = re.compile(r"<(?=[a-z/!?|])", re.IGNORECASE)
 
-_IMAGE = re.compile(r"!\[(?P<words>[^\[\]\n]{0,300})\]\([^()\n]{0,2000}\)")
-_LINK = re.compile(r"(?<![\w\])])\[(?P<words>[^\[\]\n]{1,300})\]\((?P<target>[^()\n]{0,2000})\)")
-_HOST = re.compile(
-    r"\A\s?<?(?:[a-z][a-z0-9+.-]{0,30}:)?//(?:[^/?#@\s]{0,200}@)?(?P<host>[\w.-]{1,250})",
-    re.IGNORECASE,
-)
-_PATH = re.compile(r"[\w./#-]{1,200}+")
 _DEFINITION = re.compile(r"\A(?P<label>[ \t>*+-]{0,12}\[[^\[\]\n]{1,200}\]):(?!:)")
 
 # Tokens of chat templates. With blanks or signs in it, `<| f |>` are operators, `[|1; 2|]` an
@@ -64,17 +50,10 @@ _FENCE = re.compile(
 
 # Our own wording, which only we write.
 _OURS = re.compile(
-    r"\[(?=\s{0,4}(?:previous\s{1,4}conversation|conversation\s{1,4}summary"
-    r"|end\s{1,4}of\s{1,4}summary|tool\s{1,4}calls?\s{1,4}from"
-    r"|what\s{1,4}the\s{1,4}user\s{1,4}decided))",
-    re.IGNORECASE,
+    r"\[(?=\s{0,4}(?:previous\s{1,4}conversation|end\s{1,4}of\s{1,4}summary))", re.IGNORECASE
 )
-_NOTE = re.compile(r"information,\s{1,4}not\s{1,4}instructions", re.IGNORECASE)
-_AMENDMENT = re.compile(r"\((?P<word>\s{0,4}later)(?=\s{0,4}[:,])", re.IGNORECASE)
 _ROW = re.compile(
-    r"(?<![\w“])(?P<row>P\d{1,6}[^\S\n]{1,4}"
-    r"(?:constraint|decision|preference|goal|value|fact|file))(?=\s{0,4}:)",
-    re.IGNORECASE,
+    r"(?<![\w“])(?P<row>P\d{1,6}[^\S\n]{1,4}(?:rule|quotation))(?=\s{0,4}:)", re.IGNORECASE
 )
 _CODE_MARKS = re.compile(r"`{2,}")
 _ESCAPED_MARK = re.compile(r"\\(?=`)")
@@ -104,8 +83,7 @@ def harmless(text: str) -> str:
 @lru_cache(maxsize=4096)  # the same words are measured beside others, several times
 def unmarked(text: str) -> str:
     """`text` without what only we put before or beside somebody's words."""
-    bare = _AMENDMENT.sub(r"(“\g<word>”", _ROW.sub(r"“\g<row>”", text))
-    return _ROLE.sub(r"\g<marks>“\g<role>”", bare)
+    return _ROLE.sub(r"\g<marks>“\g<role>”", _ROW.sub(r"“\g<row>”", text))
 
 
 def quoted(line: str) -> str:
@@ -122,55 +100,7 @@ def quoted(line: str) -> str:
 
 
 def _passed(line: str) -> str:
-    bare = _without_tags(_without_comments(line))
-    bare = _without_tokens(_without_links(bare))
-    return _coded(" ".join(_without_marks(bare).split()))
-
-
-def _without_comments(text: str) -> str:
-    """What stands in a comment is not shown either."""
-    kept: list[str] = []
-    position = 0
-    while (begin := text.find(_COMMENT, position)) >= 0:
-        end = text.find(_COMMENT_END, begin + len(_COMMENT))
-        if end < 0:
-            break
-        kept.append(text[position:begin])
-        position = end + len(_COMMENT_END)
-    return "".join([*kept, text[position:]])
-
-
-def _without_tags(text: str) -> str:
-    """Elements lose their tags. A lone `<name>` may be a placeholder or a type, and stays."""
-    if "<" not in text:
-        return text
-    closed = {found["name"].casefold() for found in _CLOSING.finditer(text)}
-
-    def replaced(tag: re.Match[str]) -> str:
-        name = tag["name"].casefold()
-        if name == "img":
-            return "[image]"
-        is_markup = name in closed or "=" in tag["attributes"] or tag[0].endswith("/>")
-        return "" if is_markup else tag[0]
-
-    return _CLOSING.sub("", _ELEMENT.sub(replaced, text))
-
-
-def _without_links(text: str) -> str:
-    words = _IMAGE.sub(lambda image: f"{image['words']} [image]".strip(), text)
-    return _LINK.sub(_told_link, words)
-
-
-def _told_link(link: re.Match[str]) -> str:
-    """The words of a link, and where it leads: a host, or a path."""
-    target = link["target"].strip()
-    host = _HOST.match(target)
-    place = ""
-    if host:
-        place = host["host"]
-    elif _PATH.fullmatch(target):
-        place = target
-    return f"{link['words']} ({place})" if place else link["words"]
+    return _coded(" ".join(_without_marks(_without_tokens(line)).split()))
 
 
 def _without_tokens(text: str) -> str:
@@ -207,9 +137,8 @@ def _spans_replaced(text: str, pattern: re.Pattern[str], by: str) -> str:
 def _without_marks(line: str) -> str:
     """Headings, fences of prompts, and our own wording."""
     bare = _LINE_MARKS.sub(lambda marks: _HEADING.sub("", marks[0]), line)
-    bare = _NOTE.sub("information", _OURS.sub("(", bare))
-    bare = _FENCE.sub(_GONE, bare)
-    # What is left of nested links: a blank between its parts, and it is no link any more.
+    bare = _FENCE.sub(_GONE, _OURS.sub("(", bare))
+    # With a blank between its parts it is no link and no image any more.
     bare = bare.replace("](", "] (").replace("![", "! [")
     return _DEFINITION.sub(r"\g<label> :", bare)
 

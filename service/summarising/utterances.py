@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from service.text import prose, sentences
+from service.text import sentences
 from service.text.blocks import Block, Sort, blocks
 from service.transcript import Step
 from service.transcript.items import Attachment
 
 _FENCES = ("```", "~~~")
 _COLONS = (":", "：")
-_SHOWN = 100  # characters of a line of code that is described by its size
+_SHOWN = 100  # characters of a line of what is described by its size
 _LONGEST = 400_000  # characters of a step that is cut into sentences
 _SHORT_ANSWER = 60  # characters of what may only be understood with the question before it
 
@@ -40,8 +40,6 @@ class Utterance:
         at: Unix seconds of the message, if they are known.
         sort: own words, a sentence of a document, a pasted text, or code.
         context: what it answers, or the head of the list that it stands in; "" for none.
-        answers: whether its context is a question, whose words are somebody else's. Then it binds
-            only as much as the rest of the talk.
     """
 
     step: int
@@ -52,7 +50,6 @@ class Utterance:
     at: int | None = None
     sort: Sort = Sort.OWN
     context: str = ""
-    answers: bool = False
 
     @property
     def number(self) -> str:
@@ -168,7 +165,6 @@ class _Reader:
             at=self._step.at,
             sort=sort,
             context=context if context != text else "",
-            answers=bool(self._asked) and context == self._asked,
         )
 
     def _question(self, text: str, sort: Sort) -> str:
@@ -190,10 +186,10 @@ def _described(block: Block, written: Sequence[str]) -> str:
     is_code = block.sort is Sort.CODE
     described = f"[{'code' if is_code else 'pasted text'}, {len(written)} lines"
     if written:
-        described += f", begins “{_part(written[0], block.sort)}”"
+        described += f", begins “{_part(written[0])}”"
     if len(written) > 1:
         # A trace says in its last line what happened.
-        described += f", ends “{_part(written[-1], block.sort)}”"
+        described += f", ends “{_part(written[-1])}”"
     described += "]"
     whole = " ".join(" ".join(written).split())
     if is_code and len(whole) <= len(described):
@@ -201,7 +197,5 @@ def _described(block: Block, written: Sequence[str]) -> str:
     return described
 
 
-def _part(line: str, sort: Sort) -> str:
-    """How a line begins: of what somebody else may have written, less than a sentence."""
-    bare = sentences.unmarked(line)
-    return sentences.shortened(bare, _SHOWN) if sort is Sort.CODE else prose.head(bare)
+def _part(line: str) -> str:
+    return sentences.shortened(sentences.unmarked(line), _SHOWN)

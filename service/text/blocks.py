@@ -57,15 +57,6 @@ _SEPARATOR = re.compile(
     r"^[-_=*]{3,20}[ \t]?[^\W\d_][^\n]{0,60}[-_=*]{3,20}[ \t]*\n(?=[^\W\d_][\w -]{0,30}:[ \t]\S)",
     re.MULTILINE,
 )
-_TURN = re.compile(
-    r"^[ \t]{0,4}\*{0,2}(?P<role>user|assistant|system|human|ai)\*{0,2}:\*{0,2}[ \t]",
-    re.IGNORECASE | re.MULTILINE,
-)
-# `[tool result]` above JSON.
-_LABEL = re.compile(r"^\[[^\[\]\n]{2,60}\][ \t]*\n(?=[ \t]{0,8}[{\[])", re.MULTILINE)
-_GREETING = 60  # characters of a line that ends with a comma, above a mail
-_SIGNATURE = 60
-_LETTER = 5  # lines that a letter has at least: text above, greeting, body, closing, name
 _ANNOUNCED = re.compile(r"[:：][ \t]*\n(?:[ \t]*\n){1,3}(?=#{1,6}[ \t]+\S)")
 _HEADING = re.compile(r"^#{1,6}[ \t]+\S", re.MULTILINE)
 _QUOTED_LINE = re.compile(r"[ \t]{0,8}(?:>|\|[ \t])")
@@ -145,7 +136,7 @@ def _end_of(mark: str, text: str, begin: int) -> int:
 
 
 def _foreign(text: str) -> Iterator[_Span]:
-    """What a user did not write: markup, quotations, exported chats, records and mails."""
+    """What a user did not write: markup, quotations and mails."""
     yield from _elements(text)
     quotes = list(_QUOTES.finditer(text))
     # The marks alternate: every second one closes. A last one without a partner says nothing.
@@ -153,8 +144,6 @@ def _foreign(text: str) -> Iterator[_Span]:
         yield begin.start(), end.end(), Sort.PASTED
     for opening, closing in _QUOTATION_MARKS:
         yield from _quotations(text, opening, closing)
-    yield from _exported(text)
-    yield from _labelled(text)
     mail = _mail(text)
     if mail is not None:
         yield mail, pasted.signed(text, mail), Sort.PASTED
@@ -215,35 +204,10 @@ def _elements(text: str) -> Iterator[_Span]:
         position = end
 
 
-def _exported(text: str) -> Iterator[_Span]:
-    """An exported chat: lines of several roles, from the first of them to the last."""
-    turns = list(_TURN.finditer(text))
-    # One role alone is no dialogue: it may be a label such as `System: `.
-    roles = {turn["role"].lower() for turn in turns}
-    if len(roles) > 1:
-        yield turns[0].start(), _end_of("\n", text, turns[-1].end()), Sort.PASTED
-
-
-def _labelled(text: str) -> Iterator[_Span]:
-    """A label in brackets on a line of its own and what stands below it, up to a blank line."""
-    end = 0
-    for label in _LABEL.finditer(text):
-        if label.start() < end:
-            continue
-        end = _end_of("\n\n", text, label.end())
-        yield label.start(), end, Sort.PASTED
-
-
 def _mail(text: str) -> int | None:
-    """Where a mail begins: at its headers, or at a greeting below other text. None for no mail."""
+    """Where a mail with its headers begins; None for no mail."""
     separator = _SEPARATOR.search(text)
-    if separator:
-        return separator.start()
-    lines = _written_lines(text)
-    heads = _mail_heads(lines)
-    if heads is not None:
-        return heads
-    return _letter([(start, line.strip()) for start, line in lines])
+    return separator.start() if separator else _mail_heads(_written_lines(text))
 
 
 _Line = tuple[int, str]
@@ -282,20 +246,6 @@ def _of_a_mail(heads: Sequence[str]) -> bool:
         return True
     telling = sum(bool(_IN_MAIL_HEADS.search(line)) for line in heads)
     return telling > 1 and any("@" in line for line in heads)
-
-
-def _letter(lines: Sequence[_Line]) -> int | None:
-    """Where a letter below other text greets; it has to close with a comma and a name."""
-    if len(lines) < _LETTER:
-        return None
-    closing, name = lines[-2][1], lines[-1][1]
-    if not closing.endswith(",") or max(len(closing), len(name)) > _SIGNATURE:
-        return None
-    # Not the first line: a letter that nothing introduces is the speaker's own.
-    for start, line in lines[1:-3]:
-        if line.endswith((",", "，")) and len(line) <= _GREETING:
-            return start
-    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ UNSPACED = (
 )
 """For a class of characters: Thai, Lao, Burmese, Khmer, kana, Han, which have no blanks."""
 
-_UNSPACED = re.compile(f"[{UNSPACED}]")
 _GLUED = re.compile(f"[{UNSPACED}\uac00-\ud7af\u1100-\u11ff]")
 _PIECE = 500  # characters: NFKC sorts a run of combining marks in quadratic time
 _FULL_WIDTH = 0xFEE0  # from `!` to its full-width form
@@ -92,11 +91,6 @@ def decimal(text: str) -> str:
 
 def _ascii_digit(found: re.Match[str]) -> str:
     return str(unicodedata.digit(found[0]))
-
-
-def unspaced(text: str) -> bool:
-    """Whether a text begins in a script without blanks."""
-    return bool(_UNSPACED.match(text))
 
 
 def joins(before: str, after: str) -> bool:

@@ -6,31 +6,15 @@ year only where both have one.
 """
 
 import re
+import tomllib
 from collections.abc import Iterator
+from importlib import resources
 from typing import NamedTuple
 
-# Whole words: `3 decisions` and `4 markets` are no dates.
-_NAMES = (
-    "jan january januar jänner janv janvier ene enero janeiro gen gennaio januari styczeń stycznia "
-    "ocak янв январь января يناير",
-    "feb february februar fév févr février febrero fev fevereiro febbraio februari luty lutego "
-    "şubat фев февр февраль февраля فبراير",
-    "mar march mär mrz märz mars marzo março mrt maart marzec marca mart мар март марта مارس",
-    "apr april avr avril abr abril aprile kwi kwiecień kwietnia nisan апр апрель апреля أبريل",
-    "may mai mayo maio mag maggio mei maj maja mayıs май мая مايو",
-    "jun june juni juin junio junho giu giugno cze czerwiec czerwca haziran июн июнь июня يونيو",
-    "jul july juli juil juillet julio julho lug luglio lip lipiec lipca temmuz июл июль июля يوليو",
-    "aug august août aout ago agosto augustus sierpień sierpnia ağustos авг август августа أغسطس",
-    "sep sept september septembre septiembre set setembro settembre wrz wrzesień września eylül "
-    "сен сент сентябрь сентября سبتمبر",
-    "oct october okt oktober octobre octubre out outubro ott ottobre paź październik "
-    "października ekim окт октябрь октября أكتوبر",
-    "nov november novembre noviembre novembro listopad listopada kasım "
-    "ноя нояб ноябрь ноября نوفمبر",
-    "dec december dez dezember déc décembre dic diciembre dezembro dicembre gru grudzień grudnia "
-    "aralık дек декабрь декабря ديسمبر",
-)
-_NUMBER_OF = {name: number for number, names in enumerate(_NAMES, 1) for name in names.split()}
+_DATA = tomllib.loads(resources.files(__package__).joinpath("values.toml").read_text("utf-8"))
+_NUMBER_OF = {
+    name: int(number) for number, names in _DATA["months"].items() for name in names.split()
+}
 _LONGEST_FIRST = sorted(_NUMBER_OF, key=len, reverse=True)
 _MONTH = "(?P<{}>(?:" + "|".join(_LONGEST_FIRST) + r"))(?![^\W\d_])\.?"
 _ORDINAL = r"(?:st|nd|rd|th|er|º|ª)?"

@@ -7,8 +7,10 @@ as something pasted: it only makes no rule, so that little is lost where this is
 """
 
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
+from importlib import resources
 from itertools import groupby
 from typing import NamedTuple
 
@@ -29,74 +31,12 @@ _TURN = re.compile(
 )
 
 
-def _words(listed: str) -> str:
-    return "|".join(listed.split())
-
-
-_SAYS = re.compile(
-    r"(?:(?<=[\w.,)] )|(?<=['’]))(?:"
-    + _words(
-        """writes wrote says said replies replied answers answered asks asked states stated reads
-        schreibt schrieb sagt sagte meint meinte antwortet antwortete fragt fragte
-        écrit écrivait dit disait répond demande escribe escribió dice dijo responde pregunta
-        scrive scrisse disse chiede risponde escreve escreveu diz pergunta respondeu
-        пишет написал написала написали говорит сказал сказала ответил ответила спрашивает"""
-    )
-    + r")\b|(?:写道|來信|来信|(?<!我)(?<!我们)说|書いて|言って|によると|からのメール)",
-    re.IGNORECASE,
-)
-_OURSELVES = "i we ich wir je j'ai nous yo nosotros io noi eu nós я мы"
-_COPIED = re.compile(
-    r"\b(?:copied|pasted|copy-pasted|forwarded|received|kopiert|eingefügt|weitergeleitet|bekommen"
-    r"|erhalten|copi[ée]e?|collé|transféré|reçu|copiado|copié|pegado|reenviado|recibid[oa]|recibí"
-    r"|copiato|incollato|inoltrato|ricevuto|copiei|colei|encaminhad[oa]|recebi|recebid[oa]"
-    r"|скопировала?|вставила?|переслала?|получила?)\b|复制|粘贴|转发|收到|コピー|貼り付け|転送|届い",
-    re.IGNORECASE,
-)
-_THIS = re.compile(
-    r"\b(?:this|these|following|below|das|dies|diese[rsn]?|folgende[nrs]?|unten|ceci|cela|suivant"
-    r"|ci-dessous|esto|este|esta|siguiente|abajo|questo|questa|seguente|sotto|isto|isso|seguinte"
-    r"|abaixo|это|этот|следующее|ниже)\b|这|以下|下面|これ|この",
-    re.IGNORECASE,
-)
-_TEXTS = _words(
-    """texte? texto testo mail e-mail email correo message mensaje mensagem messaggio letter letters
-    brief nachricht lettre carta lettera paragraph absatz paragraphe párrafo parágrafo paragrafo
-    passage article artikel artículo articolo artigo clause klausel policy notice statement note"""
-)
-_ABOUT = re.compile(
-    r"\b(?:(?:this|that|it|he|she|they|these)\b[^?\n]{0,20}\bmeans?\b(?! for)"
-    r"|translat\w{1,3}|summari[sz]e|paraphrase|rephrase|should i (?:reply|answer|respond|say)"
-    rf"|(?:this|that|dies\w{{0,2}}|ce|cet|cette|este|esta|questo|questa|esse|essa) (?:{_TEXTS})"
-    r"|(?:bedeutet|heißt|meint) (?:das|dies|er|sie)|übersetze?|zusammenfassen|fasse? (?:das|es)"
-    r"|soll ich (?:darauf |ihm |ihr |ihnen |da )?(?:antworten|sagen|schreiben)"
-    r"|veut dire|signifie|traduis|traduire|résume|résumer|dois-je (?:lui |leur |y )?répondre"
-    r"|significa|quiere decir|traduce|traducir|resume|resumir|debo (?:responder|contestar)"
-    r"|vuol dire|traduci|tradurre|riassumi|riassumere|devo rispondere"
-    r"|quer dizer|traduz|traduza|resuma|devo responder"
-    r"|(?:это|он|она) (?:значит|означает)|переведи(?:те)?|резюмируй|(?:мне )?(?:ему|ей|им) ответить"
-    r"|(?:этот|этом|это) (?:текст|тексте|письмо|письме|сообщение|абзац))\b"
-    r"|什么意思|翻译|总结|概括|怎么回复|如何回复|这(?:段|篇|封)|意味|翻訳|訳して|要約|この(?:文|メール|手紙)"
-    r"|どう返",
-    re.IGNORECASE,
-)
-_GREETING = re.compile(
-    r"(?:dear|hi|hello|hey|good (?:morning|afternoon|evening)|hallo|liebe[rs]?|sehr geehrte[rs]?"
-    r"|guten (?:tag|morgen|abend)|bonjour|cher|chère|chers|chères|madame|monsieur|hola|buenos días"
-    r"|estimad[oa]s?|querid[oa]s?|gentile|car[oaie]|buongiorno|egregio|olá|prezad[oa]s?|bom dia"
-    r"|здравствуйте|уважаем\w{2,3}|дорог\w{2,3}|добрый день|привет)\b"
-    r"|尊敬的|亲爱的|您好|你好|大家好|各位|拝啓|お世話に|お疲れ様|皆様|[^\s]{1,20}(?:様|さん|各位)",
-    re.IGNORECASE,
-)
-_CLOSING = re.compile(
-    r"(?:(?:kind|best|warm|many)\s)?(?:regards|wishes|best|sincerely|yours|cheers|thanks|thank you"
-    r"|(?:mit |viele |liebe |beste |schöne )?(?:freundlichen |besten )?gr(?:ü|u)(?:ß|ss)en?"
-    r"|danke|cordialement|bien à (?:vous|toi)|merci|saludos|atentamente|un saludo|gracias|saluti"
-    r"|(?:cordiali|distinti) saluti|grazie|atenciosamente|abraços|cumprimentos|obrigad[oa]"
-    r"|с уважением|спасибо|此致|敬礼|祝好|谢谢|敬具|よろしくお願い(?:いた)?(?:し|致し)ます)"
-    r"(?:[ \t][\w.'-]{1,20}){0,3}[,，.。!！]?",
-    re.IGNORECASE,
-)
+_DATA = tomllib.loads(resources.files(__package__).joinpath("pasted.toml").read_text("utf-8"))
+_PATTERNS = {
+    name: re.compile("".join(map(str.strip, text.splitlines())), re.IGNORECASE)
+    for name, text in _DATA.items()
+}
+_OURSELVES = frozenset(_DATA["ourselves"].split())
 _ENDS_SENTENCE = (".", "!", "?", "。", "！", "？", ":", "：")
 _QUESTION = ("?", "？")
 
@@ -174,11 +114,11 @@ def _letters(lines: Sequence[_Line]) -> Iterator[Span]:
 
 def _greets(line: _Line) -> bool:
     short = len(line.text) <= _NAME and line.text[-1] in ",，:：!！、。"
-    return short and bool(_GREETING.match(line.text))
+    return short and bool(_PATTERNS["greeting"].match(line.text))
 
 
 def _closes(line: _Line) -> bool:
-    return len(line.text) <= _NAME and bool(_CLOSING.fullmatch(line.text))
+    return len(line.text) <= _NAME and bool(_PATTERNS["closing"].fullmatch(line.text))
 
 
 def _signature(lines: Sequence[_Line], closing: int) -> int:
@@ -204,11 +144,11 @@ def _says_who(words: str) -> int | None:
     """Where somebody else's words may begin in a line that announces them; None if it does not."""
     colon = _COLON.search(words, 0, _HEAD)
     head = words[: colon.start()] if colon else words[:_HEAD]
-    copied = _COPIED.search(head) and (colon or _THIS.search(head))
-    said = _SAYS.search(head) if colon else None
+    copied = _PATTERNS["copied"].search(head) and (colon or _PATTERNS["this"].search(head))
+    said = _PATTERNS["says"].search(head) if colon else None
     if said and not copied:
         subject = head[: said.start()].casefold().split()[-2:]
-        copied = None if set(_OURSELVES.split()).intersection(subject) else said
+        copied = None if _OURSELVES.intersection(subject) else said
     if not copied:
         return None
     return colon.end() if colon else len(words)
@@ -238,8 +178,8 @@ def _size(lines: Sequence[_Line]) -> int:
 
 
 def _asks_about(words: str) -> bool:
-    points = words.endswith((*_QUESTION, ":", "：")) or bool(_THIS.search(words))
-    return points and len(words) <= _ASK and bool(_ABOUT.search(words))
+    points = words.endswith((*_QUESTION, ":", "：")) or bool(_PATTERNS["this"].search(words))
+    return points and len(words) <= _ASK and bool(_PATTERNS["about"].search(words))
 
 
 _Paragraph = list[_Line]

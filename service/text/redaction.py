@@ -11,10 +11,13 @@ docs/adr/0011-secrets.md says which patterns are detect-secrets', and why the re
 import base64
 import json
 import re
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import resources
 
-from service.text import key_patterns
+_DATA = resources.files(__package__).joinpath("key_patterns.toml")
+_AWS = "AWS Access Key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,13 +245,12 @@ _OURS = (
 _RULES = (
     *(
         _Rule(
-            kind,
-            re.compile(pattern),
-            _as_long_as_of_aws if kind == key_patterns.AWS else bool,
-            hints=key_patterns.HINTS.get(kind, ()),
+            one["kind"],
+            re.compile(one["pattern"]),
+            _as_long_as_of_aws if one["kind"] == _AWS else bool,
+            hints=tuple(one.get("hints", ())),
         )
-        for kind, patterns in key_patterns.PATTERNS.items()
-        for pattern in patterns
+        for one in tomllib.loads(_DATA.read_text("utf-8"))["pattern"]
     ),
     *_OURS,
 )

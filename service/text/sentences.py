@@ -24,17 +24,6 @@ _CLAUSE = re.compile(r"(?<=[;:；：])\s{0,4}|(?<=,)\s{1,4}|(?<=[，、])|\s{1,4
 _EMPHASIS = re.compile(r"(?<![\w*])\*\*(?=\S)([^*\n]{1,400})(?<=\S)\*\*(?![\w*])")
 
 
-def split(text: str, language: str = "en") -> Iterator[str]:
-    """The sentences of `text`, each on one line, without list marks and emphasis.
-
-    Args:
-        text: own words of a speaker.
-        language: ISO 639-1 code; decides about abbreviations.
-    """
-    for line in lines(text):
-        yield from of_line(unmarked(line), language)
-
-
 def lines(text: str) -> Iterator[str]:
     """The lines of a text; hard-wrapped ones are joined."""
     joined: list[str] = []
@@ -147,30 +136,6 @@ def shortened(sentence: str, most: int) -> str:
         return sentence
     begin, blank, _ = sentence[:most].rpartition(" ")
     return f"{begin} …" if blank else sentence[:most] + "…"
-
-
-def around(sentence: str, part: str, most: int) -> str:
-    """`part` and the words around it, in at most about so many characters.
-
-    Cut between words where there are blanks.
-    """
-    if len(sentence) <= most:
-        return sentence
-    place = max(sentence.find(part), 0)
-    before = (most - len(part)) // 2  # the part stands in the middle where there is room
-    begin = max(min(place - before, len(sentence) - most), 0)
-    cut = sentence[begin : begin + most]
-    if begin:
-        cut = _without_first_word(cut, part)
-    if begin + most >= len(sentence):
-        return cut
-    return shortened(f"{cut} ", len(cut))
-
-
-def _without_first_word(cut: str, part: str) -> str:
-    """A text whose first word may be cut, without that word, unless `part` begins in it."""
-    _, blank, rest = cut.partition(" ")
-    return f"… {rest}" if blank and part in rest else f"…{cut}"
 
 
 def last_question(sentences: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ import gzip
 import hashlib
 import re
 from collections.abc import Iterator
-from functools import cache, lru_cache
+from functools import cache
 from importlib import resources
 from itertools import pairwise
 
@@ -21,8 +21,6 @@ IMAGE_TOKENS = 1000
 MESSAGE_TOKENS = 4
 """Role and separators around one native message, for most chat templates."""
 
-# Of the vocabulary's 200,000 entries: `para`, `nicht` and `would` are among them, `budget` is not.
-_COMMON = 5000
 _VOCABULARY_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 _WORD_END = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 # How o200k_base splits text before merging (tiktoken 0.14, tiktoken_ext.openai_public).
@@ -67,16 +65,6 @@ def _slices(text: str) -> Iterator[list[int]]:
     encode = _encoding().encode_ordinary
     for start in range(0, len(text), _SLICE):
         yield encode(text[start : start + _SLICE])
-
-
-@lru_cache(maxsize=8192)
-def is_common(word: str) -> bool:
-    """Whether a word is among the commonest of its language.
-
-    The vocabulary is in order of frequency.
-    """
-    parts = _encoding().encode_ordinary(f" {word}")
-    return len(parts) == 1 and parts[0] < _COMMON
 
 
 def without_data(text: str) -> str:

@@ -69,7 +69,6 @@ _FILE_ENDING = (
 )
 _FILE_NAME = re.compile(rf"\A[\w.-]*{_FILE_ENDING}", re.IGNORECASE)
 _DOTTED = re.compile(r"\A[^\W\d]\w*+(?:\.[^\W\d]\w*+)++")
-_ANY_FILE_NAME = re.compile(_FILE_ENDING, re.IGNORECASE)
 _JOINT = re.compile(r"(?<=\w)[=:：](?=\w)")  # between a name and its value
 _NAMED = (_LINK, _ADDRESS, _PATH, _FILE_NAME)  # a word that is one of these is a value as a whole
 _LIST_NUMBER = re.compile(r"^[^\S\n]*+(?:[-*•]\s*+)?\d{1,3}[.)]\s+", re.MULTILINE)
@@ -130,7 +129,7 @@ class Value:
         return len(_DIGIT.findall(self.text)) >= _WEIGHTY_DIGITS
 
 
-@lru_cache(maxsize=4096)  # the same sentence is asked for its values, their sorts and its subject
+@lru_cache(maxsize=4096)  # the same line is asked several times
 def found(text: str) -> Sequence[Value]:
     """The values of `text`, its dates first. Numbers of a numbered list are none.
 
@@ -197,31 +196,6 @@ def _blanked(text: str, spans: Iterable[tuple[int, int]]) -> str:
         kept.append(" " * (end - max(begin, position)))
         position = max(position, end)
     return "".join([*kept, text[position:]])
-
-
-def spelling(value: Value) -> str:
-    """One spelling for all ways to write a value, by which values are compared."""
-    if value.date:
-        return f"{value.date.days} {value.date.year or ''}".strip()
-    if value.readings:
-        return f"{max(value.readings)}{value.unit}"
-    return characters.folded(value.text)
-
-
-def sort(value: Value) -> str:
-    """Of which sort a value is: `date`, `link`, `name` (ids, paths), or a number of some unit."""
-    if value.readings:
-        return f"number {value.unit}"
-    if value.date:
-        return "date"
-    is_link = _LINK.fullmatch(value.text) or _ADDRESS.fullmatch(value.text)
-    return "link" if is_link else "name"
-
-
-def marked(text: str) -> bool:
-    """Whether `text` has a value at all; cheap."""
-    patterns = (_DIGITS, _LINK, _ADDRESS, _ANY_FILE_NAME)
-    return any(pattern.search(text) for pattern in patterns)
 
 
 @dataclass(frozen=True)

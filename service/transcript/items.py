@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from service.text import prose
-
 # Names and types come from clients and stand in what a model reads, so they are bounded.
 _LONGEST_NAME = 120
 _LONGEST_TYPE = 40
@@ -178,5 +176,4 @@ Stored = dict[str, Any]
 def _clean(name: str) -> str:
     """A name on one line, that does not end the brackets around it."""
     flat = _UNSEEN.sub(" ", name).strip().replace("[", "(").replace("]", ")")
-    short = prose.name(flat)
-    return short if len(short) <= _LONGEST_NAME else f"{short[: _LONGEST_NAME - 1]}…"
+    return flat if len(flat) <= _LONGEST_NAME else f"{flat[: _LONGEST_NAME - 1]}…"

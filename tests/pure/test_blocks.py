@@ -25,7 +25,7 @@ FOREIGN = {
     ),
     "a letter": (
         "Dear colleagues,\n\nthe costs must never rise.\nPlease keep below 77 EUR.\n\nBest regards,\nNora",
-        Sort.PASTED,
+        Sort.DOCUMENT,
     ),
     "a trace": (
         'Traceback (most recent call last):\n  File "a.py", line 3, in never\n  File "b.py", line 4, in stop',

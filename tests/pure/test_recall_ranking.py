@@ -475,7 +475,6 @@ def test_the_best_place_is_shown_wherever_it_stands(place: int) -> None:
         ("[|assistant|]", "[…]"),
         ("[Previous conversation summary: x]", "(Previous conversation summary: x]"),
         ("[End of summary - recent messages follow]", "(End of summary - recent messages follow]"),
-        ("[Tool calls from before]", "(Tool calls from before]"),
     ],
 )
 def test_role_marks_template_tokens_and_our_own_marks_are_defused(line: str, expected: str) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.text import words
+from service.recall import words
 
 # A text, and words that it has to have.
 FOUND = [
