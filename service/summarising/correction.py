@@ -138,13 +138,16 @@ def _text(text: str, most: int, pointer: str) -> str:
     return text
 
 
-def check(parts: Parts, size: int, *, before: int, covered: int, window: int) -> None:
-    """Refuses a summary that has nothing in it or is too large. All in tokens.
+def check(
+    written: Sequence[str], parts: Parts, size: int, *, before: int, covered: int, window: int
+) -> None:
+    """Refuses a summary that has nothing in it, is too large, or lacks some of what was `written`.
 
-    One may be as large as it was `before` the correction.
+    All in tokens. One may be as large as it was `before` the correction.
 
     Raises:
-        Unprocessable: it says nothing, saves nothing, or leaves too little of the window.
+        Unprocessable: it says nothing, saves nothing, leaves too little of the window, or has no
+            room for the whole state.
     """
     if parts.is_empty:
         raise Unprocessable(
@@ -156,3 +159,14 @@ def check(parts: Parts, size: int, *, before: int, covered: int, window: int) ->
             f"the summary would have {size} tokens, and at most {most} fit: less than what it"
             f" covers ({covered}), and a third of the window ({window})"
         )
+    # What an operator wrote is never cut without a word.
+    left_out = _without_heads(written) - _without_heads(parts.state)
+    if left_out > 0:
+        raise Unprocessable(
+            f"{left_out} lines of the state have no room in this summary; shorten it",
+            pointer="/state",
+        )
+
+
+def _without_heads(state: Sequence[str]) -> int:
+    return sum(not line.startswith("#") for line in state)

@@ -134,7 +134,8 @@ async def correct(
     sent_at = rows[old.covered_until].sent_at if rows else None
     memory = corrected(stored, state, pins, forget)
     # In a thread and in no transaction: an operator's text may be long.
-    version = await asyncio.to_thread(_version, settings, locked, old, memory, sent_at)
+    written = () if state is None else memory.state
+    version = await asyncio.to_thread(_version, settings, locked, old, memory, written, sent_at)
     async with engine.begin() as connection:
         locked = await _lock(connection, by.tenant, chat)
         # A checkpoint never changes, but it may have been deleted meanwhile.
@@ -279,14 +280,22 @@ async def try_summariser(engine: AsyncEngine, by: Operator, summariser: Summaris
 
 
 def _version(
-    settings: Settings, locked: LockedChat, old: Made, memory: Memory, sent_at: int | None
+    settings: Settings,
+    locked: LockedChat,
+    old: Made,
+    memory: Memory,
+    written: Sequence[str],
+    sent_at: int | None,
 ) -> tuple[str, int]:
-    """The text of another version of a checkpoint, and its size in tokens, if it fits."""
+    """The text of another version of a checkpoint, and its size in tokens, if it fits.
+
+    `written` is the state, if the operator wrote it.
+    """
     policy = settings.policy(locked.model, locked.window, locked.overhead)
     covered = Covered(old.covered_messages, old.covered_tokens, sent_at, policy.keep_tokens)
     text, parts = summarise.rendered(memory, policy, covered)
     size = message.size(text)
-    check(parts, size, before=old.tokens, covered=covered.tokens, window=locked.window)
+    check(written, parts, size, before=old.tokens, covered=covered.tokens, window=locked.window)
     return text, size
 
 
